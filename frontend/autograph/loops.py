@@ -201,7 +201,10 @@ class _Loop:
         return self.traced(test, body)
 
     def carried_through(self, test: Callable[[], Any], body: Callable[[], None]) -> tuple[Any, ...]:
-        """Binds the loop over the symbols; returns their final values."""
+        """Binds the loop over the symbols; returns their final values.
+
+        Flags that the loop ran are carried only where symbols have no value before it.
+        """
         carried = _Carried(self.before, any(self.missing), self.generalized)
         condition, step, start, count = self.limited(
             self.condition(test, carried), self.step(body, carried), carried.start, self.opts.get("maximum_iterations")
@@ -215,7 +218,10 @@ class _Loop:
         return self.initialized(outputs[0], final) if carried.flags else final
 
     def condition(self, test: Callable[[], Any], carried: _Carried) -> Callable[..., Any]:
-        """Returns the loop's condition as a function of the carried tensors."""
+        """Returns the loop's condition as a function of the carried tensors.
+
+        Symbols are set to the loop's own tensors, because the user's condition reads them by name.
+        """
 
         def condition(*tensors: Any) -> Any:
             self.set_state(carried.restored(tensors))
@@ -245,6 +251,7 @@ class _Loop:
             return condition, step, start, 0
         most = convert_to_tensor(limit)
         one, zero = (convert_to_tensor(n, most.dtype) for n in (1, 0))
+        # Stacks for the loop's gradient are then allocated at once.
         if isinstance(limit, int):
             self.bound = limit if self.bound is None else self.bound
         return (
@@ -301,7 +308,10 @@ class _Loop:
             place += len(parts)
 
     def first_iteration(self, body: Callable[[], None], abstract: AbstractTrace) -> tuple[Any, ...]:
-        """Returns the symbols after an iteration in a temporary trace."""
+        """Returns the symbols after an iteration in a temporary trace.
+
+        Only what becomes a tensor of the graph gets a parameter; other objects stay as they are.
+        """
         values = nest.map_structure(
             lambda v: abstract.param_of(v) if travels(v) else v, self.before, expand_composites=True
         )
@@ -312,7 +322,10 @@ class _Loop:
     # -- checks
 
     def check(self, start: tuple[Any, ...], end: tuple[Any, ...], declared: Sequence[Any]) -> None:
-        """Checks that an iteration keeps the symbols' structures, dtypes and shapes."""
+        """Checks that an iteration keeps the symbols' structures, dtypes and shapes.
+
+        These errors name the user's symbols, while those of ``traced_while`` could only number its tensors.
+        """
         if self.room is not None and grows(start, end):
             raise _Grows
         loose = loose_shapes(start) if self.room is None else ()
@@ -414,7 +427,10 @@ def _python_for(iter_: Any, extra_test: Callable[[], Any] | None, body: Callable
 
 
 def _graph_for(iter_: Any, extra_test: Any, body: Any, get_state: Any, set_state: Any, names: Any, opts: Any) -> None:
-    """Runs a graph loop whose position is one more symbol."""
+    """Runs a graph loop whose position is one more symbol.
+
+    The position is carried like any symbol of the user's.
+    """
     steps = _steps(iter_)
 
     def test() -> Any:

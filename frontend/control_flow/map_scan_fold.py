@@ -144,7 +144,10 @@ def _stack_results(results: list[Any]) -> Any:
 
 
 def over_rows(fn: Callable[[Any], Any], flat: Sequence[Tensor], elems: Any, run: Callable[..., Any]) -> Any:
-    """Traces ``fn`` now, for rows of unknown rank; ``run`` is deferred until the rank is known."""
+    """Traces ``fn`` now, for rows of unknown rank; ``run`` is deferred until the rank is known.
+
+    The user's Python runs once, while tracing, as in any other loop.
+    """
     from tvtf.frontend.control_flow.closure_conversion import Inner, assigned_variables, lift
 
     types = [x._type._replace(shape=_row_shape(x._type.shape)) for x in flat]

@@ -452,7 +452,10 @@ class Compiled:
     def _call_locked(
         self, leading_results: Sequence[Any], tensors: Sequence[EagerTensor], variables: Sequence[Variable]
     ) -> Any:
-        """Calls the code while holding the locks of its Variables."""
+        """Calls the code while holding the locks of its Variables.
+
+        No other thread may see, or write, a Variable between its donation and its new value.
+        """
         if variables:
             return self._call_bound(leading_results, tensors, variables)
         with self.lock:

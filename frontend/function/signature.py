@@ -96,7 +96,10 @@ class Leaf:
         return self if self.is_dataset else self.with_spec(TensorSpec(tensor.shape, self.spec.dtype, self.spec.name))  # type: ignore[union-attr]
 
     def with_spec(self, spec: TensorSpec) -> Leaf:
-        """Returns the leaf with another spec."""
+        """Returns the leaf with another spec.
+
+        Not by the constructor, which would take the spec from the value.
+        """
         wider = Leaf.__new__(Leaf)
         wider.name, wider.value, wider.tensor, wider.spec = self.name, self.value, self.tensor, spec
         wider.key = ("tensor", spec)
@@ -187,7 +190,10 @@ class Arguments:
         return all(a.accepts(b) for a, b in zip(self.leaves, other.leaves))
 
     def generalized_with(self, earlier: Arguments) -> Arguments | None:
-        """Returns arguments that accept both, with unknown dims where they differ; None if more differs."""
+        """Returns arguments that accept both, with unknown dims where they differ; None if more differs.
+
+        One trace then serves both calls, and others like them.
+        """
         if self.form != earlier.form:
             return None
         specs = [a.most_specific_common_supertype([b]) for a, b in zip(self.composites, earlier.composites)]
@@ -271,7 +277,10 @@ def _has_subtype(wide: Any, narrow: Any) -> bool:
 
 
 def structure_key(structure: Any) -> Any:
-    """Returns a hashable key of a nested structure."""
+    """Returns a hashable key of a nested structure.
+
+    A list and a tuple are different structures, as in TensorFlow.
+    """
     if not nest.is_nested(structure):
         return type(structure) if nest.is_composite(structure) else "."
     if isinstance(structure, Mapping):

@@ -175,7 +175,10 @@ class Part(NamedTuple):
 
 
 def _parts(code: Any, tensors: Sequence[Any], variables: Sequence[Variable]) -> list[Part]:
-    """Returns the kernels that take a share worth tuning, largest first."""
+    """Returns the kernels that take a share worth tuning, largest first.
+
+    Kernels of one structure share a record, so that their shares are added.
+    """
     times = profile(code, tensors, variables, CALLS_FOR_SHARES)
     seconds = {k.name: k.seconds for k in times.kernels}
     parts: dict[str, Part] = {}
@@ -191,7 +194,10 @@ def _parts(code: Any, tensors: Sequence[Any], variables: Sequence[Variable]) -> 
 def _operands(
     code: Any, tensors: Sequence[Any], variables: Sequence[Variable], kernels: Sequence[IsolatedKernel]
 ) -> dict[str, list[Any]]:
-    """Returns copies of the operands that one call of the function passes to its kernels."""
+    """Returns copies of the operands that one call of the function passes to its kernels.
+
+    A kernel may read indices, so that its operands can't be made up.
+    """
     counts = {isolated.name: isolated.operands for isolated in kernels}
     operands: dict[str, list[Any]] = {}
 

@@ -227,7 +227,10 @@ class _Function:
             self.fail(f"{callee.name_hint} takes {len(func.params)} arguments, and is given {len(args)}")
 
     def kernel(self, callee: ir.GlobalVar, types: list[Any], has_dims: bool) -> None:
-        """Checks the number of tensors and their ranks; dims may follow them."""
+        """Checks the number of tensors and their ranks; dims may follow them.
+
+        Sizes may be symbolic on either side, so that only ranks are compared.
+        """
         func = self.mod[callee]
         if not isinstance(func, tirx.PrimFunc):
             self.fail(f"{callee.name_hint} is called as a kernel, and is a {type(func).__name__}")

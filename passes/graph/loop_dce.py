@@ -133,7 +133,10 @@ class _Part:
         return positions
 
     def part(self, params: list[int], results: list[int]) -> relax.Function:
-        """Returns the function restricted to some parameters and results."""
+        """Returns the function restricted to some parameters and results.
+
+        The old functions stay in the module until dead code is dropped, and no variable may be bound in two functions.
+        """
         out = Bindings()
         out.bindings = self.bindings_for(results)
         fields = [self.results[k] for k in results]

@@ -267,7 +267,10 @@ def _copied_operand(func: Any) -> int | None:
 
 
 def _results(main: relax.Function) -> list[Any]:
-    """Returns the variables that ``main`` returns, through aliases."""
+    """Returns the variables that ``main`` returns, through aliases.
+
+    A variable may be bound to another one, which has the value.
+    """
     values = {b.var: b.value for block in main.body.blocks for b in block.bindings}
     result = main.body.body
     while isinstance(values.get(result), relax.Var):
@@ -287,6 +290,7 @@ def _rewritten(mod: tvm.IRModule, main: relax.Function, line: _Line, updates: li
     blocks = []
     for number, block in enumerate(main.body.blocks):
         if number in new:
+            # The order changes, because an update stands right after its operands.
             unfused = [(line.key(b.var), [b]) for b in block.bindings if b.var not in fused_vars]
             parts = sorted([*unfused, *new[number]], key=lambda part: part[0])
             block = relax.DataflowBlock([binding for _, part in parts for binding in part])

@@ -139,7 +139,11 @@ def _is_local_to(steps: list[_Step], source: Any, output: Any) -> bool:
 
 
 def copies(body: Any) -> list[tuple[Any, Any]]:
-    """Returns ``(output, source)`` of each loop that is annotated as an elementwise copy."""
+    """Returns ``(output, source)`` of each loop that is annotated as an elementwise copy.
+
+    The annotation says that each element is copied to the same place, which the loops alone don't show after
+    scheduling.
+    """
     pairs: list[tuple[Any, Any]] = []
 
     def visit(loop: tirx.For) -> None:
@@ -153,7 +157,10 @@ def copies(body: Any) -> list[tuple[Any, Any]]:
 
 
 def without_copies(body: Any, output: Any) -> Any:
-    """Returns the statements without the loops that copy an operand into an output."""
+    """Returns the statements without the loops that copy an operand into an output.
+
+    Where operand and result share memory, the copy does nothing.
+    """
 
     def left(loop: tirx.For) -> Any:
         is_copy = COPY in loop.annotations and any(out.same_as(output) for out, _ in copies(loop))
@@ -244,7 +251,10 @@ class _Plan:
         self._use(len(self.bindings), main.body.body)
 
     def _scan(self, position: int, binding: Any) -> None:
-        """Records one binding's writes, uses and aliases, and whether it may fail."""
+        """Records one binding's writes, uses and aliases, and whether it may fail.
+
+        Whatever isn't a kernel (a loop, a branch, a tuple) may return its operands, so that its result may alias them.
+        """
         value, is_kernel = binding.value, self._kernel(binding.value) is not None
         destinations = self._destinations(value)
         # A kernel without results is there for its effect: it may raise, as a guard's does.
@@ -381,7 +391,10 @@ def called(call: relax.Call, kernel: ir.GlobalVar) -> relax.Call:
 
 
 def _without_outputs(main: relax.Function, settled: set[int]) -> relax.Function:
-    """Removes outputs from ``main``'s tuple of results."""
+    """Removes outputs from ``main``'s tuple of results.
+
+    The caller finds these results in the memory that it donated.
+    """
     bindings = [b for block in main.body.blocks for b in block.bindings]
     last = bindings[-1] if bindings else None
     if not settled or last is None or not last.var.same_as(main.body.body) or not isinstance(last.value, relax.Tuple):

@@ -153,7 +153,10 @@ def _read(stamps: tuple[Stamp, ...]) -> Known:
 
 
 def best(found: Iterable[Record]) -> Known:
-    """Returns, of several records for one kernel, the one with the largest gain."""
+    """Returns, of several records for one kernel, the one with the largest gain.
+
+    Files of several machines and days may be merged by appending them.
+    """
     known: Known = {}
     for record in found:
         of_target = known.setdefault(record.target, {})

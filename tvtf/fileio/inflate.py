@@ -73,7 +73,10 @@ class Inflated(io.RawIOBase):
         return data
 
     def _next_member(self) -> bool:
-        """Starts the next GZIP member, after zero padding; returns whether there is one."""
+        """Starts the next GZIP member, after zero padding; returns whether there is one.
+
+        A file may have several members, as files that were concatenated do (RFC 1952, section 2.2).
+        """
         rest = self._input or self._file.read(PIECE)
         if self._kind == "GZIP":
             while rest and not (rest := rest.lstrip(b"\0")):

@@ -176,7 +176,10 @@ class FunctionPrinter:
     # -- lines
 
     def source(self, value: Any) -> str:
-        """Returns the user's lines of a call; of a fused kernel, those of its parts."""
+        """Returns the user's lines of a call; of a fused kernel, those of its parts.
+
+        Fused kernels come from several lines.
+        """
         if not isinstance(value, relax.Call):
             return ""
         line = user_line(value)

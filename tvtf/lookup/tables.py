@@ -191,6 +191,7 @@ class StaticHashTable(_Table):
         ):
             return super()._look_up(keys, default)
         keys = convert_to_tensor(keys)
+        # The table doesn't change any more, so that the trace can hold its contents.
         pairs = self._entries.arrays(self._key_dtype, self._value_dtype, ())
         read = TableRead(pairs[0], pairs[1], default.eager_array())
         return host.call(read, [keys], [TensorType(keys._dims, self._value_dtype)])[0]

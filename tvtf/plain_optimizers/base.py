@@ -179,7 +179,10 @@ class Optimizer(AutoTrackable):
     def add_optimizer_variables(
         self, trainable_variables: Sequence[Variable], name: Any, initializer: float = 0.0
     ) -> Any:
-        """Creates a list of slots, one per variable; for several names, a list of such lists, created variable by variable."""
+        """Creates a list of slots, one per variable; for several names, a list of such lists, created variable by variable.
+
+        Checkpoints refer to slots by their position in the order of creation.
+        """
         names = [name] if isinstance(name, str) else list(name)
         rows = [[self.add_variable_from_reference(v, n, initializer) for n in names] for v in trainable_variables]
         columns = [list(column) for column in zip(*rows)] if rows else [[] for _ in names]
@@ -222,6 +225,7 @@ class Optimizer(AutoTrackable):
         gradients = [self._as_gradient(g) for g in grads]
         for grad, variable in zip(gradients, variables):
             _require_fitting(grad, variable)
+        # All gradients have been checked, so that a step isn't left half done.
         self._repeated(self, gradients, variables)
         for variable in variables:
             if variable.constraint is not None:
@@ -282,6 +286,7 @@ class Optimizer(AutoTrackable):
         """Unscales and clips the gradients, and updates each variable."""
         grads = [self._unscaled(g) for g in grads]
         grads = clipping.clipped(grads, self.clipnorm, self.clipvalue, self.global_clipnorm)
+        # A schedule or function is evaluated once per step.
         rate = convert_to_tensor(self.learning_rate)
         for grad, variable in zip(grads, variables):
             self._decay(variable, rate)

@@ -79,7 +79,10 @@ def digest_of_content(content: bytes) -> str:
 
 
 def _from_disk(home: Path, key: str, load: Load[Library], suffix: str) -> Library | None:
-    """Loads the stored library of a key; None if there is none or it is damaged."""
+    """Loads the stored library of a key; None if there is none or it is damaged.
+
+    Compiled code runs as it is, so that a damaged file must not be loaded.
+    """
     try:
         digest = (home / "index" / key).read_text("ascii")
     except (OSError, ValueError):
@@ -127,7 +130,10 @@ def _built_in_store(home: Path, key: str, build: Build, load: Load[Library], suf
 
 
 def _built_outside_store(build: Build, load: Load[Library]) -> Library:
-    """Builds and loads a library in a temporary folder, or in memory if the disk is full."""
+    """Builds and loads a library in a temporary folder, or in memory if the disk is full.
+
+    Without a store, code must still be loaded from some file.
+    """
     try:
         with tempfile.TemporaryDirectory(prefix="tvtf-load-") as scratch:
             file = Path(scratch) / "made.so"

@@ -132,7 +132,10 @@ def read_description(path: str | os.PathLike[str]) -> Description:
 
 
 def _description(file: Any, place: Path) -> bytes:
-    """Returns the bytes of the description."""
+    """Returns the bytes of the description.
+
+    Everything is read from the end, where its size is known; the digest is checked before the length is used.
+    """
     end = file.seek(0, os.SEEK_END) - _END + LENGTH_BYTES
     if end < LENGTH_BYTES:
         raise SavedModuleError(f"{place} is truncated; compile it again")

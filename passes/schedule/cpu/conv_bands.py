@@ -110,7 +110,10 @@ def is_convolution(stage: Stage) -> bool:
 
 
 def _are_images(stages: Sequence[Stage], kernel: Kernel) -> bool:
-    """Returns whether all stages are over images and rows of static size, and read local results of the same image only."""
+    """Returns whether all stages are over images and rows of static size, and read local results of the same image only.
+
+    Then the bands of one image don't depend on those of another.
+    """
     for stage in stages:
         if len(stage.spatial) != 4 or any(axis.size is None for axis in stage.axes):
             return False

@@ -231,7 +231,10 @@ def _statements(body: Stmt) -> Iterator[Stmt]:
 
 
 def _read_nest(nest: Stmt) -> Stage | Opaque | None:
-    """Reads one loop nest as a stage, or as an opaque nest; None if it has blocks that can't be removed."""
+    """Reads one loop nest as a stage, or as an opaque nest; None if it has blocks that can't be removed.
+
+    Stages can be fused, tiled and vectorized; an opaque nest runs as it is written.
+    """
     loops: list[For] = []
     body = nest
     while isinstance(body, For):
@@ -333,7 +336,10 @@ def _without_blocks(node: Stmt) -> Stmt | None:
 
 
 def _block_body(realize: SBlockRealize) -> Stmt | None:
-    """Returns a block's statements with its axes substituted, or None for a block that allocates or nests others."""
+    """Returns a block's statements with its axes substituted, or None for a block that allocates or nests others.
+
+    A block without buffers of its own only names the axes, so that its statements can stand alone.
+    """
     block = realize.block
     if block.alloc_buffers or block.match_buffers or _has_blocks(block.body):
         return None

@@ -111,7 +111,10 @@ def transposed(stage: Stage, plan: Plan, target: CpuTarget) -> tuple[Stage, list
 
 
 def _panel(stage: Stage, packing: Packing, target: CpuTarget) -> Panel:
-    """Returns the panel for an operand, its pitch rounded up to whole vectors."""
+    """Returns the panel for an operand, its pitch rounded up to whole vectors.
+
+    Whole vectors are read from it without tests; a pitch of a page would put its rows into one cache set.
+    """
     load, along, width = packing.load, packing.axis, packing.width
     used = variables(access.flat_offset(load.source, list(load.indices)))
     axes = tuple(axis for axis in stage.axes if axis.var in used and not axis.var.same_as(along.var))

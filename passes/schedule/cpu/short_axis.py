@@ -108,7 +108,10 @@ def _ramp(start: int, lanes: int) -> ir.Expr:
 
 
 def _chosen(value: ir.Expr, axis: Axis, place: int) -> ir.Expr:
-    """Returns the value at a place of an axis, with the selections that depend on the place resolved."""
+    """Returns the value at a place of an axis, with the selections that depend on the place resolved.
+
+    Work that all places share is then the same expression for each, and LLVM computes it once.
+    """
     analyzer = sym.Analyzer()
 
     def decided(test: ir.Expr) -> ir.Expr:

@@ -111,6 +111,7 @@ def _blocks(work: Work, tiled: list[Axis], outer: list[Axis]) -> dict[Var, int]:
         factor = -(-least * work.target.cores // tasks)
         if factor <= 1:
             break
+        # A block has at least one tile.
         most_blocks = max(1, (axis.size or UNKNOWN_SIZE) // sizes[axis.var])
         more = max(blocks[axis.var], min(factor * blocks[axis.var], most_blocks))
         tasks = tasks * more // blocks[axis.var]
@@ -119,7 +120,10 @@ def _blocks(work: Work, tiled: list[Axis], outer: list[Axis]) -> dict[Var, int]:
 
 
 def _cache_blocks(work: Work, axis: Axis, size: int) -> int:
-    """Returns the blocks of an axis: each panel of the vector axis is one; blocks of rows fit the level-2 cache."""
+    """Returns the blocks of an axis: each panel of the vector axis is one; blocks of rows fit the level-2 cache.
+
+    Rows of a block are read again for each panel.
+    """
     tile_count = max(1, (axis.size or UNKNOWN_SIZE) // size)
     if axis.var.same_as(work.plan.vector.var):
         return tile_count if axis.size is not None and reduce_points(work) * size > 4096 else 1

@@ -281,7 +281,10 @@ class _Writer:
         return emit.fused(extents, lambda at: self._window(load, at[0], at[1], at), parallel)
 
     def _window(self, load: TensorLoad, panel: ir.Expr, number: ir.Expr, target_place: Sequence[ir.Expr]) -> Stmt:
-        """Transforms the window of one channel and a panel of results into its place."""
+        """Transforms the window of one channel and a panel of results into its place.
+
+        Vectors run along results, as in the matrix products that follow.
+        """
         *deep, down, right, channel = self.group.first.reduce
         steps = [channel.extent] if not deep else [deep[0].extent, channel.extent]
 
@@ -310,6 +313,7 @@ class _Writer:
 
         def block(number: ir.Expr) -> Stmt:
             first = number * size
+            # The filter is transformed block by block, just before it is used, so that it stays in the cache.
             windows = emit.loop(size, lambda at: self._window(load, panel, first + at, [index(0), at]))
             products = emit.loop(self.transforms.products, lambda place: self._products(panel, place, first))
             return emit.sequence([windows, products])
@@ -383,7 +387,10 @@ class _Writer:
         return emit.simplified(image), emit.simplified(down * self.transforms.size)
 
     def _inputs(self, block: ir.Expr, row: ir.Expr) -> Stmt:
-        """Copies what a row of tiles reads, with zeros around it, and transforms it."""
+        """Copies what a row of tiles reads, with zeros around it, and transforms it.
+
+        The transform reads the copy without tests.
+        """
         image, top = self._place(block, row)
         size, side = self.transforms.size, self.transforms.side
         height, width = self.band.ty.shape[0], self.band.ty.shape[1]

@@ -83,6 +83,7 @@ class _Axes:
     def of(stage: Stage) -> _Axes | None:
         """Returns the axes of a stage with the rank of a filter's gradient, else None."""
         deep, groups = len(stage.reduce) - 3, len(stage.spatial) - len(stage.reduce) - 1
+        # A volume has one more step and one more plane, groups have one more result axis; both at once aren't handled.
         if deep not in (0, 1) or groups not in (0, 1) or (deep and groups):
             return None
         *steps, down, right, channel = stage.spatial[: 3 + deep]
@@ -230,6 +231,7 @@ class _Writer:
             place[0], [*(axis.extent for axis in outer), self.dilation, self.dilation]
         )
         step, channel = divmod(start, int(axes.channel.extent)) if axes.steps else (0, start)
+        # Taps are part of the place, and groups of the channels, so that both axes stay at zero.
         zeros = [*axes.taps, *([] if axes.group is None else [axes.group])]
         return {
             **{axis.var: index(0) for axis in zeros},
@@ -242,7 +244,10 @@ class _Writer:
         }
 
     def write(self, parallel: bool) -> Stmt:
-        """Writes the whole gradient, block by block of tiles."""
+        """Writes the whole gradient, block by block of tiles.
+
+        Local sums belong to one panel at a time; others are added up over all blocks, from zero.
+        """
         blocks = self.shape.images * self.down // self.cut.rows
         sides = [self.input, self.gradient]
         return emit.sequence([
@@ -270,7 +275,10 @@ class _Writer:
         return emit.sequence([part(*block) for block in emit.vector_spans(extent, self.lanes)])
 
     def _block(self, block: ir.Expr, parallel: bool) -> Stmt:
-        """Writes one block: transform both operands, then multiply."""
+        """Writes one block: transform both operands, then multiply.
+
+        Panels are independent, and so are the products of a panel where sums aren't local: each is a task.
+        """
 
         def rows(side: _Side) -> Stmt:
             return emit.fused([self.cut.rows], lambda places: self._row(side, block, places[0]), parallel)
@@ -284,7 +292,10 @@ class _Writer:
         return emit.sequence([*transformed, each])
 
     def _row(self, side: _Side, block: ir.Expr, row: ir.Expr) -> Stmt:
-        """Copies what a row of tiles reads, with zeros around it, and transforms it."""
+        """Copies what a row of tiles reads, with zeros around it, and transforms it.
+
+        Transforms read whole squares, so that the copy has zeros where a tile reaches beyond the image.
+        """
         number = block * self.cut.rows + row
         image, top = (
             tirx.floordiv(number, index(self.down)),
@@ -351,13 +362,17 @@ class _Writer:
         plan = plan_reduction(stage, self.target)
         if plan is None:
             raise ValueError("emit_winograd_filter: expected a plan for the matrix product of a panel")
+        # Both operands were written in the order in which the tiles read them.
         plan = replace(plan, packed=(), padded=0)
         work = Work(stage, (stage,), plan, combiner(stage), self.target, None if self.is_local else stage)
         fixed = dict(zip((axis.var for axis in outer), [*sums_at, place], strict=True))
         return run_tasks(work, [Range.whole(tile)], False, fixed)
 
     def _results(self, panel: list[ir.Expr], sums_at: list[ir.Expr]) -> Stmt:
-        """Transforms the sums of a panel into the filter's gradient, and runs the epilogue on it."""
+        """Transforms the sums of a panel into the filter's gradient, and runs the epilogue on it.
+
+        The last panel may have fewer channels, fewer vectors of results, and a part of one.
+        """
         channels = tirx.min(index(self.cut.channels), self.shape.channels - panel[1] * self.cut.channels)
         left = self.shape.results - panel[2] * self.cut.results
         vectors = tirx.min(index(self.cut.results // self.lanes), tirx.floordiv(left, index(self.lanes)))

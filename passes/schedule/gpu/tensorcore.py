@@ -61,7 +61,10 @@ class Instruction:
     def move(
         self, target: GpuTarget, buffer: Var, to: list[ir.Expr], load: ir.Expr, inside: ir.Expr, width: int
     ) -> Stmt:
-        """Copies ``width`` elements to shared memory, zeros where they are outside."""
+        """Copies ``width`` elements to shared memory, zeros where they are outside.
+
+        `cp.async` copies without a register, and writes zeros beyond ``size`` bytes.
+        """
         if target.emulated:
             return _copied(self, target, buffer, to, load, inside, width)
         place = tirx.address_of(emit.load(buffer, to))
@@ -131,7 +134,10 @@ class Instruction:
         return row, (matrix % across) * COLUMNS + (lane % 4) * 2 + number_in_matrix % 2
 
     def _code(self, tile: Tile, left: Side, right: Side) -> tuple[str, str]:
-        """Returns the name and CUDA source of the function that multiplies one tile."""
+        """Returns the name and CUDA source of the function that multiplies one tile.
+
+        CUDA's compiler sees constants, and unrolls all loops; kernels with the same sizes share the function.
+        """
         values = {
             "DOWN": tile.own_rows // ROWS,
             "ACROSS": tile.own_columns // COLUMNS,
