@@ -98,7 +98,10 @@ def sorted_(iterable: Any, *, key: Any = None, reverse: Any = False) -> Any:
 
 
 def _extreme(python: Callable[..., Any], pairwise: str, reduction: str) -> Callable[..., Any]:
-    """Returns the overload of ``max`` or ``min``: of several tensors elementwise, of one over its elements."""
+    """Returns the overload of ``max`` or ``min``: of several tensors elementwise, of one over its elements.
+
+    As in Python, one argument is a collection.
+    """
 
     def overload(*args: Any, **kwargs: Any) -> Any:
         if not any(map(is_symbolic, args)) or kwargs:

@@ -58,6 +58,7 @@ def converted_call(
 ) -> Any:
     """Calls ``f``, converted if it is a user's function, or one that was itself passed to ``tf.function``."""
     kwargs = kwargs or {}
+    # The function behind it may be the user's.
     if isinstance(f, functools.partial):
         return converted_call(f.func, (*f.args, *args), {**f.keywords, **kwargs}, scope, options, is_explicit)
     overload = _overload(f, scope)

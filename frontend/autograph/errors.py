@@ -54,7 +54,10 @@ def attach(error: BaseException, converted: Any) -> None:
 
 
 def _frames(error: BaseException, source_map: Any) -> tuple[Frame, ...]:
-    """Returns the frames from the innermost to the converted function's own."""
+    """Returns the frames from the innermost to the converted function's own.
+
+    Frames of tvtf itself would hide the user's lines.
+    """
     lines = {(place.filename, place.lineno): origin for place, origin in source_map.items()}
     frames = []
     for frame in reversed(traceback.extract_tb(error.__traceback__)[1:]):

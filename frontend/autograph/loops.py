@@ -275,7 +275,10 @@ class _Loop:
     # -- symbols without a value before the loop
 
     def with_placeholders(self, body: Callable[[], None]) -> tuple[Any, ...]:
-        """Traces one iteration in a temporary trace for the types of undefined symbols; before it, zeros replace them."""
+        """Traces one iteration in a temporary trace for the types of undefined symbols; before it, zeros replace them.
+
+        The loop needs an initial value of each tensor that it carries.
+        """
         failure = ""
         first: tuple[Any, ...] = (None,) * len(self.before)
         try:
@@ -528,7 +531,10 @@ class _RangeSteps(Steps):
         self.position: Any = bounds.start
 
     def more(self) -> Any:
-        """Returns whether the position is before the limit, in the direction of the step."""
+        """Returns whether the position is before the limit, in the direction of the step.
+
+        The sign of the step may be known only at run time.
+        """
         ascending = self.range.ascending()
         up, down = (
             (lambda: bind.less(self.position, self.range.limit)),

@@ -98,7 +98,10 @@ class _Directives(directives.DirectivesTransformer):
     """Handles tvtf's own ``set_loop_options`` as malt handles its own."""
 
     def visit_Expr(self, node: ast.Expr) -> Any:
-        """Turns a call of ``set_loop_options`` into malt's directive of the loop."""
+        """Turns a call of ``set_loop_options`` into malt's directive of the loop.
+
+        malt knows the directive only by its own name.
+        """
         visited = super().visit_Expr(node)
         call = getattr(visited, "value", None)
         if (

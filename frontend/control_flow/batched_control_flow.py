@@ -53,6 +53,7 @@ def cond_batch(size: Dim, inputs: Raw, batched: Flags, *, then_branch: Any, else
     """
     pred, *captured = inputs
     branches = (then_branch, else_branch)
+    # A select needs results of one shape, and runs both branches.
     if batched[0] and (shapes or not all(map(_is_pure, branches))):
         return NotImplemented
     with _Elements(size) as elements:

@@ -143,7 +143,10 @@ def define_dims(trace: Trace) -> None:
 
 
 def capture_dims(trace: Trace) -> list[Any]:
-    """Captures a tensor for each symbolic dim that only enclosing traces know; returns the dims that no tensor has."""
+    """Captures a tensor for each symbolic dim that only enclosing traces know; returns the dims that no tensor has.
+
+    A function of its own can read a size only from its arguments.
+    """
     params = [p._var for p in [*trace.params, *(inner for _, inner in trace.captures.values())]]
     block = relax.BindingBlock(trace.bindings)
     body = relax.Function(params, relax.SeqExpr([block], relax.Tuple([])), ret_ty=relax.TupleType([]))

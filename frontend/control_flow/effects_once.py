@@ -147,6 +147,7 @@ class _ReplayEffects(WithoutEffects):
         part = next(self.parts)
         if not isinstance(part, _Effect):
             return part.run_without_effects(inputs, [next(self.remaining) for _ in range(part.count)])
+        # Nothing reads it, so that it wasn't passed in.
         if not part.is_needed:
             return zeros_for(prim, inputs, attrs)
         values = tuple(next(self.remaining) for _ in range(part.size))

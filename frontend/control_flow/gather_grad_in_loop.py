@@ -64,6 +64,7 @@ class Shared:
     def _replace_read(self, record: Record, branches: Callable[..., Any]) -> Record:
         """Returns a record with the read of a shared tensor replaced; a reshaped tensor is shared too."""
         prim, inputs, outputs, attrs = record
+        # A branch may read the tensor, too.
         if prim.name == "cond" and any(id(x) in self.stand_ins for x in inputs[1:]):
             return _Branches(self, branches), inputs, outputs, attrs
         if not inputs or id(inputs[0]) not in self.stand_ins:

@@ -69,6 +69,7 @@ def _count(comparison: Comparison | None, entry: Sequence[Tensor], test: Inner, 
     first, limit = int(start), _limit(test, comparison.limit)
     if isinstance(limit, int):
         return max(0, -(-(limit + comparison.beyond - first) // size))
+    # A symbolic limit is the number itself only for a counter that goes up from zero by one.
     return limit if limit is not None and size == 1 and first == 0 and not comparison.beyond else None
 
 

@@ -298,6 +298,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
             return self
         shapes = [tuple(t.shape) if self._by_shape else t.ndim for t in tensors]
         variable_shapes = [v._type.shape if self._by_shape else v.ndim for v in self._open]
+        # Captured Variables of unknown shape have another one from call to call, too.
         key = (*shapes, *variable_shapes, *sorted((ranks or {}).items()))
         instance = self._instances.get(key)
         if instance is None:

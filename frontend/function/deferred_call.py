@@ -92,7 +92,10 @@ class Example:
 
     @classmethod
     def for_any_sizes(cls, examples: Sequence[tuple[Sizes, Example]]) -> Example | None:
-        """Merges examples for several sizes into one that holds for any; None if their dtypes differ."""
+        """Merges examples for several sizes into one that holds for any; None if their dtypes differ.
+
+        A dtype can't be left open until sizes are known.
+        """
         merged = cls.__new__(cls)
         merged.structure = examples[0][1].structure
         dtypes = {tuple(t.dtype for t in each.types) for _, each in examples}
@@ -454,6 +457,7 @@ def _vjp(ct: Any, y: Any, *inputs: Any, key: int) -> list[Any]:
     if (rule := calls[key].vjp) is not None:
         return rule(ct, y, inputs)
     recorder = Recorder()
+    # One tensor may be several operands, each with a cotangent of its own.
     inputs = tuple(_with_new_identity(x) if x.dtype.is_differentiable else x for x in inputs)
     for x in inputs:
         recorder.watch(x)

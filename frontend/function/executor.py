@@ -341,7 +341,10 @@ def _fit(handles: Sequence[Any], sizes: Sequence[tuple[int, int, int]]) -> bool:
 
 
 def _check_inferred_sizes(graph: Graph, arguments: Sequence[Any]) -> None:
-    """Raises InvalidArgumentError if an argument lacks a size that tracing inferred."""
+    """Raises InvalidArgumentError if an argument lacks a size that tracing inferred.
+
+    Code for a static size doesn't look at the argument's own.
+    """
     for place, axis, size in graph.inferred_sizes:
         if arguments[place].shape[axis] != size:
             var = graph.all_params[place]._var

@@ -170,6 +170,7 @@ class Plan:
         inputs = [self._slots(x) for x in bound.inputs]
         step = kind(bound, inputs, [d.np for d in dtypes[len(inputs) :]], types)
         step.is_on_host = host.runs_on_host(bound.primitive, dtypes) or kind is PythonStep
+        # NumPy runs such a step more slowly than compiled code, which doesn't matter where it is small.
         if not step.is_on_host:
             _require_light(bound, types)
         step.attrs = {name: self._attribute(value) for name, value in bound.attrs.items()}

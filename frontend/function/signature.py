@@ -349,6 +349,7 @@ class Signature:
             raise self._misfit(reason, args, kwargs)
         names = self._leaf_names((specs, {}), expand_composites=True)
         leaves = [self._specified(n, v, s, args, kwargs) for n, v, s in zip(names, flat, flat_specs)]
+        # Defaults beyond the specs are part of the trace.
         fixed = [leaf for i, v in enumerate(nest.flatten((rest, extra))) for leaf in _leaves_of(f"default_{i}", v)]
         return Arguments(nest.map_structure(spec_if_composite, (specs + rest, extra)), leaves + fixed)
 

@@ -21,6 +21,7 @@ from tvtf.passes.analysis.rewriter import Bindings
 def drop_dead(mod: tvm.IRModule) -> tvm.IRModule:
     """Drops the pure bindings and the functions of a dialect module that nothing depends on."""
     functions = {var: _without_dead(f) if isinstance(f, relax.Function) else f for var, f in mod.functions_items()}
+    # A function with a symbol is an entry: its caller isn't in the module.
     worklist = [var for var, f in functions.items() if f.attrs and "global_symbol" in f.attrs]
     reached: set[ir.GlobalVar] = set()
     while worklist:

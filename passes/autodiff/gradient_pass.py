@@ -79,6 +79,7 @@ def _with_gradients(mod: tvm.IRModule, name: str, params: list[Any], wrt: list[i
     recorder = Recorder()
     for i in wrt:
         recorder.watch(params[i])
+    # These ops are the compiler's: no tape of the user's may record them.
     state.tapes = [recorder]
     outputs = evaluate(mod, name, params, Imported)
     state.tapes = []

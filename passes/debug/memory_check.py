@@ -72,7 +72,10 @@ class _Memory:
                 yield None, f"it returns {var.name!r}, over which {self.clobbered[var]} was written"
 
     def step(self, binding: Any) -> str | None:
-        """Runs one binding on the model; returns what is wrong with it, if anything."""
+        """Runs one binding on the model; returns what is wrong with it, if anything.
+
+        A value may be overwritten, as long as nothing reads it afterwards.
+        """
         var, value = binding.var, binding.value
         place = self.placed(value, var)
         if place is not None:

@@ -34,6 +34,7 @@ def chain_kernels(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
     known: dict[Any, ir.GlobalVar | None] = {}
     calls: dict[Any, list[Any]] = {}
     for chain in line.chains(facts):
+        # Longer chains come first; each kernel is part of one.
         if not any(binding.var in calls for binding in chain):
             name = _function_of(mod, builder, chain, known, facts)
             calls.update({} if name is None else _calls(chain, name))

@@ -24,7 +24,10 @@ def fuse_kernels(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _name_lost_dims(mod: tvm.IRModule) -> tvm.IRModule:
-    """Replaces each dim of a parameter that its function can't compute by a symbol."""
+    """Replaces each dim of a parameter that its function can't compute by a symbol.
+
+    A function fails on an argument whose dims it can't compute (see above).
+    """
     repaired = {
         var: _named(f) for var, f in mod.functions_items() if isinstance(f, relax.Function) and _has_unbound_dims(f)
     }

@@ -76,7 +76,10 @@ def _uses(func: relax.Function) -> Counter[relax.Var]:
 
 
 def slice_kernel(name: str, buffer: relax.TensorType, index: relax.TensorType) -> tirx.PrimFunc:
-    """Returns ``kernel(buffer, index, value)``: writes or adds ``value`` at ``buffer[index]``, in place."""
+    """Returns ``kernel(buffer, index, value)``: writes or adds ``value`` at ``buffer[index]``, in place.
+
+    A write takes time in proportion to the value, and not to the stack.
+    """
     dtype = str(buffer.dtype)
     shape = [_extent(d, i) for i, d in enumerate(buffer.shape.values)]
     target = tirx.decl_buffer(shape, dtype, "buffer")

@@ -232,6 +232,7 @@ def _branch(function: ir.GlobalVar, captured: list[Any], ty: Any, span: Any) -> 
 def _while(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> relax.Call:
     """Lowers a loop to the loop op; stacks that its body overwrites start as copies."""
     overwritten = legalizer.in_place.carried.get(bound.attrs["body"].name_hint, ())
+    # The caller may still read the operand.
     inputs = [_copied(legalizer, out, x) if i in overwritten else x for i, x in enumerate(bound.inputs)]
     operands = [bound.attrs["condition"], bound.attrs["body"], *inputs]
     attrs = ir.make_node("ir.DictAttrs", carried=bound.attrs["carried"])
@@ -352,7 +353,10 @@ def recorded_calls(mod: tvm.IRModule) -> set[relax.Call]:
 
 
 def _recorded_in(function: relax.Function) -> set[relax.Call]:
-    """Returns a function's differentiable Python calls whose record number is used."""
+    """Returns a function's differentiable Python calls whose record number is used.
+
+    Other calls needn't be recorded for their gradients.
+    """
     bindings = [b for block in function.body.blocks for b in block.bindings]
     calls = {b.var: b.value for b in bindings if _differentiable_python(b.value)}
     if not calls:

@@ -36,7 +36,10 @@ class _Rewriter:
         self.kernels: dict[ir.GlobalVar, tirx.PrimFunc] = {}
 
     def run(self) -> tvm.IRModule:
-        """Rewrites the entries and everything that they reach."""
+        """Rewrites the entries and everything that they reach.
+
+        What they don't reach is dropped, such as the functions of loops that became kernels.
+        """
         worklist = [name for name, func in self.mod.functions_items() if _is_entry(func)]
         rewritten: dict[ir.GlobalVar, Any] = {}
         while worklist:
@@ -115,6 +118,7 @@ class _Function:
         used_results = range(carried_count(call)) if uses_tuple else self.items[var]
         try:
             kernel = LoopKernel(self.rewriter.mod, call, set(used_results), self.rewriter.polls)
+        # The virtual machine runs the loop; those inside of it may still become kernels.
         except NotNative:
             out.bind(var, call)
             return

@@ -17,7 +17,10 @@ from tvtf.passes.analysis.rewriter import Bindings
 
 
 def scalars_as_dims(mod: tvm.IRModule) -> tvm.IRModule:
-    """Moves scalar parameters into the shape at the end of the parameters; runs between FuseOps and FuseTIR."""
+    """Moves scalar parameters into the shape at the end of the parameters; runs between FuseOps and FuseTIR.
+
+    FuseTIR fails on functions that have both scalars and a shape (see above).
+    """
     old = {var: f for var, f in mod.functions_items() if _has_both(f)}
     if not old:
         return mod

@@ -254,7 +254,10 @@ def _used_elsewhere(main: relax.Function) -> set[Any]:
 
 
 def _copies(func: tirx.PrimFunc, fixed: set[Any]) -> tuple[dict[Any, list[tirx.Stmt]], list[tirx.Stmt]]:
-    """Returns the buffers that a kernel fills from constants alone, with the statements that do, and the others."""
+    """Returns the buffers that a kernel fills from constants alone, with the statements that do, and the others.
+
+    These are packed operands, which are the same in every call.
+    """
     if not isinstance(func.body, tvm.s_tir.SBlockRealize):
         return {}, []
     body = func.body.block.body

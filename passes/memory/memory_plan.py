@@ -119,6 +119,7 @@ class Lives:
                 self._sizes[binding.var] = size
                 self._roots[binding.var] = [binding.var]
             return
+        # A view lives as long as its operand's memory is used through it.
         if self._is_view(value):
             self._view(position, *value.args)
             return

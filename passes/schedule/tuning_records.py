@@ -166,7 +166,10 @@ def best(found: Iterable[Record]) -> Known:
 
 
 def _records_in(path: Path) -> list[Record]:
-    """Reads the records of a file; lines that aren't records are rejected with one warning."""
+    """Reads the records of a file; lines that aren't records are rejected with one warning.
+
+    One damaged line must not cost the others.
+    """
     accepted: list[Record] = []
     rejected: list[str] = []
     try:

@@ -92,7 +92,10 @@ def _body(kernel: Kernel, target: Target) -> Stmt:
 
 
 def ScheduleCPU(target: Target) -> transform.Pass:  # noqa: N802  (a pass, named as TVM's)
-    """Returns a module pass that schedules every PrimFunc not scheduled yet, by its tuning record if it has one."""
+    """Returns a module pass that schedules every PrimFunc not scheduled yet, by its tuning record if it has one.
+
+    Some kernels are scheduled by an earlier phase, or written with their schedule.
+    """
 
     @transform.module_pass(opt_level=0, name="ScheduleCPU")
     def run(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:

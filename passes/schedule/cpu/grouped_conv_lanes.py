@@ -87,7 +87,10 @@ def _fits(sums: Stage, joined: Joined, target: CpuTarget) -> bool:
 
 
 def _spread(sums: Stage, size: int) -> tuple[Stage | None, list[Stage]]:
-    """Returns the sums on one axis of results, and a copy of the filter in the order that they read, where needed."""
+    """Returns the sums on one axis of results, and a copy of the filter in the order that they read, where needed.
+
+    With one axis for group and result, a vector spans several groups.
+    """
     *outer, group, own = sums.spatial
     term, channel = sums.reduce[-1], Axis(Var("channel", "int64"), emit.simplified(group.extent * size))
     image_loads = [load for load in (sums.value.b.a, sums.value.b.b) if _is_group_of(load, group, own, term, size)]
@@ -112,7 +115,10 @@ def _is_group_of(load: TensorLoad, group: Axis, own: Axis, term: Axis, size: int
 
 
 def _filters(load: TensorLoad, sums: Stage, channel: Axis, size: int) -> tuple[ir.Expr, list[Stage]]:
-    """Returns the filter's items along the results, from a copy of the filter where it is stored in another order."""
+    """Returns the filter's items along the results, from a copy of the filter where it is stored in another order.
+
+    Vectors are loaded along the results.
+    """
     *_outer, group, own = sums.spatial
     parts = {group.var: tirx.floordiv(channel.var, index(size)), own.var: tirx.floormod(channel.var, index(size))}
     analyzer = sym.Analyzer()

@@ -91,7 +91,10 @@ def packed(stage: Stage, plan: Plan, target: CpuTarget, parallel: bool) -> tuple
 
 
 def transposed(stage: Stage, plan: Plan, target: CpuTarget) -> tuple[Stage, list[Stmt]]:
-    """Returns the stage reading a copy of the plan's `transposed` operand, and the statements that make it."""
+    """Returns the stage reading a copy of the plan's `transposed` operand, and the statements that make it.
+
+    Vectors of terms then run along its memory.
+    """
     load = plan.transposed
     if load is None:
         return stage, []

@@ -114,6 +114,7 @@ def _band(source: Stage, first: Stage, target: CpuTarget) -> Band | None:
     if row is None or source.spatial[1].size is None or image_rows is None:
         return None
     rest = [term for term in terms_of(first) if not term.source.same_as(source.buffer)]
+    # The other operand must be the same for all bands of an image.
     if any(first.spatial[1].var in variables(access.flat_offset(term.source, list(term.indices))) for term in rest):
         return None
     cuts = list(_bands(source, first))

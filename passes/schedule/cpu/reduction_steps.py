@@ -88,7 +88,10 @@ def reads_again(stage: Stage, axes: Sequence[Axis]) -> bool:
 
 
 def _longest(stage: Stage, target: CpuTarget, results: Mapping[Var, int], most: int) -> Steps | None:
-    """Returns the first steps that fit, of at most `most` points of the outermost axis."""
+    """Returns the first steps that fit, of at most `most` points of the outermost axis.
+
+    Long steps store and load the sums less often.
+    """
     options = list(_options(stage, most)) if has_reused_operand(stage) else []
     reads = [_Reach.of(term) for term in terms_of(stage)]
     most_bytes = target.level2_bytes // PART_FOR_OPERANDS

@@ -149,10 +149,11 @@ class _Block:
         def replacement(load: TensorLoad) -> ir.Expr:
             if load.source in stacked:
                 return emit.load(stacked[load.source], [*load.indices[self.depth :], lane.var])
+            # Rows are neighbours in memory already, or share the item.
             if access.load_stride(load, stage.spatial[self.depth - 1].var) in (0, 1):
                 return load
             along = _axes_of(load, stage, self.depth)
-            return emit.load(self._copied(load, stage, copies), [*(axis.var for axis in along), lane.var])
+            return emit.load(self._transposed_rows(load, stage, copies), [*(axis.var for axis in along), lane.var])
 
         value = self._at_row(structural_map(stage.value, (TensorLoad, replacement)), stage, lane)
         return replace(
@@ -163,7 +164,7 @@ class _Block:
             constants=frozenset(),
         )
 
-    def _copied(self, load: TensorLoad, stage: Stage, copies: list[tuple[Stage, TensorLoad]]) -> Var:
+    def _transposed_rows(self, load: TensorLoad, stage: Stage, copies: list[tuple[Stage, TensorLoad]]) -> Var:
         """Returns the transposed rows of an operand; stages that read the same rows share a copy."""
         lane = Axis(Var("row", "int64"), index(self.rows))
         along = _axes_of(load, stage, self.depth)

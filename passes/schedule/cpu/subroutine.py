@@ -46,6 +46,7 @@ def subroutine(arrays: Sequence[Array], numbers: int, body: Body) -> str:
     declared = [DeclBuffer(buffer, data=pointer) for buffer, pointer in zip(buffers, pointers, strict=True)]
     stmt = emit.sequence([*declared, body(buffers, [tirx.Cast("int64", count) for count in counts])])
     func = exact(PrimFunc([*pointers, *counts], stmt).with_attr("tirx.noalias", True))
+    # Named by its content, so that equal subroutines of several kernels are one.
     name = PREFIX + hashlib.sha256(tvm.ir.save_json(func).encode()).hexdigest()[:40]
     _FUNCTIONS.setdefault(name, func)
     return name

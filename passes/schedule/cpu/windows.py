@@ -79,7 +79,10 @@ class Slide:
         return self.inner() == (0, self.place.size)
 
     def range(self, place: ir.Expr) -> Range:
-        """Returns the taps that read inside at a place."""
+        """Returns the taps that read inside at a place.
+
+        Loops over these taps need no test for the border.
+        """
         if self.tap is None:
             raise ValueError("Slide.range: expected an axis of places with taps")
         if self.reaches_no_border:
@@ -137,7 +140,10 @@ def windows_at(stages: Sequence[Stage | Opaque], position: int, target: CpuTarge
 
 
 def windows_of(source: Stage | None, reduction: Stage, target: CpuTarget) -> Windows | None:
-    """Returns the windows of a reduction whose terms are each read for one result, and zeroed only by the border."""
+    """Returns the windows of a reduction whose terms are each read for one result, and zeroed only by the border.
+
+    Terms that several results read are better kept in the registers of a tile.
+    """
     first = without_units(reduction)
     if not first.reduce or len(first.spatial) < 3:
         return None

@@ -147,6 +147,7 @@ def best_filter_cut(shape: Shape, target: CpuTarget, needed: float = 1.0) -> Fil
         return None
     down, right = (-(-extent // transforms.size) for extent in (shape.height, shape.width))
     near, least = LEVELS2_OF_OPERANDS * target.level2_bytes, LEVELS2_OF_BLOCK * target.level2_bytes
+    # Sums of all panels that exceed the caches would be read and written again in every block.
     is_local = products * shape.channels * shape.results * shape.groups * 4 > near
     results = _panel_width(shape.results, WIDEST_PANEL // (2 if is_local else 1), lanes)
     row_bytes = products * right * (shape.channels + shape.results) * shape.groups * 4

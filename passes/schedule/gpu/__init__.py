@@ -43,7 +43,10 @@ def schedule(func: PrimFunc, target: Target) -> PrimFunc:
 
 
 def ScheduleGPU(target: Target) -> transform.Pass:  # noqa: N802  (a pass, named as TVM's)
-    """Returns a module pass that schedules every PrimFunc that doesn't run on the CPU."""
+    """Returns a module pass that schedules every PrimFunc that doesn't run on the CPU.
+
+    Some kernels run on the CPU although the others run on a GPU, such as those that raise a guard's error.
+    """
 
     @transform.module_pass(opt_level=0, name="ScheduleGPU")
     def run(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:

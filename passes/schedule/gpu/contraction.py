@@ -72,6 +72,7 @@ def emit_contraction(
     """Writes a product and the stages that finish its results as one kernel."""
     instruction = instruction_for(product, target)
     if instruction is not None:
+        # The instruction takes halves, so that their cast to float32 is left out.
         product = instruction.narrowed(product)
     tile = tile_of(product, instruction)
     across, down = ceil_div(product.columns, tile.columns), ceil_div(product.rows, tile.rows)

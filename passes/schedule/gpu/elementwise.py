@@ -80,7 +80,10 @@ def _is_unconditional(stage: Stage, load: TensorLoad) -> bool:
 
 
 def _by_vector(stages: list[Stage], needed: set[Var], axis: Axis, lanes: int, target: GpuTarget) -> Stmt:
-    """Writes a kernel with one thread for each vector of points along an axis."""
+    """Writes a kernel with one thread for each vector of points along an axis.
+
+    A vector move takes one instruction, and one transaction for the lanes of several threads.
+    """
     axes = stages[0].spatial
     extents = [emit.index(int(axis.extent) // lanes) if other is axis else other.extent for other in axes]
 
