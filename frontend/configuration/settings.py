@@ -28,7 +28,7 @@ def enable_traceback_filtering() -> None:
 
 @export("debugging.disable_traceback_filtering")
 def disable_traceback_filtering() -> None:
-    """Accepted.
+    """Sets what ``is_traceback_filtering_enabled`` returns; tracebacks stay the same.
 
     >>> import tvtf as tf
     >>> tf.debugging.disable_traceback_filtering()

@@ -194,6 +194,7 @@ def _raising_branch(name: str, error: ValueError, other: Inner) -> Inner:
     """Returns a branch that raises ``error`` when it runs; its results have the other branch's types."""
     from tvtf.frontend.control_flow.closure_conversion import Inner
 
+    # A result of unknown rank has no placeholder.
     if any(isinstance(leaf._type.shape, AnyShape) for leaf in other.leaves):
         raise error
 
@@ -484,7 +485,10 @@ def _own_types(types: Sequence[TensorType], shapes: Sequence[Any]) -> list[Tenso
 
 
 def _without_reserved_rows(body: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the loop body for arrays that grow inside of it: the loop reserves no rows for them."""
+    """Returns the loop body for arrays that grow inside of it: the loop reserves no rows for them.
+
+    A loop that foresees only some of their writes can't tell how many rows to reserve.
+    """
 
     def run(*values: Any) -> Any:
         state.trace.room_for = frozenset()

@@ -298,6 +298,7 @@ def basis(of: TensorType) -> Tensor:
     count = size_of(shape)
     if isinstance(count, int):
         return convert_to_tensor(np.eye(count, dtype=dtype.np).reshape(count, *shape))
+    # The number of elements is known only at run time.
     places = bind.range(start=0, size=count, delta=1, dtype=int32)
     rows, columns = (bind.reshape(places, shape=dims) for dims in ((count, 1), (1, count)))
     return bind.reshape(bind.cast(bind.equal(rows, columns), dtype=dtype), shape=(count, *shape))  # type: ignore[no-any-return]

@@ -131,6 +131,7 @@ class _Legalizer:
             call.args[-1:] and call.args[-1], relax.ShapeExpr
         ):
             return None
+        # Backwards, so that the first place of each dim is kept.
         places = {d: place for place, d in reversed([*enumerate(dims)]) if isinstance(d, tirx.Var)}
         shapes = [(dtype, *(f"as {places[d]}" if d in places else int(d) for d in shape)) for dtype, shape in types]
         return bound.primitive.name, repr(sorted(attrs.items())), tuple(shapes)

@@ -691,6 +691,7 @@ _NUMPY_KINDS = {"b": bool, "i": int, "u": int, "f": float, "c": complex, "S": by
 
 def _python_kind(value: Any) -> type:
     """Returns the Python type that determines a leaf's dtype. Raises ValueError for other types."""
+    # A bool is an int, too, and so comes first.
     for kind in (bool, int, float, complex, str, bytes):
         if isinstance(value, kind):
             return kind
@@ -816,6 +817,7 @@ def _strings(value: Any, dtype: DType | None) -> np.ndarray:
     if dtype not in (None, dtypes.string):
         raise TypeError(f"Cannot convert {_value_text(value)} to EagerTensor of dtype {type_name(dtype)}")  # type: ignore[arg-type]
     try:
+        # NumPy's own type for texts drops zeros at the end.
         texts = np.array(value, dtype=object)
     except ValueError as error:
         raise ValueError(MSG_RAGGED) from error

@@ -19,7 +19,10 @@ AUTOLOAD = "TVM_DEVICE_BACKEND_AUTOLOAD"
 
 
 def load_tvm() -> None:
-    """Imports TVM once, without its backends and with garbage collection off."""
+    """Imports TVM once, without its backends and with garbage collection off.
+
+    The import takes most of a program's start-up time; `target.cuda_target` loads the backend that it needs.
+    """
     if _Loaded.is_complete:
         return
     with _Loaded.lock, without_interrupts():

@@ -72,14 +72,14 @@ def _column_types(
     batch: Any, where: str, key: str, kind: str, dtype: DType, shape: Any, missing: bool, splits: DType, dims: Any
 ) -> list[TensorType]:
     """Returns the types of a column's tensors for a batch."""
-    deep = where == "rows"
+    in_feature_lists = where == "rows"
     if kind == "sparse":
-        rank = 3 if deep else 2
+        rank = 3 if in_feature_lists else 2
         return [TensorType((dims[0], rank), int64), TensorType((dims[0],), dtype), TensorType((rank,), int64)]
     if kind == "ragged":
-        outer = [TensorType((dims[1] + 1 if dims[1] is not None else None,), splits)] if deep else []
+        outer = [TensorType((dims[1] + 1 if dims[1] is not None else None,), splits)] if in_feature_lists else []
         return [TensorType((dims[0],), dtype), *outer, TensorType((batch + 1,), splits)]
-    if deep:
+    if in_feature_lists:
         return [TensorType((batch, dims[0], *shape), dtype), TensorType((batch,), int64)]
     return [TensorType((batch, *dims, *shape), dtype)]
 

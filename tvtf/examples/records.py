@@ -106,6 +106,7 @@ def _field_value(field: bytes, default: np.ndarray, na: bytes, place: int, row: 
     try:
         return default.dtype.type(number_of(field, as_dtype(default.dtype)))
     except ValueError:
+        # TensorFlow's names in this message are those of C.
         kind = {"f4": "float", "f8": "double"}.get(default.dtype.str[1:], default.dtype.name)
         raise ArgumentError(
             f"Field {place} in record {row} is not a valid {kind}: {field.decode(errors='replace')}"

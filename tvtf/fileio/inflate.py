@@ -50,6 +50,7 @@ class Inflated(io.RawIOBase):
         if self._failure is not None:
             raise self._failure
         data = b""
+        # A piece of input may give no data yet.
         while not data and size > 0:
             if self._engine.eof and not self._next_member():
                 break

@@ -141,6 +141,7 @@ def stacked(values: Sequence[Any], spec: Any) -> Any:
         return _stacked(spec, values, 0)
     leaves = nest.flatten(spec)
     if all(_encoding(each) == [each] for each in leaves):
+        # Tensors alone are their own encoding.
         columns = zip(*map(nest.flattener(spec), values))
         return nest.pack_sequence_as(spec, [_stacked(s, c, i) for i, (s, c) in enumerate(zip(leaves, columns))])
     columns = zip(*(encoded(spec, value) for value in values))

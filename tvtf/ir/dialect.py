@@ -52,7 +52,10 @@ def relax_op(prim: Primitive[Any]) -> ir.Op:
 
 
 def _register(prim: Primitive[Any]) -> ir.Op:
-    """Registers an op and its attributes with TVM; completes a registration that Ctrl-C interrupted."""
+    """Registers an op and its attributes with TVM; completes a registration that Ctrl-C interrupted.
+
+    TVM registers a name only once in a process, so that what is done already must be left out.
+    """
     name = _PREFIX + prim.name
     was_interrupted = name in _begun
     _begun.add(name)

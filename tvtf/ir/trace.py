@@ -822,6 +822,7 @@ def _is_function(value: Any) -> bool:
 def tracing(trace: Trace) -> Any:
     """Makes ``trace`` the thread's active trace; tapes outside don't record the ops inside."""
     outer, tapes = state.trace, state.tapes
+    # Observers see every op, traced ones, too.
     state.trace, state.tapes = trace, list(state.observers)
     try:
         yield trace

@@ -407,7 +407,10 @@ class StaticVocabularyTable(AutoTrackable):
         return buckets if self._table is None else self._table.size() + buckets
 
     def lookup(self, keys: Any, name: str | None = None) -> Tensor:
-        """Returns the id of each key, an int64 tensor of the keys' shape."""
+        """Returns the id of each key, an int64 tensor of the keys' shape.
+
+        Keys that aren't in the table get ids behind its own, by their hash.
+        """
         if keys.dtype is not self._key_dtype:
             raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype!s}, received: {keys.dtype!s}")
         if isinstance(keys, CompositeTensor):

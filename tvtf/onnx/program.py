@@ -69,7 +69,10 @@ class Program:
     def emit(
         self, bound: dialect.Bound, inputs: list[str], outputs: list[str], types: list[TensorType], span: Any
     ) -> None:
-        """Emits a primitive; an error gets its name and the user's line."""
+        """Emits a primitive; an error gets its name and the user's line.
+
+        What the primitive's nodes compute in between is named after its first result.
+        """
         prim = bound.primitive
         control = CONTROL.get(prim.name)
         self.emitter.scope = f"{outputs[0]}/" if outputs else ""

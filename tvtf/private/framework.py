@@ -198,6 +198,7 @@ def constant_value_as_shape(tensor: Any) -> TensorShape:
     tensor = convert_to_tensor(tensor, tvtf.int32) if isinstance(tensor, (list, tuple)) else tensor
     value = constant_value(tensor)
     if value is not None:
+        # TensorFlow writes an unknown rank as the scalar -1.
         if value.ndim == 0 and value == -1:
             return TensorShape(None)
         if value.ndim != 1:

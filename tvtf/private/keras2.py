@@ -59,6 +59,7 @@ def dispatch_for_types(op: Any, *types: type) -> Callable[[Any], Any]:
 
     def decorate(function: Any) -> Any:
         def rule(args: Any, kwargs: Any) -> Any:
+            # After NotImplemented, the next rule or the op itself is called.
             matches = any(isinstance(x, types) for x in nest.flatten([args, kwargs]))
             return function(*args, **kwargs) if matches else NotImplemented
 

@@ -138,6 +138,7 @@ def _average_state(variable: Any) -> tuple[Any, Any]:
     """Returns the biased average and the number of updates, which are stored as attributes of a Variable."""
     pair = vars(variable).get("_moving_average")
     if pair is None:
+        # Outside of a trace, because the Variables outlive it.
         with tvtf.init_scope():
             pair = (
                 tvtf.Variable(tvtf.zeros(variable.shape, variable.dtype), trainable=False, name="biased"),

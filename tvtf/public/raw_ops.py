@@ -122,6 +122,7 @@ def BroadcastGradientArgs(*, s0: Any, s1: Any, name: str | None = None) -> _Redu
     Source: https://www.tensorflow.org/api_docs/python/tf/raw_ops/BroadcastGradientArgs
     """
     tf = public_names()
+    # An empty list would be a float32 tensor.
     shapes = [tf["cast"](s, "int32") if isinstance(s, list) and not s else convert_to_tensor(s) for s in (s0, s1)]
     rank = max(int(s.shape[0]) for s in shapes)
     static_axes = _static_reduction_axes(_dims_of(shapes[0]), _dims_of(shapes[1]), name)

@@ -41,7 +41,10 @@ def cached(
 
 
 def key_of(mod: Any, target: Any, *more: str) -> str:
-    """Returns the cache key of a module: a digest of its IR and constants, target, versions, tuning and build options."""
+    """Returns the cache key of a module: a digest of its IR and constants, target, versions, tuning and build options.
+
+    All that the compiled code depends on is part of the key, so that no stale code is loaded.
+    """
     import tvm
 
     from tvtf.passes.schedule.tuned_choices import describe

@@ -239,13 +239,15 @@ class _Model:
             program.bind(each, captures, self.place)
 
     def _captured(self, kind: str, which: Any) -> Any:
-        """Returns a captured object by its kind and its key or number."""
+        """Returns a captured object by its kind and its key or number; None for any other object."""
         if kind == "constant":
             return self.constants[which]
         if kind == "table":
             return self._table(*(self.constants[key].eager_array() for key in which))
         node = self.objects_by_node.get(which)
-        return node.asset_path if isinstance(node, Asset) else node if isinstance(node, Variable) else None
+        if isinstance(node, Asset):
+            return node.asset_path
+        return node if isinstance(node, Variable) else None
 
     def _table(self, keys: np.ndarray, values: np.ndarray, default: np.ndarray) -> TableRead:
         """Returns a lookup in a table after checking the shapes of keys and values."""

@@ -79,6 +79,7 @@ class Swap:
         with atomic_file.named_failures(self.folder, "write"), locked(self.folder):
             old = _files_of(self._current())
             _sync_all(self.place)
+            # The description says where the model's files are: with it, the new model is the valid one.
             os.replace(os.path.join(self.place, self.description), os.path.join(self.folder, self.description))
             atomic_file.sync_folder(self.folder)
             try:
@@ -96,6 +97,7 @@ class Swap:
             atomic_file.remove(self.target(name))
         for folder in {os.path.dirname(self.target(name)) for name in names}:
             atomic_file.sync_folder(folder)
+        # If the removal is interrupted, the next save recognizes the rest by its name.
         discarded = os.path.join(self.folder, self.name.replace(SAVING, DISCARDED))
         os.replace(self.place, discarded)
         atomic_file.sync_folder(self.folder)

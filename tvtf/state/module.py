@@ -190,6 +190,7 @@ class _Walk:
         for leaf_path, leaf in self._new_leaves(module):
             if self.predicate(leaf):
                 yield (path + leaf_path, leaf) if self.with_path else leaf
+            # A module may contain itself.
             if self.recursive and _is_module(leaf) and id(module) not in self.above:
                 below.append((path + leaf_path, leaf))
         self.above.append(id(module))

@@ -87,6 +87,8 @@ def add(
 ) -> str:
     """Adds a bundle to the files of ``replacement``; returns the name of the data file that becomes obsolete.
 
+    The caller removes that file later, so that the old bundle stays readable until its index is replaced.
+
     ``shards`` is the `spare_shard_count` of the bundle's final place, if that is another.
 
     Raises:

@@ -56,6 +56,7 @@ class Coordinator:
         if isinstance(raised, self._clean):
             raised = None
         with self._lock:
+            # No `join` will raise it any more.
             if self._joined and raised is not None:
                 raise raised
             if not self._stop.is_set():
@@ -108,6 +109,7 @@ class Coordinator:
         """
         with self._lock:
             joining = self._threads.union(threads or ())
+        # Threads may also end by themselves, which sets no event.
         while _alive(joining) and not self._stop.wait(_POLL_SECONDS):
             pass
         deadline = time.monotonic() + stop_grace_period_secs

@@ -145,7 +145,10 @@ def serialize(view: View) -> dict[str, Any]:
 
 
 def _mark_nodes_with_values(graph: Any) -> None:
-    """Marks the nodes that have values, and all nodes from which these are reachable."""
+    """Marks the nodes that have values, and all nodes from which these are reachable.
+
+    A restore then needn't walk through the others (``has_checkpoint_values`` in trackable_object_graph.proto).
+    """
     parents: dict[int, list[int]] = {}
     for number, node in enumerate(graph.nodes):
         for child in node.children:

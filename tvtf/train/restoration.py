@@ -145,7 +145,10 @@ class Restoration:
             plan.bound[slot.slot_variable_node_id] = variable
 
     def _plan_values(self, plan: Plan, node: int, trackable: Trackable) -> None:
-        """Reads and checks the values of ``trackable``, unless a later restore has already assigned some."""
+        """Reads and checks the values of ``trackable``, unless a later restore has already assigned some.
+
+        Nothing is assigned before all values of the checkpoint have been checked.
+        """
         protos, suffixes = self.graph.nodes[node].attributes, trackable._value_suffixes
         attributes = {a.name + s: a.checkpoint_key + s for a in protos for s in suffixes}
         if trackable._tracking.update_uid >= self.uid or not attributes:

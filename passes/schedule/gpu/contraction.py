@@ -147,6 +147,7 @@ class _Tiled:
 
         def step(number: ir.Expr) -> Stmt:
             """One step of the software pipeline: fetches a later slice while the present one is multiplied."""
+            # All copies but the oldest may still be under way.
             wait = self.block.each(lambda _: tensorcore.wait(self.block.target, ahead - 1))
 
             def work(thread: ir.Expr) -> Stmt:

@@ -78,6 +78,7 @@ class _Layers:
         for row in self.rows:
             self._put(row, [0.0] * len(row), x)
         for sweep in range(SWEEPS):
+            # Downward by the rows above, then upward by the rows below.
             neighbours = self.above if sweep % 2 == 0 else self.below
             for row in self.rows if sweep % 2 == 0 else reversed(self.rows):
                 self._put(row, [fmean([x[n] for n in neighbours[i]] or [x[i]]) for i in row], x)
@@ -134,6 +135,7 @@ class _Layers:
 def _ranks(graph: Graph) -> list[int]:
     """Returns the row of each box: below all that it takes values from; inputs just above the first that takes them."""
     rank = [0] * len(graph.nodes)
+    # Boxes follow those that they take values from, so that a tail's row is final here.
     for edge in sorted(graph.edges, key=lambda e: e.head):
         rank[edge.head] = max(rank[edge.head], rank[edge.tail] + 1)
     fed = {edge.head for edge in graph.edges}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from tvtf.ir.drawing.graph import Graph, Node
-from tvtf.ir.drawing.layout import FONT_SIZE, LINE_HEIGHT, PADDING, SMALL_FONT_SIZE, Box, Layout, Point
+from tvtf.ir.drawing.layout import CHARACTER_WIDTH, FONT_SIZE, LINE_HEIGHT, PADDING, SMALL_FONT_SIZE, Box, Layout, Point
 
 MARGIN = 14.0
 CAPTION_HEIGHT = 30.0
@@ -35,7 +35,7 @@ def svg_of(graph: Graph, layout: Layout) -> str:
     """Returns the drawing as text; every name in it is escaped."""
     total = sum(node.seconds or 0.0 for node in graph.nodes)
     caption = graph.name + (f": {_microseconds(total)} in kernels, darker boxes take more of it" if total else "")
-    width = max(layout.width, len(caption) * FONT_SIZE * 0.62) + 2 * MARGIN
+    width = max(layout.width, len(caption) * FONT_SIZE * CHARACTER_WIDTH) + 2 * MARGIN
     height = layout.height + CAPTION_HEIGHT + 2 * MARGIN
     most = max((node.seconds or 0.0 for node in graph.nodes), default=0.0)
     boxes = [p for n, b in zip(graph.nodes, layout.boxes) for p in _box(n, b, most, total, graph.is_timed)]
