@@ -90,6 +90,7 @@ def __getattr__(name: str) -> _Any:
 
 
 def __dir__() -> list[str]:
+    """Returns all public names, those that are imported at their first use included."""
     return sorted(
         {
             *globals(),

@@ -87,13 +87,16 @@ def to_user_error(error: Exception) -> Exception:
     metadata: UserFrames | None = getattr(error, ATTRIBUTE, None)
     if metadata is None:
         return error
-    user_error = _remade(error, metadata.text())
+    user_error = _with_text(error, metadata.text())
     user_error.ag_error_metadata = metadata  # type: ignore[attr-defined]
     return user_error.with_traceback(error.__traceback__)
 
 
-def _remade(error: Exception, text: str) -> Exception:
-    """Makes an error of the same type with another text; types with a constructor of their own are left alone."""
+def _with_text(error: Exception, text: str) -> Exception:
+    """Makes an error of the same type with another text; types with a constructor of their own are left alone.
+
+    What such a constructor takes isn't known.
+    """
     kind = type(error)
     if isinstance(error, OpError):
         return kind(error.node_def, error.op, text)

@@ -164,6 +164,7 @@ class Call:
         vary = any(isinstance(known, AnyValue) or self._varies(shape) for (shape, _), known in arguments)
         self.has_examples = vary or self._calls_functions
         first = self._first_example()
+        # What two examples differ in depends on the arguments.
         second = self._example_or_none(1) if self.has_examples else first
         self.result = first.structure
         places = range(len(first.types))
@@ -265,6 +266,7 @@ class Call:
         errors: list[BaseException] = []
 
         def attempt(sizes: Sizes) -> Example | None:
+            """Returns the example for some sizes; None if it would be large, or the function fails."""
             sized = [with_sizes(each, sizes) for each in inputs]
             if not is_small(sized):
                 return None

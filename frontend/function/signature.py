@@ -251,6 +251,7 @@ class Arguments:
         def description(each: Any) -> Any:
             if not nest.is_composite(each):
                 return describe(next(leaves))
+            # Each of its components is a leaf.
             for _ in nest.flatten(each, expand_composites=True):
                 next(leaves)
             return each

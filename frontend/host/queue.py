@@ -109,6 +109,7 @@ class QueueBase:
                     f"current size {len(self._rows)})",
                 )  # fmt: skip
             rows = [self._remove() for _ in range(count)]
+            # Others may wait for the room.
             self._changed.notify_all()
             return rows
 

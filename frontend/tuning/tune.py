@@ -355,8 +355,10 @@ def in_turns(
     runs: Sequence[Callable[[], Any]], rounds: int, clock: Callable[[], float] = time.perf_counter
 ) -> list[list[float]]:
     """Returns the seconds of a call of each run in each round; runs take turns, a much slower one runs once."""
+    # Twice, because the very first call may take longer than later ones.
     first_times = [_seconds(run, 1, clock) for run in runs]
-    least = min(first_times := [min(first_time, _seconds(run, 1, clock)) for first_time, run in zip(first_times, runs)])
+    first_times = [min(first_time, _seconds(run, 1, clock)) for first_time, run in zip(first_times, runs)]
+    least = min(first_times)
     repeat = max(1, round(LEAST_SECONDS_OF_A_ROUND / max(least, 1e-9)))
     times_of_runs: list[list[float]] = [[] for _ in runs]
     for _ in range(rounds):

@@ -120,6 +120,7 @@ def poll_kernel() -> tirx.PrimFunc:
     poll = tirx.SeqStmt([tirx.BufferStore(last, seconds(), [0]), signal_check()])
     body = tirx.IfThenElse(tirx.NE(seconds(), tirx.BufferLoad(last, [0])), poll, None)
     func = tirx.PrimFunc([last], body).with_attr("global_symbol", POLL_SYMBOL)
+    # Only the CPU receives signals.
     return func.with_attr("tirx.is_host_func", True)
 
 

@@ -103,6 +103,7 @@ class _Memory:
             return Range(ARENA, begin, begin + size)
         if value.op.name == TENSOR_IN_STORAGE and isinstance(value.args[1], tirx.IntImm):
             begin = int(value.args[1])
+            # At least one byte, so that tensors at the same place overlap.
             return Range(value.args[0], begin, begin + (1 if size is None else max(size, 1)))
         return None
 

@@ -53,7 +53,10 @@ def _with_known_items(func: relax.Function) -> relax.Function:
 
 
 def without_unread(func: relax.Function, candidates: set[relax.Var]) -> relax.Function:
-    """Drops those of ``candidates`` that nothing reads."""
+    """Drops those of ``candidates`` that nothing reads.
+
+    Other bindings that nothing reads may have effects.
+    """
     read: set[relax.Var] = set()
     bindings = [binding for block in func.body.blocks for binding in block.bindings]
     for value in (*(b.value for b in bindings), func.body.body):

@@ -113,7 +113,10 @@ class _Function:
             out.again(binding, value)
 
     def loop(self, out: Bindings, var: relax.Var, call: relax.Call) -> None:
-        """Binds a loop as allocations and a kernel call; as it is where no kernel can do it."""
+        """Binds a loop as allocations and a kernel call; as it is where no kernel can do it.
+
+        Like every kernel, it writes its results into memory that its caller allocates.
+        """
         uses_tuple = self.uses[var] > len(self.items[var])
         used_results = range(carried_count(call)) if uses_tuple else self.items[var]
         try:

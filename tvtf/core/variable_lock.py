@@ -36,9 +36,11 @@ class Lock:
         return root
 
     def __enter__(self) -> Lock:
+        """Takes the lock of all that are joined with this one."""
         while True:
             root = self if self._joined is None else self._root()
             root._own.acquire()
+            # Meanwhile another thread may have joined it with others.
             if root._joined is None:
                 break
             root._own.release()

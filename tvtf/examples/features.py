@@ -162,6 +162,7 @@ class RaggedFeature(_Ragged):
         row_splits_dtype: Any = int32,
         validate: bool = False,
     ) -> RaggedFeature:
+        """Checks the arguments, and converts the dtypes."""
         if value_key is not None and not isinstance(value_key, str):
             raise ValueError(f"Argument `value_key` must be a string; got {value_key}")
         if value_key == "":

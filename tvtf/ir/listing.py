@@ -89,6 +89,7 @@ class Listing(Displayed):
             yield tokens
 
     def __rich__(self) -> Text:
+        """Returns the listing with colours, as rich prints it."""
         from rich.text import Text
 
         whole = Text()

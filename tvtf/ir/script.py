@@ -95,6 +95,7 @@ class _Dialect:
     """What ``R.tvtf.matmul(x, w, transpose_a=True)`` makes of a primitive's operands and attributes."""
 
     def __getattr__(self, name: str) -> Any:
+        """Returns a function that calls a primitive; names that are Python's keywords end in an underscore."""
         bare = name.removesuffix("_")
         known = bare if keyword.iskeyword(bare) else name
         if name.startswith("__") or not table.among({known}):

@@ -146,9 +146,11 @@ class PolynomialDecay(_Decay):
         self.end_learning_rate, self.power, self.cycle = end_learning_rate, power, cycle
 
     def __call__(self, step: Any) -> Tensor:
+        """Returns the rate at a step; with ``cycle``, a longer decay starts where one ends."""
         start, at = self._start(step)
         end, length = number(self.end_learning_rate, start), number(self.decay_steps, start)
         if self.cycle:
+            # Step 0 is part of the first cycle.
             cycles = bind.select(bind.equal(at, number(0, at)), number(1, at), bind.ceil(at / length))
             length = length * cycles
         else:
@@ -181,6 +183,7 @@ class CosineDecay(_Decay):
         self.alpha, self.warmup_target, self.warmup_steps = alpha, warmup_target, warmup_steps
 
     def __call__(self, step: Any) -> Tensor:
+        """Returns the rate at a step: it rises along a line during the warm-up, then follows the cosine."""
         start, at = self._start(step)
         length = number(self.decay_steps, start)
         if self.warmup_target is None:

@@ -71,6 +71,8 @@ def deprecated(date: str | None, instructions: str, warn_once: bool = True) -> C
     """Decorates a deprecated function or class, which logs a warning once."""
 
     def decorate(function: Any) -> Any:
+        """Wraps a function, or returns a subclass whose constructor warns."""
+
         def check(called: Any, args: Any, kwargs: Any) -> None:
             text = "%s (from %s) is deprecated and will be removed %s.\nInstructions for updating:\n%s"
             _deprecation_log.say(

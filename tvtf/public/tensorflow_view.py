@@ -31,6 +31,7 @@ class View(ModuleType):
         self.__dict__["_behind"] = behind
 
     def __getattr__(self, name: str) -> Any:
+        """Returns what the first module with this name has; the last one raises the error if none has it."""
         behind = [public(x) if isinstance(x, str) else x for x in self.__dict__["_behind"]]
         if name.startswith("__"):
             behind = [module for module in behind if name in vars(module)]

@@ -40,6 +40,7 @@ class Swap:
         self._lock = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
+        """Makes the folder for the new files; it is locked, so that no other save takes it for a killed one's."""
         with atomic_file.named_failures(self.folder, "write"):
             os.makedirs(self.folder, exist_ok=True)
             with locked(self.folder):

@@ -42,6 +42,7 @@ class name_scope:
         return self._name
 
     def __enter__(self) -> str:
+        """Opens the scope inside the outer one; at the top if its name is empty or ends in a slash."""
         outer = thread_state.state.name_scopes
         _outer.scopes.append(outer)
         if thread_state.state.trace is not None and thread_state.state.trace.has_keys:

@@ -98,6 +98,7 @@ class MadeByCreators(type):
     """The metaclass of Variable: routes the constructor through the active creator scopes, innermost first."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Creates a Variable by the innermost creator, which may call the next one, and so on."""
         make: Callable[..., Any] = super().__call__
         if "calls_creators" not in vars(cls):
             return make(*args, **kwargs)

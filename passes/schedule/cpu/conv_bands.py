@@ -89,6 +89,7 @@ def bands_of(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
     if len(plain) < len(stages) or sum(map(is_convolution, plain)) < 2 or not _are_images(plain, kernel):
         return None
     extent, images = int(plain[-1].spatial[1].extent), int(plain[-1].spatial[0].extent)
+    # The highest bands that fit share the fewest rows.
     for height in sorted({-(-extent // count) for count in range(1, extent + 1)}, reverse=True):
         rows = _rows_of(plain, height, kernel)
         if rows is None:

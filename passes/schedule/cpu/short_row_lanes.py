@@ -147,6 +147,7 @@ class _Block:
         """Returns a stage with its rows along its last axis, in scratch memory."""
 
         def replacement(load: TensorLoad) -> ir.Expr:
+            """Returns the item from a stage's stacked rows, from where it is, or from a transposed copy."""
             if load.source in stacked:
                 return emit.load(stacked[load.source], [*load.indices[self.depth :], lane.var])
             # Rows are neighbours in memory already, or share the item.

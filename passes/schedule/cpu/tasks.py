@@ -218,6 +218,7 @@ def _tile(work: Work, ranges: Sequence[Range] | None, tile: Tile) -> Stmt:
     """Writes one tile, with vectors along terms or along results as planned."""
     plan = work.plan
     if ranges is not None and work.combine is not None and plan.along_rows:
+        # The axis of the vectors comes last, as the innermost loop.
         ordered = sorted(ranges, key=lambda part: part.axis.var.same_as(plan.vector.var))
         return row_tile(work.stage, tile, plan.lanes, plan.vectors, ordered, work.combine, work.finish)
     column = ColumnTile(work.stage, tile, plan.vector, plan.lanes, plan.padded)

@@ -197,6 +197,8 @@ def _squares(matrices: tuple[Matrix, ...], lanes: int, dtype: str) -> str:
         (result, source), (tiles, vectors, *steps) = arrays, numbers
 
         def square(at: list[ir.Expr]) -> Stmt:
+            """Transforms the square of a tile and a vector, given by their numbers."""
+
             def place(row: int, column: int, lane: ir.Expr, by: Sequence[ir.Expr]) -> list[ir.Expr]:
                 return [at[0] * by[0] + by[1] * row + by[2] * column + at[1] * lanes + lane]
 

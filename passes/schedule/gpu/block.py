@@ -45,6 +45,7 @@ class Block:
         self.allocations: list[Stmt] = []
 
     def registers(self, shape: Sequence[int], dtype: str, name: str) -> Registers:
+        """Allocates registers of this shape for each thread."""
         emulated = self.target.emulated
         # A phase of an emulation ends before the next begins, so that a scalar would lose all threads' values but the
         # last.
