@@ -138,8 +138,9 @@ def define_dims(trace: Trace) -> None:
     Raises:
       ValueError: no tensor has a dim that the function doesn't compute.
     """
-    for symbol in capture_dims(trace):
-        raise ValueError(f"no tensor has the symbolic dim {symbol}; return it from the function that computes it")
+    missing = capture_dims(trace)
+    if missing:
+        raise ValueError(f"no tensor has the symbolic dim {missing[0]}; return it from the function that computes it")
 
 
 def capture_dims(trace: Trace) -> list[Any]:

@@ -126,7 +126,10 @@ def _range(count: Dim) -> Tensor:
 
 
 def _combined_places(extents: Sequence[Dim], along: Sequence[Tensor]) -> Tensor:
-    """Returns the flattened places of all combinations of places along each axis."""
+    """Returns the flattened places of all combinations of places along each axis.
+
+    Places are numbered in row-major order.
+    """
     first, *rest = along
     for extent, places in zip(extents[1:], rest):
         before, count = first._type.shape[0], places._type.shape[0]

@@ -310,6 +310,7 @@ def _base_and_offset(index: Any, loop: Any) -> tuple[Any, int]:
     while isinstance(index, SymbolicTensor):
         var, more = _base_and_addend(index)
         offset += more
+        # The variable may be captured from an enclosing trace.
         outer = {inner._var: outer for outer, inner in index._trace.captures.values()}
         index = None if index._trace is loop else outer.get(var)
     return var, offset

@@ -87,6 +87,7 @@ class StructuralCheck:
             name = var.name_hint
             if phase == WRITES_LOOPS and isinstance(func, tirx.PrimFunc):
                 check_stores(name, func)
+            # The same object was checked before, by the same rules.
             if not isinstance(func, relax.Function) or (not changes and func.same_as(self.seen.get(name))):
                 continue
             _Function(phase, begun, mod, name, func).check()

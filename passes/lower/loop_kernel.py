@@ -282,7 +282,7 @@ class LoopKernel:
         condition, body = (self.mod[part] for part in call.args[:2])
         count = len(outside)
         state = [
-            value if _hands_through(body, k) else self.started(value, outside[k])
+            value if _passes_through(body, k) else self.started(value, outside[k])
             for k, value in enumerate(values[:count])
         ]
         over = {k: overwriting(self.mod, body, k) for k, place in enumerate(state) if is_large(place)}
@@ -351,7 +351,7 @@ class _SignalPoll:
         return emit.sequence([count, tirx.IfThenElse(due, look, None)])
 
 
-def _hands_through(body: relax.Function, k: int) -> bool:
+def _passes_through(body: relax.Function, k: int) -> bool:
     """Returns whether a body returns its ``k``-th parameter unchanged as its ``k``-th result."""
     values = {b.var: b.value for block in body.body.blocks for b in block.bindings}
     result = body.body.body

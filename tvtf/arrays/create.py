@@ -194,6 +194,7 @@ def _triangle(name: str, of_lower: bool) -> Callable[..., Tensor]:
             raise ValueError(f"Argument to {name} must have rank at least 2")
         if None in m.shape[-2:].as_list():
             raise ValueError("Currently, the last two dimensions of the input array need to be known.")
+        # What `triu` clears ends in front of the diagonal.
         in_lower = tri(*m.shape[-2:].as_list(), k=k if of_lower else k - 1, dtype=bool)
         zero = tf.zeros([], m.dtype)
         return tf.where(in_lower, *((m, zero) if of_lower else (zero, m)))

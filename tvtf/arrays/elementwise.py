@@ -365,6 +365,7 @@ def diff(a: Any, n: int = 1, axis: int = -1) -> Tensor:
         raise ValueError(f"Argument `order` must be a non-negative integer. Received: axis={n}")
     lead = (slice(None),) * axis_of(axis, a.ndim)
     upper, lower = (*lead, slice(1, None)), (*lead, slice(None, -1))
+    # NumPy's difference of bools is whether they differ.
     op = tf.not_equal if a.dtype.is_bool else tf.subtract
     for _ in range(n):
         a = op(a[upper], a[lower])

@@ -122,6 +122,7 @@ def _make_cumulative(name: str, accumulate: Reduction) -> None:
 
     def totals(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
         a = to_tensor(a, wanted(dtype))
+        # As in a sum, narrow integers would overflow early.
         a = tf.cast(a, np.promote_types(a.dtype.as_numpy_dtype, int)) if dtype is None and a.dtype.is_integer else a
         return accumulate(tf.reshape(a, [-1]) if axis is None else a, axis or 0)
 

@@ -230,6 +230,7 @@ def _make_split(axis: int) -> Callable[..., list[Tensor]]:
 
     def parts(ary: Any, indices_or_sections: Any) -> list[Tensor]:
         ary = to_tensor(ary)
+        # NumPy's `hsplit` splits a vector along its only axis.
         along = 0 if axis == 1 and ary.ndim == 1 else axis
         if isinstance(indices_or_sections, int) and (ary.shape[along] or 0) % indices_or_sections:
             raise ValueError("array split does not result in an equal division")
@@ -288,6 +289,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> Tensor:
     arr, indices = (tf.broadcast_to(x, _with_size(shape, axis, s[axis])) for x, s in zip((arr, indices), shapes))
     arr, indices = moveaxis(arr, axis, -1), moveaxis(indices, axis, -1)
     size = tf.shape(arr, indices.dtype)[-1]
+    # Negative indices count from the end.
     selected = tf.gather(arr, tf.where(indices < 0, indices + size, indices), batch_dims=arr.ndim - 1)
     return moveaxis(selected, -1, axis)
 

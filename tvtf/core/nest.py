@@ -71,9 +71,9 @@ def named_parts(structure: Any) -> list[tuple[Any, Any]]:
 def with_parts(like: Any, parts: Sequence[Any]) -> Any:
     """Returns a structure of the same type, not a mapping, with other children."""
     if not is_record(like):
-        return (
-            type(like)(*parts) if hasattr(like, "_fields") else tuple(parts) if isinstance(like, tuple) else list(parts)
-        )
+        if hasattr(like, "_fields"):
+            return type(like)(*parts)
+        return tuple(parts) if isinstance(like, tuple) else list(parts)
     if _fields(type(like)) is not None:
         return type(like)(*parts)
     return type(like).__tf_unflatten__(like.__tf_flatten__()[0], tuple(parts))

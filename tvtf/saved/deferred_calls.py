@@ -35,7 +35,10 @@ def describe(deferred: Mapping[int, Call] | None) -> dict[str, Any]:
 
 
 def made_in(mod: ir.IRModule) -> dict[int, Call]:
-    """Returns the deferred calls that a program makes, and those made by programs among their arguments, by their keys."""
+    """Returns the deferred calls that a program makes, and those made by programs among their arguments, by their keys.
+
+    A program refers to a call by its key alone.
+    """
     reachable: dict[int, Call] = {}
     modules = [mod]
     while modules:
@@ -76,7 +79,10 @@ def _registered(key: int, call: Call) -> Call:
 
 
 def _are_same(one: Call, other: Call) -> bool:
-    """Returns whether two calls have the same function and arguments."""
+    """Returns whether two calls have the same function and arguments.
+
+    Tensors among the arguments are passed in each call, so that they aren't compared.
+    """
     return one is other or (
         one.function == other.function
         and one.places == other.places

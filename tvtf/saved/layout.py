@@ -75,7 +75,10 @@ def extra(folder: str | os.PathLike[str], name: str) -> bytes | None:
 
 
 def stamp(folder: str | os.PathLike[str]) -> Any:
-    """Returns values that change when another model replaces this one, or when its files are moved."""
+    """Returns values that change when another model replaces this one, or when its files are moved.
+
+    Whoever reads a model meanwhile reads it again if they changed.
+    """
     place = Path(folder)
     try:
         stat = (place / FILE).stat()

@@ -97,7 +97,10 @@ def _holds_function(trackable: Any, name: str) -> bool:
 
 
 def describe(view: ModelView, function_number: Callable[[ConcreteFunction], Any]) -> list[dict[str, Any]]:
-    """Encodes all nodes as JSON, in the order of their numbers."""
+    """Encodes all nodes as JSON, in the order of their numbers.
+
+    Slot variables come last; they have no children of their own.
+    """
     nodes = view.nodes()
     numbers = {id(node.trackable): number for number, node in enumerate(nodes)}
     owned_count = len(view.paths())

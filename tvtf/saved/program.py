@@ -404,6 +404,7 @@ def bind(program: Program, captures: Sequence[Any], place: str) -> None:
     Raises:
       SavedModuleError: one of them is missing or has the wrong type.
     """
+    # Parameters for captures follow those for inputs.
     params = program.mod["main"].params[len(program.inputs) :]
     program.bound = [_capture(captures, number, place) for number in program.captures]
     for position in program.tables:

@@ -230,6 +230,7 @@ class _Model:
         delattr(root, objects.ALIASES)
         if self.has_aliases:
             named = {name: getattr(holder, name) for name, _ in self.nodes[numbers[0]]["children"]}
+            # The root's own `__setattr__` would track the dict.
             object.__setattr__(root, objects.ALIASES, named)
 
     def _bind_programs(self) -> None:

@@ -232,6 +232,7 @@ def check(program: Any) -> set[str]:
             _check_node(graph, number, node)
         except SchemaError as why:
             raise SchemaError(f"node {number} ({node.get('type')!r:.40}) {why}") from None
+    # Not by `isinstance`, as a bool is an int, too.
     if type(root) is not int or not 0 <= root < len(nodes) or nodes[root]["type"] != "ir.IRModule":
         raise SchemaError(f"its root is node {root!r:.40}, which is not a module")
     if not isinstance(program["metadata"], dict) or not all(isinstance(v, str) for v in program["metadata"].values()):

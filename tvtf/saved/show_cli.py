@@ -162,6 +162,7 @@ class ModelPrinter:
         numbers = {"function": lambda: node["functions"], "concrete": lambda: [node["function"]]}.get(node["kind"])
         if numbers is None:
             return
+        # An empty line separates functions.
         if name != min(self._function_names()):
             yield ""
         yield f"  Function Name: '{name}'"

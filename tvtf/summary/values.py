@@ -335,5 +335,6 @@ def _encoded_wav(frames: np.ndarray, rate: int) -> bytes:
         sound.setnchannels(frames.shape[1])
         sound.setsampwidth(2)
         sound.setframerate(rate)
+        # Samples beyond the limits would wrap around.
         sound.writeframes((np.clip(frames, -1, 1) * 32767).astype("<i2").tobytes())
     return file.getvalue()

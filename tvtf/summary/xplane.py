@@ -39,6 +39,7 @@ def _encoded_line(number: int, name: str, events: Sequence[Mapping[str, Any]], n
     begin = min(int(event["ts"] * 1_000) for event in events)
     line = _field(LINE_ID, number) + _field(LINE_NAME, name) + _field(LINE_BEGIN_NS, begin)
     for event in events:
+        # Rounding may make the first offset negative.
         offset = round(event["ts"] * 1_000_000) - begin * 1_000
         line += _field(
             LINE_EVENTS,

@@ -132,6 +132,7 @@ def _encode(key: str, value: Any) -> tuple[dtypes.DType, tuple[int, ...], list[A
     if array.dtype.kind in "OSU":
         texts = np.asarray(value, object)
         return dtypes.string, texts.shape, *strings.encode(texts, key)
+    # The header declares little-endian numbers.
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     octets = crc32c.as_bytes(little)
     return _dtype_of(little, key), array.shape, [octets], crc32c.masked(octets)
@@ -368,6 +369,7 @@ def _check_size(dtype: dtypes.DType, shape: tuple[int, ...], size: int, sliced: 
     """Checks that an array's number of bytes matches its shape and dtype."""
     count = math.prod(shape)
     if dtype == dtypes.string:
+        # The length of each string takes at least a byte.
         if count > size:
             raise _lost(place, f"{count} strings don't fit into {size} bytes")
     elif not sliced and count * dtype.np.itemsize != size:

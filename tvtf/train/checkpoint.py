@@ -98,6 +98,7 @@ class Checkpoint(AutoTrackable):
         """An int64 variable that starts at zero and numbers the checkpoints that `save` writes."""
         if self._save_counter is None:
             with outside_trace():
+                # The counter outlives a trace.
                 counter = Variable(0, trainable=False, name="save_counter", dtype="int64")
             self._save_counter = _untracked(counter)
             self._attach_counter(counter)

@@ -81,6 +81,7 @@ def _slots(nodes: list[Node]) -> Iterator[tuple[int, int, str, Trackable]]:
         for name in getattr(node.trackable, "get_slot_names", list)():
             for original, other in enumerate(nodes):
                 variable = find_slot(node.trackable, other.trackable, name)
+                # A slot variable that is also tracked has a node already.
                 if variable is not None and id(variable) not in known:
                     yield owner, original, name, variable
 

@@ -132,7 +132,10 @@ def emit_chain(chain: Chain, kernel: Kernel, needed: set[Var], target: CpuTarget
 
 
 def _row(chain: Chain, needed: set[Var], places: list[ir.Expr], target: CpuTarget) -> Stmt:
-    """Writes all stages of one row, with results that aren't needed in memory in row buffers."""
+    """Writes all stages of one row, with results that aren't needed in memory in row buffers.
+
+    A row buffer stays in the cache from one stage to the next.
+    """
     row_buffers = {
         stage.buffer: emit.scratch([axis.extent for axis in stage.spatial[chain.depth :]], stage.dtype, "row")
         for stage in chain.stages

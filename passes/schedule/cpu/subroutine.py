@@ -80,6 +80,7 @@ def written(stmt: Stmt) -> set[Var]:
 
     def note(call: ir.Call) -> None:
         if is_call(call):
+            # A subroutine writes to its first array.
             buffers.add(call.args[1].args[0].source)
 
     structural_walk(stmt, [(BufferStore, lambda store: buffers.add(store.buffer)), (ir.Call, note)])
