@@ -158,6 +158,7 @@ def _template(
     """Returns the pieces of text around the tensors, the tensors, and which of them are text without quotes."""
     tensors: list[tuple[Tensor, bool]] = []
     text = sep.join(_described(value, tensors, summarize) for value in inputs) + end
+    # TensorFlow prints a text alone without quotes.
     is_single_text = len(inputs) == 1 and is_text(inputs[0])
     return text.split(_HOLE), [tensor for tensor, _ in tensors], [bare or is_single_text for _, bare in tensors]
 

@@ -149,6 +149,7 @@ class LoopKernel:
         """Returns the buffer, scalar or tuple that an expression stands for, emitting what computes it."""
         if isinstance(expr, relax.Var) and expr in env:
             return env[expr]
+        # Outside of functions, a variable is a value of the caller: an operand of the kernel.
         if isinstance(expr, relax.Var) and not env and isinstance(expr.ty, relax.TensorType):
             return self.input(expr)
         if isinstance(expr, ir.Constant):

@@ -69,6 +69,7 @@ class Operand:
         fast = _last_wide(self.terms if self.runs_along_terms else self.side)
         if self.load is None or fast is None or fast.size is None or fast.size % width:
             return False
+        # Some of the neighbours may be outside of the bounds.
         if self.is_guarded and fast.var in variables(self.value.args[0]):
             return False
         return access.load_stride(self.load, fast.var) == 1 and _is_aligned(self.load, fast, width)

@@ -27,7 +27,10 @@ MIN_PARTS = 4
 def emit_product(
     product: Contraction, stores: Sequence[Stage], needed: set[Var], local: Sequence[Var], target: GpuTarget
 ) -> Stmt:
-    """Writes a product and the stages that finish its results as one kernel, or as two if there are too few tiles."""
+    """Writes a product and the stages that finish its results as one kernel, or as two if there are too few tiles.
+
+    A tile is the work of one block, so that few tiles would leave most of a GPU idle.
+    """
     split = _split_stage(product, target)
     parts = as_contraction(split) if split is not None else None
     if split is None or parts is None:

@@ -123,7 +123,10 @@ class Instruction:
         return emit.nest([count, tile.terms], one)
 
     def place_of(self, lane: ir.Expr, number: ir.Expr, tile: Tile) -> tuple[ir.Expr, ir.Expr]:
-        """Returns the row and column, in the warp's part, of a thread's sum by its number."""
+        """Returns the row and column, in the warp's part, of a thread's sum by its number.
+
+        These are the fragments of the accumulators in the PTX ISA, "Matrix Fragments for mma.m16n8k16".
+        """
         across = emit.index(tile.own_columns // COLUMNS)
         matrix, number_in_matrix = tirx.floordiv(number, emit.index(SUMS)), number % SUMS
         row = (
