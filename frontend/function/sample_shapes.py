@@ -99,6 +99,7 @@ def _common_dim(column: Sequence[Any], is_varied: bool) -> Any:
 
 def _any_shape(samples: Sequence[tuple[Sizes, TensorType]]) -> AnyShape:
     """Returns the shape of a result whose rank varies: an example per size."""
+    # Samples in which all symbols have one size come first.
     equal = {next(iter(sizes.values()), 0): t.shape for sizes, t in samples if len(set(sizes.values())) < 2}
     shapes = [equal.get(size) for size in SIZES]
     if shapes[0] is None or shapes[1] is None:

@@ -72,7 +72,10 @@ def blank_class(value: Any, what: str) -> int | None:
 
 
 def _greedy(inputs: np.ndarray, lengths: np.ndarray, counts: Any, blank: int, merges: bool) -> tuple[np.ndarray, ...]:
-    """Decodes each row by the best class of each frame."""
+    """Decodes each row by the best class of each frame.
+
+    As in TensorFlow, a row's score is the negative sum of its greatest logits.
+    """
     _check(inputs, lengths, "CTCGreedyDecoder")
     rows, scores = [], np.zeros((inputs.shape[1], 1), inputs.dtype)
     for i, length in enumerate(lengths):

@@ -28,6 +28,7 @@ def loaded_from(model: Path) -> Any:
     from tvtf import keras
     from tvtf.keras.exports import prediction
 
+    # Saved and loaded again, so that a model of Keras has the same form as a saved module.
     function = prediction(keras.models.load_model(model, compile=False))
     with TemporaryDirectory() as folder:
         return saved.load(saved.save(Path(folder, model.stem), function))

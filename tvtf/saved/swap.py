@@ -150,7 +150,10 @@ def is_inside(name: str) -> bool:
 
 
 def remove_leftovers(folder: str, generation: str | None) -> None:
-    """Removes what killed saves left, except the folder ``generation`` and those of running saves."""
+    """Removes what killed saves left, except the folder ``generation`` and those of running saves.
+
+    The folder of a running save is locked.
+    """
     for entry in list(os.scandir(folder)):
         if entry.name != generation and entry.is_dir(follow_symlinks=False):
             if entry.name.startswith(DISCARDED) or (is_generation(entry.name) and _is_dead(entry.path)):

@@ -123,6 +123,7 @@ class _FileWriter(SummaryWriter):
     def _add(self, event: Any) -> None:
         """Buffers an event; flushes if the buffer is full or the last flush is too long ago."""
         with self._lock:
+            # A closed writer has no file any more.
             if not self._closing.alive:
                 return
             self._buffer.append(tfrecord.framed(event.SerializeToString()))

@@ -23,7 +23,10 @@ Array = np.ndarray[Any, Any]
 
 
 def encode(array: Array, key: str) -> tuple[list[Array], int]:
-    """Returns the chunks to store and the entry's masked checksum."""
+    """Returns the chunks to store and the entry's masked checksum.
+
+    TensorFlow's checksum covers the lengths as integers of fixed size, and not as they are stored.
+    """
     values = [_as_bytes(value, key) for value in array.reshape(-1)]
     lengths = [len(value) for value in values]
     crc = crc32c.crc32c(_checked_lengths(lengths))

@@ -127,6 +127,7 @@ class _Layers:
                 else [(x[item], middle + half if k == 0 else middle - half)]
             )
         points = stops[:1]
+        # Cubic Bézier curves, which start and end vertically.
         for (x0, y0), (x1, y1) in zip(stops, stops[1:]):
             points += [(x0, (y0 + y1) / 2), (x1, (y0 + y1) / 2), (x1, y1)]
         return points
