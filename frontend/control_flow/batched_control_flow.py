@@ -153,6 +153,7 @@ class _Step:
 
         def body(*raw: Tensor) -> list[Tensor]:
             results = loop.iterate(loop.elements.of(raw, loop.flags))
+            # Only the traced results show which values an iteration batches.
             self.flags = [f or loop.elements.has(x) for f, x in zip(loop.flags, results)]
             return [
                 unwrapped(x, loop.elements.own, loop.elements.size) if f else x for f, x in zip(self.flags, results)

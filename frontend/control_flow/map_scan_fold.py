@@ -286,6 +286,7 @@ def _fold(fn: Callable[..., Any], elems: Any, initializer: Any, backwards: bool)
     def place(i: Any) -> Any:
         return bind.subtract(bind.subtract(limit, one), i) if backwards else i
 
+    # Without an initial value, the first slice is the start.
     first = 0 if initializer is not None else 1
     if initializer is None:
         flat = _with_elements(flat, limit)

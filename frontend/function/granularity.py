@@ -20,7 +20,7 @@ class Granularity:
         self.by_rank = False
         self.by_dataset = False
         self.by_shape: UnknownSize | None = None
-        """Why each shape has its own trace; None if it hasn't."""
+        """Why each shape has its own trace; None if it has none."""
 
     def applied_to(self, arguments: Arguments) -> Arguments:
         """Returns a call's arguments, with as much of its tensors' shapes in their specs as traces are specialized to."""

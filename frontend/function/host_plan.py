@@ -225,6 +225,7 @@ class Step:
         self.inputs = inputs
         self.dtypes = dtypes
         self.types = types
+        # Operands of static types were checked at trace time.
         self.is_checked = (self.prim.host or self.prim.guard is not None) and not all(
             _is_static(x.ty) for x in bound.inputs
         )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 RUN_KERNEL = 0
-"""What an instrument answers, before and after a call, to let the machine go on."""
+"""What an instrument returns, before and after a call, so that the machine goes on."""
 NO_KERNELS = "A call runs no kernels: nothing is computed"
 PROFILE_COLUMNS = [
     Column("kernel"),

@@ -64,6 +64,7 @@ class Known:
     def __init__(self, function: relax.Function, graph: Graph) -> None:
         self.graph = graph
         self.values: dict[relax.Var, np.ndarray | None] = {}
+        # Constants are parameters here: only these descriptions tell their values.
         for place, offset, inside, outside in (function.attrs or {}).get(TRIANGLES, []):
             param = function.params[int(place)]
             shape = tuple(map(int, param.ty.shape.values))

@@ -103,7 +103,7 @@ def record_of(line: str) -> Record:
 
 
 def _check(record: Record) -> None:
-    """Checks the fields of a record: sizes are bounded, since the file may be a stranger's."""
+    """Checks the fields of a record: sizes are bounded, because the file may come from someone who isn't trusted."""
     if not all(map(_is_text, (record.target, record.key, record.kernel))):
         raise ValueError("target, key and kernel must be short strings")
     choices: Any = record.choices

@@ -18,7 +18,7 @@ RANKS = (2, 2 + RANK_GAP, 1, 0, 3, 4, 5)
 
 
 class NoRank(ValueError):
-    """Raised when a ``TensorShape`` of unknown rank is asked for its dims; public functions defer the call instead."""
+    """Raised when the dims of a ``TensorShape`` of unknown rank are read; public functions defer the call instead."""
 
 
 class Examples:

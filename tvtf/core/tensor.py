@@ -175,7 +175,7 @@ class Tensor(AnyTensor):
         raise NotImplementedError
 
     def __bool__(self) -> bool:
-        """Returns the truth of a convertible object; tensors override it. For other classes that borrow this method."""
+        """Returns the truth of a convertible object; tensors override it. Other classes use this method, too."""
         return bool(convert_to_tensor(self))
 
     def __nonzero__(self) -> bool:

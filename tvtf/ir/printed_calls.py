@@ -110,14 +110,17 @@ def _name(callee: Any) -> str:
 
 
 def _items(attrs: Any) -> Iterator[tuple[str, Any]]:
-    """Attributes that say something; those of stock operators have other classes, and are few in the IR of tvtf."""
+    """Yields the attributes that have a value; those of TVM's own operators have other classes, and are few in tvtf's IR."""
     for key, value in sorted(attrs.items()) if hasattr(attrs, "items") else ():
         if value is not None and key not in HIDDEN:
             yield str(key), value
 
 
 def _is_default(prim: Primitive[Any], key: str, value: Any) -> bool:
-    """Returns whether leaving the attribute out of the op's public form says the same; what that hasn't is off by default."""
+    """Returns whether a call in the op's public form means the same without the attribute.
+
+    An attribute that the public form doesn't have is off by default.
+    """
     parameter = inspect.signature(prim.front).parameters.get(key)
     if parameter is None or parameter.default is parameter.empty:
         return value is None or value is False or key in HIDDEN or (parameter is None and value == ())

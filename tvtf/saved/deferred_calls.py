@@ -151,7 +151,7 @@ def _encoded_function(function: Any) -> list[str]:
 def _decoded_function(kind: str, name: str) -> Callable[..., Any]:
     """Returns the function of a kind and name, if a saved model may call it.
 
-    A file of a stranger may name anything; only what has no effects outside of the program is called.
+    A file that is not trusted may name anything; only what has no effects outside of the program is called.
     """
     if kind not in ("function", "primitive", "bind"):
         raise SavedModuleError(f"it calls a {kind!r:.40}, which is not a kind of function")

@@ -88,7 +88,7 @@ def _check_tables(concrete: ConcreteFunction, module: ir.IRModule) -> None:
 def _saveable(concrete: ConcreteFunction, captured: Any) -> Any:
     """Checks that a capture can be stored, and returns it.
 
-    What it names lives in this process only, or is given by each call.
+    Python functions live in this process only, and a Variable among the arguments is another one in each call.
     """
     if isinstance(captured, HostFunction) and not isinstance(captured, TableRead):
         raise NotSaveable(

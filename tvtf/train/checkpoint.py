@@ -169,6 +169,7 @@ class Checkpoint(AutoTrackable):
             return NameBasedStatus(reader, self._view)
         graph = object_graph.parse(_serialized_graph(reader), reader.entries, reader.prefix)
         restoration = Restoration(graph, reader, bool(options and options.experimental_skip_slot_variables))
+        # A restore that fails needs no warnings of unused values.
         restoration.report.silent = True
         restoration.restore(self._view.root, attached=self._attached)
         restoration.report.silent = False

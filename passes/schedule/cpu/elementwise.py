@@ -128,7 +128,7 @@ def _leftover(body: Callable[[ir.Expr], Stmt], extent: ir.Expr, vector_count: in
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of the innermost loop on which every bounds test has one answer."""
+    """A part of the innermost loop on which every bounds test has one outcome."""
 
     start: int
     stop: int
@@ -171,7 +171,7 @@ def comparisons(value: ir.Expr) -> list[ir.Expr]:
 
 
 def bound_of(test: ir.Expr, var: Var) -> int | None:
-    """Returns the smallest value of `var` at which a test's answer changes, or None."""
+    """Returns the smallest value of `var` at which a test's outcome changes, or None."""
     coefficients = sym.detect_linear_equation(test.a - test.b, [var])
     if len(coefficients) != 2:
         return None
@@ -186,7 +186,7 @@ def bound_of(test: ir.Expr, var: Var) -> int | None:
 
 
 def _decided(value: ir.Expr, var: Var, start: int) -> ir.Expr:
-    """Returns a value with the tests of `var` replaced by their answers at `start`."""
+    """Returns a value with the tests of `var` replaced by their outcomes at `start`."""
     analyzer = sym.Analyzer()
 
     def decide(test: ir.Expr) -> ir.Expr:
