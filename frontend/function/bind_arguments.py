@@ -135,7 +135,7 @@ def require_unmodified(function: Callable[..., Any], signature: inspect.Signatur
 
 
 def _is_same(old: Any, new: Any) -> bool:
-    """Whether two nested structures have the same form and identical leaves."""
+    """Returns whether two nested structures have the same form and identical leaves."""
     try:
         nest.assert_same_structure(old, new)
     except (TypeError, ValueError):

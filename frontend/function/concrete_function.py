@@ -233,7 +233,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
             )
 
     def loses_gradients_of(self, tapes: Sequence[Any]) -> bool:
-        """Whether a tape watches a tensor whose value is a constant in the code, so that its gradient would be lost.
+        """Returns whether a tape watches a tensor whose value is a constant in the code: its gradient would be lost.
 
         Small eager tensors become constants if no tape watches them while tracing; a tape may be opened later.
         """
@@ -687,7 +687,7 @@ class Results:
 
 
 def _is_constant(leaf: Any) -> bool:
-    """Whether a returned Python value can be converted to a tensor."""
+    """Returns whether a returned Python value can be converted to a tensor."""
     if isinstance(leaf, TensorShape):
         return leaf.is_fully_defined()
     return isinstance(leaf, (bool, int, float, complex, str, bytes, np.ndarray, np.generic))

@@ -172,7 +172,7 @@ class Call:
         self.known = [self._value(i, first.known[i], (second or first).known[i]) for i in places]
 
     def _varies(self, shape: Any) -> bool:
-        """Whether a shape depends on an unknown rank."""
+        """Returns whether a shape depends on an unknown rank."""
         return isinstance(shape, AnyShape) or any(dim in self.specialization.dim_examples for dim in _symbols(shape))
 
     @property
@@ -351,7 +351,7 @@ def _with_slices(structure: Any) -> Any:
 
 
 def _is_plain(leaf: Any) -> bool:
-    """Whether a leaf is a Python value, or a graph, that a deferred call may hold."""
+    """Returns whether a leaf is a Python value, or a graph, that a deferred call may hold."""
     if isinstance(leaf, slice):
         return all(map(_is_plain, (leaf.start, leaf.stop, leaf.step)))
     return isinstance(leaf, PLAIN) or hasattr(leaf, "all_params")
@@ -376,7 +376,7 @@ def _with_known_dims(tensor_type: TensorType, known: Any) -> tuple[TensorType, A
 
 
 def _symbols(shape: Sequence[Any]) -> set[Any]:
-    """The symbols in the dims of a shape of known rank."""
+    """Returns the symbols in the dims of a shape of known rank."""
     return {symbol for dim in shape if not isinstance(dim, int) for symbol in symbols_in(dim)}
 
 
@@ -403,7 +403,7 @@ def _have_one_rank(a: Any, b: Any) -> bool:
 
 
 def _may_be(inferred: Any, actual: Any) -> bool:
-    """Whether two shapes may be the same, as far as their dims are known."""
+    """Returns whether two shapes may be the same, as far as their dims are known."""
     if isinstance(inferred, AnyShape) or isinstance(actual, AnyShape):
         return True
     return len(inferred) == len(actual) and all(map(may_be_same, inferred, actual))
@@ -453,7 +453,7 @@ def _run_as_python(call: Call, inputs: Sequence[Any], needed: UnknownSize) -> Se
 
 
 def _vjp(ct: Any, y: Any, *inputs: Any, key: int) -> list[Any]:
-    """The gradient of a deferred call: its function is recorded and swept."""
+    """Returns the gradient of a deferred call: its function is recorded and swept."""
     if of_any_rank():
         raise UnknownRank("a gradient")
     if (rule := calls[key].vjp) is not None:
@@ -477,7 +477,7 @@ def _with_new_identity(x: Tensor) -> Tensor:
 
 
 def _front(*inputs: Any, key: int) -> Any:
-    """The primitive's Python signature."""
+    """Returns the inputs and the attributes of a call: the primitive's Python signature."""
     return inputs, {"key": key}
 
 

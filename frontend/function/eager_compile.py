@@ -30,7 +30,7 @@ def run_heavy(prim: Primitive[Any], inputs: Sequence[EagerTensor], attrs: dict[s
 
 
 def _is_worth_compiling(prim: Primitive[Any], inputs: Sequence[EagerTensor], attrs: dict[str, Any]) -> bool:
-    """Whether compiling pays, by the size of the operands and how often the call was made.
+    """Returns whether compiling pays, by the size of the operands and how often the call was made.
 
     While compilations are verified it never does: they are compared with what NumPy computes, by eager calls.
     """

@@ -336,7 +336,7 @@ def _computed(ct: Any) -> list[Any]:
 
 
 def _fit(handles: Sequence[Any], sizes: Sequence[tuple[int, int, int]]) -> bool:
-    """Whether the arguments have the sizes that the code was compiled for."""
+    """Returns whether the arguments have the sizes that the code was compiled for."""
     return all(handles[place].shape[axis] == size for place, axis, size in sizes)
 
 
@@ -426,7 +426,7 @@ class Compiled:
         self.code()
 
     def module(self) -> ir.IRModule:
-        """What is compiled: the traced function, with what is donated."""
+        """Returns the module that is compiled: the traced function, with what is donated."""
         return entry_module(self.concrete, self.leading, self.speculative)
 
     def __call__(self, tensors: Sequence[EagerTensor], variables: Sequence[Variable] = ()) -> Any:
@@ -617,7 +617,7 @@ class Compiled:
 
 
 def is_constant(capture: Any) -> bool:
-    """Whether a capture is the same in every call; strings are not, as their handles are new each time."""
+    """Returns whether a capture is the same in every call; strings are not, as their handles are new each time."""
     return isinstance(capture, EagerTensor) and capture.dtype is not string
 
 

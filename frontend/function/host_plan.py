@@ -130,7 +130,7 @@ class Plan:
         return values
 
     def _is_brief(self, step: Step) -> bool:
-        """Whether a step holds Python's lock and never waits, so that more threads would gain nothing."""
+        """Returns whether a step holds Python's lock and never waits, so that more threads would gain nothing."""
         if isinstance(step, PythonStep):
             return getattr(self.concrete.captures[step.inputs[0] - len(self.params)], "is_brief", False)
         return step.prim.pure and (not step.prim.host or step.prim.front.__module__.startswith(BRIEF))

@@ -32,14 +32,14 @@ DRAWN_BEFORE = "native-loops"
 
 
 def traced_ir(concrete: Any, function: Callable[..., Any] | None) -> Listing:
-    """The listing of a function as it was traced."""
+    """Returns the listing of a function as it was traced."""
     pairs = [list(pair) for pair in donations(concrete.graph, concrete.results.updates)]
     mod = concrete.graph.with_attributes({"tvtf.donate": pairs}, bare=False)
     return print_module(mod, entry_of(concrete, function))
 
 
 def lowered_ir(concrete: Any, function: Callable[..., Any] | None, phase: str) -> Listing:
-    """The listing of a function after a phase of its compilation; no code is made or run.
+    """Returns the listing of a function after a phase of its compilation; no code is made or run.
 
     Raises:
       ValueError: there is no such phase.
@@ -65,7 +65,7 @@ def module_after(concrete: Any, phase: str) -> tuple[Any, dict[str, set[UserLine
 def draw(
     concrete: Any, function: Callable[..., Any] | None, seconds: Mapping[str, float] | None, phase: str
 ) -> Drawing:
-    """The drawing of a function's kernels, with their times where these are known.
+    """Returns the drawing of a function's kernels, with their times where these are known.
 
     Raises:
       ValueError: there is no such phase, or it is one after which calls write into memory, so that no edges are left.
@@ -77,12 +77,12 @@ def draw(
 
 
 def kernel_seconds(profile: Any) -> dict[str, float] | None:
-    """The seconds of each kernel in a profile, by name; None where there is none."""
+    """Returns the seconds of each kernel in a profile, by name; None where there is none."""
     return {kernel.name: kernel.seconds for kernel in profile.kernels} if profile else None
 
 
 def names_after(first: str) -> list[str]:
-    """The names of a phase and of all that follow it."""
+    """Returns the names of a phase and of all that follow it."""
     names = [phase.name for phase in phases(target_of(state.device))]
     return names[names.index(first) :]
 
@@ -103,7 +103,7 @@ def entry_of(
 
 
 def _printable(which: Any) -> Any:
-    """The number of an output or a parameter; of a constant result, what it is."""
+    """Returns the number of an output or a parameter; of a constant result, what it is."""
     if isinstance(which, EagerTensor) and which._array.size <= MOST_ELEMENTS:
         return cut(numbers(which._array.tolist(), which._array.dtype))
     return f"a constant of shape {which.shape}" if isinstance(which, Tensor) else which

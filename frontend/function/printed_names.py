@@ -81,14 +81,14 @@ def argument_names(arguments: Arguments, names: list[str]) -> dict[str, str]:
 
 
 def variable_argument_names(arguments: Arguments, captures: Mapping[str, Any]) -> dict[str, str]:
-    """The names of Variables that are arguments: those of the parameters."""
+    """Returns the names of Variables that are arguments: those of the parameters."""
     names = [leaf.name for leaf in arguments.leaves if isinstance(leaf.value, Variable)]
     positions = {name: value.position for name, value in captures.items() if getattr(value, "is_argument", False)}
     return {name: names[position] for name, position in positions.items()}
 
 
 def result_labels(structure: Any) -> list[str]:
-    """A name for each flat result: its key or field, "" where it only has a place in a tuple.
+    """Returns a name for each flat result: its key or field, "" where it only has a place in a tuple.
 
     >>> result_labels({"loss": 1, "parts": (2, 3)}), result_labels((1, 2)), result_labels(1)
     (['loss', 'parts[0]', 'parts[1]'], ['', ''], [''])
@@ -112,7 +112,7 @@ def _leaf_paths(path: str, structure: Any) -> Iterator[str]:
 
 
 def component_names(spec: TypeSpec) -> list[str]:
-    """The fields of a composite tensor's flat components; numbers where its type names none."""
+    """Returns the fields of a composite tensor's flat components; numbers where its type names none."""
     count = len(nest.flatten(spec, expand_composites=True))
     names = list(spec._component_names())
     return names if len(names) == count else [str(i) for i in range(count)]

@@ -113,7 +113,7 @@ class RetraceReport(str):
 
 
 def _table(name: str, count: int, retraces: Sequence[Retrace]) -> Table:
-    """A sentence if there is only one reason, else a table with a row for each."""
+    """Returns a sentence if there is only one reason, else a table with a row for each."""
     times = {0: "not traced yet", 1: "traced once", 2: "traced twice"}.get(count, f"traced {count} times")
     rows = [[str(r.number), r.reason, r.cure] for r in retraces]
     if len(retraces) == 1 and not retraces[0].cure:

@@ -18,7 +18,7 @@ _OUT_OF_MEMORY = re.compile(r"bad_alloc|Unable to allocate|Maximum allowed dimen
 
 
 def is_of_other_sizes(error: Exception) -> bool:
-    """Whether the arguments lack the sizes that the code was compiled for; such a call has done nothing yet."""
+    """Returns whether the arguments lack the sizes that code was compiled for; such a call has done nothing yet."""
     return _MISMATCH.search(str(error)) is not None
 
 

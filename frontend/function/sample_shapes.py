@@ -54,7 +54,7 @@ def with_sizes(typed: tuple[TensorType, Any], sizes: Sizes) -> tuple[TensorType,
 
 
 def is_small(inputs: Sequence[tuple[TensorType, Any]]) -> bool:
-    """Whether the integer tensors are small."""
+    """Returns whether the integer tensors are small."""
     return all(math.prod(shape) <= MOST_INTEGERS for (shape, dtype), _ in inputs if dtype.is_integer)
 
 
@@ -87,7 +87,7 @@ def common_type(samples: Sequence[tuple[Sizes, TensorType]]) -> TensorType:
 
 
 def _changes_only(sizes: Sizes, base: Sizes, symbol: Any) -> bool:
-    """Whether only this symbol's size differs from the base."""
+    """Returns whether only this symbol's size differs from the base."""
     return all((sizes[s] != base[s]) == s.same_as(symbol) for s in base)
 
 

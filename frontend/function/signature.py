@@ -71,7 +71,7 @@ class Leaf:
         return convert_to_tensor(value) if isinstance(value, (np.ndarray, np.generic)) else None
 
     def accepts(self, other: Leaf) -> bool:
-        """Whether a trace for this leaf serves the other."""
+        """Returns whether a trace for this leaf serves the other."""
         if self.spec is None or other.spec is None or self.is_dataset or other.is_dataset:
             return self.key == other.key
         return self.spec.dtype is other.spec.dtype and _covers(self.spec, other.spec)
@@ -106,7 +106,7 @@ class Leaf:
         return wider
 
     def typed_text(self) -> str:
-        """The leaf's trace type as TensorFlow prints it."""
+        """Returns the leaf's trace type as TensorFlow prints it."""
         if self.is_dataset:
             return repr(self.value.argument_spec())
         return (
@@ -121,7 +121,7 @@ class Leaf:
 
 
 def _covers(wide: TensorSpec, narrow: TensorSpec) -> bool:
-    """Whether every shape of ``narrow`` is one of ``wide``."""
+    """Returns whether every shape of ``narrow`` is one of ``wide``."""
     if wide.shape.rank is None:
         return True
     if wide.shape.rank != narrow.shape.rank:
@@ -184,7 +184,7 @@ class Arguments:
         return [leaf.name for leaf in self.leaves if leaf.spec is not None]
 
     def accepts(self, other: Arguments) -> bool:
-        """Whether a trace for these arguments serves the others."""
+        """Returns whether a trace for these arguments serves the others."""
         if self.form != other.form or not all(map(_has_subtype, self.composites, other.composites)):
             return False
         return all(a.accepts(b) for a, b in zip(self.leaves, other.leaves))
@@ -223,7 +223,7 @@ class Arguments:
         return sized
 
     def are_refined_by(self, tensors: Sequence[Any]) -> bool:
-        """Whether the tensors' shapes have sizes that are unknown here."""
+        """Returns whether the tensors' shapes have sizes that are unknown here."""
         if all(spec.shape.is_fully_defined() for spec in self.specs) or any(t is None for t in tensors):
             return False
         return self.of_sizes(tensors).key != self.key

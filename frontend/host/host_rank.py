@@ -215,7 +215,7 @@ def _ranks(specs: Sequence[TensorSpec], rank: int) -> tuple[int, ...]:
 
 @contextmanager
 def _unseen() -> Iterator[None]:
-    """A context whose ops the tapes don't record."""
+    """Hides the ops of a ``with`` block from the tapes."""
     tapes, state.tapes = state.tapes, []
     try:
         yield
@@ -225,7 +225,7 @@ def _unseen() -> Iterator[None]:
 
 @contextmanager
 def remembered(call: Assignments) -> Iterator[Assignments]:
-    """A context in which the effects of Python are recorded in ``call``."""
+    """Records the effects of Python in a ``with`` block in ``call``."""
     outer, state.effects = state.effects, call
     try:
         yield call

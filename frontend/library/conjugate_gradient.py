@@ -72,7 +72,7 @@ def conjugate_gradient(
         return public_names()["logical_and"](i < max_iter, public_names()["reduce_any"](norm(state.r, axis=-1) > limit))  # type: ignore[no-any-return]
 
     def step(i: Tensor, state: CGState) -> tuple[Tensor, CGState]:
-        """One step: moves along the search direction to the minimum, and computes the next conjugate direction."""
+        """Moves along the search direction to the minimum, and computes the next conjugate direction."""
         image = operator.matvec(state.p)
         length = column(state.gamma / _dot(state.p, image))
         rest = state.r - length * image

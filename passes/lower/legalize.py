@@ -280,7 +280,7 @@ def _without_elements(legalizer: _Legalizer, dims: list[Any], call: relax.Call) 
 
 
 def _common_dims(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """Like `_computed_dims`, with the vector computed from the inputs' dims by a kernel."""
+    """Works like `_computed_dims`, with the vector computed from the inputs' dims by a kernel."""
     dims = list(bound.attrs["dims"])
     func, args, _ = gen_call_tir_inputs(te_kernel("array.common_dims"), *bound.inputs)
     vector = _kernel_value(legalizer.add("common", func), args, relax.TensorType((len(dims),), "int64"))

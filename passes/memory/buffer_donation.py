@@ -62,7 +62,7 @@ def _copied_operand(func: tirx.PrimFunc, kernel: Kernel) -> int:
 
 
 def _copied_pairs(func: tirx.PrimFunc) -> list[list[int]]:
-    """Like `inplace_pairs`, for a kernel that first copies an operand and doesn't read it after that.
+    """Returns such pairs as `inplace_pairs` for a kernel that first copies an operand and doesn't read it after that.
 
     After the copy, such a kernel works on its result alone.
     """

@@ -384,7 +384,7 @@ def _defer_or_raise(function: Callable[..., Any], args: Any, kwargs: Any, error:
 
 
 def is_named(kwargs: Any) -> bool:
-    """Whether a call's ``name=`` names its result, as in TensorFlow 1's graphs.
+    """Returns whether a call's ``name=`` names its result, as in TensorFlow 1's graphs.
 
     Raises:
       TypeError: the name is not a string. Only while tracing: eager TensorFlow ignores names.

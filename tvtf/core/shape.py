@@ -244,7 +244,7 @@ class TensorShape:
         return list(self._dims)
 
     def as_proto(self) -> Any:
-        """A TensorShapeProto.
+        """Returns a TensorShapeProto.
 
         Raises:
           ImportError: without the ``tensorboard`` extra.

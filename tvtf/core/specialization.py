@@ -111,7 +111,7 @@ class Specialization:
 
 
 def of_any_rank() -> bool:
-    """Whether the active trace has arguments of unknown rank, so that calls can be deferred."""
+    """Returns whether the active trace has arguments of unknown rank, so that calls can be deferred."""
     return state.trace is not None and state.trace.specialization.deferred is not None
 
 

@@ -50,7 +50,7 @@ class Reference:
         return other is not None and id(self._target) == _address_in(other)
 
     def __lt__(self, other: object) -> bool:
-        """An arbitrary order, by address, so that references can be sorted."""
+        """Compares by address, an arbitrary order, so that references can be sorted."""
         return id(self._target) < _address_in(other)
 
     def __gt__(self, other: object) -> bool:

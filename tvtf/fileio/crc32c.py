@@ -37,7 +37,7 @@ Words = npt.NDArray[Any]
 
 
 def crc32c(data: Any, crc: int = 0) -> int:
-    """Return the CRC-32C of ``data``, or extend ``crc`` (the checksum of what came before) by it.
+    """Returns the CRC-32C of ``data``, or extends ``crc`` (the checksum of what came before) by it.
 
     Args:
       data: any contiguous buffer: bytes, memoryview, or an array of any shape and dtype.
@@ -56,7 +56,7 @@ def crc32c(data: Any, crc: int = 0) -> int:
 
 
 def mask(crc: int) -> int:
-    """Mask a checksum that is stored next to its data, as LevelDB does (leveldb ``util/crc32c.h``).
+    """Masks a checksum that is stored next to its data, as LevelDB does (leveldb ``util/crc32c.h``).
 
     >>> mask(0)
     2726488792
@@ -75,7 +75,7 @@ def unmasked(stored: Words) -> Words:
 
 
 def masked(data: Any) -> int:
-    """Return ``mask(crc32c(data))``, the form found in files."""
+    """Returns ``mask(crc32c(data))``, the form found in files."""
     return mask(crc32c(data))
 
 
@@ -91,12 +91,12 @@ def is_divisible(octets: npt.NDArray[np.uint8]) -> bool:
 
 
 def check(data: Any, stored: int, what: str) -> None:
-    """Raise ``DataLossError`` unless ``stored`` is the masked checksum of ``data``."""
+    """Raises ``DataLossError`` unless ``stored`` is the masked checksum of ``data``."""
     check_value(crc32c(data), stored, what)
 
 
 def check_value(crc: int, stored: int, what: str) -> None:
-    """Raise ``DataLossError`` unless ``stored`` is ``crc``, masked."""
+    """Raises ``DataLossError`` unless ``stored`` is ``crc``, masked."""
     computed = mask(crc)
     if computed != stored:
         raise DataLossError(
@@ -108,7 +108,7 @@ def check_value(crc: int, stored: int, what: str) -> None:
 
 
 def as_bytes(data: Any) -> npt.NDArray[np.uint8]:
-    """View a contiguous buffer as flat uint8, without a copy."""
+    """Views a contiguous buffer as flat uint8, without a copy."""
     if isinstance(data, np.ndarray):
         return np.ascontiguousarray(data).reshape(-1).view(np.uint8)
     return np.frombuffer(data, np.uint8)
@@ -122,7 +122,7 @@ def _byte_table() -> tuple[int, ...]:
 
 
 def _extended(crc: int, octets: npt.NDArray[np.uint8]) -> int:
-    """`crc32c` without a package for it."""
+    """Computes what `crc32c` returns where no package for it is installed."""
     state = crc ^ 0xFFFFFFFF
     for start in range(0, octets.size, SEGMENT_BYTES):
         part = octets[start : start + SEGMENT_BYTES]
@@ -140,7 +140,7 @@ def _bytewise(octets: npt.NDArray[np.uint8], state: int) -> int:
 
 
 def _shortened(octets: npt.NDArray[np.uint8], state: int) -> npt.NDArray[np.uint8]:
-    """At most 1,251 bytes of the same remainder, ``state`` among them; zeros that lead a message change nothing."""
+    """Returns at most 1,251 bytes of the same remainder, with ``state``; zeros that lead a message change nothing."""
     padded = np.zeros(-(-octets.size // 8) * 8, np.uint8)
     begin = padded.size - octets.size
     padded[begin:] = octets
@@ -150,7 +150,7 @@ def _shortened(octets: npt.NDArray[np.uint8], state: int) -> npt.NDArray[np.uint
 
 
 def _fold(items: Words) -> Words:
-    """XOR leading items into later ones, three places each, until fewer than 10,008 are left. Overwrites ``items``."""
+    """XORs leading items into later ones, three places each, until fewer than 10,008 are left. Overwrites ``items``."""
     whole, *lower = TETRANOMIAL
     start = 0
     while items.size - start >= whole + FOLDED:

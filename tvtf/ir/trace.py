@@ -754,7 +754,7 @@ class Trace:
         return tuple(self._item(var, i, t, name) for i, t in enumerate(types))
 
     def _span(self) -> ir.Span | None:
-        """The line of what is bound: while passes run, that of what they rewrite, if any."""
+        """Returns the line of what is bound: while passes run, that of what they rewrite, if any."""
         return self.span or (None if state.compiling else user_span())
 
     def _item(self, tuple_var: relax.Var, index: int, tensor_type: TensorType, name: str) -> SymbolicTensor:

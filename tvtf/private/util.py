@@ -231,7 +231,7 @@ def unwrap(maybe_tf_decorator: Any) -> tuple[list[Decorator], Any]:
 
 
 def _wrapped(function: Any) -> Any:
-    """What a decorator of TensorFlow's wraps; those of others are functions of their own."""
+    """Returns what a decorator of TensorFlow's wraps; those of others are functions of their own."""
     if isinstance(function, GenericFunction):
         return function.python_function
     inner = getattr(function, "_tf_decorator", None)

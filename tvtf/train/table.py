@@ -148,7 +148,7 @@ def _shortest_after(key: bytes) -> bytes:
 
 
 def varint(number: int) -> bytes:
-    """Seven bits a byte, lowest first, the top bit set on all but the last.
+    """Encodes a number, seven bits a byte, lowest first, the top bit set on all but the last.
 
     >>> varint(300).hex()
     'ac02'

@@ -65,7 +65,7 @@ def steps_of(stage: Stage, target: CpuTarget) -> Steps | None:
 
 
 def steps_of_panel(stage: Stage, target: CpuTarget, panel: Mapping[Var, int]) -> Steps | None:
-    """Like `steps_of`, for the given number of results along each axis; None if all their operands fit the cache."""
+    """Returns steps as `steps_of`, for a number of results along each axis; None if their operands fit the cache."""
     steps = _longest(stage, target, panel, _size(stage.reduce[0]))
     is_all = steps is not None and len(steps.axes) == 1 and steps.block == _size(stage.reduce[0])
     return None if is_all else steps

@@ -146,7 +146,7 @@ def over_edges(
     body: Callable[[Point, Sequence[Clip]], Stmt],
     tested: Sequence[Clip] = (),
 ) -> Stmt:
-    """Like `over_ranges`; the body also gets the clips to test at a point, at an image's borders."""
+    """Writes loops as `over_ranges`; the body also gets the clips to test at a point, at an image's borders."""
     if not ranges:
         return body({}, tested)
     part, *rest = ranges

@@ -146,7 +146,7 @@ class _Tiled:
             return self.block.each(lambda t: self.fetch_if(t, emit.index(stage), steps))
 
         def step(number: ir.Expr) -> Stmt:
-            """One step of the software pipeline: fetches a later slice while the present one is multiplied."""
+            """Writes one step of the software pipeline: fetches a later slice while the present one is multiplied."""
             # All copies but the oldest may still be under way.
             wait = self.block.each(lambda _: tensorcore.wait(self.block.target, ahead - 1))
 

@@ -126,7 +126,7 @@ def reduce_in_block(
         return emit.sequence([slice_work(thread), emit.store(places, accumulator.load(thread, zero), [thread])])
 
     def halve(step: int) -> Stmt:
-        """One step of the tree reduction in shared memory, which halves the number of partial results."""
+        """Writes one step of the tree reduction in shared memory, which halves the number of partial results."""
 
         def work(thread: ir.Expr) -> Stmt:
             slice_index, result = split.slice_of(thread), split.result_of(thread)
