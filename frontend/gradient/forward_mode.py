@@ -144,7 +144,10 @@ def transposed(
     moving: Sequence[tuple[int, Tensor]],
     results: Sequence[Tensor],
 ) -> list[Any]:
-    """Returns the tangents of ``results``, given those of the ``moving`` inputs."""
+    """Returns the tangents of ``results``, given those of the ``moving`` inputs.
+
+    The vjp is linear in the cotangents; its derivative by them is the Jacobian times the tangents (see above).
+    """
     cotangents = {id(y): bind.identity(zeros_like(y)) for y in as_tuple(outputs)}
     recorder = Recorder()
     for y in results:

@@ -121,8 +121,8 @@ class _Function:
         used_results = range(carried_count(call)) if uses_tuple else self.items[var]
         try:
             kernel = LoopKernel(self.rewriter.mod, call, set(used_results), self.rewriter.polls)
-        # The virtual machine runs the loop; those inside of it may still become kernels.
         except NotNative:
+            # The virtual machine runs the loop; those inside of it may still become kernels.
             out.bind(var, call)
             return
         places = [out.emit(_allocation(out, ty), "place") for ty in kernel.allocated]
