@@ -65,10 +65,8 @@ class _Branching:
 
     def run(self, pred: Any, body: Callable[[], None], orelse: Callable[[], None]) -> None:
         """Traces both branches into a cond, and sets the symbols to its results."""
-        for run_branch in (
-            body,
-            orelse,
-        ):  # TensorArrays get their buffers before the cond, so that both branches have them
+        # TensorArrays get their buffers before the cond, so that both branches have them.
+        for run_branch in (body, orelse):
             self.before = settled(self.before, partial(self.after_branch, run_branch))
         self.filled = self.fillings(body, orelse)
         try:

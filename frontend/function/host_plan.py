@@ -71,6 +71,7 @@ class Plan:
         self.blank: Values = []
         self.slots: dict[Any, Slots] = {}
         self.dims: dict[Any, int] = {}
+        # Other functions are those of branches and loops, which NumPy doesn't run.
         if len(mod.functions) > 1:
             raise NeedsCode
         main = mod["main"]

@@ -182,9 +182,8 @@ class Instances:
             with _unseen():
                 self._interpreted(call, tensors, variables)
             call.undo()
-            if any(
-                len(ranks) > 1 for ranks in call.ranks.values()
-            ):  # one place returned several ranks, which code can't handle
+            # One place returned several ranks, which code can't handle.
+            if any(len(ranks) > 1 for ranks in call.ranks.values()):
                 return concrete.results.assemble_values(*self._interpreted(call, tensors, variables), variables)
             self.ranks |= {key: rank for key, (rank,) in call.ranks.items()}
             return how(self._instance(tensors), tensors, variables)

@@ -75,7 +75,7 @@ def tensor_of(handle: Any) -> EagerTensor:
 def to_array(handle: Any) -> np.ndarray:
     """Returns an array that views a TVM tensor.
 
-    NumPy's DLPack has neither bfloat16 and float8, which are passed as integers, nor pairs (complex numbers, strings).
+    NumPy's DLPack has neither bfloat16 nor float8, which are passed as integers, nor pairs (complex numbers, strings).
     """
     try:
         return np.from_dlpack(handle)

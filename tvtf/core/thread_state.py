@@ -19,15 +19,12 @@ class ThreadState(threading.local):
         self.tapes: list[Any] = []
         self.observers: list[Any] = []  # called for every op, eager or traced, as tapes are
         self.batches: int = 0  # the nesting depth of vectorized maps
-        self.one_by_one: tuple[bool, bool] = (
-            True,
-            False,
-        )  # whether a map may loop over elements for an op, and warns of it
+        # Whether a map may loop over elements for an op, and warns of it.
+        self.one_by_one: tuple[bool, bool] = (True, False)
         self.name_scopes: list[str] = []
         self.creators: list[Any] = []
-        self.variable_class: Any = (
-            None  # the class that tf.Variable(...) creates, where a distribution strategy sets it
-        )
+        # The class that tf.Variable(...) creates, where a distribution strategy sets it.
+        self.variable_class: Any = None
         self.device: str | None = None
         self.effects: Any = None  # what a compiled call has done so far, where it may have to run again
         self.released_for_python: list[Any] = []  # locks of compiled calls that are released while they call Python

@@ -107,9 +107,8 @@ class Evaluation:
             return tuple(map(self.attribute, value))
         if isinstance(value, ir.GlobalVar):
             return Subfunction(self.mod, value.name_hint, type(self))
-        if (
-            isinstance(value, tirx.Var) and value not in self.dims
-        ):  # first used as an attribute: the program computes it
+        # A dim that is first used as an attribute is one that the program computes.
+        if isinstance(value, tirx.Var) and value not in self.dims:
             self.dims[value] = fresh_dim(value.name)
             self.computed.add(value)
         if isinstance(value, ir.Expr):

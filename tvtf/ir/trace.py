@@ -332,9 +332,8 @@ class Trace:
         outside = parent or caller
         self.tapes_around: list[Any] = [*(outside.tapes_around if outside else ()), *state.tapes]
         self.embedded: dict[int, Any] = {}  # of a root: the eager tensors that became constants of the IR
-        self.element: tuple[SymbolicTensor, Any] | None = (
-            None  # under a map: the element's index, and the number of elements
-        )
+        # Under a map: the element's index, and the number of elements.
+        self.element: tuple[SymbolicTensor, Any] | None = None
         self.span: Any = None
         self.assumptions: dict[tirx.Var, Any] = {}  # equalities of dims that compiled code checks
         self.speculated_equalities: list[tuple[Any, Any]] = []  # pairs of dims that broadcast where they are not equal
