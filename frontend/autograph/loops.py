@@ -536,14 +536,16 @@ class _RangeSteps(Steps):
         The sign of the step may be known only at run time.
         """
         ascending = self.range.ascending()
-        up, down = (
-            (lambda: bind.less(self.position, self.range.limit)),
-            (lambda: bind.less(self.range.limit, self.position)),
-        )
         if ascending is not None:
-            return up() if ascending else down()
+            return self._is_below_limit() if ascending else self._is_above_limit()
         forward = bind.less(convert_to_tensor(0, self.range.delta.dtype), self.range.delta)
-        return bind.select(forward, up(), down())
+        return bind.select(forward, self._is_below_limit(), self._is_above_limit())
+
+    def _is_below_limit(self) -> Any:
+        return bind.less(self.position, self.range.limit)
+
+    def _is_above_limit(self) -> Any:
+        return bind.less(self.range.limit, self.position)
 
     def element(self) -> Any:
         return self.position

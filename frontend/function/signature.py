@@ -374,12 +374,8 @@ class Signature:
         """Returns the leaf of a tensor argument, with the name of its spec or of its parameter."""
         # The constructor takes the dims' names from the shape, which has lost them.
         named = TensorSpec.__new__(TensorSpec)
-        named.shape, named.dtype, named.dim_names, named.name = (
-            spec.shape,
-            spec.dtype,
-            spec.dim_names,
-            spec.name or name,
-        )
+        named.shape, named.dtype = spec.shape, spec.dtype
+        named.dim_names, named.name = spec.dim_names, spec.name or name
         if isinstance(value, TensorSpec):
             return Leaf(name, value).with_spec(named)
         tensor = self._cast(value, spec, args, kwargs)

@@ -65,9 +65,10 @@ class _Call:
           ValueError: the function returned another number of them.
         """
         result_cts = _replaced(nest.flatten(self.result), cts)
-        of_inputs, of_variables = (
-            self.grad_fn(*result_cts, variables=self.variables) if self.variables else (self.grad_fn(*result_cts), [])
-        )
+        if self.variables:
+            of_inputs, of_variables = self.grad_fn(*result_cts, variables=self.variables)
+        else:
+            of_inputs, of_variables = self.grad_fn(*result_cts), []
         if len(of_variables) != len(self.variables):
             raise ValueError("Must return gradient for each variable from @custom_gradient grad_fn.")
         input_cts, count = [g for x in nest.flatten(of_inputs) for g in _parts_of_gradient(x)], len(_parts(self.args))

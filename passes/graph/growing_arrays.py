@@ -51,10 +51,8 @@ class _Growing:
         for index, step, _ in self.arrays:
             start[1 + index] = _with_more_rows(start[1 + index]) if step else start[1 + index]
         types = [self._own_type(i, x._type) for i, x in enumerate(start)]
-        within, iteration = (
-            self._graph("has_room", self.has_room, types),
-            self._graph("iteration", self.iteration, types),
-        )
+        within = self._graph("has_room", self.has_room, types)
+        iteration = self._graph("iteration", self.iteration, types)
         ends = [(x if self._grows(i) else t).shape for i, (x, t) in enumerate(zip((x._type for x in start), types))]
         return self._loop(start, within, iteration, ends[: 1 + self.count])
 

@@ -282,19 +282,17 @@ class MutableHashTable(_Table):
           ValueError: the keys or values have another dtype.
           InvalidArgumentError: the values have another shape.
         """
-        new_keys, new = (
-            self._converted("keys", keys, self._key_dtype),
-            self._converted("values", values, self._value_dtype),
-        )
+        new_keys = self._converted("keys", keys, self._key_dtype)
+        new_values = self._converted("values", values, self._value_dtype)
         expected = [*new_keys.shape, *self._default_value.shape]
-        if not new.shape.is_compatible_with(expected):
-            shapes = [f"[{','.join(map(str, s))}]" for s in (expected, new.shape)]
+        if not new_values.shape.is_compatible_with(expected):
+            shapes = [f"[{','.join(map(str, s))}]" for s in (expected, new_values.shape)]
             raise InvalidArgumentError(
                 None,
                 "LookupTableInsertV2",
                 f"Expected shape {shapes[0]} for value, got {shapes[1]} [Op:LookupTableInsertV2] name: ",
             )
-        self._change(self._insert, new_keys, new)
+        self._change(self._insert, new_keys, new_values)
 
     def remove(self, keys: Any, name: str | None = None) -> None:
         """Removes keys; missing ones are ignored."""

@@ -40,10 +40,8 @@ class Panel:
 
     def at(self) -> ir.Expr:
         """Returns the packed element that replaces the load."""
-        panel, lane = (
-            tirx.floordiv(self.vector.var, index(self.width)),
-            tirx.floormod(self.vector.var, index(self.width)),
-        )
+        panel = tirx.floordiv(self.vector.var, index(self.width))
+        lane = tirx.floormod(self.vector.var, index(self.width))
         return emit.load(self.buffer, [panel, *(axis.var for axis in self.axes), lane])
 
     @property

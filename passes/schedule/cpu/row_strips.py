@@ -163,10 +163,8 @@ def _added(stage: Stage, row: Var, known: dict[Var, Var], start: ir.Expr, rows: 
 
     The update is a stage of its own, so that the strip's sum is planned as any other reduction.
     """
-    axis, part = (
-        Axis(Var("row", "int64"), index(rows)),
-        emit.scratch([a.extent for a in stage.spatial], stage.dtype, "sum"),
-    )
+    axis = Axis(Var("row", "int64"), index(rows))
+    part = emit.scratch([a.extent for a in stage.spatial], stage.dtype, "sum")
     value = replace_loads(stage.value, stage.buffer, lambda indices: emit.load(part, indices))
     for old, new in known.items():
         value = replace_loads(value, old, partial(load_part, new, [axis.var], 1))

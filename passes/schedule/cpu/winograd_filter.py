@@ -297,10 +297,8 @@ class _Writer:
         Transforms read whole squares, so that the copy has zeros where a tile reaches beyond the image.
         """
         number = block * self.cut.rows + row
-        image, top = (
-            tirx.floordiv(number, index(self.down)),
-            tirx.floormod(number, index(self.down)) * self.transforms.size,
-        )
+        image = tirx.floordiv(number, index(self.down))
+        top = tirx.floormod(number, index(self.down)) * self.transforms.size
         width = (self.right - 1) * self.transforms.size + side.reach
         band = emit.scratch([side.reach, width, side.channels], "float32", "band")
 

@@ -116,16 +116,11 @@ class _Layers:
         stops: list[Point] = []
         for k, item in enumerate(path):
             row = self.rank[item]
-            middle, half = (
-                tops[row] + self._height(row) / 2,
-                self.sizes[item][1] / 2 if k in (0, len(path) - 1) else 0.0,
-            )
-            is_point = 0 < k < len(path) - 1
-            stops += (
-                [(x[item], tops[row]), (x[item], tops[row] + self._height(row))]
-                if is_point
-                else [(x[item], middle + half if k == 0 else middle - half)]
-            )
+            if 0 < k < len(path) - 1:
+                stops += [(x[item], tops[row]), (x[item], tops[row] + self._height(row))]
+                continue
+            middle, half = tops[row] + self._height(row) / 2, self.sizes[item][1] / 2
+            stops.append((x[item], middle + half if k == 0 else middle - half))
         points = stops[:1]
         # Cubic Bézier curves, which start and end vertically.
         for (x0, y0), (x1, y1) in zip(stops, stops[1:]):
