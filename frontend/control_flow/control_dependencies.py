@@ -224,4 +224,6 @@ def get_static_value(tensor: Any, partial: bool = False) -> Any:
         from tvtf.ir.computed_constants import folded  # it needs TVM, which tracing has loaded
 
         value = folded(tensor)
-    return None if value is None else value[()] if not value.ndim else value.copy()
+    if value is None:
+        return None
+    return value.copy() if value.ndim else value[()]

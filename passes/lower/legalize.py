@@ -205,9 +205,11 @@ _CALL_TIR = ir.Op.get("relax.call_tir")
 
 
 def call_kernel(kernel: ir.GlobalVar, args: Any, out_types: Any, call: relax.Call) -> relax.Call:
-    out_type = (
-        call.ty if isinstance(call.ty, relax.TupleType) else out_types[0] if isinstance(out_types, list) else out_types
-    )
+    """Returns the call of a kernel in place of ``call``, with the types of the kernel's results."""
+    if isinstance(call.ty, relax.TupleType):
+        out_type: Any = call.ty
+    else:
+        out_type = out_types[0] if isinstance(out_types, list) else out_types
     operands = args if isinstance(args, relax.Tuple) else relax.Tuple(list(args))
     return relax.Call(_CALL_TIR, [kernel, operands], ty_args=[out_type], span=call.span, ret_ty=call.ty)
 
@@ -344,8 +346,11 @@ def _write(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialec
 def _call_python(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
     """Lowers a call of a Python function to a packed call by the symbol of its kind."""
     ranks = ir.StringImm(json.dumps([len(shape) for shape in bound.attrs["shapes"]]))
-    way = GRADIENT_SYMBOL if bound.attrs["backward"] else RECORD_SYMBOL if call in legalizer.recorded else CALL_SYMBOL
-    return _on_host(out, call, way, [ranks, *bound.inputs], bound.primitive.pure)
+    if bound.attrs["backward"]:
+        symbol = GRADIENT_SYMBOL
+    else:
+        symbol = RECORD_SYMBOL if call in legalizer.recorded else CALL_SYMBOL
+    return _on_host(out, call, symbol, [ranks, *bound.inputs], bound.primitive.pure)
 
 
 def recorded_calls(mod: tvm.IRModule) -> set[relax.Call]:

@@ -46,8 +46,10 @@ def kernel_lines(mod: Any) -> dict[str, set[UserLine]]:
     for name, func in mod.functions_items():
         for call in calls_in(func) if isinstance(func, relax.Function) else ():
             # Calls in a fused function are parts of one kernel.
-            fused = func.attrs is not None and "Primitive" in func.attrs
-            kernel = name.name_hint if fused else getattr(call.args[0], "name_hint", None) if call.args else None
+            if func.attrs is not None and "Primitive" in func.attrs:
+                kernel = name.name_hint
+            else:
+                kernel = getattr(call.args[0], "name_hint", None) if call.args else None
             line = user_line(call)
             if kernel is not None and line is not None:
                 found.setdefault(kernel, set()).add(line)

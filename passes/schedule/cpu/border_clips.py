@@ -49,11 +49,9 @@ def _is_sum_of_products(stage: Stage) -> bool:
 def _clips(stage: Stage, source: Stage) -> list[Clip | None]:
     """Returns the clip for each border of a source, None for one that isn't of the known form."""
     source_loads = access.reads_of(stage, source.buffer)
-    inside = (
-        inside_of(source)
-        if len(source_loads) == 1 and is_choice(source.value) and is_zero(source.value.args[2])
-        else None
-    )
+    if len(source_loads) != 1 or not is_choice(source.value) or not is_zero(source.value.args[2]):
+        return []
+    inside = inside_of(source)
     if inside is None:
         return []
     places = zip(source_loads[0].indices, source.spatial, strict=True)

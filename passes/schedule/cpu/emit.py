@@ -128,7 +128,8 @@ def sequence(parts: Sequence[Stmt | None]) -> Stmt:
     """Returns statements one after another, without empty ones."""
     flat: list[Stmt] = []
     for part in parts:
-        flat.extend(part.seq if isinstance(part, SeqStmt) else [] if part is None else [part])
+        if part is not None:
+            flat.extend(part.seq if isinstance(part, SeqStmt) else [part])
     if not flat:
         return tirx.Evaluate(tirx.IntImm("int32", 0))
     return flat[0] if len(flat) == 1 else SeqStmt(flat)

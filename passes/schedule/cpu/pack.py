@@ -169,11 +169,8 @@ def _chunk(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.E
     full = write(panel, number, point, start, size)
     if not rest:
         return full
-    last = (
-        _transposed(panel, number, point, start, rest)
-        if panel.is_transposed
-        else _copy(panel, number, point, start, rest)
-    )
+    write_last = _transposed if panel.is_transposed else _copy
+    last = write_last(panel, number, point, start, rest)
     return last if not whole_pieces else emit.when(number < whole_pieces, full, last)
 
 
