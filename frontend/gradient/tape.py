@@ -10,14 +10,14 @@ from tvtf.core import nest
 from tvtf.core.composite import CompositeTensor
 from tvtf.core.log import logger
 from tvtf.core.shape import TensorType, same_dim, same_shape
-from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
+from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.core.thread_state import state
 from tvtf.frontend.control_flow.vectorized_map import Batched, basis, level, unwrapped
 from tvtf.frontend.function.signature import flatten_up_to
 from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, number, zeros_like
 from tvtf.passes.autodiff.reverse_mode import Recorder, needed_by, ones_for, sweep
-from tvtf.state.variable import ReadVariable, UnreadVariable, Variable, of_library
+from tvtf.state.variable import ReadVariable, ResourceVariable, UnreadVariable, Variable, of_library
 
 MSG_ONCE = "A non-persistent GradientTape can only be used to compute one set of gradients (or jacobians)"
 
@@ -170,23 +170,35 @@ class GradientTape(Recorder):
           LookupError: an op on the way has no gradient.
           TypeError: a target or source is no tensor; the tape stays usable.
         """
-        _check_differentiable(target, sources)
+        is_listed = type(sources) in (list, tuple) and all(type(s) in _LEAVES for s in sources)
+        if not (is_listed and isinstance(target, Tensor)):
+            _check_differentiable(target, sources)
         self._use(unconnected_gradients)
         target = target if isinstance(target, Tensor) else nest.map_structure(gradient_parts, target)
         targets = [target] if isinstance(target, Tensor) else [self._tensor_of(t) for t in nest.flatten(target)]
+        if is_listed:
+            grads = self._gradients(targets, list(sources), target, output_gradients, unconnected_gradients)
+            return grads if type(sources) is list else tuple(grads)
         is_one = isinstance(sources, Tensor)
         owners = flat = [sources] if is_one else [*map(of_library, nest.flatten(sources))]
         parts = [gradient_parts(s) for s in owners] if any(map(nest.is_composite, owners)) else None
         if parts is not None:
             flat = nest.flatten(parts)
-        grads = self._sweep(targets, flat, self._seeds(targets, target, output_gradients))
-        if wants_zeros(unconnected_gradients):
-            grads = [_zeros(s) if g is None else g for g, s in zip(grads, flat)]
+        grads = self._gradients(targets, flat, target, output_gradients, unconnected_gradients)
         if is_one:
             return grads[0]
         if parts is not None:
             grads = [_gradient_by(s, g) for s, g in zip(owners, nest.pack_sequence_as(parts, grads))]
         return nest.pack_sequence_as(sources, grads)
+
+    def _gradients(
+        self, targets: list[Any], sources: list[Any], structure: Any, output_gradients: Any, unconnected: Any
+    ) -> list[Any]:
+        """Returns the gradient for each source: None, or zeros where they are wanted, if no target depends on it."""
+        grads = self._sweep(targets, sources, self._seeds(targets, structure, output_gradients))
+        if wants_zeros(unconnected):
+            return [_zeros(s) if g is None else g for g, s in zip(grads, sources)]
+        return grads
 
     def _use(self, unconnected: UnconnectedGradients | str) -> None:
         wants_zeros(unconnected)
@@ -293,6 +305,10 @@ class GradientTape(Recorder):
             return _unconnected(unconnected_gradients, (batch, *rest, *source_value._type.shape[1:]), source_value)
         axes = (1, 0, *range(2, len(source_value._type.shape) + 1))
         return bind.reshape(bind.transpose(grad, perm=axes), shape=(batch, *rest, *source_value._type.shape[1:]))
+
+
+_LEAVES = frozenset([EagerTensor, SymbolicTensor, Variable, ResourceVariable])
+"""Types of sources that have no parts. A list of them, the usual case, needs none of the functions for nests."""
 
 
 def _check_differentiable(target: Any, sources: Any) -> None:

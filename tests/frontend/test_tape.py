@@ -1,5 +1,6 @@
 """GradientTape against finite differences, and its messages; TensorFlow's answers are in test_parity."""
 
+import collections
 import logging
 
 import numpy as np
@@ -226,3 +227,37 @@ def test_a_hessian_of_unknown_size():
         return outer.jacobian(slope, x)
 
     assert hessian(tf.constant([1.0, 2.0])).numpy().tolist() == [[6.0, 0.0], [0.0, 12.0]]
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_gradients_come_in_the_kind_of_list_that_the_sources_are(kind):
+    x, w, unused = tf.constant([1.0, 2.0]), tf.Variable([3.0, 4.0]), tf.Variable([5.0])
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = tf.reduce_sum(x * w)
+    by_x, by_w, by_unused = grads = tape.gradient(y, kind([x, w, unused]))
+    assert type(grads) is kind and by_unused is None
+    np.testing.assert_array_equal(by_x, w)
+    np.testing.assert_array_equal(by_w, x)
+    zeros = tape.gradient(y, kind([unused]), unconnected_gradients="zero")
+    assert type(zeros) is kind and zeros[0].numpy().tolist() == [0.0]
+    assert tape.gradient(y, kind([])) == kind([])
+
+
+def test_a_subclass_of_tuple_is_packed_as_itself():
+    pair = collections.namedtuple("Pair", "x w")
+    sources = pair(tf.constant(2.0), tf.Variable(3.0))
+    with tf.GradientTape() as tape:
+        tape.watch(sources.x)
+        y = sources.x * sources.w
+    grads = tape.gradient(y, sources)
+    assert type(grads) is pair and (float(grads.x), float(grads.w)) == (3.0, 2.0)
+
+
+def test_values_that_are_no_tensors_are_rejected_in_lists():
+    w = tf.Variable(3.0)
+    with tf.GradientTape() as tape:
+        y = w * w
+    with pytest.raises(TypeError, match="type_value"):
+        tape.gradient(y, [w, 1.0])
+    assert tape.gradient(y, [w])[0].numpy() == 6.0
