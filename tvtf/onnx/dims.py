@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from tvm import tirx
@@ -12,9 +12,6 @@ from tvm import tirx
 from tvtf.core.shape import substitute_dim
 from tvtf.dtypes import as_dtype
 from tvtf.errors import UnimplementedError
-
-if TYPE_CHECKING:
-    from tvtf.onnx.emitter import Emitter
 
 _INT64: Final = as_dtype("int64")
 _ARITHMETIC: Final[dict[type, str]] = {
@@ -76,10 +73,20 @@ class Dims:
         return source
 
 
+class Nodes(Protocol):
+    """What dims are computed with: `emitter.Emitter`."""
+
+    def const(self, array: Any) -> str:
+        """Returns the name of a constant."""
+
+    def computed(self, op: str, inputs: Sequence[str], **attrs: Any) -> str:
+        """Adds a node with one result, and returns the result's name."""
+
+
 class DimValues:
     """Emits nodes that compute dims as int64 vectors of one element; each dim is computed once per scope."""
 
-    def __init__(self, emitter: Emitter, dims: Dims, outer: DimValues | None = None) -> None:
+    def __init__(self, emitter: Nodes, dims: Dims, outer: DimValues | None = None) -> None:
         self.emitter = emitter
         self.dims = dims
         self.outer = outer
