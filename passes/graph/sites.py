@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import tvm
@@ -11,7 +12,7 @@ from tvtf.ir.interpreter import Evaluation, reemit
 from tvtf.passes.analysis.dead_code import drop_dead
 
 
-class SiteRewrite(Evaluation):
+class SiteRewrite(Evaluation, ABC):
     """Re-emits a function with other values at the bindings that :meth:`find` returns."""
 
     def __init__(self, *args: Any) -> None:
@@ -19,13 +20,13 @@ class SiteRewrite(Evaluation):
         self.sites = self.find(self.function)
 
     @staticmethod
+    @abstractmethod
     def find(function: relax.Function) -> dict[relax.Var, Any]:
         """Returns what is to be rewritten, by the variables that are bound there."""
-        raise NotImplementedError
 
+    @abstractmethod
     def rewritten(self, site: Any, binding: Any) -> Any:
         """Returns the new value of a site's binding."""
-        raise NotImplementedError
 
     def bound(self, binding: Any) -> Any:
         site = self.sites.get(binding.var)

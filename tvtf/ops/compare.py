@@ -318,16 +318,16 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
 
 
 def _kind_of_number(
-    ufunc: np.ufunc, onnx: Any, shows: tuple[str, str]
+    ufunc: np.ufunc, lower: Callable[..., Any], onnx: Any, shows: tuple[str, str]
 ) -> Callable[[Callable[..., Any]], Primitive[Any]]:
-    """Declares a test of floating numbers, which the scalar library has under its ufunc's name; public in ``tf.math``."""
+    """Declares a test of floating numbers, which is public in ``tf.math``."""
 
     def declare(front: Callable[..., Any]) -> Primitive[Any]:
         return unary_op(
             domain=FLOATING,
             result=bool_,
             numpy=ufunc,
-            lower=lambda t, x: getattr(t, ufunc.__name__)(x),
+            lower=lower,
             onnx=onnx,
             public=(f"math.{front.__name__}",),
             shows=shows,
@@ -336,13 +336,23 @@ def _kind_of_number(
     return declare
 
 
-@_kind_of_number(np.isnan, "IsNaN", shows=('tf.math.is_nan([1., float("nan")]).numpy()', "array([False,  True])"))
+@_kind_of_number(
+    np.isnan,
+    lambda t, x: t.isnan(x),
+    "IsNaN",
+    shows=('tf.math.is_nan([1., float("nan")]).numpy()', "array([False,  True])"),
+)
 def is_nan(x: Any, name: str | None = None) -> Any:
     """Returns whether elements are NaN."""
     return tensor_of(x)
 
 
-@_kind_of_number(np.isinf, "IsInf", shows=('tf.math.is_inf([1., float("-inf")]).numpy()', "array([False,  True])"))
+@_kind_of_number(
+    np.isinf,
+    lambda t, x: t.isinf(x),
+    "IsInf",
+    shows=('tf.math.is_inf([1., float("-inf")]).numpy()', "array([False,  True])"),
+)
 def is_inf(x: Any, name: str | None = None) -> Any:
     """Returns whether elements are infinite, of either sign."""
     return tensor_of(x)
@@ -350,6 +360,7 @@ def is_inf(x: Any, name: str | None = None) -> Any:
 
 @_kind_of_number(
     np.isfinite,
+    lambda t, x: t.isfinite(x),
     nodes(("Not", ("Or", ("IsNaN", 0), ("IsInf", 0)))),
     shows=('tf.math.is_finite([1., float("inf"), float("nan")]).numpy()', "array([ True, False, False])"),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -17,7 +16,8 @@ from tvtf.dtypes import FLOATING, DType, as_dtype, bfloat16, float16, float32, f
 from tvtf.ops import philox, random_onnx
 from tvtf.ops.elementwise import binary_op, operands
 from tvtf.ops.indexing import gather
-from tvtf.ops.rules import bind, drawn_dims, kernel, number, size_argument, unbroadcast
+from tvtf.ops.math import multiply
+from tvtf.ops.rules import bind, drawn_dims, kernel, number, size_argument
 
 WORDS = (int32, int64, uint32, uint64)
 STATE = (int64, uint64)
@@ -73,10 +73,6 @@ def _samples(domain: Sequence[DType]) -> Callable[[], list[Sample]]:
 
 def _no_gradient(ct: Tensor, y: Tensor, *inputs: Tensor, **_: Any) -> tuple[None, ...]:
     return (None,) * len(inputs)
-
-
-def _factor_cotangent(like: Tensor, ct: Tensor, factor: Tensor) -> Tensor:
-    return unbroadcast(bind.multiply(ct, factor), like)
 
 
 def _draw_op(tf_name: str, name: str, domain: Sequence[DType], numpy: Callable[..., Any], **columns: Any) -> Any:
@@ -420,7 +416,7 @@ def uniform_from(seed: Tensor, shape: tuple[Dim, ...], minval: Any, maxval: Any,
     domain=FLOATING,
     numpy=np.multiply,
     lower=lambda t, x, y: t.rounded_first(x * y),
-    vjp=lambda ct, z, x, y: (partial(_factor_cotangent, x, ct, y), partial(_factor_cotangent, y, ct, x)),
+    vjp=multiply.vjp,
     onnx="Mul",
 )
 def rounded_product(x: Any, y: Any) -> Any:

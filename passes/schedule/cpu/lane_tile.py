@@ -33,7 +33,7 @@ from tvtf.passes.schedule.cpu.tile import (
 BYTES_AHEAD = 8192
 # Operations of an epilogue from which on it is a loop over rows; an exponential is about twenty.
 OPERATIONS_OF_COSTLY_EPILOGUE = 16
-# Arguments of llvm.prefetch: read, save in all caches, data.
+# Arguments of llvm.prefetch: read, keep in all caches, data.
 READ_INTO_EVERY_CACHE = (0, 3, 1)
 
 Span = tuple[int, int]

@@ -123,6 +123,8 @@ def _unless_nan(x: Any, y: Any) -> Any:
 def rounded_first(x: Any) -> Any:
     """Returns a float that code rounds to its dtype before it uses it: LLVM fuses no product with a sum over the fence.
 
+    Code for GPUs has none: there the product and the sum may still be rounded once.
+
     Source: https://llvm.org/docs/LangRef.html#llvm-arithmetic-fence-intrinsic
     """
     target = Target.current(allow_none=True)
