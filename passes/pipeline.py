@@ -31,9 +31,9 @@ from tvtf.passes.debug.kernel_costs import lines
 from tvtf.passes.debug.structural_check import StructuralCheck, check_stores
 from tvtf.passes.graph.fold_batch_norm import fold_scales
 from tvtf.passes.graph.fuse_attention import fuse_attention
-from tvtf.passes.graph.fuse_two_sums import pair_sums
 from tvtf.passes.graph.loop_dce import trim_loops
 from tvtf.passes.graph.matmul_slicing import cut_products
+from tvtf.passes.graph.memory_traffic import reduce_traffic
 from tvtf.passes.graph.mixed_precision import mixed_precision
 from tvtf.passes.graph.runtime_checks import insert_guards
 from tvtf.passes.graph.simplify import simplify
@@ -84,7 +84,7 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("columns", cut_products, dialect=True),
         Phase("scales", fold_scales, dialect=True),
         Phase("attention", fuse_attention, dialect=True),
-        Phase("sums", pair_sums, dialect=True),
+        Phase("traffic", reduce_traffic, dialect=True),
         # After dead code elimination: a guard is removed together with its op.
         Phase("guard", insert_guards),
         *([Phase("messages", with_fixed_messages)] if on_gpu(target) or not polls else []),

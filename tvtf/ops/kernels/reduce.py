@@ -8,9 +8,10 @@ from typing import Any
 from tvm import te, tirx
 
 from tvtf.core.shape import same_dim, simplify_dim
+from tvtf.ops.column_sums import computed
 from tvtf.ops.kernels import scalar
 from tvtf.ops.kernels.common import accumulator_dtype, cast, compute, long, reduce_axis
-from tvtf.ops.kernels.scalar import dims, widen
+from tvtf.ops.kernels.scalar import broadcast_index, dims, widen
 
 MOST_NARROW = 2**31 - 1
 
@@ -113,22 +114,27 @@ def variance_about(x: te.Tensor, center: te.Tensor, *, axis: tuple[int, ...]) ->
     return narrowed(mean(compute(x.shape, square, "squares"), axis=axis, keepdims=True), str(x.dtype))
 
 
-def paired_sums(x: te.Tensor, y: te.Tensor, *, axis: tuple[int, ...]) -> list[te.Tensor]:
-    """Computes both sums as rows of one reduction, so that ``x`` is read once."""
-    inner = {a: reduce_axis(x.shape[a], f"k{a}") for a in axis}
+def column_sums(*operands: te.Tensor, formulas: tuple[Any, ...], axis: tuple[int, ...]) -> list[te.Tensor]:
+    """Computes all sums as rows of one reduction, so that each operand is read once."""
+    shape = dims(operands[0])
+    inner = {a: reduce_axis(shape[a], f"k{a}") for a in axis}
 
     def term(which: Any, *index: Any) -> Any:
         outer = iter(index)
-        at = [inner[a] if a in inner else next(outer) for a in range(len(x.shape))]
-        return te.sum(tirx.Select(which == 0, x(*at), x(*at) * y(*at)), axis=list(inner.values()))
+        at = [inner[a] if a in inner else next(outer) for a in range(len(shape))]
+        values = [computed(formula, [x(*broadcast_index(x, at, shape)) for x in operands]) for formula in formulas]
+        chosen = values[-1]
+        for row in range(len(values) - 2, -1, -1):
+            chosen = tirx.Select(which == row, values[row], chosen)
+        return te.sum(chosen, axis=list(inner.values()))
 
-    rest = [d for a, d in enumerate(x.shape) if a not in axis]
-    both = compute([2, *rest], term, "paired_sums")
+    rest = [d for a, d in enumerate(shape) if a not in axis]
+    rows = compute([len(formulas), *rest], term, "column_sums")
 
     def row(which: int) -> te.Tensor:
-        return compute(rest, lambda *i: both(long(which), *i), "sum_of_pair")
+        return compute(rest, lambda *i: rows(long(which), *i), "column_sum")
 
-    return [row(0), row(1)]
+    return [row(which) for which in range(len(formulas))]
 
 
 def argmax(x: te.Tensor, *, axis: int, output_type: str) -> te.Tensor:

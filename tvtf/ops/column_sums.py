@@ -1,0 +1,88 @@
+"""A primitive for several sums in one pass over memory: of formulas of the same tensors, as normalizations need."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvtf.core.argument_error import ArgumentError
+from tvtf.core.primitive import Sample, primitive
+from tvtf.core.shape import Dim, TensorType, broadcast_shapes, same_dim, same_shape, show_shape
+from tvtf.core.tensor import Tensor
+from tvtf.dtypes import float32, float64
+from tvtf.ops.fused_attention import MADE_LATE
+from tvtf.ops.rules import bind, draw, kernel, reduction, require_same_dtype, stretch
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "negative": operator.neg,
+}
+"""Primitives that a formula may consist of."""
+
+
+def computed(formula: Any, operands: Sequence[Any]) -> Any:
+    """Computes a formula on arrays or expressions: an operand's number, or an operator's name and its formulas.
+
+    >>> computed(("multiply", 0, ("subtract", 1, 0)), [2, 5])
+    6
+    """
+    if isinstance(formula, int):
+        return operands[formula]
+    name, *parts = formula
+    return OPERATORS[name](*(computed(part, operands) for part in parts))
+
+
+def _type(*operands: TensorType, formulas: tuple[Any, ...], axis: tuple[int, ...]) -> tuple[TensorType, ...]:
+    require_same_dtype(operands)
+    whole = operands[0]
+    for other in operands[1:]:
+        if not same_shape(broadcast_shapes(whole.shape, other.shape, same_dim) or (), whole.shape):
+            shapes = f"{show_shape(other.shape)} and {show_shape(whole.shape)}"
+            raise ArgumentError(f"operands must broadcast to the shape of the first, but got {shapes}")
+    return (reduction((float32, float64))(whole, axis=axis, keepdims=False),) * len(formulas)
+
+
+def _batch(
+    size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, formulas: tuple[Any, ...], axis: tuple[int, ...]
+) -> Any:
+    stretched = [stretch(size, x, b) for x, b in zip(inputs, batched)]
+    rank = stretched[0].ndim
+    aligned = [
+        bind.reshape(x, shape=(size, *(1,) * (rank - x.ndim), *x._type.shape[1:])) if x.ndim < rank else x
+        for x in stretched
+    ]
+    return bind.column_sums(*aligned, formulas=formulas, axis=tuple(a + 1 for a in axis))
+
+
+def _samples() -> list[Sample]:
+    product, centered = ("multiply", 0, 1), ("multiply", 0, ("subtract", 1, 2))
+    negated = ("negative", ("multiply", ("add", 0, 1), 2))
+    cases: tuple[tuple[tuple[tuple[int, ...], ...], tuple[int, ...], tuple[Any, ...]], ...] = (
+        (((5, 3), (5, 3)), (0,), (0, product)),
+        (((2, 3, 4), (2, 3, 4), (4,)), (0, 1), (0, centered)),
+        (((2, 3, 4), (2, 3, 4), (2, 1, 4)), (1,), (centered, 0, negated)),
+        (((40, 33), (40, 33), (1, 33)), (0,), (0, product, centered, negated)),
+    )
+    return [
+        Sample(tuple(draw(i + 9 * k, s) for k, s in enumerate(shapes)), {"formulas": f, "axis": a}, (float32, float64))
+        for i, (shapes, a, f) in enumerate(cases)
+    ]
+
+
+@primitive(
+    type=_type,
+    numpy=lambda *operands, formulas, axis: tuple(computed(f, operands).sum(axis) for f in formulas),
+    lower=kernel("reduce.column_sums"),
+    batch=_batch,
+    samples=_samples,
+    why_not={"vjp": MADE_LATE, "onnx": MADE_LATE},
+)
+def column_sums(*operands: Tensor, formulas: tuple[Any, ...], axis: tuple[int, ...]) -> Any:
+    """Sums several formulas of the same tensors over axes in one pass, as the gradient of a normalization needs.
+
+    The first operand has the shape over which is summed; the others broadcast to it. See :func:`computed` for formulas.
+    """
+    return operands, {"formulas": formulas, "axis": axis}
