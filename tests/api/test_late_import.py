@@ -43,7 +43,8 @@ double = tf.math.square
 print(rooms, double(tf.ragged.constant([[1], [2, 3]])).to_list(), double(tf.sparse.eye(2, dtype=tf.int32)).values.numpy())
 """,
     "files of modules": """
-print([hasattr(m, '__file__') for m in list(sys.modules.values()) if 'v1' in m.__name__] != [], 'tvtf.v1.saver' in sys.modules)
+before = set(sys.modules)  # AutoGraph reads every module's file name
+print([hasattr(m, '__file__') for m in list(sys.modules.values())] != [], set(sys.modules) - before - {'tvtf.v1.registry', 'tvtf.v1.aliases'})
 """,
     "a trace": """
 tf.function(lambda x: x + 1, autograph=False).get_concrete_function(tf.TensorSpec([2]))
@@ -75,7 +76,7 @@ PRINTED = {
     "a room whose parts come before it": "save True",
     "lessons": "set() set()",
     "tensors of late rooms": "[] [[1], [4, 9]] [1 1]",
-    "files of modules": "True False",
+    "files of modules": "True set()",
     "a trace": "True False True None",
     "TVM's runtime for several machines": "None False",
     "a target of a GPU": "cuda True False",

@@ -290,8 +290,8 @@ def make_lazy(module: ModuleType, path: str) -> ModuleType:
     """Gives module ``tf.path`` a ``__getattr__``, which imports names lazily and explains which ones tvtf does not have."""
 
     def find(name: str) -> Any:
-        if name == "__path__":  # the import system tests with it whether the module is a package
-            raise AttributeError(name)
+        if name.startswith("__"):  # asked for by the import system, inspect and AutoGraph: none is a module to import
+            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
         return late(module, f"{path}.{name}")
 
     vars(module).setdefault("__getattr__", find)
