@@ -6,7 +6,7 @@ import ast
 import inspect
 import threading
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tvtf.core.variable_lock import Lock
@@ -26,7 +26,6 @@ from tvtf.frontend.autograph.whole_malt import (
     functions,
     logical_expressions,
     malt_directives,
-    parser,
     qual_names,
     return_statements,
     templates,
@@ -57,9 +56,8 @@ class _Unsupported(ast.NodeVisitor):
         "TypeAlias": "type statement",
     }
 
-    def __init__(self, source: str, first_line: int) -> None:
+    def __init__(self, source: str) -> None:
         self.source = source
-        self.first_line = first_line
 
     def visit(self, node: ast.AST) -> Any:
         """Raises for an unsupported node, else visits its children."""
@@ -70,7 +68,7 @@ class _Unsupported(ast.NodeVisitor):
         if isinstance(node, ast.Attribute) and node.attr.startswith("__") and not node.attr.endswith("__"):
             construct = f"private name {node.attr}"
         if construct:
-            line = self.first_line + node.lineno - 1  # type: ignore[attr-defined]
+            line = anno.getanno(node, anno.Basic.ORIGIN).loc.lineno
             raise errors.UnsupportedLanguageElementError(
                 f"{construct} in line {line} of {self.source} is not supported by AutoGraph; write it with if and while"
             )
@@ -123,10 +121,39 @@ class _Asserts(asserts.AssertTransformer):  # type: ignore[misc] # malt has no t
         return templates.replace("ag__.assert_stmt(test, lambda: msg)", test=node.test, msg=node.msg)
 
 
+_CONTROL_FLOW = {ast.If, ast.For, ast.While}
+_PASSES: Sequence[tuple[Callable[[Any, Any], Any], set[type[ast.AST]]]] = (
+    (lambda node, ctx: _Directives(ctx).visit(node), {ast.Expr}),
+    (break_statements.transform, {ast.Break}),
+    (lambda node, ctx: _Asserts(ctx).visit(node), {ast.Assert}),
+    (continue_statements.transform, {ast.Continue}),
+    (return_statements.transform, {ast.Return}),
+    (call_trees.transform, {ast.Call}),
+    (control_flow.transform, _CONTROL_FLOW),
+    (conditional_expressions.transform, {ast.IfExp}),
+    (logical_expressions.transform, {ast.Not, ast.BoolOp, ast.Compare}),
+    (variables.transform, _CONTROL_FLOW),
+)
+"""malt's passes in its order, each with the constructs that it rewrites; a directive is an expression that stands alone."""
+
+
+def _constructs(node: ast.AST) -> set[type[ast.AST]]:
+    """Returns the classes of a function's nodes, with those that passes will add; ``Return`` only for an early return."""
+    constructs = {type(each) for each in ast.walk(node)} - {ast.Return}
+    last = {id(each.body[-1]) for each in ast.walk(node) if isinstance(each, ast.FunctionDef)}
+    if any(isinstance(each, ast.Return) and id(each) not in last for each in ast.walk(node)):
+        constructs |= {ast.Return, ast.If, ast.Not}
+    if ast.Break in constructs:
+        constructs |= {ast.Continue, ast.BoolOp}
+    if ast.Continue in constructs:
+        constructs |= {ast.If, ast.Not}
+    return constructs
+
+
 class Transpiler(api.PyToPy):
     """malt's transpiler; converted code calls ``operators`` as the attributes of a module ``ag__``."""
 
-    _converted = threading.local()
+    _current = threading.local()
 
     def __init__(self, operators: Mapping[str, Any]) -> None:
         super().__init__()
@@ -145,7 +172,8 @@ class Transpiler(api.PyToPy):
 
         malt looks code objects up, which are equal where two files have the same text at the same line.
         """
-        return super().get_caching_key(ctx), getattr(self._converted, "file", None)
+        code = getattr(self._current.function, "__code__", None)
+        return super().get_caching_key(ctx), getattr(code, "co_filename", None)
 
     def get_transformed_name(self, node: Any) -> str:
         return "tf__" + super().get_transformed_name(node).removeprefix("ag__")
@@ -155,21 +183,32 @@ class Transpiler(api.PyToPy):
         return self._extra_locals
 
     def transform_ast(self, node: Any, ctx: Any) -> Any:
-        """Applies malt's passes in its order, with tvtf's replacements among them."""
+        """Applies malt's passes in its order, with tvtf's replacements among them, as far as the function has work for them.
+
+        Each pass takes 1 to 5 ms, which is more than tracing most functions does.
+        """
+        self._current.parsed = True
+        require_supported(node, self._current.function)
         unsupported_features_checker.verify(node)
-        node = functions.transform(self.initial_analysis(_ExceptNames().visit(node), ctx), ctx)
-        node = _Directives(ctx).visit(node)
-        node = break_statements.transform(node, ctx)
-        node = _Asserts(ctx).visit(node)
-        for step in (continue_statements, return_statements, call_trees, control_flow, conditional_expressions):
-            node = step.transform(node, ctx)
-        return variables.transform(logical_expressions.transform(node, ctx), ctx)
+        node = _ExceptNames().visit(node)
+        constructs = _constructs(node)
+        if constructs & _CONTROL_FLOW:
+            node = self.initial_analysis(node, ctx)
+        node = functions.transform(node, ctx)
+        for transform, handled in _PASSES:
+            if constructs & handled:
+                node = transform(node, ctx)
+        return node
 
     def transform_function(self, fn: Any, user_context: Any) -> Any:
-        self._converted.file = fn.__code__.co_filename if hasattr(fn, "__code__") else None
-        if not self._cache.has(fn, self.get_caching_key(user_context)):
-            require_supported(fn)
-        return super().transform_function(fn, user_context)
+        self._current.function = fn
+        self._current.parsed = False
+        try:
+            return super().transform_function(fn, user_context)
+        except ValueError as error:  # of malt's parser, where the lines aren't those of one function
+            if self._current.parsed:
+                raise
+            raise _without_source(fn) from error
 
     def converted(self, function: Callable[..., Any]) -> Any:
         """Returns the converted function, with malt's source map as ``ag_source_map``; cached by code object.
@@ -195,27 +234,16 @@ class Transpiler(api.PyToPy):
         return result
 
 
-def require_supported(fn: Any) -> None:
-    """Raises for constructs that can't be converted.
+def require_supported(node: ast.AST, fn: Any) -> None:
+    """Raises for source lines that aren't the function's own, and for constructs that can't be converted.
 
     Raises:
+      ConversionError: ``node`` is of another function; Python 3.13 returns the lines of ``-c`` for any function from "<string>".
       UnsupportedLanguageElementError: with the construct and its line.
     """
-    _Unsupported(fn.__code__.co_filename, fn.__code__.co_firstlineno).visit(_parsed(fn))
-
-
-def _parsed(fn: Any) -> ast.AST:
-    """Returns the function's syntax tree, after checking that the source lines are its own.
-
-    Python 3.13 returns the lines of ``-c`` for any function from "<string>".
-    """
-    try:
-        node, _ = parser.parse_entity(fn, future_features=())
-    except ValueError as error:
-        raise _without_source(fn) from error
     if getattr(node, "name", "<lambda>") != fn.__code__.co_name:
         raise _without_source(fn)
-    return node
+    _Unsupported(fn.__code__.co_filename).visit(node)
 
 
 def _without_source(fn: Any) -> ConversionError:

@@ -126,7 +126,79 @@ def walrus(n):
     return m + 1
 
 
+def negation(n):
+    return int(not n > 2)
+
+
+def conjunction(n):
+    return int(n > 0 and n < 3)
+
+
+def loop_with_break(n):
+    while n > 0:
+        n -= 3
+        if n < 7:
+            break
+    return n
+
+
+def loop_with_continue(n):
+    total = 0
+    for i in tf.range(5):
+        if i > n:
+            continue
+        total += i
+    return total
+
+
+def straight_line(n):
+    """Nothing in it is rewritten, except for calls."""
+    twice, unused = abs(n) * 2, 1
+    del unused
+    return max(twice, 3)
+
+
+def return_inside_with(n):
+    with tf.name_scope("scope"):
+        return n + 1
+
+
+def return_inside_try(n):
+    try:
+        return n + 1
+    finally:
+        n = 5
+
+
+def early_return_of_nested_function(n):
+    def inner(m):
+        if m > 2:
+            return m
+        return m * 2
+
+    return inner(n) + (lambda m: m if m > 0 else 7)(n)
+
+
+def no_return_of_nested_function(n):
+    seen = []
+
+    def inner(m):
+        seen.append(m if m > 1 else 1)
+
+    inner(n)
+    return seen[0]
+
+
 PROGRAMS = [
+    negation,
+    conjunction,
+    loop_with_break,
+    loop_with_continue,
+    straight_line,
+    return_inside_with,
+    return_inside_try,
+    early_return_of_nested_function,
+    no_return_of_nested_function,
     branch,
     early_return,
     while_with_break_and_continue,
