@@ -40,7 +40,7 @@ def _named(function: Any) -> list[ir.GlobalVar]:
 
 def _without_dead(function: relax.Function) -> relax.Function:
     """Returns a function without its dead bindings; the same function if there are none."""
-    bindings = [binding for block in function.body.blocks for binding in block.bindings]
+    bindings = [binding for block in function.body.blocks for binding in block.bindings[:]]
     needed = needed_bindings(function.params, bindings, [function.body.body])
     # Callers see by identity that nothing changed.
     if len(needed) == len(bindings):
@@ -64,7 +64,7 @@ def needed_bindings(params: Iterable[relax.Var], bindings: list[Any], results: I
     for binding in reversed(bindings):
         if binding.var in needed or _has_effect(binding.value) or _compares(binding, makers):
             live.append(binding)
-            needed.update(relax.analysis.free_vars(binding.value))
+            needed.update(relax.analysis.free_vars(binding.value)[:])
             needed.update(makers_for(makers, binding.var.ty, binding.value))
     return live[::-1]
 
@@ -88,7 +88,9 @@ def makers_of_dims(params: Iterable[relax.Var], bindings: Iterable[Any]) -> dict
 def _dims_of_type(ty: Any) -> list[Any]:
     types = ty.fields if isinstance(ty, relax.TupleType) else [ty]
     shapes = [t.shape for t in types if isinstance(t, relax.TensorType) and t.shape is not None]
-    return [symbol for shape in shapes for d in shape.values if not isinstance(d, tirx.IntImm) for symbol in _dims(d)]
+    return [
+        symbol for shape in shapes for d in shape.values[:] if not isinstance(d, tirx.IntImm) for symbol in _dims(d)
+    ]
 
 
 def _dims(of: Any) -> list[Any]:

@@ -82,7 +82,7 @@ def _source(graph: Graph, use: Use) -> Any:
 
 def is_small(x: Any, result: Any) -> bool:
     """Returns whether an operand is broadcast to its result along some axis."""
-    dims, wide = list(x.ty.shape.values), list(result.ty.shape.values)
+    dims, wide = x.ty.shape.values[:], result.ty.shape.values[:]
     padded = [None] * (len(wide) - len(dims)) + dims
     return any((dim is None or _is_one(dim)) and not _is_one(whole) for dim, whole in zip(padded, wide))
 

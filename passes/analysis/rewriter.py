@@ -66,6 +66,6 @@ def map_functions(mod: tvm.IRModule, rewrite: Callable[[relax.Function], relax.F
 def rewrite_function(func: relax.Function, rewrite: Rewrite) -> relax.Function:
     out = Bindings()
     for block in func.body.blocks:
-        for binding in block.bindings:
+        for binding in block.bindings[:]:
             rewrite(out, binding)
     return out.function(func)

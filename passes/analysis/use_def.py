@@ -24,7 +24,7 @@ class Graph:
     def __init__(self, function: relax.Function) -> None:
         self.producers: dict[relax.Var, Use] = {}
         self.uses: dict[relax.Var, list[Use | None]] = {}
-        for binding in (b for block in function.body.blocks for b in block.bindings):
+        for binding in (b for block in function.body.blocks for b in block.bindings[:]):
             self._add(binding)
         self._read(function.body.body, None)
 
@@ -39,7 +39,7 @@ class Graph:
             self._read(x, use)
 
     def _read(self, value: Any, use: Use | None) -> None:
-        for x in relax.analysis.free_vars(value):
+        for x in [value] if isinstance(value, relax.Var) else relax.analysis.free_vars(value)[:]:
             self.uses.setdefault(x, []).append(use)
 
     def only_use(self, x: relax.Var) -> Use | None:

@@ -9,7 +9,7 @@ from tvm import ir, relax, tirx
 
 from tvtf.core.primitive import table
 from tvtf.passes.analysis.use_def import Graph, Use
-from tvtf.passes.graph.sites import SiteRewrite, rewrite_sites
+from tvtf.passes.graph.sites import SiteRewrite, rewrite_by_plan
 
 CONSTANTS = "tvtf.constants"
 _WIDE = ("float32", "float64")
@@ -17,7 +17,7 @@ _WIDE = ("float32", "float64")
 
 def fold_scales(mod: tvm.IRModule) -> tvm.IRModule:
     """Rewrites ``conv(x, w) * s`` with constant ``w`` and ``s`` to ``conv(x, w * s)``; ``w * s`` is computed once."""
-    return rewrite_sites(mod, Folded)
+    return rewrite_by_plan(mod, Folded)
 
 
 class Site(NamedTuple):
@@ -31,7 +31,7 @@ class Folded(SiteRewrite):
     """Replaces each site's product by a convolution with a scaled filter."""
 
     @staticmethod
-    def find(function: relax.Function) -> dict[relax.Var, Site]:
+    def plan_of(function: relax.Function) -> dict[relax.Var, Site]:
         """Returns the foldable products by their variables; constness is propagated from ``main``'s parameters."""
         positions = (function.attrs or {}).get(CONSTANTS, [])
         fixed = {function.params[int(position)] for position in positions}

@@ -14,12 +14,12 @@ from tvm import relax
 from tvtf.core.primitive import table
 from tvtf.passes.analysis.use_def import Graph, Use
 from tvtf.passes.graph.loop_dce import extracted_items
-from tvtf.passes.graph.sites import SiteRewrite, rewrite_sites
+from tvtf.passes.graph.sites import SiteRewrite, rewrite_by_plan
 
 
 def cut_products(mod: tvm.IRModule) -> tvm.IRModule:
     """Rewrites a slice of a matrix product to a product of slices, where the rest of the product isn't read."""
-    return rewrite_sites(mod, _Cut)
+    return rewrite_by_plan(mod, _Cut)
 
 
 class Site(NamedTuple):
@@ -36,7 +36,7 @@ class _Cut(SiteRewrite):
     """Binds the pieces that are read, and None for the others."""
 
     @staticmethod
-    def find(function: relax.Function) -> dict[relax.Var, Site]:
+    def plan_of(function: relax.Function) -> dict[relax.Var, Site]:
         """Returns the sites by the variables of the splits; the split must be the product's only reader."""
         graph, used_items = Graph(function), extracted_items(function)
         sites = {}
@@ -56,7 +56,7 @@ class _Cut(SiteRewrite):
 
     def learn(self, var: relax.Var) -> None:
         """Skips the pieces: they have no symbolic dim that their product doesn't have."""
-        if var not in self.sites:
+        if var not in self.plan:
             super().learn(var)
 
     def product(self, site: Site, begin: int, size: int) -> Any:

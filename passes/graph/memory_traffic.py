@@ -15,10 +15,9 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from tvtf.core.primitive import table
-from tvtf.ir.interpreter import Evaluation, reemit
-from tvtf.passes.analysis.dead_code import drop_dead
 from tvtf.passes.analysis.recomputable import ARITHMETIC, Recomputable, is_small
 from tvtf.passes.analysis.use_def import Graph, Use
+from tvtf.passes.graph.sites import PlannedRewrite, rewrite_by_plan
 
 _WIDE = ("float32", "float64")
 MOST_SUMS = 4
@@ -29,8 +28,7 @@ MOST_LARGE = 3
 
 def reduce_traffic(mod: tvm.IRModule) -> tvm.IRModule:
     """Joins sums over the same leading axes, and computes cheap values again where they are read."""
-    functions = [f for f in mod.functions.values() if isinstance(f, relax.Function)]
-    return drop_dead(reemit(mod, _LessTraffic)) if any(_Plan(f).changes for f in functions) else mod
+    return rewrite_by_plan(mod, _LessTraffic)
 
 
 @dataclass
@@ -69,8 +67,7 @@ class _Plan:
             if len(group.uses) > 1:
                 self.sums |= {use.var: group for use in group.uses}
 
-    @property
-    def changes(self) -> bool:
+    def __bool__(self) -> bool:
         return bool(self.sums or self.recomputed)
 
     def _groups(self) -> list[_Sums]:
@@ -130,12 +127,11 @@ def _leaves(formula: Any) -> Iterator[Any]:
         yield formula
 
 
-class _LessTraffic(Evaluation):
+class _LessTraffic(PlannedRewrite):
     """Binds joined sums where the first of them stood, and recomputed values at each of their readers."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.plan = _Plan(self.function)
         self.computed_sums: dict[relax.Var, Any] = {}
 
     def bound(self, binding: Any) -> Any:
@@ -150,6 +146,10 @@ class _LessTraffic(Evaluation):
             sums = table["column_sums"].bind(*map(self.value, group.leaves), formulas=formulas, axis=group.axis)
             self.computed_sums.update((use.var, each) for use, each in zip(group.uses, sums))
         return self.computed_sums[var]
+
+    @staticmethod
+    def plan_of(function: relax.Function) -> _Plan:
+        return _Plan(function)
 
     def learn(self, var: relax.Var) -> None:
         if var not in self.plan.recomputed:  # these have the dims of an operand

@@ -114,6 +114,9 @@ class _Guarded(Evaluation):
             fits = bind.memory_fits(sizes=sizes)
             bind.guard(fits, *self._pairs(), message=too_large(results) + _where(), kind="ResourceExhaustedError")
 
+    def keeps(self, prim: Primitive[Any]) -> bool:
+        return prim.guard is None and prim.name not in ("guard", PYTHON, "assign", *CONTROL)
+
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
         """Binds a primitive after its guards, and after pending writes where it may fail or call Python."""
         for ok, message, *printed in prim.guard(*inputs, **attrs) if prim.guard else ():

@@ -1,39 +1,51 @@
-"""Rewrites of the dialect at places that are found before."""
+"""Rewrites of the dialect that are planned for a whole function before its bindings are emitted again."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import tvm
 from tvm import relax
 
+from tvtf.core.primitive import Primitive
 from tvtf.ir.interpreter import Evaluation, reemit
 from tvtf.passes.analysis.dead_code import drop_dead
 
 
-class SiteRewrite(Evaluation, ABC):
-    """Re-emits a function with other values at the bindings that :meth:`find` returns."""
+class PlannedRewrite(Evaluation, ABC):
+    """Re-emits a function by the plan that :meth:`plan_of` made for it; calls outside the plan are copied."""
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, plans: Sequence[tuple[relax.Function, Any]], *args: Any) -> None:
         super().__init__(*args)
-        self.sites = self.find(self.function)
+        self.kind = partial(type(self), plans)
+        self.plan = next(plan for function, plan in plans if function.same_as(self.function))
 
     @staticmethod
     @abstractmethod
-    def find(function: relax.Function) -> dict[relax.Var, Any]:
-        """Returns what is to be rewritten, by the variables that are bound there."""
+    def plan_of(function: relax.Function) -> Any:
+        """Returns what is to be rewritten in a function; something false if nothing is."""
+
+    def keeps(self, prim: Primitive[Any]) -> bool:
+        return True
+
+
+class SiteRewrite(PlannedRewrite):
+    """A rewrite whose plan has a site for each variable that is bound to another value."""
 
     @abstractmethod
     def rewritten(self, site: Any, binding: Any) -> Any:
         """Returns the new value of a site's binding."""
 
     def bound(self, binding: Any) -> Any:
-        site = self.sites.get(binding.var)
+        site = self.plan.get(binding.var)
         return super().bound(binding) if site is None else self.rewritten(site, binding)
 
 
-def rewrite_sites(mod: tvm.IRModule, kind: type[SiteRewrite]) -> tvm.IRModule:
-    """Re-emits a module by a rewrite, and drops what isn't read any more; a module without sites stays as it is."""
+def rewrite_by_plan(mod: tvm.IRModule, kind: type[PlannedRewrite]) -> tvm.IRModule:
+    """Re-emits a module by a rewrite, and drops what isn't read any more; a module without plans stays as it is."""
     functions = [f for f in mod.functions.values() if isinstance(f, relax.Function)]
-    return drop_dead(reemit(mod, kind)) if any(map(kind.find, functions)) else mod
+    plans = [(function, kind.plan_of(function)) for function in functions]
+    return drop_dead(reemit(mod, partial(kind, plans))) if any(plan for _, plan in plans) else mod

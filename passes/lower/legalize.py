@@ -125,7 +125,7 @@ class _Legalizer:
 
         Dims are replaced by the place where each occurs first, so that calls on other symbols share a kernel.
         """
-        types = [(str(x.ty.dtype), list(x.ty.shape.values)) for x in bound.inputs]
+        types = [(str(x.ty.dtype), x.ty.shape.values[:]) for x in bound.inputs]
         dims = [d for _, shape in types for d in shape]
         if not all(isinstance(d, (tirx.IntImm, tirx.Var)) for d in dims) or isinstance(
             call.args[-1:] and call.args[-1], relax.ShapeExpr
@@ -181,7 +181,7 @@ def _tensor_types(ty: ir.Type) -> list[relax.TensorType]:
 
 def is_empty(ty: ir.Type) -> bool:
     """Returns whether all results are known to have no elements."""
-    return all(any(isinstance(d, tirx.IntImm) and int(d) == 0 for d in t.shape.values) for t in _tensor_types(ty))
+    return all(any(isinstance(d, tirx.IntImm) and int(d) == 0 for d in t.shape.values[:]) for t in _tensor_types(ty))
 
 
 def empty_results(ty: ir.Type) -> list[te.Tensor]:

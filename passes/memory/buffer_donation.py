@@ -173,7 +173,7 @@ def without_copies(body: Any, output: Any) -> Any:
 
 
 def is_at_own_point(load: Any, stage: Stage) -> bool:
-    indices = list(load.indices)
+    indices = load.indices[:]
     return len(indices) == len(stage.spatial) and all(
         axis.size == 1 or (isinstance(i, ir.Var) and i.same_as(axis.var)) for i, axis in zip(indices, stage.spatial)
     )
@@ -243,7 +243,7 @@ class _Plan:
     def __init__(self, mod: tvm.IRModule, main: relax.Function) -> None:
         self.mod = mod
         self.main = main
-        self.bindings = [b for block in main.body.blocks for b in block.bindings]
+        self.bindings = [b for block in main.body.blocks for b in block.bindings[:]]
         self.values = {b.var: b.value for b in self.bindings}
         self.last_use: dict[Any, int] = {}
         self.writes: dict[Any, list[int]] = {}
@@ -281,7 +281,7 @@ class _Plan:
         """Returns the allocations that a kernel call is the first to use: these it writes."""
         if self._kernel(value) is None:
             return []
-        return [a for a in value.args if a not in self.writes and is_allocation(self.values.get(a))]
+        return [a for a in value.args[:] if a not in self.writes and is_allocation(self.values.get(a))]
 
     def _kernel(self, value: Any) -> Any:
         if not isinstance(value, relax.Call) or not isinstance(value.op, ir.GlobalVar):

@@ -30,6 +30,8 @@ _ops: dict[str, ir.Op] = {}
 _begun: set[str] = set()
 _registering = Lock()
 _types: dict[TensorType, relax.TensorType] = {}
+_tensor_types: dict[int, TensorType] = {}
+"""The inverse of ``_types``, by the addresses of the Relax types."""
 
 
 class Bound(NamedTuple):
@@ -104,7 +106,8 @@ def to_relax_type(tensor_type: TensorType) -> relax.TensorType:
         return relax.TensorType(tensor_type.shape, relax_dtype(tensor_type.dtype))
     known = _types.get(tensor_type)
     if known is None:
-        known = _types[tensor_type] = relax.TensorType(tensor_type.shape, relax_dtype(tensor_type.dtype))
+        known = _types.setdefault(tensor_type, relax.TensorType(tensor_type.shape, relax_dtype(tensor_type.dtype)))
+        _tensor_types[known.__chandle__()] = tensor_type
     return known
 
 
@@ -114,9 +117,25 @@ def to_relax_types(types: Any) -> Any:
 
 def from_relax_type(ty: relax.TensorType) -> TensorType:
     """Returns the TensorType of a Relax type, whose shape must be known."""
+    known = static_type(ty)
+    if known is not None:
+        return known
     if ty.shape is None:
         raise TypeError(f"a tensor of unknown shape can't be read into the tvtf dialect: {ty}")
-    return TensorType(tuple(map(simplify_dim, ty.shape.values)), _dtype_of(str(ty.dtype)))
+    return TensorType(tuple(map(simplify_dim, ty.shape.values[:])), _dtype_of(str(ty.dtype)))
+
+
+def static_type(ty: Any) -> TensorType | None:
+    """Returns the TensorType of a Relax type that :func:`to_relax_type` made and whose dims are constants; else None."""
+    return _tensor_types.get(ty.__chandle__())
+
+
+def static_types(ty: Any) -> Any:
+    """Returns the TensorTypes of a call's results, a tuple of them if there are several; None if a dim isn't constant."""
+    if not isinstance(ty, relax.TupleType):
+        return static_type(ty)
+    types = [static_type(field) for field in ty.fields[:]]
+    return None if None in types else tuple(types)
 
 
 def of_unknown_dims(ty: relax.TensorType) -> TensorType:
@@ -157,13 +176,18 @@ def is_dialect(call: Any) -> bool:
     return isinstance(call, relax.Call) and isinstance(call.op, ir.Op) and call.op.name.startswith(_PREFIX)
 
 
+def primitive_of(call: relax.Call) -> Primitive[Any]:
+    """Returns the primitive of a dialect call."""
+    return table[call.op.name[len(_PREFIX) :]]
+
+
 def read(call: relax.Call) -> Bound:
     """Decodes a call that :func:`write` encoded."""
-    args = list(call.args)
-    dims = list(args.pop().values) if args and isinstance(args[-1], relax.ShapeExpr) else []
+    args = call.args[:]
+    dims = args.pop().values[:] if args and isinstance(args[-1], relax.ShapeExpr) else []
     graphs = [a for a in args if isinstance(a, ir.GlobalVar)]
     attrs = {str(k): _decode(v, dims, graphs) for k, v in call.attrs.items()} if call.attrs else {}
-    return Bound(table[call.op.name[len(_PREFIX) :]], args[len(graphs) :], attrs)
+    return Bound(primitive_of(call), args[len(graphs) :], attrs)
 
 
 def dtypes_of(call: relax.Call, bound: Bound) -> list[dtypes.DType]:
@@ -180,7 +204,7 @@ def _decode(value: Any, dims: list[Any], graphs: list[Any]) -> Any:
         return value
     if isinstance(value, tirx.IntImm):
         return int(value.value)
-    return tuple(_decode(v, dims, graphs) for v in value)
+    return tuple(_decode(v, dims, graphs) for v in value[:])
 
 
 def _decode_text(text: str, dims: list[Any], graphs: list[Any]) -> Any:

@@ -713,6 +713,12 @@ class Trace:
             self._claim(prim, own, attrs | graphs, as_tuple(result))
         return result
 
+    def copy_call(self, call: relax.Call, prim: Primitive[Any], args: Sequence[Any], types: Any) -> Any:
+        """Binds a call of another trace on operands of this one, which have the same types."""
+        copy = relax.Call(call.op, args, attrs=call.attrs, span=self._span(), ret_ty=call.ty)
+        self.pure = self.pure and prim.pure
+        return self._bind(copy, types, prim.name)
+
     def _claim(
         self, prim: Primitive[Any], inputs: Sequence[SymbolicTensor], attrs: dict[str, Any], results: Sequence[Any]
     ) -> None:

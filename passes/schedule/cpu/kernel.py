@@ -227,7 +227,7 @@ def _has_long_indices(stage: Stage) -> bool:
 
 
 def _statements(body: Stmt) -> Iterator[Stmt]:
-    yield from body.seq if isinstance(body, SeqStmt) else [body]
+    yield from body.seq[:] if isinstance(body, SeqStmt) else [body]
 
 
 def _read_nest(nest: Stmt) -> Stage | Opaque | None:
@@ -254,14 +254,11 @@ def _read_block(loops: list[For], realize: SBlockRealize) -> Stage | None:
         return None
     if _is_scalar(block, loops):
         return Stage(block.body.buffer, (), (), None, block.body.value)
-    spatial = [iter_var for iter_var in block.iter_vars if iter_var.iter_type == IterVar.DataPar]
-    reduce = [iter_var for iter_var in block.iter_vars if iter_var.iter_type == IterVar.CommReduce]
-    ordered = _in_buffer_order(spatial, list(block.body.indices))
-    if (
-        ordered is None
-        or len(spatial) + len(reduce) != len(block.iter_vars)
-        or bool(reduce) != (block.init is not None)
-    ):
+    iter_vars = block.iter_vars[:]
+    spatial = [iter_var for iter_var in iter_vars if iter_var.iter_type == IterVar.DataPar]
+    reduce = [iter_var for iter_var in iter_vars if iter_var.iter_type == IterVar.CommReduce]
+    ordered = _in_buffer_order(spatial, block.body.indices[:])
+    if ordered is None or len(spatial) + len(reduce) != len(iter_vars) or bool(reduce) != (block.init is not None):
         return None
     axes = tuple(Axis(iter_var.var, iter_var.dom.extent) for iter_var in reduce)
     init = block.init.value if block.init is not None else None
@@ -281,7 +278,7 @@ def _is_plain(loops: list[For], realize: SBlockRealize) -> bool:
     block = realize.block
     if isinstance(block.body, BufferStore) and _is_scalar(block, loops):
         return isinstance(realize.predicate, tirx.IntImm) and not block.alloc_buffers and not block.match_buffers
-    same = all(value.same_as(loop.loop_var) for value, loop in zip(realize.iter_values, loops, strict=False))
+    same = all(value.same_as(loop.loop_var) for value, loop in zip(realize.iter_values[:], loops, strict=False))
     return (
         same
         and len(realize.iter_values) == len(loops)

@@ -22,7 +22,7 @@ _HALF = ("float16", "bfloat16")
 
 def dims(tensor: te.Tensor) -> tuple[Any, ...]:
     """Returns a TE tensor's shape as tvtf's dims."""
-    return tuple(map(simplify_dim, tensor.shape))
+    return tuple(map(simplify_dim, tensor.shape[:]))
 
 
 def broadcast_index(tensor: te.Tensor, index: Sequence[Any], wide: Sequence[Any]) -> tuple[Any, ...]:
