@@ -99,7 +99,9 @@ def _slice(work: Work, partials: Stage, split: Axis, number: ir.Expr, slices: in
         return _run(inner, split, number, Range(outer, *emit.share(outer.extent, number, slices)))
     inner, steps = replace(inner, start=partials), steps_of(work.stage, work.target)
     if steps is None:
-        run = _in_blocks(inner, split, number, Range(outer, *emit.share(outer.extent, number, slices)))
+        part = Range(outer, *emit.share(outer.extent, number, slices))
+        # A single tile reads each item once.
+        run = (_run if _tile_count(work) == 1 else _in_blocks)(inner, split, number, part)
     else:
         run = _stepped(inner, split, number, steps, slices)
     return emit.sequence([_fill(partials, number), run])
@@ -118,10 +120,11 @@ def _in_blocks(work: Work, split: Axis, number: ir.Expr, part: Range) -> Stmt:
     """Sums a slice in blocks of terms that the level-1 cache holds."""
     block = _block_steps(work)
     count = part.extent if block == 1 else tirx.floordiv(part.extent + (block - 1), index(block))
+    is_even = (emit.static(part.extent) or 1) % block == 0
 
     def one(number_of_block: ir.Expr) -> Stmt:
         offset = number_of_block * block
-        extent = index(1) if block == 1 else tirx.min(index(block), part.extent - offset)
+        extent = index(block) if is_even else tirx.min(index(block), part.extent - offset)
         return _run(work, split, number, Range(part.axis, part.start + offset, extent))
 
     return emit.loop(count, one)

@@ -23,6 +23,7 @@ from tvtf.passes.schedule.cpu.vector_axis import (
     column_of,
     default_direction,
     directions,
+    has_reused_operand,
     last_wide,
     reuse,
     runs_along,
@@ -56,6 +57,7 @@ SHORT_TILES_SLACK = 1.06
 # Sums that take hardly longer than storing them, as for images of few channels: best are tiles that store whole lines.
 MIN_TERMS = 32
 VECTORS_STORED_AT_ONCE = 4
+VECTORS_THAT_STREAM = 4
 # Where a row ends in a part of a vector, its copy is padded: narrow vectors among whole ones slow down a wide tile.
 REUSE_THAT_PAYS_FOR_PADDING = 256
 VECTORS_OF_A_WIDE_TILE = 3
@@ -209,7 +211,18 @@ def _tile(
     near = [tile for tile in few if cycles(tile)[0] <= SHORT_TILES_SLACK * cycles(best)[0]]
     if near:
         best = min(near, key=lambda tile: (-min(tile[0], VECTORS_STORED_AT_ONCE) * is_least, cycles(tile)))
+    elif not has_reused_operand(stage):
+        # Memory sets the pace, for which four vectors suffice: of such tiles, the one with the least code is taken.
+        enough = min(best[0], VECTORS_THAT_STREAM)
+        alike = [t for t in tiles if t[0] >= enough and cycles(t)[0] <= SHORT_TILES_SLACK * cycles(best)[0]]
+        best = min(alike, key=lambda tile: (_code_size(tile, column, lanes), cycles(tile)))
     return choice("tile", best, quickest, lambda tile: _times([*tile[1].values(), tile[0]]))
+
+
+def _code_size(tile: tuple[int, dict[Var, int]], column: Axis, lanes: int) -> int:
+    """Returns how many vectors the code of a row of tiles has; two tiles are written out, more are a loop."""
+    pieces = pieces_of(-(-(column.size or UNKNOWN_SIZE) // lanes), tile[0])
+    return prod(tile[1].values()) * sum(wide * (2 if times == 2 else 1) for wide, times in pieces)
 
 
 def _results(tile: tuple[int, dict[Var, int]]) -> int:
