@@ -10,6 +10,7 @@ from tvm import te, tirx
 from tvtf.ops.kernels import norm, softmax
 from tvtf.ops.kernels import reduce as reductions
 from tvtf.passes.schedule.cpu import schedule
+from tvtf.passes.schedule.cpu.subroutine import PREFIX
 
 few = settings(max_examples=5, deadline=None, derandomize=True)
 many = settings(max_examples=40, deadline=None, derandomize=True)
@@ -96,4 +97,4 @@ def test_short_rows_are_turned_and_long_ones_are_not():
         schedule(te.create_prim_func([x, reductions.sum(x, axis=(1,), keepdims=False)]), HOST).script()
         for x in (tensor((64, 10)), tensor((64, 100)))
     ]
-    assert ["Shuffle" in script for script in scripts] == [True, False]
+    assert [PREFIX in script for script in scripts] == [True, False]

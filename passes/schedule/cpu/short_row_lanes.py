@@ -191,19 +191,23 @@ class _Block:
         return self._moved(emit_elementwise([copied], self.target, False, fixed), stage.buffer)
 
     def _moved(self, nest: Stmt, buffer: Var) -> Stmt:
-        """Shifts the nest's stores by the block's first row.
+        """Shifts the nest's stores, and the addresses where subroutines store, by the block's first row.
 
-        The nest is written as if the block began with the first row.
+        The nest is written as if the block began with the first row. It doesn't read the buffer.
         """
 
-        def moved(store: BufferStore) -> BufferStore:
-            if not store.buffer.same_as(buffer):
-                return store
-            places = list(store.indices)
+        def shifted(indices: Sequence[ir.Expr]) -> list[ir.Expr]:
+            places = list(indices)
             places[self.depth - 1] = places[self.depth - 1] + self.start
-            return BufferStore(buffer, store.value, places)
+            return places
 
-        return structural_map(nest, (BufferStore, moved))
+        def store(node: BufferStore) -> BufferStore:
+            return BufferStore(buffer, node.value, shifted(node.indices)) if node.buffer.same_as(buffer) else node
+
+        def address(node: TensorLoad) -> ir.Expr:
+            return emit.load(buffer, shifted(node.indices)) if node.source.same_as(buffer) else node
+
+        return structural_map(nest, [(BufferStore, store), (TensorLoad, address)])
 
 
 def _nest(stage: Stage, target: CpuTarget) -> Stmt:

@@ -19,7 +19,9 @@ CALLED = ("float32", "float64", "int32", "int64")
 Place = Callable[[int, ir.Expr], TensorLoad]
 
 
-def transposed_copy(read: Place, write: Place, shape: tuple[int, int], lanes: int, dtype: str) -> Stmt:
+def transposed_copy(
+    read: Place, write: Place, shape: tuple[int, int], lanes: int, dtype: str, is_padded: bool = False
+) -> Stmt:
     """Copies a tile and transposes it, as `transposed_tile` does; `write(column, lane)` is a place in memory.
 
     It is a call of a subroutine if rows and columns are at constant distances.
@@ -33,13 +35,14 @@ def transposed_copy(read: Place, write: Place, shape: tuple[int, int], lanes: in
             shape,
             lanes,
             dtype,
+            is_padded,
         )
-    name = _transpose(shape, lanes, dtype)
+    name = _transpose(shape, lanes, dtype, is_padded)
     return subroutine.call(name, [write(0, zero), read(0, zero)], [step for step in steps if step is not None])
 
 
 @cache
-def _transpose(shape: tuple[int, int], lanes: int, dtype: str) -> str:
+def _transpose(shape: tuple[int, int], lanes: int, dtype: str, is_padded: bool) -> str:
     """Makes the subroutine; its numbers are the distances of columns that it writes and of rows that it reads."""
 
     def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
@@ -51,20 +54,24 @@ def _transpose(shape: tuple[int, int], lanes: int, dtype: str) -> str:
             shape,
             lanes,
             dtype,
+            is_padded,
         )
 
     return subroutine.subroutine([subroutine.Array(dtype)] * 2, 2, body)
 
 
-def transposed_tile(read: Read, write: Write, shape: tuple[int, int], lanes: int, dtype: str) -> Stmt:
+def transposed_tile(
+    read: Read, write: Write, shape: tuple[int, int], lanes: int, dtype: str, is_padded: bool = True
+) -> Stmt:
     """Reads a tile of `lanes` by `lanes` items along its rows and writes it along its columns.
 
     Args:
         read: `read(row, lane)`, contiguous in memory along `lane`.
-        write: `write(column, lane, item)`, contiguous along `lane`, which counts rows; rows that weren't read are zero.
+        write: `write(column, lane, item)`, contiguous along `lane`, which counts rows.
         shape: how many rows are read and columns written, each at most `lanes`.
         lanes: a power of two.
         dtype: the items' type.
+        is_padded: whether columns are written with `lanes` items, those of rows that weren't read as zeros.
 
     Source: Eklundh, "A Fast Computer Method for Matrix Transposing", 1972 (halves of ever smaller squares are
     exchanged).
@@ -84,18 +91,19 @@ def transposed_tile(read: Read, write: Write, shape: tuple[int, int], lanes: int
         parts += _exchanged(here, there, lanes, distance)
         here, there = there, here
         distance //= 2
-    return emit.sequence([*parts, *(_written(here, column, lanes, write, dtype) for column in range(columns))])
+    height = lanes if is_padded else rows
+    return emit.sequence([*parts, *(_written(here, column, lanes, height, write, dtype) for column in range(columns))])
 
 
 def _filled(block: Var, row: int, lanes: int, count: int, read: Read) -> Stmt:
     return emit.vectorized(count, lambda lane: emit.store(block, read(row, lane), [lane + row * lanes]))
 
 
-def _written(block: Var, column: int, lanes: int, write: Write, dtype: str) -> Stmt:
+def _written(block: Var, column: int, lanes: int, height: int, write: Write, dtype: str) -> Stmt:
     def written(lane: ir.Expr) -> Stmt:
         return write(column, lane, emit.load(block, [lane + column * lanes]).astype(dtype))
 
-    return emit.vectorized(lanes, written)
+    return emit.vectorized(height, written)
 
 
 def _exchanged(here: Var, there: Var, lanes: int, distance: int) -> list[Stmt]:

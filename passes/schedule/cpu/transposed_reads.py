@@ -20,7 +20,7 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute, with_value
 from tvtf.passes.schedule.cpu.loop_box import Loop, Point, stores_at
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tasks import TASKS_PER_CORE, along_axis
-from tvtf.passes.schedule.cpu.transpose import transposed_tile
+from tvtf.passes.schedule.cpu.transpose import transposed_copy, transposed_tile
 
 # A tile to transpose is held in registers twice.
 LANES_OF_A_TILE = 16
@@ -81,7 +81,7 @@ def emit_transposed(
 
         def row_of_tiles(start: ir.Expr, height: int) -> Stmt:
             def tile(first: ir.Expr, width: int) -> Stmt:
-                return _tile(stages, _Tile(transposed, base, start, first, height, width), lanes)
+                return _tile(stages, _Tile(transposed, base, start, first, height, width), lanes, not parallel)
 
             return along_axis(columns, _sizes(columns, lanes), parts[0], number, tile)
 
@@ -122,11 +122,16 @@ class _Tile:
         return {**self.base, **along.point(self.row + row), **across.point(self.column + column)}
 
 
-def _tile(stages: Sequence[Stage], tile: _Tile, lanes: int) -> Stmt:
-    """Writes one tile: transposed operands in registers, then the stores along the results' rows."""
+def _tile(stages: Sequence[Stage], tile: _Tile, lanes: int, is_small: bool) -> Stmt:
+    """Writes one tile: transposed operands in registers, then the stores along the results' rows.
+
+    A small stage that only copies its operand calls a subroutine: it takes 20 ns more for a tile, and no code of its own.
+    """
     # A single row or column needs no transpose.
     if tile.height == 1 or tile.width == 1:
         return emit.nest([tile.width, tile.height], lambda at: stores_at(stages, tile.point(at[1], at[0])))
+    if is_small and len(stages) == 1 and tvm_ffi.structural_equal(stages[0].value, tile.transposed.loads[0]):
+        return _copied(stages[0], tile, lanes)
     tiles = [emit.scratch([lanes * lanes], dtype_of(load), "turned", "local") for load in tile.transposed.loads]
     filled = [_transpose(load, buffer, tile, lanes) for load, buffer in zip(tile.transposed.loads, tiles, strict=True)]
 
@@ -138,6 +143,19 @@ def _tile(stages: Sequence[Stage], tile: _Tile, lanes: int) -> Stmt:
         return emit.vectorized(tile.height, at)
 
     return emit.sequence([*map(emit.allocate, tiles), *filled, *map(stored, range(tile.width))])
+
+
+def _copied(stage: Stage, tile: _Tile, lanes: int) -> Stmt:
+    """Writes one tile of a stage that only copies its operand."""
+    (load,) = tile.transposed.loads
+    result = emit.load(stage.buffer, [axis.var for axis in stage.spatial])
+    return transposed_copy(
+        lambda row, lane: substitute(load, tile.point(row, lane)),
+        lambda column, lane: substitute(result, tile.point(lane, column)),
+        (tile.height, tile.width),
+        lanes,
+        dtype_of(load),
+    )
 
 
 def _transpose(load: TensorLoad, buffer: Var, tile: _Tile, lanes: int) -> Stmt:
