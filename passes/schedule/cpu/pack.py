@@ -208,8 +208,7 @@ def _transposed(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start:
     def write(column: int, lane: ir.Expr) -> TensorLoad:
         return _place(panel, panel_number, {**point, last: start + column}, first + lane)
 
-    dtype = str(panel.load.source.ty.dtype.dtype)
-    return transposed_copy(read, write, (rows, panel.lanes), panel.lanes, dtype, is_padded=True)
+    return transposed_copy(read, write, (rows, panel.lanes), panel.lanes, str(panel.load.source.ty.dtype.dtype))
 
 
 def _copy_vector(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: int, lanes: int) -> Stmt:

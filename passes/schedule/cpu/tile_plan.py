@@ -214,8 +214,8 @@ def _tile(
     elif not has_reused_operand(stage):
         # Memory sets the pace, for which four vectors suffice: of such tiles, the one with the least code is taken.
         enough = min(best[0], VECTORS_THAT_STREAM)
-        alike = [t for t in tiles if t[0] >= enough and cycles(t)[0] <= SHORT_TILES_SLACK * cycles(best)[0]]
-        best = min(alike, key=lambda tile: (_code_size(tile, column, lanes), cycles(tile)))
+        near = [t for t in tiles if t[0] >= enough and cycles(t)[0] <= SHORT_TILES_SLACK * cycles(best)[0]]
+        best = min(near, key=lambda tile: (_code_size(tile, column, lanes), cycles(tile)))
     return choice("tile", best, quickest, lambda tile: _times([*tile[1].values(), tile[0]]))
 
 

@@ -20,7 +20,7 @@ Place = Callable[[int, ir.Expr], TensorLoad]
 
 
 def transposed_copy(
-    read: Place, write: Place, shape: tuple[int, int], lanes: int, dtype: str, is_padded: bool = False
+    read: Place, write: Place, shape: tuple[int, int], lanes: int, dtype: str, is_padded: bool = True
 ) -> Stmt:
     """Copies a tile and transposes it, as `transposed_tile` does; `write(column, lane)` is a place in memory.
 

@@ -155,6 +155,7 @@ def _copied(stage: Stage, tile: _Tile, lanes: int) -> Stmt:
         (tile.height, tile.width),
         lanes,
         dtype_of(load),
+        is_padded=False,
     )
 
 
