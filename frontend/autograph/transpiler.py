@@ -209,6 +209,8 @@ class Transpiler(api.PyToPy):
             if self._current.parsed:
                 raise
             raise _without_source(fn) from error
+        finally:
+            self._current.function = None  # it holds what it closes over
 
     def converted(self, function: Callable[..., Any]) -> Any:
         """Returns the converted function, with malt's source map as ``ag_source_map``; cached by code object.

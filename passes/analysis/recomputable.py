@@ -10,20 +10,26 @@ from typing import Any
 
 from tvm import tirx
 
+from tvtf.core.primitive import Primitive, table
 from tvtf.passes.analysis.use_def import Graph, Use
 
 ARITHMETIC = frozenset(("add", "subtract", "multiply", "negative"))
-"""Primitives that are computed again."""
-SMOOTH = ARITHMETIC | frozenset(
+"""Primitives that may be computed again by each reader; they have no attributes."""
+ELEMENTWISE = ARITHMETIC | frozenset(
     ("divide", "square", "sqrt", "rsqrt", "exp", "log", "tanh", "sigmoid", "softplus", "relu", "erf")
 )
-"""Elementwise primitives that may read a value computed again.
+"""Elementwise primitives that may read a value computed again: those of norms and activations."""
+READERS = ELEMENTWISE | frozenset(("reduce_sum", "reduce_mean"))
+_WIDE = ("float32", "float64")
 
-Comparisons and maxima aren't among these: a product that is added to something is rounded once, together with the sum, so
-that ``y - max(y)`` might not be zero where ``y`` is a product that is computed again.
-"""
-READERS = SMOOTH | frozenset(("reduce_sum", "reduce_mean"))
-_FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+def again(use: Use) -> Primitive[Any]:
+    """Returns the primitive that computes a value again with the same bits.
+
+    A product that is added to something would be rounded once, together with the sum, so that ``y - y`` might not be zero
+    where readers compute ``y`` again.
+    """
+    return table["rounded_product" if use.name == "multiply" else use.name]
 
 
 class Recomputable:
@@ -32,25 +38,14 @@ class Recomputable:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.values: dict[Any, Use] = {}
-        self.products: set[Any] = set()
         sources = {use.var: _source(graph, use) for use in graph.producers.values() if use.name in ARITHMETIC}
         candidates = {var: source for var, source in sources.items() if source is not None}
         ends = _ends_of_fusion(graph) if candidates else {}
         for var, source in candidates.items():
-            use = graph.producers[var]
-            if self._is_at_hand(source, use) and not self._is_fused(var, ends[var]):
-                self.values[var] = use
-                if use.name == "multiply" or (use.name == "negative" and source in self.products):
-                    self.products.add(var)
-
-    def _is_at_hand(self, source: Any, reader: Use) -> bool:
-        """Returns whether a value is in memory or computed again, so that all copies of its reader have the same bits.
-
-        The sum of a product that is computed again may be rounded in another way in each copy.
-        """
-        if source in self.values:
-            return source not in self.products or reader.name in ("multiply", "negative")
-        return len(self.graph.uses[source]) > 1
+            # In memory or computed again, the operand has the same bits for each copy of its reader.
+            is_at_hand = source in self.values or len(graph.uses[source]) > 1
+            if is_at_hand and not self._is_fused(var, ends[var]):
+                self.values[var] = graph.producers[var]
 
     def _is_fused(self, var: Any, end: Use | None) -> bool:
         """Returns whether FuseOps puts a value and all that lies between it and its post-dominator into one kernel."""
@@ -61,7 +56,7 @@ class Recomputable:
             for reader in self.graph.uses[todo.pop()]:
                 if reader is end:
                     continue
-                if reader is None or reader.name not in SMOOTH:
+                if reader is None or reader.name not in ELEMENTWISE:
                     return False
                 if reader.var not in seen:
                     seen.add(reader.var)
@@ -72,7 +67,7 @@ class Recomputable:
 def _source(graph: Graph, use: Use) -> Any:
     """Returns the only operand as large as the result, if each of several readers may compute the result; else None."""
     readers = graph.uses.get(use.var, ())
-    if len(readers) < 2 or str(use.var.ty.dtype) not in _FLOATS:
+    if len(readers) < 2 or str(use.var.ty.dtype) not in _WIDE:
         return None
     if not all(reader is not None and reader.name in READERS for reader in readers):
         return None

@@ -15,7 +15,7 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from tvtf.core.primitive import table
-from tvtf.passes.analysis.recomputable import ARITHMETIC, Recomputable, is_small
+from tvtf.passes.analysis.recomputable import ARITHMETIC, Recomputable, again, is_small
 from tvtf.passes.analysis.use_def import Graph, Use
 from tvtf.passes.graph.sites import PlannedRewrite, rewrite_by_plan
 
@@ -46,7 +46,7 @@ class _Sums:
     def add(self, use: Use, formula: Any, leaves: list[Any]) -> None:
         self.uses.append(use)
         self.formulas.append(formula)
-        self.leaves |= dict.fromkeys(leaves)
+        self.leaves |= dict.fromkeys(sorted(leaves, key=lambda leaf: is_small(leaf, use.inputs[0])))
 
     def numbered(self, formula: Any) -> Any:
         """Returns a formula with operands replaced by their numbers."""
@@ -90,7 +90,8 @@ class _Plan:
         is_own = use is not None and use.name in ARITHMETIC and self.graph.only_use(x) is not None
         if use is None or not (is_own or x in self.recomputed):
             return x
-        return (use.name, *(y if is_small(y, x) else self._formula(y) for y in use.inputs))
+        name = again(use).name if x in self.recomputed else use.name
+        return (name, *(y if is_small(y, x) else self._formula(y) for y in use.inputs))
 
     def _is_in_memory(self, x: Any) -> bool:
         """Returns whether another kernel reads a value, too; if not, it is cheaper to fuse its computation into the sum."""
@@ -157,4 +158,4 @@ class _LessTraffic(PlannedRewrite):
 
     def value(self, expr: Any) -> Any:
         use = self.plan.recomputed.get(expr) if isinstance(expr, relax.Var) else None
-        return super().value(expr) if use is None else table[use.name].bind(*map(self.value, use.inputs), **use.attrs)
+        return super().value(expr) if use is None else again(use).bind(*map(self.value, use.inputs), **use.attrs)

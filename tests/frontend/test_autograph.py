@@ -1,8 +1,10 @@
 """AutoGraph: converted Python equals Python on eager tensors; errors name the user's own lines."""
 
+import gc
 import importlib.util
 import inspect
 import logging
+import weakref
 
 import numpy as np
 import pytest
@@ -240,6 +242,21 @@ def test_loops_over_tensors():
     unknown = tf.function(rows, input_signature=[tf.TensorSpec([None, 2])])
     np.testing.assert_array_equal(unknown(tf.constant(x)), expected)
     np.testing.assert_array_equal(unknown(tf.constant(x[:0])), [0.0, 0.0])
+
+
+def test_converted_functions_are_not_kept_alive():
+    def closing_over(held):
+        def closure(n):
+            return n if held else -n
+
+        return closure
+
+    module = tf.Module()
+    alive = weakref.ref(module)
+    tf.function(closing_over(module))(tf.constant(1))
+    del module
+    gc.collect()
+    assert alive() is None
 
 
 def helper(x):

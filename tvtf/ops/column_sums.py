@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tvtf.core.argument_error import ArgumentError
@@ -18,12 +18,13 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "add": operator.add,
     "subtract": operator.sub,
     "multiply": operator.mul,
+    "rounded_product": operator.mul,
     "negative": operator.neg,
 }
 """Primitives that a formula may consist of."""
 
 
-def computed(formula: Any, operands: Sequence[Any]) -> Any:
+def computed(formula: Any, operands: Sequence[Any], operators: Mapping[str, Callable[..., Any]] = OPERATORS) -> Any:
     """Computes a formula on arrays or expressions: an operand's number, or an operator's name and its formulas.
 
     >>> computed(("multiply", 0, ("subtract", 1, 0)), [2, 5])
@@ -32,7 +33,7 @@ def computed(formula: Any, operands: Sequence[Any]) -> Any:
     if isinstance(formula, int):
         return operands[formula]
     name, *parts = formula
-    return OPERATORS[name](*(computed(part, operands) for part in parts))
+    return operators[name](*(computed(part, operands, operators) for part in parts))
 
 
 def _type(*operands: TensorType, formulas: tuple[Any, ...], axis: tuple[int, ...]) -> tuple[TensorType, ...]:
@@ -64,7 +65,7 @@ def _samples() -> list[Sample]:
         (((5, 3), (5, 3)), (0,), (0, product)),
         (((2, 3, 4), (2, 3, 4), (4,)), (0, 1), (0, centered)),
         (((2, 3, 4), (2, 3, 4), (2, 1, 4)), (1,), (centered, 0, negated)),
-        (((40, 33), (40, 33), (1, 33)), (0,), (0, product, centered, negated)),
+        (((40, 33), (40, 33), (1, 33)), (0,), (0, ("rounded_product", 0, 1), centered, negated)),
     )
     return [
         Sample(tuple(draw(i + 9 * k, s) for k, s in enumerate(shapes)), {"formulas": f, "axis": a}, (float32, float64))

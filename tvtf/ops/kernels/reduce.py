@@ -8,7 +8,7 @@ from typing import Any
 from tvm import te, tirx
 
 from tvtf.core.shape import same_dim, simplify_dim
-from tvtf.ops.column_sums import computed
+from tvtf.ops.column_sums import OPERATORS, computed
 from tvtf.ops.kernels import scalar
 from tvtf.ops.kernels.common import accumulator_dtype, cast, compute, long, reduce_axis
 from tvtf.ops.kernels.scalar import broadcast_index, dims, widen
@@ -118,11 +118,13 @@ def column_sums(*operands: te.Tensor, formulas: tuple[Any, ...], axis: tuple[int
     """Computes all sums as rows of one reduction, so that each operand is read once."""
     shape = dims(operands[0])
     inner = {a: reduce_axis(shape[a], f"k{a}") for a in axis}
+    operators = OPERATORS | {"rounded_product": lambda x, y: scalar.rounded_first(x * y)}
 
     def term(which: Any, *index: Any) -> Any:
         outer = iter(index)
         at = [inner[a] if a in inner else next(outer) for a in range(len(shape))]
-        values = [computed(formula, [x(*broadcast_index(x, at, shape)) for x in operands]) for formula in formulas]
+        items = [x(*broadcast_index(x, at, shape)) for x in operands]
+        values = [computed(formula, items, operators) for formula in formulas]
         chosen = values[-1]
         for row in range(len(values) - 2, -1, -1):
             chosen = tirx.Select(which == row, values[row], chosen)
