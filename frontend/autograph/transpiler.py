@@ -24,6 +24,7 @@ from tvtf.frontend.autograph.whole_malt import (
     directives,
     errors,
     functions,
+    inspect_utils,
     logical_expressions,
     malt_directives,
     qual_names,
@@ -157,6 +158,8 @@ class Transpiler(api.PyToPy):
 
     def __init__(self, operators: Mapping[str, Any]) -> None:
         super().__init__()
+        # malt's own locks stay locked in a child that was forked while another thread converted.
+        self._cache_lock = inspect_utils._linecache_lock = Lock()
         module = types.ModuleType("ag__")
         module.__dict__.update(
             operators,

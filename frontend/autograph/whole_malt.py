@@ -28,7 +28,7 @@ try:
     from malt.lang import directives as malt_directives
     from malt.operators import py_builtins
     from malt.operators.variables import Undefined, UndefinedReturnValue, ld, ldu
-    from malt.pyct import anno, errors, parser, qual_names, templates
+    from malt.pyct import anno, errors, inspect_utils, qual_names, templates
     from malt.utils import ag_logging
 except BaseException:
     for name in [name for name in sys.modules if name == "malt" or name.startswith("malt.")]:
@@ -51,11 +51,11 @@ __all__ = [
     "directives",
     "errors",
     "functions",
+    "inspect_utils",
     "ld",
     "ldu",
     "logical_expressions",
     "malt_directives",
-    "parser",
     "py_builtins",
     "qual_names",
     "return_statements",
