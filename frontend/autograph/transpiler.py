@@ -155,6 +155,7 @@ class Transpiler(api.PyToPy):
     """malt's transpiler; converted code calls ``operators`` as the attributes of a module ``ag__``."""
 
     _current = threading.local()
+    """Per thread: the `function` that is converted, and whether malt has `parsed` it: ValueErrors are the passes' then."""
 
     def __init__(self, operators: Mapping[str, Any]) -> None:
         super().__init__()

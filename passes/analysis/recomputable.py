@@ -71,11 +71,11 @@ def _source(graph: Graph, use: Use) -> Any:
         return None
     if not all(reader is not None and reader.name in READERS for reader in readers):
         return None
-    large = [x for x in use.inputs if not is_small(x, use.var)]
+    large = [x for x in use.inputs if not is_broadcast(x, use.var)]
     return large[0] if len(large) == 1 and large[0] in graph.producers else None
 
 
-def is_small(x: Any, result: Any) -> bool:
+def is_broadcast(x: Any, result: Any) -> bool:
     """Returns whether an operand is broadcast to its result along some axis."""
     dims, wide = x.ty.shape.values[:], result.ty.shape.values[:]
     padded = [None] * (len(wide) - len(dims)) + dims

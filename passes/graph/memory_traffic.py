@@ -15,7 +15,7 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from tvtf.core.primitive import table
-from tvtf.passes.analysis.recomputable import ARITHMETIC, Recomputable, again, is_small
+from tvtf.passes.analysis.recomputable import ARITHMETIC, Recomputable, again, is_broadcast
 from tvtf.passes.analysis.use_def import Graph, Use
 from tvtf.passes.graph.sites import PlannedRewrite, rewrite_by_plan
 
@@ -46,7 +46,7 @@ class _Sums:
     def add(self, use: Use, formula: Any, leaves: list[Any]) -> None:
         self.uses.append(use)
         self.formulas.append(formula)
-        self.leaves |= dict.fromkeys(sorted(leaves, key=lambda leaf: is_small(leaf, use.inputs[0])))
+        self.leaves |= dict.fromkeys(sorted(leaves, key=lambda leaf: is_broadcast(leaf, use.inputs[0])))
 
     def numbered(self, formula: Any) -> Any:
         """Returns a formula with operands replaced by their numbers."""
@@ -76,7 +76,7 @@ class _Plan:
             if _is_of_columns(use):
                 formula = self._formula(use.inputs[0])
                 leaves = [*_leaves(formula)]
-                if all(self._is_in_memory(x) for x in leaves if not is_small(x, use.inputs[0])):
+                if all(self._is_in_memory(x) for x in leaves if not is_broadcast(x, use.inputs[0])):
                     group = next((g for g in groups if self._fits(g, use, leaves)), None)
                     if group is None:
                         group = _Sums(use.attrs["axis"])
@@ -91,7 +91,7 @@ class _Plan:
         if use is None or not (is_own or x in self.recomputed):
             return x
         name = again(use).name if x in self.recomputed else use.name
-        return (name, *(y if is_small(y, x) else self._formula(y) for y in use.inputs))
+        return (name, *(y if is_broadcast(y, x) else self._formula(y) for y in use.inputs))
 
     def _is_in_memory(self, x: Any) -> bool:
         """Returns whether another kernel reads a value, too; if not, it is cheaper to fuse its computation into the sum."""
@@ -105,8 +105,8 @@ class _Plan:
             return False
         if not tvm_ffi.structural_equal(whole.ty, x.ty):
             return False
-        known = {y for y in group.leaves if not is_small(y, x)}
-        large = {y for y in leaves if not is_small(y, x)}
+        known = {y for y in group.leaves if not is_broadcast(y, x)}
+        large = {y for y in leaves if not is_broadcast(y, x)}
         is_before = all(self.order.get(y, -1) < self.order[first.var] for y in leaves)
         return is_before and bool(known & large) and len(known | large) <= MOST_LARGE
 

@@ -114,7 +114,7 @@ class _Guarded(Evaluation):
             fits = bind.memory_fits(sizes=sizes)
             bind.guard(fits, *self._pairs(), message=too_large(results) + _where(), kind="ResourceExhaustedError")
 
-    def keeps(self, prim: Primitive[Any]) -> bool:
+    def may_copy(self, prim: Primitive[Any]) -> bool:
         return prim.guard is None and prim.name not in ("guard", PYTHON, "assign", *CONTROL)
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:

@@ -28,7 +28,7 @@ class PlannedRewrite(Evaluation, ABC):
     def plan_of(function: relax.Function) -> Any:
         """Returns what is to be rewritten in a function; something false if nothing is."""
 
-    def keeps(self, prim: Primitive[Any]) -> bool:
+    def may_copy(self, prim: Primitive[Any]) -> bool:
         return True
 
 

@@ -244,19 +244,19 @@ def test_loops_over_tensors():
     np.testing.assert_array_equal(unknown(tf.constant(x[:0])), [0.0, 0.0])
 
 
-def test_converted_functions_are_not_kept_alive():
-    def closing_over(held):
+def test_a_converted_function_is_garbage_collected():
+    def closing_over(captured):
         def closure(n):
-            return n if held else -n
+            return n if captured else -n
 
         return closure
 
     module = tf.Module()
-    alive = weakref.ref(module)
+    reference = weakref.ref(module)
     tf.function(closing_over(module))(tf.constant(1))
     del module
     gc.collect()
-    assert alive() is None
+    assert reference() is None
 
 
 def helper(x):

@@ -106,8 +106,8 @@ class Evaluation:
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
         return prim.bind(*inputs, **attrs)
 
-    def keeps(self, prim: Primitive[Any]) -> bool:
-        """Returns whether :meth:`bind` binds calls of a primitive as they are, so that they may be copied."""
+    def may_copy(self, prim: Primitive[Any]) -> bool:
+        """Returns whether calls of a primitive may be copied, because :meth:`bind`, which isn't called then, changes none."""
         return False
 
     def _copied(self, call: relax.Call) -> Any:
@@ -116,10 +116,10 @@ class Evaluation:
         A copy takes a fifth of the time: no attribute is decoded or encoded, and no type is inferred.
         """
         prim, trace = dialect.primitive_of(call), state.trace
-        if trace is None or state.tapes or not self.keeps(prim):
+        if trace is None or state.tapes or not self.may_copy(prim):
             return None
         args, types = call.args[:], dialect.static_types(call.ty)
-        if types is None or not all(isinstance(x, (relax.Var, ir.Constant)) for x in args):
+        if types is None or not all(isinstance(x, ir.Constant) or _is_static(x) for x in args):
             return None
         if prim.value is not None and not types.dtype.is_floating:  # its elements may be known
             return None
@@ -146,6 +146,10 @@ class Evaluation:
         if isinstance(value, ir.Expr):
             return substitute_dim(value, self.dims)
         return value
+
+
+def _is_static(x: Any) -> bool:
+    return isinstance(x, relax.Var) and dialect.static_type(x.ty) is not None
 
 
 class Instance(Evaluation):

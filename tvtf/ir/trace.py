@@ -714,7 +714,10 @@ class Trace:
         return result
 
     def copy_call(self, call: relax.Call, prim: Primitive[Any], args: Sequence[Any], types: Any) -> Any:
-        """Binds a call of another trace on operands of this one, which have the same types."""
+        """Binds the call of a function that is rewritten on this trace's operands, which have the same static types.
+
+        Known elements and claimed shapes of the results aren't derived.
+        """
         copy = relax.Call(call.op, args, attrs=call.attrs, span=self._span(), ret_ty=call.ty)
         self.pure = self.pure and prim.pure
         return self._bind(copy, types, prim.name)

@@ -122,15 +122,15 @@ class _Tile:
         return {**self.base, **along.point(self.row + row), **across.point(self.column + column)}
 
 
-def _tile(stages: Sequence[Stage], tile: _Tile, lanes: int, is_small: bool) -> Stmt:
+def _tile(stages: Sequence[Stage], tile: _Tile, lanes: int, by_call: bool) -> Stmt:
     """Writes one tile: transposed operands in registers, then the stores along the results' rows.
 
-    A small stage that only copies its operand calls a subroutine: it takes 20 ns more for a tile, and no code of its own.
+    With `by_call`, a stage that only copies its operand calls a subroutine: 20 ns more a tile, and no code of its own.
     """
     # A single row or column needs no transpose.
     if tile.height == 1 or tile.width == 1:
         return emit.nest([tile.width, tile.height], lambda at: stores_at(stages, tile.point(at[1], at[0])))
-    if is_small and len(stages) == 1 and tvm_ffi.structural_equal(stages[0].value, tile.transposed.loads[0]):
+    if by_call and len(stages) == 1 and tvm_ffi.structural_equal(stages[0].value, tile.transposed.loads[0]):
         return _copied(stages[0], tile, lanes)
     tiles = [emit.scratch([lanes * lanes], dtype_of(load), "turned", "local") for load in tile.transposed.loads]
     filled = [_transpose(load, buffer, tile, lanes) for load, buffer in zip(tile.transposed.loads, tiles, strict=True)]
