@@ -15,6 +15,7 @@ from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.choices import choice
 from tvtf.passes.schedule.cpu import access, emit
+from tvtf.passes.schedule.cpu.band_copy import BAND_AXES, called_copy
 from tvtf.passes.schedule.cpu.border_clips import with_clips
 from tvtf.passes.schedule.cpu.cache_conflicts import padded_extents
 from tvtf.passes.schedule.cpu.combiner import combiner
@@ -232,6 +233,16 @@ def _image(images: Images, work: Work, copy: Var, number: ir.Expr, band: ir.Expr
     work = replace(work, moved={down: band * images.band.rows})
     return emit.sequence([
         emit.allocate(copy),
-        emit_elementwise([fill], target, False),
+        _filled(fill, target),
         run_tasks(work, ranges, False, {work.stage.spatial[0].var: number}),
     ])  # fmt: skip
+
+
+def _filled(fill: Stage, target: CpuTarget) -> Stmt:
+    """Fills a padded copy: by a call if it is a band of rows, columns and channels."""
+    extents = [axis.size for axis in fill.spatial]
+    known = [extent for extent in extents if extent is not None]
+    called = None
+    if len(known) == len(extents) == BAND_AXES:
+        called = called_copy(lambda at: emit.load(fill.buffer, at), fill.at, known, target.lanes(4))
+    return called or emit_elementwise([fill], target, False)

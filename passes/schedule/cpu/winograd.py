@@ -28,21 +28,21 @@ from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.cpu import access, emit
+from tvtf.passes.schedule.cpu.band_copy import copied_band
 from tvtf.passes.schedule.cpu.border_clips import with_clips
-from tvtf.passes.schedule.cpu.combiner import combiner, is_zero
+from tvtf.passes.schedule.cpu.combiner import is_zero
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, reads, substitute, variables
 from tvtf.passes.schedule.cpu.loop_box import on_same_axes
 from tvtf.passes.schedule.cpu.pack import packed
 from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
-from tvtf.passes.schedule.cpu.product_tile import FEWEST_TERMS
 from tvtf.passes.schedule.cpu.target import CpuTarget
-from tvtf.passes.schedule.cpu.tasks import Work, run_tasks
-from tvtf.passes.schedule.cpu.tile import Finish, Range
-from tvtf.passes.schedule.cpu.tile_plan import Packing, Plan, plan_reduction
+from tvtf.passes.schedule.cpu.tile import Finish
+from tvtf.passes.schedule.cpu.tile_plan import Packing, Plan
 from tvtf.passes.schedule.cpu.vector_axis import terms_of
 from tvtf.passes.schedule.cpu.winograd_cuts import Cut, Shape, best_cut
-from tvtf.passes.schedule.cpu.winograd_transforms import BY_WINDOW, Matrix, stored_square, transformed_squares
+from tvtf.passes.schedule.cpu.winograd_products import Products
+from tvtf.passes.schedule.cpu.winograd_transforms import BY_WINDOW, Matrix, transformed_squares
 
 Item = Callable[[int, int, int, ir.Expr], TensorLoad]
 """An item of a square, by tile, row, column and lane."""
@@ -226,6 +226,8 @@ class _Writer:
         channels, width, products = shape.channels, self.cut.width, self.transforms.products
         self.panels, self.panels_a_group = panels // self.cut.groups, panels // shape.groups
         self.channels = channels * shape.groups
+        # Channels of one step of the axes outside of the window follow each other in the input.
+        self.channels_of_step = int(group.first.reduce[-1].extent) * shape.groups
         self.whole_panels = shape.results // self.cut.width
         # One row or vector of padding, so that the items of a window or tile don't all map to one cache set.
         filter_extents = (1, self.cut.block) if self.cut.block else (panels, channels)
@@ -315,10 +317,9 @@ class _Writer:
             first = number * size
             # The filter is transformed block by block, just before it is used, so that it stays in the cache.
             windows = emit.loop(size, lambda at: self._window(load, panel, first + at, [index(0), at]))
-            products = emit.loop(self.transforms.products, lambda place: self._products(panel, place, first))
-            return emit.sequence([windows, products])
+            return emit.sequence([windows, self._products(panel, first)])
 
-        rows = emit.nest([self.cut.rows, self.right], lambda places: self._results(index(0), panel, *places))
+        rows = emit.loop(self.cut.rows, lambda row: self._results(index(0), panel, row))
         blocks = emit.loop(self.shape.channels // size, block)
         return emit.sequence([*map(emit.allocate, (self.filter, self.sums)), emit.nest(vectors, cleared), blocks, rows])
 
@@ -362,13 +363,23 @@ class _Writer:
 
         return emit.loop(self.transforms.products, row)
 
-    def _along(self, matrices: tuple[Matrix, ...], read: Item, write: Item, tiles: int, extent: int) -> Stmt:
+    def _along(
+        self,
+        matrices: tuple[Matrix, ...],
+        read: Item,
+        write: Item,
+        tiles: int,
+        extent: int,
+        source_is_scratch: bool = False,
+    ) -> Stmt:
         """Transforms squares of vectors of some tiles along a whole number of items."""
 
         def squares(start: int, vectors: int, lanes: int) -> Stmt:
             """Transforms ``vectors`` times ``lanes`` channels, from ``start`` on."""
             places = [partial(_at_lane, item, index(start)) for item in (read, write)]
-            return transformed_squares(matrices, places[0], places[1], (tiles, vectors), lanes, "float32")
+            return transformed_squares(
+                matrices, places[0], places[1], (tiles, vectors), lanes, "float32", source_is_scratch
+            )
 
         whole_vectors, rest = divmod(extent, self.lanes)
         main = squares(0, whole_vectors, self.lanes) if whole_vectors else None
@@ -393,11 +404,16 @@ class _Writer:
         """
         image, top = self._place(block, row)
         size, side = self.transforms.size, self.transforms.side
-        height, width = self.band.ty.shape[0], self.band.ty.shape[1]
+        height, width = (int(extent) for extent in self.band.ty.shape[:2])
 
-        def copied(down: ir.Expr, right: ir.Expr) -> Stmt:
-            spans = emit.vector_spans(self.channels, self.lanes)
-            return emit.sequence([self._copied(image, top, down, right, *span) for span in spans])
+        def copied(first: int, channels: int) -> Stmt:
+            """Copies some channels, which follow each other in the input."""
+            return copied_band(
+                lambda at: emit.load(self.band, [at[0], at[1], at[2] + first]),
+                lambda at: self._input(image, top + at[0], at[1], first, at[2]),
+                [height, width, channels],
+                self.lanes,
+            )
 
         def read(tile: int, down: int, right: int, lane: ir.Expr) -> TensorLoad:
             return emit.load(self.band, [index(down), index(tile * size + right), lane])
@@ -405,24 +421,15 @@ class _Writer:
         def write(tile: int, down: int, right: int, lane: ir.Expr) -> TensorLoad:
             return emit.load(self.inputs, [row * self.right + tile, index(down * side + right), lane])
 
-        copy = emit.nest([height, width], lambda places: copied(*places))
+        copy = emit.sequence([copied(*block) for block in emit.vector_spans(self.channels, self.channels_of_step)])
         return emit.sequence([copy, self._along(self.transforms.inputs, read, write, self.right, self.channels)])
-
-    def _copied(self, image: ir.Expr, top: ir.Expr, down: ir.Expr, right: ir.Expr, start: int, lanes: int) -> Stmt:
-        """Copies ``lanes`` channels of one position into the band of rows."""
-
-        def item(lane: ir.Expr) -> Stmt:
-            value = self._input(image, top + down, right, start, lane)
-            return emit.store(self.band, value, [down, right, lane + start])
-
-        return emit.vectorized(lanes, item)
 
     def _input(self, number: ir.Expr, down: ir.Expr, right: ir.Expr, start: int, lane: ir.Expr) -> ir.Expr:
         """Returns an item of the convolution's input; zero where the last tiles reach beyond it."""
         source, stage, load = self.group.source, self.group.first, self.group.operands.image
         *deep, step_down, step_right, channel = stage.reduce
         # Channels are numbered over all steps of the axes outside of the window.
-        step, first = divmod(start, int(channel.extent) * self.shape.groups)
+        step, first = divmod(start, self.channels_of_step)
         point = {axis.var: at for axis, at in zip(places_of(stage), self._in_image(number, down, right))}
         point.update({axis.var: index(0) for axis in [group_of(stage)] if axis is not None})
         point.update({axis.var: index(step) for axis in deep})
@@ -444,72 +451,70 @@ class _Writer:
 
     def _panel(self, block: ir.Expr, panel: ir.Expr) -> Stmt:
         """Writes a panel of results: the products of all places, then the results of all tiles."""
-        products = emit.loop(self.transforms.products, lambda place: self._products(panel, place))
-        rows = emit.nest([self.cut.rows, self.right], lambda places: self._results(block, panel, *places))
-        return emit.sequence([products, rows])
+        rows = emit.loop(self.cut.rows, lambda row: self._results(block, panel, row))
+        return emit.sequence([self._products(panel), rows])
 
-    def _products(self, panel: ir.Expr, place: ir.Expr, first: ir.Expr | None = None) -> Stmt:
-        """Writes the matrix product of one place (tiles by channels times channels by results).
-
-        With `first`, the product of a block of channels from there is added to the sums.
-        """
-        at, tile, result, channel = (
-            Axis(Var(name, "int64"), index(size))
-            for name, size in [
-                ("place", self.transforms.products),
-                ("tile", self.tiles),
-                ("result", self.cut.width),
-                ("c", self.cut.block or self.shape.channels),
-            ]
-        )
-        spatial = (tile, at, result)
+    def _products(self, panel: ir.Expr, first: ir.Expr | None = None) -> Stmt:
+        """Writes a panel's products; with `first`, those of a block of channels from there are added to the sums."""
+        block = self.cut.block or self.shape.channels
+        products = Products(self.sums, self.inputs, self.filter, block, self.cut.width, is_added=first is not None)
         start = index(0) if first is None else first
         start = self._group(panel) * self.shape.channels + start if self.shape.groups > 1 else start
-        left = emit.load(self.inputs, [tile.var, at.var, start + channel.var])
-        right = emit.load(self.filter, [panel if first is None else index(0), at.var, channel.var, result.var])
-        old_sum = emit.load(self.sums, [axis.var for axis in spatial])
-        stage = Stage(self.sums, spatial, (channel,), tirx.const(0, "float32"), old_sum + left * right)
-        plan = plan_reduction(stage, self.target)
-        if plan is None:
-            raise ValueError("emit_winograd: expected a plan for the matrix product of a panel")
-        plan, before = replace(plan, packed=(), padded=0), None if first is None else stage
-        work = Work(stage, (stage,), plan, combiner(stage), self.target, before)
-        return run_tasks(work, [Range.whole(channel)], False, {at.var: place})
+        return products.emit(panel if first is None else index(0), start, self.target)
 
-    def _results(self, block: ir.Expr, panel: ir.Expr, row: ir.Expr, number: ir.Expr) -> Stmt:
-        """Writes one tile's results, and the epilogue on each that is in the image."""
+    def _results(self, block: ir.Expr, panel: ir.Expr, row: ir.Expr) -> Stmt:
+        """Writes the results of a row of tiles, and the epilogue on those that are in the image."""
         image, top = self._place(block, row)
         first, size, side = self.group.first, self.transforms.size, self.transforms.side
+
+        def read(tile: int, down: int, right: int, lane: ir.Expr) -> TensorLoad:
+            return emit.load(self.sums, [row * self.right + tile, index(down * side + right), lane])
+
+        def point(down: ir.Expr, right: ir.Expr, lane: ir.Expr) -> dict[Var, ir.Expr]:
+            place = self._in_image(image, top + down, right)
+            return {
+                **{axis.var: at for axis, at in zip(places_of(first), place, strict=True)},
+                **self._result(panel, lane),
+            }
+
+        def stored(tile: int, down: int, right: int, lane: ir.Expr) -> TensorLoad:
+            at = point(index(down), index(tile * size + right), lane)
+            return emit.load(first.buffer, [at[axis.var] for axis in first.spatial])
+
+        transform = partial(self._along, self.transforms.results, read, source_is_scratch=True)
+        if self.stores == [first] and not self._reaches_beyond:
+            return self._in_panel(panel, partial(transform, stored, self.right))
+        rows = emit.scratch([size, self.right * size, self.cut.width], "float32", "rows")
         finish = Finish(first, tuple(self.stores))
-        left = number * size
 
-        def read(lane: ir.Expr, _tile: int, down: int, right: int) -> TensorLoad:
-            return emit.load(self.sums, [row * self.right + number, index(down * side + right), lane])
+        def saved(tile: int, down: int, right: int, lane: ir.Expr) -> TensorLoad:
+            return emit.load(rows, [index(down), index(tile * size + right), lane])
 
-        def write(down: ir.Expr, right: ir.Expr, lane: ir.Expr, item: ir.Expr) -> Stmt:
-            place = self._in_image(image, top + down, left + right)
-            point = {axis.var: at for axis, at in zip(places_of(first), place, strict=True)}
-            store = finish.at(item, {**point, **self._result(panel, lane)})
-            return emit.sequence([emit.when(self._lies_inside(place), store)])
+        def vector(places: list[ir.Expr], start: ir.Expr, lanes: int) -> Stmt:
+            """Runs the epilogue on a vector of results."""
+            down, right = places
 
-        def vector(start: ir.Expr | int, lanes: int) -> Stmt:
-            """Transforms one vector of channels, as a call where sums are long enough to hide it."""
-            start = emit.as_expr(start)
-            return stored_square(
-                self.transforms.results,
-                partial(read, start),
-                lambda down, right, lane, item: write(down, right, lane + start, item),
-                lanes,
-                "float32",
-                is_called=self.shape.channels >= FEWEST_TERMS,
-            )
+            def item(lane: ir.Expr) -> Stmt:
+                return finish.at(emit.load(rows, [down, right, lane + start]), point(down, right, lane + start))
+
+            inside = self._lies_inside(self._in_image(image, top + down, right))
+            return emit.sequence([emit.when(inside, emit.vectorized(lanes, item))])
 
         def along(extent: int) -> Stmt:
-            whole_vectors, rest = divmod(extent, self.lanes)
-            main = emit.loop(whole_vectors, lambda at: vector(at * self.lanes, self.lanes)) if whole_vectors else None
-            return emit.sequence([main, vector(whole_vectors * self.lanes, rest) if rest else None])
+            def vectors(places: list[ir.Expr]) -> Stmt:
+                whole, rest = divmod(extent, self.lanes)
+                main = emit.loop(whole, lambda at: vector(places, at * self.lanes, self.lanes)) if whole else None
+                return emit.sequence([main, vector(places, index(whole * self.lanes), rest) if rest else None])
 
-        return self._in_panel(panel, along)
+            return emit.sequence([transform(saved, self.right, extent), emit.nest([size, self.right * size], vectors)])
+
+        return emit.sequence([emit.allocate(rows), self._in_panel(panel, along)])
+
+    @property
+    def _reaches_beyond(self) -> bool:
+        """Returns whether the last tiles reach beyond the image."""
+        sizes = [tiles * self.transforms.size * self.dilation for tiles in (self.down, self.right)]
+        return any(size > int(axis.extent) for size, axis in zip(sizes, places_of(self.group.first)[-2:], strict=True))
 
     def _lies_inside(self, place: list[ir.Expr]) -> ir.Expr | bool:
         """Returns whether a result of a tile is in the image; the last tiles may reach beyond it."""

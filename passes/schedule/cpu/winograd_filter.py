@@ -20,6 +20,7 @@ from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.cpu import access, emit
+from tvtf.passes.schedule.cpu.band_copy import copied_band
 from tvtf.passes.schedule.cpu.combiner import combiner, is_zero
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, substitute, variables
@@ -166,12 +167,13 @@ class _Side:
     """One operand of the gradient.
 
     `item` reads it at a place of an image and a lane of a vector of channels; `buffer` holds its transformed tiles as
-    `[panel, place, tile and channel]`.
+    `[panel, place, tile and channel]`. Each `block` of channels lies together in the operand.
     """
 
     item: Callable[[list[ir.Expr], int, ir.Expr], ir.Expr]
     matrices: tuple[Matrix, ...]
     channels: int
+    block: int
     panel: int
     buffer: Var
 
@@ -194,7 +196,10 @@ class _Writer:
         self.down, self.right = self.cut.tiles(self.shape.height), self.cut.tiles(self.shape.width)
         self.tiles = self.cut.rows * self.right
         channels, results = self.shape.channels, self.shape.results
-        self.input = self._side(group.operands.image, group.source, self.transforms.inputs, channels, self.cut.channels)
+        a_step = int(axes.channel.extent) if axes.steps else None
+        self.input = self._side(
+            group.operands.image, group.source, self.transforms.inputs, channels, self.cut.channels, a_step
+        )
         self.gradient = self._side(group.operands.filter, None, self.transforms.filters, results, self.cut.results)
         own = [self.transforms.products, self.cut.channels, self.cut.results]
         self.panels = [self.shape.groups, -(-channels // self.cut.channels), -(-results // self.cut.results)]
@@ -202,7 +207,13 @@ class _Writer:
         self.sums = emit.scratch([*([1, 1, 1] if self.is_local else self.panels), *own], "float32", "sums")
 
     def _side(
-        self, load: TensorLoad, source: Stage | None, matrices: tuple[Matrix, ...], channels: int, panel: int
+        self,
+        load: TensorLoad,
+        source: Stage | None,
+        matrices: tuple[Matrix, ...],
+        channels: int,
+        panel: int,
+        block: int | None = None,
     ) -> _Side:
         """Returns one operand with its transforms and the buffer of its transformed tiles."""
         extents = [int(extent) for extent in load.source.ty.shape[-3:-1]]
@@ -222,7 +233,7 @@ class _Writer:
         rows = self.tiles * panel + self.lanes
         every = channels * self.shape.groups
         buffer = emit.scratch([-(-every // panel), self.transforms.products, rows], "float32", "transformed")
-        return _Side(item, matrices, every, panel, buffer)
+        return _Side(item, matrices, every, block or every, panel, buffer)
 
     def _point(self, place: list[ir.Expr], start: int, lane: ir.Expr) -> dict[Var, ir.Expr]:
         """Returns an operand's axes at a place; groups and steps are part of the channels, one step per vector."""
@@ -302,15 +313,17 @@ class _Writer:
         width = (self.right - 1) * self.transforms.size + side.reach
         band = emit.scratch([side.reach, width, side.channels], "float32", "band")
 
-        def copied(places: list[ir.Expr]) -> Stmt:
-            down, right = places
-            start = [emit.simplified(image), emit.simplified(top + down), right]
-            return self._vectors(
-                side.channels,
-                lambda first, lane: emit.store(band, side.item(start, first, lane), [down, right, lane + first]),
-            )
+        def copied(first: int, channels: int) -> Stmt:
+            """Copies some channels, which follow each other in the operand."""
 
-        copy = emit.nest([side.reach, width], copied)
+            def item(places: Sequence[ir.Expr]) -> ir.Expr:
+                down, right, lane = places
+                return side.item([emit.simplified(image), emit.simplified(top + down), right], first, lane)
+
+            extents = [side.reach, width, channels]
+            return copied_band(lambda at: emit.load(band, [at[0], at[1], at[2] + first]), item, extents, self.lanes)
+
+        copy = emit.sequence([copied(*block) for block in emit.vector_spans(side.channels, side.block)])
         return emit.sequence([emit.allocate(band), copy, self._squares(side, band, row)])
 
     def _squares(self, side: _Side, band: Var, row: ir.Expr) -> Stmt:
@@ -415,4 +428,4 @@ class _Writer:
             ]
             return finish.at(item, dict(zip((axis.var for axis in first.spatial), point, strict=True)))
 
-        return stored_square(self.transforms.results, read, write, lanes, "float32", is_called=True)
+        return stored_square(self.transforms.results, read, write, lanes, "float32")
