@@ -14,6 +14,8 @@ from tvm.tirx import Bind, For, IfThenElse, PrimFunc
 from tvtf.core.tvm_visitor import structural_walk
 from tvtf.passes.schedule.cpu.kernel import variables
 
+ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.Min, tirx.Max)
+
 
 def only(run: transform.Pass, where: Callable[[PrimFunc], bool]) -> transform.Pass:
     """Returns a module pass that runs another one only on the functions ``where`` it has something to do."""
@@ -27,6 +29,37 @@ def only(run: transform.Pass, where: Callable[[PrimFunc], bool]) -> transform.Pa
         return ir.IRModule(dict(mod.functions_items()) | changed, attrs=mod.attrs)
 
     return some
+
+
+def run_again(run: transform.Pass, where: Callable[[PrimFunc], bool], before: transform.Pass) -> transform.Pass:
+    """Returns a pass that runs another one, and once more after ``before`` on the functions whose result is ``where``."""
+    others = transform.Sequential([before, run])
+
+    @transform.module_pass(opt_level=0, name=run.info.name)
+    def some(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+        done = dict(run(mod).functions_items())
+        again = {name: mod[name] for name, func in done.items() if isinstance(func, PrimFunc) and where(func)}
+        changed = dict(others(ir.IRModule(again, attrs=mod.attrs)).functions_items()) if again else {}
+        return ir.IRModule(done | changed, attrs=mod.attrs)
+
+    return some
+
+
+def has_vector_indices(func: PrimFunc) -> bool:
+    """Returns whether a vectorized function computes with vectors of indices, other than of neighbouring items.
+
+    Vectors of other int64 numbers look the same.
+    """
+
+    def arithmetic(node: ir.Expr) -> Any:
+        is_vector_of_indices = node.ty.dtype.lanes > 1 and node.ty.dtype.startswith("int64")
+        return tvm_ffi.VisitInterrupt(None) if is_vector_of_indices else None
+
+    def ramp(node: tirx.Ramp) -> Any:
+        is_unit = isinstance(node.stride, tirx.IntImm) and int(node.stride) == 1
+        return None if is_unit else tvm_ffi.VisitInterrupt(None)
+
+    return structural_walk(func.body, [(ARITHMETIC, arithmetic), (tirx.Ramp, ramp)]) is not None
 
 
 def has_invariant_branches(func: PrimFunc) -> bool:

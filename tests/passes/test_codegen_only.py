@@ -6,7 +6,7 @@ import tvm
 from tvm.script import tirx as T  # noqa: N812 - TVM's own name for it
 
 import tvtf as tf
-from tvtf.passes.codegen.selective_passes import has_invariant_branches, only
+from tvtf.passes.codegen.selective_passes import has_invariant_branches, has_vector_indices, only
 
 
 @T.prim_func(s_tir=True)
@@ -44,6 +44,50 @@ def polls_in_an_inner_loop(x: T.Buffer((16,), "float32"), n: T.int32):
 )
 def test_questions_with_one_answer_in_a_loop(func, polls):
     assert has_invariant_branches(func) is polls
+
+
+@T.prim_func(s_tir=True)
+def copies_neighbours(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):
+    for i in T.serial(T.int64(8)):
+        for lane in T.vectorized(T.int64(8)):
+            y[i * T.int64(8) + lane] = x[i * T.int64(8) + lane]
+
+
+@T.prim_func(s_tir=True)
+def copies_every_second(x: T.Buffer((64,), "float32"), y: T.Buffer((32,), "float32")):
+    for i in T.serial(T.int64(4)):
+        for lane in T.vectorized(T.int64(8)):
+            y[i * T.int64(8) + lane] = x[(i * T.int64(8) + lane) * T.int64(2)]
+
+
+@T.prim_func(s_tir=True)
+def repeats(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):
+    for i in T.serial(T.int64(8)):
+        for lane in T.vectorized(T.int64(8)):
+            y[i * T.int64(8) + lane] = x[(i * T.int64(8) + lane) // T.int64(3)]
+
+
+@pytest.mark.parametrize("func, computes", [(copies_neighbours, False), (copies_every_second, True), (repeats, True)])
+def test_vectors_of_indices_are_seen(func, computes):
+    vectorized = tvm.tirx.transform.VectorizeLoop(True)(tvm.IRModule({"main": func}))["main"]
+    assert has_vector_indices(vectorized) is computes
+
+
+@pytest.mark.parametrize("columns", [1, 4, 7, 16, 33])
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
+def test_numbers_that_look_like_indices_keep_their_size(columns, dtype):
+    far = tf.function(lambda k: tf.range(3, dtype=dtype)[:, None] * 5 - tf.range(columns, dtype=dtype) + k)
+    np.testing.assert_array_equal(far(tf.constant(7, dtype)), np.arange(3)[:, None] * 5 - np.arange(columns) + 7)
+
+
+@pytest.mark.parametrize("lower, upper", [(0, -1), (1, 2), (-1, 0)])
+def test_bands_of_matrices_are_where_they_are(lower, upper):
+    x = np.arange(1.0, 85.0, dtype=np.float32).reshape(7, 12)
+    band = tf.function(tf.linalg.band_part)(x, tf.constant(lower), tf.constant(upper))
+    np.testing.assert_array_equal(band, tf.linalg.band_part(x, lower, upper))
+    rows, columns = np.indices(x.shape)
+    inside = ((lower < 0) | (rows - columns <= lower)) & ((upper < 0) | (columns - rows <= upper))
+    np.testing.assert_array_equal(band, np.where(inside, x, 0))
 
 
 def test_a_pass_sees_only_what_it_is_for():

@@ -7,12 +7,12 @@ import pytest
 import tvm
 from schedule_programs import compiled
 from tvm import tirx
-from tvm.target import Target
+from tvm.target import Target, codegen
 
 from tvtf.passes.codegen import native_code
 from tvtf.passes.codegen.elf import parse_object, without_unused
 from tvtf.passes.codegen.llvm import lower_kernels
-from tvtf.passes.codegen.native_code import HAS_ELF, LEVEL, SAFE_LEVEL, native
+from tvtf.passes.codegen.native_code import HAS_ELF, LEVEL, LEVELS, SAFE_LEVEL, native, unrolling_less
 
 CONVERSIONS = {"__truncsfhf2", "__extendhfsf2"}
 OLD, NEW = Target({"kind": "llvm", "mcpu": "x86-64"}), Target({"kind": "llvm", "mcpu": "x86-64-v3"})
@@ -84,3 +84,22 @@ def test_half_precision_is_converted_exactly(target):
 
 def test_objects_of_other_formats_are_left_alone():
     assert without_unused(b"\xcf\xfa\xed\xfe" + bytes(60), CONVERSIONS) is None
+
+
+needs_x86 = pytest.mark.skipif(not codegen.llvm_get_system_x86_vendor(), reason="models of x86 processors")
+
+
+@needs_x86
+@pytest.mark.parametrize("cpu", ["znver5", "sapphirerapids", "alderlake", "znver2"])
+def test_a_model_that_unrolls_less_has_the_same_features(cpu):
+    target = Target({"kind": "llvm", "mcpu": cpu, "num-cores": 2})
+    other = unrolling_less(target)
+    assert other.attrs["mcpu"] in {level for _feature, level in LEVELS} and int(other.attrs["num-cores"]) == 2
+    assert codegen.llvm_get_cpu_features(other) == codegen.llvm_get_cpu_features(target)
+
+
+@pytest.mark.parametrize(
+    "target", [{"kind": "llvm"}, {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72"}]
+)
+def test_other_processors_keep_their_model(target):
+    assert str(unrolling_less(Target(target))) == str(Target(target))
