@@ -32,6 +32,18 @@ def drop_dead(mod: tvm.IRModule) -> tvm.IRModule:
     return tvm.IRModule({var: f for var, f in functions.items() if var in reached}, attrs=mod.attrs)
 
 
+def without_unused_kernels(mod: tvm.IRModule) -> tvm.IRModule:
+    """Drops the kernels that no function calls, such as reshapes whose results have become views."""
+    used = {name for function in mod.functions.values() for name in _named(function)}
+    unused = {
+        var
+        for var, function in mod.functions_items()
+        if isinstance(function, tirx.PrimFunc) and var not in used and "global_symbol" not in (function.attrs or {})
+    }
+    functions = {var: function for var, function in mod.functions_items() if var not in unused}
+    return tvm.IRModule(functions, attrs=mod.attrs) if unused else mod
+
+
 def _named(function: Any) -> list[ir.GlobalVar]:
     names: list[ir.GlobalVar] = []
     structural_walk(function, (ir.GlobalVar, names.append))

@@ -15,6 +15,7 @@ import tvm_ffi
 from tvm import ir, relax, tirx
 
 from tvtf.core.tvm_visitor import structural_walk
+from tvtf.passes.analysis.dead_code import without_unused_kernels
 from tvtf.passes.analysis.loop_op import LOOPS
 from tvtf.passes.analysis.rewriter import Bindings
 from tvtf.passes.memory.best_fit import Interval, extent, most_live, placed, rounded
@@ -27,7 +28,7 @@ SIZE, PARTS, LIVE = "tvtf.arena", "tvtf.arena_parts", "tvtf.live"
 
 
 def plan_arena(mod: tvm.IRModule) -> tvm.IRModule:
-    """Replaces the allocations that can be planned by places in the arena."""
+    """Replaces the allocations that can be planned by places in the arena, and drops the kernels that aren't called then."""
     return _Planner(mod).run()
 
 
@@ -43,7 +44,7 @@ class _Planner:
         result = self.mod.clone()
         for var in _functions(self.mod):
             result.update_func(var, self.function(var.name_hint))
-        return result
+        return without_unused_kernels(result)
 
     def function(self, name: str) -> relax.Function:
         if name not in self.planned:

@@ -56,6 +56,15 @@ def test_reshapes_take_no_memory_of_their_own():
     assert run.memory(tf.constant(X)).live <= 3 * 256
 
 
+def test_reshapes_that_are_views_have_no_kernel():
+    def products(x):
+        return tf.matmul(tf.reshape(tf.matmul(x, x), [4, 16]), tf.reshape(tf.matmul(x, x + 1.0), [16, 4]))
+
+    fn = tf.function(products)
+    before, after = (str(fn.ir(X, after=phase)) for phase in ("donate", "arena"))
+    assert "T_reshape" in before and "T_reshape" not in after
+
+
 def test_a_reshaped_result_is_memory_of_its_own():
     @tf.function
     def f(x):
