@@ -229,7 +229,7 @@ class _Objects:
             with cost.step("lower"):
                 host = lowered(name, func, self.host)
             with cost.step("LLVM"):
-                return native_code(host, self.host)
+                return native_code(host, unrolling_less(self.host))
 
         if self.stored is None:
             self.subroutines[name] = code()

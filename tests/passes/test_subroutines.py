@@ -92,6 +92,16 @@ def test_kernels_with_the_same_tile_call_the_same_subroutines() -> None:
     assert called(product(32, 128, 64)) == called(product(32, 128, 64))
 
 
+def test_products_of_other_sizes_share_a_tile() -> None:
+    """Strides are passed: those of both factors and of the result differ here."""
+    assert called(product(320, 128, 64)) == called(product(320, 200, 64))
+    assert called(product(320, 128, 64)) & called(product(320, 128, 128))
+
+
+def test_strides_that_cannot_be_passed_are_written_out() -> None:
+    assert not called(product(32, 2**31, 64)) and called(product(32, 2**31 - 1, 64))
+
+
 def test_sums_of_few_terms_are_written_out() -> None:
     assert not called(product(32, product_tile.FEWEST_TERMS - 1, 64))
     assert called(product(32, product_tile.FEWEST_TERMS, 64))

@@ -63,13 +63,16 @@ def called_copy(result: Element, value: Element, extents: Sequence[int], lanes: 
         return None
     steps = [access.load_stride(each, axis) for each in (written, load) for axis in axes]
     inside = _inside(tests, axes, extents)
-    if inside is None or None in steps or (steps[2], steps[5]) != (1, 1):
+    known = [step for step in steps if step is not None]
+    if inside is None or len(known) < len(steps) or (known[2], known[5]) != (1, 1):
+        return None
+    if not subroutine.can_pass([*known, *_image_items(load, axes)]):
         return None
     near, ahead = _start(load, axes)
     first = substitute(written, {axis: index(0) for axis in axes})
     bounds = [bound for part in inside for bound in part]
-    name = _copy(lanes, is_dense=steps[1] == steps[4] == extents[2])
-    return subroutine.call(name, [first, near], [*extents, *bounds, ahead, *steps[:2], *steps[3:5], 0])
+    name = _copy(lanes, is_dense=known[1] == known[4] == extents[2])
+    return subroutine.call(name, [first, near], [*extents, *bounds, ahead, *known[:2], *known[3:5], 0])
 
 
 def padded_images(stage: Stage, target: CpuTarget, parallel: bool) -> Stmt | None:
@@ -149,6 +152,14 @@ def _bound(test: ir.Expr, axis: Var) -> tuple[ir.Expr | None, ir.Expr | None] | 
         return None
     whole = tirx.floordiv(terms[1], index(abs(step)))
     return (-whole, None) if step > 0 else (None, whole + 1)
+
+
+def _image_items(load: TensorLoad, axes: Sequence[Var]) -> list[int]:
+    """Returns how many items there are in each known part of the image over which the band's rows and columns move."""
+    moved = [at for at, place in enumerate(load.indices) if variables(place).intersection(axes[:2])]
+    extents = [emit.static(extent) for extent in load.source.ty.shape]
+    parts = [extents[at:] for at in moved]
+    return [prod(extent for extent in part if extent is not None) for part in parts]
 
 
 def _start(load: TensorLoad, axes: Sequence[Var]) -> tuple[TensorLoad, ir.Expr]:

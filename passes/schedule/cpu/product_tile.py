@@ -28,6 +28,8 @@ FEWEST_TERMS = 64
 """Terms of a sum from which on a call costs nothing that can be measured. Of 16 terms, whose tile takes 50 ns, it costs 8 %
 of a convolution's time, of 32 terms 5 %."""
 MOST_RANGES = 3
+WRITTEN = (0, 1)
+"""Strides that are written into a subroutine; others are passed to it."""
 T = TypeVar("T")
 
 
@@ -42,11 +44,10 @@ class _Shape:
     sizes: tuple[int, ...]
     is_continued: bool
     is_streamed: bool
-    row_strides: tuple[tuple[int, ...], ...]
-    """For the result and both factors, one stride for each axis of rows."""
-    term_strides: tuple[tuple[int, ...], ...]
-    """For both factors, one stride for each axis of terms."""
-    vector_strides: tuple[int, ...]
+    terms: int
+    """The number of axes of terms."""
+    strides: tuple[tuple[int | None, ...], ...]
+    """Of the result and both factors along rows, terms (only the factors') and vectors; None for those that are passed."""
 
 
 def called_product(
@@ -67,13 +68,43 @@ def called_product(
     if not ends_there and start is not None:
         return None
     result = _strides(_result(stage), column.order) if ends_there else column.accumulators.row_strides(column.sizes)
-    shape = _shape(column, ranges, (start is not None, is_streamed), result, factors)
-    if shape is None:
+    strides = _strides_of(column, ranges, result, factors)
+    if strides is None or not all(map(subroutine.can_pass, strides)):
         return None
+    width, rows = column.tile.sizes[column.vector.var], tuple(column.sizes)
+    shape = _Shape(
+        stage.dtype,
+        column.lanes,
+        width,
+        column.padded if width % column.lanes else 0,
+        rows,
+        start is not None,
+        is_streamed,
+        len(ranges) + _more_axes(ranges),
+        tuple(_written(each, len(rows)) for each in strides),
+    )
     sums = _result(stage) if ends_there else column.accumulators.load(index(0), 0, 0)
     places = [substitute(load, first) for load in (sums, *factors)]
-    call = subroutine.call(_product(shape), places, [part.extent for part in ranges])
+    counts = [*[1] * _more_axes(ranges), *(part.extent for part in ranges)]
+    passed = [
+        step for each, own in zip(strides, shape.strides, strict=True) for step, at in zip(each, own) if at is None
+    ]
+    call = subroutine.call(_product(shape), places, [*counts, *passed])
     return call if ends_there else column.ended(call, finish)
+
+
+def _more_axes(ranges: Sequence[Range]) -> int:
+    """Returns how many axes of one term are put before others, so that sums along two and along three share a tile."""
+    return MOST_RANGES - len(ranges) if len(ranges) > 1 else 0
+
+
+def _written(strides: tuple[int, ...], rows: int) -> tuple[int | None, ...]:
+    """Returns which strides of an array a subroutine contains; the others, None, are passed.
+
+    Those along outer axes of terms are, as they are 0 where there is no such axis.
+    """
+    outer = range(rows, len(strides) - 2)
+    return tuple(step if step in WRITTEN and at not in outer else None for at, step in enumerate(strides))
 
 
 def _factors(stage: Stage) -> tuple[TensorLoad, TensorLoad] | None:
@@ -98,14 +129,16 @@ def _result(stage: Stage) -> TensorLoad:
     return emit.load(stage.buffer, [axis.var for axis in stage.spatial])
 
 
-def _shape(
+def _strides_of(
     column: ColumnTile,
     ranges: Sequence[Range],
-    kind: tuple[bool, bool],
     result: tuple[int, ...] | None,
     factors: tuple[TensorLoad, TensorLoad],
-) -> _Shape | None:
-    """Returns sizes and strides of a tile, which are what its code depends on; None if strides aren't constant."""
+) -> list[tuple[int, ...]] | None:
+    """Returns the strides of the result and the factors along rows, terms (the factors') and vectors.
+
+    None if one of them isn't constant, or vectors aren't loaded from exactly one factor.
+    """
     stage, vector = column.stage, column.vector.var
     if result is None or access.load_stride(_result(stage), vector) != 1:
         return None
@@ -113,9 +146,8 @@ def _shape(
     terms = _known(_strides(load, [part.axis.var for part in ranges]) for load in factors)
     if in_tile is None or terms is None or sorted(each[-1] for each in in_tile) != [0, 1]:
         return None
-    rows, along = (result, *(each[:-1] for each in in_tile)), tuple(each[-1] for each in in_tile)
-    sizes, width = tuple(column.sizes), column.tile.sizes[vector]
-    return _Shape(stage.dtype, column.lanes, width, column.padded, sizes, *kind, rows, terms, along)
+    outer = (0,) * _more_axes(ranges)
+    return [(*result, 1), *((*rows, *outer, *along, by) for (*rows, by), along in zip(in_tile, terms, strict=True))]
 
 
 def _tile_strides(load: TensorLoad, column: ColumnTile, along: Sequence[Var]) -> tuple[int, ...] | None:
@@ -151,7 +183,10 @@ def _known(values: Iterable[T | None]) -> tuple[T, ...] | None:
 
 @cache
 def _product(shape: _Shape) -> str:
-    """Makes the subroutine; it takes the result, both factors, and the number of terms along each axis."""
+    """Makes the subroutine; it takes the result, both factors, and the number of terms along each axis.
+
+    Strides but 0 and 1 are passed, so that products of any size share a tile.
+    """
 
     def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
         """Writes the tile on the subroutine's arguments."""
@@ -166,11 +201,7 @@ def _product(shape: _Shape) -> str:
         tile = Tile({axis.var: index(0) for axis in spatial}, {axis.var: axis.size or 1 for axis in spatial})
         column = ColumnTile(stage, tile, vector, shape.lanes, shape.padded)
         start = stage if shape.is_continued else None
-        streamed = (left, right)[shape.vector_strides.index(1)] if shape.is_streamed else None
+        streamed = (left, right)[shape.strides[1][-1] == 0] if shape.is_streamed else None
         return column.write([Range.whole(axis) for axis in terms], start, Finish(stage, (stage,)), streamed)
 
-    result, *factors = shape.row_strides
-    strides = [(*result, 1)] + [
-        (*rows, *terms, by) for rows, terms, by in zip(factors, shape.term_strides, shape.vector_strides, strict=True)
-    ]
-    return subroutine.subroutine([Array(shape.dtype, each) for each in strides], len(shape.term_strides[0]), body)
+    return subroutine.subroutine([Array(shape.dtype, each) for each in shape.strides], shape.terms, body)

@@ -7,7 +7,7 @@ same in all kernels, programs and processes. The first address is the only one t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import tvm
@@ -20,16 +20,21 @@ from tvtf.passes.codegen.floats import exact
 from tvtf.passes.schedule.cpu import emit
 
 PREFIX = "tvtf_sub_"
+MOST = 2**31 - 1
+"""The largest number that can be passed."""
 _CALL = ir.Op.get("tirx.call_extern")
 _FUNCTIONS: dict[str, PrimFunc] = {}
 """All subroutines that this process has made, by name."""
 
 
 class Array(NamedTuple):
-    """An argument of a subroutine: the type of its items, and for each axis the distance of neighbours in items."""
+    """An argument of a subroutine: the type of its items, and for each axis the distance of neighbours in items.
+
+    Distances that are None are passed, as further numbers in the order in which they stand.
+    """
 
     dtype: str
-    strides: tuple[int, ...] = (1,)
+    strides: tuple[int | None, ...] = (1,)
 
 
 Body = Callable[[Sequence[Var], Sequence[ir.Expr]], Stmt]
@@ -41,10 +46,14 @@ def subroutine(arrays: Sequence[Array], numbers: int, body: Body) -> str:
     ``body(arrays, numbers)`` returns the statement; the arrays may be indexed beyond their shapes, and numbers are int64.
     """
     pointers = [Var(f"p{i}", ir.PointerType(ir.PrimType(array.dtype))) for i, array in enumerate(arrays)]
-    buffers = [_declared(f"a{i}", *each) for i, each in enumerate(zip(arrays, pointers, strict=True))]
-    counts = [Var(f"n{i}", "int32") for i in range(numbers)]
+    passed = sum(stride is None for array in arrays for stride in array.strides)
+    counts = [Var(f"n{i}", "int32") for i in range(numbers + passed)]
+    wide = [Var(f"i{i}", "int64") for i in range(numbers + passed)]
+    steps = iter(wide[numbers:])
+    buffers = [_declared(f"a{i}", *each, steps) for i, each in enumerate(zip(arrays, pointers, strict=True))]
     declared = [DeclBuffer(buffer, data=pointer) for buffer, pointer in zip(buffers, pointers, strict=True)]
-    stmt = emit.sequence([*declared, body(buffers, [tirx.Cast("int64", count) for count in counts])])
+    widened = [tirx.Bind(var, tirx.Cast("int64", count)) for var, count in zip(wide, counts, strict=True)]
+    stmt = emit.sequence([*widened, *declared, body(buffers, wide[:numbers])])
     func = exact(PrimFunc([*pointers, *counts], stmt).with_attr("tirx.noalias", True))
     # Named by its content, so that equal subroutines of several kernels are one.
     name = PREFIX + hashlib.sha256(tvm.ir.save_json(func).encode()).hexdigest()[:40]
@@ -52,11 +61,24 @@ def subroutine(arrays: Sequence[Array], numbers: int, body: Body) -> str:
     return name
 
 
-def _declared(name: str, array: Array, pointer: Var) -> Var:
-    strides = [emit.index(step) for step in array.strides] if array.strides != (1,) else None
+def _declared(name: str, array: Array, pointer: Var, passed: Iterator[ir.Expr]) -> Var:
+    """Returns the buffer of an argument, with the next of the ``passed`` distances where it has None."""
+    strides = [next(passed) if step is None else emit.index(step) for step in array.strides]
     aligned = max(1, tirx.const(0, array.dtype).ty.dtype.itemsize)
     shape = [emit.index(1)] * len(array.strides)
-    return tirx.decl_buffer(shape, array.dtype, name, data=pointer, strides=strides, data_alignment=aligned)
+    return tirx.decl_buffer(
+        shape,
+        array.dtype,
+        name,
+        data=pointer,
+        strides=strides if array.strides != (1,) else None,
+        data_alignment=aligned,
+    )
+
+
+def can_pass(numbers: Iterable[int]) -> bool:
+    """Returns whether all numbers fit the type in which they are passed."""
+    return all(abs(number) <= MOST for number in numbers)
 
 
 def call(name: str, places: Sequence[TensorLoad], numbers: Sequence[int | ir.Expr]) -> Stmt:
