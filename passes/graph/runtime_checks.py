@@ -7,14 +7,15 @@ before it in program order, so that earlier assignments stand and later ones don
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tvm
 from tvm import ir, relax
 
-from tvtf.core.primitive import Primitive, table
+from tvtf.core.primitive import Primitive, Rule, table
 from tvtf.core.shape import same_shape, substitute_dim
+from tvtf.core.tensor import SymbolicTensor
 from tvtf.core.thread_state import state
 from tvtf.ir import dialect
 from tvtf.ir.interpreter import CONTROL, Evaluation, Subfunction, reemit
@@ -92,6 +93,7 @@ class _Guarded(Evaluation):
         self.operands: list[Any] = []
         self.memories: set[int] = set()
         self.originals: dict[int, Any] = {}
+        self.checked: set[Any] = set()
         self.sized = sized_after(self.function)
         if state.trace.parent is not None:
             self._enter()
@@ -119,8 +121,8 @@ class _Guarded(Evaluation):
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
         """Binds a primitive after its guards, and after pending writes where it may fail or call Python."""
-        for ok, message, *printed in prim.guard(*inputs, **attrs) if prim.guard else ():
-            bind.guard(ok, *printed, *self._pairs(), message=message + _where(), shown=len(printed))
+        if prim.guard:
+            self._guard(prim.guard, inputs, attrs)
         if prim.name == "guard":
             inputs = [*inputs[: 1 + attrs.get("shown", 0)], *self._pairs()]
             attrs = attrs | {"message": attrs["message"] + _where()}
@@ -134,6 +136,17 @@ class _Guarded(Evaluation):
         if prim.name == "assign":
             self._assigned(inputs[0], result, *inputs[2:])
         return result
+
+    def _guard(self, rule: Rule, inputs: list[Any], attrs: dict[str, Any]) -> None:
+        """Binds a primitive's guards, but for those that checked the same before: of an op and of its gradient."""
+        first = len(state.trace.bindings)
+        guards = list(rule(*inputs, **attrs))
+        values = _described(state.trace.bindings[first:])
+        for ok, message, *printed in guards:
+            check = values.get(ok._var) if isinstance(ok, SymbolicTensor) else None
+            if check is None or check not in self.checked:
+                self.checked.add(check)
+                bind.guard(ok, *printed, *self._pairs(), message=message + _where(), shown=len(printed))
 
     def _prepared_operands(self, inputs: list[Any], functions: list[Subfunction]) -> list[Any]:
         """Returns a branch's or loop's operands, after the writes of assignments that precede a failure in it."""
@@ -180,6 +193,31 @@ class _Guarded(Evaluation):
         if state.trace.parent is None:
             return [root, *(x for x in self.operands if x._type == root._type)]
         return [x for x in self.operands if x._type == root._type and id(x) not in self.memories]
+
+
+def _described(bindings: Sequence[Any]) -> dict[Any, Any]:
+    """Returns what a binding computes, by its variable: equal descriptions have equal values.
+
+    Calls with symbolic dims aren't described: different ones may have the same name.
+    """
+    described: dict[Any, Any] = {}
+    for binding in bindings:
+        call = binding.value
+        if dialect.is_dialect(call) and dialect.static_types(call.ty) is not None:
+            attrs = dialect.read(call).attrs
+            if not any(map(_is_symbolic, attrs.values())):
+                operands = [_constant(x) if isinstance(x, ir.Constant) else described.get(x, x) for x in call.args[:]]
+                described[binding.var] = (call.op.name, *operands, repr(sorted(attrs.items())), str(call.ty))
+    return described
+
+
+def _is_symbolic(value: Any) -> bool:
+    return any(map(_is_symbolic, value)) if isinstance(value, (tuple, list)) else isinstance(value, ir.Expr)
+
+
+def _constant(value: ir.Constant) -> tuple[str, tuple[int, ...], bytes]:
+    array = value.value.numpy()
+    return str(array.dtype), array.shape, array.tobytes()
 
 
 def _fits(new: Any, root: Any) -> bool:

@@ -199,3 +199,56 @@ def test_a_guard_leaves_nothing_that_it_does_not_need(capfd):
     with pytest.raises(tf.errors.InvalidArgumentError):
         run(x, 3, 2)
     assert "dead code" not in capfd.readouterr().err
+
+
+def guards(fn, *args):
+    return str(fn.ir(*args, after="guard")).count(" guard(")
+
+
+def test_a_check_is_made_once_for_an_op_and_its_gradient():
+    labels, logits = tf.constant([0, 2, 1]), tf.constant(np.eye(3, dtype=np.float32))
+
+    @tf.function
+    def step(labels, logits):
+        with tf.GradientTape() as tape:
+            tape.watch(logits)
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        return tape.gradient(losses, logits)
+
+    assert guards(step, labels, logits) == 1
+    with pytest.raises(tf.errors.InvalidArgumentError, match="outside the valid range"):
+        step.python_function(labels + 3, logits)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="outside the valid range"):
+        step(labels + 3, logits)
+
+
+def test_checks_of_other_values_or_sizes_are_made():
+    x, y, i = tf.constant([1.0, 2.0, 3.0]), tf.constant([1.0, 2.0]), tf.constant([2])
+    run = tf.function(lambda x, y, i: (tf.gather(x, i), tf.gather(x, i) * 2.0, tf.gather(y, i), tf.gather(x, i + 1)))
+    assert guards(run, x, y, i) == 3
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"not in \[0, 2\)"):
+        run(x, y, i)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"not in \[0, 3\)"):
+        run(x, x, i)
+
+
+def test_a_check_in_a_branch_is_made_there():
+    @tf.function
+    def run(x, i):
+        return tf.cond(x[0] > 0.0, lambda: tf.gather(x, i), lambda: x[:1]) + tf.gather(x * 0.0 + 1.0, i)
+
+    x = tf.constant([1.0, 2.0, 3.0])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=MESSAGE):
+        run(x, tf.constant([7]))
+
+
+def test_checks_against_dims_of_one_name_are_made():
+    """Both vectors have a dim that the compiler may call the same; only the second index is out of range."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None]), tf.TensorSpec([None]), tf.TensorSpec([1], tf.int32)])
+    def run(x, y, i):
+        return tf.gather(x, i), tf.gather(y, i), tf.gather(y, i) * 2.0
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="indices are not in"):
+        run([1.0, 2.0, 3.0], [1.0, 2.0], [2])
+    assert values(*run([1.0, 2.0], [3.0, 4.0, 5.0], [1])) == [[2.0], [4.0], [8.0]]
