@@ -2,7 +2,7 @@
 
 FuseOps makes kernels of one result. Adam's update has three, each read by the next and copied into its Variable. This
 pass groups the elementwise kernels between them into one function of several results, which FuseTIR turns into one
-kernel like FuseOps' own groups. The matmul or convolution that computes the gradient joins if it has no other reader.
+kernel like FuseOps' own groups. The matmul, convolution or sum that computes the gradient joins if it has no other reader.
 An update is placed right after its gradient's operands, so that these don't have to stay in memory until the end of the
 step.
 """
@@ -25,8 +25,9 @@ from tvtf.passes.memory.memory_plan import variables
 from tvtf.passes.schedule.cpu.kernel import Stage, read_kernel
 
 _CALL_TIR = ir.Op.get("relax.call_tir")
-_BROADCAST, _CONTRACTION = 1, 4
-"""TVM's ``op_pattern`` values: up to _BROADCAST, a result's element reads at most one element of each operand."""
+_BROADCAST, _SUMS = 1, (3, 4)
+"""TVM's ``op_pattern`` values: up to _BROADCAST, a result's element reads at most one element of each operand; _SUMS are
+reductions and contractions."""
 
 
 class Step(NamedTuple):
@@ -149,20 +150,20 @@ class _Line:
             group = group - shared
 
     def _gradient(self, group: set[Any]) -> set[Any]:
-        """Returns the contraction that only this group reads, if there is exactly one.
+        """Returns the sum that only this group reads, if there is exactly one.
 
         With two, neither result could stay in registers until the update.
         """
         positions = {self.steps[var].position for var in group}
         operands = {x for var in group for x in self.steps[var].operands if x in self.steps}
-        contractions = {
+        sums = {
             x
             for x in operands - group
-            if self.steps[x].pattern == _CONTRACTION
+            if self.steps[x].pattern in _SUMS
             and all(_same_shape(x, var) and self.steps[x].block == self.steps[var].block for var in group)
             and positions.issuperset(self.readers[x])
         }
-        return contractions if len(contractions) == 1 else set()
+        return sums if len(sums) == 1 else set()
 
 
 class _Update:

@@ -175,3 +175,22 @@ def test_a_gradient_over_sizes_that_no_value_has_alone():
         return [v.numpy(), w.numpy()]
 
     np.testing.assert_allclose(after_two(tf.function), after_two(lambda f: f), rtol=1e-5, atol=1e-6)
+
+
+def test_the_gradient_of_a_bias_is_summed_where_it_is_used():
+    v, b = tf.Variable(np.ones((4, 3), np.float32)), tf.Variable(np.zeros(3, np.float32))
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.tanh(tf.matmul(tf.constant(x), v) * 0.1 + b))
+        for variable, gradient in zip((v, b), tape.gradient(loss, (v, b))):
+            variable.assign_sub(0.5 * gradient)
+        return loss
+
+    called = kernels_called(updated(step))
+    assert sum(name.endswith("_update") for name in called) == 2
+    assert any(name.startswith("reduce_sum") and name.endswith("_update") for name in called)
+    slope = 1.0 - np.tanh(x @ np.ones((4, 3)) * 0.1) ** 2
+    tf.function(step)()
+    np.testing.assert_allclose(b.numpy(), -0.5 * slope.sum(0), rtol=1e-5)

@@ -482,7 +482,7 @@ class _Writer:
             return emit.load(first.buffer, [at[axis.var] for axis in first.spatial])
 
         transform = partial(self._along, self.transforms.results, read, source_is_scratch=True)
-        if self.stores == [first] and not self._reaches_beyond:
+        if len(self.stores) == 1 and self.stores[0] is first and not self._reaches_beyond:
             return self._in_panel(panel, partial(transform, stored, self.right))
         rows = emit.scratch([size, self.right * size, self.cut.width], "float32", "rows")
         finish = Finish(first, tuple(self.stores))
