@@ -64,8 +64,8 @@ def unrolling_less(host: Target) -> Target:
 
     LLVM unrolls vectors' loops, too, to what its model of a processor says that a buffer holds: 512 operations since Zen 3
     and Alder Lake. Kernels have the copies that pay already; with more they compile 5 % slower and run no faster (25
-    kernels, all within 2 %), and in register tiles there aren't registers enough for two terms at once. Only the model is
-    another one: all features stay those of the processor.
+    kernels, all within 2 %), and in register tiles there aren't registers enough for two terms at once. Only
+    LLVM's model changes: instructions are those of the processor.
     """
     level = next((level for feature, level in LEVELS if codegen.target_has_features(feature, host)), None)
     if level is None or "mcpu" not in host.attrs:

@@ -16,6 +16,13 @@ IMAGES = (9, 5, 6, 19)
 """More images than two cores need tasks, and channels that aren't a whole number of vectors."""
 
 
+@pytest.fixture
+def of_any_size(monkeypatch) -> None:
+    """Small images are copied by calls, too."""
+    monkeypatch.setattr(band_copy, "FEWEST_VECTORS", 0)
+    monkeypatch.setattr(band_copy, "FEWEST_ITEMS", 0)
+
+
 def inside(row, column, rows: int = 5, columns: int = 6):
     return tirx.all(row >= 0, row < rows, column >= 0, column < columns)
 
@@ -51,12 +58,13 @@ CALLED = {
 
 @pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
 @pytest.mark.parametrize("case", CALLED.values(), ids=CALLED.keys())
+@pytest.mark.usefixtures("of_any_size")
 def test_copies_of_images_are_calls_with_the_values_of_loops(case, target: Target) -> None:
     shape, places, expected = case
     x, image = tensor(IMAGES), values(IMAGES)
     result = run_te(padded(x, shape, **places), {x: image}, shape, target, marks=subroutine.PREFIX)
     np.testing.assert_array_equal(result, expected(image))
-    with patch.object(elementwise, "padded_images", return_value=None):
+    with patch.object(elementwise, "copied_images", return_value=None):
         np.testing.assert_array_equal(run_te(padded(x, shape, **places), {x: image}, shape, target), result)
 
 
@@ -87,9 +95,28 @@ LOOPS = {
 
 
 @pytest.mark.parametrize("made", LOOPS.values(), ids=LOOPS.keys())
+@pytest.mark.usefixtures("of_any_size")
 def test_everything_else_is_a_loop(made) -> None:
     x = tensor(IMAGES)
     assert subroutine.PREFIX not in kernel(made(x), x)
+
+
+@pytest.mark.usefixtures("of_any_size")
+def test_bounds_that_are_read_are_tests_of_a_loop() -> None:
+    """As numbers of a call they would have 32 bits."""
+    x, first = tensor(IMAGES), tensor((9,), "int64", "first")
+    image, firsts = values(IMAGES), np.arange(9)
+    firsts[0], firsts[1] = 2**32, -(2**32)
+    result = te.compute(x.shape, lambda n, r, c, k: tirx.if_then_else(r >= first[n], x[n, r, c, k], zero()))
+    want = np.where(np.arange(5)[None, :, None, None] >= firsts[:, None, None, None], image, np.float32(0))
+    np.testing.assert_array_equal(run_te(result, {x: image, first: firsts}, IMAGES, HOST), want)
+
+
+@pytest.mark.parametrize("shape", [(2000, 3, 3, 8), (9, 40, 40, 3)], ids=["small", "short runs"])
+def test_copies_that_a_call_would_slow_down_are_loops(shape) -> None:
+    x = tensor(shape)
+    column = (lambda c: c * 2 - 1) if shape[-1] == 3 else (lambda c: c)
+    assert subroutine.PREFIX not in kernel(padded(x, shape, lambda r: r - 1, column), x)
 
 
 def test_few_images_are_shared_by_the_cores() -> None:
@@ -103,9 +130,9 @@ def test_few_images_are_shared_by_the_cores() -> None:
 
 
 def test_items_of_another_size_are_a_loop() -> None:
-    band, image = (tirx.decl_buffer((5, 6, 19), "float64", name) for name in ("band", "image"))
+    band, image = (tirx.decl_buffer((50, 60, 190), "float64", name) for name in ("band", "image"))
     copied = band_copy.called_copy(
-        lambda at: tirx.BufferLoad(band, at), lambda at: tirx.BufferLoad(image, at), [5, 6, 19], 8
+        lambda at: tirx.BufferLoad(band, at), lambda at: tirx.BufferLoad(image, at), [50, 60, 190], 8
     )
     assert copied is None
 

@@ -10,7 +10,7 @@ from tvm.tirx import Stmt, Var
 
 from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.schedule.cpu import access, emit
-from tvtf.passes.schedule.cpu.band_copy import padded_images
+from tvtf.passes.schedule.cpu.band_copy import copied_images
 from tvtf.passes.schedule.cpu.emit import index, static
 from tvtf.passes.schedule.cpu.kernel import Stage, is_choice, simplified_places, substitute
 from tvtf.passes.schedule.cpu.loop_box import Loop, Point, merged_loops, on_same_axes, stores_at
@@ -50,8 +50,8 @@ def _emit(
     transposed = None if little else transposed_operands(stages, loops)
     if transposed is not None:
         return emit_transposed(stages, transposed, target, parallel, fixed)
-    if not fixed and len(stages) == 1 and (padded := padded_images(stages[0], target, parallel)) is not None:
-        return padded
+    if not fixed and len(stages) == 1 and (copied := copied_images(stages[0], target, parallel)) is not None:
+        return copied
     outer, inner = loops[:-1], loops[-1]
     lanes = target.lanes(min(stage.item_bytes for stage in stages))
     chunks = _inner_chunks(outer, inner, lanes, target) if parallel else 1

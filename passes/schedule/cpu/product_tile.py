@@ -28,8 +28,8 @@ FEWEST_TERMS = 64
 """Terms of a sum from which on a call costs nothing that can be measured. Of 16 terms, whose tile takes 50 ns, it costs 8 %
 of a convolution's time, of 32 terms 5 %."""
 MOST_RANGES = 3
-WRITTEN = (0, 1)
-"""Strides that are written into a subroutine; others are passed to it."""
+FIXED = (0, 1)
+"""Strides that a subroutine is made for; others are passed to it."""
 T = TypeVar("T")
 
 
@@ -81,7 +81,7 @@ def called_product(
         start is not None,
         is_streamed,
         len(ranges) + _more_axes(ranges),
-        tuple(_written(each, len(rows)) for each in strides),
+        tuple(_fixed_strides(each, len(rows)) for each in strides),
     )
     sums = _result(stage) if ends_there else column.accumulators.load(index(0), 0, 0)
     places = [substitute(load, first) for load in (sums, *factors)]
@@ -94,17 +94,18 @@ def called_product(
 
 
 def _more_axes(ranges: Sequence[Range]) -> int:
-    """Returns how many axes of one term are put before others, so that sums along two and along three share a tile."""
+    """Returns how many axes with a single term to add in front, so that sums along two and along three share a tile."""
     return MOST_RANGES - len(ranges) if len(ranges) > 1 else 0
 
 
-def _written(strides: tuple[int, ...], rows: int) -> tuple[int | None, ...]:
-    """Returns which strides of an array a subroutine contains; the others, None, are passed.
+def _fixed_strides(strides: tuple[int, ...], rows: int) -> tuple[int | None, ...]:
+    """Returns the strides of an array for which a subroutine is made; the others, None, are passed.
 
-    Those along outer axes of terms are, as they are 0 where there is no such axis.
+    Strides along all axes of terms but the last are passed: they are 0 where `_more_axes` added the axis, and that mustn't
+    make another subroutine.
     """
     outer = range(rows, len(strides) - 2)
-    return tuple(step if step in WRITTEN and at not in outer else None for at, step in enumerate(strides))
+    return tuple(step if step in FIXED and at not in outer else None for at, step in enumerate(strides))
 
 
 def _factors(stage: Stage) -> tuple[TensorLoad, TensorLoad] | None:

@@ -36,14 +36,22 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, reads, 
 from tvtf.passes.schedule.cpu.loop_box import on_same_axes
 from tvtf.passes.schedule.cpu.pack import packed
 from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
+from tvtf.passes.schedule.cpu.product_tile import FEWEST_TERMS
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tile import Finish
 from tvtf.passes.schedule.cpu.tile_plan import Packing, Plan
 from tvtf.passes.schedule.cpu.vector_axis import terms_of
 from tvtf.passes.schedule.cpu.winograd_cuts import Cut, Shape, best_cut
 from tvtf.passes.schedule.cpu.winograd_products import Products
-from tvtf.passes.schedule.cpu.winograd_transforms import BY_WINDOW, Matrix, transformed_squares
+from tvtf.passes.schedule.cpu.winograd_transforms import (
+    BY_WINDOW,
+    Matrix,
+    transformed_square,
+    transformed_squares,
+)
 
+BYTES = 4
+"""Of a float32."""
 Item = Callable[[int, int, int, ir.Expr], TensorLoad]
 """An item of a square, by tile, row, column and lane."""
 
@@ -460,55 +468,107 @@ class _Writer:
         products = Products(self.sums, self.inputs, self.filter, block, self.cut.width, is_added=first is not None)
         start = index(0) if first is None else first
         start = self._group(panel) * self.shape.channels + start if self.shape.groups > 1 else start
-        return products.emit(panel if first is None else index(0), start, self.target)
+        return products.write(panel if first is None else index(0), start, self.target)
 
     def _results(self, block: ir.Expr, panel: ir.Expr, row: ir.Expr) -> Stmt:
         """Writes the results of a row of tiles, and the epilogue on those that are in the image."""
-        image, top = self._place(block, row)
-        first, size, side = self.group.first, self.transforms.size, self.transforms.side
+        if len(self.stores) == 1 and self.stores[0] is self.group.first and not self._reaches_beyond:
+            return self._stored_results(block, panel, row)
+        if self.shape.channels < FEWEST_TERMS:
+            return emit.loop(self.right, lambda number: self._tile_results(block, panel, row, number))
+        count = self._tiles_at_once
+        return emit.loop(self.right // count, lambda part: self._ended_results(block, panel, row, part * count, count))
 
-        def read(tile: int, down: int, right: int, lane: ir.Expr) -> TensorLoad:
-            return emit.load(self.sums, [row * self.right + tile, index(down * side + right), lane])
+    @property
+    def _tiles_at_once(self) -> int:
+        """Returns how many tiles, a divisor of a row's, have results that stay in the level-1 cache for the epilogue."""
+        most = self.target.level1_bytes // 2 // (self.transforms.size**2 * self.cut.width * BYTES)
+        return max(count for count in range(1, self.right + 1) if self.right % count == 0 and count <= max(1, most))
 
-        def point(down: ir.Expr, right: ir.Expr, lane: ir.Expr) -> dict[Var, ir.Expr]:
-            place = self._in_image(image, top + down, right)
-            return {
-                **{axis.var: at for axis, at in zip(places_of(first), place, strict=True)},
-                **self._result(panel, lane),
-            }
+    def _stored_results(self, block: ir.Expr, panel: ir.Expr, row: ir.Expr) -> Stmt:
+        """Transforms a row of tiles straight into the results."""
+        first = self.group.first
 
         def stored(tile: int, down: int, right: int, lane: ir.Expr) -> TensorLoad:
-            at = point(index(down), index(tile * size + right), lane)
+            at = self._point(block, panel, row, index(down), index(tile * self.transforms.size + right), lane)
             return emit.load(first.buffer, [at[axis.var] for axis in first.spatial])
 
-        transform = partial(self._along, self.transforms.results, read, source_is_scratch=True)
-        if len(self.stores) == 1 and self.stores[0] is first and not self._reaches_beyond:
-            return self._in_panel(panel, partial(transform, stored, self.right))
-        rows = emit.scratch([size, self.right * size, self.cut.width], "float32", "rows")
-        finish = Finish(first, tuple(self.stores))
+        return self._in_panel(panel, partial(self._transformed_results, row, index(0), stored, self.right))
+
+    def _tile_results(self, block: ir.Expr, panel: ir.Expr, row: ir.Expr, number: ir.Expr) -> Stmt:
+        """Transforms one tile in registers, with the epilogue: of few channels, a call would cost a tenth of the time."""
+        size, (image, top) = self.transforms.size, self._place(block, row)
+        finish = Finish(self.group.first, tuple(self.stores))
+
+        def vector(start: ir.Expr, lanes: int) -> Stmt:
+            def read(down: int, right: int, lane: ir.Expr) -> ir.Expr:
+                place = index(down * self.transforms.side + right)
+                return emit.load(self.sums, [row * self.right + number, place, lane + start])
+
+            def write(down: int, right: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
+                column = number * size + right
+                store = finish.at(item, self._point(block, panel, row, index(down), column, lane + start))
+                inside = self._lies_inside(self._in_image(image, top + down, column))
+                return emit.sequence([emit.when(inside, store)])
+
+            return transformed_square(self.transforms.results, read, write, lanes, "float32")
+
+        return self._in_panel(panel, lambda extent: self._vectors(extent, vector))
+
+    def _vectors(self, extent: int, vector: Callable[[ir.Expr, int], Stmt]) -> Stmt:
+        """Writes ``vector(start, lanes)`` for the whole vectors of a panel, and for a shorter last one."""
+        whole, rest = divmod(extent, self.lanes)
+        main = emit.loop(whole, lambda at: vector(at * self.lanes, self.lanes)) if whole else None
+        return emit.sequence([main, vector(index(whole * self.lanes), rest) if rest else None])
+
+    def _ended_results(self, block: ir.Expr, panel: ir.Expr, row: ir.Expr, start: ir.Expr, count: int) -> Stmt:
+        """Transforms some tiles of a row, from ``start`` on, then runs the epilogue on their results."""
+        size, (image, top) = self.transforms.size, self._place(block, row)
+        results = emit.scratch([size, count * size, self.cut.width], "float32", "results")
+        finish = Finish(self.group.first, tuple(self.stores))
 
         def saved(tile: int, down: int, right: int, lane: ir.Expr) -> TensorLoad:
-            return emit.load(rows, [index(down), index(tile * size + right), lane])
+            return emit.load(results, [index(down), index(tile * size + right), lane])
 
-        def vector(places: list[ir.Expr], start: ir.Expr, lanes: int) -> Stmt:
+        def vector(places: list[ir.Expr], first: ir.Expr, lanes: int) -> Stmt:
             """Runs the epilogue on a vector of results."""
             down, right = places
+            column = start * size + right
 
             def item(lane: ir.Expr) -> Stmt:
-                return finish.at(emit.load(rows, [down, right, lane + start]), point(down, right, lane + start))
+                result = emit.load(results, [down, right, lane + first])
+                return finish.at(result, self._point(block, panel, row, down, column, lane + first))
 
-            inside = self._lies_inside(self._in_image(image, top + down, right))
+            inside = self._lies_inside(self._in_image(image, top + down, column))
             return emit.sequence([emit.when(inside, emit.vectorized(lanes, item))])
 
         def along(extent: int) -> Stmt:
             def vectors(places: list[ir.Expr]) -> Stmt:
-                whole, rest = divmod(extent, self.lanes)
-                main = emit.loop(whole, lambda at: vector(places, at * self.lanes, self.lanes)) if whole else None
-                return emit.sequence([main, vector(places, index(whole * self.lanes), rest) if rest else None])
+                return self._vectors(extent, partial(vector, places))
 
-            return emit.sequence([transform(saved, self.right, extent), emit.nest([size, self.right * size], vectors)])
+            transformed = self._transformed_results(row, start, saved, count, extent)
+            return emit.sequence([transformed, emit.nest([size, count * size], vectors)])
 
-        return emit.sequence([emit.allocate(rows), self._in_panel(panel, along)])
+        return emit.sequence([emit.allocate(results), self._in_panel(panel, along)])
+
+    def _transformed_results(self, row: ir.Expr, start: ir.Expr, write: Item, count: int, extent: int) -> Stmt:
+        """Transforms the sums of some tiles of a row, from ``start`` on."""
+
+        def read(tile: int, down: int, right: int, lane: ir.Expr) -> TensorLoad:
+            return emit.load(
+                self.sums, [row * self.right + start + tile, index(down * self.transforms.side + right), lane]
+            )
+
+        return self._along(self.transforms.results, read, write, count, extent, source_is_scratch=True)
+
+    def _point(
+        self, block: ir.Expr, panel: ir.Expr, row: ir.Expr, down: ir.Expr, right: ir.Expr, lane: ir.Expr
+    ) -> dict[Var, ir.Expr]:
+        """Returns the axes of a result, by its place in a row of tiles and its lane of a panel."""
+        image, top = self._place(block, row)
+        place = self._in_image(image, top + down, right)
+        axes = {axis.var: at for axis, at in zip(places_of(self.group.first), place, strict=True)}
+        return {**axes, **self._result(panel, lane)}
 
     @property
     def _reaches_beyond(self) -> bool:

@@ -36,7 +36,7 @@ class Products:
     width: int
     is_added: bool
 
-    def emit(self, panel: ir.Expr, first: ir.Expr, target: CpuTarget) -> Stmt:
+    def write(self, panel: ir.Expr, first: ir.Expr, target: CpuTarget) -> Stmt:
         """Writes the products for all places, of the channels from ``first`` on."""
         tiles, places = (int(extent) for extent in self.sums.ty.shape[:2])
         sizes = {"place": places, "tile": tiles, "result": self.width, "c": self.channels}
@@ -63,12 +63,12 @@ class Products:
         # Of few channels, a call for each tile of registers would cost more than a tenth of what it does.
         strides = [_strides(self.sums), _strides(self.inputs), _strides(self.filter)[1:]]
         name = subroutine.subroutine([Array(DTYPE, each) for each in strides], 0, body)
-        places_of = [
+        addresses = [
             emit.load(self.sums, [zero] * 3),
             emit.load(self.inputs, [zero, zero, first]),
             emit.load(self.filter, [panel, zero, zero, zero]),
         ]
-        return subroutine.call(name, places_of, [])
+        return subroutine.call(name, addresses, [])
 
     def _places(self, stage: Stage, plan: Plan, at: Axis, target: CpuTarget) -> Stmt:
         work = Work(stage, (stage,), plan, combiner(stage), target, stage if self.is_added else None)
