@@ -21,6 +21,12 @@ from tvtf.passes.analysis.rewriter import Bindings
 def drop_dead(mod: tvm.IRModule) -> tvm.IRModule:
     """Drops the pure bindings and the functions of a dialect module that nothing depends on."""
     functions = {var: _without_dead(f) if isinstance(f, relax.Function) else f for var, f in mod.functions_items()}
+    return without_unused(tvm.IRModule(functions, attrs=mod.attrs))
+
+
+def without_unused(mod: tvm.IRModule) -> tvm.IRModule:
+    """Drops the functions and kernels that no entry needs, such as those of reshapes whose results have become views."""
+    functions = dict(mod.functions_items())
     # A function with a symbol is an entry: its caller isn't in the module.
     worklist = [var for var, f in functions.items() if f.attrs and "global_symbol" in f.attrs]
     reached: set[ir.GlobalVar] = set()
@@ -30,18 +36,6 @@ def drop_dead(mod: tvm.IRModule) -> tvm.IRModule:
             reached.add(var)
             worklist += _named(functions[var])
     return tvm.IRModule({var: f for var, f in functions.items() if var in reached}, attrs=mod.attrs)
-
-
-def without_unused_kernels(mod: tvm.IRModule) -> tvm.IRModule:
-    """Drops the kernels that no function calls, such as reshapes whose results have become views."""
-    used = {name for function in mod.functions.values() for name in _named(function)}
-    unused = {
-        var
-        for var, function in mod.functions_items()
-        if isinstance(function, tirx.PrimFunc) and var not in used and "global_symbol" not in (function.attrs or {})
-    }
-    functions = {var: function for var, function in mod.functions_items() if var not in unused}
-    return tvm.IRModule(functions, attrs=mod.attrs) if unused else mod
 
 
 def _named(function: Any) -> list[ir.GlobalVar]:

@@ -19,7 +19,7 @@ LEVEL, SAFE_LEVEL = 2, 1
 """LLVM's optimization level, and the one for code that it fails on there. Level 3 mostly unrolls more loops, and takes 1.4
 times as long for a convolution, whose schedule unrolled what pays: of 45 kernels none got faster by more than noise. At
 level 1, without loops turned to selections, arg max and max pooling take four to seven times as long."""
-LEVELS = (("avx512f", "x86-64-v4"), ("avx2", "x86-64-v3"))
+MODELS = (("avx512f", "x86-64-v4"), ("avx2", "x86-64-v3"))
 """Models of processors by a feature, the better one first."""
 HAS_ELF = sys.platform not in ("darwin", "win32")
 """Whether object files are ELF, in which symbols can be renamed."""
@@ -64,20 +64,20 @@ def unrolling_less(host: Target) -> Target:
 
     LLVM unrolls vectors' loops, too, to what its model of a processor says that a buffer holds: 512 operations since Zen 3
     and Alder Lake. Kernels have the copies that pay already; with more they compile 5 % slower and run no faster (25
-    kernels, all within 2 %), and in register tiles there aren't registers enough for two terms at once. Only
-    LLVM's model changes: instructions are those of the processor.
+    kernels, all within 2 %), and in register tiles there aren't registers enough for two terms at once. Only LLVM's model
+    changes: instructions are those of the processor.
     """
-    level = next((level for feature, level in LEVELS if codegen.target_has_features(feature, host)), None)
-    if level is None or "mcpu" not in host.attrs:
+    model = next((model for feature, model in MODELS if codegen.target_has_features(feature, host)), None)
+    if model is None or "mcpu" not in host.attrs:
         return host
-    own, others = (set(map(str, codegen.llvm_get_cpu_features(each))) for each in (host, _of_level(host, level)))
+    own, others = (set(map(str, codegen.llvm_get_cpu_features(each))) for each in (host, _of_model(host, model)))
     changes = [*(f"+{name}" for name in sorted(own - others)), *(f"-{name}" for name in sorted(others - own))]
-    return _of_level(host, level, changes)
+    return _of_model(host, model, changes)
 
 
-def _of_level(host: Target, level: str, features: Sequence[str] = ()) -> Target:
+def _of_model(host: Target, model: str, features: Sequence[str] = ()) -> Target:
     attrs = {name: value for name, value in host.attrs.items() if name not in ("mcpu", "mattr")}
-    return Target({"kind": host.kind.name, **attrs, "mcpu": level, "mattr": list(features)})
+    return Target({"kind": host.kind.name, **attrs, "mcpu": model, "mattr": list(features)})
 
 
 def _without_conversions(part: IRModule) -> IRModule:

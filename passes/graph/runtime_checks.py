@@ -140,9 +140,8 @@ class _Guarded(Evaluation):
     def _guard(self, rule: Rule, inputs: list[Any], attrs: dict[str, Any]) -> None:
         """Binds a primitive's guards, but for those that checked the same before: of an op and of its gradient."""
         first = len(state.trace.bindings)
-        guards = list(rule(*inputs, **attrs))
-        values = _described(state.trace.bindings[first:])
-        for ok, message, *printed in guards:
+        for ok, message, *printed in rule(*inputs, **attrs):
+            values = _described(state.trace.bindings[first:])
             check = values.get(ok._var) if isinstance(ok, SymbolicTensor) else None
             if check is None or check not in self.checked:
                 self.checked.add(check)

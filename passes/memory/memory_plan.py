@@ -15,7 +15,7 @@ import tvm_ffi
 from tvm import ir, relax, tirx
 
 from tvtf.core.tvm_visitor import structural_walk
-from tvtf.passes.analysis.dead_code import without_unused_kernels
+from tvtf.passes.analysis.dead_code import without_unused
 from tvtf.passes.analysis.loop_op import LOOPS
 from tvtf.passes.analysis.rewriter import Bindings
 from tvtf.passes.memory.best_fit import Interval, extent, most_live, placed, rounded
@@ -44,7 +44,7 @@ class _Planner:
         result = self.mod.clone()
         for var in _functions(self.mod):
             result.update_func(var, self.function(var.name_hint))
-        return without_unused_kernels(result)
+        return without_unused(result)
 
     def function(self, name: str) -> relax.Function:
         if name not in self.planned:

@@ -238,8 +238,9 @@ def test_a_check_in_a_branch_is_made_there():
         return tf.cond(x[0] > 0.0, lambda: tf.gather(x, i), lambda: x[:1]) + tf.gather(x * 0.0 + 1.0, i)
 
     x = tf.constant([1.0, 2.0, 3.0])
-    with pytest.raises(tf.errors.InvalidArgumentError, match=MESSAGE):
-        run(x, tf.constant([7]))
+    for each in (x, -x):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=MESSAGE):
+            run(each, tf.constant([7]))
 
 
 def test_checks_against_dims_of_one_name_are_made():

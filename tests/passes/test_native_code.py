@@ -12,7 +12,7 @@ from tvm.target import Target, codegen
 from tvtf.passes.codegen import native_code
 from tvtf.passes.codegen.elf import parse_object, without_unused
 from tvtf.passes.codegen.llvm import lower_kernels
-from tvtf.passes.codegen.native_code import HAS_ELF, LEVEL, LEVELS, SAFE_LEVEL, native, unrolling_less
+from tvtf.passes.codegen.native_code import HAS_ELF, LEVEL, MODELS, SAFE_LEVEL, native, unrolling_less
 
 CONVERSIONS = {"__truncsfhf2", "__extendhfsf2"}
 OLD, NEW = Target({"kind": "llvm", "mcpu": "x86-64"}), Target({"kind": "llvm", "mcpu": "x86-64-v3"})
@@ -94,7 +94,7 @@ needs_x86 = pytest.mark.skipif(not codegen.llvm_get_system_x86_vendor(), reason=
 def test_a_model_that_unrolls_less_has_the_same_features(cpu):
     target = Target({"kind": "llvm", "mcpu": cpu, "num-cores": 2})
     other = unrolling_less(target)
-    assert other.attrs["mcpu"] in {level for _feature, level in LEVELS} and int(other.attrs["num-cores"]) == 2
+    assert other.attrs["mcpu"] in {model for _feature, model in MODELS} and int(other.attrs["num-cores"]) == 2
     assert codegen.llvm_get_cpu_features(other) == codegen.llvm_get_cpu_features(target)
 
 

@@ -5,7 +5,7 @@ Written out, the copy would be most of a convolution's code, since LLVM unrolls 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from math import copysign, prod
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.cpu import access, emit, subroutine
 from tvtf.passes.schedule.cpu.emit import index, static
-from tvtf.passes.schedule.cpu.kernel import Stage, is_choice, loads, substitute, variables
+from tvtf.passes.schedule.cpu.kernel import Stage, conjuncts, is_choice, loads, substitute, variables
 from tvtf.passes.schedule.cpu.subroutine import Array
 from tvtf.passes.schedule.cpu.target import CpuTarget
 
@@ -115,21 +115,13 @@ def _tested(value: ir.Expr) -> tuple[list[ir.Expr], ir.Expr]:
     """Returns the tests that all hold where an expression isn't zero, and what it is then."""
     tests: list[ir.Expr] = []
     while is_choice(value) and _is_positive_zero(value.args[2]):
-        tests += _conjuncts(value.args[0])
+        tests += conjuncts(value.args[0])
         value = value.args[1]
     return tests, value
 
 
 def _is_positive_zero(value: ir.Expr) -> bool:
     return isinstance(value, tirx.FloatImm) and float(value) == 0 and copysign(1, float(value)) > 0
-
-
-def _conjuncts(test: ir.Expr) -> Iterator[ir.Expr]:
-    if isinstance(test, tirx.And):
-        yield from _conjuncts(test.a)
-        yield from _conjuncts(test.b)
-    else:
-        yield test
 
 
 def _inside(tests: Sequence[ir.Expr], axes: Sequence[Var], extents: Sequence[int]) -> list[_Inside] | None:

@@ -19,7 +19,16 @@ from tvm.tirx import BufferStore, Stmt, Var
 from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.emit import index
-from tvtf.passes.schedule.cpu.kernel import Kernel, Opaque, Stage, is_choice, reads, substitute, variables
+from tvtf.passes.schedule.cpu.kernel import (
+    Kernel,
+    Opaque,
+    Stage,
+    conjuncts,
+    is_choice,
+    reads,
+    substitute,
+    variables,
+)
 
 MAX_STRIDE = 8
 
@@ -119,7 +128,7 @@ def _phase(chosen: Stage, choice: ir.Expr, test: ir.Expr, load: TensorLoad, sums
     """Returns the part of a result that one test selects, or None if it isn't regular."""
     if len(load.indices) != len(chosen.spatial):
         return None
-    tests, firsts_and_steps = _atoms(test), []
+    tests, firsts_and_steps = conjuncts(test), []
     for axis, place in zip(chosen.spatial, load.indices, strict=True):
         axis_tests = [atom for atom in tests if axis.var in variables(atom)]
         first_and_step = _first_and_step(axis.var, place, axis_tests)
@@ -149,10 +158,6 @@ def _phase(chosen: Stage, choice: ir.Expr, test: ir.Expr, load: TensorLoad, sums
 
 def _is_same(call: ir.Expr, choice: ir.Expr) -> bool:
     return is_choice(call) and tvm_ffi.structural_equal(call, choice)
-
-
-def _atoms(test: ir.Expr) -> list[ir.Expr]:
-    return [*_atoms(test.a), *_atoms(test.b)] if isinstance(test, tirx.And) else [test]
 
 
 def _first_and_step(var: Var, place: ir.Expr, tests: list[ir.Expr]) -> tuple[int, int] | None:

@@ -179,6 +179,11 @@ def is_choice(value: ir.Expr) -> bool:
     return isinstance(value, ir.Call) and str(getattr(value.op, "name", "")).endswith("if_then_else")
 
 
+def conjuncts(test: ir.Expr) -> list[ir.Expr]:
+    """Returns the tests that all hold where a test does."""
+    return [*conjuncts(test.a), *conjuncts(test.b)] if isinstance(test, tirx.And) else [test]
+
+
 def simplified_places(value: ir.Expr, analyzer: sym.Analyzer) -> ir.Expr:
     """Returns a value with its indices and index tests simplified.
 

@@ -167,8 +167,8 @@ class _Side:
     """One operand of the gradient.
 
     `item` reads it at a place of an image and a lane of a vector of channels; `buffer` holds its transformed tiles as
-    `[panel, place, tile and channel]`. `block` channels follow each other in the operand: those
-    of one step.
+    `[panel, place, tile and channel]`. `block` channels follow each other in the operand: those of one
+    step.
     """
 
     item: Callable[[list[ir.Expr], int, ir.Expr], ir.Expr]
