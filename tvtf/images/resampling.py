@@ -191,12 +191,12 @@ def _blend_each(x: Tensor, places: Tensor, shares: Tensor) -> Tensor:
     return bind.reduce_sum(weighed, axis=(3,), keepdims=False)  # type: ignore[no-any-return]
 
 
-def _blend_nodes(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
+def _blend_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
     x, places, shares, *_ = inputs
-    axis = e.const(np.array([2]))
-    gathered = e.computed("Gather", [x, places], axis=1)
-    weighed = e.computed("Mul", [gathered, e.computed("Unsqueeze", [shares, axis])])
-    e.node("ReduceSum", [weighed, axis], outputs, keepdims=0)
+    axis = emitter.const(np.array([2]))
+    gathered = emitter.computed("Gather", [x, places], axis=1)
+    weighed = emitter.computed("Mul", [gathered, emitter.computed("Unsqueeze", [shares, axis])])
+    emitter.node("ReduceSum", [weighed, axis], outputs, keepdims=0)
 
 
 def _blend_samples() -> list[Sample]:

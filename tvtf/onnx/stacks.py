@@ -30,13 +30,15 @@ def _sized(program: Program, bound: Bound, inputs: list[str], outputs: list[str]
     e.model.dims.learn(outputs[0], types[0].shape)
 
 
-def _zeros(e: Emitter, shape: str, outputs: Sequence[str], dtype: DType) -> None:
-    e.node("ConstantOfShape", [shape], outputs, value=helper.make_tensor("zero", ELEMENT[dtype], [1], [0]))
+def _zeros(emitter: Emitter, shape: str, outputs: Sequence[str], dtype: DType) -> None:
+    emitter.node("ConstantOfShape", [shape], outputs, value=helper.make_tensor("zero", ELEMENT[dtype], [1], [0]))
 
 
-def _reshaped(e: Emitter, scalar: str, shape: tuple[int, ...]) -> str:
+def _reshaped(emitter: Emitter, scalar: str, shape: tuple[int, ...]) -> str:
     """Returns an integer scalar as an int64 tensor of one element."""
-    return e.computed("Reshape", [e.cast(scalar, as_dtype("int64")), e.const(np.array(shape, np.int64))])
+    return emitter.computed(
+        "Reshape", [emitter.cast(scalar, as_dtype("int64")), emitter.const(np.array(shape, np.int64))]
+    )
 
 
 def _read(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
@@ -65,11 +67,11 @@ def _add_rows(program: Program, bound: Bound, inputs: list[str], outputs: list[s
     e.node("ScatterND", [buffer, at, masked], outputs, reduction="add")
 
 
-def _scatter(e: Emitter, inputs: Sequence[str], outputs: Sequence[str], **attrs: Any) -> None:
+def _scatter(emitter: Emitter, inputs: Sequence[str], outputs: Sequence[str], **attrs: Any) -> None:
     """Writes one row of a stack."""
     buffer, index, value = inputs
-    row = e.computed("Unsqueeze", [value, e.const(np.array([0], np.int64))])
-    e.node("ScatterND", [buffer, _reshaped(e, index, (1, 1)), row], outputs, **attrs)
+    row = emitter.computed("Unsqueeze", [value, emitter.const(np.array([0], np.int64))])
+    emitter.node("ScatterND", [buffer, _reshaped(emitter, index, (1, 1)), row], outputs, **attrs)
 
 
 CONTROL.update(

@@ -26,10 +26,12 @@ def _relu_grad_kernel(t: Any, ct: Any, y: Any, *, slope: float | None, most: flo
     return t.select(y > t.const(0, y), within, flat)
 
 
-def _relu_grad_onnx(e: Any, inputs: Any, outputs: Any, types: Any, *, slope: float | None, most: float | None) -> None:
+def _relu_grad_onnx(
+    emitter: Any, inputs: Any, outputs: Any, types: Any, *, slope: float | None, most: float | None
+) -> None:
     above: tuple[Any, ...] = ("Greater", 1, 0.0)
     rising = above if most is None else ("And", above, ("Less", 1, float(most)))
-    nodes(("Where", rising, 0, 0.0 if slope is None else ("Mul", 0, slope)))(e, inputs, outputs, types)
+    nodes(("Where", rising, 0, 0.0 if slope is None else ("Mul", 0, slope)))(emitter, inputs, outputs, types)
 
 
 @primitive(
@@ -58,7 +60,7 @@ def relu_grad(ct: Tensor, y: Tensor, slope: float | None, most: float | None) ->
     numpy=lambda x: np.maximum(x, x.dtype.type(0)),
     lower=lambda t, x: t.maximum(x, t.const(0, x)),
     vjp=lambda ct, y, x: bind.relu_grad(ct, y, slope=None, most=None),
-    onnx=lambda e, inputs, outputs, types: e.node(
+    onnx=lambda emitter, inputs, outputs, types: emitter.node(
         "Identity" if types[0][0].dtype.is_unsigned else "Relu", inputs, outputs
     ),
     heavy="repeated",
@@ -98,7 +100,7 @@ def relu6(features: Any, name: str | None = None) -> Any:
     lower=lambda t, x, *, alpha: t.select(x > t.const(0, x), x, t.times(x, alpha)),
     vjp=lambda ct, y, x, *, alpha: bind.relu_grad(ct, x, slope=alpha, most=None),
     batch=lambda size, inputs, batched, *, alpha: bind.leaky_relu(inputs[0], alpha=alpha),
-    onnx=lambda e, inputs, outputs, types, *, alpha: e.node("LeakyRelu", inputs, outputs, alpha=alpha),
+    onnx=lambda emitter, inputs, outputs, types, *, alpha: emitter.node("LeakyRelu", inputs, outputs, alpha=alpha),
     samples=lambda: [Sample((draw(i, s),), {"alpha": 0.3}, FLOATING) for i, s in enumerate(((3,), (), (2, 4), (0, 2)))],
     public=("nn.leaky_relu",),
     shows=("tf.nn.leaky_relu([-1., 2.]).numpy()", "array([-0.2,  2. ], dtype=float32)"),
@@ -159,7 +161,9 @@ def _selu_lower(t: Any, x: Any) -> Any:
     vjp=lambda ct, y, x: bind.select(
         bind.less(y, number(0, y)), bind.multiply(ct, shifted(y, SELU_SCALE * SELU_ALPHA)), scaled(ct, SELU_SCALE)
     ),
-    onnx=lambda e, inputs, outputs, types: e.node("Selu", inputs, outputs, alpha=SELU_ALPHA, gamma=SELU_SCALE),
+    onnx=lambda emitter, inputs, outputs, types: emitter.node(
+        "Selu", inputs, outputs, alpha=SELU_ALPHA, gamma=SELU_SCALE
+    ),
     public=("nn.selu",),
 )
 def selu(features: Any, name: str | None = None) -> Any:

@@ -104,8 +104,8 @@ def filled(source: Sequence[Dim], target: Sequence[Dim]) -> tuple[Dim, ...]:
     batch=lambda size, inputs, batched, *, shape: bind.reshape(
         inputs[0], shape=(size, *filled(inputs[0]._type.shape[1:], shape))
     ),
-    onnx=lambda e, inputs, outputs, types, *, shape: e.node(
-        "Reshape", [inputs[0], e.shape(types[1][0].shape)], outputs
+    onnx=lambda emitter, inputs, outputs, types, *, shape: emitter.node(
+        "Reshape", [inputs[0], emitter.shape(types[1][0].shape)], outputs
     ),
     value=lambda x, *, shape: None if x.known is None or not is_static_shape(shape) else x.known.reshape(shape),
     samples=lambda: [
@@ -226,7 +226,9 @@ def _known_repeated(x: Any, *, shape: tuple[Dim, ...]) -> np.ndarray | None:
     vjp=lambda ct, y, x, *, shape: unbroadcast(ct, x),
     value=_known_repeated,
     batch=_broadcast_batch,
-    onnx=lambda e, inputs, outputs, types, *, shape: e.node("Expand", [inputs[0], e.shape(shape)], outputs),
+    onnx=lambda emitter, inputs, outputs, types, *, shape: emitter.node(
+        "Expand", [inputs[0], emitter.shape(shape)], outputs
+    ),
     samples=lambda: [
         Sample((draw(0, a),), {"shape": b}, COMPILED)
         for a, b in (((3,), (2, 3)), ((), (4,)), ((2, 1), (2, 5)), ((1, 3), (0, 3)))
@@ -265,7 +267,7 @@ def _shape_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *
     lower=kernel("array.shape"),
     vjp=lambda ct, y, x, *, dtype: None,
     batch=_shape_batch,
-    onnx=lambda e, inputs, outputs, types, *, dtype: _shape_node(e, inputs, outputs, dtype),
+    onnx=lambda emitter, inputs, outputs, types, *, dtype: _shape_node(emitter, inputs, outputs, dtype),
     value=lambda x, *, dtype: np.array([*x._type.shape], object),
     samples=lambda: [Sample((draw(0, s),), {"dtype": int32}, COMPILED, gradient=False) for s in ((2, 3), (), (0,))],
 )
@@ -274,12 +276,12 @@ def shape_of(input: Any, dtype: DType) -> Any:
     return (convert_to_tensor(input),), {"dtype": dtype}
 
 
-def _shape_node(e: Any, inputs: Sequence[str], outputs: Sequence[str], dtype: DType) -> None:
+def _shape_node(emitter: Any, inputs: Sequence[str], outputs: Sequence[str], dtype: DType) -> None:
     """Writes ONNX's Shape, which returns int64, and a cast."""
-    dims = outputs[0] if dtype is int64 else e.temp()
-    e.node("Shape", inputs, [dims])
+    dims = outputs[0] if dtype is int64 else emitter.temp()
+    emitter.node("Shape", inputs, [dims])
     if dtype is not int64:
-        e.node("Identity", [e.cast(dims, dtype)], outputs)
+        emitter.node("Identity", [emitter.cast(dims, dtype)], outputs)
 
 
 @export("shape")
@@ -376,7 +378,7 @@ def inverse_permutation(perm: Sequence[int]) -> tuple[int, ...]:
     lower=kernel("array.transpose"),
     vjp=lambda ct, y, x, *, perm: bind.transpose(ct, perm=inverse_permutation(perm)),
     batch=lambda size, inputs, batched, *, perm: bind.transpose(inputs[0], perm=(0, *(p + 1 for p in perm))),
-    onnx=lambda e, inputs, outputs, types, *, perm: e.node("Transpose", inputs, outputs, perm=list(perm)),
+    onnx=lambda emitter, inputs, outputs, types, *, perm: emitter.node("Transpose", inputs, outputs, perm=list(perm)),
     samples=lambda: [
         Sample((draw(0, a),), {"perm": b}, COMPILED, symbolic=None if len(a) != 2 else (("n", "m"),))
         for a, b in (((2, 3), (1, 0)), ((2, 3, 4), (2, 0, 1)), ((), ()), ((0, 3), (1, 0)))
@@ -647,7 +649,7 @@ def _ensure_guard(x: Tensor, *, shape: tuple[Dim, ...]) -> list[tuple[Tensor, st
     lower=kernel("array.ensure_shape"),
     vjp=lambda ct, y, x, *, shape: bind.ensure_shape(ct, shape=x._type.shape),
     batch=lambda size, inputs, batched, *, shape: bind.ensure_shape(inputs[0], shape=(size, *shape)),
-    onnx=lambda e, inputs, outputs, types, *, shape: e.node("Identity", inputs, outputs),
+    onnx=lambda emitter, inputs, outputs, types, *, shape: emitter.node("Identity", inputs, outputs),
     guard=_ensure_guard,
     samples=lambda: [Sample((draw(0, s),), {"shape": s}, COMPILED) for s in ((2, 3), (), (0,))],
 )

@@ -65,11 +65,11 @@ def _variance_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]
     return bind.variance_about(*both, axis=tuple(a + 1 for a in axis))
 
 
-def _variance_onnx(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...]) -> None:
-    difference, square = e.temp(), e.temp()
-    e.node("Sub", inputs, [difference])
-    e.node("Mul", [difference, difference], [square])
-    e.reduce("ReduceMean", [square], outputs, axis, True)
+def _variance_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...]) -> None:
+    difference, square = emitter.temp(), emitter.temp()
+    emitter.node("Sub", inputs, [difference])
+    emitter.node("Mul", [difference, difference], [square])
+    emitter.reduce("ReduceMean", [square], outputs, axis, True)
 
 
 def _variance_samples() -> list[Sample]:

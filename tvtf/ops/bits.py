@@ -67,32 +67,36 @@ def _within_width(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x, y: function(x, np.clip(y, 0, 8 * x.dtype.itemsize - 1).astype(x.dtype))
 
 
-def _shift(e: Any, direction: str, x: str, y: str, dtype: DType) -> str:
+def _shift(emitter: Any, direction: str, x: str, y: str, dtype: DType) -> str:
     """Writes BitShift on unsigned integers, the only ones that ONNX shifts.
 
     Counts are clamped, for ONNX doesn't define a shift by more than the width.
     """
-    bits = e.const(np.array(8 * dtype.size - 1, dtype.np))
-    count = e.computed("Min", [e.computed("Max", [y, e.const(np.array(0, dtype.np))]), bits])
+    bits = emitter.const(np.array(8 * dtype.size - 1, dtype.np))
+    count = emitter.computed("Min", [emitter.computed("Max", [y, emitter.const(np.array(0, dtype.np))]), bits])
     wide = _unsigned(dtype)
-    return e.cast(e.computed("BitShift", [e.cast(x, wide), e.cast(count, wide)], direction=direction), dtype)
+    return emitter.cast(
+        emitter.computed("BitShift", [emitter.cast(x, wide), emitter.cast(count, wide)], direction=direction), dtype
+    )
 
 
-def _left_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
+def _left_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
     x, y = inputs
-    e.node("Identity", [_shift(e, "LEFT", x, y, types[0][0].dtype)], outputs)
+    emitter.node("Identity", [_shift(emitter, "LEFT", x, y, types[0][0].dtype)], outputs)
 
 
-def _right_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
+def _right_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
     """Writes an arithmetic shift: of a negative number the complement is shifted, so that ones enter from the left."""
     x, y = inputs
     dtype = types[0][0].dtype
-    positive = _shift(e, "RIGHT", x, y, dtype)
+    positive = _shift(emitter, "RIGHT", x, y, dtype)
     if dtype.is_unsigned:
-        e.node("Identity", [positive], outputs)
+        emitter.node("Identity", [positive], outputs)
         return
-    negative = e.computed("BitwiseNot", [_shift(e, "RIGHT", e.computed("BitwiseNot", [x]), y, dtype)])
-    e.node("Where", [e.computed("Less", [x, e.const(np.array(0, dtype.np))]), negative, positive], outputs)
+    negative = emitter.computed("BitwiseNot", [_shift(emitter, "RIGHT", emitter.computed("BitwiseNot", [x]), y, dtype)])
+    emitter.node(
+        "Where", [emitter.computed("Less", [x, emitter.const(np.array(0, dtype.np))]), negative, positive], outputs
+    )
 
 
 @_bitwise(

@@ -70,10 +70,10 @@ def _cast_vjp(ct: Tensor, y: Tensor, x: Tensor, *, dtype: DType) -> Tensor | Non
     return bind.cast(ct, dtype=source) if source.is_differentiable and dtype.is_differentiable else None
 
 
-def _cast_onnx(e: Any, inputs: Any, outputs: Any, types: Any, *, dtype: DType) -> None:
+def _cast_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, dtype: DType) -> None:
     """Writes Cast without saturation to float8: numbers too large become NaN or infinity, as in NumPy."""
     attributes = {"saturate": 0} if dtype in FLOAT8 else {}
-    e.node("Cast", inputs, outputs, to=e.element(dtype), **attributes)
+    emitter.node("Cast", inputs, outputs, to=emitter.element(dtype), **attributes)
 
 
 def _cast_samples() -> list[Sample]:

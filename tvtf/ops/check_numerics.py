@@ -56,7 +56,7 @@ def _any(x: Tensor) -> Tensor:
     vjp=lambda ct, y, x, *, message: bind.check_numerics(ct, message=MSG_GRADIENT),
     batch=batch_elementwise("check_numerics"),
     guard=_guard,
-    onnx=lambda e, inputs, outputs, types, *, message: e.node("Identity", inputs, outputs),
+    onnx=lambda emitter, inputs, outputs, types, *, message: emitter.node("Identity", inputs, outputs),
     samples=lambda: [Sample((draw(0, s),), {"message": "x"}, FLOATING) for s in ((2, 3), ())],
     public=("debugging.check_numerics",),
 )

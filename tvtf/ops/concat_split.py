@@ -83,7 +83,7 @@ def _stretched(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> 
     lower=kernel("array.concat"),
     vjp=_concat_vjp,
     batch=lambda size, inputs, batched, *, axis: bind.concat(*_stretched(size, inputs, batched), axis=axis + 1),
-    onnx=lambda e, inputs, outputs, types, *, axis: e.node("Concat", inputs, outputs, axis=axis),
+    onnx=lambda emitter, inputs, outputs, types, *, axis: emitter.node("Concat", inputs, outputs, axis=axis),
     value=lambda *parts, axis: _known_joined(parts, axis),
     samples=lambda: [
         Sample((draw(0, (2, 3)), draw(1, (2, 1)), draw(2, (2, 2))), {"axis": 1}, COMPILED),
@@ -171,11 +171,11 @@ def _stack_vjp(ct: Tensor, y: Tensor, *parts: Tensor, axis: int) -> tuple[Tensor
     return tuple(bind.reshape(piece, shape=x._type.shape) for piece, x in zip(pieces, parts))
 
 
-def _stack_nodes(e: Any, inputs: Sequence[str], outputs: Sequence[str], types: Any, *, axis: int) -> None:
-    lifted = [e.temp() for _ in inputs]
+def _stack_nodes(emitter: Any, inputs: Sequence[str], outputs: Sequence[str], types: Any, *, axis: int) -> None:
+    lifted = [emitter.temp() for _ in inputs]
     for name, unsqueezed in zip(inputs, lifted):
-        e.node("Unsqueeze", [name, e.const(np.array([axis]))], [unsqueezed])
-    e.node("Concat", lifted, outputs, axis=axis)
+        emitter.node("Unsqueeze", [name, emitter.const(np.array([axis]))], [unsqueezed])
+    emitter.node("Concat", lifted, outputs, axis=axis)
 
 
 @primitive(
@@ -349,8 +349,8 @@ def _split_arrays(x: np.ndarray, *, sizes: tuple[int, ...], axis: int) -> tuple[
     lower=kernel("array.split"),
     vjp=lambda cts, ys, x, *, sizes, axis: bind.concat(*cts, axis=axis),
     batch=lambda size, inputs, batched, *, sizes, axis: bind.split(inputs[0], sizes=sizes, axis=axis + 1),
-    onnx=lambda e, inputs, outputs, types, *, sizes, axis: e.node(
-        "Split", [inputs[0], e.shape(sizes)], outputs, axis=axis
+    onnx=lambda emitter, inputs, outputs, types, *, sizes, axis: emitter.node(
+        "Split", [inputs[0], emitter.shape(sizes)], outputs, axis=axis
     ),
     guard=_split_guard,
     samples=lambda: [

@@ -327,7 +327,7 @@ def _initialized_batch(size: Dim, inputs: Any, batched: Any, *, message: str) ->
     vjp=lambda ct, y, x, ran, *, message: (ct, None),
     batch=_initialized_batch,
     guard=lambda x, ran, *, message: [(ran, message)],
-    onnx=lambda e, inputs, outputs, types, *, message: e.node("Identity", inputs[:1], outputs),
+    onnx=lambda emitter, inputs, outputs, types, *, message: emitter.node("Identity", inputs[:1], outputs),
     samples=lambda: [
         Sample((draw(0, (2, 3)), np.bool_(True)), {"message": "the loop must run"}, dtypes.COMPILED),
         Sample((draw(0, (3,)), np.bool_(True)), {"message": ""}, dtypes.COMPILED, symbolic=(("n",), ())),

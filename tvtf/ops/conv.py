@@ -227,17 +227,17 @@ def _item(x: Tensor, index: int) -> Tensor:
 # -- ONNX, whose layout is channels first
 
 
-def _to_first(e: Any, name: str, rank: int) -> str:
-    return _permuted(e, name, [0, rank + 1, *range(1, rank + 1)])
+def _to_first(emitter: Any, name: str, rank: int) -> str:
+    return _permuted(emitter, name, [0, rank + 1, *range(1, rank + 1)])
 
 
-def _filter_first(e: Any, name: str, rank: int) -> str:
-    return _permuted(e, name, [rank + 1, rank, *range(rank)])
+def _filter_first(emitter: Any, name: str, rank: int) -> str:
+    return _permuted(emitter, name, [rank + 1, rank, *range(rank)])
 
 
-def _permuted(e: Any, name: str, perm: list[int]) -> str:
-    result = e.temp()
-    e.node("Transpose", [name], [result], perm=perm)
+def _permuted(emitter: Any, name: str, perm: list[int]) -> str:
+    result = emitter.temp()
+    emitter.node("Transpose", [name], [result], perm=perm)
     return result
 
 
@@ -246,27 +246,37 @@ def _pads(padding: Padding) -> list[int]:
 
 
 def _conv_onnx(
-    e: Any, inputs: Any, outputs: Any, types: Any, *, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
+    emitter: Any,
+    inputs: Any,
+    outputs: Any,
+    types: Any,
+    *,
+    strides: Sizes,
+    padding: Padding,
+    dilations: Sizes,
+    groups: int,
 ) -> None:
-    rank, y = len(strides), e.temp()
-    operands = [_to_first(e, inputs[0], rank), _filter_first(e, inputs[1], rank)]
-    e.node("Conv", operands, [y], strides=list(strides), pads=_pads(padding), dilations=list(dilations), group=groups)
-    e.node("Transpose", [y], outputs, perm=[0, *range(2, rank + 2), 1])
+    rank, y = len(strides), emitter.temp()
+    operands = [_to_first(emitter, inputs[0], rank), _filter_first(emitter, inputs[1], rank)]
+    emitter.node(
+        "Conv", operands, [y], strides=list(strides), pads=_pads(padding), dilations=list(dilations), group=groups
+    )
+    emitter.node("Transpose", [y], outputs, perm=[0, *range(2, rank + 2), 1])
 
 
 def _input_grad_onnx(
-    e: Any, inputs: Any, outputs: Any, types: Any, *, shape: tuple[Dim, ...], strides: Sizes, padding: Padding,
+    emitter: Any, inputs: Any, outputs: Any, types: Any, *, shape: tuple[Dim, ...], strides: Sizes, padding: Padding,
     dilations: Sizes, groups: int,
 ) -> None:  # fmt: skip
     """Writes ConvTranspose; the places that no window reached become output padding."""
-    rank, y = len(strides), e.temp()
+    rank, y = len(strides), emitter.temp()
     rest = _unreached(shape, types[0][1].shape, strides, padding, dilations)
-    operands = [_to_first(e, inputs[0], rank), _filter_first(e, inputs[1], rank)]
-    e.node(
+    operands = [_to_first(emitter, inputs[0], rank), _filter_first(emitter, inputs[1], rank)]
+    emitter.node(
         "ConvTranspose", operands, [y], strides=list(strides), pads=_pads(padding), dilations=list(dilations),
         group=groups, output_padding=rest,
     )  # fmt: skip
-    e.node("Transpose", [y], outputs, perm=[0, *range(2, rank + 2), 1])
+    emitter.node("Transpose", [y], outputs, perm=[0, *range(2, rank + 2), 1])
 
 
 def _unreached(shape: Any, w: Any, strides: Sizes, padding: Padding, dilations: Sizes) -> list[int]:
@@ -276,7 +286,7 @@ def _unreached(shape: Any, w: Any, strides: Sizes, padding: Padding, dilations: 
 
 
 def _filter_grad_onnx(
-    e: Any, inputs: Any, outputs: Any, types: Any, *, shape: Sizes, strides: Sizes, padding: Padding, dilations: Sizes,
+    emitter: Any, inputs: Any, outputs: Any, types: Any, *, shape: Sizes, strides: Sizes, padding: Padding, dilations: Sizes,
     groups: int,
 ) -> None:  # fmt: skip
     """Writes a convolution of the input with the cotangent as its filter, with batch and channel axes swapped.
@@ -291,24 +301,24 @@ def _filter_grad_onnx(
     ]
     ends = [u - n - low for u, n, (low, _) in zip(read_sizes, sizes, padding)]
     pads = [low for low, _ in padding] + [max(0, end) for end in ends]
-    x = _shortened(e, inputs[0], [n + min(0, end) for n, end in zip(sizes, ends)], sizes)
+    x = _shortened(emitter, inputs[0], [n + min(0, end) for n, end in zip(sizes, ends)], sizes)
     attrs = {"strides": list(dilations), "dilations": list(strides), "pads": pads}
-    parts = [_filter_grad_group(e, [x, inputs[1]], g, groups, shape, rank, attrs) for g in range(groups)]
+    parts = [_filter_grad_group(emitter, [x, inputs[1]], g, groups, shape, rank, attrs) for g in range(groups)]
     joined = parts[0]
     if groups > 1:
-        joined = e.temp()
-        e.node("Concat", parts, [joined], axis=0)
-    e.node("Transpose", [joined], outputs, perm=[*range(2, rank + 2), 1, 0])
+        joined = emitter.temp()
+        emitter.node("Concat", parts, [joined], axis=0)
+    emitter.node("Transpose", [joined], outputs, perm=[*range(2, rank + 2), 1, 0])
 
 
-def _shortened(e: Any, name: str, lengths: list[Any], sizes: Any) -> str:
+def _shortened(emitter: Any, name: str, lengths: list[Any], sizes: Any) -> str:
     """Slices off the last places that no window reached, since ONNX has no negative padding."""
     axes = [i + 1 for i, (k, n) in enumerate(zip(lengths, sizes)) if k != n]
     if not axes:
         return name
-    result = e.temp()
+    result = emitter.temp()
     bounds = ([0] * len(axes), [lengths[a - 1] for a in axes], axes)
-    e.node("Slice", [name, *(e.const(np.array(v, np.int64)) for v in bounds)], [result])
+    emitter.node("Slice", [name, *(emitter.const(np.array(v, np.int64)) for v in bounds)], [result])
     return result
 
 
@@ -317,25 +327,25 @@ def _extents(shape: Sizes, dilations: Sizes) -> list[int]:
 
 
 def _filter_grad_group(
-    e: Any, inputs: Any, group: int, groups: int, shape: Sizes, rank: int, attrs: dict[str, Any]
+    emitter: Any, inputs: Any, group: int, groups: int, shape: Sizes, rank: int, attrs: dict[str, Any]
 ) -> str:
     """Writes the filter gradient of one group of channels."""
     per_group, from_each = shape[-2], shape[-1] // groups
-    x = _sliced(e, inputs[0], rank + 1, group * per_group, per_group, groups)
-    dy = _sliced(e, inputs[1], rank + 1, group * from_each, from_each, groups)
+    x = _sliced(emitter, inputs[0], rank + 1, group * per_group, per_group, groups)
+    dy = _sliced(emitter, inputs[1], rank + 1, group * from_each, from_each, groups)
     swap = [rank + 1, *[0], *range(1, rank + 1)]
-    y, filter_grad = e.temp(), e.temp()
-    e.node("Conv", [_permuted(e, x, swap), _permuted(e, dy, swap)], [y], **attrs)
-    e.node("Transpose", [y], [filter_grad], perm=[1, 0, *range(2, rank + 2)])
+    y, filter_grad = emitter.temp(), emitter.temp()
+    emitter.node("Conv", [_permuted(emitter, x, swap), _permuted(emitter, dy, swap)], [y], **attrs)
+    emitter.node("Transpose", [y], [filter_grad], perm=[1, 0, *range(2, rank + 2)])
     return filter_grad
 
 
-def _sliced(e: Any, name: str, axis: int, start: int, count: int, groups: int) -> str:
+def _sliced(emitter: Any, name: str, axis: int, start: int, count: int, groups: int) -> str:
     if groups == 1:
         return name
-    result = e.temp()
-    bounds = [e.const(np.array([v], np.int64)) for v in (start, start + count, axis)]
-    e.node("Slice", [name, *bounds], [result])
+    result = emitter.temp()
+    bounds = [emitter.const(np.array([v], np.int64)) for v in (start, start + count, axis)]
+    emitter.node("Slice", [name, *bounds], [result])
     return result
 
 

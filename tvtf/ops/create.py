@@ -156,8 +156,8 @@ def _range_value(*, size: Dim, start: Any, delta: Any, dtype: DType) -> np.ndarr
     numpy=_range_array,
     lower=kernel("array.arithmetic"),
     batch=lambda size, inputs, batched, **attrs: bind.range(**attrs),
-    onnx=lambda e, inputs, outputs, types, *, size, start, delta, dtype: _range_nodes(
-        e, outputs, size, start, delta, dtype
+    onnx=lambda emitter, inputs, outputs, types, *, size, start, delta, dtype: _range_nodes(
+        emitter, outputs, size, start, delta, dtype
     ),
     value=_range_value,
     samples=lambda: [
@@ -171,23 +171,27 @@ def arithmetic(size: Dim, start: Any, delta: Any, dtype: DType) -> Any:
     return (), {"size": size, "start": start, "delta": delta, "dtype": dtype}
 
 
-def _range_nodes(e: Any, outputs: Sequence[str], size: Dim, start: Any, delta: Any, dtype: DType) -> None:
+def _range_nodes(emitter: Any, outputs: Sequence[str], size: Dim, start: Any, delta: Any, dtype: DType) -> None:
     """Writes ONNX's Range from 0 by 1, then scales and shifts it."""
     wide = int64 if dtype.is_integer else dtype
-    count = e.temp()
-    e.node("Squeeze", [e.shape((size,))], [count])
-    zero, one = e.const(np.array(0)), e.const(np.array(1))
-    steps, scaled, moved = e.temp(), e.temp(), e.temp()
-    e.node("Range", [zero, count, one], [steps])
-    first = e.const(np.array(start, wide.np)) if isinstance(start, (int, float)) else _scalar_dim(e, start)
-    e.node("Mul", [steps if wide is int64 else e.cast(steps, wide), e.const(np.array(delta, wide.np))], [scaled])
-    e.node("Add", [scaled, first], [moved])
-    e.node("Identity", [moved if wide is dtype else e.cast(moved, dtype)], outputs)
+    count = emitter.temp()
+    emitter.node("Squeeze", [emitter.shape((size,))], [count])
+    zero, one = emitter.const(np.array(0)), emitter.const(np.array(1))
+    steps, scaled, moved = emitter.temp(), emitter.temp(), emitter.temp()
+    emitter.node("Range", [zero, count, one], [steps])
+    first = emitter.const(np.array(start, wide.np)) if isinstance(start, (int, float)) else _scalar_dim(emitter, start)
+    emitter.node(
+        "Mul",
+        [steps if wide is int64 else emitter.cast(steps, wide), emitter.const(np.array(delta, wide.np))],
+        [scaled],
+    )
+    emitter.node("Add", [scaled, first], [moved])
+    emitter.node("Identity", [moved if wide is dtype else emitter.cast(moved, dtype)], outputs)
 
 
-def _scalar_dim(e: Any, dim: Dim) -> str:
-    result = e.temp()
-    e.node("Squeeze", [e.shape((dim,))], [result])
+def _scalar_dim(emitter: Any, dim: Dim) -> str:
+    result = emitter.temp()
+    emitter.node("Squeeze", [emitter.shape((dim,))], [result])
     return result
 
 
@@ -403,19 +407,23 @@ def _one_hot_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool],
     return bind.select(hot, on, off)
 
 
-def _one_hot_nodes(e: Any, inputs: Sequence[str], outputs: Sequence[str], types: Any, *, depth: Dim, axis: int) -> None:
+def _one_hot_nodes(
+    emitter: Any, inputs: Sequence[str], outputs: Sequence[str], types: Any, *, depth: Dim, axis: int
+) -> None:
     """Writes a comparison with the range of depths.
 
     It doesn't write ONNX's OneHot, which counts negative indices from the end and takes no scalar.
     """
-    index, lifted, steps, placed, hot = (e.temp() for _ in range(5))
-    e.node("Cast", [inputs[0]], [index], to=7)
-    e.node("Unsqueeze", [index, e.const(np.array([axis]))], [lifted])
-    e.node("Range", [e.const(np.array(0)), _scalar_dim(e, depth), e.const(np.array(1))], [steps])
+    index, lifted, steps, placed, hot = (emitter.temp() for _ in range(5))
+    emitter.node("Cast", [inputs[0]], [index], to=7)
+    emitter.node("Unsqueeze", [index, emitter.const(np.array([axis]))], [lifted])
+    emitter.node(
+        "Range", [emitter.const(np.array(0)), _scalar_dim(emitter, depth), emitter.const(np.array(1))], [steps]
+    )
     rank = len(types[0][0].shape) + 1
-    e.node("Reshape", [steps, e.const(np.array([-1 if i == axis else 1 for i in range(rank)]))], [placed])
-    e.node("Equal", [lifted, placed], [hot])
-    e.node("Where", [hot, inputs[1], inputs[2]], outputs)
+    emitter.node("Reshape", [steps, emitter.const(np.array([-1 if i == axis else 1 for i in range(rank)]))], [placed])
+    emitter.node("Equal", [lifted, placed], [hot])
+    emitter.node("Where", [hot, inputs[1], inputs[2]], outputs)
 
 
 @primitive(

@@ -42,20 +42,20 @@ def _batch(name: str) -> Any:
     return rule
 
 
-def _take_onnx(e: Any, inputs: Any, outputs: Any, types: Any, *, first: int, second: int) -> None:
+def _take_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: int, second: int) -> None:
     letters = [chr(ord("a") + i) for i in range(len(types[0][0].shape))]
     letters[second] = letters[first]
     result = "".join(k for i, k in enumerate(letters) if i != second)
-    e.node("Einsum", inputs, outputs, equation=f"{''.join(letters)}->{result}")
+    emitter.node("Einsum", inputs, outputs, equation=f"{''.join(letters)}->{result}")
 
 
-def _put_onnx(e: Any, inputs: Any, outputs: Any, types: Any, *, first: int, second: int) -> None:
+def _put_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: int, second: int) -> None:
     rank, dtype = len(types[1][0].shape), types[1][0].dtype
     shape = [1] * rank
     shape[first] = shape[second] = size = types[0][0].shape[first]
-    wide, zero = e.temp(), e.const(np.zeros((), dtype.np))
-    e.node("Unsqueeze", [inputs[0], e.const(np.array([second], np.int64))], [wide])
-    e.node("Where", [e.const(np.eye(size, dtype=bool).reshape(shape)), wide, zero], outputs)
+    wide, zero = emitter.temp(), emitter.const(np.zeros((), dtype.np))
+    emitter.node("Unsqueeze", [inputs[0], emitter.const(np.array([second], np.int64))], [wide])
+    emitter.node("Where", [emitter.const(np.eye(size, dtype=bool).reshape(shape)), wide, zero], outputs)
 
 
 @primitive(

@@ -72,8 +72,8 @@ def _by_type(integers: tuple[Any, ...], floats: tuple[Any, ...]) -> Callable[...
     """Returns an ``onnx`` column with different nodes for integers and floats."""
     of_integers, of_floats = nodes(integers), nodes(floats)
 
-    def emit(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
-        (of_integers if types[0][0].dtype.is_integer else of_floats)(e, inputs, outputs, types)
+    def emit(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
+        (of_integers if types[0][0].dtype.is_integer else of_floats)(emitter, inputs, outputs, types)
 
     return emit
 

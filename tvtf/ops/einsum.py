@@ -110,7 +110,9 @@ def _contract_samples() -> list[Sample]:
     lower=kernel("contract.contract"),
     vjp=_contract_vjp,
     batch=_contract_batch,
-    onnx=lambda e, inputs, outputs, types, *, equation: e.node("Einsum", inputs, outputs, equation=equation),
+    onnx=lambda emitter, inputs, outputs, types, *, equation: emitter.node(
+        "Einsum", inputs, outputs, equation=equation
+    ),
     samples=_contract_samples,
 )
 def contract(a: Tensor, b: Tensor, equation: str) -> Any:

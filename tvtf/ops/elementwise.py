@@ -253,9 +253,9 @@ def nodes(tree: tuple[Any, ...]) -> Callable[..., None]:
     An int is an input by position, a float a constant of the first input's dtype; a dict at the end holds attributes.
     """
 
-    def emit(e: Any, inputs: Sequence[str], outputs: Sequence[str], types: Any, **_: Any) -> None:
+    def emit(emitter: Any, inputs: Sequence[str], outputs: Sequence[str], types: Any, **_: Any) -> None:
         op, leaves, options = _parts(tree)
-        e.node(op, [_leaf(e, leaf, inputs, types[0][0].dtype) for leaf in leaves], outputs, **options)
+        emitter.node(op, [_leaf(emitter, leaf, inputs, types[0][0].dtype) for leaf in leaves], outputs, **options)
 
     return emit
 
@@ -265,9 +265,9 @@ def _parts(tree: tuple[Any, ...]) -> tuple[str, list[Any], dict[str, Any]]:
     return (op, leaves[:-1], leaves[-1]) if isinstance(leaves[-1], dict) else (op, leaves, {})
 
 
-def _leaf(e: Any, leaf: Any, inputs: Sequence[str], dtype: DType) -> str:
+def _leaf(emitter: Any, leaf: Any, inputs: Sequence[str], dtype: DType) -> str:
     """Writes a node of the tree, an input or a constant; returns its name."""
     if isinstance(leaf, tuple):
         op, leaves, options = _parts(leaf)
-        return e.computed(op, [_leaf(e, part, inputs, dtype) for part in leaves], **options)
-    return inputs[leaf] if isinstance(leaf, int) else e.const(np.array(leaf, dtype.np))
+        return emitter.computed(op, [_leaf(emitter, part, inputs, dtype) for part in leaves], **options)
+    return inputs[leaf] if isinstance(leaf, int) else emitter.const(np.array(leaf, dtype.np))

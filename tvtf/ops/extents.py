@@ -66,7 +66,9 @@ def symbols_in(dim: Dim) -> list[Any]:
     lower=kernel("array.dims_vector"),
     guard=_guard,
     batch=lambda size, inputs, batched, **attrs: bind.dims_vector(**attrs),
-    onnx=lambda e, inputs, outputs, types, *, dims, dtype: e.node("Identity", [e.cast(e.shape(dims), dtype)], outputs),
+    onnx=lambda emitter, inputs, outputs, types, *, dims, dtype: emitter.node(
+        "Identity", [emitter.cast(emitter.shape(dims), dtype)], outputs
+    ),
     value=lambda *, dims, dtype: np.array([*dims], object),
     samples=lambda: [
         Sample((), {"dims": dims, "dtype": dtype}, (), gradient=False)

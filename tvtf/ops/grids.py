@@ -98,7 +98,7 @@ def _band_numpy(x: np.ndarray, *, lower: int, upper: int) -> np.ndarray:
     return np.where(in_band, x, np.zeros((), x.dtype))
 
 
-def _band_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, lower: int, upper: int) -> None:
+def _band_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, lower: int, upper: int) -> None:
     """Writes Trilu once for each side, in a dtype that every ONNX runtime has it for."""
     dtype = types[0][0].dtype
     wide = (
@@ -108,13 +108,13 @@ def _band_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, lower: int, up
         if dtype.size < 8 and dtype is not float32
         else dtype
     )
-    value = e.cast(inputs[0], wide) if wide is not dtype else inputs[0]
+    value = emitter.cast(inputs[0], wide) if wide is not dtype else inputs[0]
     for side, edge in ((0, upper), (1, -lower)):
         if (upper, lower)[side] >= 0:
-            cut = e.temp()
-            e.node("Trilu", [value, e.const(np.array(edge))], [cut], upper=side)
+            cut = emitter.temp()
+            emitter.node("Trilu", [value, emitter.const(np.array(edge))], [cut], upper=side)
             value = cut
-    e.node("Identity", [e.cast(value, dtype) if wide is not dtype else value], outputs)
+    emitter.node("Identity", [emitter.cast(value, dtype) if wide is not dtype else value], outputs)
 
 
 @primitive(

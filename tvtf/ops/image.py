@@ -137,7 +137,7 @@ def _contrast_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]
     numpy=_contrast_numpy,
     lower=kernel("image.adjust_contrast"),
     batch=_contrast_batch,
-    onnx=lambda e, inputs, outputs, types: _contrast_nodes(e, inputs, outputs, types),
+    onnx=lambda emitter, inputs, outputs, types: _contrast_nodes(emitter, inputs, outputs, types),
     samples=lambda: [
         Sample((draw(0, (2, 3, 2)), np.array(1.5, "float32")), {}, (float32,), gradient=False),
         Sample((draw(1, (2, 2, 3, 1)), np.array(-0.5, "float32")), {}, (float32,), gradient=False),
@@ -149,12 +149,12 @@ def contrast_of(images: Tensor, factor: Tensor) -> Any:
     return (images, factor), {}
 
 
-def _contrast_nodes(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
-    mean, moved, scaled = (e.temp() for _ in range(3))
-    e.node("ReduceMean", [inputs[0], e.const(np.array([-3, -2]))], [mean], keepdims=1)
-    e.node("Sub", [inputs[0], mean], [moved])
-    e.node("Mul", [moved, inputs[1]], [scaled])
-    e.node("Add", [scaled, mean], outputs)
+def _contrast_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
+    mean, moved, scaled = (emitter.temp() for _ in range(3))
+    emitter.node("ReduceMean", [inputs[0], emitter.const(np.array([-3, -2]))], [mean], keepdims=1)
+    emitter.node("Sub", [inputs[0], mean], [moved])
+    emitter.node("Mul", [moved, inputs[1]], [scaled])
+    emitter.node("Add", [scaled, mean], outputs)
 
 
 @export("image.adjust_contrast")

@@ -145,32 +145,32 @@ def _gather_batch(
     return bind.gather(params, indices, axis=0, batch_dims=0)
 
 
-def _gather_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, batch_dims: int) -> None:
+def _gather_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, batch_dims: int) -> None:
     if batch_dims:
-        _batched_gather_nodes(e, inputs, outputs, types, axis, batch_dims)
+        _batched_gather_nodes(emitter, inputs, outputs, types, axis, batch_dims)
         return
-    wide = inputs[1] if types[0][1].dtype.name != "int16" else e.cast(inputs[1], int64)
-    e.node("Gather", [inputs[0], wide], outputs, axis=axis)
+    wide = inputs[1] if types[0][1].dtype.name != "int16" else emitter.cast(inputs[1], int64)
+    emitter.node("Gather", [inputs[0], wide], outputs, axis=axis)
 
 
-def _batched_gather_nodes(e: Any, inputs: Any, outputs: Any, types: Any, axis: int, batch_dims: int) -> None:
+def _batched_gather_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, axis: int, batch_dims: int) -> None:
     """Writes GatherND, which has batch axes.
 
     The gathered axis is moved right behind them, and the result's axes are moved back.
     """
     params, indices = types[0]
     rank, count = len(params.shape), len(indices.shape) - batch_dims
-    moved, wide, lifted, gathered = (e.temp() for _ in range(4))
+    moved, wide, lifted, gathered = (emitter.temp() for _ in range(4))
     order = [*range(batch_dims), axis, *(i for i in range(batch_dims, rank) if i != axis)]
-    e.node("Transpose", [inputs[0]], [moved], perm=order)
-    e.node("Cast", [inputs[1]], [wide], to=7)
-    e.node("Unsqueeze", [wide, e.const(np.array([-1]))], [lifted])
-    e.node("GatherND", [moved, lifted], [gathered], batch_dims=batch_dims)
+    emitter.node("Transpose", [inputs[0]], [moved], perm=order)
+    emitter.node("Cast", [inputs[1]], [wide], to=7)
+    emitter.node("Unsqueeze", [wide, emitter.const(np.array([-1]))], [lifted])
+    emitter.node("GatherND", [moved, lifted], [gathered], batch_dims=batch_dims)
     between = axis - batch_dims
     total = rank - 1 + count
     places = [*range(batch_dims), *range(batch_dims + count, batch_dims + count + between)]
     places += [*range(batch_dims, batch_dims + count), *range(batch_dims + count + between, total)]
-    e.node("Transpose", [gathered], outputs, perm=places)
+    emitter.node("Transpose", [gathered], outputs, perm=places)
 
 
 def _gather_samples() -> list[Sample]:
@@ -383,8 +383,8 @@ def with_batch_places(indices: Tensor, batch_dims: int) -> Tensor:
     return bind.concat(*parts, indices, axis=len(shape) - 1)
 
 
-def _nd_nodes(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
-    e.node("GatherND", [inputs[0], e.cast(inputs[1], int64)], outputs)
+def _nd_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
+    emitter.node("GatherND", [inputs[0], emitter.cast(inputs[1], int64)], outputs)
 
 
 @primitive(

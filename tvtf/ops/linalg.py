@@ -146,19 +146,26 @@ def lifted(x: Tensor, rank: int) -> Tensor:
 
 
 def _matmul_onnx(
-    e: Any, inputs: Any, outputs: Any, types: Any, *, transpose_a: bool, transpose_b: bool, output_type: DType | None
+    emitter: Any,
+    inputs: Any,
+    outputs: Any,
+    types: Any,
+    *,
+    transpose_a: bool,
+    transpose_b: bool,
+    output_type: DType | None,
 ) -> None:
     """Writes a MatMul node, with transposes where needed; ONNX has no flags for them."""
     operands = []
     for name, x, swap in zip(inputs, types[0], (transpose_a, transpose_b)):
-        name = name if output_type is None else e.cast(name, output_type)
-        operands.append(_transposed_onnx(e, name, len(x.shape)) if swap else name)
-    e.node("MatMul", operands, outputs)
+        name = name if output_type is None else emitter.cast(name, output_type)
+        operands.append(_transposed_onnx(emitter, name, len(x.shape)) if swap else name)
+    emitter.node("MatMul", operands, outputs)
 
 
-def _transposed_onnx(e: Any, name: str, rank: int) -> str:
-    swapped = e.temp()
-    e.node("Transpose", [name], [swapped], perm=[*range(rank - 2), rank - 1, rank - 2])
+def _transposed_onnx(emitter: Any, name: str, rank: int) -> str:
+    swapped = emitter.temp()
+    emitter.node("Transpose", [name], [swapped], perm=[*range(rank - 2), rank - 1, rank - 2])
     return swapped
 
 

@@ -102,25 +102,25 @@ def _dense_grad_samples() -> list[Sample]:
     ]
 
 
-def _dense_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
-    log, product, total = e.temp(), e.temp(), e.temp()
-    e.node("LogSoftmax", [inputs[1]], [log], axis=-1)
-    e.node("Mul", [inputs[0], log], [product])
-    e.reduce("ReduceSum", [product], [total], (len(types[0][1].shape) - 1,), False)
-    e.node("Neg", [total], outputs)
+def _dense_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
+    log, product, total = emitter.temp(), emitter.temp(), emitter.temp()
+    emitter.node("LogSoftmax", [inputs[1]], [log], axis=-1)
+    emitter.node("Mul", [inputs[0], log], [product])
+    emitter.reduce("ReduceSum", [product], [total], (len(types[0][1].shape) - 1,), False)
+    emitter.node("Neg", [total], outputs)
 
 
-def _row_scaled_onnx(e: Any, ct: str, rows: str, types: Any, outputs: Any) -> None:
-    tall = e.temp()
-    e.node("Unsqueeze", [ct, e.const(np.array([-1], np.int64))], [tall])
-    e.node("Mul", [tall, rows], outputs)
+def _row_scaled_onnx(emitter: Any, ct: str, rows: str, types: Any, outputs: Any) -> None:
+    tall = emitter.temp()
+    emitter.node("Unsqueeze", [ct, emitter.const(np.array([-1], np.int64))], [tall])
+    emitter.node("Mul", [tall, rows], outputs)
 
 
-def _dense_grad_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
-    probability, rest = e.temp(), e.temp()
-    e.node("Softmax", [inputs[2]], [probability], axis=-1)
-    e.node("Sub", [probability, inputs[1]], [rest])
-    _row_scaled_onnx(e, inputs[0], rest, types, outputs)
+def _dense_grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
+    probability, rest = emitter.temp(), emitter.temp()
+    emitter.node("Softmax", [inputs[2]], [probability], axis=-1)
+    emitter.node("Sub", [probability, inputs[1]], [rest])
+    _row_scaled_onnx(emitter, inputs[0], rest, types, outputs)
 
 
 @primitive(
@@ -303,26 +303,26 @@ def _sparse_grad_samples() -> list[Sample]:
     ]
 
 
-def _sparse_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
+def _sparse_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
     """Writes the loss as ONNX nodes: minus the log of the softmax at the label."""
-    log, tall, chosen, flat = e.temp(), e.temp(), e.temp(), e.temp()
-    last = e.const(np.array([-1], np.int64))
-    e.node("LogSoftmax", [inputs[1]], [log], axis=-1)
-    e.node("Unsqueeze", [inputs[0], last], [tall])
-    e.node("GatherElements", [log, tall], [chosen], axis=len(types[0][1].shape) - 1)
-    e.node("Squeeze", [chosen, last], [flat])
-    e.node("Neg", [flat], outputs)
+    log, tall, chosen, flat = emitter.temp(), emitter.temp(), emitter.temp(), emitter.temp()
+    last = emitter.const(np.array([-1], np.int64))
+    emitter.node("LogSoftmax", [inputs[1]], [log], axis=-1)
+    emitter.node("Unsqueeze", [inputs[0], last], [tall])
+    emitter.node("GatherElements", [log, tall], [chosen], axis=len(types[0][1].shape) - 1)
+    emitter.node("Squeeze", [chosen, last], [flat])
+    emitter.node("Neg", [flat], outputs)
 
 
-def _sparse_grad_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
+def _sparse_grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
     """Writes the gradient as ONNX nodes: softmax minus one-hot labels, times each row's cotangent."""
     dtype, classes = types[0][2].dtype, types[0][2].shape[-1]
-    probability, rest, tall, hot = e.temp(), e.temp(), e.temp(), e.temp()
-    e.node("Softmax", [inputs[2]], [probability], axis=-1)
-    e.node("Unsqueeze", [inputs[1], e.const(np.array([-1], np.int64))], [tall])
-    e.node("Equal", [tall, e.const(np.arange(classes, dtype=types[0][1].dtype.np))], [hot])
-    e.node("Sub", [probability, e.cast(hot, dtype)], [rest])
-    _row_scaled_onnx(e, inputs[0], rest, types, outputs)
+    probability, rest, tall, hot = emitter.temp(), emitter.temp(), emitter.temp(), emitter.temp()
+    emitter.node("Softmax", [inputs[2]], [probability], axis=-1)
+    emitter.node("Unsqueeze", [inputs[1], emitter.const(np.array([-1], np.int64))], [tall])
+    emitter.node("Equal", [tall, emitter.const(np.arange(classes, dtype=types[0][1].dtype.np))], [hot])
+    emitter.node("Sub", [probability, emitter.cast(hot, dtype)], [rest])
+    _row_scaled_onnx(emitter, inputs[0], rest, types, outputs)
 
 
 @primitive(

@@ -120,30 +120,32 @@ def _grad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *,
     return bind.layer_norm_grad(*both, first=first + 1, epsilon=epsilon)
 
 
-def _onnx(e: Any, inputs: Any, outputs: Any, types: Any, *, first: int, epsilon: float) -> None:
-    e.node("LayerNormalization", inputs, outputs, axis=first, epsilon=epsilon)
+def _onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: int, epsilon: float) -> None:
+    emitter.node("LayerNormalization", inputs, outputs, axis=first, epsilon=epsilon)
 
 
-def _grad_onnx(e: Any, inputs: Any, outputs: Any, types: Any, *, first: int, epsilon: float) -> None:
+def _grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: int, epsilon: float) -> None:
     """Writes the gradient as ONNX nodes, by the formula of the kernel ``layer_norm_grad``."""
     dtype, axes = types[0][1].dtype.np, tuple(range(first, len(types[0][1].shape)))
 
     def node(op: str, *names: str) -> str:
-        result = e.temp()
-        e.node(op, list(names), [result])
+        result = emitter.temp()
+        emitter.node(op, list(names), [result])
         return result
 
     def mean(name: str) -> str:
-        result = e.temp()
-        e.reduce("ReduceMean", [name], [result], axes, True)
+        result = emitter.temp()
+        emitter.reduce("ReduceMean", [name], [result], axes, True)
         return result
 
     g, x = inputs
     centered = node("Sub", x, mean(x))
-    deviation = node("Sqrt", node("Add", mean(node("Mul", centered, centered)), e.const(np.array(epsilon, dtype))))
+    deviation = node(
+        "Sqrt", node("Add", mean(node("Mul", centered, centered)), emitter.const(np.array(epsilon, dtype)))
+    )
     standard = node("Div", centered, deviation)
     along = node("Mul", standard, mean(node("Mul", g, standard)))
-    e.node("Div", [node("Sub", node("Sub", g, mean(g)), along), deviation], outputs)
+    emitter.node("Div", [node("Sub", node("Sub", g, mean(g)), along), deviation], outputs)
 
 
 def _samples() -> list[Sample]:

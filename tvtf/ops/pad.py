@@ -69,12 +69,12 @@ def _pad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, 
     return bind.select(flags, bind.pad(x, zero, paddings=((0, 0), *paddings)), value)
 
 
-def _pad_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, paddings: Pairs) -> None:
+def _pad_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, paddings: Pairs) -> None:
     if not paddings:
-        e.node("Identity", inputs[:1], outputs)
+        emitter.node("Identity", inputs[:1], outputs)
         return
     pads = (*(low for low, _ in paddings), *(high for _, high in paddings))
-    e.node("Pad", [inputs[0], e.shape(pads), inputs[1]], outputs)
+    emitter.node("Pad", [inputs[0], emitter.shape(pads), inputs[1]], outputs)
 
 
 @primitive(
@@ -206,8 +206,10 @@ def _tile_vjp(ct: Tensor, y: Tensor, x: Tensor, *, multiples: tuple[Dim, ...]) -
     lower=kernel("array.tile"),
     vjp=_tile_vjp,
     batch=lambda size, inputs, batched, *, multiples: bind.tile(inputs[0], multiples=(1, *multiples)),
-    onnx=lambda e, inputs, outputs, types, *, multiples: (
-        e.node("Tile", [inputs[0], e.shape(multiples)], outputs) if multiples else e.node("Identity", inputs, outputs)
+    onnx=lambda emitter, inputs, outputs, types, *, multiples: (
+        emitter.node("Tile", [inputs[0], emitter.shape(multiples)], outputs)
+        if multiples
+        else emitter.node("Identity", inputs, outputs)
     ),
     samples=lambda: [
         Sample((draw(0, s),), {"multiples": m}, COMPILED)

@@ -176,77 +176,77 @@ def _pool_onnx(node: str) -> Any:
     """Returns the ONNX rule of a pooling node, between transposes to channels first and back."""
 
     def write(
-        e: Any, inputs: Any, outputs: Any, types: Any, *, window: Sizes, strides: Sizes, padding: Padding
+        emitter: Any, inputs: Any, outputs: Any, types: Any, *, window: Sizes, strides: Sizes, padding: Padding
     ) -> None:
         rank = len(window)
-        x, y = e.temp(), e.temp()
+        x, y = emitter.temp(), emitter.temp()
         pads = [low for low, _ in padding] + [high for _, high in padding]
-        e.node("Transpose", inputs, [x], perm=[0, rank + 1, *range(1, rank + 1)])
-        e.node(node, [x], [y], kernel_shape=list(window), strides=list(strides), pads=pads)
-        e.node("Transpose", [y], outputs, perm=[0, *range(2, rank + 2), 1])
+        emitter.node("Transpose", inputs, [x], perm=[0, rank + 1, *range(1, rank + 1)])
+        emitter.node(node, [x], [y], kernel_shape=list(window), strides=list(strides), pads=pads)
+        emitter.node("Transpose", [y], outputs, perm=[0, *range(2, rank + 2), 1])
 
     return write
 
 
-def _node(e: Any, op: str, *inputs: str, **attrs: Any) -> str:
-    result = e.temp()
-    e.node(op, list(inputs), [result], **attrs)
+def _node(emitter: Any, op: str, *inputs: str, **attrs: Any) -> str:
+    result = emitter.temp()
+    emitter.node(op, list(inputs), [result], **attrs)
     return result
 
 
-def _first(e: Any, name: str, rank: int) -> str:
-    return _node(e, "Transpose", name, perm=[0, rank + 1, *range(1, rank + 1)])
+def _first(emitter: Any, name: str, rank: int) -> str:
+    return _node(emitter, "Transpose", name, perm=[0, rank + 1, *range(1, rank + 1)])
 
 
-def _flat(e: Any, name: str) -> str:
-    return _node(e, "Reshape", name, e.const(np.array([-1], np.int64)))
+def _flat(emitter: Any, name: str) -> str:
+    return _node(emitter, "Reshape", name, emitter.const(np.array([-1], np.int64)))
 
 
-def _winners(e: Any, x: str, window: Sizes, strides: Sizes, padding: Padding) -> str:
+def _winners(emitter: Any, x: str, window: Sizes, strides: Sizes, padding: Padding) -> str:
     """Writes a MaxPool for its second result: where each window's first largest value is in the flattened input."""
-    places = e.temp()
+    places = emitter.temp()
     pads = [low for low, _ in padding] + [high for _, high in padding]
-    e.node("MaxPool", [x], [e.temp(), places], kernel_shape=list(window), strides=list(strides), pads=pads)
+    emitter.node("MaxPool", [x], [emitter.temp(), places], kernel_shape=list(window), strides=list(strides), pads=pads)
     return places
 
 
-def _max_pick_onnx(e: Any, inputs: Any, outputs: Any, types: Any, **attrs: Any) -> None:
+def _max_pick_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, **attrs: Any) -> None:
     """Writes a Gather from the flattened values at the indices that MaxPool returns."""
     rank = len(attrs["window"])
-    places = _winners(e, _first(e, inputs[1], rank), **attrs)
-    picked = _node(e, "Gather", _flat(e, _first(e, inputs[0], rank)), places)
-    e.node("Transpose", [picked], outputs, perm=[0, *range(2, rank + 2), 1])
+    places = _winners(emitter, _first(emitter, inputs[1], rank), **attrs)
+    picked = _node(emitter, "Gather", _flat(emitter, _first(emitter, inputs[0], rank)), places)
+    emitter.node("Transpose", [picked], outputs, perm=[0, *range(2, rank + 2), 1])
 
 
-def _max_grad_onnx(e: Any, inputs: Any, outputs: Any, types: Any, **attrs: Any) -> None:
+def _max_grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, **attrs: Any) -> None:
     """Writes a scatter-add of the cotangents at the indices that MaxPool returns; 16-bit floats add in float32."""
     rank, x_type = len(attrs["window"]), types[0][1]
     shape = (x_type.shape[0], x_type.shape[-1], *x_type.shape[1:-1])
-    places = _winners(e, _first(e, inputs[1], rank), **attrs)
+    places = _winners(emitter, _first(emitter, inputs[1], rank), **attrs)
     dtype, wide_type = types[0][0].dtype, float32 if types[0][0].dtype.size == 2 else types[0][0].dtype
-    zero = e.const(np.zeros((), wide_type.np))
-    zeros = _node(e, "Expand", zero, e.shape((size_of(shape),)))
-    updates = e.cast(_flat(e, _first(e, inputs[0], rank)), wide_type)
-    flat_grad = _node(e, "ScatterElements", zeros, _flat(e, places), updates, axis=0, reduction="add")
-    grad = _node(e, "Reshape", e.cast(flat_grad, dtype), e.shape(shape))
-    e.node("Transpose", [grad], outputs, perm=[0, *range(2, rank + 2), 1])
+    zero = emitter.const(np.zeros((), wide_type.np))
+    zeros = _node(emitter, "Expand", zero, emitter.shape((size_of(shape),)))
+    updates = emitter.cast(_flat(emitter, _first(emitter, inputs[0], rank)), wide_type)
+    flat_grad = _node(emitter, "ScatterElements", zeros, _flat(emitter, places), updates, axis=0, reduction="add")
+    grad = _node(emitter, "Reshape", emitter.cast(flat_grad, dtype), emitter.shape(shape))
+    emitter.node("Transpose", [grad], outputs, perm=[0, *range(2, rank + 2), 1])
 
 
 def _avg_grad_onnx(
-    e: Any, inputs: Any, outputs: Any, types: Any, *, shape: Any, window: Sizes, strides: Sizes, padding: Padding
+    emitter: Any, inputs: Any, outputs: Any, types: Any, *, shape: Any, window: Sizes, strides: Sizes, padding: Padding
 ) -> None:
     """Writes a transposed convolution with ones, channel by channel, which adds each window's share to its places."""
     rank, ct, depth = len(window), types[0][0], shape[-1]
     counts = _counts(shape, window, strides, padding, ct.shape[1:-1], ct.dtype.np)
-    share = _node(e, "Div", inputs[0], e.const(counts.astype(ct.dtype.np)))
-    ones = e.const(np.ones((depth, 1, *window), ct.dtype.np))
+    share = _node(emitter, "Div", inputs[0], emitter.const(counts.astype(ct.dtype.np)))
+    ones = emitter.const(np.ones((depth, 1, *window), ct.dtype.np))
     rest = [(n + sum(p) - k) % s for n, k, s, p in zip(shape[1:-1], window, strides, padding)]
     pads = [low for low, _ in padding] + [high for _, high in padding]
     spread = _node(
-        e, "ConvTranspose", _first(e, share, rank), ones, strides=list(strides), pads=pads, group=depth,
+        emitter, "ConvTranspose", _first(emitter, share, rank), ones, strides=list(strides), pads=pads, group=depth,
         output_padding=rest,
     )  # fmt: skip
-    e.node("Transpose", [spread], outputs, perm=[0, *range(2, rank + 2), 1])
+    emitter.node("Transpose", [spread], outputs, perm=[0, *range(2, rank + 2), 1])
 
 
 # -- samples

@@ -65,8 +65,8 @@ def _reduction_op(
     """Declares a reduction under TensorFlow's name: ``Max`` is ``tf.reduce_max``, ONNX's ReduceMax and the kernel ``reduce.max``."""
     own = f"reduce_{name.lower()}"
 
-    def nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
-        e.reduce(f"Reduce{name}", inputs, outputs, axis, keepdims)
+    def nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
+        emitter.reduce(f"Reduce{name}", inputs, outputs, axis, keepdims)
 
     columns = {"onnx": nodes, "samples": reduction_samples(domain), "public": (own, f"math.{own}")} | columns
     return primitive(
@@ -174,16 +174,18 @@ def shared(total: Tensor, x: Tensor, axis: tuple[int, ...]) -> Tensor:
     return bind.divide(total, bind.cast(scalar_of(count), dtype=x.dtype))
 
 
-def _mean_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
+def _mean_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
     """Writes ReduceMean; over no elements a division by zero, for ONNX runtimes disagree on the mean of nothing."""
     x = types[0][0]
     count = size_of(x.shape[a] for a in axis)
     if not isinstance(count, int) or count:
-        e.reduce("ReduceMean", inputs, outputs, axis, keepdims)
+        emitter.reduce("ReduceMean", inputs, outputs, axis, keepdims)
         return
-    total = e.temp()
-    e.reduce("ReduceSum", inputs, [total], axis, keepdims)
-    e.node("Identity" if x.dtype.is_integer else "Div", [total] if x.dtype.is_integer else [total, total], outputs)
+    total = emitter.temp()
+    emitter.reduce("ReduceSum", inputs, [total], axis, keepdims)
+    emitter.node(
+        "Identity" if x.dtype.is_integer else "Div", [total] if x.dtype.is_integer else [total, total], outputs
+    )
 
 
 @_reduction_op(
@@ -333,19 +335,19 @@ def _flag_front(input_tensor: Any, axis: Any, keepdims: bool) -> Any:
     return front(operand(input_tensor, boolean), axis, keepdims)
 
 
-def _any_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
+def _any_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
     """Writes a sum of int32 compared with 0: ONNX's reductions of bools are recent and not in every runtime."""
-    count = e.temp()
-    e.reduce("ReduceSum", [e.cast(inputs[0], int32)], [count], axis, keepdims)
-    e.node("Cast", [count], outputs, to=9)
+    count = emitter.temp()
+    emitter.reduce("ReduceSum", [emitter.cast(inputs[0], int32)], [count], axis, keepdims)
+    emitter.node("Cast", [count], outputs, to=9)
 
 
-def _all_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
+def _all_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
     """Writes "not any absent", on top of :func:`_any_nodes`."""
-    negated, any_negated = e.temp(), e.temp()
-    e.node("Not", inputs, [negated])
-    _any_nodes(e, [negated], [any_negated], types, axis=axis, keepdims=keepdims)
-    e.node("Not", [any_negated], outputs)
+    negated, any_negated = emitter.temp(), emitter.temp()
+    emitter.node("Not", inputs, [negated])
+    _any_nodes(emitter, [negated], [any_negated], types, axis=axis, keepdims=keepdims)
+    emitter.node("Not", [any_negated], outputs)
 
 
 @_reduction_op(
@@ -445,10 +447,10 @@ def _arg_samples() -> list[Sample]:
 def _arg_nodes(op: str) -> Any:
     """Returns the ONNX rule: the op's int64 result, cast to the output type."""
 
-    def nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, output_type: DType) -> None:
-        places = e.temp()
-        e.node(op, inputs, [places], axis=axis, keepdims=0)
-        e.node("Identity", [places if output_type is int64 else e.cast(places, output_type)], outputs)
+    def nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, output_type: DType) -> None:
+        places = emitter.temp()
+        emitter.node(op, inputs, [places], axis=axis, keepdims=0)
+        emitter.node("Identity", [places if output_type is int64 else emitter.cast(places, output_type)], outputs)
 
     return nodes
 

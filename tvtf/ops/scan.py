@@ -75,9 +75,11 @@ def _scan_front(x: Any, axis: Any, exclusive: bool, reverse: bool) -> Any:
     return (tensor,), {"axis": along, "exclusive": bool(exclusive), "reverse": bool(reverse)}
 
 
-def _cumsum_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, exclusive: bool, reverse: bool) -> None:
+def _cumsum_nodes(
+    emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, exclusive: bool, reverse: bool
+) -> None:
     options = {"exclusive": int(exclusive), "reverse": int(reverse)}
-    e.node("CumSum", [inputs[0], e.const(np.array(axis))], outputs, **options)
+    emitter.node("CumSum", [inputs[0], emitter.const(np.array(axis))], outputs, **options)
 
 
 @primitive(

@@ -130,30 +130,32 @@ def _segment_nodes(mode: str, empty: Callable[[np.dtype], Any]) -> Any:
     It writes ScatterND with one extra row for negative ids, which is sliced off.
     """
 
-    def nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, num_segments: Dim) -> None:
+    def nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, num_segments: Dim) -> None:
         data, shape = types[0][0], types[1][0].shape
-        start, negative, safe, lifted = (e.temp() for _ in range(4))
-        first = e.const(np.array(empty(data.dtype.np), data.dtype.np))
-        e.node("Expand", [first, e.shape((num_segments + 1, *shape[1:]))], [start])
-        ids = e.cast(inputs[1], int64)
-        e.node("Less", [ids, e.const(np.array(0))], [negative])
-        last = e.shape((num_segments,))
-        e.node("Where", [negative, last, ids], [safe])
-        e.node("Unsqueeze", [safe, e.const(np.array([-1]))], [lifted])
-        scattered = scatter_node(e, [start, lifted, inputs[0]], data.dtype, mode)
-        e.node("Slice", [scattered, e.const(np.array([0])), last, e.const(np.array([0]))], outputs)
+        start, negative, safe, lifted = (emitter.temp() for _ in range(4))
+        first = emitter.const(np.array(empty(data.dtype.np), data.dtype.np))
+        emitter.node("Expand", [first, emitter.shape((num_segments + 1, *shape[1:]))], [start])
+        ids = emitter.cast(inputs[1], int64)
+        emitter.node("Less", [ids, emitter.const(np.array(0))], [negative])
+        last = emitter.shape((num_segments,))
+        emitter.node("Where", [negative, last, ids], [safe])
+        emitter.node("Unsqueeze", [safe, emitter.const(np.array([-1]))], [lifted])
+        scattered = scatter_node(emitter, [start, lifted, inputs[0]], data.dtype, mode)
+        emitter.node("Slice", [scattered, emitter.const(np.array([0])), last, emitter.const(np.array([0]))], outputs)
 
     return nodes
 
 
-def scatter_node(e: Any, inputs: Sequence[str], dtype: DType, mode: str) -> str:
+def scatter_node(emitter: Any, inputs: Sequence[str], dtype: DType, mode: str) -> str:
     """Writes ScatterND; 16-bit floats are reduced in float32."""
     wide = float32 if dtype in FLOATING and dtype.size == 2 and mode != "none" else dtype
     data, places, updates = inputs
-    operands = [data, places, updates] if wide is dtype else [e.cast(data, wide), places, e.cast(updates, wide)]
-    scattered = e.temp()
-    e.node("ScatterND", operands, [scattered], reduction=mode)
-    return scattered if wide is dtype else e.cast(scattered, dtype)
+    operands = (
+        [data, places, updates] if wide is dtype else [emitter.cast(data, wide), places, emitter.cast(updates, wide)]
+    )
+    scattered = emitter.temp()
+    emitter.node("ScatterND", operands, [scattered], reduction=mode)
+    return scattered if wide is dtype else emitter.cast(scattered, dtype)
 
 
 def _segment_op(
@@ -357,9 +359,9 @@ def _scatter_batch(name: str) -> Any:
 
 
 def _scatter_nodes(mode: str) -> Any:
-    def nodes(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
-        operands = [inputs[0], e.cast(inputs[1], int64), inputs[2]]
-        e.node("Identity", [scatter_node(e, operands, types[0][0].dtype, mode)], outputs)
+    def nodes(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
+        operands = [inputs[0], emitter.cast(inputs[1], int64), inputs[2]]
+        emitter.node("Identity", [scatter_node(emitter, operands, types[0][0].dtype, mode)], outputs)
 
     return nodes
 

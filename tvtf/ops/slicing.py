@@ -67,16 +67,18 @@ def _strided_batch(
 
 
 def _strided_nodes(
-    e: Any, inputs: Any, outputs: Any, types: Any, *, begin: Any, size: Any, strides: Any, checked: Any
+    emitter: Any, inputs: Any, outputs: Any, types: Any, *, begin: Any, size: Any, strides: Any, checked: Any
 ) -> None:
     """Writes ONNX's Slice with explicit bounds for every axis."""
     if not begin:
-        e.node("Identity", inputs, outputs)
+        emitter.node("Identity", inputs, outputs)
         return
     bounds = [_onnx_bounds(*spec) for spec in zip(begin, size, strides)]
     first, last, steps = zip(*bounds)
-    axes = e.const(np.arange(len(begin)))
-    e.node("Slice", [inputs[0], e.shape(first), e.shape(last), axes, e.const(np.array(steps))], outputs)
+    axes = emitter.const(np.arange(len(begin)))
+    emitter.node(
+        "Slice", [inputs[0], emitter.shape(first), emitter.shape(last), axes, emitter.const(np.array(steps))], outputs
+    )
 
 
 def _onnx_bounds(begin: Dim, size: Dim, step: int) -> tuple[Dim, Dim, int]:
@@ -135,43 +137,47 @@ def _grad_batch(size: Dim, inputs: Any, batched: Any, *, shape: Any, begin: Any,
     return bind.strided_slice_grad(inputs[0], shape=(size, *shape), begin=(0, *begin), strides=(1, *strides))
 
 
-def _grad_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, shape: Any, begin: Any, strides: Any) -> None:
+def _grad_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, shape: Any, begin: Any, strides: Any) -> None:
     """Writes ONNX nodes axis by axis: interleaves zeros for a step above 1, reverses for a negative one, then pads."""
     value = inputs[0]
-    zero = e.const(np.zeros((), types[0][0].dtype.np))
+    zero = emitter.const(np.zeros((), types[0][0].dtype.np))
     sizes = list(types[0][0].shape)
     for axis, step in enumerate(strides):
-        value = _spread(e, value, zero, sizes, axis, abs(step))
+        value = _spread(emitter, value, zero, sizes, axis, abs(step))
         if step < 0:
-            value = _reversed(e, value, axis)
+            value = _reversed(emitter, value, axis)
     low = [b if s > 0 else b - (n - 1) for b, n, s in zip(begin, sizes, strides)]
     high = [d - b - n for d, b, n in zip(shape, low, sizes)]
     if not shape:
-        e.node("Identity", [value], outputs)
+        emitter.node("Identity", [value], outputs)
         return
-    e.node("Pad", [value, e.shape((*low, *high)), zero], outputs)
+    emitter.node("Pad", [value, emitter.shape((*low, *high)), zero], outputs)
 
 
-def _spread(e: Any, value: str, zero: str, sizes: list[Dim], axis: int, step: int) -> str:
+def _spread(emitter: Any, value: str, zero: str, sizes: list[Dim], axis: int, step: int) -> str:
     """Inserts ``step - 1`` zeros between the elements of an axis."""
     if step == 1:
         return value
     rank, count = len(sizes), sizes[axis]
-    lifted, padded, flat, cut = (e.temp() for _ in range(4))
-    e.node("Unsqueeze", [value, e.const(np.array([axis + 1]))], [lifted])
+    lifted, padded, flat, cut = (emitter.temp() for _ in range(4))
+    emitter.node("Unsqueeze", [value, emitter.const(np.array([axis + 1]))], [lifted])
     pads = [0] * (2 * rank + 2)
     pads[rank + 1 + axis + 1] = step - 1
-    e.node("Pad", [lifted, e.const(np.array(pads)), zero], [padded])
-    e.node("Reshape", [padded, e.shape((*sizes[:axis], count * step, *sizes[axis + 1 :]))], [flat])
+    emitter.node("Pad", [lifted, emitter.const(np.array(pads)), zero], [padded])
+    emitter.node("Reshape", [padded, emitter.shape((*sizes[:axis], count * step, *sizes[axis + 1 :]))], [flat])
     sizes[axis] = at_least_zero(count * step - (step - 1))
-    e.node("Slice", [flat, e.const(np.array([0])), e.shape((sizes[axis],)), e.const(np.array([axis]))], [cut])
+    emitter.node(
+        "Slice",
+        [flat, emitter.const(np.array([0])), emitter.shape((sizes[axis],)), emitter.const(np.array([axis]))],
+        [cut],
+    )
     return cut
 
 
-def _reversed(e: Any, value: str, axis: int) -> str:
-    result = e.temp()
-    bounds = [e.const(np.array([v])) for v in (-1, np.iinfo(np.int64).min, axis, -1)]
-    e.node("Slice", [value, *bounds], [result])
+def _reversed(emitter: Any, value: str, axis: int) -> str:
+    result = emitter.temp()
+    bounds = [emitter.const(np.array([v])) for v in (-1, np.iinfo(np.int64).min, axis, -1)]
+    emitter.node("Slice", [value, *bounds], [result])
     return result
 
 
@@ -254,26 +260,26 @@ def _dynamic_vjp(
     return grad, *(None for _ in starts)
 
 
-def _dynamic_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axes: Any, sizes: Any, wrap: bool) -> None:
-    begin = _starts(e, inputs[1:], types[0][0].shape, axes)
-    end = e.temp()
-    e.node("Add", [begin, e.shape(sizes)], [end])
-    e.node("Slice", [inputs[0], begin, end, e.const(np.array(axes))], outputs)
+def _dynamic_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axes: Any, sizes: Any, wrap: bool) -> None:
+    begin = _starts(emitter, inputs[1:], types[0][0].shape, axes)
+    end = emitter.temp()
+    emitter.node("Add", [begin, emitter.shape(sizes)], [end])
+    emitter.node("Slice", [inputs[0], begin, end, emitter.const(np.array(axes))], outputs)
 
 
-def _starts(e: Any, starts: Sequence[str], shape: Sequence[Dim], axes: Sequence[int]) -> str:
+def _starts(emitter: Any, starts: Sequence[str], shape: Sequence[Dim], axes: Sequence[int]) -> str:
     """Writes the start indices as one int64 vector, negative ones counted from the end."""
     parts = []
     for start in starts:
-        wide, vector = e.temp(), e.temp()
-        e.node("Cast", [start], [wide], to=7)
-        e.node("Unsqueeze", [wide, e.const(np.array([0]))], [vector])
+        wide, vector = emitter.temp(), emitter.temp()
+        emitter.node("Cast", [start], [wide], to=7)
+        emitter.node("Unsqueeze", [wide, emitter.const(np.array([0]))], [vector])
         parts.append(vector)
-    joined, negative, wrapped, result = (e.temp() for _ in range(4))
-    e.node("Concat", parts, [joined], axis=0)
-    e.node("Less", [joined, e.const(np.array([0]))], [negative])
-    e.node("Add", [joined, e.shape(tuple(shape[a] for a in axes))], [wrapped])
-    e.node("Where", [negative, wrapped, joined], [result])
+    joined, negative, wrapped, result = (emitter.temp() for _ in range(4))
+    emitter.node("Concat", parts, [joined], axis=0)
+    emitter.node("Less", [joined, emitter.const(np.array([0]))], [negative])
+    emitter.node("Add", [joined, emitter.shape(tuple(shape[a] for a in axes))], [wrapped])
+    emitter.node("Where", [negative, wrapped, joined], [result])
     return result
 
 
@@ -347,16 +353,16 @@ def _place_batch(size: Dim, inputs: Any, batched: Any, *, axes: Any, extents: An
     return bind.dynamic_slice_grad(*inputs, axes=tuple(a + 1 for a in axes), extents=extents, wrap=wrap)
 
 
-def _place_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axes: Any, extents: Any, wrap: bool) -> None:
+def _place_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axes: Any, extents: Any, wrap: bool) -> None:
     """Writes ONNX's Pad with computed paddings."""
     shape = types[1][0].shape
-    begin = _starts(e, inputs[1:], shape, axes)
-    rest, high, pads = e.temp(), e.temp(), e.temp()
-    e.node("Sub", [e.shape(extents), e.shape(tuple(types[0][0].shape[a] for a in axes))], [rest])
-    e.node("Sub", [rest, begin], [high])
-    e.node("Concat", [begin, high], [pads], axis=0)
-    zero = e.const(np.zeros((), types[0][0].dtype.np))
-    e.node("Pad", [inputs[0], pads, zero, e.const(np.array(axes))], outputs)
+    begin = _starts(emitter, inputs[1:], shape, axes)
+    rest, high, pads = emitter.temp(), emitter.temp(), emitter.temp()
+    emitter.node("Sub", [emitter.shape(extents), emitter.shape(tuple(types[0][0].shape[a] for a in axes))], [rest])
+    emitter.node("Sub", [rest, begin], [high])
+    emitter.node("Concat", [begin, high], [pads], axis=0)
+    zero = emitter.const(np.zeros((), types[0][0].dtype.np))
+    emitter.node("Pad", [inputs[0], pads, zero, emitter.const(np.array(axes))], outputs)
 
 
 @primitive(

@@ -122,7 +122,7 @@ def _front(logits: Any, axis: Any) -> Any:
     lower=kernel("softmax.softmax"),
     vjp=lambda ct, y, x, *, axis: bind.softmax_grad(ct, y, axis=axis),
     batch=batch_rows("softmax"),
-    onnx=lambda e, inputs, outputs, types, *, axis: e.node("Softmax", inputs, outputs, axis=axis),
+    onnx=lambda emitter, inputs, outputs, types, *, axis: emitter.node("Softmax", inputs, outputs, axis=axis),
     samples=_samples,
     public=("nn.softmax", "math.softmax"),
 )
@@ -159,23 +159,25 @@ def _grad_op(name: str, **columns: Any) -> Any:
     "softmax_grad",
     numpy=lambda ct, y, *, axis: wide(y) * (wide(ct) - np.sum(wide(ct) * wide(y), axis, keepdims=True)),
     vjp=_grad_of_softmax_grad,
-    onnx=lambda e, inputs, outputs, types, *, axis: _softmax_grad_onnx(e, inputs, outputs, axis),
+    onnx=lambda emitter, inputs, outputs, types, *, axis: _softmax_grad_onnx(emitter, inputs, outputs, axis),
 )
 def softmax_grad(ct: Tensor, y: Tensor, axis: int) -> Any:
     """Returns the cotangent of softmax's input from that of its result ``y``: ``y * (ct - sum(ct * y))``."""
     return (ct, y), {"axis": axis}
 
 
-def _log_softmax_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: int) -> None:
+def _log_softmax_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: int) -> None:
     """Writes LogSoftmax; for float64 plus 0 times Softmax.
 
     onnxruntime 1.31 returns numbers for float64 rows with NaN or infinity, where its Softmax returns NaN.
     """
     if types[0][0].dtype is not float64:
-        return e.node("LogSoftmax", inputs, outputs, axis=axis)
-    log = e.computed("LogSoftmax", inputs, axis=axis)
-    zero_or_nan = e.computed("Mul", [e.computed("Softmax", inputs, axis=axis), e.const(np.array(0.0))])
-    e.node("Add", [log, zero_or_nan], outputs)
+        return emitter.node("LogSoftmax", inputs, outputs, axis=axis)
+    log = emitter.computed("LogSoftmax", inputs, axis=axis)
+    zero_or_nan = emitter.computed(
+        "Mul", [emitter.computed("Softmax", inputs, axis=axis), emitter.const(np.array(0.0))]
+    )
+    emitter.node("Add", [log, zero_or_nan], outputs)
 
 
 @primitive(
@@ -211,24 +213,24 @@ def log_softmax(logits: Any, axis: Any = -1, name: str | None = None) -> Any:
     "log_softmax_grad",
     numpy=lambda ct, y, *, axis: wide(ct) - np.exp(wide(y)) * np.sum(wide(ct), axis, keepdims=True),
     vjp=_grad_of_log_softmax_grad,
-    onnx=lambda e, inputs, outputs, types, *, axis: _log_softmax_grad_onnx(e, inputs, outputs, axis),
+    onnx=lambda emitter, inputs, outputs, types, *, axis: _log_softmax_grad_onnx(emitter, inputs, outputs, axis),
 )
 def log_softmax_grad(ct: Tensor, y: Tensor, axis: int) -> Any:
     """Returns the cotangent of log_softmax's input from that of its result ``y``: ``ct - exp(y) * sum(ct)``."""
     return (ct, y), {"axis": axis}
 
 
-def _softmax_grad_onnx(e: Any, inputs: Any, outputs: Any, axis: int) -> None:
-    product, total, rest = e.temp(), e.temp(), e.temp()
-    e.node("Mul", [inputs[0], inputs[1]], [product])
-    e.reduce("ReduceSum", [product], [total], (axis,), True)
-    e.node("Sub", [inputs[0], total], [rest])
-    e.node("Mul", [inputs[1], rest], outputs)
+def _softmax_grad_onnx(emitter: Any, inputs: Any, outputs: Any, axis: int) -> None:
+    product, total, rest = emitter.temp(), emitter.temp(), emitter.temp()
+    emitter.node("Mul", [inputs[0], inputs[1]], [product])
+    emitter.reduce("ReduceSum", [product], [total], (axis,), True)
+    emitter.node("Sub", [inputs[0], total], [rest])
+    emitter.node("Mul", [inputs[1], rest], outputs)
 
 
-def _log_softmax_grad_onnx(e: Any, inputs: Any, outputs: Any, axis: int) -> None:
-    total, probabilities, product = e.temp(), e.temp(), e.temp()
-    e.reduce("ReduceSum", [inputs[0]], [total], (axis,), True)
-    e.node("Exp", [inputs[1]], [probabilities])
-    e.node("Mul", [probabilities, total], [product])
-    e.node("Sub", [inputs[0], product], outputs)
+def _log_softmax_grad_onnx(emitter: Any, inputs: Any, outputs: Any, axis: int) -> None:
+    total, probabilities, product = emitter.temp(), emitter.temp(), emitter.temp()
+    emitter.reduce("ReduceSum", [inputs[0]], [total], (axis,), True)
+    emitter.node("Exp", [inputs[1]], [probabilities])
+    emitter.node("Mul", [probabilities, total], [product])
+    emitter.node("Sub", [inputs[0], product], outputs)

@@ -77,24 +77,26 @@ def _row_samples(**options: Any) -> Any:
     return make
 
 
-def _top_nodes(e: Any, x: str, dtype: DType, count: Dim, descending: bool) -> tuple[str, str]:
+def _top_nodes(emitter: Any, x: str, dtype: DType, count: Dim, descending: bool) -> tuple[str, str]:
     """Writes TopK in a dtype that ONNX runtimes sort; returns the values, cast back, and int64 indices."""
     wide = {"int8": int32, "int16": int32, "uint8": int32, "uint16": int32, "uint32": int64, "uint64": int64}
     wide |= {"float16": as_dtype("float32"), "bfloat16": as_dtype("float32")}
-    source = e.cast(x, wide[dtype.name]) if dtype.name in wide else x
-    values, places = e.temp(), e.temp()
-    e.node("TopK", [source, e.shape((count,))], [values, places], axis=-1, largest=int(descending), sorted=1)
-    return (e.cast(values, dtype) if dtype.name in wide else values), places
+    source = emitter.cast(x, wide[dtype.name]) if dtype.name in wide else x
+    values, places = emitter.temp(), emitter.temp()
+    emitter.node(
+        "TopK", [source, emitter.shape((count,))], [values, places], axis=-1, largest=int(descending), sorted=1
+    )
+    return (emitter.cast(values, dtype) if dtype.name in wide else values), places
 
 
-def _sort_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, descending: bool) -> None:
-    values, _ = _top_nodes(e, inputs[0], types[0][0].dtype, types[0][0].shape[-1], descending)
-    e.node("Identity", [values], outputs)
+def _sort_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, descending: bool) -> None:
+    values, _ = _top_nodes(emitter, inputs[0], types[0][0].dtype, types[0][0].shape[-1], descending)
+    emitter.node("Identity", [values], outputs)
 
 
-def _argsort_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, descending: bool) -> None:
-    _, places = _top_nodes(e, inputs[0], types[0][0].dtype, types[0][0].shape[-1], descending)
-    e.node("Cast", [places], outputs, to=6)
+def _argsort_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, descending: bool) -> None:
+    _, places = _top_nodes(emitter, inputs[0], types[0][0].dtype, types[0][0].shape[-1], descending)
+    emitter.node("Cast", [places], outputs, to=6)
 
 
 @primitive(
@@ -236,10 +238,10 @@ def _top_guard(x: Tensor, *, k: Dim, index_type: DType) -> list[tuple[Tensor, st
     return [(bind.greater_equal(scalar_of(extent), scalar_of(k)), f"input must have at least k columns, needed {k}")]
 
 
-def _top_k_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, k: Dim, index_type: DType) -> None:
-    values, places = _top_nodes(e, inputs[0], types[0][0].dtype, k, True)
-    e.node("Identity", [values], outputs[:1])
-    e.node("Identity", [e.cast(places, index_type)], outputs[1:])
+def _top_k_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, k: Dim, index_type: DType) -> None:
+    values, places = _top_nodes(emitter, inputs[0], types[0][0].dtype, k, True)
+    emitter.node("Identity", [values], outputs[:1])
+    emitter.node("Identity", [emitter.cast(places, index_type)], outputs[1:])
 
 
 @primitive(
@@ -358,18 +360,18 @@ def _search_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], 
     return bind.searchsorted(*(stretch(size, x, b) for x, b in zip(inputs, batched)), **attrs)
 
 
-def _search_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, side: str, out_type: DType) -> None:
+def _search_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, side: str, out_type: DType) -> None:
     """Writes a count of the elements below (or not above) each value."""
-    wide, tall, below, above, count = (e.temp() for _ in range(5))
-    e.node("Unsqueeze", [inputs[0], e.const(np.array([-2]))], [wide])
-    e.node("Unsqueeze", [inputs[1], e.const(np.array([-1]))], [tall])
+    wide, tall, below, above, count = (emitter.temp() for _ in range(5))
+    emitter.node("Unsqueeze", [inputs[0], emitter.const(np.array([-2]))], [wide])
+    emitter.node("Unsqueeze", [inputs[1], emitter.const(np.array([-1]))], [tall])
     if side == "left":
-        e.node("Less", [wide, tall], [below])
+        emitter.node("Less", [wide, tall], [below])
     else:  # not LessOrEqual, which counts none for NaN: all must count
-        e.node("Less", [tall, wide], [above])
-        e.node("Not", [above], [below])
-    e.node("ReduceSum", [e.cast(below, int64), e.const(np.array([-1]))], [count], keepdims=0)
-    e.node("Identity", [count if out_type is int64 else e.cast(count, out_type)], outputs)
+        emitter.node("Less", [tall, wide], [above])
+        emitter.node("Not", [above], [below])
+    emitter.node("ReduceSum", [emitter.cast(below, int64), emitter.const(np.array([-1]))], [count], keepdims=0)
+    emitter.node("Identity", [count if out_type is int64 else emitter.cast(count, out_type)], outputs)
 
 
 @primitive(

@@ -33,7 +33,7 @@ def _assign_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) 
     lower=lambda old, value, *memory: scalar(lambda t, x: x)(value),
     vjp=lambda ct, y, old, *others: (ct, *[None] * len(others)),
     batch=_assign_batch,
-    onnx=lambda e, inputs, outputs, types: e.node("Identity", inputs[1:2], outputs),
+    onnx=lambda emitter, inputs, outputs, types: emitter.node("Identity", inputs[1:2], outputs),
     samples=lambda: [Sample((draw(0, (2, 3)), draw(1, (2, 3))), {}, dtypes.COMPILED, gradient=False)],
 )
 def assign(old: Any, value: Any, *memory: Any) -> Any:
@@ -56,7 +56,7 @@ def assign(old: Any, value: Any, *memory: Any) -> Any:
     lower=lambda old, value: scalar(lambda t, x: x)(value),
     vjp=lambda ct, y, old, value: (ct, None),
     batch=lambda size, inputs, batched: bind.reloaded(*(stretch(size, x, b) for x, b in zip(inputs, batched))),
-    onnx=lambda e, inputs, outputs, types: e.node("Identity", inputs[1:2], outputs),
+    onnx=lambda emitter, inputs, outputs, types: emitter.node("Identity", inputs[1:2], outputs),
     samples=lambda: [Sample((draw(0, (2, 3)), draw(1, (2, 3))), {}, dtypes.COMPILED, gradient=False)],
 )
 def reloaded(old: Any, value: Any) -> Any:
@@ -90,7 +90,7 @@ def _guard_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *
     numpy=_guard_numpy,
     lower=None,
     vjp=None,
-    onnx=lambda e, inputs, outputs, types, **_: e.node("Identity", inputs[:1], outputs),
+    onnx=lambda emitter, inputs, outputs, types, **_: emitter.node("Identity", inputs[:1], outputs),
     pure=False,
     why_not={
         "lower": "lowered to a branch and a failing kernel by passes/lower/legalize.py",
@@ -116,7 +116,7 @@ def guard(ok: Any, *operands: Any, message: str, shown: int = 0, summarize: int 
     numpy=lambda new, variable: new,
     lower=None,
     vjp=None,
-    onnx=lambda e, inputs, outputs, types: e.node("Identity", inputs[:1], outputs),
+    onnx=lambda emitter, inputs, outputs, types: emitter.node("Identity", inputs[:1], outputs),
     pure=False,
     why_not={
         "lower": "lowered to a kernel that writes into its operand by passes/lower/legalize.py",

@@ -144,7 +144,7 @@ def _ascending(indices: Tensor) -> Tensor:
     numpy=_checked,
     lower=lambda indices, **_: same(indices),
     guard=_guard,
-    onnx=lambda e, inputs, outputs, types, *, dims, ordered: e.node("Identity", inputs, outputs),
+    onnx=lambda emitter, inputs, outputs, types, *, dims, ordered: emitter.node("Identity", inputs, outputs),
     why_not={"vjp": "no floating inputs", "batch": "the elements of a batch could have several numbers of values"},
     samples=lambda: [
         Sample((np.array([[0, 1], [2, 0]]),), {"dims": (3, 2), "ordered": True}),

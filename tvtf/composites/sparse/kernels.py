@@ -30,7 +30,7 @@ def _require(x: np.ndarray, ok: np.ndarray, *, message: str) -> np.ndarray:
     lower=lambda x, ok, *, message: same(x),
     vjp=lambda ct, y, x, ok, *, message: (ct, None),
     guard=lambda x, ok, *, message: [(ok, message)],
-    onnx=lambda e, inputs, outputs, types, *, message: e.node("Identity", inputs[:1], outputs),
+    onnx=lambda emitter, inputs, outputs, types, *, message: emitter.node("Identity", inputs[:1], outputs),
     why_not={"batch": "what holds for one element of a batch need not hold for all"},
     samples=lambda: [Sample((draw(0, (2, 3)), np.array(True)), {"message": "never told"}, FLOATING, gradient=(0,))],
 )
