@@ -78,7 +78,14 @@ def _counted(tf):
 
     def counts(ids):
         bounded = tf.math.bincount(ids, minlength=3, maxlength=6)
-        return tf.math.bincount(ids), bounded, tf.math.unsorted_segment_sum(_rows(tf), ids, tf.reduce_max(ids) + 1)
+        size = tf.reduce_max(ids) + 3
+        exact = tf.math.bincount(ids, minlength=size, maxlength=size)
+        return (
+            tf.math.bincount(ids),
+            bounded,
+            exact,
+            tf.math.unsorted_segment_sum(_rows(tf), ids, tf.reduce_max(ids) + 1),
+        )
 
     def masked(lengths):
         mask = tf.sequence_mask(lengths, dtype=tf.float32)

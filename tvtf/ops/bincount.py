@@ -30,7 +30,7 @@ def bincount(
     axis: int | None = None,
     binary_output: bool = False,
 ) -> Tensor:
-    """Returns how often each number occurs (or the sum of its weights), in the whole tensor or in each row.
+    """Counts how often each number occurs, or sums its weights, in the whole tensor or in each row.
 
     Args:
       arr: tensor, ragged tensor or SparseTensor of integers, not negative; others are cast to int32.
@@ -58,10 +58,10 @@ def bincount(
         raise ArgumentError(f"Shape must be at most rank 2 but is rank {numbers.ndim}").for_op("DenseBincount")
     if axis != -1 or numbers.ndim < 2:
         return counts(flattened(numbers), terms, None, None, axis, **options)
-    count, width = numbers._type.shape
-    steps = bind.reshape(bind.range(size=count, start=0, delta=1, dtype=int64), shape=(count, 1))
-    rows = flattened(bind.broadcast_to(steps, shape=(count, width)))
-    return counts(flattened(numbers), terms, rows, count, axis, **options)
+    row_count, width = numbers._type.shape
+    row_numbers = bind.reshape(bind.range(size=row_count, start=0, delta=1, dtype=int64), shape=(row_count, 1))
+    rows = flattened(bind.broadcast_to(row_numbers, shape=(row_count, width)))
+    return counts(flattened(numbers), terms, rows, row_count, axis, **options)
 
 
 def counts(
@@ -76,7 +76,10 @@ def counts(
     dtype: Any,
     binary_output: bool,
 ) -> Tensor:
-    """Counts a vector of numbers, separately for each of ``rows`` if given."""
+    """Counts how often each number occurs in a vector, or in each row of a matrix flattened to a vector.
+
+    ``rows`` has each element's row, or is None for a vector; the other arguments are those of :func:`bincount`.
+    """
     if weights is not None and binary_output:
         raise ValueError("Arguments `binary_output` and `weights` are mutually exclusive. Please specify only one.")
     if axis not in (None, 0, -1):
@@ -86,48 +89,52 @@ def counts(
     if weights is None:
         weights = bind.broadcast_to(EagerTensor(np.ones((), as_dtype(dtype).np)), shape=numbers._type.shape)
     require_dtype(weights._type, (int32, int64, float32, float64), "weights")
-    length = _bins(numbers, minlength, maxlength)
+    length = _bin_count(numbers, minlength, maxlength)
     total = bind.reshape(weights, shape=numbers._type.shape)
     if rows is None:
-        total = bind.unsorted_segment_sum(total, _within(numbers, numbers, length), num_segments=length)
+        ids = _ids_in_range(numbers, numbers, length)
+        total = bind.unsorted_segment_sum(total, ids, num_segments=length)
     else:
-        wide = cast_tensor(numbers, int64)
-        places = bind.add(bind.multiply(rows, cast_tensor(scalar_of(length), int64)), wide)
-        total = bind.unsorted_segment_sum(total, _within(wide, places, length), num_segments=row_count * length)
+        numbers64 = cast_tensor(numbers, int64)
+        flat_bins = bind.add(bind.multiply(rows, cast_tensor(scalar_of(length), int64)), numbers64)
+        ids = _ids_in_range(numbers64, flat_bins, length)
+        total = bind.unsorted_segment_sum(total, ids, num_segments=row_count * length)
         total = bind.reshape(total, shape=(row_count, length))
     return bind.minimum(total, number(1, total)) if binary_output else total  # type: ignore[no-any-return]
 
 
-def _within(numbers: Tensor, ids: Tensor, length: Dim) -> Tensor:
-    """Returns the ids of numbers that have a bin, and -1 for others, which segment sums skip."""
+def _ids_in_range(numbers: Tensor, ids: Tensor, length: Dim) -> Tensor:
+    """Returns ``ids`` where the number has one of ``length`` bins, else -1, which segment sums skip."""
     bound = cast_tensor(scalar_of(length), numbers.dtype)
     return bind.select(bind.less(numbers, bound), ids, number(-1, ids))  # type: ignore[no-any-return]
 
 
-def _bins(numbers: Tensor, minlength: Any, maxlength: Any) -> Dim:
+def _bin_count(numbers: Tensor, minlength: Any, maxlength: Any) -> Dim:
     """Returns the number of bins: one more than the largest number, within the bounds."""
     low, high = (None if v is None else convert_to_tensor(v, numbers.dtype) for v in (minlength, maxlength))
     if not all(x is None or isinstance(x, EagerTensor) for x in (numbers, low, high)):
-        return _computed_bins(numbers, low, high)
+        return _computed_bin_count(numbers, low, high)
     array = numbers.eager_array()
     if array.size and array.min() < 0:
         raise ArgumentError("Input arr must be non-negative!").for_op("DenseBincount")
-    length = max(int(array.max()) + 1 if array.size else 0, 0 if low is None else static_int(low, "minlength"))
+    required = int(array.max()) + 1 if array.size else 0
+    length = max(required, 0 if low is None else static_int(low, "minlength"))
     return length if high is None else min(length, static_int(high, "maxlength"))
 
 
-def _computed_bins(numbers: Tensor, low: Tensor | None, high: Tensor | None) -> Dim:
-    """Returns the number of bins for computed numbers; a negative number fails at run time."""
+def _computed_bin_count(numbers: Tensor, low: Tensor | None, high: Tensor | None) -> Dim:
+    """Returns the number of bins for numbers or bounds computed at run time, where a negative number fails."""
+    # without the -1, the maximum of no numbers would be the lowest of the dtype
     flat = bind.concat(number([-1], numbers), flattened(numbers), axis=0)
     length = bind.add(bind.reduce_max(flat, axis=(0,), keepdims=False), number(1, numbers))
     least = bind.reduce_min(bind.maximum(flattened(numbers), number(-1, numbers)), axis=(0,), keepdims=False)
     length = bind.initialized(
         length, bind.greater_equal(least, number(0, least)), message="Input arr must be non-negative!"
     )
-    if low is not None and low is not high:
+    if low is not None:
         length = bind.maximum(length, low)
     if high is not None:
         length = bind.minimum(length, high)
     if isinstance(low, EagerTensor) and isinstance(high, EagerTensor) and int(low) >= int(high):
-        return int(high)
+        return int(high)  # known while tracing, though the numbers aren't
     return static_dims(length, "bincount")[0]
