@@ -226,7 +226,7 @@ def test_gradients_of_few_channels_fill_vectors_with_what_fills_them_more(
     kernel = read_kernel(te.create_prim_func([dy, w, dx]))
     stage = next(stage for stage in kernel.stages if stage.reduce)
     plan = plan_reduction(merged_reduction(stage), CpuTarget(512, 32, 2))
-    assert plan is not None and plan.along_rows == along_terms
+    assert plan is not None and plan.along_terms == along_terms
 
 
 @pytest.mark.parametrize("stride", [1, 2])
@@ -275,7 +275,7 @@ def test_vectors_run_along_few_terms_where_those_of_neighbouring_results_are_far
     stage = next(stage for stage in inlined(read_kernel(te.create_prim_func([dy, w, y]))) if stage.reduce)
     plan = plan_reduction(merged_reduction(stage), CpuTarget(512, 32, 2))
     assert plan is not None
-    assert plan.along_rows
+    assert plan.along_terms
 
 
 def test_vectors_run_along_results_where_terms_end_in_parts_of_vectors() -> None:
@@ -284,4 +284,4 @@ def test_vectors_run_along_results_where_terms_end_in_parts_of_vectors() -> None
     stage = next(stage for stage in inlined(read_kernel(te.create_prim_func([dy, w, y]))) if stage.reduce)
     plan = plan_reduction(merged_reduction(stage), CpuTarget(512, 32, 2))
     assert plan is not None
-    assert not plan.along_rows
+    assert not plan.along_terms

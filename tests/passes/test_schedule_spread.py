@@ -12,7 +12,7 @@ from tvm import te, tirx
 from tvm.target import Target
 
 from tvtf.ops.kernels import conv
-from tvtf.passes.schedule.cpu.grouped_conv_lanes import with_spread_groups
+from tvtf.passes.schedule.cpu.grouped_conv_lanes import with_groups_in_lanes
 from tvtf.passes.schedule.cpu.inline import inlined
 from tvtf.passes.schedule.cpu.kernel import Stage, read_kernel
 from tvtf.passes.schedule.cpu.target import CpuTarget
@@ -41,8 +41,8 @@ def drawn(seed):
 
 def is_spread(result, operands):
     kernel = read_kernel(te.create_prim_func([*operands, result]))
-    stages, _ = with_spread_groups(inlined(kernel), kernel, CpuTarget(512, 32, 2))
-    return any(isinstance(stage, Stage) and stage.spread is not None for stage in stages)
+    stages, _ = with_groups_in_lanes(inlined(kernel), kernel, CpuTarget(512, 32, 2))
+    return any(isinstance(stage, Stage) and stage.broadcast_axis is not None for stage in stages)
 
 
 def check(case, target, is_sure=True):

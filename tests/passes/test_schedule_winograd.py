@@ -12,7 +12,7 @@ from tvm.target import Target
 from tvtf.ops.kernels import conv
 from tvtf.passes.schedule.cpu import schedule, winograd_transforms
 from tvtf.passes.schedule.cpu.target import CpuTarget
-from tvtf.passes.schedule.cpu.winograd_cuts import Shape, best_cut, best_filter_cut
+from tvtf.passes.schedule.cpu.winograd_cuts import Shape, fastest_filter_tiling, fastest_tiling
 
 MOSTLY_HOST = [TARGETS[0], pytest.param(TARGETS[1], marks=pytest.mark.sweep)]
 """Filters' gradients run on both always."""
@@ -239,7 +239,7 @@ def test_filter_gradient_and_an_update_are_one_kernel() -> None:
 
 def test_filter_gradients_stay_direct_sums_where_those_are_as_fast() -> None:
     for shape in [(1, 8, 8, 16, 32), (1, 4, 4, 64, 64), (8, 32, 32, 64, 6), (8, 32, 32, 3, 64)]:
-        assert best_filter_cut(Shape(*shape), CpuTarget.of(HOST)) is None
+        assert fastest_filter_tiling(Shape(*shape), CpuTarget.of(HOST)) is None
 
 
 def test_epilogue_sees_each_result_once() -> None:
@@ -266,25 +266,25 @@ def test_prologue_melts_into_the_copy() -> None:
     ids=["few channels", "odd results", "one place", "mostly filter"],
 )
 def test_direct_sums_where_they_are_as_fast(shape: Shape) -> None:
-    assert best_cut(shape, True, CpuTarget.of(HOST)) is None
+    assert fastest_tiling(shape, True, CpuTarget.of(HOST)) is None
 
 
 def test_few_tiles_of_a_large_filter_are_summed_in_blocks() -> None:
     facts = CpuTarget(512, 32, 2)
     for shape, is_selected in ((Shape(8, 7, 7, 512, 512), True), (Shape(8, 56, 56, 64, 64), False)):
-        cut = best_cut(shape, False, facts)
+        cut = fastest_tiling(shape, False, facts)
         assert cut is not None
         assert bool(cut.block) == is_selected
     for case in BLOCKS.values():
         (images, height, width, channels), results, _padding, _dilation, groups, _window = of_all(case)
-        cut = best_cut(Shape(images, height, width, channels // groups, results // groups, groups), False, facts)
+        cut = fastest_tiling(Shape(images, height, width, channels // groups, results // groups, groups), False, facts)
         assert cut is not None
         assert cut.block
 
 
 def test_cores_share_a_single_image() -> None:
     facts = CpuTarget(512, 32, 4)
-    cut = best_cut(Shape(1, 16, 16, 128, 128), True, facts)
+    cut = fastest_tiling(Shape(1, 16, 16, 128, 128), True, facts)
     assert cut is not None
     assert cut.tiles(16) // cut.rows * cut.groups >= facts.cores
 

@@ -78,7 +78,7 @@ def schedule(func: PrimFunc, target: Target, decisions: Decisions | None = None)
         return func
     kernel = without_empty(kernel)
     with deciding(decisions) if decisions else nullcontext():
-        body = _body(kernel, target)
+        body = _loops_of_kernel(kernel, target)
     if decisions:
         decisions.check_all_used()
     # Relax passes that look for reshapes require a root block.
@@ -86,7 +86,8 @@ def schedule(func: PrimFunc, target: Target, decisions: Decisions | None = None)
     return func.with_body(root).with_attr(SCHEDULED, True).with_attr("s_tir", True)
 
 
-def _body(kernel: Kernel, target: Target) -> Stmt:
+def _loops_of_kernel(kernel: Kernel, target: Target) -> Stmt:
+    """Returns the loops of a kernel: its stages are inlined, padded against cache conflicts, and grouped into nests."""
     stages, kernel = with_padded_rows(inlined(kernel), kernel)
     return with_slow_paths(with_scalar_calls(emit_groups(stages, kernel, CpuTarget.of(target))))
 
@@ -102,19 +103,19 @@ def ScheduleCPU(target: Target) -> transform.Pass:  # noqa: N802  (a pass, named
         result, known = mod.clone(), records(describe(target))
         for name, func in mod.functions.items():
             if isinstance(func, PrimFunc) and not (func.attrs and SCHEDULED in func.attrs):
-                result.update_func(name, _as_tuned(func, target, known))
+                result.update_func(name, _schedule_as_tuned(func, target, known))
         return result
 
     return run
 
 
-def _as_tuned(func: PrimFunc, target: Target, known: Mapping[str, Record]) -> PrimFunc:
-    """Schedules a kernel by its tuning record, or by the rules where there is none that they accept."""
+def _schedule_as_tuned(func: PrimFunc, target: Target, known: Mapping[str, Record]) -> PrimFunc:
+    """Schedules a kernel by its tuning record, or by the rules' own choices if there is none or they reject it."""
     record = record_for(func, known)
     if record is None:
         return schedule(func, target)
     try:
         return schedule(func, target, Decisions(record.choices))
-    except Exception as reason:  # a record may come from anywhere, and must not break a compilation
-        warnings.warn(f"the record of tuning for {record.kernel} is not used: {reason}", stacklevel=2)
+    except Exception as error:  # a record may come from anywhere, and must not break a compilation
+        warnings.warn(f"the record of tuning for {record.kernel} is not used: {error}", stacklevel=2)
         return schedule(func, target)

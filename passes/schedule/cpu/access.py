@@ -25,10 +25,10 @@ CALL_OPERATIONS = 12
 
 
 def flat_offset(buffer: Var, indices: list[ir.Expr]) -> ir.Expr:
-    """Returns the row-major offset of an element."""
+    """Returns the row-major offset of an element in a buffer, in items."""
     offset: ir.Expr = tirx.IntImm("int64", 0)
-    for place, extent in zip(indices, buffer.ty.shape, strict=True):
-        offset = offset * as_expr(extent) + place
+    for index, extent in zip(indices, buffer.ty.shape, strict=True):
+        offset = offset * as_expr(extent) + index
     return simplified(offset)
 
 
@@ -36,21 +36,22 @@ def stride(offset: ir.Expr, var: Var) -> ir.Expr | None:
     """Returns by how much an offset grows when a variable grows by one; None if the offset isn't linear in it."""
     if var not in variables(offset):
         return tirx.IntImm("int64", 0)
-    coefficients = sym.detect_linear_equation(offset, [var])
-    return simplified(coefficients[0]) if len(coefficients) == 2 else None
+    slope_and_constant = sym.detect_linear_equation(offset, [var])
+    # TVM returns an empty list where the offset isn't linear.
+    return simplified(slope_and_constant[0]) if len(slope_and_constant) == 2 else None
 
 
 @lru_cache(maxsize=REMEMBERED)
 def load_stride(load: TensorLoad, var: Var) -> int | None:
-    """Returns the stride of a load along a variable, or None where it isn't constant."""
+    """Returns the stride in memory of a load along a variable, in items, or None where it isn't constant."""
     step = stride(flat_offset(load.source, list(load.indices)), var)
     return None if step is None else static(step)
 
 
 def constant_offset(first: TensorLoad, second: TensorLoad) -> int | None:
-    """Returns how many items lie between two places of a buffer, or None where that isn't constant."""
-    offsets = [flat_offset(load.source, list(load.indices)) for load in (first, second)]
-    return static(simplified(offsets[1] - offsets[0]))
+    """Returns how many items lie between two loads from a buffer, or None where that isn't constant."""
+    first_offset, second_offset = (flat_offset(load.source, list(load.indices)) for load in (first, second))
+    return static(simplified(second_offset - first_offset))
 
 
 def is_contiguous(load: TensorLoad, var: Var) -> bool:
@@ -61,12 +62,14 @@ def is_contiguous(load: TensorLoad, var: Var) -> bool:
 def free_variables(value: ir.Expr) -> set[Var]:
     """Returns the variables that an expression uses other than in indices of loads (bounds tests, iota)."""
     zero = tirx.IntImm("int64", 0)
-    bare = structural_map(value, (TensorLoad, lambda load: tirx.BufferLoad(load.source, [zero] * len(load.indices))))
-    return variables(bare)
+    without_indices = structural_map(
+        value, (TensorLoad, lambda load: tirx.BufferLoad(load.source, [zero] * len(load.indices)))
+    )
+    return variables(without_indices)
 
 
-def operations(value: ir.Expr, enough: int | None = None) -> int:
-    """Counts the arithmetic operations of one evaluation, a math function as a dozen; stops at ``enough``.
+def operations(value: ir.Expr, limit: int | None = None) -> int:
+    """Counts the arithmetic operations of one evaluation, a math function as a dozen; stops at ``limit``.
 
     An expression may have had hundreds of stages inlined into it, so that callers give the limit they compare with.
     """
@@ -75,13 +78,14 @@ def operations(value: ir.Expr, enough: int | None = None) -> int:
     def visit(node: ir.Expr) -> Any:
         nonlocal count
         count += _operations_of(node)
-        return tvm_ffi.VisitInterrupt(None) if enough is not None and count >= enough else None
+        return tvm_ffi.VisitInterrupt(None) if limit is not None and count >= limit else None
 
     structural_walk(value, (ir.Expr, visit))
     return max(1, count)
 
 
 def _operations_of(node: ir.Expr) -> int:
+    """Returns the operations of one node of an expression, without its operands; loads and choices count as none."""
     if isinstance(node, Call):
         name = str(getattr(node.op, "name", ""))
         return 0 if name in FREE_CALLS else 1 if name in CHEAP_CALLS else CALL_OPERATIONS
@@ -103,7 +107,7 @@ def reads_of(stage: Stage, buffer: Var) -> list[TensorLoad]:
 
 def walks_as_one(offset: ir.Expr, outer: Axis, inner: Axis) -> bool:
     """Returns whether stepping through two nested axes moves an offset as stepping through one merged axis would."""
-    far, near = stride(offset, outer.var), stride(offset, inner.var)
-    if far is None or near is None:
+    outer_stride, inner_stride = stride(offset, outer.var), stride(offset, inner.var)
+    if outer_stride is None or inner_stride is None:
         return False
-    return bool(sym.Analyzer().can_prove_equal(far, near * inner.extent))
+    return bool(sym.Analyzer().can_prove_equal(outer_stride, inner_stride * inner.extent))

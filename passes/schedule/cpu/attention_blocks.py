@@ -20,10 +20,10 @@ from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.emit import static
 from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage
 from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
-from tvtf.passes.schedule.cpu.row_strips import emit_strips, rounds, strips_of
-from tvtf.passes.schedule.cpu.substage import part_buffer, part_of, redirected
+from tvtf.passes.schedule.cpu.row_strips import block_versions, emit_strips, strips_of
+from tvtf.passes.schedule.cpu.substage import block_buffer, redirected_to_whole, restricted_stage
 from tvtf.passes.schedule.cpu.target import CpuTarget
-from tvtf.passes.schedule.cpu.triangle import has_triangle, shortened
+from tvtf.passes.schedule.cpu.triangle import has_masked_columns, without_masked_columns
 from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand, terms_of
 
 MIN_ROWS, MAX_ROWS = 32, 128
@@ -33,7 +33,10 @@ Emit = Callable[[Sequence[Stage], Kernel, CpuTarget], Stmt]
 
 @dataclass(frozen=True)
 class Blocks:
-    """A run of stages whose first `depth` axes number their rows; `order` holds each result's axes in memory order."""
+    """A run of stages, such as attention, that is computed block by block of its rows.
+
+    The first `depth` axes number the rows; `order` holds each result's axes in memory order.
+    """
 
     stages: tuple[Stage, ...]
     order: tuple[tuple[Axis, ...], ...]
@@ -41,49 +44,50 @@ class Blocks:
 
     @property
     def rows(self) -> tuple[Axis, ...]:
+        """The axes that number the rows."""
         return self.stages[0].spatial[: self.depth]
 
     @property
-    def is_cut(self) -> bool:
-        """Whether the last row axis is cut into blocks: the rows of one block share some operand."""
-        return any(_shares_an_operand(stage, self.depth) for stage in self.stages)
+    def has_blocks_of_rows(self) -> bool:
+        """Whether the last row axis is cut into blocks, since its rows share an operand; else each row is a block."""
+        return any(_rows_share_operand(stage, self.depth) for stage in self.stages)
 
 
 def blocks_at(stages: Sequence[Stage | Opaque], start: int) -> Blocks | None:
-    """Returns the longest run of stages from `start` that reuses a contraction's results, or None."""
+    """Returns the longest run of stages from a contraction at `start` on that can run by blocks of rows, or None."""
     first = stages[start]
     if not isinstance(first, Stage) or not has_reused_operand(first):
         return None
     # The longest run first; two contractions with a stage between them are the shortest.
     for stop in range(len(stages), start + 2, -1):
-        blocks = _as_blocks(stages[start:stop])
+        blocks = _as_row_blocks(stages[start:stop])
         if blocks is not None:
             return blocks
     return None
 
 
-def _as_blocks(stages: Sequence[Stage | Opaque]) -> Blocks | None:
-    """Returns a run of stages as blocks, with as many row axes as all of them share, or None.
+def _as_row_blocks(stages: Sequence[Stage | Opaque]) -> Blocks | None:
+    """Returns a run of stages with as many row axes as all of them share, or None if they share none.
 
     Along these axes no stage depends on another row, so that blocks of rows can be computed one by one.
     """
-    plain = [stage for stage in stages if isinstance(stage, Stage)]
-    if len(plain) < len(stages) or sum(bool(stage.reduce) for stage in plain) < 2:
+    run = [stage for stage in stages if isinstance(stage, Stage)]
+    if len(run) < len(stages) or sum(bool(stage.reduce) for stage in run) < 2:
         return None
-    buffers = [stage.buffer for stage in plain]
-    ordered = [_rows_first(stage, buffers) for stage in plain]
-    depth = min(len(stage.spatial) for stage in plain)
-    while depth and not all(_stays_in_row(stage, ordered[0], buffers, depth) for stage in ordered):
+    results = [stage.buffer for stage in run]
+    with_rows_first = [_rows_first(stage, results) for stage in run]
+    depth = min(len(stage.spatial) for stage in run)
+    while depth and not all(_stays_in_row(stage, with_rows_first[0], results, depth) for stage in with_rows_first):
         depth -= 1
-    blocks = Blocks(tuple(ordered), tuple(stage.spatial for stage in plain), depth)
-    return blocks if depth and _is_static(blocks) else None
+    blocks = Blocks(tuple(with_rows_first), tuple(stage.spatial for stage in run), depth)
+    return blocks if depth and _has_static_sizes(blocks) else None
 
 
 def _rows_first(stage: Stage, buffers: Sequence[Var]) -> Stage:
-    """Returns the stage with its axes in the order of the result that it reads, so that rows come first."""
+    """Returns an elementwise stage with its axes in the order of the result that it reads, so that rows come first."""
     for load in stage.loads:
-        if not stage.reduce and len(load.indices) == len(stage.spatial) and _is_any(load.source, buffers):
-            axes = [next((a for a in stage.spatial if _is_place(place, a)), None) for place in load.indices]
+        if not stage.reduce and len(load.indices) == len(stage.spatial) and _is_among(load.source, buffers):
+            axes = [next((axis for axis in stage.spatial if _is_axis(index, axis)), None) for index in load.indices]
             if None not in axes and len(set(axes)) == len(axes):
                 return replace(stage, spatial=tuple(axis for axis in axes if axis is not None))
     return stage
@@ -94,120 +98,150 @@ def _stays_in_row(stage: Stage, first: Stage, buffers: Sequence[Var], depth: int
 
     Then blocks of rows don't depend on each other.
     """
-    pairs = zip(stage.spatial[:depth], first.spatial, strict=False)
-    if not all(static(emit.simplified(left.extent - right.extent)) == 0 for left, right in pairs):
+    axis_pairs = zip(stage.spatial[:depth], first.spatial, strict=False)
+    if not all(static(emit.simplified(left.extent - right.extent)) == 0 for left, right in axis_pairs):
         return False
     return all(
-        all(_is_place(place, axis) for place, axis in zip(load.indices[:depth], stage.spatial[:depth], strict=True))
+        all(_is_axis(index, axis) for index, axis in zip(load.indices[:depth], stage.spatial[:depth], strict=True))
         for load in stage.loads
-        if _is_any(load.source, buffers)
+        if _is_among(load.source, buffers)
     )
 
 
-def _is_any(buffer: Var, buffers: Sequence[Var]) -> bool:
+def _is_among(buffer: Var, buffers: Sequence[Var]) -> bool:
+    """Returns whether a buffer is one of some buffers."""
     return any(buffer.same_as(other) for other in buffers)
 
 
-def _is_place(place: ir.Expr, axis: Axis) -> bool:
-    return tvm_ffi.structural_equal(place, axis.var)
+def _is_axis(index: ir.Expr, axis: Axis) -> bool:
+    """Returns whether an index is an axis's variable."""
+    return tvm_ffi.structural_equal(index, axis.var)
 
 
-def _is_static(blocks: Blocks) -> bool:
+def _has_static_sizes(blocks: Blocks) -> bool:
     """Returns whether a block's sizes are static, and each row has something to store."""
-    inner = [axis for stage in blocks.stages for axis in (*stage.spatial[blocks.depth :], *stage.reduce)]
-    last = blocks.rows[-1].size
-    if any(axis.size is None for axis in inner):
+    inner_axes = [axis for stage in blocks.stages for axis in (*stage.spatial[blocks.depth :], *stage.reduce)]
+    last_row_size = blocks.rows[-1].size
+    if any(axis.size is None for axis in inner_axes):
         return False
-    return last is not None if blocks.is_cut else all(len(stage.spatial) > blocks.depth for stage in blocks.stages)
+    return (
+        last_row_size is not None
+        if blocks.has_blocks_of_rows
+        else all(len(stage.spatial) > blocks.depth for stage in blocks.stages)
+    )
 
 
-def _shares_an_operand(stage: Stage, depth: int) -> bool:
-    last = stage.spatial[depth - 1]
-    return has_reused_operand(stage) and any(access.load_stride(term, last.var) == 0 for term in terms_of(stage))
+def _rows_share_operand(stage: Stage, depth: int) -> bool:
+    """Returns whether a stage is a contraction whose rows along the last row axis read the same operand."""
+    last_row_axis = stage.spatial[depth - 1]
+    return has_reused_operand(stage) and any(
+        access.load_stride(term, last_row_axis.var) == 0 for term in terms_of(stage)
+    )
 
 
-def emit_blocks(blocks: Blocks, kernel: Kernel, needed: set[Var], target: CpuTarget, emit_all: Emit) -> Stmt:
-    """Writes a parallel loop over blocks; `emit_all` writes one block."""
+def emit_blocks(blocks: Blocks, kernel: Kernel, stored_buffers: set[Var], target: CpuTarget, emit_all: Emit) -> Stmt:
+    """Writes a parallel loop over blocks of rows, each with all stages; `emit_all` writes the stages of one block.
 
-    def block(blocks: Blocks, places: list[ir.Expr], rows: int | None) -> Stmt:
+    Values that only a block needs, such as attention's scores, are never stored as a whole.
+    """
+
+    def write_block(blocks: Blocks, row_indices: list[ir.Expr], rows: int | None) -> Stmt:
         # Blocks are the parallel tasks; nothing inside of one is parallel.
-        return _block(blocks, kernel, needed, replace(target, cores=1), emit_all, places, rows)
+        return _emit_block(blocks, kernel, stored_buffers, replace(target, cores=1), emit_all, row_indices, rows)
 
     def write(parallel: bool) -> Stmt:
+        """Writes the loop over blocks: one row each, or several rows in one of the versions of blocks."""
         extents = [axis.extent for axis in blocks.rows]
-        if not blocks.is_cut:
-            return emit.fused(extents, lambda places: block(blocks, places, None), parallel)
-        size, count = _block_rows(blocks, target)
-        pieces = list(_pieces(blocks, size, needed))
-        return emit.fused([*extents[:-1], count], lambda places: _piece(pieces, places, size, block), parallel)
+        if not blocks.has_blocks_of_rows:
+            return emit.fused(extents, lambda row_indices: write_block(blocks, row_indices, None), parallel)
+        rows_per_block, block_count = _rows_and_count_of_blocks(blocks, target)
+        versions = list(_versions_of_blocks(blocks, rows_per_block, stored_buffers))
+        return emit.fused(
+            [*extents[:-1], block_count],
+            lambda row_indices: _block_by_number(versions, row_indices, rows_per_block, write_block),
+            parallel,
+        )
 
     return is_parallel(blocks.stages, target, write)
 
 
-class Piece(NamedTuple):
-    """Blocks up to number `stop`, of `size` rows each, with the axis extents that they need."""
+class BlockVersion(NamedTuple):
+    """The blocks up to number `stop`, of `size` rows each, with the axis extents that they need."""
 
     blocks: Blocks
     stop: int
     size: int
 
 
-def _pieces(blocks: Blocks, size: int, needed: set[Var]) -> Iterator[Piece]:
-    """Yields whole blocks, then a shorter remainder; later blocks see more of a causal mask's triangle."""
-    rows = [stage.spatial[blocks.depth - 1].var for stage in blocks.stages]
-    local = [stage.buffer for stage in blocks.stages if stage.buffer not in needed]
-    for _first, stop, count in rounds(int(blocks.rows[-1].extent), size, has_triangle(blocks.stages, rows)):
-        last = (stop - 1) * size + count - 1
-        yield Piece(replace(blocks, stages=tuple(shortened(blocks.stages, rows, last, local))), stop, count)
+def _versions_of_blocks(blocks: Blocks, rows_per_block: int, stored_buffers: set[Var]) -> Iterator[BlockVersion]:
+    """Yields the versions in which blocks are written: whole blocks, then a shorter remainder.
+
+    With a causal mask there are several versions of whole blocks, since later ones need more columns.
+    """
+    row_vars = [stage.spatial[blocks.depth - 1].var for stage in blocks.stages]
+    unstored = [stage.buffer for stage in blocks.stages if stage.buffer not in stored_buffers]
+    is_masked = has_masked_columns(blocks.stages, row_vars)
+    for _first, stop, version_rows in block_versions(int(blocks.rows[-1].extent), rows_per_block, is_masked):
+        last_row = (stop - 1) * rows_per_block + version_rows - 1
+        stages = tuple(without_masked_columns(blocks.stages, row_vars, last_row, unstored))
+        yield BlockVersion(replace(blocks, stages=stages), stop, version_rows)
 
 
-def _piece(pieces: Sequence[Piece], places: list[ir.Expr], size: int, block: Callable[..., Stmt]) -> Stmt:
-    """Writes the block with a given number, by a chain of tests on the number."""
-    *lead, number = places
-    first, *rest = pieces
-    first_block = block(first.blocks, [*lead, number * size], first.size)
-    return (rest and emit.when(number < first.stop, first_block, _piece(rest, places, size, block))) or first_block
+def _block_by_number(
+    versions: Sequence[BlockVersion], row_indices: list[ir.Expr], rows_per_block: int, write_block: Callable[..., Stmt]
+) -> Stmt:
+    """Writes the block with a given number, in its version, which a chain of tests on the number selects."""
+    *outer_places, number = row_indices
+    first_version, *other_versions = versions
+    first_block = write_block(first_version.blocks, [*outer_places, number * rows_per_block], first_version.size)
+    if not other_versions:
+        return first_block
+    later_block = _block_by_number(other_versions, row_indices, rows_per_block, write_block)
+    return emit.when(number < first_version.stop, first_block, later_block) or first_block
 
 
-def _block_rows(blocks: Blocks, target: CpuTarget) -> tuple[int, int]:
-    """Returns rows per block and the number of blocks: rows fit the level-2 cache, and every core gets work."""
-    extent = int(blocks.rows[-1].extent)
+def _rows_and_count_of_blocks(blocks: Blocks, target: CpuTarget) -> tuple[int, int]:
+    """Returns the rows per block, which fit the level-2 cache, and the number of blocks, which occupies all cores."""
+    row_count = int(blocks.rows[-1].extent)
     row_bytes = max(_row_bytes(stage, blocks.depth) for stage in blocks.stages)
-    most = min(MAX_ROWS, max(MIN_ROWS, target.level2_bytes // 8 // row_bytes), extent)
+    max_rows = min(MAX_ROWS, max(MIN_ROWS, target.level2_bytes // 8 // row_bytes), row_count)
     outer_rows = static(emit.volume([axis.extent for axis in blocks.rows[:-1]])) or 1
-    if outer_rows * -(-extent // most) < TASKS_PER_CORE * target.cores:
-        most = min(most, MIN_ROWS)
+    if outer_rows * -(-row_count // max_rows) < TASKS_PER_CORE * target.cores:
+        max_rows = min(max_rows, MIN_ROWS)
     # Equal blocks, so that the last one isn't much shorter.
-    size = -(-extent // -(-extent // most))
-    return size, -(-extent // size)
+    rows_per_block = -(-row_count // -(-row_count // max_rows))
+    return rows_per_block, -(-row_count // rows_per_block)
 
 
 def _row_bytes(stage: Stage, depth: int) -> int:
+    """Returns the bytes of one row of a stage's result."""
     return prod(axis.size or 1 for axis in stage.spatial[depth:]) * stage.item_bytes
 
 
-def _block(
+def _emit_block(
     blocks: Blocks,
     kernel: Kernel,
-    needed: set[Var],
+    stored_buffers: set[Var],
     target: CpuTarget,
     emit_all: Emit,
-    places: list[ir.Expr],
+    row_indices: list[ir.Expr],
     rows: int | None,
 ) -> Stmt:
-    """Writes one block: all stages on parts of the results, by strips if the rows are too many."""
-    parts = [part_buffer(stage, blocks.depth, rows) for stage in blocks.stages]
-    known = {stage.buffer: buffer for stage, buffer in zip(blocks.stages, parts, strict=True)}
-    stages = [part_of(stage, known, blocks.depth, places, rows) for stage in blocks.stages]
-    inner = Kernel(tuple(stages), tuple(new for old, new in known.items() if old not in needed))
+    """Writes one block: all stages on blocks of the results, strip by strip if the rows are too many for the cache."""
+    buffers = [block_buffer(stage, blocks.depth, rows) for stage in blocks.stages]
+    block_buffers = {stage.buffer: buffer for stage, buffer in zip(blocks.stages, buffers, strict=True)}
+    stages = [restricted_stage(stage, block_buffers, blocks.depth, row_indices, rows) for stage in blocks.stages]
+    block_kernel = Kernel(tuple(stages), tuple(new for old, new in block_buffers.items() if old not in stored_buffers))
     # Blocks of a cut run fit the cache already.
     strips = strips_of(stages, target) if rows is None else None
 
     def write(stages: Sequence[Stage], kernel: Kernel) -> Stmt:
         return emit_all(stages, kernel, target)
 
-    body = write(stages, inner) if strips is None else emit_strips(strips, inner, write)
-    for stage, order in zip(blocks.stages, blocks.order, strict=True):
-        if stage.buffer in needed:
-            body = redirected(body, known[stage.buffer], stage, order, blocks.depth, places, rows)
+    body = write(stages, block_kernel) if strips is None else emit_strips(strips, block_kernel, write)
+    for stage, result_axes in zip(blocks.stages, blocks.order, strict=True):
+        if stage.buffer in stored_buffers:
+            body = redirected_to_whole(
+                body, block_buffers[stage.buffer], stage, result_axes, blocks.depth, row_indices, rows
+            )
     return body

@@ -14,7 +14,7 @@ from tvtf.passes.schedule.cpu.combiner import is_zero
 from tvtf.passes.schedule.cpu.elementwise import bound_of, comparisons
 from tvtf.passes.schedule.cpu.emit import index, static
 from tvtf.passes.schedule.cpu.kernel import Clip, Stage, is_choice, substitute, variables
-from tvtf.passes.schedule.cpu.reduction import walk_as_one
+from tvtf.passes.schedule.cpu.reduction import can_merge
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tile_plan import row_sizes
 
@@ -27,86 +27,101 @@ MIN_INNER_TERMS = 16
 
 
 def with_clips(stage: Stage, sources: Sequence[Stage], target: CpuTarget) -> Stage:
-    """Returns the stage with the clips that a zero border added by one of `sources` makes, where they pay."""
+    """Returns a convolution with clips: the terms to leave out because they are zero, where that pays.
+
+    Terms are zero where an operand is read from the zero border that one of the stages `sources` adds to it.
+    """
     if not _is_sum_of_products(stage):
         return stage
-    clips = [clip for source in sources for clip in _clips(stage, source) if clip is not None]
-    tile = row_sizes(stage, target)
-    return replace(stage, clips=tuple(clip for clip in clips if _pays(clip, stage, tile)))
+    clips = [clip for source in sources for clip in _clips_of_borders(stage, source) if clip is not None]
+    tile_sizes = row_sizes(stage, target)
+    return replace(stage, clips=tuple(clip for clip in clips if _is_worthwhile(clip, stage, tile_sizes)))
 
 
-def clips_of(stage: Stage, source: Stage) -> tuple[Clip, ...]:
-    """Returns the clips for all terms that a source's border makes zero; none if one isn't of the known form."""
-    clips = _clips(stage, source) if _is_sum_of_products(stage) else []
+def all_clips(stage: Stage, source: Stage) -> tuple[Clip, ...]:
+    """Returns the clips for all terms that a padded copy's zero border makes zero.
+
+    The tuple is empty if one of them isn't of the known form.
+    """
+    clips = _clips_of_borders(stage, source) if _is_sum_of_products(stage) else []
     known = [clip for clip in clips if clip is not None]
     return tuple(known) if len(known) == len(clips) else ()
 
 
 def _is_sum_of_products(stage: Stage) -> bool:
+    """Returns whether a stage adds up products, starting from 0."""
     return isinstance(stage.value, tirx.Add) and isinstance(stage.value.b, tirx.Mul) and is_zero(stage.init)
 
 
-def _clips(stage: Stage, source: Stage) -> list[Clip | None]:
-    """Returns the clip for each border of a source, None for one that isn't of the known form."""
+def _clips_of_borders(stage: Stage, source: Stage) -> list[Clip | None]:
+    """Returns the clip for each axis with a border of a padded copy, None for one that isn't of the known form."""
     source_loads = access.reads_of(stage, source.buffer)
     if len(source_loads) != 1 or not is_choice(source.value) or not is_zero(source.value.args[2]):
         return []
-    inside = inside_of(source)
+    inside = inside_ranges(source)
     if inside is None:
         return []
     places = zip(source_loads[0].indices, source.spatial, strict=True)
-    return [_clip(place, stage, *inside[axis.var]) for place, axis in places if inside[axis.var] != (0, axis.size or 0)]
+    return [
+        _clip_of_index(place, stage, *inside[axis.var])
+        for place, axis in places
+        if inside[axis.var] != (0, axis.size or 0)  # an axis without a border needs no clip
+    ]
 
 
-def inside_of(source: Stage) -> dict[Var, tuple[int, int]] | None:
-    """Returns the range of each axis of a padded copy that isn't border; None if its test has another form."""
+def inside_ranges(source: Stage) -> dict[Var, tuple[int, int]] | None:
+    """Returns the range (first, stop) of each axis of a padded copy that isn't border; None if its test isn't known."""
     test = source.value.args[0]
     tests = comparisons(test)
     # Only a conjunction of bounds is a range.
-    if any(isinstance(node, (tirx.Or, tirx.Not)) for node in _nodes(test)):
+    if any(isinstance(node, (tirx.Or, tirx.Not)) for node in _subexpressions(test)):
         return None
     inside = {axis.var: (0, axis.size or 0) for axis in source.spatial}
-    for each in tests:
-        used = variables(each)
-        (var,) = used if len(used) == 1 else (None,)
-        cut = None if var is None or var not in inside else bound_of(each, var)
+    for comparison in tests:
+        used_vars = variables(comparison)
+        (var,) = used_vars if len(used_vars) == 1 else (None,)
+        cut = None if var is None or var not in inside else bound_of(comparison, var)
         if cut is None:
             return None
         low, high = inside[var]
         # The test changes at the cut, and holds either from there on or up to there.
-        holds = bool(emit.static(emit.simplified(substitute(each, {var: index(cut)}))))
+        holds = bool(emit.static(emit.simplified(substitute(comparison, {var: index(cut)}))))
         inside[var] = (max(low, cut), high) if holds else (low, min(high, cut))
     return inside
 
 
-def _nodes(test: ir.Expr) -> list[ir.Expr]:
+def _subexpressions(test: ir.Expr) -> list[ir.Expr]:
+    """Returns all expressions that an expression contains."""
     nodes: list[ir.Expr] = []
     structural_walk(test, (ir.Expr, nodes.append))
     return nodes
 
 
-def _clip(place: ir.Expr, stage: Stage, low: int, high: int) -> Clip | None:
+def _clip_of_index(place: ir.Expr, stage: Stage, low: int, high: int) -> Clip | None:
     """Returns the clip for an index that depends on one result axis and one term axis, else None.
 
-    An index that grows with both has its terms inside in one range for each result, which moves with the result.
+    `low` and `high` bound the index inside the image. An index that grows with both axes has its terms inside in one
+    range for each result, which moves with the result.
     """
-    used = variables(place)
-    results = [axis for axis in stage.spatial if axis.var in used]
-    terms = [axis for axis in stage.reduce if axis.var in used]
-    if len(results) != 1 or len(terms) != 1 or len(used) != 2 or not (results[0].size and terms[0].size):
+    used_vars = variables(place)
+    results = [axis for axis in stage.spatial if axis.var in used_vars]
+    terms = [axis for axis in stage.reduce if axis.var in used_vars]
+    if len(results) != 1 or len(terms) != 1 or len(used_vars) != 2 or not (results[0].size and terms[0].size):
         return None
-    steps = [access.stride(place, axis.var) for axis in (results[0], terms[0])]
-    by = [0 if step is None else static(step) or 0 for step in steps]
-    first = static(emit.simplified(substitute(place, {var: index(0) for var in used})))
-    if min(by) < 1 or first is None:
+    strides = [access.stride(place, axis.var) for axis in (results[0], terms[0])]
+    factors = [0 if stride is None else static(stride) or 0 for stride in strides]
+    constant = static(emit.simplified(substitute(place, {var: index(0) for var in used_vars})))
+    if min(factors) < 1 or constant is None:
         return None
-    return Clip(results[0], terms[0], by[0], by[1], low - first, high - first)
+    return Clip(results[0], terms[0], factors[0], factors[1], low - constant, high - constant)
 
 
-def _pays(clip: Clip, stage: Stage, tile: Mapping[Var, int]) -> bool:
+def _is_worthwhile(clip: Clip, stage: Stage, tile_sizes: Mapping[Var, int]) -> bool:
     """Returns whether a clip saves enough terms, and its axis stays a loop of its own."""
-    position = next(n for n, axis in enumerate(stage.reduce) if axis is clip.term)
-    inner, count = stage.reduce[position + 1 :], access.points(stage.reduce)
-    is_merged = bool(inner) and walk_as_one(stage, clip.term, inner[0]) and (inner[0].size or 0) < MIN_INNER_TERMS
-    is_written_out = count is not None and count < MIN_TERMS
-    return not is_merged and not is_written_out and clip.saved(tile.get(clip.result.var, 1)) >= MIN_SAVED
+    axis_number = next(n for n, axis in enumerate(stage.reduce) if axis is clip.term)
+    inner_axes, term_count = stage.reduce[axis_number + 1 :], access.points(stage.reduce)
+    is_merged = (
+        bool(inner_axes) and can_merge(stage, clip.term, inner_axes[0]) and (inner_axes[0].size or 0) < MIN_INNER_TERMS
+    )
+    is_unrolled = term_count is not None and term_count < MIN_TERMS
+    return not is_merged and not is_unrolled and clip.saved(tile_sizes.get(clip.result.var, 1)) >= MIN_SAVED

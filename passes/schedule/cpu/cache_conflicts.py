@@ -20,40 +20,46 @@ PARTS_OF_A_PAGE = 4
 def padded_extents(extents: Sequence[ir.Expr], item_bytes: int) -> list[ir.Expr]:
     """Returns the extents of a copy, with a cache line added to its last axis where rows would conflict.
 
+    Rows at distances of a quarter page map to few sets of the level-1 cache, and evict each other.
+
     >>> padded_extents([emit.index(9), emit.index(512)], 4)
     [T.int64(9), T.int64(528)]
     """
-    row = emit.static(extents[-1])
-    if row is None or row * item_bytes % (PAGE_BYTES // PARTS_OF_A_PAGE):
+    row_items = emit.static(extents[-1])
+    if row_items is None or row_items * item_bytes % (PAGE_BYTES // PARTS_OF_A_PAGE):
         return list(extents)
-    return [*extents[:-1], emit.index(row + LINE_BYTES // item_bytes)]
+    return [*extents[:-1], emit.index(row_items + LINE_BYTES // item_bytes)]
 
 
 def with_padded_rows(stages: Sequence[Stage | Opaque], kernel: Kernel) -> tuple[list[Stage | Opaque], Kernel]:
-    """Returns stages and kernel with padded rows in the copies that contractions read."""
-    moved: dict[Var, Var] = {}
+    """Returns stages and kernel with padded rows in the copies that contractions read, where rows would conflict.
+
+    Rows that conflict evict each other from the level-1 cache.
+    """
+    padded_buffers: dict[Var, Var] = {}
     for stage in stages:
-        if isinstance(stage, Stage) and stage.spatial and _is_copy(stage, stages, kernel):
+        if isinstance(stage, Stage) and stage.spatial and _is_copy_for_contractions(stage, stages, kernel):
             extents = padded_extents([axis.extent for axis in stage.spatial], stage.item_bytes)
             if len(extents) > 1 and emit.static(extents[-1]) != stage.spatial[-1].size:
-                moved[stage.buffer] = emit.scratch(extents, stage.dtype, stage.buffer.name)
-    local = tuple(moved.get(buffer, buffer) for buffer in kernel.local)
-    return [_with_buffers(stage, moved) for stage in stages], Kernel(kernel.stages, local)
+                padded_buffers[stage.buffer] = emit.scratch(extents, stage.dtype, stage.buffer.name)
+    local = tuple(padded_buffers.get(buffer, buffer) for buffer in kernel.local)
+    return [_with_padded_buffers(stage, padded_buffers) for stage in stages], Kernel(kernel.stages, local)
 
 
-def _is_copy(stage: Stage, stages: Sequence[Stage | Opaque], kernel: Kernel) -> bool:
+def _is_copy_for_contractions(stage: Stage, stages: Sequence[Stage | Opaque], kernel: Kernel) -> bool:
+    """Returns whether a stage is an elementwise copy inside the kernel that only contractions read."""
     readers = [other for other in stages if other is not stage and reads(other, stage.buffer)]
     if stage.reduce or not kernel.is_local(stage.buffer) or not readers:
         return False
     return all(isinstance(reader, Stage) and has_reused_operand(reader) for reader in readers)
 
 
-def _with_buffers(stage: Stage | Opaque, moved: dict[Var, Var]) -> Stage | Opaque:
-    """Returns a stage that reads and writes the padded buffers."""
+def _with_padded_buffers(stage: Stage | Opaque, padded_buffers: dict[Var, Var]) -> Stage | Opaque:
+    """Returns a stage that reads and writes the padded buffers instead of the original ones."""
     if isinstance(stage, Opaque):
         return stage
     value = stage.value
-    for old, new in moved.items():
+    for old, new in padded_buffers.items():
         value = replace_loads(value, old, lambda at, new=new: emit.load(new, at))  # type: ignore[misc]
     stage = with_value(stage, value)
-    return stage if stage.buffer not in moved else replace(stage, buffer=moved[stage.buffer])
+    return stage if stage.buffer not in padded_buffers else replace(stage, buffer=padded_buffers[stage.buffer])

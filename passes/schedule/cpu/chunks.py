@@ -17,64 +17,81 @@ from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
 from tvtf.passes.schedule.cpu.short_axis import emit_short, shares_work
 from tvtf.passes.schedule.cpu.target import CpuTarget
 
-# Share of the level-1 cache that the results of one chunk take.
+# The results of one chunk take this part (1/4) of the level-1 cache.
 PARTS_OF_LEVEL1 = 4
 
 
 @dataclass(frozen=True)
 class Chunks:
-    """Stages over one box that read a source's results only at their own place in memory."""
+    """An expensive stage (`source`) and the stages over its results (`fused_stages`), computed chunk by chunk.
+
+    The latter share one box of points, visited by `loop`, and read the results only at their own place in memory.
+    """
 
     source: Stage
-    rest: tuple[Stage, ...]
+    fused_stages: tuple[Stage, ...]
     loop: Loop
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        return self.source, *self.rest
+        return self.source, *self.fused_stages
 
 
-def as_chunks(source: Stage, rest: Sequence[Stage], later: Sequence[Stage | Opaque], kernel: Kernel) -> Chunks | None:
-    """Returns the source and its readers as chunks, if nothing else needs the source's results.
+def as_chunks(
+    source: Stage, fused_stages: Sequence[Stage], later_stages: Sequence[Stage | Opaque], kernel: Kernel
+) -> Chunks | None:
+    """Returns a stage and its readers (`fused_stages`) as chunks, if nothing else needs the stage's results; else None.
 
-    Then the results are never written to memory: the pass over a chunk reads them from the cache.
+    The results are then never written to memory: the pass over a chunk reads them from the cache.
     """
-    if not shares_work(source) or not kernel.is_local(source.buffer) or rest[0].reduce:
+    if not shares_work(source) or not kernel.is_local(source.buffer) or fused_stages[0].reduce:
         return None
-    aligned = on_same_axes(rest)
-    loops = merged_loops(aligned, {})
-    if len(loops) != 1 or any(reads(other, source.buffer) for other in later):
+    readers = on_same_axes(fused_stages)
+    loops = merged_loops(readers, {})
+    if len(loops) != 1 or any(reads(other, source.buffer) for other in later_stages):
         return None
-    source_loads = [(stage, load) for stage in aligned for load in access.reads_of(stage, source.buffer)]
+    source_loads = [(stage, load) for stage in readers for load in access.reads_of(stage, source.buffer)]
     if not source_loads or not all(
         _is_own_place(stage, list(load.indices), source.buffer) for stage, load in source_loads
     ):
         return None
-    return Chunks(source, tuple(aligned), loops[0])
+    return Chunks(source, tuple(readers), loops[0])
 
 
 def _is_own_place(stage: Stage, indices: list[ir.Expr], buffer: Var) -> bool:
+    """Returns whether a read is at the same offset in memory as the place that the reader writes."""
     own_offset = access.flat_offset(stage.buffer, [axis.var for axis in stage.spatial])
     return emit.static(emit.simplified(access.flat_offset(buffer, indices) - own_offset)) == 0
 
 
 def emit_chunks(chunks: Chunks, target: CpuTarget) -> Stmt:
-    """Writes a parallel loop over chunks; the last one may be shorter."""
+    """Writes a parallel loop over chunks: each computes some blocks of the source, then all stages over them.
+
+    A block is the source's short last axis, such as the four words of a random number.
+    """
     source, points = chunks.source, chunks.loop.extent
-    length = int(source.spatial[-1].extent)
-    size = max(1, target.level1_bytes // PARTS_OF_LEVEL1 // (length * source.item_bytes))
-    whole_chunks = emit.simplified(tirx.floordiv(points, index(size * length)))
-    remaining = emit.simplified(points - whole_chunks * (size * length))
+    block_size = int(source.spatial[-1].extent)
+    blocks_per_chunk = max(1, target.level1_bytes // PARTS_OF_LEVEL1 // (block_size * source.item_bytes))
+    whole_chunks = emit.simplified(tirx.floordiv(points, index(blocks_per_chunk * block_size)))
+    remaining_points = emit.simplified(points - whole_chunks * (blocks_per_chunk * block_size))
 
     def write(parallel: bool) -> Stmt:
         """Loops over whole chunks, and ends with the remaining part of one."""
         kind = tirx.ForKind.PARALLEL if parallel else tirx.ForKind.SERIAL
         main = emit.loop(
-            whole_chunks, lambda number: _chunk(chunks, number * size, size, index(size * length), target), kind
+            whole_chunks,
+            lambda number: _chunk(
+                chunks, number * blocks_per_chunk, blocks_per_chunk, index(blocks_per_chunk * block_size), target
+            ),
+            kind,
         )
-        blocks = emit.simplified(tirx.floordiv(remaining + (length - 1), index(length)))
-        tail = None if emit.static(remaining) == 0 else _chunk(chunks, whole_chunks * size, blocks, remaining, target)
-        return emit.sequence([None if emit.static(whole_chunks) == 0 else main, tail])
+        last_blocks = emit.simplified(tirx.floordiv(remaining_points + (block_size - 1), index(block_size)))
+        last_chunk = (
+            None
+            if emit.static(remaining_points) == 0
+            else _chunk(chunks, whole_chunks * blocks_per_chunk, last_blocks, remaining_points, target)
+        )
+        return emit.sequence([None if emit.static(whole_chunks) == 0 else main, last_chunk])
 
     return is_parallel(chunks.stages, target, write)
 
@@ -84,17 +101,18 @@ def _chunk(chunks: Chunks, start: ir.Expr, blocks: int | ir.Expr, count: ir.Expr
     source = chunks.source
     first, last = source.spatial
     chunk_buffer = emit.scratch([blocks, last.extent], source.dtype, "chunk")
-    here = Axis(Var("block", "int64"), emit.as_expr(blocks))
-    filled = Stage(chunk_buffer, (here, last), (), None, substitute(source.value, {first.var: start + here.var}))
+    block = Axis(Var("block", "int64"), emit.as_expr(blocks))
+    fill_stage = Stage(chunk_buffer, (block, last), (), None, substitute(source.value, {first.var: start + block.var}))
 
-    def each(place: ir.Expr) -> Stmt:
+    def write_point(place: ir.Expr) -> Stmt:
         source_value = emit.load(chunk_buffer, [tirx.floordiv(place, last.extent), tirx.floormod(place, last.extent)])
         stages = [
-            with_value(s, replace_loads(s.value, source.buffer, lambda _indices: source_value)) for s in chunks.rest
+            with_value(stage, replace_loads(stage.value, source.buffer, lambda _indices: source_value))
+            for stage in chunks.fused_stages
         ]
         return stores_at(stages, chunks.loop.point(start * last.extent + place))
 
-    lanes = target.lanes(min(stage.item_bytes for stage in chunks.rest))
+    lanes = target.lanes(min(stage.item_bytes for stage in chunks.fused_stages))
     return emit.sequence(
-        [emit.allocate(chunk_buffer), emit_short([filled], target, False), vectors(each, count, lanes)]
+        [emit.allocate(chunk_buffer), emit_short([fill_stage], target, False), vectors(write_point, count, lanes)]
     )

@@ -16,18 +16,21 @@ Combine = Callable[[ir.Expr, ir.Expr], ir.Expr]
 
 
 def combiner(stage: Stage) -> Combine | None:
-    """Returns `(partial, partial) -> partial`; None if the update isn't a combination of old value and new item."""
+    """Returns a function that combines two partial results of a reduction, such as `left + right` of a sum.
+
+    None if the update isn't a combination of old value and new item.
+    """
     item = reduced_item(stage)
     if item is None:
         return None
-    new = Var("item", item.ty)
-    update = _replace_equal(stage.value, item, new)
+    item_var = Var("item", item.ty)
+    update = _replace_equal(stage.value, item, item_var)
     # Where partial results are combined, operands other than the item aren't known any more, nor is the point.
     if any(not load.source.same_as(stage.buffer) for load in loads(update)):
         return None
-    if variables(_own_load_as(update, stage, tirx.const(0, stage.dtype))) & {axis.var for axis in stage.axes}:
+    if variables(_with_old_value(update, stage, tirx.const(0, stage.dtype))) & {axis.var for axis in stage.axes}:
         return None
-    return lambda left, right: _own_load_as(substitute(update, {new: right}), stage, left)
+    return lambda left, right: _with_old_value(substitute(update, {item_var: right}), stage, left)
 
 
 def reduced_item(stage: Stage) -> ir.Expr | None:
@@ -41,7 +44,8 @@ def is_zero(value: ir.Expr | None) -> bool:
     return isinstance(value, tirx.FloatImm) and float(value) == 0
 
 
-def _own_load_as(update: ir.Expr, stage: Stage, value: ir.Expr) -> ir.Expr:
+def _with_old_value(update: ir.Expr, stage: Stage, value: ir.Expr) -> ir.Expr:
+    """Returns a reduction's update with `value` in place of the load of its old value."""
     return replace_loads(update, stage.buffer, lambda _indices: value)
 
 
@@ -50,7 +54,7 @@ def _new_terms(stage: Stage) -> list[ir.Expr]:
     terms: list[ir.Expr] = []
 
     def visit(node: ir.Expr, visitor: tvm_ffi.StructuralVisitor) -> tvm_ffi.VisitInterrupt | None:
-        """Collects the terms that don't contain the accumulator; its own loads are skipped."""
+        """Collects the largest expressions without the old value; the loads of that are skipped."""
         if isinstance(node, TensorLoad) and node.source.same_as(stage.buffer):
             return None
         if any(load.source.same_as(stage.buffer) for load in loads(node)):
@@ -64,7 +68,9 @@ def _new_terms(stage: Stage) -> list[ir.Expr]:
 
 
 def _replace_equal(value: ir.Expr, old: ir.Expr, new: Var) -> ir.Expr:
-    def swap(node: ir.Expr) -> ir.Expr:
+    """Returns a value with all expressions equal to `old` replaced."""
+
+    def replace_if_equal(node: ir.Expr) -> ir.Expr:
         return new if tvm_ffi.structural_equal(node, old) else node
 
-    return structural_map(value, (ir.Expr, swap))
+    return structural_map(value, (ir.Expr, replace_if_equal))

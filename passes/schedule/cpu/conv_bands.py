@@ -39,31 +39,39 @@ from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand
 
 TASKS_PER_CORE = 3
 # Share of the level-2 cache that a band's stages may take.
-SHARE_OF_LEVEL2 = 0.75
+MAX_SHARE_OF_LEVEL2 = 0.75
 # Rows computed for two bands, as a share of a stage's rows.
-MAX_SHARED_ROWS = 0.5
+MAX_RECOMPUTED_ROWS = 0.5
 Emit = Callable[[Sequence[Stage], Kernel, CpuTarget], Stmt]
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a stage in a band: `height` rows from `start` on, and `step` for each row of the last stage."""
+    """The rows of a stage in a band: `height` rows from `start` on in the first band.
+
+    In later bands, they start `step` rows later for each row of the last stage.
+    """
 
     start: int
     step: int
     height: int
 
     def joined(self, other: Rows) -> Rows:
+        """Returns the smallest range of rows that contains both."""
         start = min(self.start, other.start)
         return Rows(start, self.step, max(self.start + self.height, other.start + other.height) - start)
 
     def first(self, origin: ir.Expr) -> ir.Expr:
+        """Returns the first row of a band, given the last stage's first row in it."""
         return emit.simplified(origin * self.step + self.start)
 
 
 @dataclass(frozen=True)
 class Bands:
-    """Stages over images `[n, row, ...]`, the rows of each in a band, and the number of bands per image."""
+    """A chain of stages over images `[n, row, ...]` that is computed band by band of rows.
+
+    `rows` are those of each stage in a band, `count` the number of bands per image.
+    """
 
     stages: tuple[Stage, ...]
     rows: tuple[Rows, ...]
@@ -75,29 +83,30 @@ class Bands:
         return int(self.stages[-1].spatial[1].extent) - self.rows[-1].height
 
     def origin(self, number: ir.Expr) -> ir.Expr:
+        """Returns the first row of the last stage in a band."""
         height = self.rows[-1].height
-        even = self.last_origin % height == 0
-        return emit.simplified(number * height if even else tirx.min(number * height, index(self.last_origin)))
+        is_even = self.last_origin % height == 0
+        return emit.simplified(number * height if is_even else tirx.min(number * height, index(self.last_origin)))
 
 
 def bands_of(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget) -> Bands | None:
-    """Returns the best cut of two or more convolutions into bands.
+    """Returns the highest bands in which two or more convolutions fit the cache and occupy all cores.
 
-    None if the stages aren't a chain of convolutions, or bands don't pay.
+    None if the stages aren't a chain of convolutions, or too many rows would be computed for two bands.
     """
-    plain = [stage for stage in stages if isinstance(stage, Stage)]
-    if len(plain) < len(stages) or sum(map(is_convolution, plain)) < 2 or not _are_images(plain, kernel):
+    chain = [stage for stage in stages if isinstance(stage, Stage)]
+    if len(chain) < len(stages) or sum(map(is_convolution, chain)) < 2 or not _are_images(chain, kernel):
         return None
-    extent, images = int(plain[-1].spatial[1].extent), int(plain[-1].spatial[0].extent)
+    row_count, images = int(chain[-1].spatial[1].extent), int(chain[-1].spatial[0].extent)
     # The highest bands that fit share the fewest rows.
-    for height in sorted({-(-extent // count) for count in range(1, extent + 1)}, reverse=True):
-        rows = _rows_of(plain, height, kernel)
+    for height in sorted({-(-row_count // count) for count in range(1, row_count + 1)}, reverse=True):
+        rows = _rows_of_stages(chain, height, kernel)
         if rows is None:
             return None
-        bands = Bands(tuple(plain), rows, -(-extent // height))
-        fits = _bytes_of(bands, kernel) <= SHARE_OF_LEVEL2 * target.level2_bytes
-        if fits and occupies(images * bands.count, target):
-            return bands if _shared_rows(bands) <= MAX_SHARED_ROWS else None
+        bands = Bands(tuple(chain), rows, -(-row_count // height))
+        fits_cache = _band_bytes(bands, kernel) <= MAX_SHARE_OF_LEVEL2 * target.level2_bytes
+        if fits_cache and occupies(images * bands.count, target):
+            return bands if _share_of_recomputed_rows(bands) <= MAX_RECOMPUTED_ROWS else None
     return None
 
 
@@ -107,11 +116,12 @@ def occupies(tasks: int, target: CpuTarget) -> bool:
 
 
 def is_convolution(stage: Stage) -> bool:
+    """Returns whether a stage is a contraction, such as a convolution: a reduction that reuses its operands."""
     return bool(stage.reduce) and has_reused_operand(stage)
 
 
 def _are_images(stages: Sequence[Stage], kernel: Kernel) -> bool:
-    """Returns whether all stages are over images and rows of static size, and read local results of the same image only.
+    """Returns whether all stages are over images and rows of static size, and read local results of the same image.
 
     Then the bands of one image don't depend on those of another.
     """
@@ -124,11 +134,11 @@ def _are_images(stages: Sequence[Stage], kernel: Kernel) -> bool:
         if not all(tvm_ffi.structural_equal(load.indices[0], stage.spatial[0].var) for load in local_loads):
             return False
     # Only the last stage's results are stored to memory.
-    inner = [stage.buffer for stage in stages if kernel.is_local(stage.buffer)]
-    return len(inner) == len(stages) - 1 and not kernel.is_local(stages[-1].buffer)
+    local_results = [stage.buffer for stage in stages if kernel.is_local(stage.buffer)]
+    return len(local_results) == len(stages) - 1 and not kernel.is_local(stages[-1].buffer)
 
 
-def _rows_of(stages: Sequence[Stage], height: int, kernel: Kernel) -> tuple[Rows, ...] | None:
+def _rows_of_stages(stages: Sequence[Stage], height: int, kernel: Kernel) -> tuple[Rows, ...] | None:
     """Returns the rows of each stage that a band of `height` rows of the last stage needs; None if irregular."""
     needed: dict[Var, Rows] = {stages[-1].buffer: Rows(0, 1, height)}
     for stage in reversed(stages):
@@ -137,93 +147,110 @@ def _rows_of(stages: Sequence[Stage], height: int, kernel: Kernel) -> tuple[Rows
             return None
         for load in stage.loads:
             if kernel.is_local(load.source) and not load.source.same_as(stage.buffer):
-                read = _rows_read(load.indices[1], stage, band_rows)
-                known = needed.get(load.source)
+                read_rows = _rows_read_by(load.indices[1], stage, band_rows)
+                known_rows = needed.get(load.source)
                 # Readers of different strides need rows that move apart from band to band.
-                if read is None or (known is not None and known.step != read.step):
+                if read_rows is None or (known_rows is not None and known_rows.step != read_rows.step):
                     return None
-                needed[load.source] = read if known is None else known.joined(read)
+                needed[load.source] = read_rows if known_rows is None else known_rows.joined(read_rows)
     return tuple(needed[stage.buffer] for stage in stages)
 
 
-def _rows_read(place: ir.Expr, stage: Stage, rows: Rows) -> Rows | None:
-    """Returns the rows that some rows of a stage read: those at `row * step + window + offset`.
+def _rows_read_by(row_index: ir.Expr, stage: Stage, band_rows: Rows) -> Rows | None:
+    """Returns the rows that some rows of a stage read: those at `row * stride + window + offset`.
 
-    Only an index of this form reads one range of rows for a range of results.
+    Only an index of this form reads one range of rows for a range of results; None for others.
     """
     row = stage.spatial[1].var
-    window = {axis.var: axis for axis in stage.reduce}
-    if not variables(place) <= {row, *window}:
+    window_axes = {axis.var: axis for axis in stage.reduce}
+    if not variables(row_index) <= {row, *window_axes}:
         return None
-    step = access.stride(place, row)
-    by = None if step is None else static(step)
-    low = _at(place, {row: index(0), **{var: index(0) for var in window}})
-    high = _at(place, {row: index(0), **{var: axis.extent - 1 for var, axis in window.items()}})
-    if by is None or low is None or high is None or by < 1 or high < low:
+    stride = access.stride(row_index, row)
+    static_stride = None if stride is None else static(stride)
+    lowest = _static_value(row_index, {row: index(0), **{var: index(0) for var in window_axes}})
+    highest = _static_value(row_index, {row: index(0), **{var: axis.extent - 1 for var, axis in window_axes.items()}})
+    if static_stride is None or lowest is None or highest is None or static_stride < 1 or highest < lowest:
         return None
-    return Rows(rows.start * by + low, rows.step * by, (rows.height - 1) * by + high - low + 1)
+    return Rows(
+        band_rows.start * static_stride + lowest,
+        band_rows.step * static_stride,
+        (band_rows.height - 1) * static_stride + highest - lowest + 1,
+    )
 
 
-def _at(place: ir.Expr, values: dict[Var, ir.Expr]) -> int | None:
+def _static_value(place: ir.Expr, values: dict[Var, ir.Expr]) -> int | None:
+    """Returns an index's value for given values of its variables, or None if it isn't static."""
     return static(emit.simplified(substitute(place, values)))
 
 
-def _bytes_of(bands: Bands, kernel: Kernel) -> int:
-    """Returns the bytes of a band in memory; contractions that the next stage finishes in registers take none."""
+def _band_bytes(bands: Bands, kernel: Kernel) -> int:
+    """Returns the bytes of a band's local results; a contraction whose epilogue is the next stage needs none."""
     total = 0
-    for stage, rows, after in zip(bands.stages, bands.rows, (*bands.stages[1:], None)):
-        if kernel.is_local(stage.buffer) and not (after is not None and _finishes(after, stage, bands.stages)):
+    for stage, rows, next_stage in zip(bands.stages, bands.rows, (*bands.stages[1:], None)):
+        if kernel.is_local(stage.buffer) and not (
+            next_stage is not None and _is_epilogue(next_stage, stage, bands.stages)
+        ):
             total += _row_bytes(stage) * rows.height
     return total
 
 
-def _finishes(after: Stage, stage: Stage, stages: Sequence[Stage]) -> bool:
-    if not stage.reduce or after.reduce:
+def _is_epilogue(next_stage: Stage, stage: Stage, stages: Sequence[Stage]) -> bool:
+    """Returns whether a stage can run on a contraction's results while they are in registers."""
+    if not stage.reduce or next_stage.reduce:
         return False
-    return _same_box(stage, after) or _border(stage, after, stages) is not None
+    return _have_same_extents(stage, next_stage) or _as_border_copy(stage, next_stage, stages) is not None
 
 
-def _same_box(stage: Stage, other: Stage) -> bool:
+def _have_same_extents(stage: Stage, other: Stage) -> bool:
+    """Returns whether two stages have the same extents along all axes."""
     return [axis.size for axis in stage.spatial] == [axis.size for axis in other.spatial]
 
 
 def _row_bytes(stage: Stage) -> int:
+    """Returns the bytes of one row of a stage's results."""
     return prod(axis.size or 1 for axis in stage.spatial[2:]) * stage.item_bytes
 
 
-def _shared_rows(bands: Bands) -> float:
+def _share_of_recomputed_rows(bands: Bands) -> float:
+    """Returns the largest share of a stage's rows that is computed for two neighbouring bands."""
     mean_height = (bands.last_origin + bands.rows[-1].height) / bands.count
     return max(rows.height / (rows.step * mean_height) - 1 for rows in bands.rows)
 
 
 def emit_bands(bands: Bands, kernel: Kernel, target: CpuTarget, emit_all: Emit) -> Stmt:
-    """Writes a parallel loop over bands; `emit_all` writes one band."""
+    """Writes a parallel loop over bands; `emit_all` writes one band.
+
+    A band of rows passes through all stages without leaving the level-2 cache.
+    """
     images = bands.stages[0].spatial[0].extent
 
-    def band(places: list[ir.Expr]) -> Stmt:
+    def band(image_and_band: list[ir.Expr]) -> Stmt:
         # Bands are the parallel tasks; nothing inside of one is parallel.
-        return _band(bands, places[0], places[1], replace(target, cores=1), emit_all)
+        image, band_number = image_and_band
+        return _emit_band(bands, image, band_number, replace(target, cores=1), emit_all)
 
     return is_parallel(bands.stages, target, lambda parallel: emit.fused([images, bands.count], band, parallel))
 
 
-def _band(bands: Bands, image: ir.Expr, number: ir.Expr, target: CpuTarget, emit_all: Emit) -> Stmt:
-    """Writes one band: all stages on its rows, with results stored to their part of the whole."""
-    pairs = list(zip(bands.stages, bands.rows, strict=True))
-    buffers = {stage.buffer: _band_buffer(stage, rows) for stage, rows in pairs}
-    origin = bands.origin(number)
-    starts = {stage.buffer: rows.first(origin) for stage, rows in pairs}
-    stages = [_in_band(stage, rows, image, bands.last_origin, buffers, starts) for stage, rows in pairs]
+def _emit_band(bands: Bands, image: ir.Expr, band_number: ir.Expr, target: CpuTarget, emit_all: Emit) -> Stmt:
+    """Writes one band: all stages on its rows, with the last one's results stored to their part of the whole."""
+    stages_and_rows = list(zip(bands.stages, bands.rows, strict=True))
+    buffers = {stage.buffer: _band_buffer(stage, rows) for stage, rows in stages_and_rows}
+    origin = bands.origin(band_number)
+    first_rows = {stage.buffer: rows.first(origin) for stage, rows in stages_and_rows}
+    stages = [
+        _stage_in_band(stage, rows, image, bands.last_origin, buffers, first_rows) for stage, rows in stages_and_rows
+    ]
     last = bands.stages[-1]
     # A copy with a border isn't copied: the stage before stores into its middle.
-    borders = [border for pair in zip(stages, stages[1:]) if (border := _border(*pair, stages)) is not None]
-    inner = {border.copy.buffer: border for border in borders}
-    stages = [inner[stage.buffer].filling if stage.buffer in inner else stage for stage in stages]
-    local = [buffers[stage.buffer] for stage in bands.stages[:-1] if buffers[stage.buffer] not in inner]
-    body = emit_all(stages, Kernel(tuple(stages), tuple(local)), target)
+    borders = [border for pair in zip(stages, stages[1:]) if (border := _as_border_copy(*pair, stages)) is not None]
+    border_copies = {border.copy.buffer: border for border in borders}
+    stages = [border_copies[stage.buffer].filling if stage.buffer in border_copies else stage for stage in stages]
+    local_buffers = [buffers[stage.buffer] for stage in bands.stages[:-1] if buffers[stage.buffer] not in border_copies]
+    body = emit_all(stages, Kernel(tuple(stages), tuple(local_buffers)), target)
     for border in borders:
         body = emit.sequence([emit.allocate(border.copy.buffer), border.empty(target), border.filled(body)])
-    return _stored_to_whole(body, buffers[last.buffer], last.buffer, image, starts[last.buffer])
+    return _redirect_to_whole_result(body, buffers[last.buffer], last.buffer, image, first_rows[last.buffer])
 
 
 @dataclass(frozen=True)
@@ -235,23 +262,23 @@ class Border:
     left: int
 
     def empty(self, target: CpuTarget) -> Stmt:
-        """Returns the loops that fill the border columns."""
+        """Returns the loops that fill the border columns with the border value."""
         row, column, channel = self.copy.spatial
         width = int(self.filling.spatial[1].extent)
         columns = [*range(self.left), *range(self.left + width, int(column.extent))]
-        otherwise = self.copy.value.args[2]
+        border_value = self.copy.value.args[2]
 
-        def fill(places: list[ir.Expr]) -> Stmt:
+        def fill_row(places: list[ir.Expr]) -> Stmt:
             return emit.sequence([
                 emit.vectorized(lanes, lambda lane, at=at, first=first: emit.store(  # type: ignore[misc]
-                    self.copy.buffer, otherwise, [places[0], index(at), lane + first]))
+                    self.copy.buffer, border_value, [places[0], index(at), lane + first]))
                 for at in columns for first, lanes in emit.vector_spans(int(channel.extent), target.lanes(4))
             ])  # fmt: skip
 
-        return emit.nest([row.extent], fill)
+        return emit.nest([row.extent], fill_row)
 
     def filled(self, body: Stmt) -> Stmt:
-        """Returns the statement with stores of the inner part redirected to the copy."""
+        """Returns a statement with its stores of the inner part redirected to the bordered copy."""
 
         def store(node: BufferStore) -> BufferStore:
             if not node.buffer.same_as(self.filling.buffer):
@@ -262,57 +289,68 @@ class Border:
         return structural_map(body, (BufferStore, store))
 
 
-def _border(stage: Stage, after: Stage, stages: Sequence[Stage]) -> Border | None:
-    """Returns the second stage as a bordered copy of the first one's results, if it is one and their only reader.
+def _as_border_copy(stage: Stage, copy: Stage, stages: Sequence[Stage]) -> Border | None:
+    """Returns `copy` as a bordered copy of a contraction's results, if it is one and their only reader; else None.
 
-    The first stage can then store into the copy itself.
+    The contraction can then store into the copy itself.
     """
-    value, source_loads = after.value, access.reads_of(after, stage.buffer)
-    if not stage.reduce or after.reduce or not source_loads or not is_choice(value) or loads(value.args[2]):
+    value, source_loads = copy.value, access.reads_of(copy, stage.buffer)
+    if not stage.reduce or copy.reduce or not source_loads or not is_choice(value) or loads(value.args[2]):
         return None
-    if any(reads(other, stage.buffer) for other in stages if other is not stage and other is not after):
+    if any(reads(other, stage.buffer) for other in stages if other is not stage and other is not copy):
         return None
-    *_, row, column, channel = after.spatial
-    moved = [static(emit.simplified(column.var - load.indices[-2])) for load in source_loads]
-    is_own = all(tvm_ffi.structural_equal(load.indices[-1], channel.var) for load in source_loads)
+    *_, row, column, channel = copy.spatial
+    column_offsets = [static(emit.simplified(column.var - load.indices[-2])) for load in source_loads]
+    is_own_channel = all(tvm_ffi.structural_equal(load.indices[-1], channel.var) for load in source_loads)
     same_row = all(static(emit.simplified(load.indices[-3] - row.var)) is not None for load in source_loads)
-    if not (is_own and same_row) or len(set(moved)) != 1 or moved[0] is None or moved[0] < 0:
+    if (
+        not (is_own_channel and same_row)
+        or len(set(column_offsets)) != 1
+        or column_offsets[0] is None
+        or column_offsets[0] < 0
+    ):
         return None
-    return Border(after, _filling(stage, after, moved[0]), moved[0])
+    return Border(copy, _inner_copy(stage, copy, column_offsets[0]), column_offsets[0])
 
 
-def _filling(stage: Stage, copy: Stage, left: int) -> Stage:
-    """Returns the copy restricted to the places of the results."""
-    *outer, row, column, channel = (replace(axis, var=Var(axis.var.name, "int64")) for axis in stage.spatial)
-    old = dict(zip((axis.var for axis in copy.spatial), (axis.var for axis in (*outer, row, column, channel))))
-    old[copy.spatial[-2].var] = column.var + left
+def _inner_copy(stage: Stage, copy: Stage, left: int) -> Stage:
+    """Returns the copy restricted to the places of the contraction's results, without its border."""
+    *outer_axes, row, column, channel = (replace(axis, var=Var(axis.var.name, "int64")) for axis in stage.spatial)
+    new_indices = dict(
+        zip((axis.var for axis in copy.spatial), (axis.var for axis in (*outer_axes, row, column, channel)))
+    )
+    new_indices[copy.spatial[-2].var] = column.var + left
     analyzer = sym.Analyzer()
     # Within these bounds the test for the border is always true, and folds away.
     analyzer.bind(column.var, ir.Range(index(0), column.extent))
-    value = simplified_places(substitute(copy.value, old), analyzer)
+    value = simplified_places(substitute(copy.value, new_indices), analyzer)
     buffer = emit.scratch([axis.extent for axis in stage.spatial], copy.dtype, "filling")
-    return Stage(buffer, (*outer, row, column, channel), (), None, value)
+    return Stage(buffer, (*outer_axes, row, column, channel), (), None, value)
 
 
 def _band_buffer(stage: Stage, rows: Rows) -> Var:
+    """Returns a scratch buffer for one band of a stage's results."""
     return emit.scratch([rows.height, *(axis.extent for axis in stage.spatial[2:])], stage.dtype, "band")
 
 
-def _in_band(
-    stage: Stage, rows: Rows, image: ir.Expr, last_origin: int, buffers: dict[Var, Var], starts: dict[Var, ir.Expr]
+def _stage_in_band(
+    stage: Stage, rows: Rows, image: ir.Expr, last_origin: int, buffers: dict[Var, Var], first_rows: dict[Var, ir.Expr]
 ) -> Stage:
-    """Returns a stage for the rows of a band; rows outside the image, which aren't used, repeat its first or last."""
+    """Returns a stage for the rows of a band, reading and writing the `buffers` of bands.
+
+    Rows outside the image, which aren't used, repeat its first or last row.
+    """
     row = stage.spatial[1]
     band_row = replace(row, var=Var("row", "int64"), extent=index(rows.height))
-    place = starts[stage.buffer] + band_row.var
+    row_index = first_rows[stage.buffer] + band_row.var
     extent = int(row.extent)
     if rows.start < 0:
-        place = tirx.max(place, index(0))
+        row_index = tirx.max(row_index, index(0))
     if rows.start + last_origin * rows.step + rows.height > extent:
-        place = tirx.min(place, index(extent - 1))
-    value = substitute(stage.value, {stage.spatial[0].var: image, row.var: place})
+        row_index = tirx.min(row_index, index(extent - 1))
+    value = substitute(stage.value, {stage.spatial[0].var: image, row.var: row_index})
     for old, new in buffers.items():
-        value = replace_loads(value, old, partial(_load, new, starts[old]))
+        value = replace_loads(value, old, partial(_load_from_band, new, first_rows[old]))
     if stage.reduce:
         value = replace_loads(
             value, buffers[stage.buffer], lambda at: emit.load(buffers[stage.buffer], [band_row.var, *at[1:]])
@@ -320,18 +358,19 @@ def _in_band(
     return Stage(buffers[stage.buffer], (band_row, *stage.spatial[2:]), stage.reduce, stage.init, value)
 
 
-def _load(band_buffer: Var, start: ir.Expr, at: list[ir.Expr]) -> ir.Expr:
-    return emit.load(band_buffer, [emit.simplified(at[1] - start), *at[2:]])
+def _load_from_band(band_buffer: Var, first_row: ir.Expr, indices: list[ir.Expr]) -> ir.Expr:
+    """Returns the load from a band's buffer that replaces a load from the whole result."""
+    return emit.load(band_buffer, [emit.simplified(indices[1] - first_row), *indices[2:]])
 
 
-def _stored_to_whole(body: Stmt, band_buffer: Var, buffer: Var, image: ir.Expr, start: ir.Expr) -> Stmt:
+def _redirect_to_whole_result(body: Stmt, band_buffer: Var, buffer: Var, image: ir.Expr, first_row: ir.Expr) -> Stmt:
     """Redirects a band's loads and stores of its results to the whole result.
 
     The last stage is written like the others, on a buffer of the band's rows, though it needs none of its own.
     """
 
     def indices_in_whole(indices: Sequence[ir.Expr]) -> list[ir.Expr]:
-        return [image, start + indices[0], *indices[1:]]
+        return [image, first_row + indices[0], *indices[1:]]
 
     def store(node: BufferStore) -> BufferStore:
         return (

@@ -10,46 +10,69 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tvtf.passes.schedule.cpu import access
-from tvtf.passes.schedule.cpu.border_clips import clips_of
+from tvtf.passes.schedule.cpu.border_clips import all_clips
 from tvtf.passes.schedule.cpu.kernel import Kernel, Opaque, Stage, reads, replace_loads, with_value
-from tvtf.passes.schedule.cpu.reduction import without_units
+from tvtf.passes.schedule.cpu.reduction import without_unit_axes
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.vector_axis import terms_of
 
 
 @dataclass(frozen=True)
 class Edges:
-    """A padded copy that is never made, the sum over its places (its only reader), and the sum's epilogue."""
+    """A depthwise convolution's filter gradient that reads the image itself instead of its padded copy.
+
+    `source` is that copy, which is never made; `fused_stages` are the sum over its places, its only reader, and the
+    epilogue.
+    """
 
     source: Stage
-    rest: tuple[Stage, ...]
+    fused_stages: tuple[Stage, ...]
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        return (self.source, *self.rest)
+        return (self.source, *self.fused_stages)
 
 
 def as_edges(
-    source: Stage, rest: Sequence[Stage], later: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
+    source: Stage,
+    fused_stages: Sequence[Stage],
+    later_stages: Sequence[Stage | Opaque],
+    kernel: Kernel,
+    target: CpuTarget,
 ) -> Edges | None:
-    """Returns copy and sum together, if nothing else reads the copy."""
-    if not kernel.is_local(source.buffer) or any(reads(other, source.buffer) for other in (*rest[1:], *later)):
+    """Returns a depthwise filter gradient without its padded copy `source`, if nothing else reads that; else None.
+
+    `fused_stages` are the gradient and its epilogue, `later_stages` the stages after them.
+    """
+    if not kernel.is_local(source.buffer) or any(
+        reads(other, source.buffer) for other in (*fused_stages[1:], *later_stages)
+    ):
         return None
-    first = _without_copy(source, rest[0], target)
-    return None if first is None else Edges(source, (first, *rest[1:]))
+    first = _without_copy(source, fused_stages[0], target)
+    return None if first is None else Edges(source, (first, *fused_stages[1:]))
 
 
-def _without_copy(source: Stage, first: Stage, target: CpuTarget) -> Stage | None:
-    """Returns the sum reading the image itself, where both factors are vectors along the channels; else None."""
-    first = without_units(first)
-    clips = clips_of(first, source)
-    if source.reduce or not first.reduce or not clips or not _are_vectors(first, target.lanes(first.item_bytes)):
+def _without_copy(source: Stage, gradient: Stage, target: CpuTarget) -> Stage | None:
+    """Returns a filter gradient that reads the image itself instead of a padded copy.
+
+    None unless both factors can be loaded as vectors along the channels.
+    """
+    gradient = without_unit_axes(gradient)
+    # Terms at these places would read the border, which doesn't exist in the image.
+    edges = all_clips(gradient, source)
+    if (
+        source.reduce
+        or not gradient.reduce
+        or not edges
+        or not _are_vectors_of_channels(gradient, target.lanes(gradient.item_bytes))
+    ):
         return None
-    bare = with_value(source, source.value.args[1])
-    return replace(first, value=replace_loads(first.value, source.buffer, bare.at), edges=clips)
+    image_stage = with_value(source, source.value.args[1])
+    return replace(gradient, value=replace_loads(gradient.value, source.buffer, image_stage.at), edges=edges)
 
 
-def _are_vectors(first: Stage, lanes: int) -> bool:
-    channel, terms = first.spatial[-1], terms_of(first)
+def _are_vectors_of_channels(gradient: Stage, lanes: int) -> bool:
+    """Returns whether both factors are contiguous along the channels, which fill at least half a vector."""
+    channel, terms = gradient.spatial[-1], terms_of(gradient)
     is_wide = channel.size is not None and 2 * channel.size >= lanes
     return is_wide and len(terms) == 2 and all(access.load_stride(term, channel.var) == 1 for term in terms)

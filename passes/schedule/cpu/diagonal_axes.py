@@ -18,8 +18,12 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, loads, 
 
 
 @dataclass(frozen=True)
-class Joined:
-    """`result` as an `ending` on the axes of its sums; their axes `first` and `first + 1` are one of the result."""
+class JoinedResult:
+    """A stage that reads a contraction's sums, two axes of which are one axis of its `result`, as for groups.
+
+    `ending` is that stage on the sums' axes; their axes `first` and `first + 1`, of `size` points, are one of the
+    result.
+    """
 
     result: Stage
     ending: Stage
@@ -27,47 +31,52 @@ class Joined:
     size: int
 
     def places(self, indices: Sequence[ir.Expr]) -> list[ir.Expr]:
+        """Returns the indices in the result, given indices along the sums' axes."""
         *before, outer, inner = indices[: self.first + 2]
         return [*before, outer * self.size + inner, *indices[self.first + 2 :]]
 
 
-def joined_of(stages: Sequence[Stage | Opaque], kernel: Kernel) -> list[Joined]:
-    """Returns the results whose sums nothing else reads."""
-    results = [joined for sums in stages if isinstance(sums, Stage) for joined in _readers(sums, stages, kernel)]
+def joined_of(stages: Sequence[Stage | Opaque], kernel: Kernel) -> list[JoinedResult]:
+    """Returns the stages that join two axes of a contraction's sums, if nothing else reads these sums.
+
+    Such a stage becomes the epilogue of the contraction, so that no sum is copied.
+    """
+    results = [joined for sums in stages if isinstance(sums, Stage) for joined in _joined_readers(sums, stages, kernel)]
     return results if len({joined.result.buffer for joined in results}) == len(results) else []
 
 
-def with_endings(stages: Sequence[Stage | Opaque], joined_results: Sequence[Joined]) -> list[Stage | Opaque]:
-    """Returns the stages with results replaced by their endings."""
+def with_endings(stages: Sequence[Stage | Opaque], joined_results: Sequence[JoinedResult]) -> list[Stage | Opaque]:
+    """Returns the stages with those that join two axes replaced by their forms on the sums' axes."""
     endings = {joined.result.buffer: joined.ending for joined in joined_results}
     return [endings.get(stage.buffer, stage) if isinstance(stage, Stage) else stage for stage in stages]
 
 
-def stored(body: Stmt, joined_results: Sequence[Joined]) -> Stmt:
-    """Redirects the endings' stores to the results.
+def redirected_stores(body: Stmt, joined_results: Sequence[JoinedResult]) -> Stmt:
+    """Redirects the endings' stores to the joined results.
 
     So the sums' own axes are tiled, and what is stored has the result's shape.
     """
-    known = {joined.ending.buffer: joined for joined in joined_results}
+    joined_by_buffer = {joined.ending.buffer: joined for joined in joined_results}
 
     def store(node: BufferStore) -> BufferStore:
-        joined = known.get(node.buffer)
+        joined = joined_by_buffer.get(node.buffer)
         return node if joined is None else BufferStore(joined.result.buffer, node.value, joined.places(node.indices))
 
     return tvm_ffi.structural_map(body, (BufferStore, store))
 
 
-def _readers(sums: Stage, stages: Sequence[Stage | Opaque], kernel: Kernel) -> list[Joined]:
+def _joined_readers(sums: Stage, stages: Sequence[Stage | Opaque], kernel: Kernel) -> list[JoinedResult]:
+    """Returns the stages that join two axes of a contraction's sums, if all of the sums' readers do; else none."""
     if not sums.reduce or not kernel.is_local(sums.buffer):
         return []
     readers = [stage for stage in stages if stage is not sums and reads(stage, sums.buffer)]
-    results = [_joined(sums, reader, kernel) for reader in readers if isinstance(reader, Stage)]
+    results = [_as_joined_result(sums, reader, kernel) for reader in readers if isinstance(reader, Stage)]
     known = [joined for joined in results if joined is not None]
     return known if len(known) == len(readers) else []
 
 
-def _joined(sums: Stage, result: Stage, kernel: Kernel) -> Joined | None:
-    """Returns the reader of sums on their axes, if it visits each sum once.
+def _as_joined_result(sums: Stage, result: Stage, kernel: Kernel) -> JoinedResult | None:
+    """Returns a reader of sums as an ending on their axes, if it joins two of them and visits each sum once; else None.
 
     Each sum is then finished where it is computed, and needs no memory of its own.
     """
@@ -75,35 +84,40 @@ def _joined(sums: Stage, result: Stage, kernel: Kernel) -> Joined | None:
         return None
     sum_loads = [load for load in loads(result.value) if load.source.same_as(sums.buffer)]
     for first in range(len(result.spatial)):
-        inner = sums.spatial[first + 1].size
-        if inner is not None and inner > 1 and _matches(sums, result, first) and all(
-            _reads_parts(load, result, first, inner) for load in sum_loads
+        inner_size = sums.spatial[first + 1].size
+        if inner_size is not None and inner_size > 1 and _visits_same_points(sums, result, first) and all(
+            _reads_split_index(load, result, first, inner_size) for load in sum_loads
         ):  # fmt: skip
-            return Joined(result, _on_axes_of_sums(sums, result, first, inner), first, inner)
+            return JoinedResult(result, _on_axes_of_sums(sums, result, first, inner_size), first, inner_size)
     return None
 
 
-def _matches(sums: Stage, result: Stage, first: int) -> bool:
-    """Returns whether both stages visit the same points."""
+def _visits_same_points(sums: Stage, result: Stage, first: int) -> bool:
+    """Returns whether sums and result have as many points along all axes, with two axes of the sums joined."""
     *before, outer, inner = (axis.extent for axis in sums.spatial[: first + 2])
     extents = [*before, outer * inner, *(axis.extent for axis in sums.spatial[first + 2 :])]
-    pairs = zip(extents, (axis.extent for axis in result.spatial), strict=True)
-    return all(emit.static(emit.simplified(extent - other)) == 0 for extent, other in pairs)
+    extent_pairs = zip(extents, (axis.extent for axis in result.spatial), strict=True)
+    return all(emit.static(emit.simplified(extent - other)) == 0 for extent, other in extent_pairs)
 
 
-def _reads_parts(load: TensorLoad, result: Stage, first: int, size: int) -> bool:
-    *before, joined = (axis.var for axis in result.spatial[: first + 1])
-    parts = [tirx.floordiv(joined, emit.index(size)), tirx.floormod(joined, emit.index(size))]
-    expected = [*before, *parts, *(axis.var for axis in result.spatial[first + 1 :])]
+def _reads_split_index(load: TensorLoad, result: Stage, first: int, size: int) -> bool:
+    """Returns whether a load of sums is at the result's point, with one index split by division and remainder."""
+    *before, joined_var = (axis.var for axis in result.spatial[: first + 1])
+    split_index = [tirx.floordiv(joined_var, emit.index(size)), tirx.floormod(joined_var, emit.index(size))]
+    expected = [*before, *split_index, *(axis.var for axis in result.spatial[first + 1 :])]
     return all(map(tvm_ffi.structural_equal, load.indices, expected))
 
 
 def _on_axes_of_sums(sums: Stage, result: Stage, first: int, size: int) -> Stage:
-    """Returns the reader rewritten on the axes of its sums."""
+    """Returns the reader of sums rewritten on their axes, with a buffer of the same shape."""
     axes = tuple(Axis(Var(axis.var.name, "int64"), axis.extent) for axis in sums.spatial)
-    here: list[ir.Expr] = [axis.var for axis in axes]
-    value = replace_loads(result.value, sums.buffer, lambda _indices: emit.load(sums.buffer, here))
-    places = [*here[:first], here[first] * size + here[first + 1], *here[first + 2 :]]
-    value = substitute(value, {axis.var: at for axis, at in zip(result.spatial, places, strict=True)})
+    sum_indices: list[ir.Expr] = [axis.var for axis in axes]
+    value = replace_loads(result.value, sums.buffer, lambda _indices: emit.load(sums.buffer, sum_indices))
+    result_indices = [
+        *sum_indices[:first],
+        sum_indices[first] * size + sum_indices[first + 1],
+        *sum_indices[first + 2 :],
+    ]
+    value = substitute(value, {axis.var: index for axis, index in zip(result.spatial, result_indices, strict=True)})
     buffer = emit.scratch([axis.extent for axis in axes], result.dtype, "joined")
     return Stage(buffer, axes, (), None, value, result.constants)

@@ -27,106 +27,126 @@ COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 def emit_elementwise(
     stages: Sequence[Stage], target: CpuTarget, parallel: bool | None = None, fixed: Point | None = None
 ) -> Stmt:
-    """Writes stages that share one box of points as a single nest; `fixed` holds the values of some axes.
+    """Writes elementwise stages over one box of points as a single loop nest; `fixed` holds the values of some axes.
 
     For a part of a kernel the caller decides whether it is `parallel`: even a small part runs many times.
     """
-    aligned, fixed = on_same_axes(stages), fixed or {}
-    loops = merged_loops(aligned, fixed)
+    aligned_stages, fixed = on_same_axes(stages), fixed or {}
+    loops = merged_loops(aligned_stages, fixed)
     if parallel is None:
-        little = is_small_box(aligned[0].spatial)
-        return is_parallel(aligned, target, lambda choice: _emit(aligned, loops, target, choice, fixed, little))
-    return _emit(aligned, loops, target, parallel, fixed)
+        is_small = is_small_box(aligned_stages[0].spatial)
+        return is_parallel(
+            aligned_stages,
+            target,
+            lambda is_parallel_nest: _emit_nest(aligned_stages, loops, target, is_parallel_nest, fixed, is_small),
+        )
+    return _emit_nest(aligned_stages, loops, target, parallel, fixed)
 
 
-def _emit(
-    stages: list[Stage], loops: list[Loop], target: CpuTarget, parallel: bool, fixed: Point, little: bool = False
+def _emit_nest(
+    stages: list[Stage], loops: list[Loop], target: CpuTarget, parallel: bool, fixed: Point, is_small: bool = False
 ) -> Stmt:
-    """Writes a nest in its best form: short axes, transposed tiles, periods, or plain vectors."""
+    """Writes a nest of elementwise stages in its best form: short axes, transposed tiles, periods, or plain vectors."""
     if not loops:
         return stores_at(stages, fixed)
     if not fixed and all(map(shares_work, stages)):
         return emit_short(stages, target, parallel)
-    transposed = None if little else transposed_operands(stages, loops)
+    transposed = None if is_small else transposed_operands(stages, loops)
     if transposed is not None:
         return emit_transposed(stages, transposed, target, parallel, fixed)
-    if not fixed and len(stages) == 1 and (copied := copied_images(stages[0], target, parallel)) is not None:
-        return copied
-    outer, inner = loops[:-1], loops[-1]
+    if not fixed and len(stages) == 1 and (copies := copied_images(stages[0], target, parallel)) is not None:
+        return copies
+    outer_loops, innermost = loops[:-1], loops[-1]
     lanes = target.lanes(min(stage.item_bytes for stage in stages))
-    chunks = _inner_chunks(outer, inner, lanes, target) if parallel else 1
+    chunks = _chunks_of_innermost(outer_loops, innermost, lanes, target) if parallel else 1
 
-    periods = periods_of(stages, inner)
+    periods = periods_of(stages, innermost)
 
-    def task(places: list[ir.Expr]) -> Stmt:
-        """Computes one chunk, or one set of outer indices, of the stages."""
+    def task(indices: list[ir.Expr]) -> Stmt:
+        """Computes one task: a chunk of the innermost loop, or one set of outer indices."""
         point = dict(fixed)
-        for outer_loop, place in zip(outer, places, strict=False):
-            point.update(outer_loop.point(place))
-        chunk = places[-1] if chunks != 1 else index(0)
+        for outer_loop, loop_index in zip(outer_loops, indices, strict=False):
+            point.update(outer_loop.point(loop_index))
+        chunk = indices[-1] if chunks != 1 else index(0)
         if periods is not None:
             return emit_periods(periods, point, lanes, chunks, chunk, vectors)
-        return _inner(stages, inner, point, lanes, chunks, chunk)
+        return _innermost_loop(stages, innermost, point, lanes, chunks, chunk)
 
-    extents = [outer_loop.extent for outer_loop in outer] + ([chunks] if chunks != 1 else [])
+    extents = [outer_loop.extent for outer_loop in outer_loops] + ([chunks] if chunks != 1 else [])
     return emit.fused(extents, task, parallel, TASKS_PER_CORE * target.cores)
 
 
-def _inner_chunks(outer: list[Loop], inner: Loop, lanes: int, target: CpuTarget) -> int:
+def _chunks_of_innermost(outer_loops: list[Loop], innermost: Loop, lanes: int, target: CpuTarget) -> int:
     """Returns how many chunks to cut the innermost loop into so that every core has work.
 
     Rows are tasks already where there are enough of them.
     """
     enough_tasks = 4 * target.cores
-    rows = static(emit.volume([outer_loop.extent for outer_loop in outer]))
+    rows = static(emit.volume([outer_loop.extent for outer_loop in outer_loops]))
     if rows is None or rows >= enough_tasks:
         return 1
-    extent = static(inner.extent)
+    extent = static(innermost.extent)
     # A chunk has at least four vectors.
     return enough_tasks if extent is None else max(1, min(enough_tasks, extent // (4 * lanes)))
 
 
-def _inner(stages: list[Stage], inner: Loop, point: Point, lanes: int, chunks: int, chunk: ir.Expr) -> Stmt:
-    pieces = _segments(stages, inner) if chunks == 1 else None
-    if pieces is None:
+def _innermost_loop(
+    stages: list[Stage], innermost: Loop, point: Point, lanes: int, chunks: int, chunk: ir.Expr
+) -> Stmt:
+    """Writes the innermost loop of a nest: in segments without bounds tests, or as a whole if that can't be."""
+    segments = _segments_between_bounds(stages, innermost) if chunks == 1 else None
+    if segments is None:
         return vectors(
-            lambda place: stores_at(stages, {**point, **inner.point(place)}), inner.extent, lanes, chunks, chunk
+            lambda place: stores_at(stages, {**point, **innermost.point(place)}), innermost.extent, lanes, chunks, chunk
         )
-    return emit.sequence([_segment(piece, inner, point, lanes) for piece in pieces])
+    return emit.sequence([_emit_segment(segment, innermost, point, lanes) for segment in segments])
 
 
 def vectors(
     body: Callable[[ir.Expr], Stmt], extent: ir.Expr, lanes: int, chunks: int = 1, chunk: ir.Expr | int = 0
 ) -> Stmt:
-    """Writes whole vectors (those of one chunk), then the remainder (in the last chunk)."""
-    size = static(extent)
-    vector_count = size // lanes if size is not None else emit.simplified(tirx.floordiv(extent, index(lanes)))
-    step = _ceil_div(vector_count, chunks)
-    start = chunk * step
-    count = step if chunks == 1 else tirx.max(tirx.min(emit.as_expr(step), vector_count - start), index(0))
-    main = (
+    """Writes `body` for [0, extent): whole vectors (those of one chunk), then the remainder (in the last chunk)."""
+    static_size = static(extent)
+    vector_count = (
+        static_size // lanes if static_size is not None else emit.simplified(tirx.floordiv(extent, index(lanes)))
+    )
+    vectors_per_chunk = _ceil_div(vector_count, chunks)
+    first_vector = chunk * vectors_per_chunk
+    vectors_here = (
+        vectors_per_chunk
+        if chunks == 1
+        else tirx.max(tirx.min(emit.as_expr(vectors_per_chunk), vector_count - first_vector), index(0))
+    )
+    whole_vectors = (
         None
         if vector_count == 0
-        else emit.loop(count, lambda number: emit.vectorized(lanes, lambda lane: body((start + number) * lanes + lane)))
+        else emit.loop(
+            vectors_here,
+            lambda number: emit.vectorized(lanes, lambda lane: body((first_vector + number) * lanes + lane)),
+        )
     )
-    rest = _leftover(body, extent, vector_count, lanes)
+    remainder = _remaining_items(body, extent, vector_count, lanes)
     # The last chunk's task takes the remainder, too.
-    last = True if chunks == 1 else chunk == chunks - 1
-    return emit.sequence([main, None if rest is None else emit.when(last, rest)])
+    is_last_chunk = True if chunks == 1 else chunk == chunks - 1
+    return emit.sequence([whole_vectors, None if remainder is None else emit.when(is_last_chunk, remainder)])
 
 
 def _ceil_div(value: int | ir.Expr, parts: int) -> int | ir.Expr:
+    """Returns a quotient rounded up, of a number or an expression."""
     if isinstance(value, int):
         return -(-value // parts)
     return value if parts == 1 else tirx.floordiv(value + (parts - 1), index(parts))
 
 
-def _leftover(body: Callable[[ir.Expr], Stmt], extent: ir.Expr, vector_count: int | ir.Expr, lanes: int) -> Stmt | None:
+def _remaining_items(
+    body: Callable[[ir.Expr], Stmt], extent: ir.Expr, vector_count: int | ir.Expr, lanes: int
+) -> Stmt | None:
+    """Writes the items that fill no whole vector: as a short vector if their number is static, else one by one."""
     size = static(extent)
     if size is None:
         return emit.loop(extent - vector_count * lanes, lambda place: body(vector_count * lanes + place))
-    rest = size % lanes
-    return None if rest == 0 else emit.vectorized(rest, lambda lane: body(index(size - rest) + lane))
+    remaining = size % lanes
+    return None if remaining == 0 else emit.vectorized(remaining, lambda lane: body(index(size - remaining) + lane))
 
 
 @dataclass(frozen=True)
@@ -138,32 +158,35 @@ class Segment:
     stages: tuple[Stage, ...]
 
 
-def _segment(piece: Segment, inner: Loop, point: Point, lanes: int) -> Stmt:
+def _emit_segment(segment: Segment, innermost: Loop, point: Point, lanes: int) -> Stmt:
+    """Writes one segment of the innermost loop in vectors."""
+
     def body(place: ir.Expr) -> Stmt:
-        return stores_at(list(piece.stages), {**point, **inner.point(place + piece.start)})
+        return stores_at(list(segment.stages), {**point, **innermost.point(place + segment.start)})
 
-    return vectors(body, index(piece.stop - piece.start), lanes)
+    return vectors(body, index(segment.stop - segment.start), lanes)
 
 
-def _segments(stages: list[Stage], inner: Loop) -> list[Segment] | None:
+def _segments_between_bounds(stages: list[Stage], innermost: Loop) -> list[Segment] | None:
     """Cuts the innermost loop where its bounds tests change, so that vectors contain no tests; None if it can't."""
-    if len(inner.axes) != 1 or inner.axes[0].size is None:
+    if len(innermost.axes) != 1 or innermost.axes[0].size is None:
         return None
-    var, size = inner.axes[0].var, inner.axes[0].size
+    var, size = innermost.axes[0].var, innermost.axes[0].size
     tests = [test for stage in stages for test in comparisons(stage.value) if var in access.free_variables(test)]
     bounds = [bound for bound in (bound_of(test, var) for test in tests) if bound is not None]
     if not bounds or len(bounds) < len(tests):
         return None
-    cuts = sorted({0, size, *(min(size, max(0, cut)) for cut in bounds)})
-    return [_cut(stages, var, start, stop) for start, stop in zip(cuts, cuts[1:], strict=False)]
+    boundaries = sorted({0, size, *(min(size, max(0, bound)) for bound in bounds)})
+    return [_segment_between(stages, var, start, stop) for start, stop in zip(boundaries, boundaries[1:], strict=False)]
 
 
-def _cut(stages: list[Stage], var: Var, start: int, stop: int) -> Segment:
-    decided = [
-        Stage(stage.buffer, stage.spatial, stage.reduce, stage.init, _decided(stage.value, var, start))
+def _segment_between(stages: list[Stage], var: Var, start: int, stop: int) -> Segment:
+    """Returns the segment of a loop between two bounds, with its tests replaced by their outcomes."""
+    stages_without_tests = [
+        Stage(stage.buffer, stage.spatial, stage.reduce, stage.init, _with_decided_tests(stage.value, var, start))
         for stage in stages
     ]
-    return Segment(start, stop, tuple(decided))
+    return Segment(start, stop, tuple(stages_without_tests))
 
 
 def comparisons(value: ir.Expr) -> list[ir.Expr]:
@@ -174,7 +197,10 @@ def comparisons(value: ir.Expr) -> list[ir.Expr]:
 
 
 def bound_of(test: ir.Expr, var: Var) -> int | None:
-    """Returns the smallest value of `var` at which a test's outcome changes, or None."""
+    """Returns the smallest value of `var` at which the outcome of a comparison changes.
+
+    None unless its sides differ by `var` plus or minus a constant, or by the negative of that.
+    """
     coefficients = sym.detect_linear_equation(test.a - test.b, [var])
     if len(coefficients) != 2:
         return None
@@ -188,23 +214,23 @@ def bound_of(test: ir.Expr, var: Var) -> int | None:
     return zero_at + 1 if flips_after_zero else zero_at
 
 
-def _decided(value: ir.Expr, var: Var, start: int) -> ir.Expr:
+def _with_decided_tests(value: ir.Expr, var: Var, start: int) -> ir.Expr:
     """Returns a value with the tests of `var` replaced by their outcomes at `start`."""
     analyzer = sym.Analyzer()
 
-    def decide(test: ir.Expr) -> ir.Expr:
+    def outcome_of(test: ir.Expr) -> ir.Expr:
         if var not in access.free_variables(test):
             return test
         return analyzer.simplify(substitute(test, {var: index(start)}))
 
-    def take(call: ir.Expr) -> ir.Expr:
+    def follow_decided_branches(call: ir.Expr) -> ir.Expr:
         """Follows decided choices to the branch taken, without visiting the others, which may be many."""
         while is_choice(call) and isinstance(call.args[0], COMPARISONS):
-            answer = static(decide(call.args[0]))
-            if answer is None:
+            outcome = static(outcome_of(call.args[0]))
+            if outcome is None:
                 break
-            call = call.args[1] if answer else call.args[2]
+            call = call.args[1] if outcome else call.args[2]
         return call
 
-    resolved = structural_map(value, (ir.Call, take), order="pre")
-    return simplified_places(structural_map(resolved, (COMPARISONS, decide)), analyzer)
+    resolved = structural_map(value, (ir.Call, follow_decided_branches), order="pre")
+    return simplified_places(structural_map(resolved, (COMPARISONS, outcome_of)), analyzer)

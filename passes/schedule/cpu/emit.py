@@ -21,12 +21,12 @@ def index(value: int) -> tirx.IntImm:
 
 
 def as_expr(value: int | ir.Expr) -> ir.Expr:
-    """Returns an extent as an expression."""
+    """Returns an extent, which may be a Python int, as an expression."""
     return index(value) if isinstance(value, int) else value
 
 
 def static(value: int | ir.Expr) -> int | None:
-    """Returns an extent's value if it is static, else None."""
+    """Returns the value of an extent if it is a constant, else None."""
     if isinstance(value, int):
         return value
     return int(value) if isinstance(value, tirx.IntImm) else None
@@ -38,7 +38,7 @@ def simplified(value: ir.Expr) -> ir.Expr:
 
 
 def loop(extent: int | ir.Expr, body: Body, kind: ForKind = ForKind.SERIAL, name: str = "i") -> Stmt:
-    """Returns a loop over [0, extent), or just its body if it runs once."""
+    """Returns a loop over [0, extent), or just its body for index 0 if it runs once."""
     if static(extent) == 1:
         return body(index(0))
     var = Var(name, "int64")
@@ -59,37 +59,38 @@ def nest(extents: Sequence[int | ir.Expr], body: Callable[[list[ir.Expr]], Stmt]
     """Returns serial loops over several extents, outermost first."""
     if not extents:
         return body([])
-    return loop(extents[0], lambda first: nest(extents[1:], lambda rest: body([first, *rest])))
+    return loop(extents[0], lambda outer: nest(extents[1:], lambda inner: body([outer, *inner])))
 
 
 def unrolled_nest(extents: Sequence[int], body: Callable[[list[ir.Expr]], Stmt]) -> Stmt:
     """Returns unrolled loops over several extents, outermost first."""
     if not extents:
         return body([])
-    return unrolled(extents[0], lambda first: unrolled_nest(extents[1:], lambda rest: body([first, *rest])))
+    return unrolled(extents[0], lambda outer: unrolled_nest(extents[1:], lambda inner: body([outer, *inner])))
 
 
 def fused(
     extents: Sequence[int | ir.Expr], body: Callable[[list[ir.Expr]], Stmt], parallel: bool, enough: int | None = None
 ) -> Stmt:
-    """Returns one parallel loop over the product of the extents, or the serial nest.
+    """Returns one parallel loop over the product of the extents, or the serial nest; `body` gets one index per extent.
 
     Once there are `enough` tasks, the remaining extents are loops inside each task.
     """
     if not parallel:
         return nest(extents, body)
     if enough is not None:
-        depth = next((d for d in range(len(extents)) if (static(volume(extents[:d])) or 0) >= enough), len(extents))
-        rest = extents[depth:]
-        return fused(extents[:depth], lambda first: nest(rest, lambda last: body([*first, *last])), True)
+        depths = (n for n in range(len(extents)) if (static(volume(extents[:n])) or 0) >= enough)
+        depth = next(depths, len(extents))
+        inner_extents = extents[depth:]
+        return fused(extents[:depth], lambda outer: nest(inner_extents, lambda inner: body([*outer, *inner])), True)
     total = volume(extents)
     if static(total) == 1:
         return body([index(0)] * len(extents))
     return loop(total, lambda task: body(unflatten(task, extents)), ForKind.PARALLEL, "task")
 
 
-def share(extent: ir.Expr, number: ir.Expr, count: int) -> tuple[ir.Expr, ir.Expr]:
-    """Returns the start and size of one of `count` parts of [0, extent); sizes differ by at most one.
+def balanced_part(extent: ir.Expr, number: ir.Expr, count: int) -> tuple[ir.Expr, ir.Expr]:
+    """Returns the start and size of one of `count` parts of [0, extent), whose sizes differ by at most one.
 
     Rounded up instead, nine tiles in eight parts would be 2, 2, 2, 2, 1 and three empty ones, most of them on one core.
     """
@@ -97,12 +98,12 @@ def share(extent: ir.Expr, number: ir.Expr, count: int) -> tuple[ir.Expr, ir.Exp
         return number * extent, extent
     if isinstance(extent, tirx.IntImm) and int(extent) % count == 0:
         return number * (int(extent) // count), index(int(extent) // count)
-    first, stop = (tirx.floordiv(at * extent + (count - 1), index(count)) for at in (number, number + 1))
+    first, stop = (tirx.floordiv(part * extent + (count - 1), index(count)) for part in (number, number + 1))
     return simplified(first), simplified(stop - first)
 
 
 def volume(extents: Sequence[int | ir.Expr]) -> ir.Expr:
-    """Returns the product of extents."""
+    """Returns the product of extents, simplified."""
     known = [size for size in map(static, extents) if size is not None]
     if len(known) == len(extents):
         return index(prod(known))
@@ -110,33 +111,36 @@ def volume(extents: Sequence[int | ir.Expr]) -> ir.Expr:
 
 
 def unflatten(flat: ir.Expr, extents: Sequence[int | ir.Expr]) -> list[ir.Expr]:
-    """Returns the point of a row-major box that a flat index stands for."""
+    """Returns the point of a row-major box that a flat index stands for: one coordinate for each extent."""
     point: list[ir.Expr] = []
-    place = flat
+    remaining_index = flat
     for position, extent in reversed(list(enumerate(extents))):
         is_first = all(static(outer) == 1 for outer in extents[:position])
-        point.append(place if is_first else tirx.floormod(place, as_expr(extent)))
-        inner = static(volume(extents[position:]))
-        if inner is None:  # divide by one size at a time: TVM's simplifier merges only such quotients again
-            place = tirx.floordiv(place, as_expr(extent))
-        elif inner != 1:
-            place = tirx.floordiv(flat, index(inner))
-    return [index(0) if static(extent) == 1 else at for at, extent in zip(reversed(point), extents, strict=True)]
+        point.append(remaining_index if is_first else tirx.floormod(remaining_index, as_expr(extent)))
+        inner_volume = static(volume(extents[position:]))
+        if inner_volume is None:  # divide by one size at a time: TVM's simplifier merges only such quotients again
+            remaining_index = tirx.floordiv(remaining_index, as_expr(extent))
+        elif inner_volume != 1:
+            remaining_index = tirx.floordiv(flat, index(inner_volume))
+    return [
+        index(0) if static(extent) == 1 else coordinate
+        for coordinate, extent in zip(reversed(point), extents, strict=True)
+    ]
 
 
 def sequence(parts: Sequence[Stmt | None]) -> Stmt:
-    """Returns statements one after another, without empty ones."""
-    flat: list[Stmt] = []
+    """Returns statements one after another, without Nones; an empty statement if there are none."""
+    statements: list[Stmt] = []
     for part in parts:
         if part is not None:
-            flat.extend(part.seq if isinstance(part, SeqStmt) else [part])
-    if not flat:
+            statements.extend(part.seq if isinstance(part, SeqStmt) else [part])
+    if not statements:
         return tirx.Evaluate(tirx.IntImm("int32", 0))
-    return flat[0] if len(flat) == 1 else SeqStmt(flat)
+    return statements[0] if len(statements) == 1 else SeqStmt(statements)
 
 
 def when(condition: ir.Expr | bool, body: Stmt, otherwise: Stmt | None = None) -> Stmt | None:
-    """Returns a branch, or one side of it where the condition is constant."""
+    """Returns a branch on a condition, or only the statement that runs where the condition is constant."""
     if isinstance(condition, tirx.IntImm):
         condition = bool(int(condition))
     if isinstance(condition, bool):
@@ -165,22 +169,23 @@ def load(buffer: Var, indices: Sequence[ir.Expr]) -> ir.Expr:
 
 
 def vector_spans(extent: int, lanes: int) -> list[tuple[int, int]]:
-    """Cuts [0, extent) into (start, lanes) spans of vectors; the last one may be shorter."""
+    """Cuts [0, extent) into (start, lanes) spans of vectors; the last one may have fewer lanes."""
     return [(start, min(lanes, extent - start)) for start in range(0, extent, lanes)]
 
 
 def with_scalar_calls(body: Stmt) -> Stmt:
-    """Turns vector loops that call a function without a vector form into serial ones."""
+    """Returns a statement in which vector loops are serial if they call a function that has no vector form."""
 
-    def plain(node: For) -> For:
+    def serial_if_scalar(node: For) -> For:
         if node.kind != ForKind.VECTORIZED or not _calls_scalar_function(node):
             return node
         return For(node.loop_var, node.min, node.extent, ForKind.SERIAL, node.body)
 
-    return structural_map(body, (For, plain))
+    return structural_map(body, (For, serial_if_scalar))
 
 
 def _calls_scalar_function(body: Stmt) -> bool:
+    """Returns whether a statement calls a function for which TVM generates code for scalars only."""
     names: set[str] = set()
     structural_walk(body, (ir.Call, lambda call: names.add(str(getattr(call.op, "name", "")))))
     return bool(names & SCALAR_CALLS)

@@ -15,7 +15,7 @@ from tvm.tirx import Var
 
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.combiner import is_zero
-from tvtf.passes.schedule.cpu.diagonal_axes import Joined, joined_of
+from tvtf.passes.schedule.cpu.diagonal_axes import JoinedResult, joined_of
 from tvtf.passes.schedule.cpu.emit import index, static
 from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, reads, replace_loads, substitute, variables
 from tvtf.passes.schedule.cpu.target import CpuTarget
@@ -29,112 +29,135 @@ MAX_BYTES_OF_A_GROUP = 16
 MAX_TAPS = 9
 
 
-def with_spread_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget) -> tuple[Stages, Kernel]:
-    """Returns stages and kernel with the sums of groups on one axis of all results, where that fills vectors."""
-    spread_stages = list(stages)
+def with_groups_in_lanes(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget) -> tuple[Stages, Kernel]:
+    """Returns stages and kernel with grouped convolutions on one axis of all output channels, where that fills vectors.
+
+    A vector then spans several groups; each input is broadcast to the lanes of the results of its own group.
+    """
+    new_stages = list(stages)
     for joined in joined_of(stages, kernel):
-        spread_stages, kernel = _with_one(joined, spread_stages, kernel, target)
-    return spread_stages, kernel
+        new_stages, kernel = _with_groups_of_one(joined, new_stages, kernel, target)
+    return new_stages, kernel
 
 
-def _with_one(joined: Joined, stages: Stages, kernel: Kernel, target: CpuTarget) -> tuple[Stages, Kernel]:
-    """Spreads one convolution's groups; returns the stages unchanged unless it reads windows of an image."""
-    at = next(
-        n
-        for n, new_stage in enumerate(stages)
+def _with_groups_of_one(
+    joined: JoinedResult, stages: Stages, kernel: Kernel, target: CpuTarget
+) -> tuple[Stages, Kernel]:
+    """Puts the groups of one convolution on one channel axis, and changes its filter and its reader accordingly.
+
+    The stages stay unchanged unless the convolution reads windows of an image, and vectors span several groups exactly.
+    """
+    sums_position = next(
+        position
+        for position, new_stage in enumerate(stages)
         if isinstance(new_stage, Stage) and new_stage.reduce and reads(joined.result, new_stage.buffer)
     )
-    sums, source = stages[at], stages[at - 1] if at else None
-    if not isinstance(sums, Stage) or not isinstance(source, Stage) or not _fits(sums, joined, target):
+    sums, source = stages[sums_position], stages[sums_position - 1] if sums_position else None
+    if not isinstance(sums, Stage) or not isinstance(source, Stage) or not _fills_vectors(sums, joined, target):
         return stages, kernel
-    first, filters = _spread(sums, joined.size)
-    if first is None:
+    merged_sums, filter_copies = _on_one_channel_axis(sums, joined.size)
+    if merged_sums is None:
         return stages, kernel
-    reader = _reading(joined.result, sums, first)
+    new_reader = _reading_new_sums(joined.result, sums, merged_sums)
     other_stages = [
         stage for stage in stages if stage is not sums and stage is not source and stage is not joined.result
     ]
-    local = [buffer for buffer in kernel.local if not buffer.same_as(sums.buffer)]
-    spread = Kernel(kernel.stages, (*local, first.buffer, *(stage.buffer for stage in filters)))
-    if as_windows(source, [first], other_stages, spread, target) is None:
+    local_buffers = [buffer for buffer in kernel.local if not buffer.same_as(sums.buffer)]
+    new_kernel = Kernel(kernel.stages, (*local_buffers, merged_sums.buffer, *(stage.buffer for stage in filter_copies)))
+    if as_windows(source, [merged_sums], other_stages, new_kernel, target) is None:
         return stages, kernel
     replacements: dict[Var, Stages] = {
-        source.buffer: [*filters, source],
-        sums.buffer: [first],
-        joined.result.buffer: [reader],
+        source.buffer: [*filter_copies, source],
+        sums.buffer: [merged_sums],
+        joined.result.buffer: [new_reader],
     }
-    new = [
+    new_stages = [
         new_stage
         for stage in stages
         for new_stage in (replacements.get(stage.buffer, [stage]) if isinstance(stage, Stage) else [stage])
     ]
-    return new, spread
+    return new_stages, new_kernel
 
 
-def _fits(sums: Stage, joined: Joined, target: CpuTarget) -> bool:
+def _fills_vectors(sums: Stage, joined: JoinedResult, target: CpuTarget) -> bool:
     """Returns whether groups have as many inputs as results, at most a quarter vector, and several fill one exactly.
 
     Larger groups fill vectors by themselves.
     """
-    size, lanes = joined.size, target.lanes(sums.item_bytes)
-    is_last = joined.first == len(sums.spatial) - 2 and bool(sums.reduce) and sums.reduce[-1].size == size
+    group_size, lanes = joined.size, target.lanes(sums.item_bytes)
+    is_last = joined.first == len(sums.spatial) - 2 and bool(sums.reduce) and sums.reduce[-1].size == group_size
     is_sum = isinstance(sums.value, tirx.Add) and isinstance(sums.value.b, tirx.Mul) and is_zero(sums.init)
     factors = [sums.value.b.a, sums.value.b.b] if is_sum else []
     is_product = len(factors) == 2 and all(isinstance(factor, TensorLoad) for factor in factors)
-    is_small = MIN_GROUPS_PER_VECTOR * size <= lanes and lanes % size == 0
-    is_near = size * sums.item_bytes <= MAX_BYTES_OF_A_GROUP and all((a.size or 0) <= MAX_TAPS for a in sums.reduce)
+    is_small = MIN_GROUPS_PER_VECTOR * group_size <= lanes and lanes % group_size == 0
+    is_near = group_size * sums.item_bytes <= MAX_BYTES_OF_A_GROUP and all(
+        (axis.size or 0) <= MAX_TAPS for axis in sums.reduce
+    )
     return is_small and is_near and is_last and is_product
 
 
-def _spread(sums: Stage, size: int) -> tuple[Stage | None, list[Stage]]:
-    """Returns the sums on one axis of results, and a copy of the filter in the order that they read, where needed.
+def _on_one_channel_axis(sums: Stage, group_size: int) -> tuple[Stage | None, list[Stage]]:
+    """Returns the sums with groups and their results on one channel axis, and a reordered copy of the filter if needed.
 
-    With one axis for group and result, a vector spans several groups.
+    None, with no copies, unless exactly one factor is the groups' input.
     """
-    *outer, group, own = sums.spatial
-    term, channel = sums.reduce[-1], Axis(Var("channel", "int64"), emit.simplified(group.extent * size))
-    image_loads = [load for load in (sums.value.b.a, sums.value.b.b) if _is_group_of(load, group, own, term, size)]
+    *outer_axes, group, channel_in_group = sums.spatial
+    input_channel, channel = sums.reduce[-1], Axis(Var("channel", "int64"), emit.simplified(group.extent * group_size))
+    image_loads = [
+        load
+        for load in (sums.value.b.a, sums.value.b.b)
+        if _reads_group_contiguously(load, group, channel_in_group, input_channel, group_size)
+    ]
     if len(image_loads) != 1 or channel.size is None:
         return None, []
     image = image_loads[0]
-    other = sums.value.b.b if image.same_as(sums.value.b.a) else sums.value.b.a
-    filters, copies = _filters(other, sums, channel, size)
-    buffer = emit.scratch([axis.extent for axis in (*outer, channel)], sums.dtype, "spread")
-    spatial = (*outer, channel)
-    product = emit.load(image.source, [*image.indices[:-1], channel.var]) * filters
+    filter_load = sums.value.b.b if image.same_as(sums.value.b.a) else sums.value.b.a
+    filter_item, filter_copies = _filter_along_channels(filter_load, sums, channel, group_size)
+    buffer = emit.scratch([axis.extent for axis in (*outer_axes, channel)], sums.dtype, "spread")
+    spatial = (*outer_axes, channel)
+    product = emit.load(image.source, [*image.indices[:-1], channel.var]) * filter_item
     value = emit.load(buffer, [axis.var for axis in spatial]) + product
-    return replace(sums, buffer=buffer, spatial=spatial, value=value, spread=term), copies
+    return replace(sums, buffer=buffer, spatial=spatial, value=value, broadcast_axis=input_channel), filter_copies
 
 
-def _is_group_of(load: TensorLoad, group: Axis, own: Axis, term: Axis, size: int) -> bool:
+def _reads_group_contiguously(
+    load: TensorLoad, group: Axis, channel_in_group: Axis, input_channel: Axis, group_size: int
+) -> bool:
     """Returns whether a load reads a group's inputs contiguously, by its last index only."""
-    *outer, last = load.indices
-    used = set().union(*map(variables, outer)) if outer else set()
-    is_own = static(emit.simplified(last - (group.var * size + term.var))) == 0
-    return is_own and not used & {group.var, own.var, term.var}
+    *outer_indices, last_index = load.indices
+    used_vars = set().union(*map(variables, outer_indices)) if outer_indices else set()
+    is_own_group = static(emit.simplified(last_index - (group.var * group_size + input_channel.var))) == 0
+    return is_own_group and not used_vars & {group.var, channel_in_group.var, input_channel.var}
 
 
-def _filters(load: TensorLoad, sums: Stage, channel: Axis, size: int) -> tuple[ir.Expr, list[Stage]]:
-    """Returns the filter's items along the results, from a copy of the filter where it is stored in another order.
+def _filter_along_channels(
+    load: TensorLoad, sums: Stage, channel: Axis, group_size: int
+) -> tuple[ir.Expr, list[Stage]]:
+    """Returns the filter's item with contiguous output channels, and the stage that copies it into this order, if any.
 
-    Vectors are loaded along the results.
+    Vectors are loaded along the output channels.
     """
-    *_outer, group, own = sums.spatial
-    parts = {group.var: tirx.floordiv(channel.var, index(size)), own.var: tirx.floormod(channel.var, index(size))}
+    *_outer, group, channel_in_group = sums.spatial
+    group_and_channel = {
+        group.var: tirx.floordiv(channel.var, index(group_size)),
+        channel_in_group.var: tirx.floormod(channel.var, index(group_size)),
+    }
     analyzer = sym.Analyzer()
     analyzer.bind(channel.var, ir.Range(index(0), channel.extent))
-    places = [analyzer.simplify(substitute(place, parts)) for place in load.indices]
-    read = emit.load(load.source, places)
+    indices = [analyzer.simplify(substitute(old_index, group_and_channel)) for old_index in load.indices]
+    read = emit.load(load.source, indices)
     if access.load_stride(read, channel.var) == 1:
         return read, []
     axes = (*sums.reduce, channel)
-    new = [Axis(Var(axis.var.name, "int64"), axis.extent) for axis in axes]
+    new_axes = [Axis(Var(axis.var.name, "int64"), axis.extent) for axis in axes]
     buffer = emit.scratch([axis.extent for axis in axes], sums.dtype, "filters")
-    value = substitute(read, {old.var: axis.var for old, axis in zip(axes, new, strict=True)})
-    return emit.load(buffer, [axis.var for axis in axes]), [Stage(buffer, tuple(new), (), None, value)]
+    value = substitute(read, {old.var: axis.var for old, axis in zip(axes, new_axes, strict=True)})
+    return emit.load(buffer, [axis.var for axis in axes]), [Stage(buffer, tuple(new_axes), (), None, value)]
 
 
-def _reading(reader: Stage, sums: Stage, first: Stage) -> Stage:
-    """Returns the epilogue reading the spread sums at its own place."""
-    here: list[ir.Expr] = [axis.var for axis in reader.spatial]
-    return replace(reader, value=replace_loads(reader.value, sums.buffer, lambda _at: emit.load(first.buffer, here)))
+def _reading_new_sums(reader: Stage, sums: Stage, merged_sums: Stage) -> Stage:
+    """Returns the epilogue reading the sums on one channel axis at its own point."""
+    own_indices: list[ir.Expr] = [axis.var for axis in reader.spatial]
+    return replace(
+        reader, value=replace_loads(reader.value, sums.buffer, lambda _at: emit.load(merged_sums.buffer, own_indices))
+    )

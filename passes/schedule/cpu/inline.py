@@ -19,7 +19,7 @@ def inlined(kernel: Kernel) -> tuple[Stage | Opaque, ...]:
     position = 0
     while position < len(stages):
         stage = stages[position]
-        if isinstance(stage, Stage) and _may_vanish(stage, stages, kernel):
+        if isinstance(stage, Stage) and _should_be_inlined(stage, stages, kernel):
             del stages[position]
             stages[position:] = [_with_inlined(stage, reader) for reader in stages[position:]]
         else:
@@ -27,7 +27,7 @@ def inlined(kernel: Kernel) -> tuple[Stage | Opaque, ...]:
     return tuple(stages)
 
 
-def _may_vanish(stage: Stage, stages: list[Stage | Opaque], kernel: Kernel) -> bool:
+def _should_be_inlined(stage: Stage, stages: list[Stage | Opaque], kernel: Kernel) -> bool:
     """Returns whether a stage can and should be inlined into all of its readers."""
     if stage.reduce or not kernel.is_local(stage.buffer) or _reads_itself(stage):
         return False
@@ -36,12 +36,12 @@ def _may_vanish(stage: Stage, stages: list[Stage | Opaque], kernel: Kernel) -> b
     if any(isinstance(reader, Opaque) for reader in readers) or not readers:
         return False
     # As a contraction's epilogue it costs nothing; inlined, it would run in each reader.
-    if shares_work(stage) or (len(readers) > 1 and _ends_contraction(stage, stages)):
+    if shares_work(stage) or (len(readers) > 1 and _is_epilogue_of_contraction(stage, stages)):
         return False
     return is_reindexing(stage) or _is_worthwhile(stage, [reader for reader in readers if isinstance(reader, Stage)])
 
 
-def _ends_contraction(stage: Stage, stages: list[Stage | Opaque]) -> bool:
+def _is_epilogue_of_contraction(stage: Stage, stages: list[Stage | Opaque]) -> bool:
     """Returns whether a stage can be computed from a contraction's results while they are in registers."""
     reductions = [other for other in stages if isinstance(other, Stage) and other.reduce and reads(stage, other.buffer)]
     return any(has_reused_operand(other) for other in reductions)
@@ -49,12 +49,12 @@ def _ends_contraction(stage: Stage, stages: list[Stage | Opaque]) -> bool:
 
 def _is_worthwhile(stage: Stage, readers: list[Stage]) -> bool:
     """Returns whether recomputing a stage in its readers is cheaper than a pass that stores it."""
-    uses = sum(len(access.reads_of(reader, stage.buffer)) for reader in readers)
-    if any(_revisits(reader, stage) for reader in readers if reader.reduce):
+    read_count = sum(len(access.reads_of(reader, stage.buffer)) for reader in readers)
+    if any(_visits_points_repeatedly(reader, stage) for reader in readers if reader.reduce):
         return False
     if _operations(stage) <= CHEAP_OPERATIONS:
-        return uses <= 2 or _operations(stage) <= 2
-    return uses == 1 and not _revisits(readers[0], stage)
+        return read_count <= 2 or _operations(stage) <= 2
+    return read_count == 1 and not _visits_points_repeatedly(readers[0], stage)
 
 
 def is_reindexing(stage: Stage) -> bool:
@@ -68,6 +68,7 @@ def is_reindexing(stage: Stage) -> bool:
 
 
 def _has_call(stage: Stage) -> bool:
+    """Returns whether a stage calls a math function, by its number of operations."""
     return _operations(stage) >= access.CALL_OPERATIONS
 
 
@@ -76,22 +77,26 @@ def _operations(stage: Stage) -> int:
     return access.operations(stage.value, access.CALL_OPERATIONS)
 
 
-def _revisits(reader: Stage, stage: Stage) -> bool:
-    visits, stored = access.points(reader.axes), access.points(stage.spatial)
-    if visits is None or stored is None:
-        return _symbolic_revisits(reader, stage)
-    return visits > stored
+def _visits_points_repeatedly(reader: Stage, stage: Stage) -> bool:
+    """Returns whether a reader has more points than a stage, so that inlining would compute a value repeatedly."""
+    reader_points, stage_points = access.points(reader.axes), access.points(stage.spatial)
+    if reader_points is None or stage_points is None:
+        return _has_more_axes(reader, stage)
+    return reader_points > stage_points
 
 
-def _symbolic_revisits(reader: Stage, stage: Stage) -> bool:
+def _has_more_axes(reader: Stage, stage: Stage) -> bool:
+    """Returns whether a reader has more axes than a stage, which stands for more points where sizes are symbolic."""
     return len(reader.axes) > len(stage.spatial)
 
 
 def _reads_itself(stage: Stage) -> bool:
+    """Returns whether a stage reads the buffer that it writes."""
     return bool(access.reads_of(stage, stage.buffer))
 
 
 def _with_inlined(stage: Stage, reader: Stage | Opaque) -> Stage | Opaque:
+    """Returns a reader with a stage's value in place of the loads of its result; others unchanged."""
     if isinstance(reader, Opaque) or not reads(reader, stage.buffer):
         return reader
     return with_value(reader, replace_loads(reader.value, stage.buffer, stage.at))

@@ -35,7 +35,10 @@ MAX_STRIDE = 8
 
 @dataclass(frozen=True)
 class Phase:
-    """One contraction and its epilogue; results lie at `first + place * step` of the whole along each axis."""
+    """One contraction (`sums`) and its epilogue (`ending`), whose results are a regular part of a whole result.
+
+    They lie at `first + place * step` of the whole along each axis.
+    """
 
     sums: Stage
     ending: Stage
@@ -43,78 +46,97 @@ class Phase:
     step: tuple[int, ...]
 
     def places(self, indices: Sequence[ir.Expr]) -> list[ir.Expr]:
-        return [at * by + start for at, by, start in zip(indices, self.step, self.first, strict=True)]
+        """Returns the indices in the whole of a result of this phase."""
+        return [own_index * step + first for own_index, step, first in zip(indices, self.step, self.first, strict=True)]
 
 
 @dataclass(frozen=True)
 class Phases:
-    """All phases of a result, which replace `chosen` among a kernel's stages."""
+    """All phases of a result, such as the gradient of a strided convolution; they replace the stage `chosen`."""
 
     chosen: Stage
     parts: tuple[Phase, ...]
 
-    def put_into(self, stages: Sequence[Stage | Opaque]) -> list[Stage | Opaque]:
+    def with_endings(self, stages: Sequence[Stage | Opaque]) -> list[Stage | Opaque]:
+        """Returns a kernel's stages with `chosen` replaced by an ending after each contraction."""
         endings = {part.sums.buffer: part.ending for part in self.parts}
-        left = [stage for stage in stages if stage is not self.chosen]
-        pairs = [(stage, endings.get(stage.buffer)) if isinstance(stage, Stage) else (stage, None) for stage in left]
-        return [each for pair in pairs for each in pair if each is not None]
+        other_stages = [stage for stage in stages if stage is not self.chosen]
+        stages_and_endings = [
+            (stage, endings.get(stage.buffer)) if isinstance(stage, Stage) else (stage, None) for stage in other_stages
+        ]
+        return [stage for pair in stages_and_endings for stage in pair if stage is not None]
 
     def stored(self, body: Stmt) -> Stmt:
-        """Redirects the endings' stores to the whole.
+        """Redirects the endings' stores to the whole result.
 
         So each phase's sums are stored once, without a pass that chooses among them.
         """
-        known = {part.ending.buffer: part for part in self.parts}
+        phases = {phase.ending.buffer: phase for phase in self.parts}
 
         def store(node: BufferStore) -> BufferStore:
-            part = known.get(node.buffer)
-            return node if part is None else BufferStore(self.chosen.buffer, node.value, part.places(node.indices))
+            phase = phases.get(node.buffer)
+            return node if phase is None else BufferStore(self.chosen.buffer, node.value, phase.places(node.indices))
 
         return structural_map(body, (BufferStore, store))
 
 
 def phases_of(stages: Sequence[Stage | Opaque], kernel: Kernel) -> Phases | None:
-    """Returns the last stage as a choice among contractions, if it is their only reader and they cover all of it."""
+    """Returns the last stage as a choice among contractions, each of which gives a part of its results.
+
+    None unless it is their only reader, and the parts cover all of it. Each contraction then stores its sums in place,
+    and no sum is copied.
+    """
     chosen = stages[-1] if stages else None
     if not isinstance(chosen, Stage) or chosen.reduce or any(axis.size is None for axis in chosen.spatial):
         return None
     sums = {stage.buffer: stage for stage in stages if isinstance(stage, Stage) and stage.reduce}
-    choice = _choice_of(chosen.value) if len(sums) > 1 else None
-    options = [] if choice is None else _options(choice)
+    choice = _outermost_choice(chosen.value) if len(sums) > 1 else None
+    options = [] if choice is None else _tests_and_loads(choice)
     if len(options) < 2 or not all(load.source in sums and kernel.is_local(load.source) for _test, load in options):
         return None
     if len({load.source for _test, load in options}) < len(options) or kernel.is_local(chosen.buffer):
         return None
-    if any(reads(s, load.source) for s in stages if s is not chosen for _, load in options if not _makes(s, load)):
+    if any(
+        reads(stage, load.source)
+        for stage in stages
+        if stage is not chosen
+        for _, load in options
+        if not _writes_source(stage, load)
+    ):
         return None
-    parts = [_phase(chosen, choice, test, load, sums[load.source]) for test, load in options]
+    phases = [_phase_of_test(chosen, choice, test, load, sums[load.source]) for test, load in options]
     # Each load has points of its own, so that they cover the whole if their numbers add up to it.
     total_points = prod(axis.size or 0 for axis in chosen.spatial)
-    valid = [part for part in parts if part is not None]
-    points = sum(access.points(part.sums.spatial) or 0 for part in valid)
-    return Phases(chosen, tuple(valid)) if len(valid) == len(parts) and points == total_points else None
+    known_phases = [phase for phase in phases if phase is not None]
+    points = sum(access.points(phase.sums.spatial) or 0 for phase in known_phases)
+    return Phases(chosen, tuple(known_phases)) if len(known_phases) == len(phases) and points == total_points else None
 
 
-def _makes(stage: Stage | Opaque, load: TensorLoad) -> bool:
+def _writes_source(stage: Stage | Opaque, load: TensorLoad) -> bool:
+    """Returns whether a stage writes the buffer that a load reads."""
     return isinstance(stage, Stage) and stage.buffer.same_as(load.source)
 
 
-def _choice_of(value: ir.Expr) -> ir.Expr | None:
-    """Returns the outermost `if_then_else` in a value if there is exactly one, up to equality."""
+def _outermost_choice(value: ir.Expr) -> ir.Expr | None:
+    """Returns the outermost `if_then_else` in a value if there is exactly one, up to equality; else None."""
     choices: list[ir.Expr] = []
     structural_walk(value, (ir.Call, lambda call: choices.append(call) if is_choice(call) else None))
-    outer = [call for call in choices if sum(_has(other, call) for other in choices) == 1]
-    return outer[0] if len({str(call) for call in outer}) == 1 else None
+    outermost = [call for call in choices if sum(_contains(other, call) for other in choices) == 1]
+    return outermost[0] if len({str(call) for call in outermost}) == 1 else None
 
 
-def _has(outer: ir.Expr, inner: ir.Expr) -> bool:
+def _contains(outer: ir.Expr, inner: ir.Expr) -> bool:
+    """Returns whether an expression contains a call."""
     calls: list[ir.Expr] = []
     structural_walk(outer, (ir.Call, calls.append))
-    return any(each.same_as(inner) for each in calls)
+    return any(call.same_as(inner) for call in calls)
 
 
-def _options(choice: ir.Expr) -> list[tuple[ir.Expr, TensorLoad]]:
-    """Returns the test and load of each option of a chain of choices; empty if it isn't loads down to a number."""
+def _tests_and_loads(choice: ir.Expr) -> list[tuple[ir.Expr, TensorLoad]]:
+    """Returns the test and the load of each branch of nested choices.
+
+    Empty unless all branches are loads, except for the innermost number.
+    """
     options: list[tuple[ir.Expr, TensorLoad]] = []
     while is_choice(choice):
         test, load, choice = choice.args
@@ -124,52 +146,68 @@ def _options(choice: ir.Expr) -> list[tuple[ir.Expr, TensorLoad]]:
     return options if isinstance(choice, tirx.FloatImm) else []
 
 
-def _phase(chosen: Stage, choice: ir.Expr, test: ir.Expr, load: TensorLoad, sums: Stage) -> Phase | None:
-    """Returns the part of a result that one test selects, or None if it isn't regular."""
+def _phase_of_test(chosen: Stage, choice: ir.Expr, test: ir.Expr, load: TensorLoad, sums: Stage) -> Phase | None:
+    """Returns the phase of a result that one test selects, or None if its points aren't at a regular distance."""
     if len(load.indices) != len(chosen.spatial):
         return None
     tests, firsts_and_steps = conjuncts(test), []
     for axis, place in zip(chosen.spatial, load.indices, strict=True):
-        axis_tests = [atom for atom in tests if axis.var in variables(atom)]
+        axis_tests = [conjunct for conjunct in tests if axis.var in variables(conjunct)]
         first_and_step = _first_and_step(axis.var, place, axis_tests)
         if first_and_step is None:
             return None
         firsts_and_steps.append(first_and_step)
     first, step = zip(*firsts_and_steps, strict=True)
-    own_axes = [replace(axis, var=Var(axis.var.name, "int64")) for axis in sums.spatial]
-    moved = [axis.var * by + start for axis, by, start in zip(own_axes, step, first, strict=True)]
-    at = dict(zip((axis.var for axis in chosen.spatial), moved, strict=True))
+    phase_axes = [replace(axis, var=Var(axis.var.name, "int64")) for axis in sums.spatial]
+    whole_indices = [
+        axis.var * axis_step + axis_first for axis, axis_step, axis_first in zip(phase_axes, step, first, strict=True)
+    ]
+    values = dict(zip((axis.var for axis in chosen.spatial), whole_indices, strict=True))
     analyzer = sym.Analyzer()
-    for axis, whole, by, start in zip(own_axes, chosen.spatial, step, first, strict=True):
+    for axis, whole_axis, axis_step, axis_first in zip(phase_axes, chosen.spatial, step, first, strict=True):
         analyzer.bind(axis.var, ir.Range(index(0), axis.extent))
-        if start < 0 or start + (int(axis.extent) - 1) * by >= int(whole.extent):
+        if axis_first < 0 or axis_first + (int(axis.extent) - 1) * axis_step >= int(whole_axis.extent):
             return None
-    if not analyzer.can_prove(substitute(test, at)):
+    # Within the phase, the test must hold, and the load must be at its own point.
+    if not analyzer.can_prove(substitute(test, values)):
         return None
-    if not all(analyzer.can_prove_equal(substitute(p, at), a.var) for p, a in zip(load.indices, own_axes)):
+    if not all(
+        analyzer.can_prove_equal(substitute(load_index, values), axis.var)
+        for load_index, axis in zip(load.indices, phase_axes)
+    ):
         return None
-    here = emit.load(sums.buffer, [axis.var for axis in own_axes])
-    value = structural_map(chosen.value, (ir.Call, lambda call: load if _is_same(call, choice) else call))
-    value = substitute(value, at)
-    value = structural_map(value, (TensorLoad, lambda each: here if each.source.same_as(load.source) else each))
-    buffer = emit.scratch([axis.extent for axis in own_axes], chosen.dtype, "phase")
-    return Phase(sums, Stage(buffer, tuple(own_axes), (), None, value), tuple(first), tuple(step))
+    own_sum = emit.load(sums.buffer, [axis.var for axis in phase_axes])
+    value = structural_map(chosen.value, (ir.Call, lambda call: load if _is_equal_choice(call, choice) else call))
+    value = substitute(value, values)
+    value = structural_map(value, (TensorLoad, lambda other: own_sum if other.source.same_as(load.source) else other))
+    buffer = emit.scratch([axis.extent for axis in phase_axes], chosen.dtype, "phase")
+    return Phase(sums, Stage(buffer, tuple(phase_axes), (), None, value), tuple(first), tuple(step))
 
 
-def _is_same(call: ir.Expr, choice: ir.Expr) -> bool:
+def _is_equal_choice(call: ir.Expr, choice: ir.Expr) -> bool:
+    """Returns whether a call is an `if_then_else` equal to another one."""
     return is_choice(call) and tvm_ffi.structural_equal(call, choice)
 
 
 def _first_and_step(var: Var, place: ir.Expr, tests: list[ir.Expr]) -> tuple[int, int] | None:
-    """Returns an axis's first index that passes its tests and the distance to the next, found by trying; else None."""
+    """Returns an axis's first index that passes its tests, and the distance to the next; None if it isn't found.
+
+    Both are found by trying: tests contain remainders, which TVM's analyzer can't solve for the variable.
+    """
     if not variables(place) <= {var} or any(variables(test) != {var} for test in tests):
         return None
     analyzer = sym.Analyzer()
 
-    def at(value: ir.Expr, number: int) -> int | None:
+    def value_at(value: ir.Expr, number: int) -> int | None:
         return emit.static(analyzer.simplify(substitute(value, {var: index(number)})))
 
-    # Tests of strided gradients contain remainders, which TVM's analyzer can't solve for the variable.
-    passing = [n for n in range(3 * MAX_STRIDE) if all(at(test, n) for test in tests)]
-    places = [at(place, n) for n in passing]
-    return next(((first, passing[k + 1] - first) for k, first in enumerate(passing[:-1]) if places[k] == 0), None)
+    passing = [number for number in range(3 * MAX_STRIDE) if all(value_at(test, number) for test in tests)]
+    places = [value_at(place, number) for number in passing]
+    return next(
+        (
+            (first, passing[position + 1] - first)
+            for position, first in enumerate(passing[:-1])
+            if places[position] == 0
+        ),
+        None,
+    )

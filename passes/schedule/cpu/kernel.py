@@ -30,7 +30,10 @@ class Axis:
 
 @dataclass(frozen=True)
 class Clip:
-    """A set of terms that are zero unless `low <= result * by_result + term * by_term < high`."""
+    """A set of terms of a sum that are zero, as those in a convolution's border, and needn't be summed.
+
+    They are zero unless `low <= result * by_result + term * by_term < high`.
+    """
 
     result: Axis
     term: Axis
@@ -40,41 +43,42 @@ class Clip:
     high: int
 
     def bounds(self, first: int | ir.Expr, count: int) -> tuple[int | ir.Expr, int | ir.Expr]:
-        """Returns the range of terms that count for any of `count` results from `first` on."""
-        last = first + (count - 1)
-        start = self.low - last * self.by_result + (self.by_term - 1)
+        """Returns the range (start, stop) of terms that are nonzero for any of `count` results from `first` on."""
+        last_result = first + (count - 1)
+        start = self.low - last_result * self.by_result + (self.by_term - 1)
         stop = self.high - first * self.by_result + (self.by_term - 1)
         return start // self.by_term, stop // self.by_term
 
     @property
     def inner(self) -> tuple[int, int]:
-        """The range of terms that count for every result."""
-        size, reach = self.term.size or 0, ((self.result.size or 1) - 1) * self.by_result
+        """The range (start, stop) of terms that are nonzero for every result."""
+        size, last_offset = self.term.size or 0, ((self.result.size or 1) - 1) * self.by_result
         first = min(size, max(0, -(-self.low // self.by_term)))
-        return first, max(first, min(size, (self.high - 1 - reach) // self.by_term + 1))
+        return first, max(first, min(size, (self.high - 1 - last_offset) // self.by_term + 1))
 
-    def counts(self, point: dict[Var, ir.Expr]) -> ir.Expr:
-        """Returns whether the term counts at a point, as an expression."""
-        place = point[self.result.var] * self.by_result + point[self.term.var] * self.by_term
-        return tirx.all(place >= self.low, place < self.high)
+    def includes(self, point: dict[Var, ir.Expr]) -> ir.Expr:
+        """Returns the test whether the term at a point lies within the bounds, as an expression."""
+        position = point[self.result.var] * self.by_result + point[self.term.var] * self.by_term
+        return tirx.all(position >= self.low, position < self.high)
 
-    def saved(self, size: int) -> float:
-        """Returns the share of terms that tiles of `size` results needn't sum."""
+    def saved(self, tile_size: int) -> float:
+        """Returns the share of terms that needn't be summed by tiles of `tile_size` results."""
         results, terms = self.result.size or 1, self.term.size or 1
-        tiles = [(first, min(size, results - first)) for first in range(0, results, size)]
-        summed = sum(count * max(0, min(stop, terms) - max(start, 0))
+        tiles = [(first, min(tile_size, results - first)) for first in range(0, results, tile_size)]
+        summed_terms = sum(count * max(0, min(stop, terms) - max(start, 0))
                    for first, count in tiles for start, stop in [self.bounds(first, count)])  # fmt: skip
-        return 1 - summed / (results * terms)
+        return 1 - summed_terms / (results * terms)
 
 
 @dataclass(frozen=True)
 class Stage:
-    """`buffer[spatial...] = value`, or `init` followed by `value` for each point of `reduce` (value reads itself).
+    """One step of a kernel: `buffer[spatial...] = value`, or a reduction over the axes `reduce`.
 
-    `constants` are buffers that hold the same values in every call, so that a packed copy is made only once. Terms
-    outside `clips` needn't be summed; terms outside `edges` mustn't be, since what they would read doesn't exist. With
-    `spread`, an axis of terms, the operand that doesn't depend on it is read as a run of neighbours, of which each term
-    takes the one with its own number.
+    A reduction stores `init`, then `value` for each point of `reduce`; the value reads the buffer. `constants` are
+    buffers that hold the same values in every call, so that a packed copy is made only once. Terms outside `clips`
+    needn't be summed; terms outside `edges` mustn't be, since what they would read doesn't exist. With
+    `broadcast_axis`, an axis of terms, the operand that doesn't depend on it is read as a run of neighbours, of which
+    each term takes the one with its own number.
     """
 
     buffer: Var
@@ -85,7 +89,7 @@ class Stage:
     constants: frozenset[Var] = frozenset()
     clips: tuple[Clip, ...] = ()
     edges: tuple[Clip, ...] = ()
-    spread: Axis | None = None
+    broadcast_axis: Axis | None = None
 
     @property
     def dtype(self) -> str:
@@ -93,10 +97,12 @@ class Stage:
 
     @property
     def item_bytes(self) -> int:
+        """The size of one item of the result."""
         return max(1, self.buffer.ty.dtype.dtype.bits // 8)
 
     @property
     def axes(self) -> tuple[Axis, ...]:
+        """The result axes, then the reduction axes."""
         return self.spatial + self.reduce
 
     @cached_property
@@ -111,7 +117,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Opaque:
-    """A loop nest in a form that isn't read: kept in order and run as it is written."""
+    """A loop nest in a form that isn't read as a stage: kept in order and run as it is written."""
 
     body: Stmt
 
@@ -124,18 +130,20 @@ class Kernel:
     local: tuple[Var, ...]
 
     def is_local(self, buffer: Var) -> bool:
+        """Returns whether a buffer exists only inside the kernel."""
         return any(buffer.same_as(other) for other in self.local)
 
 
 def substitute(node: ir.Expr | Stmt, values: dict[Var, ir.Expr]) -> ir.Expr | Stmt:
     """Replaces variables by expressions; variables bound inside get new ones, since LLVM code binds each only once."""
-    values = {**values, **_fresh_names(node)}
+    values = {**values, **_fresh_let_variables(node)}
     if not values:
         return node
     return structural_map(node, (Var, lambda var: values.get(var, var)))
 
 
-def _fresh_names(node: ir.Expr | Stmt) -> dict[Var, Var]:
+def _fresh_let_variables(node: ir.Expr | Stmt) -> dict[Var, Var]:
+    """Returns a new variable for each one that a `Let` inside an expression binds."""
     bound: list[Var] = []
     structural_walk(node, (tirx.Let, lambda let: bound.append(let.var)))
     return {var: Var(var.name, var.ty) for var in bound}
@@ -169,18 +177,19 @@ def variables(node: ir.Expr) -> set[Var]:
 
 
 def has_calls(node: ir.Expr) -> bool:
-    """Returns whether an expression calls functions or selects among values."""
+    """Returns whether an expression calls functions (such as `exp` or `if_then_else`) or selects among values."""
     calls: list[ir.Expr] = []
     structural_walk(node, ((ir.Call, tirx.Select), lambda call: calls.append(call)))
     return bool(calls)
 
 
 def is_choice(value: ir.Expr) -> bool:
+    """Returns whether an expression is an `if_then_else`."""
     return isinstance(value, ir.Call) and str(getattr(value.op, "name", "")).endswith("if_then_else")
 
 
 def conjuncts(test: ir.Expr) -> list[ir.Expr]:
-    """Returns the tests that all hold where a test does."""
+    """Returns the tests that a test joins by `and`."""
     return [*conjuncts(test.a), *conjuncts(test.b)] if isinstance(test, tirx.And) else [test]
 
 
@@ -191,10 +200,10 @@ def simplified_places(value: ir.Expr, analyzer: sym.Analyzer) -> ir.Expr:
     `codegen/floats.py`).
     """
 
-    def load(node: TensorLoad) -> ir.Expr:
-        return tirx.BufferLoad(node.source, [analyzer.simplify(at) for at in node.indices])
+    def simplify_indices(node: TensorLoad) -> ir.Expr:
+        return tirx.BufferLoad(node.source, [analyzer.simplify(index) for index in node.indices])
 
-    def choice(call: ir.Expr) -> ir.Expr:
+    def simplify_choice(call: ir.Expr) -> ir.Expr:
         if not is_choice(call) or loads(call.args[0]):
             return call
         test = analyzer.simplify(call.args[0])
@@ -202,11 +211,11 @@ def simplified_places(value: ir.Expr, analyzer: sym.Analyzer) -> ir.Expr:
             return call.args[1] if int(test) else call.args[2]
         return tirx.if_then_else(test, call.args[1], call.args[2])
 
-    return structural_map(value, [(TensorLoad, load), (ir.Call, choice)])
+    return structural_map(value, [(TensorLoad, simplify_indices), (ir.Call, simplify_choice)])
 
 
 def read_kernel(func: PrimFunc) -> Kernel | None:
-    """Reads a function as TE lowering and FuseTIR write it; None for another form."""
+    """Reads a PrimFunc as TE lowering and FuseTIR write it, as a list of stages; None for another form."""
     root = func.body
     if not isinstance(root, SBlockRealize) or root.iter_values:
         return None
@@ -217,12 +226,15 @@ def read_kernel(func: PrimFunc) -> Kernel | None:
     stages = [stage for stage in map(_read_nest, nests) if stage is not None]
     if len(stages) < len(nests) or not all(_has_long_indices(stage) for stage in stages if isinstance(stage, Stage)):
         return None
-    constants = _constants(func)
-    known = (replace(stage, constants=constants) if isinstance(stage, Stage) else stage for stage in stages)
-    return Kernel(tuple(known), tuple(block.alloc_buffers))
+    constants = _constant_buffers(func)
+    stages_with_constants = (
+        replace(stage, constants=constants) if isinstance(stage, Stage) else stage for stage in stages
+    )
+    return Kernel(tuple(stages_with_constants), tuple(block.alloc_buffers))
 
 
-def _constants(func: PrimFunc) -> frozenset[Var]:
+def _constant_buffers(func: PrimFunc) -> frozenset[Var]:
+    """Returns the parameters of a function that hold the same values in every call."""
     return frozenset(func.params[position] for position in constant_operands(func))
 
 
@@ -232,6 +244,7 @@ def _has_long_indices(stage: Stage) -> bool:
 
 
 def _statements(body: Stmt) -> Iterator[Stmt]:
+    """Yields the statements of a sequence, or a single statement."""
     yield from body.seq[:] if isinstance(body, SeqStmt) else [body]
 
 
@@ -253,39 +266,41 @@ def _read_nest(nest: Stmt) -> Stage | Opaque | None:
 
 
 def _read_block(loops: list[For], realize: SBlockRealize) -> Stage | None:
-    """Reads the block of a perfect loop nest as a stage, or returns None."""
+    """Reads the block of a perfect loop nest, which stores one element, as a stage; None for another block."""
     block = realize.block
-    if not _is_plain(loops, realize) or not isinstance(block.body, BufferStore):
+    if not _is_perfect_nest(loops, realize) or not isinstance(block.body, BufferStore):
         return None
-    if _is_scalar(block, loops):
+    if _stores_scalar(block, loops):
         return Stage(block.body.buffer, (), (), None, block.body.value)
     iter_vars = block.iter_vars[:]
     spatial = [iter_var for iter_var in iter_vars if iter_var.iter_type == IterVar.DataPar]
     reduce = [iter_var for iter_var in iter_vars if iter_var.iter_type == IterVar.CommReduce]
-    ordered = _in_buffer_order(spatial, block.body.indices[:])
-    if ordered is None or len(spatial) + len(reduce) != len(iter_vars) or bool(reduce) != (block.init is not None):
+    spatial_axes = _axes_in_buffer_order(spatial, block.body.indices[:])
+    if spatial_axes is None or len(spatial) + len(reduce) != len(iter_vars) or bool(reduce) != (block.init is not None):
         return None
-    axes = tuple(Axis(iter_var.var, iter_var.dom.extent) for iter_var in reduce)
+    reduce_axes = tuple(Axis(iter_var.var, iter_var.dom.extent) for iter_var in reduce)
     init = block.init.value if block.init is not None else None
-    return Stage(block.body.buffer, ordered, axes, init, block.body.value)
+    return Stage(block.body.buffer, spatial_axes, reduce_axes, init, block.body.value)
 
 
-def _is_scalar(block: SBlock, loops: list[For]) -> bool:
+def _stores_scalar(block: SBlock, loops: list[For]) -> bool:
     """Returns whether a block stores one element of a tensor of rank 0; TE may give it an axis of one point."""
     return not loops and not list(block.body.indices) and len(block.iter_vars) <= 1 and block.init is None
 
 
-def _is_plain(loops: list[For], realize: SBlockRealize) -> bool:
+def _is_perfect_nest(loops: list[For], realize: SBlockRealize) -> bool:
     """Returns whether a block is in a perfect serial nest, with one axis per loop and no predicate or buffers.
 
     Anything else, such as a predicate, is a nest that rules take as it is written.
     """
     block = realize.block
-    if isinstance(block.body, BufferStore) and _is_scalar(block, loops):
+    if isinstance(block.body, BufferStore) and _stores_scalar(block, loops):
         return isinstance(realize.predicate, tirx.IntImm) and not block.alloc_buffers and not block.match_buffers
-    same = all(value.same_as(loop.loop_var) for value, loop in zip(realize.iter_values[:], loops, strict=False))
+    has_loop_per_axis = all(
+        value.same_as(loop.loop_var) for value, loop in zip(realize.iter_values[:], loops, strict=False)
+    )
     return (
-        same
+        has_loop_per_axis
         and len(realize.iter_values) == len(loops)
         and all(loop.kind == tirx.ForKind.SERIAL and _is_zero(loop.min) for loop in loops)
         and isinstance(realize.predicate, tirx.IntImm)
@@ -294,10 +309,11 @@ def _is_plain(loops: list[For], realize: SBlockRealize) -> bool:
     )
 
 
-def _in_buffer_order(spatial: list[IterVar], indices: list[ir.Expr]) -> tuple[Axis, ...] | None:
-    """Returns the spatial axes in the order of the buffer's dims; constant indices become axes of one point.
+def _axes_in_buffer_order(spatial: list[IterVar], indices: list[ir.Expr]) -> tuple[Axis, ...] | None:
+    """Returns the spatial axes in the order of the buffer's dims; None if an index isn't an axis of its own.
 
-    Rules rely on this order: neighbours along the last axis are neighbours in memory.
+    An index of 0 becomes an axis of one point. Rules rely on this order: neighbours along the last axis are neighbours
+    in memory.
     """
     axes: list[Axis] = []
     unmatched = list(spatial)
@@ -314,13 +330,14 @@ def _in_buffer_order(spatial: list[IterVar], indices: list[ir.Expr]) -> tuple[Ax
 
 
 def _is_zero(value: ir.Expr) -> bool:
+    """Returns whether an index is the constant 0."""
     return isinstance(value, tirx.IntImm) and int(value) == 0
 
 
 def _without_blocks(node: Stmt) -> Stmt | None:
-    """Returns loops and stores only: iteration variables substituted, `init` guarded by the first reduction step.
+    """Returns a loop nest of loops and stores only; None if it has blocks that can't be removed.
 
-    Rules that aren't on stages read loops and stores only.
+    Iteration variables of blocks are substituted, and a block's `init` runs in the first reduction step only.
     """
     if isinstance(node, For):
         body = _without_blocks(node.body)
@@ -333,11 +350,11 @@ def _without_blocks(node: Stmt) -> Stmt | None:
         parts = [_without_blocks(part) for part in node.seq]
         return None if None in parts else SeqStmt(parts)
     if isinstance(node, SBlockRealize):
-        return _block_body(node)
+        return _lowered_block(node)
     return None
 
 
-def _block_body(realize: SBlockRealize) -> Stmt | None:
+def _lowered_block(realize: SBlockRealize) -> Stmt | None:
     """Returns a block's statements with its axes substituted, or None for a block that allocates or nests others.
 
     A block without buffers of its own only names the axes, so that its statements can stand alone.
@@ -346,26 +363,28 @@ def _block_body(realize: SBlockRealize) -> Stmt | None:
     if block.alloc_buffers or block.match_buffers or _has_blocks(block.body):
         return None
     values = {iter_var.var: value for iter_var, value in zip(block.iter_vars, realize.iter_values, strict=True)}
-    body = block.body if block.init is None else SeqStmt([_guarded_init(block), block.body])
+    body = block.body if block.init is None else SeqStmt([_init_in_first_step(block), block.body])
     body = substitute(body, values)
     if isinstance(realize.predicate, tirx.IntImm) and int(realize.predicate):
         return body
     return tirx.IfThenElse(realize.predicate, body, None)
 
 
-def _guarded_init(block: SBlock) -> Stmt:
-    first = [
+def _init_in_first_step(block: SBlock) -> Stmt:
+    """Returns a block's `init`, guarded by a test for the first step of all reduction axes."""
+    first_step_tests = [
         iter_var.var == iter_var.dom.min for iter_var in block.iter_vars if iter_var.iter_type == IterVar.CommReduce
     ]
-    return tirx.IfThenElse(tirx.all(*first), block.init, None) if first else block.init
+    return tirx.IfThenElse(tirx.all(*first_step_tests), block.init, None) if first_step_tests else block.init
 
 
 def _has_blocks(node: Stmt) -> bool:
+    """Returns whether a statement contains blocks."""
     blocks: list[SBlock] = []
     structural_walk(node, (SBlock, lambda block: blocks.append(block)))
     return bool(blocks)
 
 
 def with_value(stage: Stage, value: ir.Expr) -> Stage:
-    """Returns the stage with another value."""
+    """Returns a stage with another value in place of its own."""
     return replace(stage, value=value)

@@ -17,7 +17,7 @@ from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Axis, Clip, Stage, is_choice, substitute, variables
 from tvtf.passes.schedule.cpu.tile import (
     Accumulators,
-    Finish,
+    Epilogue,
     Point,
     Range,
     Tile,
@@ -38,15 +38,16 @@ READ_INTO_EVERY_CACHE = (0, 3, 1)
 
 Span = tuple[int, int]
 """The first lane of a vector, and its number of lanes."""
-Body = Callable[[ir.Expr, ir.Expr, ir.Expr, Point], Stmt]
+VectorBody = Callable[[ir.Expr, ir.Expr, ir.Expr, Point], Stmt]
 """Writes one vector: given the row, the vector's number in it, the lane, and the point that these stand for."""
 
 
 @dataclass(frozen=True)
 class ColumnTile:
-    """Rows x vectors of results, summed in one pass over the terms.
+    """A register tile whose vectors run along a result axis: rows x vectors of results, summed in one pass.
 
-    If operands are `padded`, the last vector of a row is summed with that many lanes, and only its results are stored.
+    With operands `padded` to that many lanes, the last vector of a row is summed with all of these, but only its
+    results are stored.
     """
 
     stage: Stage
@@ -57,179 +58,210 @@ class ColumnTile:
 
     @cached_property
     def order(self) -> list[Var]:
+        """The tiled axes other than that of the vectors: the rows of the tile."""
         return [var for var in self.tile.sizes if not var.same_as(self.vector.var)]
 
     @cached_property
     def sizes(self) -> list[int]:
-        return self.tile.offsets(self.order)
+        """The tile's extents along its row axes."""
+        return self.tile.sizes_along(self.order)
 
     @cached_property
     def stored(self) -> list[Span]:
+        """The vectors of a row of results, as (first lane, lanes)."""
         return emit.vector_spans(self.tile.sizes[self.vector.var], self.lanes)
 
     @cached_property
     def summed(self) -> list[Span]:
+        """The vectors of a row in which sums are computed: with the padding of operands in the last one."""
         if not self.padded:
             return self.stored
         return [(first, self.lanes if count == self.lanes else self.padded) for first, count in self.stored]
 
     @cached_property
     def accumulators(self) -> Accumulators:
+        """The vector registers for the tile's sums, as a local buffer."""
         lanes = self.lanes if self.padded else min(self.lanes, self.tile.sizes[self.vector.var])
         return Accumulators.of(self.stage, prod(self.sizes), len(self.stored), lanes)
 
     def write(
-        self, ranges: Sequence[Range] | None, start: Stage | None, finish: Finish, streamed: TensorLoad | None = None
+        self,
+        ranges: Sequence[Range] | None,
+        start: Stage | None,
+        epilogue: Epilogue,
+        streamed: TensorLoad | None = None,
     ) -> Stmt:
-        """Writes the tile.
+        """Writes the tile: initial values, sums over the terms, and the epilogue with its stores.
 
         Args:
-            ranges: the terms to sum; None sums nothing, for which loops do: there is nothing to keep in registers.
+            ranges: the terms to sum; None for only the epilogue, in loops, since there is nothing to keep in registers.
             start: the stage that holds partial results to continue from; without it, the reduction's init.
             finish: the epilogue.
             streamed: an operand to prefetch.
         """
         if ranges is None:
-            return self._each(
-                lambda row, number, lane, point: finish.at(self._first_value(start, point), point),
+            return self._for_each_vector(
+                lambda row, number, lane, point: epilogue.write(self._initial_value(start, point), point),
                 self.stored,
                 over_rows=emit.nest,
             )
         sums = self._sums(ranges, streamed)
-        return emit.sequence([emit.allocate(self.accumulators.buffer), self._first(start), sums, self._last(finish)])
+        return emit.sequence(
+            [emit.allocate(self.accumulators.buffer), self._initialize(start), sums, self._store_results(epilogue)]
+        )
 
-    def ended(self, sums: Stmt, finish: Finish) -> Stmt:
+    def with_epilogue(self, sums: Stmt, epilogue: Epilogue) -> Stmt:
         """Writes the epilogue on sums that a statement leaves in the accumulators.
 
         A subroutine leaves them in memory, so that there are no registers to keep, and rows can be a loop.
         """
         accumulators = self.accumulators
-        last = self._each(
-            lambda row, number, lane, point: finish.at(accumulators.load(row, number, lane), point),
+        last = self._for_each_vector(
+            lambda row, number, lane, point: epilogue.write(accumulators.load(row, number, lane), point),
             self.stored,
             over_rows=emit.nest,
         )
         return emit.sequence([emit.allocate(accumulators.buffer), sums, last])
 
-    def _each(
+    def _for_each_vector(
         self,
-        body: Body,
+        body: VectorBody,
         spans: list[Span],
         over_rows: Callable[..., Stmt] = emit.unrolled_nest,
         counts: Callable[[Point], ir.Expr | bool] = lambda _point: True,
     ) -> Stmt:
-        """Writes something for every vector, of those rows that count.
+        """Writes `body` for every vector of the tile, in those rows for which `counts` holds.
 
         Rows are unrolled, so that the accumulators' indices are constants and LLVM keeps them in registers.
         """
 
-        def row(offsets: list[ir.Expr]) -> Stmt:
+        def write_row(offsets: list[ir.Expr]) -> Stmt:
             point, number = row_point(self.tile, self.order, offsets), row_number(self.sizes, offsets)
-            return emit.sequence([emit.when(counts(point), self._vectors(body, spans, number, point))])
+            return emit.sequence([emit.when(counts(point), self._vectors_of_row(body, spans, number, point))])
 
-        return over_rows(self.sizes, row)
+        return over_rows(self.sizes, write_row)
 
-    def _vectors(self, body: Body, spans: list[Span], row: ir.Expr, point: Point) -> Stmt:
+    def _vectors_of_row(self, body: VectorBody, spans: list[Span], row: ir.Expr, point: Point) -> Stmt:
+        """Writes `body` for every vector of one row of the tile."""
+
         def vector(number: ir.Expr, lane: ir.Expr) -> Stmt:
-            place = self.tile.base[self.vector.var] + number * self.lanes + lane
-            return body(row, number, lane, {**point, self.vector.var: place})
+            coordinate = self.tile.base[self.vector.var] + number * self.lanes + lane
+            return body(row, number, lane, {**point, self.vector.var: coordinate})
 
-        return _along(spans, vector)
+        return _vector_loop(spans, vector)
 
-    def _first(self, start: Stage | None) -> Stmt:
+    def _initialize(self, start: Stage | None) -> Stmt:
+        """Writes the initial value, or the partial result to continue from, to all accumulators."""
+
         def store(row: ir.Expr, number: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
-            return self.accumulators.store(self._first_value(start, point), row, number, lane)
+            return self.accumulators.store(self._initial_value(start, point), row, number, lane)
 
-        return self._each(store, self.summed)
+        return self._for_each_vector(store, self.summed)
 
-    def _first_value(self, start: Stage | None, point: Point) -> ir.Expr:
-        return self.stage.init if start is None else _partial(start, point)
+    def _initial_value(self, start: Stage | None, point: Point) -> ir.Expr:
+        """Returns the reduction's initial value, or the partial result that the stage `start` holds."""
+        return self.stage.init if start is None else _partial_result(start, point)
 
     def _sums(self, ranges: Sequence[Range], streamed: TensorLoad | None) -> Stmt:
-        if self.stage.spread is not None:
-            return self._spread_sums(ranges, self.stage.spread)
-        return over_edges(ranges, self.stage.edges, partial(self._step, streamed))
+        """Writes the loops over the terms of the reduction."""
+        if self.stage.broadcast_axis is not None:
+            return self._broadcast_sums(ranges, self.stage.broadcast_axis)
+        return over_edges(ranges, self.stage.edges, partial(self._add_terms, streamed))
 
-    def _step(self, streamed: TensorLoad | None, places: Point, tested: Sequence[Clip] = ()) -> Stmt:
-        """Writes one term of every result; if edges are `tested`, only where the term counts."""
+    def _add_terms(self, streamed: TensorLoad | None, terms_point: Point, tested: Sequence[Clip] = ()) -> Stmt:
+        """Adds one term to every result of the tile; with `tested` edges, only where it lies inside the image."""
 
         def add(row: ir.Expr, number: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
-            value = update_value(self.stage, self.accumulators.load(row, number, lane), {**point, **places})
+            value = update_value(self.stage, self.accumulators.load(row, number, lane), {**point, **terms_point})
             return self.accumulators.store(value, row, number, lane)
 
         def counts(point: Point) -> ir.Expr | bool:
-            return tirx.all(*(edge.counts({**point, **places}) for edge in tested)) if tested else True
+            return tirx.all(*(edge.includes({**point, **terms_point}) for edge in tested)) if tested else True
 
-        ahead = range(self.accumulators.vectors) if streamed is not None else ()
-        fetched = [_fetched(streamed, {**self.tile.base, **places}, number * self.lanes) for number in ahead]
-        return emit.sequence([*fetched, self._each(add, self.summed, counts=counts)])
+        prefetched_vectors = range(self.accumulators.vectors) if streamed is not None else ()
+        prefetches = [
+            _prefetch(streamed, {**self.tile.base, **terms_point}, number * self.lanes) for number in prefetched_vectors
+        ]
+        return emit.sequence([*prefetches, self._for_each_vector(add, self.summed, counts=counts)])
 
-    def _spread_sums(self, ranges: Sequence[Range], spread: Axis) -> Stmt:
-        """Sums where the `spread` operand gives each item to all of its neighbours.
+    def _broadcast_sums(self, ranges: Sequence[Range], broadcast_axis: Axis) -> Stmt:
+        """Sums where each item of an operand is a factor of all neighbouring results, as in grouped convolutions.
 
-        Each shuffle of a vector is used for all terms of the last range before the next shuffle is made.
+        The item is broadcast to their lanes by a shuffle, which is used for all terms of the last range before the next
+        one.
         """
-        left = [part for part in ranges if part.axis is not spread]
+        other_ranges = [part for part in ranges if part.axis is not broadcast_axis]
 
-        def numbered(outer: Point, number: int) -> Stmt:
-            return over_ranges(left[-1:], lambda last: rows({**outer, **last, spread.var: index(number)}, number))
+        def terms_with_shuffle(outer_point: Point, item: int) -> Stmt:
+            return over_ranges(
+                other_ranges[-1:],
+                lambda last_point: add_to_rows({**outer_point, **last_point, broadcast_axis.var: index(item)}, item),
+            )
 
-        def rows(places: Point, number: int) -> Stmt:
-            return emit.unrolled_nest(self.sizes, lambda at: self._spread_row(places, number, at))
+        def add_to_rows(terms_point: Point, item: int) -> Stmt:
+            return emit.unrolled_nest(self.sizes, lambda offsets: self._broadcast_row(terms_point, item, offsets))
 
-        numbers = range(int(spread.extent))
-        return over_ranges(left[:-1], lambda outer: emit.sequence([numbered(outer, number) for number in numbers]))
+        items = range(int(broadcast_axis.extent))
+        return over_ranges(
+            other_ranges[:-1],
+            lambda outer_point: emit.sequence([terms_with_shuffle(outer_point, item) for item in items]),
+        )
 
-    def _spread_row(self, places: Point, number: int, offsets: list[ir.Expr]) -> Stmt:
-        """Writes the spread sums of one row."""
-        point, row = {**row_point(self.tile, self.order, offsets), **places}, row_number(self.sizes, offsets)
+    def _broadcast_row(self, terms_point: Point, item: int, offsets: list[ir.Expr]) -> Stmt:
+        """Writes the terms of one row of the tile, with one item broadcast to its neighbouring lanes."""
+        point, row = {**row_point(self.tile, self.order, offsets), **terms_point}, row_number(self.sizes, offsets)
         start = point[self.vector.var]
         vectors = [
-            _spread_sum(
+            _broadcast_vector(
                 self.stage,
                 self.accumulators,
                 {**point, self.vector.var: start + first},
-                number,
-                self.accumulators.place(row, vector, 0),
+                item,
+                self.accumulators.offset(row, vector, 0),
                 count,
             )
             for vector, (first, count) in enumerate(self.stored)
         ]
         return emit.sequence(vectors)
 
-    def _last(self, finish: Finish) -> Stmt:
-        if finish.operations >= OPERATIONS_OF_COSTLY_EPILOGUE:
-            return self._ended_row_by_row(finish)
+    def _store_results(self, epilogue: Epilogue) -> Stmt:
+        """Writes the epilogue on the accumulators: row by row if it is costly, else unrolled."""
+        if epilogue.operations >= OPERATIONS_OF_COSTLY_EPILOGUE:
+            return self._epilogue_row_by_row(epilogue)
         accumulators = self.accumulators
-        return self._each(
-            lambda row, number, lane, point: finish.at(accumulators.load(row, number, lane), point), self.stored
+        return self._for_each_vector(
+            lambda row, number, lane, point: epilogue.write(accumulators.load(row, number, lane), point), self.stored
         )
 
-    def _ended_row_by_row(self, finish: Finish) -> Stmt:
-        """Writes an expensive epilogue as a loop over rows: unrolled, it would need registers that hold results."""
+    def _epilogue_row_by_row(self, epilogue: Epilogue) -> Stmt:
+        """Writes a costly epilogue as a loop over rows: unrolled, it would need registers that hold results."""
         accumulators = self.accumulators
         saved = replace(
-            accumulators, buffer=emit.scratch(accumulators.buffer.ty.shape, finish.stage.dtype, "kept", "local")
+            accumulators, buffer=emit.scratch(accumulators.buffer.ty.shape, epilogue.stage.dtype, "kept", "local")
         )
 
         def save(row: ir.Expr, number: ir.Expr, lane: ir.Expr, _point: Point) -> Stmt:
             return saved.store(accumulators.load(row, number, lane), row, number, lane)
 
-        def finish_saved(row: ir.Expr, number: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
-            return finish.at(saved.load(row, number, lane), point)
+        def epilogue_of_saved(row: ir.Expr, number: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
+            return epilogue.write(saved.load(row, number, lane), point)
 
-        ended = self._each(finish_saved, self.stored, over_rows=emit.nest)
-        return emit.sequence([emit.allocate(saved.buffer), self._each(save, self.stored), ended])
+        with_epilogue = self._for_each_vector(epilogue_of_saved, self.stored, over_rows=emit.nest)
+        return emit.sequence([emit.allocate(saved.buffer), self._for_each_vector(save, self.stored), with_epilogue])
 
 
-def _spread_sum(
-    stage: Stage, accumulators: Accumulators, point: Point, number: int, place: ir.Expr, count: int
+def _broadcast_vector(
+    stage: Stage, accumulators: Accumulators, point: Point, item: int, first_offset: ir.Expr, count: int
 ) -> Stmt:
-    """Writes one vector of sums; at an image's border, only where the term counts."""
-    item, counts, size = stage.value.b, True, int(stage.spread.extent) if stage.spread else 1
-    if is_choice(item):
-        counts, item = substitute(item.args[0], point), item.args[1]
-    order = [tirx.IntImm("int32", lane // size * size + number) for lane in range(count)]
+    """Adds a term to one vector of sums, with one item broadcast; at an image's border, only where it lies inside."""
+    product, is_inside, group_size = (
+        stage.value.b,
+        True,
+        int(stage.broadcast_axis.extent) if stage.broadcast_axis else 1,
+    )
+    if is_choice(product):
+        is_inside, product = substitute(product.args[0], point), product.args[1]
+    order = [tirx.IntImm("int32", lane // group_size * group_size + item) for lane in range(count)]
 
     def read(load: TensorLoad) -> ir.Expr:
         """Loads an operand for all lanes; one that is shared between neighbouring lanes is shuffled to them."""
@@ -237,33 +269,38 @@ def _spread_sum(
         neighbours = emit.load(load.source, [*outer, tirx.Ramp(last, index(1), count)])
         return (
             neighbours
-            if stage.spread is None or stage.spread.var in variables(load)
+            if stage.broadcast_axis is None or stage.broadcast_axis.var in variables(load)
             else tirx.Shuffle([neighbours], order)
         )
 
-    here = [tirx.Ramp(emit.simplified(place), index(1), count)]
-    summed = emit.store(accumulators.buffer, emit.load(accumulators.buffer, here) + read(item.a) * read(item.b), here)
-    return emit.sequence([emit.when(counts, summed)])
+    accumulator_index = [tirx.Ramp(emit.simplified(first_offset), index(1), count)]
+    summed = emit.store(
+        accumulators.buffer,
+        emit.load(accumulators.buffer, accumulator_index) + read(product.a) * read(product.b),
+        accumulator_index,
+    )
+    return emit.sequence([emit.when(is_inside, summed)])
 
 
-def _fetched(load: TensorLoad, point: Point, offset: int) -> Stmt:
-    """Prefetches a vector that is read some steps later."""
+def _prefetch(load: TensorLoad, point: Point, offset: int) -> Stmt:
+    """Prefetches a vector of an operand that is read some steps later."""
     *outer, last = substitute(load, point).indices
     ahead = BYTES_AHEAD // (load.ty.dtype.bits // 8) + offset
     place = tirx.address_of(tirx.BufferLoad(load.source, [*outer, last + ahead]))
     return tirx.Evaluate(tirx.call_intrin("void", "tirx.prefetch", place, *READ_INTO_EVERY_CACHE))
 
 
-def _partial(start: Stage, point: Point) -> ir.Expr:
+def _partial_result(start: Stage, point: Point) -> ir.Expr:
+    """Returns the partial result that a stage holds at a point."""
     return emit.load(start.buffer, [point[axis.var] for axis in start.spatial])
 
 
-def _along(spans: list[tuple[int, int]], body: Callable[[ir.Expr, ir.Expr], Stmt]) -> Stmt:
-    """Writes all vectors of a row: the whole ones, then a shorter last one."""
+def _vector_loop(spans: list[tuple[int, int]], body: Callable[[ir.Expr, ir.Expr], Stmt]) -> Stmt:
+    """Writes all vectors of a row: the whole ones unrolled, then a shorter last one."""
     lanes = spans[0][1]
     whole_vectors = sum(1 for _start, count in spans if count == lanes)
-    main = emit.unrolled(whole_vectors, lambda number: emit.vectorized(lanes, lambda lane: body(number, lane)))
+    whole = emit.unrolled(whole_vectors, lambda number: emit.vectorized(lanes, lambda lane: body(number, lane)))
     if whole_vectors == len(spans):
-        return main
-    rest = emit.vectorized(spans[-1][1], lambda lane: body(index(whole_vectors), lane))
-    return emit.sequence([main, rest])
+        return whole
+    last = emit.vectorized(spans[-1][1], lambda lane: body(index(whole_vectors), lane))
+    return emit.sequence([whole, last])

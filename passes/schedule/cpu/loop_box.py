@@ -22,61 +22,69 @@ class Loop:
 
     @property
     def extent(self) -> ir.Expr:
+        """The product of the merged axes' extents."""
         return emit.volume([axis.extent for axis in self.axes])
 
-    def point(self, place: ir.Expr) -> Point:
-        """Returns the value of each axis at a place of the merged loop."""
-        places = emit.unflatten(place, [axis.extent for axis in self.axes])
-        return {axis.var: value for axis, value in zip(self.axes, places, strict=True)}
+    def point(self, position: ir.Expr) -> Point:
+        """Returns the value of each axis at a position of the merged loop."""
+        indices = emit.unflatten(position, [axis.extent for axis in self.axes])
+        return {axis.var: value for axis, value in zip(self.axes, indices, strict=True)}
 
 
 def on_same_axes(stages: Sequence[Stage]) -> list[Stage]:
-    """Renames the axes of all stages to those of the first."""
+    """Returns stages over the same box of points with the axis variables of all replaced by those of the first."""
     axes = stages[0].spatial
-    return [stages[0], *(_renamed(stage, axes) for stage in stages[1:])]
+    return [stages[0], *(_on_axes(stage, axes) for stage in stages[1:])]
 
 
-def _renamed(stage: Stage, axes: tuple[Axis, ...]) -> Stage:
-    values = {old.var: new.var for old, new in zip(stage.spatial, axes, strict=True)}
-    return Stage(stage.buffer, axes, stage.reduce, stage.init, substitute(stage.value, values))
+def _on_axes(stage: Stage, axes: tuple[Axis, ...]) -> Stage:
+    """Returns a stage on other axes of the same extents."""
+    new_vars = {old.var: new.var for old, new in zip(stage.spatial, axes, strict=True)}
+    return Stage(stage.buffer, axes, stage.reduce, stage.init, substitute(stage.value, new_vars))
 
 
 def merged_loops(stages: Sequence[Stage], fixed: Point) -> list[Loop]:
-    """Merges neighbouring axes where every load and store walks them as one axis.
+    """Merges neighbouring axes where every load and store walks them as one axis; leaves out axes with `fixed` values.
 
     A long innermost loop has more whole vectors and a smaller remainder than a short one that is repeated.
     """
     loops: list[Loop] = []
-    offsets = _offsets(stages)
-    bare = set().union(*(access.free_variables(stage.value) for stage in stages))
+    offsets = _memory_offsets(stages)
+    vars_in_values = set().union(*(access.free_variables(stage.value) for stage in stages))
     for axis in stages[0].spatial:
         if axis.var in fixed:
             continue
-        if loops and _merges(loops[-1].axes[-1], axis, offsets, bare):
+        if loops and _can_merge(loops[-1].axes[-1], axis, offsets, vars_in_values):
             loops[-1] = Loop((*loops[-1].axes, axis))
         else:
             loops.append(Loop((axis,)))
     return loops
 
 
-def _offsets(stages: Sequence[Stage]) -> list[ir.Expr]:
+def _memory_offsets(stages: Sequence[Stage]) -> list[ir.Expr]:
+    """Returns the offsets in memory of all loads and stores of some stages."""
     offsets = [access.flat_offset(load.source, list(load.indices)) for stage in stages for load in stage.loads]
     offsets += [access.flat_offset(stage.buffer, [axis.var for axis in stage.spatial]) for stage in stages]
     return offsets
 
 
-def _merges(outer: Axis, inner: Axis, offsets: list[ir.Expr], bare: set[Var]) -> bool:
-    if inner.size == 1 and inner.var not in bare:
+def _can_merge(outer: Axis, inner: Axis, offsets: list[ir.Expr], vars_in_values: set[Var]) -> bool:
+    """Returns whether two neighbouring axes can be one loop: all offsets in memory walk them as one.
+
+    Axes whose variables are used in values, rather than in indices only, can't.
+    """
+    if inner.size == 1 and inner.var not in vars_in_values:
         return True
-    if outer.var in bare or inner.var in bare:
+    if outer.var in vars_in_values or inner.var in vars_in_values:
         return False
     return all(access.walks_as_one(offset, outer, inner) for offset in offsets)
 
 
 def stores_at(stages: Sequence[Stage], point: Point) -> Stmt:
     """Returns the stores of stages that share a box, at one of its points."""
-    return emit.sequence([_store(stage, point) for stage in stages])
+    return emit.sequence([_store_at(stage, point) for stage in stages])
 
 
-def _store(stage: Stage, point: Point) -> Stmt:
+def _store_at(stage: Stage, point: Point) -> Stmt:
+    """Returns the store of a stage at a point of its box."""
     return emit.store(stage.buffer, substitute(stage.value, point), [point[axis.var] for axis in stage.spatial])

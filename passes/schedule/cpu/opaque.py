@@ -11,12 +11,15 @@ from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import substitute
 from tvtf.passes.schedule.cpu.target import CpuTarget
 
-STEPS_OF_A_TASK = 1 << 14
+ITERATIONS_PER_TASK = 1 << 14
 """Iterations that one chunk takes."""
 
 
 def emit_opaque(body: Stmt, target: CpuTarget) -> Stmt:
-    """Returns the nest with its outermost long, independent loops split over all cores."""
+    """Writes a loop nest as it is, but with its outermost long, independent loops split over all cores.
+
+    It is opaque: in a form that isn't read as a stage, so that nothing else in it can be changed.
+    """
     if target.cores == 1:
         return body
     if isinstance(body, SeqStmt):
@@ -26,24 +29,31 @@ def emit_opaque(body: Stmt, target: CpuTarget) -> Stmt:
     # The loops that can be split are inside of one that runs once.
     if emit.static(body.extent) == 1:
         return For(body.loop_var, body.min, body.extent, body.kind, emit_opaque(body.body, target))
-    return _in_tasks(body) if _is_long(body) and any(name in body.annotations for name in INDEPENDENT) else body
+    return (
+        _split_into_tasks(body)
+        if _is_worth_splitting(body) and any(name in body.annotations for name in INDEPENDENT)
+        else body
+    )
 
 
-def _is_long(loop: For) -> bool:
-    steps = emit.static(loop.extent)
-    return steps is not None and steps >= 2 * STEPS_OF_A_TASK
+def _is_worth_splitting(loop: For) -> bool:
+    """Returns whether a loop is known to have enough iterations for two tasks."""
+    iterations = emit.static(loop.extent)
+    return iterations is not None and iterations >= 2 * ITERATIONS_PER_TASK
 
 
-def _in_tasks(loop: For) -> Stmt:
-    """Splits a loop into chunks of a fixed number of iterations.
+def _split_into_tasks(loop: For) -> Stmt:
+    """Splits a loop into parallel tasks of a fixed number of iterations.
 
     A task of that size is worth the start of a thread, however long the loop is.
     """
 
-    def task(number: ir.Expr) -> Stmt:
-        first = number * STEPS_OF_A_TASK
-        count = tirx.min(loop.extent - first, index(STEPS_OF_A_TASK))
-        return emit.loop(count, lambda step: substitute(loop.body, {loop.loop_var: loop.min + first + step}))
+    def task(task_number: ir.Expr) -> Stmt:
+        first_iteration = task_number * ITERATIONS_PER_TASK
+        count = tirx.min(loop.extent - first_iteration, index(ITERATIONS_PER_TASK))
+        return emit.loop(
+            count, lambda offset: substitute(loop.body, {loop.loop_var: loop.min + first_iteration + offset})
+        )
 
-    tasks = emit.simplified(tirx.floordiv(loop.extent + (STEPS_OF_A_TASK - 1), index(STEPS_OF_A_TASK)))
+    tasks = emit.simplified(tirx.floordiv(loop.extent + (ITERATIONS_PER_TASK - 1), index(ITERATIONS_PER_TASK)))
     return emit.loop(tasks, task, ForKind.PARALLEL, "task")

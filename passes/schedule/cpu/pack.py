@@ -20,15 +20,18 @@ from tvtf.passes.schedule.cpu.tile_plan import Packing, Plan
 from tvtf.passes.schedule.cpu.transpose import transposed_copy
 from tvtf.passes.schedule.cpu.vector_axis import PAGE_BYTES
 
-CYCLES_AN_ITEM = 1
-STEPS_PER_CHUNK = 8
-# A tile to transpose is held in registers twice.
-LANES_OF_A_TILE = 16
+CYCLES_PER_ITEM = 1
+ROWS_PER_CHUNK = 8
+# A square to transpose is held in registers twice.
+MAX_LANES_TO_TRANSPOSE = 16
 
 
 @dataclass(frozen=True)
-class Panel:
-    """A packed operand: `buffer[panel, *axes, lane]`, with `pitch` lanes, the first `width` of them used."""
+class PackedOperand:
+    """An operand copied into panels: `buffer[panel, *axes, lane]`, with `pitch` lanes, the first `width` of them used.
+
+    A panel has the items for `width` points along the `vector` axis, in the order in which a tile reads them.
+    """
 
     buffer: Var
     load: TensorLoad
@@ -38,14 +41,15 @@ class Panel:
     pitch: int
     lanes: int
 
-    def at(self) -> ir.Expr:
-        """Returns the packed element that replaces the load."""
+    def packed_load(self) -> ir.Expr:
+        """Returns the element of the packed copy that replaces the load of the operand."""
         panel = tirx.floordiv(self.vector.var, index(self.width))
         lane = tirx.floormod(self.vector.var, index(self.width))
         return emit.load(self.buffer, [panel, *(axis.var for axis in self.axes), lane])
 
     @property
     def size(self) -> int:
+        """The number of points along the packed axis."""
         return int(self.vector.extent)
 
     @property
@@ -55,12 +59,13 @@ class Panel:
 
     @property
     def step(self) -> int:
-        """How many places of the last axis are copied together."""
+        """The number of points of the last axis (rows of a panel) that a chunk copies."""
         last = self.axes[-1].size if self.axes else None
-        return 1 if last is None else min(last, self.lanes if self.is_transposed else STEPS_PER_CHUNK)
+        return 1 if last is None else min(last, self.lanes if self.is_transposed else ROWS_PER_CHUNK)
 
     @property
     def is_contiguous(self) -> bool:
+        """Whether the operand is contiguous along the packed axis, so that panels can be copied in vectors."""
         return access.load_stride(self.load, self.vector.var) == 1
 
     @property
@@ -76,164 +81,191 @@ class Panel:
 
 
 def packed(stage: Stage, plan: Plan, target: CpuTarget, parallel: bool) -> tuple[Stage, list[Stmt]]:
-    """Returns the stage reading packed operands, and the statements that pack them.
+    """Returns the reduction reading packed operands as its plan says, and the statements that pack them.
 
     A tile then reads its panel front to back, in whole vectors.
     """
     statements: list[Stmt] = []
     for packing in plan.packed:
-        panel = _panel(stage, packing, target)
-        stage = with_value(stage, _with_panel(stage.value, panel))
-        statements += [emit.allocate(panel.buffer), _pack(panel, parallel)]
+        operand = _packed_operand(stage, packing, target)
+        stage = with_value(stage, _with_packed_load(stage.value, operand))
+        statements += [emit.allocate(operand.buffer), _pack(operand, parallel)]
     return stage, statements
 
 
 def transposed(stage: Stage, plan: Plan, target: CpuTarget) -> tuple[Stage, list[Stmt]]:
-    """Returns the stage reading a copy of the plan's `transposed` operand, and the statements that make it.
+    """Returns the reduction reading a transposed copy of an operand as its plan says, and the statements that make it.
 
-    Vectors of terms then run along its memory.
+    Vectors of terms then run along the copy's memory.
     """
     load = plan.transposed
     if load is None:
         return stage, []
-    used = variables(access.flat_offset(load.source, list(load.indices)))
-    axes = [axis for axis in stage.axes if axis.var in used and not axis.var.same_as(plan.vector.var)]
-    new_axes = [replace(axis, var=Var(axis.var.name, "int64")) for axis in (*axes, plan.vector)]
-    places = [axis.var for axis in (*axes, plan.vector)]
+    used_vars = variables(access.flat_offset(load.source, list(load.indices)))
+    other_axes = [axis for axis in stage.axes if axis.var in used_vars and not axis.var.same_as(plan.vector.var)]
+    new_axes = [replace(axis, var=Var(axis.var.name, "int64")) for axis in (*other_axes, plan.vector)]
+    old_indices = [axis.var for axis in (*other_axes, plan.vector)]
     buffer = emit.scratch([axis.extent for axis in new_axes], str(load.source.ty.dtype.dtype), "turned")
-    value = substitute(load, dict(zip(places, (axis.var for axis in new_axes), strict=True)))
+    value = substitute(load, dict(zip(old_indices, (axis.var for axis in new_axes), strict=True)))
     copy = emit_elementwise([Stage(buffer, tuple(new_axes), (), None, value)], target)
 
-    def swap(other: TensorLoad) -> TensorLoad:
-        return emit.load(buffer, places) if tvm_ffi.structural_equal(other, load) else other
+    def replace_load(candidate: TensorLoad) -> TensorLoad:
+        return emit.load(buffer, old_indices) if tvm_ffi.structural_equal(candidate, load) else candidate
 
-    value = structural_map(stage.value, (TensorLoad, swap))
+    value = structural_map(stage.value, (TensorLoad, replace_load))
     return with_value(stage, value), [emit.allocate(buffer), copy]
 
 
-def _panel(stage: Stage, packing: Packing, target: CpuTarget) -> Panel:
-    """Returns the panel for an operand, its pitch rounded up to whole vectors.
+def _packed_operand(stage: Stage, packing: Packing, target: CpuTarget) -> PackedOperand:
+    """Returns an operand's packed form, with its scratch buffer and a pitch rounded up to whole vectors.
 
     Whole vectors are read from it without tests; a pitch of a page would put its rows into one cache set.
     """
-    load, along, width = packing.load, packing.axis, packing.width
-    used = variables(access.flat_offset(load.source, list(load.indices)))
-    axes = tuple(axis for axis in stage.axes if axis.var in used and not axis.var.same_as(along.var))
-    item = load.ty.dtype.bits // 8
-    lanes = min(target.lanes(item), LANES_OF_A_TILE)
+    load, vector_axis, width = packing.load, packing.axis, packing.width
+    used_vars = variables(access.flat_offset(load.source, list(load.indices)))
+    axes = tuple(axis for axis in stage.axes if axis.var in used_vars and not axis.var.same_as(vector_axis.var))
+    item_bytes = load.ty.dtype.bits // 8
+    lanes = min(target.lanes(item_bytes), MAX_LANES_TO_TRANSPOSE)
     pitch = -(-width // lanes) * lanes
-    shape = _without_page_stride([axis.extent for axis in axes], pitch * item)
-    buffer = emit.scratch([-(-int(along.extent) // width), *shape, pitch], str(load.source.ty.dtype.dtype), "packed")
-    return Panel(buffer, load, along, axes, width, pitch, lanes)
+    shape = _without_page_strides([axis.extent for axis in axes], pitch * item_bytes)
+    buffer = emit.scratch(
+        [-(-int(vector_axis.extent) // width), *shape, pitch], str(load.source.ty.dtype.dtype), "packed"
+    )
+    return PackedOperand(buffer, load, vector_axis, axes, width, pitch, lanes)
 
 
-def _without_page_stride(extents: list[ir.Expr], row_bytes: int) -> list[ir.Expr]:
+def _without_page_strides(extents: list[ir.Expr], row_bytes: int) -> list[ir.Expr]:
     """Adds one place to the last axis where panels would be whole pages apart, and conflict in the cache."""
-    rows = emit.static(emit.volume(extents))
-    if not extents or rows is None or rows * row_bytes % PAGE_BYTES:
+    row_count = emit.static(emit.volume(extents))
+    if not extents or row_count is None or row_count * row_bytes % PAGE_BYTES:
         return extents
     return [*extents[:-1], emit.simplified(extents[-1] + 1)]
 
 
-def _with_panel(value: ir.Expr, panel: Panel) -> ir.Expr:
-    def swap(load: TensorLoad) -> ir.Expr:
-        return panel.at() if tvm_ffi.structural_equal(load, panel.load) else load
+def _with_packed_load(value: ir.Expr, operand: PackedOperand) -> ir.Expr:
+    """Returns a value with the loads of an operand replaced by loads of its packed copy."""
 
-    return structural_map(value, (TensorLoad, swap))
+    def replace_load(load: TensorLoad) -> ir.Expr:
+        return operand.packed_load() if tvm_ffi.structural_equal(load, operand.load) else load
 
-
-def _pack(panel: Panel, parallel: bool) -> Stmt:
-    """Writes a parallel loop over chunks of all panels; an axis's last chunk overlaps the one before, to be whole."""
-    points = access.points((panel.vector, *panel.axes))
-    parallel = parallel and (points is None or points * CYCLES_AN_ITEM > WORTHWHILE_CYCLES)
-    last = panel.axes[-1].extent if panel.axes else index(1)
-    outer = [axis.extent for axis in panel.axes[:-1]]
-    chunks = emit.simplified(tirx.floordiv(last + (panel.step - 1), index(panel.step)))
-
-    def task(places: list[ir.Expr]) -> Stmt:
-        *around, chunk = places if panel.is_transposed else [*places[:-2], places[-1], places[-2]]
-        number = around.pop()
-        start = emit.simplified(tirx.min(chunk * panel.step, last - panel.step))
-        point = {axis.var: place for axis, place in zip(panel.axes, around, strict=False)}
-        return _chunk(panel, number, point, start)
-
-    order = [panel.count, chunks] if panel.is_transposed else [chunks, panel.count]
-    return emit.fused([*outer, *order], task, parallel)
+    return structural_map(value, (TensorLoad, replace_load))
 
 
-def _chunk(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr) -> Stmt:
-    """Writes one chunk: a few places of the last axis of one piece, which may be the shorter last piece."""
-    size = panel.lanes if panel.is_transposed else panel.width
-    whole_pieces, rest = divmod(panel.size, size)
-    write = _transposed if panel.is_transposed else _wide
-    full = write(panel, number, point, start, size)
-    if not rest:
-        return full
-    write_last = _transposed if panel.is_transposed else _copy
-    last = write_last(panel, number, point, start, rest)
-    return last if not whole_pieces else emit.when(number < whole_pieces, full, last)
+def _pack(operand: PackedOperand, parallel: bool) -> Stmt:
+    """Writes the packing of an operand as a parallel loop over chunks of all panels.
+
+    An axis's last chunk overlaps the one before, so that it is a whole one.
+    """
+    points = access.points((operand.vector, *operand.axes))
+    parallel = parallel and (points is None or points * CYCLES_PER_ITEM > WORTHWHILE_CYCLES)
+    last_extent = operand.axes[-1].extent if operand.axes else index(1)
+    outer_extents = [axis.extent for axis in operand.axes[:-1]]
+    chunks = emit.simplified(tirx.floordiv(last_extent + (operand.step - 1), index(operand.step)))
+
+    def task(indices: list[ir.Expr]) -> Stmt:
+        # Loops are over (piece, chunk) where panels are transposed, else over (chunk, piece).
+        *other_indices, chunk = indices if operand.is_transposed else [*indices[:-2], indices[-1], indices[-2]]
+        piece = other_indices.pop()
+        start = emit.simplified(tirx.min(chunk * operand.step, last_extent - operand.step))
+        point = {axis.var: axis_index for axis, axis_index in zip(operand.axes, other_indices, strict=False)}
+        return _pack_chunk(operand, piece, point, start)
+
+    chunk_order = [operand.count, chunks] if operand.is_transposed else [chunks, operand.count]
+    return emit.fused([*outer_extents, *chunk_order], task, parallel)
 
 
-def _wide(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, width: int) -> Stmt:
-    """Copies a whole panel, with the items after it in memory where that makes whole vectors."""
-    exact = _copy(panel, number, point, start, width)
-    if width == panel.pitch or not panel.is_contiguous or panel.size < panel.pitch:
-        return exact
-    wider = _copy(panel, number, point, start, panel.pitch)
-    return emit.when(number * width + panel.pitch <= panel.size, wider, exact)
+def _pack_chunk(operand: PackedOperand, piece: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr) -> Stmt:
+    """Writes one chunk of packing: some rows of one piece (a panel, or a vector of a panel to transpose)."""
+    piece_size = operand.lanes if operand.is_transposed else operand.width
+    whole_pieces, remaining = divmod(operand.size, piece_size)
+    pack_piece = _transpose_square if operand.is_transposed else _copy_whole_panel
+    whole = pack_piece(operand, piece, point, start, piece_size)
+    if not remaining:
+        return whole
+    pack_last = _transpose_square if operand.is_transposed else _copy_rows
+    last_piece = pack_last(operand, piece, point, start, remaining)
+    return last_piece if not whole_pieces else emit.when(piece < whole_pieces, whole, last_piece)
 
 
-def _copy(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, width: int) -> Stmt:
-    """Copies some places of a panel, in vectors along its width."""
-    spans = emit.vector_spans(width, panel.lanes)
-    last = panel.axes[-1:]
+def _copy_whole_panel(
+    operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, width: int
+) -> Stmt:
+    """Copies rows of a whole panel, together with the items after it in memory where that makes whole vectors."""
+    exact_copy = _copy_rows(operand, number, point, start, width)
+    if width == operand.pitch or not operand.is_contiguous or operand.size < operand.pitch:
+        return exact_copy
+    wider_copy = _copy_rows(operand, number, point, start, operand.pitch)
+    return emit.when(number * width + operand.pitch <= operand.size, wider_copy, exact_copy)
 
-    def row(place: ir.Expr) -> Stmt:
-        here = {**point, **{axis.var: place for axis in last}}
-        return emit.sequence([_copy_vector(panel, number, here, *span) for span in spans])
 
-    return emit.loop(panel.step, lambda step: row(start + step))
+def _copy_rows(operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, width: int) -> Stmt:
+    """Copies some rows of a panel, in vectors along its width."""
+    spans = emit.vector_spans(width, operand.lanes)
+    last_axis = operand.axes[-1:]
+
+    def copy_row(place: ir.Expr) -> Stmt:
+        row_point = {**point, **{axis.var: place for axis in last_axis}}
+        return emit.sequence([_copy_vector(operand, number, row_point, *span) for span in spans])
+
+    return emit.loop(operand.step, lambda step: copy_row(start + step))
 
 
-def _transposed(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, rows: int) -> Stmt:
-    """Copies a square of a panel by a transpose in registers: its source is contiguous along the other axis."""
-    last, vectors = panel.axes[-1].var, panel.width // panel.lanes
-    panel_number, first = tirx.floordiv(number, index(vectors)), tirx.floormod(number, index(vectors)) * panel.lanes
-    if panel.size <= panel.width:
-        panel_number, first = index(0), number * panel.lanes
+def _transpose_square(
+    operand: PackedOperand, vector_number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, rows: int
+) -> Stmt:
+    """Copies a square of a panel by a transpose in registers, since its source is contiguous along the other axis.
+
+    `vector_number` counts the vectors of all panels.
+    """
+    last_axis, vectors_per_panel = operand.axes[-1].var, operand.width // operand.lanes
+    panel_number = tirx.floordiv(vector_number, index(vectors_per_panel))
+    first_lane = tirx.floormod(vector_number, index(vectors_per_panel)) * operand.lanes
+    # With a single panel its number is known.
+    if operand.size <= operand.width:
+        panel_number, first_lane = index(0), vector_number * operand.lanes
 
     def read(row: int, lane: ir.Expr) -> TensorLoad:
-        return _item(panel, panel_number, {**point, last: start + lane}, first + row)
+        return _source_item(operand, panel_number, {**point, last_axis: start + lane}, first_lane + row)
 
     def write(column: int, lane: ir.Expr) -> TensorLoad:
-        return _place(panel, panel_number, {**point, last: start + column}, first + lane)
+        return _packed_item(operand, panel_number, {**point, last_axis: start + column}, first_lane + lane)
 
-    return transposed_copy(read, write, (rows, panel.lanes), panel.lanes, str(panel.load.source.ty.dtype.dtype))
-
-
-def _copy_vector(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: int, lanes: int) -> Stmt:
-    """Copies some lanes and fills their vector with zeros: those lanes are multiplied, though never stored."""
-    filled = emit.vectorized(lanes, lambda lane: _copy_item(panel, number, point, lane + start))
-    if lanes == panel.lanes:
-        return filled
-    zero, first = tirx.const(0, str(panel.load.source.ty.dtype.dtype)), start + lanes
-    empty = emit.vectorized(panel.lanes - lanes, lambda lane: _store(panel, number, point, lane + first, zero))
-    return emit.sequence([filled, empty])
+    return transposed_copy(read, write, (rows, operand.lanes), operand.lanes, str(operand.load.source.ty.dtype.dtype))
 
 
-def _copy_item(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr) -> Stmt:
-    return _store(panel, number, point, lane, _item(panel, number, point, lane))
+def _copy_vector(operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Expr], start: int, lanes: int) -> Stmt:
+    """Copies some lanes of a row into a panel, and fills the rest of their vector with zeros.
+
+    Those lanes are multiplied, though never stored.
+    """
+    copied = emit.vectorized(lanes, lambda lane: _copy_item(operand, number, point, lane + start))
+    if lanes == operand.lanes:
+        return copied
+    zero, first_zero = tirx.const(0, str(operand.load.source.ty.dtype.dtype)), start + lanes
+    zeros = emit.vectorized(
+        operand.lanes - lanes, lambda lane: _store_item(operand, number, point, lane + first_zero, zero)
+    )
+    return emit.sequence([copied, zeros])
 
 
-def _item(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr) -> TensorLoad:
-    return substitute(panel.load, {**point, panel.vector.var: number * panel.width + lane})
+def _copy_item(operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr) -> Stmt:
+    """Copies one item of an operand into its panel."""
+    return _store_item(operand, number, point, lane, _source_item(operand, number, point, lane))
 
 
-def _store(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr, item: ir.Expr) -> Stmt:
-    place = _place(panel, number, point, lane)
-    return emit.store(panel.buffer, item, place.indices)
+def _source_item(operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr) -> TensorLoad:
+    """Returns the item of the original operand that belongs in a lane of a panel."""
+    return substitute(operand.load, {**point, operand.vector.var: number * operand.width + lane})
 
 
-def _place(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr) -> TensorLoad:
-    """Returns the item of the packed copy at a place."""
-    return emit.load(panel.buffer, [number, *(point[axis.var] for axis in panel.axes), lane])
+def _store_item(
+    operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr, item: ir.Expr
+) -> Stmt:
+    """Stores an item into a lane of a panel."""
+    place = _packed_item(operand, number, point, lane)
+    return emit.store(operand.buffer, item, place.indices)
+
+
+def _packed_item(operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr) -> TensorLoad:
+    """Returns an item of the packed copy, by its panel's number, its point along the other axes, and its lane."""
+    return emit.load(operand.buffer, [number, *(point[axis.var] for axis in operand.axes), lane])

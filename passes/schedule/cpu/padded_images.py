@@ -36,7 +36,7 @@ from tvtf.passes.schedule.cpu.pack import packed
 from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
 from tvtf.passes.schedule.cpu.reduction import merged_reduction
 from tvtf.passes.schedule.cpu.target import CpuTarget
-from tvtf.passes.schedule.cpu.tasks import Work, run_tasks
+from tvtf.passes.schedule.cpu.tasks import PlannedReduction, run_tasks
 from tvtf.passes.schedule.cpu.tile import Range
 from tvtf.passes.schedule.cpu.tile_plan import Plan, plan_reduction
 from tvtf.passes.schedule.cpu.vector_axis import terms_of, vector_operand_bytes
@@ -52,7 +52,7 @@ MAX_LEVELS2_OF_A_BAND = 2
 
 @dataclass(frozen=True)
 class Band:
-    """`rows` rows of results, which read `height` rows of the source; the next band starts `step` rows later."""
+    """`rows` rows of results, which read `height` rows of the padded source; the next band starts `step` rows later."""
 
     rows: int
     height: int
@@ -61,130 +61,159 @@ class Band:
 
 @dataclass(frozen=True)
 class Images:
-    """An elementwise stage (the padded copy), the contraction that is its only reader, and that one's epilogue."""
+    """A padded copy (`source`) and the contraction that is its only reader, with its epilogue in `fused_stages`.
+
+    The copy is made band by band of each image, just before the contraction reads it.
+    """
 
     source: Stage
-    rest: tuple[Stage, ...]
+    fused_stages: tuple[Stage, ...]
     band: Band
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        return (self.source, *self.rest)
+        return (self.source, *self.fused_stages)
 
 
 def as_images(
-    source: Stage, rest: Sequence[Stage], later: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
+    source: Stage,
+    fused_stages: Sequence[Stage],
+    later_stages: Sequence[Stage | Opaque],
+    kernel: Kernel,
+    target: CpuTarget,
 ) -> Images | None:
-    """Returns copy and contraction together, if images need only their own part of the source and are enough."""
-    first = rest[0]
-    read_elsewhere = any(reads(other, source.buffer) for other in later)
-    if source.reduce or not first.reduce or not kernel.is_local(source.buffer) or read_elsewhere:
+    """Returns a padded copy (`source`), its contraction and that one's epilogue (`fused_stages`) as one form, or None.
+
+    Each image must need only its own part of the copy, and there must be enough bands or images for all cores. Made
+    where it is used, the copy stays in the cache.
+    """
+    contraction = fused_stages[0]
+    is_read_elsewhere = any(reads(other, source.buffer) for other in later_stages)
+    if source.reduce or not contraction.reduce or not kernel.is_local(source.buffer) or is_read_elsewhere:
         return None
-    if any(access.reads_of(stage, source.buffer) for stage in rest[1:]):
+    if any(access.reads_of(stage, source.buffer) for stage in fused_stages[1:]):
         return None
-    source_loads = access.reads_of(first, source.buffer)
+    source_loads = access.reads_of(contraction, source.buffer)
     if (
         not source_loads
-        or not _same_images(source, first)
-        or not all(_own_image(read.indices[0], first) for read in source_loads)
+        or not _have_same_images(source, contraction)
+        or not all(_is_own_image(read.indices[0], contraction) for read in source_loads)
     ):
         return None
-    band = _band(source, first, target)
+    band = _choose_band(source, contraction, target)
     if band is None:
         return None
-    images = Images(source, tuple(rest), band)
+    images = Images(source, tuple(fused_stages), band)
     stage, copy = _stage_of_image(images, target)
-    plan = _plan(stage, copy, target)
+    plan = _plan_without_image(stage, copy, target)
     return images if plan and vector_operand_bytes(stage, plan.vector) <= target.level2_bytes else None
 
 
-def _same_images(source: Stage, first: Stage) -> bool:
-    if len(source.spatial) < 2 or len(first.spatial) < 2:
+def _have_same_images(source: Stage, contraction: Stage) -> bool:
+    """Returns whether a copy and a contraction have the same number of images, their first axis."""
+    if len(source.spatial) < 2 or len(contraction.spatial) < 2:
         return False
-    return emit.static(emit.simplified(source.spatial[0].extent - first.spatial[0].extent)) == 0
+    return emit.static(emit.simplified(source.spatial[0].extent - contraction.spatial[0].extent)) == 0
 
 
-def _own_image(place: ir.Expr, first: Stage) -> bool:
-    return tvm_ffi.structural_equal(place, first.spatial[0].var)
+def _is_own_image(place: ir.Expr, contraction: Stage) -> bool:
+    """Returns whether an index is the contraction's own image."""
+    return tvm_ffi.structural_equal(place, contraction.spatial[0].var)
 
 
-def _band(source: Stage, first: Stage, target: CpuTarget) -> Band | None:
-    """Returns the largest band (or a whole image) whose copy fits the cache and that gives each core enough tasks."""
-    row, count = access.points(source.spatial[2:]), source.spatial[0].size
-    image_rows = first.spatial[1].size
-    if row is None or source.spatial[1].size is None or image_rows is None:
+def _choose_band(source: Stage, contraction: Stage, target: CpuTarget) -> Band | None:
+    """Returns the largest band whose padded copy fits the cache, if there are enough such bands for all cores."""
+    row_items, images = access.points(source.spatial[2:]), source.spatial[0].size
+    image_rows = contraction.spatial[1].size
+    if row_items is None or source.spatial[1].size is None or image_rows is None:
         return None
-    rest = [term for term in terms_of(first) if not term.source.same_as(source.buffer)]
+    other_operands = [term for term in terms_of(contraction) if not term.source.same_as(source.buffer)]
     # The other operand must be the same for all bands of an image.
-    if any(first.spatial[1].var in variables(access.flat_offset(term.source, list(term.indices))) for term in rest):
+    if any(
+        contraction.spatial[1].var in variables(access.flat_offset(term.source, list(term.indices)))
+        for term in other_operands
+    ):
         return None
-    cuts = list(_bands(source, first))
-    usual = cuts if _is_worth_bands(source, first, target) else cuts[:1]
+    bands = list(_candidate_bands(source, contraction))
+    allowed = bands if _is_worth_bands(source, contraction, target) else bands[:1]
 
-    def is_good(band: Band) -> bool:
-        enough = count is None or count * image_rows // band.rows >= TASKS_THAT_SUFFICE * target.cores
-        return enough and band.height * row * source.item_bytes <= target.level2_bytes // 2
+    def fits_and_suffices(band: Band) -> bool:
+        is_enough = images is None or images * image_rows // band.rows >= TASKS_THAT_SUFFICE * target.cores
+        return is_enough and band.height * row_items * source.item_bytes <= target.level2_bytes // 2
 
-    best = next(filter(is_good, usual), None)
-    near = [
-        band for band in cuts if band.height * row * source.item_bytes <= MAX_LEVELS2_OF_A_BAND * target.level2_bytes
+    best = next(filter(fits_and_suffices, allowed), None)
+    fitting = [
+        band
+        for band in bands
+        if band.height * row_items * source.item_bytes <= MAX_LEVELS2_OF_A_BAND * target.level2_bytes
     ]
-    return choice("band", best, lambda: [None, *near], lambda band: f"{band.rows} rows" if band else "none")
+    return choice("band", best, lambda: [None, *fitting], lambda band: f"{band.rows} rows" if band else "none")
 
 
-def _is_worth_bands(source: Stage, first: Stage, target: CpuTarget) -> bool:
-    """Returns whether bands pay. Depthwise results read an image once, so band copies cost more than one in outer caches."""
-    (read, *_others) = access.reads_of(first, source.buffer)
-    is_used_again = any(access.load_stride(read, axis.var) == 0 for axis in first.spatial if axis.size != 1)
-    size = access.points(source.spatial)
-    return is_used_again or size is None or size * source.item_bytes > LEVELS2_OF_OTHER_CACHES * target.level2_bytes
+def _is_worth_bands(source: Stage, contraction: Stage, target: CpuTarget) -> bool:
+    """Returns whether copying band by band pays.
+
+    Depthwise results read an image once, so that one copy in outer caches costs less than copies of bands.
+    """
+    (read, *_others) = access.reads_of(contraction, source.buffer)
+    is_reused = any(access.load_stride(read, axis.var) == 0 for axis in contraction.spatial if axis.size != 1)
+    points = access.points(source.spatial)
+    return is_reused or points is None or points * source.item_bytes > LEVELS2_OF_OTHER_CACHES * target.level2_bytes
 
 
-def _bands(source: Stage, first: Stage) -> Iterator[Band]:
-    """Yields all cuts of an image into equal bands, from one band on."""
-    down, one_band = first.spatial[1], Band(first.spatial[1].size or 1, source.spatial[1].size or 1, 0)
+def _candidate_bands(source: Stage, contraction: Stage) -> Iterator[Band]:
+    """Yields the cuts of an image into equal bands, from one band per image to ever smaller ones."""
+    row_axis, one_band = contraction.spatial[1], Band(contraction.spatial[1].size or 1, source.spatial[1].size or 1, 0)
     yield one_band
-    source_loads = access.reads_of(first, source.buffer)
-    place = source_loads[0].indices[1]
-    step = access.stride(place, down.var)
-    by = None if step is None else emit.static(step)
-    if len(source_loads) != 1 or by is None or not _moves_with_rows(source_loads[0], first):
+    source_loads = access.reads_of(contraction, source.buffer)
+    row_index = source_loads[0].indices[1]
+    stride = access.stride(row_index, row_axis.var)
+    rows_per_result = None if stride is None else emit.static(stride)
+    if len(source_loads) != 1 or rows_per_result is None or not _moves_with_rows(source_loads[0], contraction):
         return
-    last = {axis.var: axis.extent - 1 for axis in first.reduce}
-    reach = emit.static(emit.simplified(substitute(place, {**last, down.var: emit.index(0)})))
+    last_taps = {axis.var: axis.extent - 1 for axis in contraction.reduce}
+    last_row = emit.static(emit.simplified(substitute(row_index, {**last_taps, row_axis.var: emit.index(0)})))
     for rows in range(one_band.rows - 1, 0, -1):
-        height = (rows - 1) * by + (reach or 0) + 1
-        if reach is not None and one_band.rows % rows == 0 and height <= MAX_COPIES_OF_A_ROW * rows * by:
-            yield Band(rows, height, rows * by)
+        height = (rows - 1) * rows_per_result + (last_row or 0) + 1
+        if (
+            last_row is not None
+            and one_band.rows % rows == 0
+            and height <= MAX_COPIES_OF_A_ROW * rows * rows_per_result
+        ):
+            yield Band(rows, height, rows * rows_per_result)
 
 
-def _moves_with_rows(read: TensorLoad, first: Stage) -> bool:
-    """Returns whether a result's rows start at its own row times the stride, and depend on nothing else but the window."""
-    down, place = first.spatial[1].var, read.indices[1]
-    known = {down, *(axis.var for axis in first.reduce)}
-    start = substitute(place, {var: emit.index(0) for var in known})
-    elsewhere = any(down in variables(other) for other in [read.indices[0], *read.indices[2:]])
-    return variables(place) <= known and not elsewhere and emit.static(emit.simplified(start)) == 0
+def _moves_with_rows(read: TensorLoad, contraction: Stage) -> bool:
+    """Returns whether the rows that a result reads start at its own row times the stride.
+
+    They may depend on nothing else but the window.
+    """
+    row_var, row_index = contraction.spatial[1].var, read.indices[1]
+    allowed_vars = {row_var, *(axis.var for axis in contraction.reduce)}
+    start = substitute(row_index, {var: emit.index(0) for var in allowed_vars})
+    is_in_other_index = any(row_var in variables(other) for other in [read.indices[0], *read.indices[2:]])
+    return variables(row_index) <= allowed_vars and not is_in_other_index and emit.static(emit.simplified(start)) == 0
 
 
 def _stage_of_image(images: Images, target: CpuTarget) -> tuple[Stage, Var]:
-    """Returns the contraction for one image, reading a copy without the image axis, and that copy."""
-    first, source = with_clips(images.rest[0], [images.source], target), images.source
+    """Returns the contraction for one band of one image, and the scratch buffer for the padded copy that it reads."""
+    contraction, source = with_clips(images.fused_stages[0], [images.source], target), images.source
     extents = [emit.index(images.band.height), *(axis.extent for axis in source.spatial[2:])]
     copy = emit.scratch(padded_extents(extents, source.item_bytes), source.dtype, "image")
-    value = replace_loads(first.value, source.buffer, lambda indices: emit.load(copy, indices[1:]))
-    return merged_reduction(replace(first, value=value, spatial=_single_image(first, images.band))), copy
+    value = replace_loads(contraction.value, source.buffer, lambda indices: emit.load(copy, indices[1:]))
+    return merged_reduction(replace(contraction, value=value, spatial=_single_image(contraction, images.band))), copy
 
 
 def _single_image(stage: Stage, band: Band) -> tuple[Axis, ...]:
-    image, down, *rest = stage.spatial
-    return (Axis(image.var, emit.index(1)), Axis(down.var, emit.index(band.rows)), *rest)
+    """Returns a stage's axes with one image and the rows of one band."""
+    image, row, *other_axes = stage.spatial
+    return (Axis(image.var, emit.index(1)), Axis(row.var, emit.index(band.rows)), *other_axes)
 
 
-def _plan(stage: Stage, copy: Var, target: CpuTarget) -> Plan | None:
-    """Returns the plan for one image; None if it packs an operand that differs between images."""
+def _plan_without_image(stage: Stage, copy: Var, target: CpuTarget) -> Plan | None:
+    """Returns the plan for one band of an image; None if it packs an operand that differs between images."""
     plan, image = plan_reduction(stage, target), stage.spatial[0].var
-    if plan is None or (plan.along_rows and combiner(stage) is None):
+    if plan is None or (plan.along_terms and combiner(stage) is None):
         return None
     # Operands are packed once, in front of the loop over images, where the copy isn't filled yet.
     for packing in plan.packed:
@@ -195,54 +224,61 @@ def _plan(stage: Stage, copy: Var, target: CpuTarget) -> Plan | None:
     return plan
 
 
-def emit_images(images: Images, needed: set[Var], target: CpuTarget) -> Stmt:
-    """Packs the filter once, then writes one parallel loop over the images."""
-    aligned = on_same_axes(images.rest)
-    images = replace(images, rest=tuple(aligned))
-    stores = [other for other in aligned if other.buffer in needed]
-    return is_parallel(images.stages, target, lambda parallel: _run(images, stores, target, parallel))
+def emit_images(images: Images, stored_buffers: set[Var], target: CpuTarget) -> Stmt:
+    """Writes a contraction on padded images: packs its filter once, then loops over images and bands in parallel."""
+    stages = on_same_axes(images.fused_stages)
+    images = replace(images, fused_stages=tuple(stages))
+    stores = [stage for stage in stages if stage.buffer in stored_buffers]
+    return is_parallel(images.stages, target, lambda parallel: _emit_images(images, stores, target, parallel))
 
 
-def _run(images: Images, stores: Sequence[Stage], target: CpuTarget, parallel: bool) -> Stmt:
-    """Writes the packing, then the loop over images and bands."""
+def _emit_images(images: Images, stores: Sequence[Stage], target: CpuTarget, parallel: bool) -> Stmt:
+    """Writes the packing of the filter, then the loop over images and their bands."""
     stage, copy = _stage_of_image(images, target)
-    plan = _plan(stage, copy, target)
+    plan = _plan_without_image(stage, copy, target)
     if plan is None:
         raise ValueError("emit_images: expected images that as_images accepted")
-    inner, packing = packed(stage, plan, target, parallel)
-    finished = tuple(_finished(other, images, inner) for other in stores)
-    work = Work(inner, finished, replace(plan, packed=()), combiner(inner), target)
-    count = images.source.spatial[0].extent
-    bands = int(images.rest[0].spatial[1].extent) // images.band.rows
-    nest = emit.fused([count, bands], lambda places: _image(images, work, copy, places[0], places[1], target), parallel)
-    return emit.sequence([*packing, nest])
+    contraction, packing = packed(stage, plan, target, parallel)
+    epilogue_stages = tuple(_on_single_image(store, images, contraction) for store in stores)
+    planned = PlannedReduction(contraction, epilogue_stages, replace(plan, packed=()), combiner(contraction), target)
+    image_count = images.source.spatial[0].extent
+    band_count = int(images.fused_stages[0].spatial[1].extent) // images.band.rows
+    loop = emit.fused(
+        [image_count, band_count],
+        lambda places: _emit_band(images, planned, copy, places[0], places[1], target),
+        parallel,
+    )
+    return emit.sequence([*packing, loop])
 
 
-def _finished(store: Stage, images: Images, inner: Stage) -> Stage:
-    return inner if store is images.rest[0] else replace(store, spatial=_single_image(store, images.band))
+def _on_single_image(store: Stage, images: Images, contraction: Stage) -> Stage:
+    """Returns a stage to be stored with the axes of one band of an image."""
+    return contraction if store is images.fused_stages[0] else replace(store, spatial=_single_image(store, images.band))
 
 
-def _image(images: Images, work: Work, copy: Var, number: ir.Expr, band: ir.Expr, target: CpuTarget) -> Stmt:
-    """Writes one band of one image: fill the padded copy, then run the contraction on it."""
-    source, row, down = images.source, Var("row", "int64"), images.rest[0].spatial[1].var
-    image, place = (axis.var for axis in source.spatial[:2])
-    value = substitute(source.value, {image: number, place: row + band * images.band.step})
-    spatial = (Axis(row, emit.index(images.band.height)), *source.spatial[2:])
-    fill = replace(with_value(source, value), buffer=copy, spatial=spatial)
-    ranges = [Range.whole(axis) for axis in work.stage.reduce]
-    work = replace(work, moved={down: band * images.band.rows})
+def _emit_band(
+    images: Images, planned: PlannedReduction, copy: Var, image_number: ir.Expr, band: ir.Expr, target: CpuTarget
+) -> Stmt:
+    """Writes one band of one image: fills its padded copy, then runs the contraction on it."""
+    source, band_row, result_row = images.source, Var("row", "int64"), images.fused_stages[0].spatial[1].var
+    image_var, row_var = (axis.var for axis in source.spatial[:2])
+    value = substitute(source.value, {image_var: image_number, row_var: band_row + band * images.band.step})
+    spatial = (Axis(band_row, emit.index(images.band.height)), *source.spatial[2:])
+    fill_stage = replace(with_value(source, value), buffer=copy, spatial=spatial)
+    ranges = [Range.whole(axis) for axis in planned.stage.reduce]
+    planned = replace(planned, moved={result_row: band * images.band.rows})
     return emit.sequence([
         emit.allocate(copy),
-        _filled(fill, target),
-        run_tasks(work, ranges, False, {work.stage.spatial[0].var: number}),
+        _fill_copy(fill_stage, target),
+        run_tasks(planned, ranges, False, {planned.stage.spatial[0].var: image_number}),
     ])  # fmt: skip
 
 
-def _filled(fill: Stage, target: CpuTarget) -> Stmt:
-    """Fills a padded copy: by a call if it is a band of rows, columns and channels."""
-    extents = [axis.size for axis in fill.spatial]
-    known = [extent for extent in extents if extent is not None]
-    called = None
-    if len(known) == len(extents) == BAND_AXES:
-        called = called_copy(lambda at: emit.load(fill.buffer, at), fill.at, known, target.lanes(4))
-    return called or emit_elementwise([fill], target, False)
+def _fill_copy(fill_stage: Stage, target: CpuTarget) -> Stmt:
+    """Fills the padded copy of a band: by a subroutine call if it has rows, columns and channels, else by loops."""
+    extents = [axis.size for axis in fill_stage.spatial]
+    static_extents = [extent for extent in extents if extent is not None]
+    call = None
+    if len(static_extents) == len(extents) == BAND_AXES:
+        call = called_copy(lambda at: emit.load(fill_stage.buffer, at), fill_stage.at, static_extents, target.lanes(4))
+    return call or emit_elementwise([fill_stage], target, False)

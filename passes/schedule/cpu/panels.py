@@ -20,7 +20,7 @@ from tvtf.passes.schedule.cpu.conv_bands import occupies
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, replace_loads
 from tvtf.passes.schedule.cpu.reduction_steps import Steps, reads_again, steps_of_panel
-from tvtf.passes.schedule.cpu.tasks import Work, tiled_sizes, tiles_of
+from tvtf.passes.schedule.cpu.tasks import PlannedReduction, tiled_sizes, tiles_of
 from tvtf.passes.schedule.cpu.tile import Range
 from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand
 
@@ -30,74 +30,82 @@ PART_FOR_RESULTS = 4
 
 @dataclass(frozen=True)
 class Panels:
-    """How many chunks tiled axes are cut into, and the steps of each chunk."""
+    """How a sum's results are cut into chunks (`blocks` per tiled axis), and the steps over the terms of each chunk."""
 
     blocks: dict[Var, int]
     steps: Steps
 
 
-def panels_of(work: Work) -> Panels | None:
-    """Returns the cut of a reduction whose tiles read the same operands repeatedly, if these exceed the cache."""
-    stage, target, tiled = work.stage, work.target, tiled_sizes(work)
-    results = access.points(stage.spatial)
-    if work.plan.along_rows or results is None or not has_reused_operand(stage):
+def panels_of(planned: PlannedReduction) -> Panels | None:
+    """Returns the chunks into which a reduction's results are cut, and the steps over each chunk's terms.
+
+    None unless the tiles of the reduction read the same operands repeatedly, and these exceed the cache.
+    """
+    stage, target, tile_sizes = planned.stage, planned.target, tiled_sizes(planned)
+    result_count = access.points(stage.spatial)
+    if planned.plan.along_terms or result_count is None or not has_reused_operand(stage):
         return None
-    if not reads_again(stage, [axis for axis in stage.spatial if axis.var not in tiled]):
+    if not reads_again(stage, [axis for axis in stage.spatial if axis.var not in tile_sizes]):
         return None
-    blocks = _blocks(work, results * stage.item_bytes)
+    blocks = _chunk_counts(planned, result_count * stage.item_bytes)
     sizes = {axis.var: -(-(axis.size or 1) // blocks.get(axis.var, 1)) for axis in stage.spatial}
     steps = steps_of_panel(stage, target, sizes)
-    panels_cut = None if steps is None or not occupies(prod(blocks.values()), target) else Panels(blocks, steps)
-    return choice("panels", panels_cut, lambda: [None], lambda panels: "no" if panels is None else "yes")
+    panels = None if steps is None or not occupies(prod(blocks.values()), target) else Panels(blocks, steps)
+    return choice("panels", panels, lambda: [None], lambda panels: "no" if panels is None else "yes")
 
 
-def _blocks(work: Work, result_bytes: int) -> dict[Var, int]:
-    """Cuts the axis that is longest in tiles until a chunk's sums fit the cache and all cores have some."""
-    sizes = tiled_sizes(work)
-    axes = [axis for axis in work.stage.spatial if axis.var in sizes]
+def _chunk_counts(planned: PlannedReduction, result_bytes: int) -> dict[Var, int]:
+    """Returns the number of chunks along each tiled axis: a chunk's sums fit the cache, and all cores have some.
+
+    The axis that is longest is cut first.
+    """
+    tile_sizes = tiled_sizes(planned)
+    axes = [axis for axis in planned.stage.spatial if axis.var in tile_sizes]
     blocks = {axis.var: 1 for axis in axes}
-    most = work.target.level2_bytes // PART_FOR_RESULTS
+    max_bytes = planned.target.level2_bytes // PART_FOR_RESULTS
 
-    def tiles(axis: Axis) -> int:
-        return (axis.size or 1) // sizes[axis.var] // blocks[axis.var]
+    def tiles_per_block(axis: Axis) -> int:
+        return (axis.size or 1) // tile_sizes[axis.var] // blocks[axis.var]
 
-    while result_bytes > most * prod(blocks.values()) or not occupies(prod(blocks.values()), work.target):
-        longest = max(axes, key=lambda axis: tiles(axis) * sizes[axis.var])
-        if tiles(longest) < 2:
+    while result_bytes > max_bytes * prod(blocks.values()) or not occupies(prod(blocks.values()), planned.target):
+        longest_axis = max(axes, key=lambda axis: tiles_per_block(axis) * tile_sizes[axis.var])
+        if tiles_per_block(longest_axis) < 2:
             break
-        blocks[longest.var] += 1
+        blocks[longest_axis.var] += 1
     return blocks
 
 
-def run_panels(work: Work, panels: Panels, parallel: bool) -> Stmt:
-    """Sums all results in memory, chunk by chunk; then runs the epilogue tile by tile."""
-    tiled = [axis for axis in work.stage.spatial if axis.var in panels.blocks]
-    free = [axis for axis in work.stage.spatial if axis.var not in panels.blocks]
-    bare = work.stores == (work.stage,)
-    sums_stage = work.stage if bare else _sums_in_memory(work.stage)
+def run_panels(planned: PlannedReduction, panels: Panels, parallel: bool) -> Stmt:
+    """Writes a reduction chunk by chunk of results: sums a chunk in memory over all steps, then runs the epilogue."""
+    tiled = [axis for axis in planned.stage.spatial if axis.var in panels.blocks]
+    untiled = [axis for axis in planned.stage.spatial if axis.var not in panels.blocks]
+    has_no_epilogue = planned.stores == (planned.stage,)
+    sums_stage = planned.stage if has_no_epilogue else _sums_in_memory(planned.stage)
 
     def task(numbers: list[ir.Expr]) -> Stmt:
-        """Computes one task: the steps over panels of the reduction, then the stages that follow."""
-        at = {axis.var: number for axis, number in zip(tiled, numbers, strict=True)}
+        """Computes one chunk: initial values, the steps over its terms, then the stages that follow."""
+        block_numbers = {axis.var: number for axis, number in zip(tiled, numbers, strict=True)}
 
-        def pass_over(part: Work, ranges: Sequence[Range] | None) -> Stmt:
-            return emit.nest(
-                [axis.extent for axis in free],
-                lambda rest: tiles_of(part, ranges, tiled, panels.blocks, at, dict(zip((a.var for a in free), rest))),
-            )
+        def run_tiles(reduction: PlannedReduction, ranges: Sequence[Range] | None) -> Stmt:
+            def tiles_at(indices: list[ir.Expr]) -> Stmt:
+                base = {axis.var: at for axis, at in zip(untiled, indices, strict=True)}
+                return tiles_of(reduction, ranges, tiled, panels.blocks, block_numbers, base)
 
-        sums = replace(work, stage=sums_stage, stores=(sums_stage,))
-        steps = emit.loop(
-            panels.steps.count, lambda number: pass_over(replace(sums, start=sums_stage), panels.steps.ranges(number))
+            return emit.nest([axis.extent for axis in untiled], tiles_at)
+
+        summing = replace(planned, stage=sums_stage, stores=(sums_stage,))
+        sum_steps = emit.loop(
+            panels.steps.count, lambda step: run_tiles(replace(summing, start=sums_stage), panels.steps.ranges(step))
         )
-        end = None if bare else pass_over(replace(work, start=sums_stage), None)
-        return emit.sequence([pass_over(sums, None), steps, end])
+        epilogue = None if has_no_epilogue else run_tiles(replace(planned, start=sums_stage), None)
+        return emit.sequence([run_tiles(summing, None), sum_steps, epilogue])
 
     nest = emit.fused([index(panels.blocks[axis.var]) for axis in tiled], task, parallel)
-    return nest if bare else emit.sequence([emit.allocate(sums_stage.buffer), nest])
+    return nest if has_no_epilogue else emit.sequence([emit.allocate(sums_stage.buffer), nest])
 
 
 def _sums_in_memory(stage: Stage) -> Stage:
+    """Returns the reduction with its sums in a scratch buffer instead of its result."""
     buffer = emit.scratch([axis.extent for axis in stage.spatial], stage.dtype, "sums")
     value = replace_loads(stage.value, stage.buffer, lambda indices: emit.load(buffer, indices))
     return replace(stage, buffer=buffer, value=value)

@@ -23,24 +23,28 @@ LITTLE = 2048
 
 
 def is_parallel(
-    stages: Sequence[Stage], target: CpuTarget, write: Callable[[bool], Stmt], least: int = WORTHWHILE_CYCLES
+    stages: Sequence[Stage], target: CpuTarget, write_nest: Callable[[bool], Stmt], threshold: int = WORTHWHILE_CYCLES
 ) -> Stmt:
-    """Returns the parallel or the serial nest; both behind a run-time test if the size is symbolic."""
+    """Returns `write_nest(True)` for a parallel nest if that is faster than the serial one, else `write_nest(False)`.
+
+    If the size is symbolic, both stand behind a run-time test. `threshold` is in estimated cycles. A parallel region
+    costs 5 to 10 microseconds, so that small kernels stay serial.
+    """
     if target.cores == 1:
-        return write(False)
+        return write_nest(False)
     cycles = total_cycles(stages, target)
-    known = emit.static(cycles)
-    if known is not None:
-        is_near = least < known * CLEAR_CASE and known < least * CLEAR_CASE
-        return write(choice("parallel", known > least, lambda: (False, True) if is_near else ()))
+    static_cycles = emit.static(cycles)
+    if static_cycles is not None:
+        is_unclear = threshold < static_cycles * CLEAR_CASE and static_cycles < threshold * CLEAR_CASE
+        return write_nest(choice("parallel", static_cycles > threshold, lambda: (False, True) if is_unclear else ()))
     # In floats: from an integer test TVM concludes that a dim is 0 in the serial nest, and fails where that is a
     # divisor.
-    is_large = cycles.astype("float64") > tirx.const(float(least), "float64")
-    return tirx.IfThenElse(is_large, write(True), write(False))
+    is_large = cycles.astype("float64") > tirx.const(float(threshold), "float64")
+    return tirx.IfThenElse(is_large, write_nest(True), write_nest(False))
 
 
 def total_cycles(stages: Sequence[Stage], target: CpuTarget) -> ir.Expr:
-    """Estimates the cycles of some stages on one core."""
+    """Estimates the cycles of some stages on one core, as an expression if their sizes are symbolic."""
     total: ir.Expr = emit.index(0)
     for stage in stages:
         total = total + stage_cycles(stage, target)
@@ -50,9 +54,9 @@ def total_cycles(stages: Sequence[Stage], target: CpuTarget) -> ir.Expr:
 def stage_cycles(stage: Stage, target: CpuTarget) -> ir.Expr:
     """Estimates a stage's cycles: points times operations and loads, at one vector operation per cycle."""
     lanes = target.lanes(stage.item_bytes)
-    each = access.operations(stage.value) + CYCLES_PER_LOADED_VECTOR * len(stage.loads)
+    cycles_per_point = access.operations(stage.value) + CYCLES_PER_LOADED_VECTOR * len(stage.loads)
     points = emit.volume([axis.extent for axis in stage.axes])
-    return tirx.floordiv(points * each, emit.index(lanes)) + 1
+    return tirx.floordiv(points * cycles_per_point, emit.index(lanes)) + 1
 
 
 def is_small_box(axes: tuple[Axis, ...]) -> bool:

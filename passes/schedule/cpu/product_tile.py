@@ -22,7 +22,7 @@ from tvtf.passes.schedule.cpu.emit import index, static
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute
 from tvtf.passes.schedule.cpu.lane_tile import ColumnTile
 from tvtf.passes.schedule.cpu.subroutine import Array
-from tvtf.passes.schedule.cpu.tile import Finish, Range, Tile
+from tvtf.passes.schedule.cpu.tile import Epilogue, Range, Tile
 
 FEWEST_TERMS = 64
 """Terms of a sum from which on a call costs nothing that can be measured. Of 16 terms, whose tile takes 50 ns, it costs 8 %
@@ -34,8 +34,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class _Shape:
-    """What distinguishes subroutines: sizes of the tile, and strides of items along its rows and along the terms."""
+class _TileKey:
+    """The properties that distinguish subroutines of product tiles: the tile's sizes, and strides of the arrays."""
 
     dtype: str
     lanes: int
@@ -51,28 +51,32 @@ class _Shape:
 
 
 def called_product(
-    column: ColumnTile, ranges: Sequence[Range], start: Stage | None, finish: Finish, is_streamed: bool
+    column: ColumnTile, ranges: Sequence[Range], start: Stage | None, epilogue: Epilogue, is_streamed: bool
 ) -> Stmt | None:
-    """Returns a call that writes a tile of sums of products, and the epilogue on them; None if it is something else.
+    """Returns a call of the subroutine for a tile of sums of products, and the epilogue on them.
 
-    The factor of which vectors are loaded is prefetched if it ``is_streamed``.
+    None if the reduction isn't a sum of products, or its form or size needs code of its own. The factor of which
+    vectors are loaded is prefetched if it `is_streamed`. LLVM takes 20 ms for a tile, which all kernels with the same
+    strides then share.
     """
     stage = column.stage
-    factors = _factors(stage)
-    if factors is None or stage.spread is not None or stage.edges or len(ranges) > MOST_RANGES:
+    factors = _product_factors(stage)
+    if factors is None or stage.broadcast_axis is not None or stage.edges or len(ranges) > MOST_RANGES:
         return None
-    if any(part.is_written_out for part in ranges) or (_terms(ranges) or FEWEST_TERMS) < FEWEST_TERMS:
+    if any(range_.is_unrolled for range_ in ranges) or (_term_count(ranges) or FEWEST_TERMS) < FEWEST_TERMS:
         return None
-    first = {**column.tile.base, **{part.axis.var: part.start for part in ranges}}
-    ends_there = finish.stores == (stage,) and not finish.moved and start in (None, stage)
-    if not ends_there and start is not None:
+    first_point = {**column.tile.base, **{range_.axis.var: range_.start for range_ in ranges}}
+    stores_in_call = epilogue.stores == (stage,) and not epilogue.moved and start in (None, stage)
+    if not stores_in_call and start is not None:
         return None
-    result = _strides(_result(stage), column.order) if ends_there else column.accumulators.row_strides(column.sizes)
-    strides = _strides_of(column, ranges, result, factors)
+    result_strides = (
+        _strides(_result_load(stage), column.order) if stores_in_call else column.accumulators.row_strides(column.sizes)
+    )
+    strides = _array_strides(column, ranges, result_strides, factors)
     if strides is None or not all(map(subroutine.can_pass, strides)):
         return None
     width, rows = column.tile.sizes[column.vector.var], tuple(column.sizes)
-    shape = _Shape(
+    key = _TileKey(
         stage.dtype,
         column.lanes,
         width,
@@ -80,102 +84,116 @@ def called_product(
         rows,
         start is not None,
         is_streamed,
-        len(ranges) + _more_axes(ranges),
-        tuple(_fixed_strides(each, len(rows)) for each in strides),
+        len(ranges) + _missing_axes(ranges),
+        tuple(_strides_to_compile_in(array_strides, len(rows)) for array_strides in strides),
     )
-    sums = _result(stage) if ends_there else column.accumulators.load(index(0), 0, 0)
-    places = [substitute(load, first) for load in (sums, *factors)]
-    counts = [*[1] * _more_axes(ranges), *(part.extent for part in ranges)]
-    passed = [
-        step for each, own in zip(strides, shape.strides, strict=True) for step, at in zip(each, own) if at is None
+    sums = _result_load(stage) if stores_in_call else column.accumulators.load(index(0), 0, 0)
+    addresses = [substitute(load, first_point) for load in (sums, *factors)]
+    term_counts = [*[1] * _missing_axes(ranges), *(range_.extent for range_ in ranges)]
+    passed_strides = [
+        stride
+        for array_strides, compiled_in in zip(strides, key.strides, strict=True)
+        for stride, fixed_stride in zip(array_strides, compiled_in)
+        if fixed_stride is None
     ]
-    call = subroutine.call(_product(shape), places, [*counts, *passed])
-    return call if ends_there else column.ended(call, finish)
+    call = subroutine.call(_product(key), addresses, [*term_counts, *passed_strides])
+    return call if stores_in_call else column.with_epilogue(call, epilogue)
 
 
-def _more_axes(ranges: Sequence[Range]) -> int:
-    """Returns how many axes with a single term to add in front, so that sums along two and along three share a tile."""
+def _missing_axes(ranges: Sequence[Range]) -> int:
+    """Returns how many axes of one term to add in front: sums along two and three axes then share a subroutine."""
     return MOST_RANGES - len(ranges) if len(ranges) > 1 else 0
 
 
-def _fixed_strides(strides: tuple[int, ...], rows: int) -> tuple[int | None, ...]:
-    """Returns the strides of an array for which a subroutine is made; the others, None, are passed.
+def _strides_to_compile_in(strides: tuple[int, ...], row_count: int) -> tuple[int | None, ...]:
+    """Returns the strides of an array for which a subroutine is made; the others, None, are passed to it.
 
-    Strides along all axes of terms but the last are passed: they are 0 where `_more_axes` added the axis, and that mustn't
-    make another subroutine.
+    Strides along all axes of terms but the last are passed: they are 0 where `_missing_axes` added the axis, and that
+    mustn't make another subroutine.
     """
-    outer = range(rows, len(strides) - 2)
-    return tuple(step if step in FIXED and at not in outer else None for at, step in enumerate(strides))
+    outer_term_axes = range(row_count, len(strides) - 2)
+    return tuple(
+        stride if stride in FIXED and position not in outer_term_axes else None
+        for position, stride in enumerate(strides)
+    )
 
 
-def _factors(stage: Stage) -> tuple[TensorLoad, TensorLoad] | None:
+def _product_factors(stage: Stage) -> tuple[TensorLoad, TensorLoad] | None:
     """Returns the two loads whose products a float32 sum adds up; None for another reduction."""
     value = stage.value
     if stage.dtype != "float32" or not isinstance(value, tirx.Add) or not isinstance(value.b, tirx.Mul):
         return None
     is_sum = isinstance(value.a, TensorLoad) and value.a.source.same_as(stage.buffer) and is_zero(stage.init)
     left, right = value.b.a, value.b.b
-    is_plain = isinstance(left, TensorLoad) and isinstance(right, TensorLoad)
-    if not is_sum or not is_plain or {str(load.ty.dtype) for load in (left, right)} != {stage.dtype}:
+    are_loads = isinstance(left, TensorLoad) and isinstance(right, TensorLoad)
+    if not is_sum or not are_loads or {str(load.ty.dtype) for load in (left, right)} != {stage.dtype}:
         return None
     return left, right
 
 
-def _terms(ranges: Sequence[Range]) -> int | None:
-    sizes = [static(part.extent) for part in ranges]
+def _term_count(ranges: Sequence[Range]) -> int | None:
+    """Returns the number of terms in some ranges, or None if it isn't static."""
+    sizes = [static(range_.extent) for range_ in ranges]
     return None if None in sizes else prod(size for size in sizes if size is not None)
 
 
-def _result(stage: Stage) -> TensorLoad:
+def _result_load(stage: Stage) -> TensorLoad:
+    """Returns the load of a reduction's own result at its point."""
     return emit.load(stage.buffer, [axis.var for axis in stage.spatial])
 
 
-def _strides_of(
+def _array_strides(
     column: ColumnTile,
     ranges: Sequence[Range],
-    result: tuple[int, ...] | None,
+    result_strides: tuple[int, ...] | None,
     factors: tuple[TensorLoad, TensorLoad],
 ) -> list[tuple[int, ...]] | None:
-    """Returns the strides of the result and the factors along rows, terms (the factors') and vectors.
+    """Returns the strides of the result and the factors along rows, terms (the factors' only) and vectors.
 
     None if one of them isn't constant, or vectors aren't loaded from exactly one factor.
     """
     stage, vector = column.stage, column.vector.var
-    if result is None or access.load_stride(_result(stage), vector) != 1:
+    if result_strides is None or access.load_stride(_result_load(stage), vector) != 1:
         return None
-    in_tile = _known(_tile_strides(load, column, [*column.order, vector]) for load in factors)
-    terms = _known(_strides(load, [part.axis.var for part in ranges]) for load in factors)
-    if in_tile is None or terms is None or sorted(each[-1] for each in in_tile) != [0, 1]:
+    tile_strides = _all_known(_strides_in_tile(load, column, [*column.order, vector]) for load in factors)
+    term_strides = _all_known(_strides(load, [range_.axis.var for range_ in ranges]) for load in factors)
+    if tile_strides is None or term_strides is None or sorted(strides[-1] for strides in tile_strides) != [0, 1]:
         return None
-    outer = (0,) * _more_axes(ranges)
-    return [(*result, 1), *((*rows, *outer, *along, by) for (*rows, by), along in zip(in_tile, terms, strict=True))]
+    missing_strides = (0,) * _missing_axes(ranges)
+    return [
+        (*result_strides, 1),
+        *(
+            (*row_strides, *missing_strides, *along_terms, along_vector)
+            for (*row_strides, along_vector), along_terms in zip(tile_strides, term_strides, strict=True)
+        ),
+    ]
 
 
-def _tile_strides(load: TensorLoad, column: ColumnTile, along: Sequence[Var]) -> tuple[int, ...] | None:
-    """Returns the strides of a load along axes of a tile, within which alone the index of a packed operand is linear.
+def _strides_in_tile(load: TensorLoad, column: ColumnTile, axes: Sequence[Var]) -> tuple[int, ...] | None:
+    """Returns the strides of a load along axes of a tile, or None if one isn't constant.
 
-    None if one isn't constant.
+    The index of a packed operand has divisions, and is linear only within the tile.
     """
-    strides = _strides(load, along)
+    strides = _strides(load, axes)
     if strides is not None:
         return strides
-    tile, within, point = column.tile, sym.Analyzer(), dict(column.tile.base)
-    steps = {axis: Var("step", "int64") for axis in tile.sizes}
-    for axis, step in steps.items():
+    tile, analyzer, point = column.tile, sym.Analyzer(), dict(column.tile.base)
+    offsets_in_tile = {axis: Var("step", "int64") for axis in tile.sizes}
+    for axis, offset_in_tile in offsets_in_tile.items():
         size = sum(column.summed[-1]) if axis.same_as(column.vector.var) else tile.sizes[axis]
-        within.bind(step, ir.Range(0, size))
-        point[axis] = point[axis] + step
-    offset = within.simplify(access.flat_offset(load.source, list(substitute(load, point).indices)))
-    found = [access.stride(offset, steps[axis]) for axis in along]
-    return _known(None if step is None else static(step) for step in found)
+        analyzer.bind(offset_in_tile, ir.Range(0, size))
+        point[axis] = point[axis] + offset_in_tile
+    offset = analyzer.simplify(access.flat_offset(load.source, list(substitute(load, point).indices)))
+    found_strides = [access.stride(offset, offsets_in_tile[axis]) for axis in axes]
+    return _all_known(None if stride is None else static(stride) for stride in found_strides)
 
 
-def _strides(load: TensorLoad, along: Sequence[Var]) -> tuple[int, ...] | None:
+def _strides(load: TensorLoad, variables: Sequence[Var]) -> tuple[int, ...] | None:
     """Returns the strides of a load along some variables, None if one isn't constant."""
-    return _known(access.load_stride(load, var) for var in along)
+    return _all_known(access.load_stride(load, var) for var in variables)
 
 
-def _known(values: Iterable[T | None]) -> tuple[T, ...] | None:
+def _all_known(values: Iterable[T | None]) -> tuple[T, ...] | None:
     """Returns the values, None if one of them is."""
     found = list(values)
     known = tuple(value for value in found if value is not None)
@@ -183,26 +201,30 @@ def _known(values: Iterable[T | None]) -> tuple[T, ...] | None:
 
 
 @cache
-def _product(shape: _Shape) -> str:
-    """Makes the subroutine; it takes the result, both factors, and the number of terms along each axis.
+def _product(key: _TileKey) -> str:
+    """Makes the subroutine for a tile of sums of products, and returns its name.
 
-    Strides but 0 and 1 are passed, so that products of any size share a tile.
+    It takes the result, both factors, the number of terms along each axis, and the strides other than 0 and 1, so that
+    products of any size share a subroutine.
     """
 
     def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
         """Writes the tile on the subroutine's arguments."""
         result, *factors = arrays
-        rows = [Axis(Var("row", "int64"), index(size)) for size in shape.sizes]
-        terms = [Axis(Var("term", "int64"), number) for number in numbers]
-        vector = Axis(Var("column", "int64"), index(shape.width))
+        rows = [Axis(Var("row", "int64"), index(size)) for size in key.sizes]
+        terms = [Axis(Var("term", "int64"), term_count) for term_count in numbers]
+        vector = Axis(Var("column", "int64"), index(key.width))
         spatial = (*rows, vector)
-        left, right = (emit.load(factor, [axis.var for axis in (*rows, *terms, vector)]) for factor in factors)
-        old_sum, zero = emit.load(result, [axis.var for axis in spatial]), tirx.const(0, shape.dtype)
-        stage = Stage(result, spatial, tuple(terms), zero, old_sum + left * right)
+        left_factor, right_factor = (
+            emit.load(factor, [axis.var for axis in (*rows, *terms, vector)]) for factor in factors
+        )
+        old_sum, zero = emit.load(result, [axis.var for axis in spatial]), tirx.const(0, key.dtype)
+        stage = Stage(result, spatial, tuple(terms), zero, old_sum + left_factor * right_factor)
         tile = Tile({axis.var: index(0) for axis in spatial}, {axis.var: axis.size or 1 for axis in spatial})
-        column = ColumnTile(stage, tile, vector, shape.lanes, shape.padded)
-        start = stage if shape.is_continued else None
-        streamed = (left, right)[shape.strides[1][-1] == 0] if shape.is_streamed else None
-        return column.write([Range.whole(axis) for axis in terms], start, Finish(stage, (stage,)), streamed)
+        column = ColumnTile(stage, tile, vector, key.lanes, key.padded)
+        start = stage if key.is_continued else None
+        # Vectors are loaded from the factor whose stride along them isn't 0.
+        streamed_factor = (left_factor, right_factor)[key.strides[1][-1] == 0] if key.is_streamed else None
+        return column.write([Range.whole(axis) for axis in terms], start, Epilogue(stage, (stage,)), streamed_factor)
 
-    return subroutine.subroutine([Array(shape.dtype, each) for each in shape.strides], shape.terms, body)
+    return subroutine.subroutine([Array(key.dtype, each) for each in key.strides], key.terms, body)

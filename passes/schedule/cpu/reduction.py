@@ -18,7 +18,7 @@ from tvtf.passes.schedule.cpu.panels import panels_of, run_panels
 from tvtf.passes.schedule.cpu.parallel_threshold import WORTHWHILE_CYCLES, WORTHWHILE_CYCLES_OF_TILES, is_parallel
 from tvtf.passes.schedule.cpu.split_reduction import run_slices, slices_of
 from tvtf.passes.schedule.cpu.target import CpuTarget
-from tvtf.passes.schedule.cpu.tasks import Work, run_tasks
+from tvtf.passes.schedule.cpu.tasks import PlannedReduction, run_tasks
 from tvtf.passes.schedule.cpu.tile import Point, Range
 from tvtf.passes.schedule.cpu.tile_plan import plan_reduction
 from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand, terms_of
@@ -30,76 +30,84 @@ def emit_reduction(
     target: CpuTarget,
     parallel: bool | None = None,
     fixed: Point | None = None,
-    of_slices: bool = False,
+    sums_slices: bool = False,
 ) -> Stmt | None:
     """Writes a reduction and the stages that finish each of its results; None if no plan fits.
 
     `stores` are elementwise stages on the reduction's own result axes, reading its buffer at their own point; the
-    reduction itself is among them if its result is needed in memory. `fixed` holds the values of some result axes.
-    With `of_slices` it sums the partial results of slices, and isn't sliced itself.
+    reduction itself is among them if its result is needed in memory. `fixed` holds the values of some result axes. With
+    `sums_slices` it sums the partial results of slices, and isn't sliced itself.
     """
     merged = merged_reduction(stage)
     stores = tuple(merged if store is stage else store for store in stores)
     plan, combine = plan_reduction(merged, target), combiner(merged)
-    if plan is None or (plan.along_rows and combine is None):
+    if plan is None or (plan.along_terms and combine is None):
         return None
     if fixed:
         plan = replace(plan, packed=(), padded=0)
     stage, copy = transposed(merged, plan, target)
-    work = Work(stage, tuple(stage if store is merged else store for store in stores), plan, combine, target)
-    write = partial(_emit, work, fixed=fixed, can_be_sliced=not of_slices)
+    planned = PlannedReduction(
+        stage, tuple(stage if store is merged else store for store in stores), plan, combine, target
+    )
+    write = partial(_emit_planned, planned, fixed=fixed, can_be_sliced=not sums_slices)
     if parallel is not None:
         return emit.sequence([*copy, write(parallel)])
-    least = WORTHWHILE_CYCLES_OF_TILES if has_reused_operand(merged) else WORTHWHILE_CYCLES
-    return emit.sequence([*copy, is_parallel([stage, *stores], target, write, least)])
+    threshold = WORTHWHILE_CYCLES_OF_TILES if has_reused_operand(merged) else WORTHWHILE_CYCLES
+    return emit.sequence([*copy, is_parallel([stage, *stores], target, write, threshold)])
 
 
-def _emit(work: Work, parallel: bool, fixed: Point | None, can_be_sliced: bool) -> Stmt:
-    """Writes a planned reduction in slices, in panels, or as tasks over tiles."""
+def _emit_planned(planned: PlannedReduction, parallel: bool, fixed: Point | None, can_be_sliced: bool) -> Stmt:
+    """Writes a planned reduction in slices of its terms, in chunks of its results, or as tasks over tiles."""
     # A part of another nest isn't cut again, nor is the sum of slices.
-    slices = 0 if fixed or not can_be_sliced else slices_of(work, parallel)
-    if slices and work.combine is not None:
-        sliced, final = run_slices(work, work.combine, slices)
-        return emit.sequence([sliced, emit_reduction(final.stage, final.stores, work.target, of_slices=True)])
-    panels = None if fixed or not can_be_sliced else panels_of(work)
+    slices = 0 if fixed or not can_be_sliced else slices_of(planned, parallel)
+    if slices and planned.combine is not None:
+        sum_slices, combining = run_slices(planned, planned.combine, slices)
+        return emit.sequence(
+            [sum_slices, emit_reduction(combining.stage, combining.stores, planned.target, sums_slices=True)]
+        )
+    panels = None if fixed or not can_be_sliced else panels_of(planned)
     if panels is not None:
-        return run_panels(replace(work, plan=replace(work.plan, packed=(), padded=0)), panels, parallel)
-    stage, packing = packed(work.stage, work.plan, work.target, parallel)
-    stores = tuple(stage if store is work.stage else store for store in work.stores)
+        return run_panels(replace(planned, plan=replace(planned.plan, packed=(), padded=0)), panels, parallel)
+    stage, packing = packed(planned.stage, planned.plan, planned.target, parallel)
+    stores = tuple(stage if store is planned.stage else store for store in planned.stores)
     ranges = [Range.whole(axis) for axis in stage.reduce]
-    return emit.sequence([*packing, run_tasks(replace(work, stage=stage, stores=stores), ranges, parallel, fixed)])
+    return emit.sequence([*packing, run_tasks(replace(planned, stage=stage, stores=stores), ranges, parallel, fixed)])
 
 
 def merged_reduction(stage: Stage) -> Stage:
-    """Merges neighbouring reduction axes where all terms walk through memory as along one."""
-    stage = without_units(stage)
+    """Returns a reduction with neighbouring axes merged where all operands walk through memory as along one axis."""
+    stage = without_unit_axes(stage)
     for outer, inner in zip(stage.reduce, stage.reduce[1:], strict=False):
-        if walk_as_one(stage, outer, inner):
-            return merged_reduction(_joined(stage, outer, inner))
+        if can_merge(stage, outer, inner):
+            return merged_reduction(_with_merged_axes(stage, outer, inner))
     return stage
 
 
-def without_units(stage: Stage) -> Stage:
-    """Removes reduction axes of one term, unless that leaves none."""
-    axes = tuple(axis for axis in stage.reduce if axis.size != 1)
+def without_unit_axes(stage: Stage) -> Stage:
+    """Returns a reduction without its axes of one term, unless that leaves none."""
+    wide_axes = tuple(axis for axis in stage.reduce if axis.size != 1)
     units = {axis.var: emit.index(0) for axis in stage.reduce if axis.size == 1}
-    return replace(stage, reduce=axes, value=substitute(stage.value, units)) if axes and units else stage
+    return replace(stage, reduce=wide_axes, value=substitute(stage.value, units)) if wide_axes and units else stage
 
 
-def walk_as_one(stage: Stage, outer: Axis, inner: Axis) -> bool:
-    """Returns whether two neighbouring axes of terms can be merged."""
+def can_merge(stage: Stage, outer: Axis, inner: Axis) -> bool:
+    """Returns whether two neighbouring reduction axes can be merged: every operand walks them as one."""
     clipped = {clip.term.var for clip in (*stage.clips, *stage.edges)}
     if {outer.var, inner.var} & (access.free_variables(stage.value) | clipped):
         return False
-    offsets = [access.flat_offset(term.source, list(term.indices)) for term in terms_of(stage)]
-    return all(access.walks_as_one(offset, outer, inner) for offset in offsets)
+    operand_offsets = [access.flat_offset(term.source, list(term.indices)) for term in terms_of(stage)]
+    return all(access.walks_as_one(offset, outer, inner) for offset in operand_offsets)
 
 
-def _joined(stage: Stage, outer: Axis, inner: Axis) -> Stage:
-    both = Axis(Var("k", "int64"), emit.volume([outer.extent, inner.extent]))
-    places = {outer.var: tirx.floordiv(both.var, inner.extent), inner.var: tirx.floormod(both.var, inner.extent)}
-    reduce = tuple(both if axis is outer else axis for axis in stage.reduce if axis is not inner)
-    return replace(stage, reduce=reduce, value=substitute(stage.value, places))
+def _with_merged_axes(stage: Stage, outer: Axis, inner: Axis) -> Stage:
+    """Returns a reduction with two neighbouring axes merged into one."""
+    merged = Axis(Var("k", "int64"), emit.volume([outer.extent, inner.extent]))
+    merged_indices = {
+        outer.var: tirx.floordiv(merged.var, inner.extent),
+        inner.var: tirx.floormod(merged.var, inner.extent),
+    }
+    reduce = tuple(merged if axis is outer else axis for axis in stage.reduce if axis is not inner)
+    return replace(stage, reduce=reduce, value=substitute(stage.value, merged_indices))
 
 
 def reads_only_at_own_point(stage: Stage, source: Stage) -> bool:
@@ -111,11 +119,12 @@ def reads_only_at_own_point(stage: Stage, source: Stage) -> bool:
     axis_vars = [axis.var for axis in stage.spatial]
     return bool(reads) and all(
         len(read.indices) == len(axis_vars)
-        and all(_same(place, axis) for place, axis in zip(read.indices, stage.spatial, strict=True))
+        and all(_is_own_index(place, axis) for place, axis in zip(read.indices, stage.spatial, strict=True))
         for read in reads
     )
 
 
-def _same(place: tirx.Var, axis: Axis) -> bool:
+def _is_own_index(place: tirx.Var, axis: Axis) -> bool:
+    """Returns whether an index is a stage's own axis; 0 is, too, for an axis of one point."""
     is_only_place = axis.size == 1 and isinstance(place, tirx.IntImm)
     return is_only_place or tvm_ffi.structural_equal(place, axis.var)

@@ -28,7 +28,10 @@ PART_FOR_OPERANDS = 2
 
 @dataclass(frozen=True)
 class Steps:
-    """Steps over the outermost reduction axes, the last of them in blocks; axes in `rest` are whole in each step."""
+    """The steps of a long sum: over the outermost reduction axes, the last of them in blocks of `block` terms.
+
+    Axes in `rest` are whole in each step.
+    """
 
     axes: tuple[Axis, ...]
     block: int
@@ -36,108 +39,129 @@ class Steps:
 
     @property
     def extents(self) -> list[ir.Expr]:
+        """The numbers of steps along each axis."""
         *outer, last = [axis.extent for axis in self.axes]
         return [*outer, emit.simplified(tirx.floordiv(last + (self.block - 1), index(self.block)))]
 
     @property
     def count(self) -> ir.Expr:
+        """The number of all steps."""
         return emit.volume(self.extents)
 
     @property
     def sizes(self) -> dict[Var, int]:
         """The extent of each axis in one step."""
-        single = {axis.var: 1 for axis in self.axes}
-        return {**single, self.axes[-1].var: self.block, **{axis.var: _size(axis) for axis in self.rest}}
+        one_term = {axis.var: 1 for axis in self.axes}
+        return {**one_term, self.axes[-1].var: self.block, **{axis.var: _size_or_default(axis) for axis in self.rest}}
 
-    def ranges(self, number: ir.Expr) -> list[Range]:
-        *places, block = emit.unflatten(number, self.extents)
-        points = [Range(axis, place, index(1)) for axis, place in zip(self.axes, places)]
+    def ranges(self, step_number: ir.Expr) -> list[Range]:
+        """Returns the part of each reduction axis that a step sums over."""
+        *places, block = emit.unflatten(step_number, self.extents)
+        single_terms = [Range(axis, place, index(1)) for axis, place in zip(self.axes, places)]
         last, start = self.axes[-1], block * self.block
         is_even = last.size is not None and last.size % self.block == 0
         extent = index(self.block) if is_even else tirx.min(index(self.block), last.extent - start)
-        return [*points, Range(last, start, extent), *map(Range.whole, self.rest)]
+        return [*single_terms, Range(last, start, extent), *map(Range.whole, self.rest)]
 
 
 def steps_of(stage: Stage, target: CpuTarget) -> Steps | None:
-    """Returns the longest steps whose operands fit the level-2 cache; None if a point of the outermost axis does."""
-    steps = _longest(stage, target, {axis.var: _size(axis) for axis in stage.spatial}, 1)
+    """Returns the longest steps whose operands fit the level-2 cache; None if a point of the outermost axis does.
+
+    All results sum one step before the next, while the cache holds its operands.
+    """
+    steps = _longest_that_fit(stage, target, {axis.var: _size_or_default(axis) for axis in stage.spatial}, 1)
     return None if steps is not None and len(steps.axes) == 1 else steps
 
 
-def steps_of_panel(stage: Stage, target: CpuTarget, panel: Mapping[Var, int]) -> Steps | None:
-    """Returns steps as `steps_of`, for a number of results along each axis; None if their operands fit the cache."""
-    steps = _longest(stage, target, panel, _size(stage.reduce[0]))
-    is_all = steps is not None and len(steps.axes) == 1 and steps.block == _size(stage.reduce[0])
-    return None if is_all else steps
+def steps_of_panel(stage: Stage, target: CpuTarget, chunk_sizes: Mapping[Var, int]) -> Steps | None:
+    """Returns steps as `steps_of`, for a chunk of results of given sizes; None if its operands fit the cache."""
+    steps = _longest_that_fit(stage, target, chunk_sizes, _size_or_default(stage.reduce[0]))
+    is_single_step = steps is not None and len(steps.axes) == 1 and steps.block == _size_or_default(stage.reduce[0])
+    return None if is_single_step else steps
 
 
 def reads_again(stage: Stage, axes: Sequence[Axis]) -> bool:
-    """Returns whether results along some axes (a filter's taps) read mostly the same terms, and new ones in each step."""
-    sizes = {axis.var: _size(axis) for axis in stage.axes}
-    reads = [_Reach.of(term) for term in terms_of(stage)]
+    """Returns whether results along some axes (a filter's taps) read mostly the same terms, and new ones in each step.
 
-    def grows(axis: Axis, least: float, other_sizes: Mapping[Var, int]) -> list[bool]:
-        """Returns, for each operand, whether `axis` multiplies the items read by `least` or more."""
-        return [read.items(other_sizes) >= least * read.items({**other_sizes, axis.var: 1}) for read in reads]
+    Then all results can read the operands of a step while these are in the cache.
+    """
+    sizes = {axis.var: _size_or_default(axis) for axis in stage.axes}
+    operands = [_ReadExtents.of(term) for term in terms_of(stage)]
+
+    def multiplies_reads(axis: Axis, factor: float, other_sizes: Mapping[Var, int]) -> list[bool]:
+        """Returns, for each operand, whether `axis` multiplies the items read by `factor` or more."""
+        return [
+            operand.items(other_sizes) >= factor * operand.items({**other_sizes, axis.var: 1}) for operand in operands
+        ]
 
     # Along these axes no operand even doubles what is read: results share their terms.
-    again = [axis for axis in axes if _size(axis) > 1 and not any(grows(axis, 2, sizes))]
+    shared_axes = [axis for axis in axes if _size_or_default(axis) > 1 and not any(multiplies_reads(axis, 2, sizes))]
     # Each step along the first axis must read mostly new terms: then all results read a step's while they are cached.
-    first = stage.reduce[0]
-    return bool(again) and all(grows(first, 0.75 * _size(first), {**sizes, **{axis.var: 1 for axis in again}}))
+    first_axis = stage.reduce[0]
+    sizes_of_one_result = {**sizes, **{axis.var: 1 for axis in shared_axes}}
+    return bool(shared_axes) and all(
+        multiplies_reads(first_axis, 0.75 * _size_or_default(first_axis), sizes_of_one_result)
+    )
 
 
-def _longest(stage: Stage, target: CpuTarget, results: Mapping[Var, int], most: int) -> Steps | None:
-    """Returns the first steps that fit, of at most `most` points of the outermost axis.
+def _longest_that_fit(
+    stage: Stage, target: CpuTarget, result_sizes: Mapping[Var, int], max_points: int
+) -> Steps | None:
+    """Returns the longest steps whose operands fit the cache, of at most `max_points` of the outermost axis.
 
-    Long steps store and load the sums less often.
+    Long steps store and load the sums less often. None for a reduction without a reused operand.
     """
-    options = list(_options(stage, most)) if has_reused_operand(stage) else []
-    reads = [_Reach.of(term) for term in terms_of(stage)]
-    most_bytes = target.level2_bytes // PART_FOR_OPERANDS
+    candidates = list(_possible_steps(stage, max_points)) if has_reused_operand(stage) else []
+    operands = [_ReadExtents.of(term) for term in terms_of(stage)]
+    max_bytes = target.level2_bytes // PART_FOR_OPERANDS
 
     def fits(steps: Steps) -> bool:
-        sizes = {**results, **steps.sizes}
-        return sum(read.items(sizes) for read in reads) * stage.item_bytes <= most_bytes
+        sizes = {**result_sizes, **steps.sizes}
+        return sum(operand.items(sizes) for operand in operands) * stage.item_bytes <= max_bytes
 
-    return next(filter(fits, options), options[-1] if options else None)
-
-
-def _options(stage: Stage, most: int) -> Iterator[Steps]:
-    """Yields ever shorter steps, starting from `most` points of the outermost axis."""
-    for depth, axis in enumerate(stage.reduce):
-        outer, rest = stage.reduce[: depth + 1], stage.reduce[depth + 1 :]
-        size = _size(axis) if depth else most
-        inner = prod(map(_size, rest))
-        for block in sorted({-(-size // count) for count in range(1 + (depth > 0), size + 1)}, reverse=True):
-            if block * inner >= MIN_TERMS_OF_A_STEP or (depth == 0 and block == most):
-                yield Steps(outer, block, rest)
+    return next(filter(fits, candidates), candidates[-1] if candidates else None)
 
 
-def _size(axis: Axis) -> int:
+def _possible_steps(stage: Stage, max_points: int) -> Iterator[Steps]:
+    """Yields ever shorter steps, starting from `max_points` of the outermost axis."""
+    for position, axis in enumerate(stage.reduce):
+        step_axes, rest = stage.reduce[: position + 1], stage.reduce[position + 1 :]
+        size = _size_or_default(axis) if position else max_points
+        inner_terms = prod(map(_size_or_default, rest))
+        for block in sorted({-(-size // count) for count in range(1 + (position > 0), size + 1)}, reverse=True):
+            if block * inner_terms >= MIN_TERMS_OF_A_STEP or (position == 0 and block == max_points):
+                yield Steps(step_axes, block, rest)
+
+
+def _size_or_default(axis: Axis) -> int:
+    """Returns an axis's extent; a usual one (512) if it is symbolic."""
     return axis.size or UNKNOWN_SIZE
 
 
 @dataclass(frozen=True)
-class _Reach:
-    """How far a load moves with each variable, for each dim of its operand; None for a step that isn't constant."""
+class _ReadExtents:
+    """How far a load moves with each variable, for each dim of its operand; None for a stride that isn't constant."""
 
     dims: tuple[tuple[int, tuple[tuple[Var, int | None], ...]], ...]
 
     @staticmethod
-    def of(load: TensorLoad) -> _Reach:
-        def steps(place: ir.Expr) -> tuple[tuple[Var, int | None], ...]:
-            strides = {var: access.stride(place, var) for var in variables(place)}
-            return tuple((var, None if step is None else static(step)) for var, step in strides.items())
+    def of(load: TensorLoad) -> _ReadExtents:
+        """Returns the extent of each dim of a load's operand, with the strides of the variables in its index."""
 
-        pairs = zip(load.source.ty.shape, load.indices, strict=True)
-        return _Reach(tuple((static(extent) or UNKNOWN_SIZE, steps(place)) for extent, place in pairs))
+        def strides_of(place: ir.Expr) -> tuple[tuple[Var, int | None], ...]:
+            strides = {var: access.stride(place, var) for var in variables(place)}
+            return tuple((var, None if stride is None else static(stride)) for var, stride in strides.items())
+
+        dims = zip(load.source.ty.shape, load.indices, strict=True)
+        return _ReadExtents(tuple((static(extent) or UNKNOWN_SIZE, strides_of(place)) for extent, place in dims))
 
     def items(self, sizes: Mapping[Var, int]) -> int:
-        """Returns how many items are read for some number of values of each variable."""
+        """Returns how many items a load reads for given numbers of values of each variable."""
 
-        def along(whole: int, steps: tuple[tuple[Var, int | None], ...]) -> int:
-            reach = [whole if step is None else abs(step) * (sizes.get(var, whole) - 1) for var, step in steps]
-            return min(whole, sum(reach) + 1)
+        def items_along(extent: int, strides: tuple[tuple[Var, int | None], ...]) -> int:
+            distances = [
+                extent if stride is None else abs(stride) * (sizes.get(var, extent) - 1) for var, stride in strides
+            ]
+            return min(extent, sum(distances) + 1)
 
-        return prod(along(whole, steps) for whole, steps in self.dims)
+        return prod(items_along(extent, strides) for extent, strides in self.dims)

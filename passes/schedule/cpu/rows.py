@@ -22,24 +22,30 @@ from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand
 
 @dataclass(frozen=True)
 class Chain:
-    """Stages that need each other's values only within the same row; `depth` leading axes number the rows."""
+    """Stages such as those of a softmax, which need each other's values only within the same row.
+
+    The first `depth` axes of each stage number the rows.
+    """
 
     stages: tuple[Stage, ...]
     depth: int
 
 
 def chain_at(stages: Sequence[Stage | Opaque], start: int, target: CpuTarget) -> Chain | None:
-    """Returns the longest chain that begins at a stage, or None if running stage by stage is as good."""
+    """Returns the longest chain of stages that begins at a stage, or None if running stage by stage is as good.
+
+    Row by row, every stage finds the row in the level-1 cache.
+    """
     if not any(isinstance(stage, Stage) and stage.reduce for stage in stages[start:]):
         return None  # without a reduction a chain doesn't pay
     for chain in reversed(_chains_at(stages, start)):
-        if _pays(chain, target) if len(chain.stages) > 1 else _is_stacked(chain, target):
+        if _is_worthwhile(chain, target) if len(chain.stages) > 1 else _has_short_rows(chain, target):
             return chain
     return None
 
 
 def _chains_at(stages: Sequence[Stage | Opaque], start: int) -> list[Chain]:
-    """Returns the chains that begin at a stage, by length; if some stages are no chain, more aren't one either."""
+    """Returns the chains that begin at a stage, shortest first; if some stages are no chain, more aren't one either."""
     chains: list[Chain] = []
     for stop in range(start + 1, len(stages) + 1):
         chain = _as_chain(stages[start:stop])
@@ -50,15 +56,15 @@ def _chains_at(stages: Sequence[Stage | Opaque], start: int) -> list[Chain]:
 
 
 def _as_chain(stages: Sequence[Stage | Opaque]) -> Chain | None:
-    """Returns stages as a chain, with as many row axes as all of them share, or None."""
-    plain = [stage for stage in stages if isinstance(stage, Stage)]
+    """Returns stages as a chain with as many row axes as all of them share, or None if they share none."""
+    chain = [stage for stage in stages if isinstance(stage, Stage)]
     # Contractions reuse operands in tiles of several rows.
-    if len(plain) < len(stages) or any(has_reused_operand(stage) for stage in plain if stage.reduce):
+    if len(chain) < len(stages) or any(has_reused_operand(stage) for stage in chain if stage.reduce):
         return None
-    depth = min(len(stage.spatial) for stage in plain)
-    while depth and not all(_stays_in_row(stage, plain, depth) for stage in plain):
+    depth = min(len(stage.spatial) for stage in chain)
+    while depth and not all(_stays_in_row(stage, chain, depth) for stage in chain):
         depth -= 1
-    return Chain(tuple(plain), depth) if depth else None
+    return Chain(tuple(chain), depth) if depth else None
 
 
 def _stays_in_row(stage: Stage, stages: Sequence[Stage], depth: int) -> bool:
@@ -67,107 +73,117 @@ def _stays_in_row(stage: Stage, stages: Sequence[Stage], depth: int) -> bool:
     Then rows don't depend on each other.
     """
     first = stages[0]
-    same = all(
-        _equal(left.extent, right.extent) for left, right in zip(stage.spatial[:depth], first.spatial, strict=False)
+    has_same_rows = all(
+        _are_equal_extents(left.extent, right.extent)
+        for left, right in zip(stage.spatial[:depth], first.spatial, strict=False)
     )
     row_axes = stage.spatial[:depth]
-    return same and all(
-        all(_is_place(place, axis) for place, axis in zip(load.indices[:depth], row_axes, strict=True))
+    return has_same_rows and all(
+        all(_is_own_index(index, axis) for index, axis in zip(load.indices[:depth], row_axes, strict=True))
         for load in stage.loads
         if any(load.source.same_as(other.buffer) for other in stages)
     )
 
 
-def _is_place(place: ir.Expr, axis: Axis) -> bool:
-    return tvm_ffi.structural_equal(place, axis.var) or (axis.size == 1 and isinstance(place, IntImm))
+def _is_own_index(index: ir.Expr, axis: Axis) -> bool:
+    """Returns whether an index is an axis's variable; a constant is, too, for an axis of one point."""
+    return tvm_ffi.structural_equal(index, axis.var) or (axis.size == 1 and isinstance(index, IntImm))
 
 
-def _equal(left: ir.Expr, right: ir.Expr) -> bool:
+def _are_equal_extents(left: ir.Expr, right: ir.Expr) -> bool:
     return emit.static(emit.simplified(left - right)) == 0
 
 
-def _pays(chain: Chain, target: CpuTarget) -> bool:
-    """Returns whether running row by row is faster than stage by stage."""
+def _is_worthwhile(chain: Chain, target: CpuTarget) -> bool:
+    """Returns whether running a chain row by row is faster than stage by stage."""
     # A single reduction that nothing wider reads passes over memory once either way; few rows leave cores idle.
-    reductions = sum(bool(stage.reduce) for stage in chain.stages)
-    is_wider = any(len(stage.spatial) > chain.depth for stage in chain.stages if not stage.reduce)
+    reduction_count = sum(bool(stage.reduce) for stage in chain.stages)
+    has_wider_stage = any(len(stage.spatial) > chain.depth for stage in chain.stages if not stage.reduce)
     rows = access.points(chain.stages[0].spatial[: chain.depth])
-    enough = rows is None or rows >= target.cores
-    across = any(_runs_across(stage, chain, target) for stage in chain.stages if stage.reduce)
-    if _is_stacked(chain, target):
+    occupies_cores = rows is None or rows >= target.cores
+    is_across = any(_is_contiguous_across_rows(stage, chain, target) for stage in chain.stages if stage.reduce)
+    if _has_short_rows(chain, target):
         return True
-    return bool(reductions) and (reductions > 1 or is_wider) and enough and not across
+    return bool(reduction_count) and (reduction_count > 1 or has_wider_stage) and occupies_cores and not is_across
 
 
-def _is_stacked(chain: Chain, target: CpuTarget) -> bool:
-    """Returns whether rows are so short that many are reduced at once."""
+def _has_short_rows(chain: Chain, target: CpuTarget) -> bool:
+    """Returns whether a chain's rows are so short that many are reduced at once, one per lane of a vector."""
     return any(stage.reduce for stage in chain.stages) and is_short(chain.stages, chain.depth, target)
 
 
-def _runs_across(stage: Stage, chain: Chain, target: CpuTarget) -> bool:
-    """Returns whether memory is contiguous across rows: then one pass per stage, with vectors over rows, reads whole lines."""
-    last = stage.spatial[chain.depth - 1]
-    if last.size is not None and last.size < target.lanes(stage.item_bytes):
+def _is_contiguous_across_rows(stage: Stage, chain: Chain, target: CpuTarget) -> bool:
+    """Returns whether a stage's operands are contiguous across rows rather than along them.
+
+    Then one pass per stage, with vectors over rows, reads whole lines.
+    """
+    last_row_axis = stage.spatial[chain.depth - 1]
+    if last_row_axis.size is not None and last_row_axis.size < target.lanes(stage.item_bytes):
         return False
     buffers = [other.buffer for other in chain.stages]
-    read = [load for load in stage.loads if not any(load.source.same_as(buffer) for buffer in buffers)]
-    inner = [axis.var for axis in (*stage.spatial[chain.depth :], *stage.reduce)]
+    outside_loads = [load for load in stage.loads if not any(load.source.same_as(buffer) for buffer in buffers)]
+    inner_vars = [axis.var for axis in (*stage.spatial[chain.depth :], *stage.reduce)]
     return any(
-        access.load_stride(load, last.var) == 1 and all(access.load_stride(load, var) not in (0, 1) for var in inner)
-        for load in read
+        access.load_stride(load, last_row_axis.var) == 1
+        and all(access.load_stride(load, var) not in (0, 1) for var in inner_vars)
+        for load in outside_loads
     )
 
 
-def emit_chain(chain: Chain, kernel: Kernel, needed: set[Var], target: CpuTarget) -> Stmt:
-    """Writes one parallel loop over the rows with a vectorized nest per stage; needed results are stored in memory."""
-    if _is_stacked(chain, target):
-        row = lambda places: _row(chain, needed, places, target)  # noqa: E731
-        return emit_stacked(chain.stages, chain.depth, needed, target, row)
-    rows = [axis.extent for axis in chain.stages[0].spatial[: chain.depth]]
+def emit_chain(chain: Chain, kernel: Kernel, stored_buffers: set[Var], target: CpuTarget) -> Stmt:
+    """Writes a parallel loop over the rows with a nest per stage; results in `stored_buffers` are stored in memory."""
+    if _has_short_rows(chain, target):
+        row = lambda row_indices: _emit_row(chain, stored_buffers, row_indices, target)  # noqa: E731
+        return emit_stacked(chain.stages, chain.depth, stored_buffers, target, row)
+    row_extents = [axis.extent for axis in chain.stages[0].spatial[: chain.depth]]
 
-    def run(parallel: bool) -> Stmt:
-        return emit.fused(rows, lambda places: _row(chain, needed, places, target), parallel)
+    def write(parallel: bool) -> Stmt:
+        return emit.fused(
+            row_extents, lambda row_indices: _emit_row(chain, stored_buffers, row_indices, target), parallel
+        )
 
-    return is_parallel(chain.stages, target, run)
+    return is_parallel(chain.stages, target, write)
 
 
-def _row(chain: Chain, needed: set[Var], places: list[ir.Expr], target: CpuTarget) -> Stmt:
-    """Writes all stages of one row, with results that aren't needed in memory in row buffers.
+def _emit_row(chain: Chain, stored_buffers: set[Var], row_indices: list[ir.Expr], target: CpuTarget) -> Stmt:
+    """Writes all stages of one row; results that needn't be stored in memory are in row buffers.
 
     A row buffer stays in the cache from one stage to the next.
     """
     row_buffers = {
         stage.buffer: emit.scratch([axis.extent for axis in stage.spatial[chain.depth :]], stage.dtype, "row")
         for stage in chain.stages
-        if stage.buffer not in needed
+        if stage.buffer not in stored_buffers
     }
-    nests = [_stage_of_row(stage, chain.depth, row_buffers, places, target) for stage in chain.stages]
+    nests = [_emit_stage_of_row(stage, chain.depth, row_buffers, row_indices, target) for stage in chain.stages]
     return emit.sequence([*(emit.allocate(buffer) for buffer in row_buffers.values()), *nests])
 
 
-def _stage_of_row(
-    stage: Stage, depth: int, row_buffers: dict[Var, Var], places: list[ir.Expr], target: CpuTarget
+def _emit_stage_of_row(
+    stage: Stage, depth: int, row_buffers: dict[Var, Var], row_indices: list[ir.Expr], target: CpuTarget
 ) -> Stmt:
-    """Writes one stage of a row, reading and writing row buffers."""
-    rows = stage.spatial[:depth]
-    fixed = {axis.var: place for axis, place in zip(rows, places, strict=True)}
+    """Writes one stage of a row, reading and writing the row buffers that replace whole results."""
+    row_axes = stage.spatial[:depth]
+    fixed = {axis.var: place for axis, place in zip(row_axes, row_indices, strict=True)}
     value = stage.value
     for old, new in row_buffers.items():
-        value = _reading_row(value, old, new, depth)
+        value = _with_row_loads(value, old, new, depth)
     value = substitute(value, fixed)
     if stage.buffer in row_buffers:
-        inner = replace(stage, buffer=row_buffers[stage.buffer], spatial=stage.spatial[depth:], value=value)
-        return _nest(inner, target, {})
+        stage_in_row = replace(stage, buffer=row_buffers[stage.buffer], spatial=stage.spatial[depth:], value=value)
+        return _emit_stage(stage_in_row, target, {})
     # The row's own axes have one point, whose place is in `fixed`.
-    single = tuple(Axis(axis.var, emit.index(1)) for axis in rows)
-    return _nest(replace(stage, spatial=(*single, *stage.spatial[depth:]), value=value), target, fixed)
+    single_row = tuple(Axis(axis.var, emit.index(1)) for axis in row_axes)
+    return _emit_stage(replace(stage, spatial=(*single_row, *stage.spatial[depth:]), value=value), target, fixed)
 
 
-def _reading_row(value: ir.Expr, old: Var, new: Var, depth: int) -> ir.Expr:
+def _with_row_loads(value: ir.Expr, old: Var, new: Var, depth: int) -> ir.Expr:
+    """Returns a value that reads a row buffer instead of a whole result."""
     return replace_loads(value, old, lambda indices: emit.load(new, indices[depth:]))
 
 
-def _nest(stage: Stage, target: CpuTarget, fixed: dict[Var, ir.Expr]) -> Stmt:
+def _emit_stage(stage: Stage, target: CpuTarget, fixed: dict[Var, ir.Expr]) -> Stmt:
+    """Writes one stage of a row serially: elementwise, or a reduction."""
     if not stage.reduce:
         return emit_elementwise([stage], target, False, fixed)
     return emit_reduction(stage, [stage], target, False, fixed) or emit_scalar(stage, [stage], fixed)

@@ -25,42 +25,49 @@ from tvtf.passes.schedule.cpu.transposed_reads import has_branch
 SHORTER_THAN_VECTORS = 2
 VECTORS_OF_ROWS = 4
 # In units of the time per row of a block: the overhead of a block, and the time of a row outside of blocks.
-ROWS_TO_BEGIN_A_BLOCK, ROWS_FOR_A_LEFT_ONE = 4, 4
+BLOCK_OVERHEAD_IN_ROWS, COST_OF_A_REMAINING_ROW = 4, 4
 
 
 def is_short(stages: Sequence[Stage], depth: int, target: CpuTarget) -> bool:
-    """Returns whether rows are too short for vectors along them, and many can be read at once."""
+    """Returns whether a chain's rows are too short for vectors along them, and many rows can be read at once.
+
+    Rows are then transposed, so that the lanes of a vector are rows.
+    """
     lanes = target.lanes(min(stage.item_bytes for stage in stages))
-    inner = [axis for stage in stages for axis in (*stage.spatial[depth:], *stage.reduce)]
+    inner_axes = [axis for stage in stages for axis in (*stage.spatial[depth:], *stage.reduce)]
     rows = stages[0].spatial[depth - 1].size
-    if any(axis.size is None for axis in inner) or (rows is not None and rows < lanes):
+    if any(axis.size is None for axis in inner_axes) or (rows is not None and rows < lanes):
         return False
-    lengths = [prod(axis.size or 1 for axis in (*stage.spatial[depth:], *stage.reduce)) for stage in stages]
-    return 1 < max(lengths) < SHORTER_THAN_VECTORS * lanes and all(_is_stackable(s, stages, depth) for s in stages)
+    row_lengths = [prod(axis.size or 1 for axis in (*stage.spatial[depth:], *stage.reduce)) for stage in stages]
+    return 1 < max(row_lengths) < SHORTER_THAN_VECTORS * lanes and all(
+        _can_be_stacked(stage, stages, depth) for stage in stages
+    )
 
 
-def _is_stackable(stage: Stage, stages: Sequence[Stage], depth: int) -> bool:
+def _can_be_stacked(stage: Stage, stages: Sequence[Stage], depth: int) -> bool:
+    """Returns whether a stage can be computed for many rows at once: each load is contiguous along or across rows."""
     return not has_branch(stage.value) and all(
-        access.load_stride(load, stage.spatial[depth - 1].var) in (0, 1) or _is_row(load, stage, depth)
-        for load in _outer_loads(stage, stages)
+        access.load_stride(load, stage.spatial[depth - 1].var) in (0, 1) or _is_contiguous_along_row(load, stage, depth)
+        for load in _loads_from_outside(stage, stages)
     )
 
 
-def _is_row(load: TensorLoad, stage: Stage, depth: int) -> bool:
+def _is_contiguous_along_row(load: TensorLoad, stage: Stage, depth: int) -> bool:
     """Returns whether a load is contiguous along the row."""
-    step = access.load_stride(load, stage.spatial[depth - 1].var)
-    along = _axes_of(load, stage, depth)
+    stride = access.load_stride(load, stage.spatial[depth - 1].var)
+    axes = _row_axes_read(load, stage, depth)
     return (
-        step is not None and bool(along) and access.load_stride(load, along[-1].var) == 1 and _dtype_of(load) != "bool"
+        stride is not None and bool(axes) and access.load_stride(load, axes[-1].var) == 1 and _dtype_of(load) != "bool"
     )
 
 
-def _outer_loads(stage: Stage, stages: Sequence[Stage]) -> list[TensorLoad]:
+def _loads_from_outside(stage: Stage, stages: Sequence[Stage]) -> list[TensorLoad]:
     """Returns a stage's loads from outside the chain."""
     return [load for load in stage.loads if not any(load.source.same_as(other.buffer) for other in stages)]
 
 
-def _axes_of(load: TensorLoad, stage: Stage, depth: int) -> list[Axis]:
+def _row_axes_read(load: TensorLoad, stage: Stage, depth: int) -> list[Axis]:
+    """Returns a stage's axes within a row that a load moves along."""
     used = variables(load)
     return [axis for axis in (*stage.spatial[depth:], *stage.reduce) if axis.var in used and axis.size != 1]
 
@@ -72,32 +79,43 @@ def _dtype_of(load: TensorLoad) -> str:
 def emit_stacked(
     stages: Sequence[Stage],
     depth: int,
-    needed: set[Var],
+    stored_buffers: set[Var],
     target: CpuTarget,
     one_row: Callable[[list[ir.Expr]], Stmt],
 ) -> Stmt:
-    """Writes a parallel loop over blocks of rows, then the remaining rows one by one."""
-    *outer, last = [axis.extent for axis in stages[0].spatial[:depth]]
-    height = _height(emit.static(last), target.lanes(min(stage.item_bytes for stage in stages)))
-    blocks = emit.simplified(tirx.floordiv(last, index(height)))
-    left = emit.simplified(last - blocks * height)
+    """Writes a chain along short rows: a parallel loop over blocks of rows, then the remaining rows one by one."""
+    *outer, row_extent = [axis.extent for axis in stages[0].spatial[:depth]]
+    rows_per_block = _rows_per_block(emit.static(row_extent), target.lanes(min(stage.item_bytes for stage in stages)))
+    blocks = emit.simplified(tirx.floordiv(row_extent, index(rows_per_block)))
+    remaining = emit.simplified(row_extent - blocks * rows_per_block)
 
-    def block(places: list[ir.Expr]) -> Stmt:
-        *before, number = places
-        return _Block(tuple(stages), depth, needed, target, tuple(before), number * height, height).emit()
+    def write_block(places: list[ir.Expr]) -> Stmt:
+        """Writes the block of rows with a given number."""
+        *outer_places, block_number = places
+        return _RowBlock(
+            tuple(stages),
+            depth,
+            stored_buffers,
+            target,
+            tuple(outer_places),
+            block_number * rows_per_block,
+            rows_per_block,
+        ).emit()
 
-    def rest(places: list[ir.Expr]) -> Stmt:
-        return emit.loop(left, lambda row: one_row([*places, blocks * height + row]))
+    def remaining_rows(places: list[ir.Expr]) -> Stmt:
+        return emit.loop(remaining, lambda row: one_row([*places, blocks * rows_per_block + row]))
 
     def write(parallel: bool) -> Stmt:
-        main = emit.fused([*outer, blocks], block, parallel)
+        main = emit.fused([*outer, blocks], write_block, parallel)
         parts = [None if emit.static(blocks) == 0 else main]
-        return emit.sequence([*parts, None if emit.static(left) == 0 else emit.fused(outer, rest, False)])
+        return emit.sequence(
+            [*parts, None if emit.static(remaining) == 0 else emit.fused(outer, remaining_rows, False)]
+        )
 
     return is_parallel(stages, target, write)
 
 
-def _height(rows: int | None, lanes: int) -> int:
+def _rows_per_block(rows: int | None, lanes: int) -> int:
     """Returns the rows of a block: many, but so that few rows remain.
 
     A block's stages have a fixed cost; rows that don't fill one run one by one, which takes longer.
@@ -105,93 +123,111 @@ def _height(rows: int | None, lanes: int) -> int:
     heights = [lanes * vectors for vectors in range(VECTORS_OF_ROWS, 0, -1)]
 
     def cost(height: int) -> int:
-        blocks, left = divmod(rows or 0, height)
-        return blocks * (height + ROWS_TO_BEGIN_A_BLOCK) + left * ROWS_FOR_A_LEFT_ONE
+        blocks, remaining = divmod(rows or 0, height)
+        return blocks * (height + BLOCK_OVERHEAD_IN_ROWS) + remaining * COST_OF_A_REMAINING_ROW
 
     return heights[0] if rows is None else min(heights, key=cost)
 
 
 @dataclass(frozen=True)
-class _Block:
-    """`rows` rows from `start` on, at `places` of the outer axes."""
+class _RowBlock:
+    """A block of short rows that a chain computes at once, with one row per lane of a vector.
+
+    It has `rows` rows from `start` on, at `places` of the outer axes. A stacked result has the rows as its last axis.
+    """
 
     stages: tuple[Stage, ...]
     depth: int
-    needed: set[Var]
+    stored_buffers: set[Var]
     target: CpuTarget
     places: tuple[ir.Expr, ...]
     start: ir.Expr
     rows: int
 
     def emit(self) -> Stmt:
-        """Writes the block: transposed operands, the stages, then the needed results."""
-        lane = Axis(Var("row", "int64"), index(self.rows))
-        stacked = {s.buffer: self._scratch(s.spatial[self.depth :], s.dtype, "stacked") for s in self.stages}
+        """Writes the block: transposes operands, runs the stages, then transposes back the results to be stored."""
+        row_axis = Axis(Var("row", "int64"), index(self.rows))
+        stacked = {
+            stage.buffer: self._scratch(stage.spatial[self.depth :], stage.dtype, "stacked") for stage in self.stages
+        }
         copies: list[tuple[Stage, TensorLoad]] = []
-        nests = [_nest(self._stacked(stage, lane, stacked, copies), self.target) for stage in self.stages]
+        stage_nests = [
+            _emit_stage(self._stacked(stage, row_axis, stacked, copies), self.target) for stage in self.stages
+        ]
         buffers = [*stacked.values(), *(copy.buffer for copy, _ in copies)]
         transposes = [emit_elementwise([copy], self.target, False) for copy, _ in copies]
-        results = [self._result(stage, stacked[stage.buffer]) for stage in self.stages if stage.buffer in self.needed]
-        return emit.sequence([*map(emit.allocate, buffers), *transposes, *nests, *results])
+        results = [
+            self._result(stage, stacked[stage.buffer]) for stage in self.stages if stage.buffer in self.stored_buffers
+        ]
+        return emit.sequence([*map(emit.allocate, buffers), *transposes, *stage_nests, *results])
 
     def _scratch(self, axes: Sequence[Axis], dtype: str, name: str) -> Var:
+        """Returns a scratch buffer with some axes and the block's rows."""
         return emit.scratch([*(axis.extent for axis in axes), index(self.rows)], dtype, name)
 
-    def _at_row(self, node: ir.Expr, stage: Stage, lane: Axis) -> ir.Expr:
-        places = [*self.places, self.start + lane.var]
-        return substitute(node, {axis.var: at for axis, at in zip(stage.spatial, places, strict=False)})
+    def _at_row(self, node: ir.Expr, stage: Stage, row_axis: Axis) -> ir.Expr:
+        """Returns an expression of a stage at the block's rows."""
+        places = [*self.places, self.start + row_axis.var]
+        return substitute(
+            node, {axis.var: index_value for axis, index_value in zip(stage.spatial, places, strict=False)}
+        )
 
     def _stacked(
-        self, stage: Stage, lane: Axis, stacked: dict[Var, Var], copies: list[tuple[Stage, TensorLoad]]
+        self, stage: Stage, row_axis: Axis, stacked: dict[Var, Var], copies: list[tuple[Stage, TensorLoad]]
     ) -> Stage:
-        """Returns a stage with its rows along its last axis, in scratch memory."""
+        """Returns a stage with the rows as its last axis, in scratch memory; adds transposed operands to `copies`."""
 
         def replacement(load: TensorLoad) -> ir.Expr:
             """Returns the item from a stage's stacked rows, from where it is, or from a transposed copy."""
             if load.source in stacked:
-                return emit.load(stacked[load.source], [*load.indices[self.depth :], lane.var])
+                return emit.load(stacked[load.source], [*load.indices[self.depth :], row_axis.var])
             # Rows are neighbours in memory already, or share the item.
             if access.load_stride(load, stage.spatial[self.depth - 1].var) in (0, 1):
                 return load
-            along = _axes_of(load, stage, self.depth)
-            return emit.load(self._transposed_rows(load, stage, copies), [*(axis.var for axis in along), lane.var])
+            axes = _row_axes_read(load, stage, self.depth)
+            return emit.load(self._transposed_rows(load, stage, copies), [*(axis.var for axis in axes), row_axis.var])
 
-        value = self._at_row(structural_map(stage.value, (TensorLoad, replacement)), stage, lane)
+        value = self._at_row(structural_map(stage.value, (TensorLoad, replacement)), stage, row_axis)
         return replace(
             stage,
             buffer=stacked[stage.buffer],
-            spatial=(*stage.spatial[self.depth :], lane),
+            spatial=(*stage.spatial[self.depth :], row_axis),
             value=value,
             constants=frozenset(),
         )
 
     def _transposed_rows(self, load: TensorLoad, stage: Stage, copies: list[tuple[Stage, TensorLoad]]) -> Var:
-        """Returns the transposed rows of an operand; stages that read the same rows share a copy."""
-        lane = Axis(Var("row", "int64"), index(self.rows))
-        along = _axes_of(load, stage, self.depth)
-        single = {axis.var: index(0) for axis in (*stage.spatial[self.depth :], *stage.reduce) if axis.size == 1}
-        value = self._at_row(substitute(load, single), stage, lane)
+        """Returns the buffer of an operand's transposed rows; stages that read the same rows share one."""
+        row_axis = Axis(Var("row", "int64"), index(self.rows))
+        axes_along_row = _row_axes_read(load, stage, self.depth)
+        unit_axes = {axis.var: index(0) for axis in (*stage.spatial[self.depth :], *stage.reduce) if axis.size == 1}
+        value = self._at_row(substitute(load, unit_axes), stage, row_axis)
         for copy, _ in copies:
-            axes = dict(zip([axis.var for axis in (*along, lane)], [axis.var for axis in copy.spatial], strict=False))
-            same = len(copy.spatial) == len(along) + 1 and tvm_ffi.structural_equal(substitute(value, axes), copy.value)
-            if same and all(a.size == b.size for a, b in zip(along, copy.spatial, strict=False)):
+            own_vars = [axis.var for axis in (*axes_along_row, row_axis)]
+            copy_axes = dict(zip(own_vars, [axis.var for axis in copy.spatial], strict=False))
+            is_same_operand = len(copy.spatial) == len(axes_along_row) + 1 and tvm_ffi.structural_equal(
+                substitute(value, copy_axes), copy.value
+            )
+            if is_same_operand and all(
+                axis.size == copy_axis.size for axis, copy_axis in zip(axes_along_row, copy.spatial, strict=False)
+            ):
                 return copy.buffer
-        buffer = self._scratch(along, _dtype_of(load), "turned")
-        copies.append((Stage(buffer, (*along, lane), (), None, value), load))
+        buffer = self._scratch(axes_along_row, _dtype_of(load), "turned")
+        copies.append((Stage(buffer, (*axes_along_row, row_axis), (), None, value), load))
         return buffer
 
     def _result(self, stage: Stage, stacked: Var) -> Stmt:
         """Transposes a stage's results back into the rows of its own buffer."""
-        rows = (*(Axis(axis.var, index(1)) for axis in stage.spatial[: self.depth - 1]),
+        row_axes = (*(Axis(axis.var, index(1)) for axis in stage.spatial[: self.depth - 1]),
                 Axis(stage.spatial[self.depth - 1].var, index(self.rows)))  # fmt: skip
-        inner = stage.spatial[self.depth :]
-        value = emit.load(stacked, [*(axis.var for axis in inner), rows[-1].var])
-        copied = Stage(stage.buffer, (*rows, *inner), (), None, value)
-        fixed = {axis.var: at for axis, at in zip(rows, self.places, strict=False)}
-        return self._moved(emit_elementwise([copied], self.target, False, fixed), stage.buffer)
+        inner_axes = stage.spatial[self.depth :]
+        value = emit.load(stacked, [*(axis.var for axis in inner_axes), row_axes[-1].var])
+        copy_stage = Stage(stage.buffer, (*row_axes, *inner_axes), (), None, value)
+        fixed = {axis.var: place for axis, place in zip(row_axes, self.places, strict=False)}
+        return self._moved(emit_elementwise([copy_stage], self.target, False, fixed), stage.buffer)
 
     def _moved(self, nest: Stmt, buffer: Var) -> Stmt:
-        """Shifts the nest's stores, and the addresses where subroutines store, by the block's first row.
+        """Shifts a nest's stores, and the addresses where subroutines store, by the block's first row.
 
         The nest is written as if the block began with the first row. It doesn't read the buffer.
         """
@@ -210,7 +246,8 @@ class _Block:
         return structural_map(nest, [(BufferStore, store), (TensorLoad, address)])
 
 
-def _nest(stage: Stage, target: CpuTarget) -> Stmt:
+def _emit_stage(stage: Stage, target: CpuTarget) -> Stmt:
+    """Writes one stacked stage serially: elementwise, or a reduction."""
     if not stage.reduce:
         return emit_elementwise([stage], target, False)
     return emit_reduction(stage, [stage], target, False) or emit_scalar(stage, [stage])

@@ -13,31 +13,35 @@ from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import substitute, variables
 
 CHOICES = {"prim.if_then_else", "tirx.if_then_else"}
-MARKS = {"prim.likely", "tirx.likely"}
+RARE_MARKS = {"prim.likely", "tirx.likely"}
 
 
 def with_slow_paths(body: Stmt) -> Stmt:
-    """Writes each vector loop over `tvtf.ops.kernels.approx.unless` as a test, then the common or the rare form."""
+    """Rewrites vector loops over values that have a slow path for rare arguments (`tvtf.ops.kernels.approx.unless`).
+
+    Each becomes a test of a whole vector, then the common form, or the slow form lane by lane.
+    """
 
     def tested(node: For) -> Stmt:
         """Rewrites a vectorized loop with slow paths, so that vectors without slow arguments skip them."""
-        if node.kind != ForKind.VECTORIZED or not choices(node.body):
+        if node.kind != ForKind.VECTORIZED or not rare_choices_in(node.body):
             return node
         parts = list(node.body.seq) if isinstance(node.body, SeqStmt) else [node.body]
+        # Only stores can be tested for a whole vector of known length; others run lane by lane.
         if not all(isinstance(part, BufferStore) for part in parts) or emit.static(node.extent) is None:
             return For(node.loop_var, node.min, node.extent, ForKind.SERIAL, node.body)
         # All lanes finish one statement before any starts the next.
-        return emit.sequence([_tested(node, part) for part in parts])
+        return emit.sequence([_branch_on_all_lanes(node, part) for part in parts])
 
-    return structural_map(structural_map(body, (For, tested)), (BufferStore, _by_statement))
+    return structural_map(structural_map(body, (For, tested)), (BufferStore, _as_two_stores))
 
 
-def choices(node: ir.Expr | Stmt) -> list[Call]:
-    """Returns the choices that are marked as rare."""
+def rare_choices_in(node: ir.Expr | Stmt) -> list[Call]:
+    """Returns the `if_then_else` calls whose condition is marked as likely: their other branch is rare."""
     marked: list[Call] = []
 
     def visit(call: Call) -> None:
-        if _name(call) in CHOICES and isinstance(call.args[0], Call) and _name(call.args[0]) in MARKS:
+        if _name(call) in CHOICES and isinstance(call.args[0], Call) and _name(call.args[0]) in RARE_MARKS:
             marked.append(call)
 
     structural_walk(node, (Call, visit))
@@ -45,54 +49,63 @@ def choices(node: ir.Expr | Stmt) -> list[Call]:
 
 
 def _name(call: Call) -> str:
+    """Returns the name of the operator that a call applies, or an empty string."""
     return str(getattr(call.op, "name", ""))
 
 
-def _tested(loop: For, store: BufferStore) -> Stmt:
-    """Writes a vector store as a test of all lanes, then the fast form, or the slow form lane by lane."""
-    rare_choices, lanes = choices(store), int(loop.extent)
+def _branch_on_all_lanes(loop: For, store: BufferStore) -> Stmt:
+    """Writes a vector store as a test of all lanes, then in the fast form, or in the slow form lane by lane.
+
+    Slow arguments are rare, so that most vectors take the fast form.
+    """
+    rare_choices, lanes = rare_choices_in(store), int(loop.extent)
     if not rare_choices:
-        return _loop(loop, store, ForKind.VECTORIZED)
+        return _loop_like(loop, store, ForKind.VECTORIZED)
     tests = [call.args[0].args[0] for call in rare_choices]
     # A test on a variable of a `Let` within the store can't run before it.
-    if _bound(store) & set().union(*map(variables, tests)):
-        return _loop(loop, store, ForKind.SERIAL)
+    if _let_variables(store) & set().union(*map(variables, tests)):
+        return _loop_like(loop, store, ForKind.SERIAL)
     needs_slow = emit.scratch([lanes], "int32", "rare", "local")
     one, zero = (tirx.const(value, "int32") for value in (1, 0))
-    noted = emit.store(needs_slow, tirx.Select(tirx.all(*tests), zero, one), [loop.loop_var - loop.min])
-    vector = emit.load(needs_slow, [tirx.Ramp(index(0), index(1), lanes)])
-    some = tirx.NE(tirx.call_llvm_pure_intrin("int32", "llvm.vector.reduce.or", vector), zero)
-    common = _chosen(store, rare_choices, 1)
-    either = IfThenElse(some, _loop(loop, store, ForKind.SERIAL), _loop(loop, common, ForKind.VECTORIZED))
-    return emit.sequence([emit.allocate(needs_slow), _loop(loop, noted, ForKind.VECTORIZED), either])
+    note_lanes = emit.store(needs_slow, tirx.Select(tirx.all(*tests), zero, one), [loop.loop_var - loop.min])
+    flags = emit.load(needs_slow, [tirx.Ramp(index(0), index(1), lanes)])
+    any_rare = tirx.NE(tirx.call_llvm_pure_intrin("int32", "llvm.vector.reduce.or", flags), zero)
+    common_store = _with_branch(store, rare_choices, 1)
+    branch = IfThenElse(
+        any_rare, _loop_like(loop, store, ForKind.SERIAL), _loop_like(loop, common_store, ForKind.VECTORIZED)
+    )
+    return emit.sequence([emit.allocate(needs_slow), _loop_like(loop, note_lanes, ForKind.VECTORIZED), branch])
 
 
-def _chosen(store: BufferStore, rare: list[Call], side: int) -> BufferStore:
-    """Returns the store with one side of the choices."""
-    return structural_map(store, (Call, lambda call: call.args[side] if _is_in(call, rare) else call))  # type: ignore[no-any-return]
+def _with_branch(store: BufferStore, rare: list[Call], side: int) -> BufferStore:
+    """Returns the store with the rare choices replaced by one of their branches: argument `side` of the call."""
+    return structural_map(store, (Call, lambda call: call.args[side] if _is_among(call, rare) else call))  # type: ignore[no-any-return]
 
 
-def _by_statement(store: BufferStore) -> Stmt:
+def _as_two_stores(store: BufferStore) -> Stmt:
     """Writes a store with equal choices as a branch of two stores: TVM is slow on `Let`s within expressions."""
-    rare_choices = choices(store)
-    if not rare_choices or not all(_is_in(call, rare_choices[:1]) for call in rare_choices):
+    rare_choices = rare_choices_in(store)
+    if not rare_choices or not all(_is_among(call, rare_choices[:1]) for call in rare_choices):
         return store
     test = rare_choices[0].args[0].args[0]
-    if _bound(store) & set(variables(test)):
+    if _let_variables(store) & set(variables(test)):
         return store
-    return IfThenElse(test, _chosen(store, rare_choices, 1), _chosen(store, rare_choices, 2))
+    return IfThenElse(test, _with_branch(store, rare_choices, 1), _with_branch(store, rare_choices, 2))
 
 
-def _loop(like: For, body: Stmt, kind: ForKind) -> For:
+def _loop_like(like: For, body: Stmt, kind: ForKind) -> For:
+    """Returns a loop of another kind with the same range, over a statement of the old loop's variable."""
     lane = Var(like.loop_var.name, like.loop_var.ty)
     return For(lane, like.min, like.extent, kind, substitute(body, {like.loop_var: lane}))
 
 
-def _is_in(call: Call, calls: list[Call]) -> bool:
+def _is_among(call: Call, calls: list[Call]) -> bool:
+    """Returns whether a call equals one of some calls."""
     return any(tvm_ffi.structural_equal(call, other) for other in calls)
 
 
-def _bound(store: BufferStore) -> set[Var]:
+def _let_variables(store: BufferStore) -> set[Var]:
+    """Returns the variables that `Let` expressions in a store bind."""
     bound: set[Var] = set()
     structural_walk(store, (tirx.Let, lambda let: bound.add(let.var)))
     return bound

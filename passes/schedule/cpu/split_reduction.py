@@ -14,7 +14,7 @@ from tvtf.passes.schedule.cpu.combiner import Combine
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, replace_loads
 from tvtf.passes.schedule.cpu.reduction_steps import Steps, steps_of
-from tvtf.passes.schedule.cpu.tasks import TASKS_PER_CORE, UNKNOWN_SIZE, Work, run_tasks, tiled_sizes
+from tvtf.passes.schedule.cpu.tasks import TASKS_PER_CORE, UNKNOWN_SIZE, PlannedReduction, run_tasks, tiled_sizes
 from tvtf.passes.schedule.cpu.tile import Range
 from tvtf.passes.schedule.cpu.tile_plan import is_long_sum
 from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand, terms_of
@@ -22,138 +22,170 @@ from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand, terms_of
 TILES_PER_CORE_THAT_SUFFICE = 8
 
 
-def slices_of(work: Work, parallel: bool) -> int:
-    """Returns how many slices to cut the terms into, along the outermost axis or the steps that a cache holds.
+def slices_of(planned: PlannedReduction, parallel: bool) -> int:
+    """Returns how many slices to cut a sum's terms into, along the outermost axis or the steps that a cache holds.
 
     0 if partial results wouldn't stay in the cache, or if the results alone occupy the cores and each pass over the
     operands finds them in the cache.
     """
-    if work.combine is None or work.plan.packed or access.points(work.stage.spatial) is None:
+    if planned.combine is None or planned.plan.packed or access.points(planned.stage.spatial) is None:
         return 0
-    steps = steps_of(work.stage, work.target)
+    steps = steps_of(planned.stage, planned.target)
     if not parallel:
-        return int(steps is not None and is_long_sum(work.stage, work.target))
-    most = work.stage.reduce[0].size if steps is None else emit.static(steps.count)
-    counts = [work.target.cores * tasks for tasks in (1, 2, TASKS_PER_CORE, 4 * TASKS_PER_CORE)]
-    usual = min(_slices(work), most or UNKNOWN_SIZE) if most != 1 else 0
-    return choice("slices", usual, lambda: [0, *(c for c in counts if c <= (most or UNKNOWN_SIZE))])
+        return int(steps is not None and is_long_sum(planned.stage, planned.target))
+    max_slices = planned.stage.reduce[0].size if steps is None else emit.static(steps.count)
+    counts = [planned.target.cores * tasks_per_core for tasks_per_core in (1, 2, TASKS_PER_CORE, 4 * TASKS_PER_CORE)]
+    default = min(_default_slices(planned), max_slices or UNKNOWN_SIZE) if max_slices != 1 else 0
+    return choice("slices", default, lambda: [0, *(count for count in counts if count <= (max_slices or UNKNOWN_SIZE))])
 
 
-def _slices(work: Work) -> int:
-    occupied = _tile_count(work) >= TILES_PER_CORE_THAT_SUFFICE * work.target.cores
-    if not is_long_sum(work.stage, work.target) or (occupied and _is_read_once_or_cached(work)):
+def _default_slices(planned: PlannedReduction) -> int:
+    """Returns how many slices to cut a sum into unless tuning says otherwise; 0 if slicing doesn't pay."""
+    occupied = _tile_count(planned) >= TILES_PER_CORE_THAT_SUFFICE * planned.target.cores
+    if not is_long_sum(planned.stage, planned.target) or (occupied and _is_read_once_or_cached(planned)):
         return 0
-    return TASKS_PER_CORE * work.target.cores
+    return TASKS_PER_CORE * planned.target.cores
 
 
-def _is_read_once_or_cached(work: Work) -> bool:
-    """Returns whether repeated passes over the operands cost nothing: rows are read once, front to end, or are in the cache."""
-    is_read_once = work.plan.along_rows and not has_reused_operand(work.stage)
-    return is_read_once or _operand_bytes(work) <= work.target.level2_bytes // 2
+def _is_read_once_or_cached(planned: PlannedReduction) -> bool:
+    """Returns whether repeated passes over the operands cost nothing.
+
+    Their rows are read once, front to end, or are in the cache.
+    """
+    is_read_once = planned.plan.along_terms and not has_reused_operand(planned.stage)
+    return is_read_once or _operand_bytes(planned) <= planned.target.level2_bytes // 2
 
 
-def _operand_bytes(work: Work) -> int:
+def _operand_bytes(planned: PlannedReduction) -> int:
+    """Returns the bytes of all operands of a reduction; symbolic extents count as 512."""
     extents = [
-        [emit.static(extent) or UNKNOWN_SIZE for extent in term.source.ty.shape] for term in terms_of(work.stage)
+        [emit.static(extent) or UNKNOWN_SIZE for extent in term.source.ty.shape] for term in terms_of(planned.stage)
     ]
-    return sum(prod(shape) for shape in extents) * work.stage.item_bytes
+    return sum(prod(shape) for shape in extents) * planned.stage.item_bytes
 
 
-def _tile_count(work: Work) -> int:
-    sizes = tiled_sizes(work)
-    return prod(-(-(axis.size or UNKNOWN_SIZE) // sizes.get(axis.var, 1)) for axis in work.stage.spatial)
+def _tile_count(planned: PlannedReduction) -> int:
+    """Returns the number of register tiles that cover a reduction's results."""
+    sizes = tiled_sizes(planned)
+    return prod(-(-(axis.size or UNKNOWN_SIZE) // sizes.get(axis.var, 1)) for axis in planned.stage.spatial)
 
 
-def run_slices(work: Work, combine: Combine, slices: int) -> tuple[Stmt, Work]:
-    """Returns the statement that fills the partial results, and the reduction that combines them.
+def run_slices(planned: PlannedReduction, combine: Combine, slices: int) -> tuple[Stmt, PlannedReduction]:
+    """Returns the statement that sums each slice into partial results, and the reduction that combines these.
 
     Few results keep few cores busy; slices of their terms keep all of them busy.
     """
-    split = Axis(Var("slice", "int64"), index(slices))
-    partials = _partial_stage(work.stage, split)
-    run = emit.loop(
-        slices, lambda number: _slice(work, partials, split, number, slices), tirx.ForKind.PARALLEL, "slice"
+    slice_axis = Axis(Var("slice", "int64"), index(slices))
+    partials = _partial_stage(planned.stage, slice_axis)
+    sum_slices = emit.loop(
+        slices, lambda number: _sum_slice(planned, partials, slice_axis, number, slices), tirx.ForKind.PARALLEL, "slice"
     )
-    return emit.sequence([emit.allocate(partials.buffer), run]), _final(work, combine, partials, split)
+    return emit.sequence([emit.allocate(partials.buffer), sum_slices]), _combining_reduction(
+        planned, combine, partials, slice_axis
+    )
 
 
-def _partial_stage(stage: Stage, split: Axis) -> Stage:
-    buffer = emit.scratch([split.extent, *(axis.extent for axis in stage.spatial)], stage.dtype, "partial")
-    partial_value = emit.load(buffer, [split.var, *(axis.var for axis in stage.spatial)])
+def _partial_stage(stage: Stage, slice_axis: Axis) -> Stage:
+    """Returns the reduction with its partial results, one for each slice, in a scratch buffer."""
+    buffer = emit.scratch([slice_axis.extent, *(axis.extent for axis in stage.spatial)], stage.dtype, "partial")
+    partial_value = emit.load(buffer, [slice_axis.var, *(axis.var for axis in stage.spatial)])
     value = replace_loads(stage.value, stage.buffer, lambda _indices: partial_value)
-    return replace(stage, buffer=buffer, spatial=(split, *stage.spatial), value=value)
+    return replace(stage, buffer=buffer, spatial=(slice_axis, *stage.spatial), value=value)
 
 
-def _final(work: Work, combine: Combine, partials: Stage, split: Axis) -> Work:
-    stage = work.stage
-    places = [axis.var for axis in stage.spatial]
-    value = combine(emit.load(stage.buffer, places), emit.load(partials.buffer, [split.var, *places]))
-    final = replace(stage, reduce=(split,), value=value, clips=(), edges=())
-    return replace(work, stage=final, stores=tuple(final if store is stage else store for store in work.stores))
+def _combining_reduction(
+    planned: PlannedReduction, combine: Combine, partials: Stage, slice_axis: Axis
+) -> PlannedReduction:
+    """Returns the reduction over the slices' partial results, with the original epilogue."""
+    stage = planned.stage
+    result_indices = [axis.var for axis in stage.spatial]
+    value = combine(
+        emit.load(stage.buffer, result_indices), emit.load(partials.buffer, [slice_axis.var, *result_indices])
+    )
+    combining = replace(stage, reduce=(slice_axis,), value=value, clips=(), edges=())
+    return replace(
+        planned, stage=combining, stores=tuple(combining if store is stage else store for store in planned.stores)
+    )
 
 
-def _slice(work: Work, partials: Stage, split: Axis, number: ir.Expr, slices: int) -> Stmt:
-    """Writes one slice: along rows directly, else step by step onto its partial results."""
-    inner, outer = replace(work, stage=partials, stores=(partials,)), work.stage.reduce[0]
-    if work.plan.along_rows:
-        return _run(inner, split, number, Range(outer, *emit.share(outer.extent, number, slices)))
-    inner, steps = replace(inner, start=partials), steps_of(work.stage, work.target)
+def _sum_slice(
+    planned: PlannedReduction, partials: Stage, slice_axis: Axis, slice_number: ir.Expr, slices: int
+) -> Stmt:
+    """Writes the sum of one slice: along terms directly, else step by step onto its partial results."""
+    summing, outer_axis = replace(planned, stage=partials, stores=(partials,)), planned.stage.reduce[0]
+    if planned.plan.along_terms:
+        return _sum_range(
+            summing,
+            slice_axis,
+            slice_number,
+            Range(outer_axis, *emit.balanced_part(outer_axis.extent, slice_number, slices)),
+        )
+    summing, steps = replace(summing, start=partials), steps_of(planned.stage, planned.target)
     if steps is None:
-        part = Range(outer, *emit.share(outer.extent, number, slices))
+        range_ = Range(outer_axis, *emit.balanced_part(outer_axis.extent, slice_number, slices))
         # A single tile reads each item once.
-        run = (_run if _tile_count(work) == 1 else _in_blocks)(inner, split, number, part)
+        sum_terms = (_sum_range if _tile_count(planned) == 1 else _sum_by_blocks)(
+            summing, slice_axis, slice_number, range_
+        )
     else:
-        run = _stepped(inner, split, number, steps, slices)
-    return emit.sequence([_fill(partials, number), run])
+        sum_terms = _sum_by_steps(summing, slice_axis, slice_number, steps, slices)
+    return emit.sequence([_initialize(partials, slice_number), sum_terms])
 
 
-def _stepped(work: Work, split: Axis, number: ir.Expr, steps: Steps, slices: int) -> Stmt:
-    first, count = emit.share(steps.count, number, slices)
+def _sum_by_steps(
+    planned: PlannedReduction, slice_axis: Axis, slice_number: ir.Expr, steps: Steps, slices: int
+) -> Stmt:
+    """Writes a loop over the steps of one slice, each of which adds to the slice's partial results."""
+    first_step, count = emit.balanced_part(steps.count, slice_number, slices)
 
-    def one(step: ir.Expr) -> Stmt:
-        return run_tasks(work, steps.ranges(first + step), False, {split.var: number})
+    def sum_step(step: ir.Expr) -> Stmt:
+        return run_tasks(planned, steps.ranges(first_step + step), False, {slice_axis.var: slice_number})
 
-    return emit.loop(count, one)
+    return emit.loop(count, sum_step)
 
 
-def _in_blocks(work: Work, split: Axis, number: ir.Expr, part: Range) -> Stmt:
+def _sum_by_blocks(planned: PlannedReduction, slice_axis: Axis, slice_number: ir.Expr, range_: Range) -> Stmt:
     """Sums a slice in blocks of terms that the level-1 cache holds."""
-    block = _block_steps(work)
-    count = part.extent if block == 1 else tirx.floordiv(part.extent + (block - 1), index(block))
-    is_even = (emit.static(part.extent) or 1) % block == 0
+    block_size = _terms_per_block(planned)
+    count = range_.extent if block_size == 1 else tirx.floordiv(range_.extent + (block_size - 1), index(block_size))
+    is_even = (emit.static(range_.extent) or 1) % block_size == 0
 
-    def one(number_of_block: ir.Expr) -> Stmt:
-        offset = number_of_block * block
-        extent = index(block) if is_even else tirx.min(index(block), part.extent - offset)
-        return _run(work, split, number, Range(part.axis, part.start + offset, extent))
+    def sum_block(block: ir.Expr) -> Stmt:
+        offset = block * block_size
+        extent = index(block_size) if is_even else tirx.min(index(block_size), range_.extent - offset)
+        return _sum_range(planned, slice_axis, slice_number, Range(range_.axis, range_.start + offset, extent))
 
-    return emit.loop(count, one)
-
-
-def _run(work: Work, split: Axis, number: ir.Expr, part: Range) -> Stmt:
-    rest = [Range.whole(axis) for axis in work.stage.reduce[1:]]
-    return run_tasks(work, [part, *rest], False, {split.var: number})
+    return emit.loop(count, sum_block)
 
 
-def _block_steps(work: Work) -> int:
-    """Returns how many steps of the outermost reduction axis have operands that fit the level-1 cache."""
-    inner = prod(axis.size or UNKNOWN_SIZE for axis in work.stage.reduce[1:])
-    wide = sum(tiled_sizes(work).values())
-    return max(1, work.target.level1_bytes // (inner * wide * work.stage.item_bytes))
+def _sum_range(planned: PlannedReduction, slice_axis: Axis, slice_number: ir.Expr, range_: Range) -> Stmt:
+    """Writes the sum of one slice over a range of the outermost reduction axis."""
+    inner_ranges = [Range.whole(axis) for axis in planned.stage.reduce[1:]]
+    return run_tasks(planned, [range_, *inner_ranges], False, {slice_axis.var: slice_number})
 
 
-def _fill(partials: Stage, number: ir.Expr) -> Stmt:
-    """Sets the partial results of one slice to the initial value.
+def _terms_per_block(planned: PlannedReduction) -> int:
+    """Returns how many terms of the outermost reduction axis have operands that fit the level-1 cache."""
+    inner_terms = prod(axis.size or UNKNOWN_SIZE for axis in planned.stage.reduce[1:])
+    tile_points = sum(tiled_sizes(planned).values())
+    return max(1, planned.target.level1_bytes // (inner_terms * tile_points * planned.stage.item_bytes))
+
+
+def _initialize(partials: Stage, slice_number: ir.Expr) -> Stmt:
+    """Sets the partial results of one slice to the reduction's initial value.
 
     Slices are summed by steps, each of which continues from the sums so far.
     """
     extents = [axis.extent for axis in partials.spatial[1:]]
 
-    def row(places: list[ir.Expr]) -> Stmt:
+    def fill_row(places: list[ir.Expr]) -> Stmt:
+        """Sets the partial results of one row to the initial value."""
         size = int(extents[-1]) if extents else 1
         return emit.loop(
             size,
-            lambda last: emit.store(partials.buffer, partials.init, [number, *places, last][: len(partials.spatial)]),
+            lambda last: emit.store(
+                partials.buffer, partials.init, [slice_number, *places, last][: len(partials.spatial)]
+            ),
         )
 
-    return emit.nest(extents[:-1], row)
+    return emit.nest(extents[:-1], fill_row)

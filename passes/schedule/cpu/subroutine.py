@@ -28,9 +28,9 @@ _FUNCTIONS: dict[str, PrimFunc] = {}
 
 
 class Array(NamedTuple):
-    """An argument of a subroutine: the type of its items, and for each axis the distance of neighbours in items.
+    """An array argument of a subroutine: the type of its items, and the stride of each axis in items.
 
-    Distances that are None are passed, as further numbers in the order in which they stand.
+    Strides that are None are passed, as further numbers in the order in which they stand.
     """
 
     dtype: str
@@ -41,30 +41,31 @@ Body = Callable[[Sequence[Var], Sequence[ir.Expr]], Stmt]
 
 
 def subroutine(arrays: Sequence[Array], numbers: int, body: Body) -> str:
-    """Makes a subroutine of some arrays and numbers; returns its name.
+    """Makes a subroutine that takes some arrays and numbers; returns its name.
 
-    ``body(arrays, numbers)`` returns the statement; the arrays may be indexed beyond their shapes, and numbers are int64.
+    ``body(arrays, numbers)`` returns the statement; the arrays may be indexed beyond their shapes, and numbers are
+    int64. Its code is compiled once for all kernels that call it.
     """
     pointers = [Var(f"p{i}", ir.PointerType(ir.PrimType(array.dtype))) for i, array in enumerate(arrays)]
-    passed = sum(stride is None for array in arrays for stride in array.strides)
-    counts = [Var(f"n{i}", "int32") for i in range(numbers + passed)]
-    wide = [Var(f"i{i}", "int64") for i in range(numbers + passed)]
-    steps = iter(wide[numbers:])
-    buffers = [_declared(f"a{i}", *each, steps) for i, each in enumerate(zip(arrays, pointers, strict=True))]
-    declared = [DeclBuffer(buffer, data=pointer) for buffer, pointer in zip(buffers, pointers, strict=True)]
-    widened = [tirx.Bind(var, tirx.Cast("int64", count)) for var, count in zip(wide, counts, strict=True)]
-    stmt = emit.sequence([*widened, *declared, body(buffers, wide[:numbers])])
-    func = exact(PrimFunc([*pointers, *counts], stmt).with_attr("tirx.noalias", True))
+    passed_strides = sum(stride is None for array in arrays for stride in array.strides)
+    int32_args = [Var(f"n{i}", "int32") for i in range(numbers + passed_strides)]
+    int64_args = [Var(f"i{i}", "int64") for i in range(numbers + passed_strides)]
+    next_stride = iter(int64_args[numbers:])
+    buffers = [_declared(f"a{i}", *each, next_stride) for i, each in enumerate(zip(arrays, pointers, strict=True))]
+    declarations = [DeclBuffer(buffer, data=pointer) for buffer, pointer in zip(buffers, pointers, strict=True)]
+    widening = [tirx.Bind(var, tirx.Cast("int64", count)) for var, count in zip(int64_args, int32_args, strict=True)]
+    stmt = emit.sequence([*widening, *declarations, body(buffers, int64_args[:numbers])])
+    func = exact(PrimFunc([*pointers, *int32_args], stmt).with_attr("tirx.noalias", True))
     # Named by its content, so that equal subroutines of several kernels are one.
     name = PREFIX + hashlib.sha256(tvm.ir.save_json(func).encode()).hexdigest()[:40]
     _FUNCTIONS.setdefault(name, func)
     return name
 
 
-def _declared(name: str, array: Array, pointer: Var, passed: Iterator[ir.Expr]) -> Var:
-    """Returns the buffer of an argument, with the next of the ``passed`` distances where it has None."""
-    strides = [next(passed) if step is None else emit.index(step) for step in array.strides]
-    aligned = max(1, tirx.const(0, array.dtype).ty.dtype.itemsize)
+def _declared(name: str, array: Array, pointer: Var, passed_strides: Iterator[ir.Expr]) -> Var:
+    """Returns the buffer of an array argument, with the next of the ``passed_strides`` where its stride is None."""
+    strides = [next(passed_strides) if stride is None else emit.index(stride) for stride in array.strides]
+    alignment = max(1, tirx.const(0, array.dtype).ty.dtype.itemsize)
     shape = [emit.index(1)] * len(array.strides)
     return tirx.decl_buffer(
         shape,
@@ -72,27 +73,27 @@ def _declared(name: str, array: Array, pointer: Var, passed: Iterator[ir.Expr]) 
         name,
         data=pointer,
         strides=strides if array.strides != (1,) else None,
-        data_alignment=aligned,
+        data_alignment=alignment,
     )
 
 
 def can_pass(numbers: Iterable[int]) -> bool:
-    """Returns whether all numbers fit the type in which they are passed."""
+    """Returns whether all numbers fit int32, the type in which a subroutine's numbers are passed."""
     return all(abs(number) <= MOST for number in numbers)
 
 
-def call(name: str, places: Sequence[TensorLoad], numbers: Sequence[int | ir.Expr]) -> Stmt:
-    """Returns a call of a subroutine on the addresses of some elements."""
-    addresses = [tirx.address_of(place) for place in places]
-    counts = [
+def call(name: str, elements: Sequence[TensorLoad], numbers: Sequence[int | ir.Expr]) -> Stmt:
+    """Returns a call of a subroutine on the addresses of some elements, and on some numbers."""
+    addresses = [tirx.address_of(place) for place in elements]
+    int32_numbers = [
         tirx.Cast("int32", number) if isinstance(number, ir.Expr) else tirx.IntImm("int32", number)
         for number in numbers
     ]
-    return tirx.Evaluate(tirx.call_extern("void", name, *addresses, *counts))
+    return tirx.Evaluate(tirx.call_extern("void", name, *addresses, *int32_numbers))
 
 
 def function(name: str) -> PrimFunc | None:
-    """Returns the subroutine of a name, if this process has made it."""
+    """Returns the subroutine with a name, if this process has made it."""
     return _FUNCTIONS.get(name)
 
 
@@ -100,12 +101,12 @@ def written(stmt: Stmt) -> set[Var]:
     """Returns the buffers that a statement writes to, by itself or through subroutines."""
     buffers: set[Var] = set()
 
-    def note(call: ir.Call) -> None:
+    def add_written_buffer(call: ir.Call) -> None:
         if is_call(call):
             # A subroutine writes to its first array.
             buffers.add(call.args[1].args[0].source)
 
-    structural_walk(stmt, [(BufferStore, lambda store: buffers.add(store.buffer)), (ir.Call, note)])
+    structural_walk(stmt, [(BufferStore, lambda store: buffers.add(store.buffer)), (ir.Call, add_written_buffer)])
     return buffers
 
 

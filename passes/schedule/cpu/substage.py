@@ -15,52 +15,74 @@ from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, replace_loads, substitute
 
 
-def part_buffer(stage: Stage, depth: int, rows: int | None) -> Var:
-    """Returns memory for one place along the first `depth` axes, or for `rows` along the last of them."""
-    inner = [axis.extent for axis in stage.spatial[depth:]]
-    return emit.scratch([*([] if rows is None else [rows]), *inner], stage.dtype, "block")
+def block_buffer(stage: Stage, depth: int, rows: int | None) -> Var:
+    """Returns a scratch buffer for a block of a stage's result.
+
+    A block is one place along the first `depth` axes, or `rows` places along the last of them.
+    """
+    inner_extents = [axis.extent for axis in stage.spatial[depth:]]
+    return emit.scratch([*([] if rows is None else [rows]), *inner_extents], stage.dtype, "block")
 
 
-def part_of(stage: Stage, known: dict[Var, Var], depth: int, places: list[ir.Expr], rows: int | None) -> Stage:
-    """Returns the stage at `places` of its first `depth` axes, or for `rows` from there, on `known` parts of others."""
+def restricted_stage(
+    stage: Stage, block_buffers: dict[Var, Var], depth: int, places: list[ir.Expr], rows: int | None
+) -> Stage:
+    """Returns a stage restricted to one block, which reads and writes blocks of results.
+
+    The block starts at `places` of the first `depth` axes; it has one place, or `rows` places along the last of these
+    axes. `block_buffers` maps whole results to the buffers of their blocks.
+    """
     outer_axes = stage.spatial[:depth]
     value, spatial = stage.value, stage.spatial[depth:]
-    at = dict(zip((axis.var for axis in outer_axes), places, strict=True))
-    row: list[ir.Expr] = []
+    values = dict(zip((axis.var for axis in outer_axes), places, strict=True))
+    row_indices: list[ir.Expr] = []
     if rows is not None:
         axis = Axis(Var("row", "int64"), index(rows))
-        at[outer_axes[-1].var] = places[-1] + axis.var
-        row, spatial = [axis.var], (axis, *spatial)
-    for old, new in known.items():
-        value = replace_loads(value, old, partial(load_part, new, row, depth))
-    buffer = known[stage.buffer]
-    return Stage(buffer, spatial, stage.reduce, stage.init, substitute(value, at))
+        values[outer_axes[-1].var] = places[-1] + axis.var
+        row_indices, spatial = [axis.var], (axis, *spatial)
+    for old, new in block_buffers.items():
+        value = replace_loads(value, old, partial(load_from_block, new, row_indices, depth))
+    buffer = block_buffers[stage.buffer]
+    return Stage(buffer, spatial, stage.reduce, stage.init, substitute(value, values))
 
 
-def load_part(part: Var, row: list[ir.Expr], depth: int, indices: list[ir.Expr]) -> ir.Expr:
-    return emit.load(part, [*row, *indices[depth:]])
+def load_from_block(block: Var, row: list[ir.Expr], depth: int, indices: list[ir.Expr]) -> ir.Expr:
+    """Returns the load from a block's buffer that replaces a load from the whole result."""
+    return emit.load(block, [*row, *indices[depth:]])
 
 
-def redirected(
-    body: Stmt, part: Var, stage: Stage, order: tuple[Axis, ...], depth: int, places: list[ir.Expr], rows: int | None
+def redirected_to_whole(
+    body: Stmt,
+    buffer_of_block: Var,
+    stage: Stage,
+    result_axes: tuple[Axis, ...],
+    depth: int,
+    places: list[ir.Expr],
+    rows: int | None,
 ) -> Stmt:
-    """Redirects a block's loads and stores of its own result to its part of the whole one.
+    """Redirects the loads and stores of a block's own result to its part of the whole result.
 
-    So a block's result needs no copy.
+    So a block's result needs no copy. `result_axes` are the stage's axes in the order of the result's dims.
     """
 
     def indices_in_whole(indices: Sequence[ir.Expr]) -> list[ir.Expr]:
-        inner = list(indices)
-        first = places if rows is None else [*places[:-1], places[-1] + inner.pop(0)]
-        at = dict(zip((axis.var for axis in stage.spatial), [*first, *inner], strict=True))
-        return [at[axis.var] for axis in order]
+        inner_indices = list(indices)
+        outer_indices = places if rows is None else [*places[:-1], places[-1] + inner_indices.pop(0)]
+        values = dict(zip((axis.var for axis in stage.spatial), [*outer_indices, *inner_indices], strict=True))
+        return [values[axis.var] for axis in result_axes]
 
     def store(node: BufferStore) -> BufferStore:
         return (
-            BufferStore(stage.buffer, node.value, indices_in_whole(node.indices)) if node.buffer.same_as(part) else node
+            BufferStore(stage.buffer, node.value, indices_in_whole(node.indices))
+            if node.buffer.same_as(buffer_of_block)
+            else node
         )
 
     def load(node: TensorLoad) -> ir.Expr:
-        return tirx.BufferLoad(stage.buffer, indices_in_whole(node.indices)) if node.source.same_as(part) else node
+        return (
+            tirx.BufferLoad(stage.buffer, indices_in_whole(node.indices))
+            if node.source.same_as(buffer_of_block)
+            else node
+        )
 
     return structural_map(structural_map(body, (BufferStore, store)), (TensorLoad, load))

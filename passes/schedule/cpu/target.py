@@ -53,9 +53,11 @@ def _vector_bits(described: str) -> int:
 
 
 def _vector_registers(target: Target, bits: int) -> int:
-    many = bits >= 512 or "aarch64" in str(target.attrs.get("mtriple", ""))
-    return 32 if many else 16
+    """Returns the number of vector registers: 32 with AVX-512 and on AArch64, else 16."""
+    has_32 = bits >= 512 or "aarch64" in str(target.attrs.get("mtriple", ""))
+    return 32 if has_32 else 16
 
 
 def _cores(target: Target) -> int:
+    """Returns the number of cores that a target names; 1 if it names none."""
     return max(1, int(target.attrs.get("num-cores", 1)))

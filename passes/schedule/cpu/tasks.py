@@ -18,7 +18,7 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Stage
 from tvtf.passes.schedule.cpu.lane_tile import ColumnTile
 from tvtf.passes.schedule.cpu.product_tile import called_product
 from tvtf.passes.schedule.cpu.target import CpuTarget
-from tvtf.passes.schedule.cpu.tile import Finish, Point, Range, Tile, clipped, row_tile
+from tvtf.passes.schedule.cpu.tile import Epilogue, Point, Range, Tile, clipped, row_tile
 from tvtf.passes.schedule.cpu.tile_plan import Plan
 from tvtf.passes.schedule.cpu.vector_axis import terms_of, vector_operand_bytes
 
@@ -27,8 +27,11 @@ UNKNOWN_SIZE = 512
 
 
 @dataclass(frozen=True)
-class Work:
-    """A planned reduction with its epilogue; `moved` shifts its results along some axes."""
+class PlannedReduction:
+    """A reduction with its epilogue `stores`, and the plan by which it is tiled.
+
+    With `start`, sums are added to that stage's partial results. Results are shifted by `moved` along some axes.
+    """
 
     stage: Stage
     stores: tuple[Stage, ...]
@@ -39,202 +42,235 @@ class Work:
     moved: Point = field(default_factory=dict)
 
     @property
-    def finish(self) -> Finish:
-        return Finish(self.stage, self.stores, self.moved)
+    def epilogue(self) -> Epilogue:
+        """The stages to run on each finished result."""
+        return Epilogue(self.stage, self.stores, self.moved)
 
 
-def tiled_sizes(work: Work) -> dict[Var, int]:
+def tiled_sizes(planned: PlannedReduction) -> dict[Var, int]:
     """Returns the tile's extent per tiled result axis, the vector axis last."""
-    if work.plan.along_rows:
-        return work.plan.sizes
-    return {**work.plan.sizes, work.plan.vector.var: work.plan.width}
+    if planned.plan.along_terms:
+        return planned.plan.sizes
+    return {**planned.plan.sizes, planned.plan.vector.var: planned.plan.width}
 
 
-def run_tasks(work: Work, ranges: Sequence[Range], parallel: bool, fixed: Point | None = None) -> Stmt:
-    """Writes all results of a planned reduction over the given ranges; `fixed` holds the values of some result axes."""
-    sizes, fixed = tiled_sizes(work), fixed or {}
-    free = [axis for axis in work.stage.spatial if axis.var not in sizes and axis.var not in fixed]
-    tiled = [axis for axis in work.stage.spatial if axis.var in sizes]
-    tiled.sort(key=lambda axis: not axis.var.same_as(work.plan.vector.var))
-    outer, inner = _split_free(free, work.target) if parallel else (free, [])
+def run_tasks(planned: PlannedReduction, ranges: Sequence[Range], parallel: bool, fixed: Point | None = None) -> Stmt:
+    """Writes all results of a planned reduction over the given ranges of terms, as tasks over blocks of tiles.
+
+    The tasks may be `parallel`. `fixed` holds the values of some result axes.
+    """
+    tile_sizes, fixed = tiled_sizes(planned), fixed or {}
+    untiled = [axis for axis in planned.stage.spatial if axis.var not in tile_sizes and axis.var not in fixed]
+    tiled = [axis for axis in planned.stage.spatial if axis.var in tile_sizes]
+    tiled.sort(key=lambda axis: not axis.var.same_as(planned.plan.vector.var))
+    task_axes, loop_axes = _split_untiled(untiled, planned.target) if parallel else (untiled, [])
     # With a large filter, cores process all images with one panel before the next, not the whole filter for each image.
-    stays = not fixed and vector_operand_bytes(work.stage, work.plan.vector) > work.target.level2_bytes
-    blocks = _blocks(work, tiled, outer) if parallel or stays else {axis.var: 1 for axis in tiled}
-    order = sorted(tiled, key=lambda axis: axis.var.same_as(work.plan.vector.var))
+    keeps_panel = not fixed and vector_operand_bytes(planned.stage, planned.plan.vector) > planned.target.level2_bytes
+    block_counts = (
+        _block_counts(planned, tiled, task_axes) if parallel or keeps_panel else {axis.var: 1 for axis in tiled}
+    )
+    block_order = sorted(tiled, key=lambda axis: axis.var.same_as(planned.plan.vector.var))
 
-    if parallel and outer and prod(blocks.values()) > 1:
-        stays = choice("panels outside", stays, lambda: (False, True))
+    if parallel and task_axes and prod(block_counts.values()) > 1:
+        keeps_panel = choice("panels outside", keeps_panel, lambda: (False, True))
 
-    def task(places: list[ir.Expr]) -> Stmt:
-        """Computes one task: the tiles at the given numbers, for all inner indices."""
-        if stays:
-            places = [*places[len(order) :], *places[: len(order)]]
-        point = {**fixed, **{axis.var: place for axis, place in zip(outer, places, strict=False)}}
-        numbers = {axis.var: place for axis, place in zip(order, places[len(outer) :], strict=True)}
+    def task(indices: list[ir.Expr]) -> Stmt:
+        """Computes one task: the tiles of one block, given by its numbers, in all iterations of the inner loops."""
+        # The block numbers come first where a panel is kept in the cache over all images.
+        if keeps_panel:
+            indices = [*indices[len(block_order) :], *indices[: len(block_order)]]
+        point = {**fixed, **{axis.var: place for axis, place in zip(task_axes, indices, strict=False)}}
+        numbers = {axis.var: place for axis, place in zip(block_order, indices[len(task_axes) :], strict=True)}
         return emit.nest(
-            [axis.extent for axis in inner],
-            lambda rest: tiles_of(
-                work,
+            [axis.extent for axis in loop_axes],
+            lambda loop_indices: tiles_of(
+                planned,
                 ranges,
                 tiled,
-                blocks,
+                block_counts,
                 numbers,
-                {**point, **{axis.var: place for axis, place in zip(inner, rest, strict=True)}},
+                {**point, **{axis.var: place for axis, place in zip(loop_axes, loop_indices, strict=True)}},
             ),
         )
 
-    extents = [axis.extent for axis in outer], [index(blocks[axis.var]) for axis in order]
-    first, then = reversed(extents) if stays else extents
-    return emit.fused([*first, *then], task, parallel)
+    task_extents = [axis.extent for axis in task_axes]
+    block_extents = [index(block_counts[axis.var]) for axis in block_order]
+    extents = [*block_extents, *task_extents] if keeps_panel else [*task_extents, *block_extents]
+    return emit.fused(extents, task, parallel)
 
 
-def _split_free(free: list[Axis], target: CpuTarget) -> tuple[list[Axis], list[Axis]]:
-    """Splits free axes into those for parallel tasks, and those to loop over in a task once there are enough tasks.
+def _split_untiled(axes: list[Axis], target: CpuTarget) -> tuple[list[Axis], list[Axis]]:
+    """Splits result axes without tiles into those of parallel tasks, and those to loop over in a task.
 
-    Loops inside a task cost less than tasks do.
+    Once there are enough tasks, loops inside a task cost less than more tasks do.
     """
     tasks = 1
-    for position, axis in enumerate(free):
+    for position, axis in enumerate(axes):
         if tasks >= 4 * TASKS_PER_CORE * target.cores:
-            return free[:position], free[position:]
+            return axes[:position], axes[position:]
         tasks *= axis.size or 1
-    return free, []
+    return axes, []
 
 
-def _blocks(work: Work, tiled: list[Axis], outer: list[Axis]) -> dict[Var, int]:
+def _block_counts(planned: PlannedReduction, tiled: list[Axis], task_axes: list[Axis]) -> dict[Var, int]:
     """Returns how many blocks to cut each tiled axis into: for the cache, and so that every core has work."""
-    sizes = tiled_sizes(work)
-    least = choice("tasks a core", TASKS_PER_CORE, lambda: (1, 2, 8, 16))
-    blocks = {axis.var: _cache_blocks(work, axis, sizes[axis.var]) for axis in tiled}
-    tasks = prod(axis.size or 1 for axis in outer) * prod(blocks.values())
+    tile_sizes = tiled_sizes(planned)
+    tasks_per_core = choice("tasks a core", TASKS_PER_CORE, lambda: (1, 2, 8, 16))
+    block_counts = {axis.var: _blocks_for_cache(planned, axis, tile_sizes[axis.var]) for axis in tiled}
+    tasks = prod(axis.size or 1 for axis in task_axes) * prod(block_counts.values())
     for axis in tiled:
-        factor = -(-least * work.target.cores // tasks)
-        if factor <= 1:
+        missing_factor = -(-tasks_per_core * planned.target.cores // tasks)
+        if missing_factor <= 1:
             break
         # A block has at least one tile.
-        most_blocks = max(1, (axis.size or UNKNOWN_SIZE) // sizes[axis.var])
-        more = max(blocks[axis.var], min(factor * blocks[axis.var], most_blocks))
-        tasks = tasks * more // blocks[axis.var]
-        blocks[axis.var] = more
-    return blocks
+        most_blocks = max(1, (axis.size or UNKNOWN_SIZE) // tile_sizes[axis.var])
+        blocks_of_axis = max(block_counts[axis.var], min(missing_factor * block_counts[axis.var], most_blocks))
+        tasks = tasks * blocks_of_axis // block_counts[axis.var]
+        block_counts[axis.var] = blocks_of_axis
+    return block_counts
 
 
-def _cache_blocks(work: Work, axis: Axis, size: int) -> int:
-    """Returns the blocks of an axis: each panel of the vector axis is one; blocks of rows fit the level-2 cache.
+def _blocks_for_cache(planned: PlannedReduction, axis: Axis, tile_size: int) -> int:
+    """Returns the blocks of a tiled axis that the cache asks for: the operands of one block fit the level-2 cache.
 
-    Rows of a block are read again for each panel.
+    Of the vector axis each panel is a block, unless sums are short; rows of a block are read again for each panel.
     """
-    tile_count = max(1, (axis.size or UNKNOWN_SIZE) // size)
-    if axis.var.same_as(work.plan.vector.var):
-        return tile_count if axis.size is not None and reduce_points(work) * size > 4096 else 1
-    bytes_of_block = size * reduce_points(work) * work.stage.item_bytes
-    share = choice("share of level 2", 0.5, lambda: (0.125, 0.25, 1.0, 4.0))
-    tiles = max(1, int(work.target.level2_bytes * share) // max(1, bytes_of_block))
-    return -(-tile_count // tiles)
+    tile_count = max(1, (axis.size or UNKNOWN_SIZE) // tile_size)
+    if axis.var.same_as(planned.plan.vector.var):
+        return tile_count if axis.size is not None and reduce_points(planned) * tile_size > 4096 else 1
+    bytes_per_tile = tile_size * reduce_points(planned) * planned.stage.item_bytes
+    share_of_level2 = choice("share of level 2", 0.5, lambda: (0.125, 0.25, 1.0, 4.0))
+    tiles_per_block = max(1, int(planned.target.level2_bytes * share_of_level2) // max(1, bytes_per_tile))
+    return -(-tile_count // tiles_per_block)
 
 
-def reduce_points(work: Work) -> int:
-    """Returns the terms of one result; symbolic extents count as 512."""
-    return prod(axis.size or UNKNOWN_SIZE for axis in work.stage.reduce)
+def reduce_points(planned: PlannedReduction) -> int:
+    """Returns the number of terms of one result; symbolic extents count as 512."""
+    return prod(axis.size or UNKNOWN_SIZE for axis in planned.stage.reduce)
 
 
 def tiles_of(
-    work: Work,
+    planned: PlannedReduction,
     ranges: Sequence[Range] | None,
     tiled: list[Axis],
-    blocks: dict[Var, int],
-    numbers: dict[Var, ir.Expr],
+    block_counts: dict[Var, int],
+    block_numbers: dict[Var, ir.Expr],
     base: Point,
     sizes: dict[Var, int] | None = None,
 ) -> Stmt:
-    """Writes the tiles of one block, one axis after the other.
+    """Writes the tiles of one block of results, one tiled axis after the other.
 
-    `numbers` selects the block among the `blocks` of each axis; without ranges the tiles are stored but not summed.
+    `block_numbers` selects the block among the `block_counts` of each axis. Without ranges, the tiles are stored but
+    not summed. `base` and `sizes` are the point and the extents of the axes that are done already.
     """
     sizes = sizes or {}
     if not tiled:
-        return _tile(work, ranges, Tile(base, sizes))
-    axis, rest = tiled[0], tiled[1:]
+        return _tile(planned, ranges, Tile(base, sizes))
+    axis, inner_axes = tiled[0], tiled[1:]
 
-    def body(start: ir.Expr, size: int) -> Stmt:
-        return tiles_of(work, ranges, rest, blocks, numbers, {**base, axis.var: start}, {**sizes, axis.var: size})
+    def tile_at(start: ir.Expr, size: int) -> Stmt:
+        """Writes the tiles along the inner axes, for a tile of a given start and size along this one."""
+        return tiles_of(
+            planned,
+            ranges,
+            inner_axes,
+            block_counts,
+            block_numbers,
+            {**base, axis.var: start},
+            {**sizes, axis.var: size},
+        )
 
-    return along_axis(axis, _cascade(work, axis), blocks[axis.var], numbers[axis.var], body)
+    return along_axis(axis, _tile_extents(planned, axis), block_counts[axis.var], block_numbers[axis.var], tile_at)
 
 
-def _cascade(work: Work, axis: Axis) -> list[int]:
-    """Returns the tile extents to use one after another along an axis until nothing is left."""
-    size = tiled_sizes(work)[axis.var]
+def _tile_extents(planned: PlannedReduction, axis: Axis) -> list[int]:
+    """Returns the tile extents to use one after another along an axis until no results are left."""
+    size = tiled_sizes(planned)[axis.var]
     if axis.size is not None:
         return [size, axis.size % size] if axis.size >= size else [axis.size]
-    steps = [size, work.plan.lanes, 1] if axis.var.same_as(work.plan.vector.var) else [size, 1]
-    return sorted(set(steps), reverse=True)
+    extents = [size, planned.plan.lanes, 1] if axis.var.same_as(planned.plan.vector.var) else [size, 1]
+    return sorted(set(extents), reverse=True)
 
 
 def along_axis(
-    axis: Axis, cascade: list[int], blocks: int, number: ir.Expr, body: Callable[[ir.Expr, int], Stmt]
+    axis: Axis, sizes: list[int], block_count: int, block_number: ir.Expr, body: Callable[[ir.Expr, int], Stmt]
 ) -> Stmt:
-    """Writes the whole tiles of one block, then (in the last block) smaller tiles for the remainder.
+    """Writes the whole tiles of one block of an axis, then (in the last block) smaller tiles for the remainder.
 
-    Blocks of equal numbers of tiles keep cores equally busy; the remainder is less than a tile.
+    Blocks of equal numbers of tiles keep cores equally busy; the remainder is less than a tile. `sizes` are the tile
+    extents to use one after another.
     """
-    size = cascade[0]
+    size = sizes[0]
     tile_count = emit.simplified(tirx.floordiv(axis.extent, index(size)))
-    first, count = emit.share(tile_count, number, blocks)
-    main = _tiles_of(count, lambda tile: body((first + tile) * size, size))
-    rest = _rest(axis, cascade[1:], emit.simplified(tile_count * size), body)
+    first_tile, tiles = emit.balanced_part(tile_count, block_number, block_count)
+    whole_tiles = _loop_over_tiles(tiles, lambda tile: body((first_tile + tile) * size, size))
+    remainder = _remainder_tiles(axis, sizes[1:], emit.simplified(tile_count * size), body)
     return emit.sequence(
         [
-            None if static(tile_count) == 0 else main,
-            None if rest is None else emit.when(True if blocks == 1 else number == blocks - 1, rest),
+            None if static(tile_count) == 0 else whole_tiles,
+            None
+            if remainder is None
+            else emit.when(True if block_count == 1 else block_number == block_count - 1, remainder),
         ]
     )
 
 
-def _tiles_of(count: ir.Expr, body: Callable[[ir.Expr], Stmt]) -> Stmt:
-    """Writes two tiles out: LLVM would unroll a loop of two, and then keep the accumulators of both in memory."""
+def _loop_over_tiles(count: ir.Expr, body: Callable[[ir.Expr], Stmt]) -> Stmt:
+    """Writes a loop over whole tiles; two of them without a loop.
+
+    LLVM would unroll a loop of two, and then keep the accumulators of both in memory.
+    """
     return emit.sequence([body(index(0)), body(index(1))]) if static(count) == 2 else emit.loop(count, body)
 
 
-def _tiles_from(start: ir.Expr, size: int, count: ir.Expr, body: Callable[[ir.Expr, int], Stmt]) -> Stmt:
+def _loop_over_smaller_tiles(start: ir.Expr, size: int, count: ir.Expr, body: Callable[[ir.Expr, int], Stmt]) -> Stmt:
+    """Writes a loop over tiles of a size, from a start on."""
     return emit.loop(count, lambda tile: body(start + tile * size, size))
 
 
-def _rest(axis: Axis, cascade: list[int], start: ir.Expr, body: Callable[[ir.Expr, int], Stmt]) -> Stmt | None:
+def _remainder_tiles(axis: Axis, sizes: list[int], start: ir.Expr, body: Callable[[ir.Expr, int], Stmt]) -> Stmt | None:
     """Writes the remainder of an axis by ever smaller tiles; None if there is none.
 
     No tile may reach beyond the end of the axis.
     """
-    parts: list[Stmt | None] = []
-    for size in cascade:
+    loops: list[Stmt | None] = []
+    for size in sizes:
         count = emit.simplified(tirx.floordiv(axis.extent - start, index(size))) if size else index(0)
         if static(count) != 0:
-            parts.append(_tiles_from(start, size, count, body))
+            loops.append(_loop_over_smaller_tiles(start, size, count, body))
         start = emit.simplified(start + count * max(1, size))
-    return emit.sequence(parts) if any(parts) else None
+    return emit.sequence(loops) if any(loops) else None
 
 
-def _tile(work: Work, ranges: Sequence[Range] | None, tile: Tile) -> Stmt:
-    """Writes one tile, with vectors along terms or along results as planned."""
-    plan = work.plan
-    if ranges is not None and work.combine is not None and plan.along_rows:
+def _tile(planned: PlannedReduction, ranges: Sequence[Range] | None, tile: Tile) -> Stmt:
+    """Writes one register tile, with vectors along terms or along results as planned."""
+    plan = planned.plan
+    if ranges is not None and planned.combine is not None and plan.along_terms:
         # The axis of the vectors comes last, as the innermost loop.
-        ordered = sorted(ranges, key=lambda part: part.axis.var.same_as(plan.vector.var))
-        return row_tile(work.stage, tile, plan.lanes, plan.vectors, ordered, work.combine, work.finish)
-    column = ColumnTile(work.stage, tile, plan.vector, plan.lanes, plan.padded)
+        ordered = sorted(ranges, key=lambda range_: range_.axis.var.same_as(plan.vector.var))
+        return row_tile(planned.stage, tile, plan.lanes, plan.vectors, ordered, planned.combine, planned.epilogue)
+    column = ColumnTile(planned.stage, tile, plan.vector, plan.lanes, plan.padded)
     if ranges is None:
-        return column.write(None, work.start, work.finish)
-    base = {**tile.base, **{var: tile.base[var] + by for var, by in work.moved.items()}}
-    parts = [clipped(part, work.stage.clips, base, tile.sizes) for part in ranges]
-    streamed = _streamed(work, ranges)
-    call = called_product(column, parts, work.start, work.finish, streamed is not None)
-    return call or column.write(parts, work.start, work.finish, streamed)
+        return column.write(None, planned.start, planned.epilogue)
+    base = {**tile.base, **{var: tile.base[var] + offset for var, offset in planned.moved.items()}}
+    clipped_ranges = [clipped(range_, planned.stage.clips, base, tile.sizes) for range_ in ranges]
+    streamed_operand = _streamed_operand(planned, ranges)
+    subroutine_call = called_product(
+        column, clipped_ranges, planned.start, planned.epilogue, streamed_operand is not None
+    )
+    return subroutine_call or column.write(clipped_ranges, planned.start, planned.epilogue, streamed_operand)
 
 
-def _streamed(work: Work, ranges: Sequence[Range]) -> TensorLoad | None:
-    """Returns the operand that vectors are loaded from, if it is read in memory order and exceeds the cache."""
-    along = [term for term in terms_of(work.stage) if access.load_stride(term, work.plan.vector.var) != 0]
-    if len(along) != 1 or vector_operand_bytes(work.stage, work.plan.vector) <= work.target.level2_bytes:
+def _streamed_operand(planned: PlannedReduction, ranges: Sequence[Range]) -> TensorLoad | None:
+    """Returns the operand to prefetch: the one that vectors are loaded from, if it exceeds the cache; else None.
+
+    It must be read in memory order, tile after tile.
+    """
+    vector_terms = [term for term in terms_of(planned.stage) if access.load_stride(term, planned.plan.vector.var) != 0]
+    if (
+        len(vector_terms) != 1
+        or vector_operand_bytes(planned.stage, planned.plan.vector) <= planned.target.level2_bytes
+    ):
         return None
-    follows = access.load_stride(along[0], ranges[-1].axis.var) == work.plan.width
-    return along[0] if follows and work.stage.dtype in ("float32", "float64") else None
+    is_contiguous = access.load_stride(vector_terms[0], ranges[-1].axis.var) == planned.plan.width
+    return vector_terms[0] if is_contiguous and planned.stage.dtype in ("float32", "float64") else None

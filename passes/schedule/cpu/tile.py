@@ -17,38 +17,40 @@ from tvtf.passes.schedule.cpu.emit import index, static
 from tvtf.passes.schedule.cpu.kernel import Axis, Clip, Stage, replace_loads, substitute
 
 Point = dict[Var, ir.Expr]
-# Each unrolled place is a copy of a tile's step.
-MAX_PLACES_WRITTEN_OUT = 8
+# Each unrolled step is a copy of a tile's code.
+MAX_UNROLLED_STEPS = 8
 
 
 @dataclass(frozen=True)
 class Range:
-    """The part of a reduction axis that a tile sums over: a loop, or unrolled where that decides tests."""
+    """The part of a reduction axis that a tile sums over: a loop, or unrolled where that makes tests constant."""
 
     axis: Axis
     start: ir.Expr
     extent: ir.Expr
-    is_written_out: bool = False
+    is_unrolled: bool = False
 
     @staticmethod
     def whole(axis: Axis) -> Range:
+        """Returns the range of all terms of an axis."""
         return Range(axis, index(0), axis.extent)
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile's position (`base`, per spatial axis) and its extents along the tiled axes."""
+    """A register tile: the point of its first result (`base`, by axis) and its extents along the tiled axes."""
 
     base: Point
     sizes: Mapping[Var, int]
 
-    def offsets(self, order: Sequence[Var]) -> list[int]:
-        return [self.sizes[var] for var in order]
+    def sizes_along(self, axes: Sequence[Var]) -> list[int]:
+        """Returns the tile's extents along some axes, in their order."""
+        return [self.sizes[var] for var in axes]
 
 
 @dataclass(frozen=True)
 class Accumulators:
-    """A local buffer of `rows` times `vectors` vector registers."""
+    """A local buffer of `rows` times `vectors` vectors of partial results, which LLVM keeps in registers."""
 
     buffer: Var
     rows: int
@@ -57,26 +59,31 @@ class Accumulators:
 
     @staticmethod
     def of(stage: Stage, rows: int, vectors: int, lanes: int) -> Accumulators:
+        """Returns accumulators of a reduction's type in a new local buffer."""
         buffer = emit.scratch([rows * vectors * lanes], stage.dtype, "accumulator", "local")
         return Accumulators(buffer, rows, vectors, lanes)
 
-    def place(self, row: ir.Expr, vector: ir.Expr | int, lane: ir.Expr | int) -> ir.Expr:
+    def offset(self, row: ir.Expr, vector: ir.Expr | int, lane: ir.Expr | int) -> ir.Expr:
+        """Returns the offset of an item in the buffer."""
         return (row * self.vectors + vector) * self.lanes + lane
 
     def row_strides(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Returns the distances of neighbouring rows along each of the tile's axes, which have these sizes."""
-        return tuple(prod(sizes[at + 1 :]) * self.vectors * self.lanes for at in range(len(sizes)))
+        """Returns the strides of rows along each of the tile's axes, which have these sizes."""
+        return tuple(prod(sizes[axis + 1 :]) * self.vectors * self.lanes for axis in range(len(sizes)))
 
     def load(self, row: ir.Expr, vector: ir.Expr | int, lane: ir.Expr | int) -> ir.Expr:
-        return emit.load(self.buffer, [self.place(row, vector, lane)])
+        return emit.load(self.buffer, [self.offset(row, vector, lane)])
 
     def store(self, value: ir.Expr, row: ir.Expr, vector: ir.Expr | int, lane: ir.Expr | int) -> Stmt:
-        return emit.store(self.buffer, value, [self.place(row, vector, lane)])
+        return emit.store(self.buffer, value, [self.offset(row, vector, lane)])
 
 
 @dataclass(frozen=True)
-class Finish:
-    """The epilogue of a finished value: its stores, `moved` along some axes."""
+class Epilogue:
+    """What is done with each finished result of a reduction: the elementwise stages on it, and their stores.
+
+    Points of results are shifted by `moved` along some axes before they are stored.
+    """
 
     stage: Stage
     stores: tuple[Stage, ...]
@@ -84,38 +91,41 @@ class Finish:
 
     @property
     def operations(self) -> int:
-        """The operations of one point's epilogue."""
+        """The number of arithmetic operations per result."""
         return sum(access.operations(stage.value) for stage in self.stores if stage is not self.stage)
 
-    def at(self, result: ir.Expr, point: Point) -> Stmt:
-        point = {**point, **{var: point[var] + by for var, by in self.moved.items()}}
-        return emit.sequence([_store(stage, self.stage, result, point) for stage in self.stores])
+    def write(self, result: ir.Expr, point: Point) -> Stmt:
+        """Returns the stores of all stages for a finished result at a point."""
+        point = {**point, **{var: point[var] + offset for var, offset in self.moved.items()}}
+        return emit.sequence([_store_stage(stage, self.stage, result, point) for stage in self.stores])
 
 
-def _store(stage: Stage, source: Stage, result: ir.Expr, point: Point) -> Stmt:
-    value = substitute(stage.value, point) if stage is not source else result
-    value = replace_loads(value, source.buffer, lambda _indices: result)
+def _store_stage(stage: Stage, reduction: Stage, result: ir.Expr, point: Point) -> Stmt:
+    """Stores an epilogue stage at a point, with a result in place of the loads from the reduction's buffer."""
+    value = substitute(stage.value, point) if stage is not reduction else result
+    value = replace_loads(value, reduction.buffer, lambda _indices: result)
     return emit.store(stage.buffer, value, [point[axis.var] for axis in stage.spatial])
 
 
-def row_point(tile: Tile, order: Sequence[Var], offsets: Sequence[ir.Expr]) -> Point:
-    """Returns the point of one row of a tile."""
-    moved = {var: tile.base[var] + offset for var, offset in zip(order, offsets, strict=True)}
-    return {**tile.base, **moved}
+def row_point(tile: Tile, row_axes: Sequence[Var], offsets: Sequence[ir.Expr]) -> Point:
+    """Returns the point of one row of a register tile, by its offsets from the tile's first row."""
+    coordinates = {var: tile.base[var] + offset for var, offset in zip(row_axes, offsets, strict=True)}
+    return {**tile.base, **coordinates}
 
 
 def row_number(sizes: Sequence[int], offsets: Sequence[ir.Expr]) -> ir.Expr:
-    """Returns the accumulator row of a point in the tile."""
-    number: ir.Expr = index(0)
+    """Returns the row of accumulators that belongs to a point in the tile, in row-major order."""
+    row: ir.Expr = index(0)
     for size, offset in zip(sizes, offsets, strict=True):
-        number = number * size + offset
-    return number
+        row = row * size + offset
+    return row
 
 
 def update_value(stage: Stage, old: ir.Expr, point: Point) -> ir.Expr:
-    """Returns the reduction's update at a point, with the old value read from elsewhere."""
+    """Returns the value of a reduction after adding the term at a point to `old`, its value before."""
     value = substitute(stage.value, point)
-    if stage.clips:  # for a single term, its index and the result's cancel, and TVM 0.27 would divide by zero
+    # For a single term, its index and the result's cancel, and TVM 0.27 would divide by zero.
+    if stage.clips:
         value = structural_map(
             value, (TensorLoad, lambda load: emit.load(load.source, [*map(emit.simplified, load.indices)]))
         )
@@ -123,21 +133,21 @@ def update_value(stage: Stage, old: ir.Expr, point: Point) -> ir.Expr:
 
 
 def over_ranges(ranges: Sequence[Range], body: Callable[[Point], Stmt]) -> Stmt:
-    """Writes loops over parts of reduction axes.
+    """Writes loops over parts of reduction axes, outermost first; `body` gets the values of their variables.
 
-    An unrolled axis makes tests of its places constants.
+    An unrolled axis makes tests on it constants.
     """
     if not ranges:
         return body({})
-    part, *rest = ranges
-    if static(part.extent) == 0:
+    range_, *inner_ranges = ranges
+    if static(range_.extent) == 0:
         return emit.sequence([])
-    kind = tirx.ForKind.UNROLLED if part.is_written_out else tirx.ForKind.SERIAL
+    kind = tirx.ForKind.UNROLLED if range_.is_unrolled else tirx.ForKind.SERIAL
 
     def step(offset: ir.Expr) -> Stmt:
-        return over_ranges(rest, lambda point: body({part.axis.var: part.start + offset, **point}))
+        return over_ranges(inner_ranges, lambda point: body({range_.axis.var: range_.start + offset, **point}))
 
-    return emit.loop(part.extent, step, kind)
+    return emit.loop(range_.extent, step, kind)
 
 
 def over_edges(
@@ -146,163 +156,193 @@ def over_edges(
     body: Callable[[Point, Sequence[Clip]], Stmt],
     tested: Sequence[Clip] = (),
 ) -> Stmt:
-    """Writes loops as `over_ranges`; the body also gets the clips to test at a point, at an image's borders."""
+    """Writes loops over reduction axes like `over_ranges`, with tests only near an image's edges.
+
+    `body(point, tested)` also gets the `edges` to test at a point: those whose axis isn't within the range where all
+    terms are inside the image.
+    """
     if not ranges:
         return body({}, tested)
-    part, *rest = ranges
-    edge = next((edge for edge in edges if edge.term.var.same_as(part.axis.var)), None)
+    range_, *inner_ranges = ranges
+    edge = next((edge for edge in edges if edge.term.var.same_as(range_.axis.var)), None)
 
-    def along(part: Range, tested: Sequence[Clip]) -> Stmt:
-        return over_ranges([part], lambda place: at(place, tested))
+    def loop(range_: Range, tested: Sequence[Clip]) -> Stmt:
+        return over_ranges([range_], lambda values: with_inner_loops(values, tested))
 
-    def at(place: Point, tested: Sequence[Clip]) -> Stmt:
-        return over_edges(rest, edges, lambda point, all_tested: body({**place, **point}, all_tested), tested)
+    def with_inner_loops(values: Point, tested: Sequence[Clip]) -> Stmt:
+        return over_edges(inner_ranges, edges, lambda point, all_tested: body({**values, **point}, all_tested), tested)
 
-    def either(place: Point) -> Stmt:
-        is_inside = tirx.all(place[part.axis.var] >= first, place[part.axis.var] < stop)
-        return emit.sequence([emit.when(is_inside, at(place, tested), at(place, outside))])
+    def inside_or_tested(values: Point) -> Stmt:
+        is_inside = tirx.all(values[range_.axis.var] >= first, values[range_.axis.var] < stop)
+        return emit.sequence(
+            [emit.when(is_inside, with_inner_loops(values, tested), with_inner_loops(values, outside))]
+        )
 
     if edge is None:
-        return along(part, tested)
+        return loop(range_, tested)
     (first, stop), outside = edge.inner, [*tested, edge]
-    if rest or static(part.start) != 0 or static(part.extent) != part.axis.size:
-        return over_ranges([part], either)
-    size = int(part.extent)
-    is_short = first + size - stop <= MAX_PLACES_WRITTEN_OUT
+    if inner_ranges or static(range_.start) != 0 or static(range_.extent) != range_.axis.size:
+        return over_ranges([range_], inside_or_tested)
+    size = int(range_.extent)
+    is_short = first + size - stop <= MAX_UNROLLED_STEPS
     return emit.sequence(
         [
-            along(Range(part.axis, index(0), index(first), is_short), outside),
-            along(Range(part.axis, index(first), index(stop - first)), tested),
-            along(Range(part.axis, index(stop), index(size - stop), is_short), outside),
+            loop(Range(range_.axis, index(0), index(first), is_short), outside),
+            loop(Range(range_.axis, index(first), index(stop - first)), tested),
+            loop(Range(range_.axis, index(stop), index(size - stop), is_short), outside),
         ]
     )
 
 
-def clipped(part: Range, clips: Sequence[Clip], base: Point, sizes: Mapping[Var, int]) -> Range:
-    """Restricts a range to the terms that count for a tile.
+def clipped(range_: Range, clips: Sequence[Clip], base: Point, sizes: Mapping[Var, int]) -> Range:
+    """Restricts a range of terms to those that are nonzero for some result of a tile.
 
     The others would only add zeros of the border.
     """
     for clip in clips:
-        if part.axis.var.same_as(clip.term.var) and clip.result.var in base:
+        if range_.axis.var.same_as(clip.term.var) and clip.result.var in base:
             start, stop = clip.bounds(base[clip.result.var], sizes.get(clip.result.var, 1))
-            first = tirx.max(part.start, start)
-            extent = tirx.max(tirx.min(part.start + part.extent, stop) - first, index(0))
-            part = replace(part, start=emit.simplified(first), extent=emit.simplified(extent))
-    return part
+            first = tirx.max(range_.start, start)
+            extent = tirx.max(tirx.min(range_.start + range_.extent, stop) - first, index(0))
+            range_ = replace(range_, start=emit.simplified(first), extent=emit.simplified(extent))
+    return range_
 
 
 def row_tile(
-    stage: Stage, tile: Tile, lanes: int, vectors: int, ranges: Sequence[Range], combine: Combine, finish: Finish
+    stage: Stage, tile: Tile, lanes: int, vectors: int, ranges: Sequence[Range], combine: Combine, epilogue: Epilogue
 ) -> Stmt:
-    """Writes a tile whose vectors run along the last reduction axis; lanes are combined at the end, pairwise."""
-    order = list(tile.sizes)
-    sizes = tile.offsets(order)
+    """Writes a tile whose vectors run along the last reduction axis, as in dot products.
+
+    Each result has a row of accumulators, whose lanes are combined at the end, pairwise.
+    """
+    row_axes = list(tile.sizes)
+    sizes = tile.sizes_along(row_axes)
     accumulators = Accumulators.of(stage, prod(sizes), vectors, lanes)
 
-    def rows(body: Callable[[ir.Expr, Point], Stmt]) -> Stmt:
+    def for_each_row(body: Callable[[ir.Expr, Point], Stmt]) -> Stmt:
         return emit.unrolled_nest(
-            sizes, lambda offsets: body(row_number(sizes, offsets), row_point(tile, order, offsets))
+            sizes, lambda offsets: body(row_number(sizes, offsets), row_point(tile, row_axes, offsets))
         )
 
-    def fill(row: ir.Expr, _point: Point) -> Stmt:
+    def initialize(row: ir.Expr, _point: Point) -> Stmt:
         return emit.unrolled(
             vectors,
-            lambda number: emit.vectorized(lanes, lambda lane: accumulators.store(stage.init, row, number, lane)),
+            lambda vector: emit.vectorized(lanes, lambda lane: accumulators.store(stage.init, row, vector, lane)),
         )
 
-    def step(row: ir.Expr, number: ir.Expr | int, lane: ir.Expr | int, point: Point) -> Stmt:
-        return accumulators.store(update_value(stage, accumulators.load(row, number, lane), point), row, number, lane)
+    def add_terms(row: ir.Expr, vector: ir.Expr | int, lane: ir.Expr | int, point: Point) -> Stmt:
+        return accumulators.store(update_value(stage, accumulators.load(row, vector, lane), point), row, vector, lane)
 
-    def terms(places: Point) -> Stmt:
+    def sum_innermost(outer_point: Point) -> Stmt:
         """Adds the terms of the innermost reduction axis to the tile's accumulators."""
-        return _along_reduction(
+        return _in_vector_groups(
             ranges[-1],
             lanes,
             vectors,
-            lambda number, lane, place, count: rows(
+            lambda vector, lane, first_term, lane_count: for_each_row(
                 lambda row, point: emit.vectorized(
-                    count, lambda at: step(row, number, lane + at, {**point, **places, ranges[-1].axis.var: place + at})
+                    lane_count,
+                    lambda lane_in_vector: add_terms(
+                        row,
+                        vector,
+                        lane + lane_in_vector,
+                        {**point, **outer_point, ranges[-1].axis.var: first_term + lane_in_vector},
+                    ),
                 )
             ),
         )
 
-    last = rows(lambda row, point: _combined(accumulators, row, combine, lambda result: finish.at(result, point)))
-    return emit.sequence([emit.allocate(accumulators.buffer), rows(fill), over_ranges(ranges[:-1], terms), last])
+    combine_and_store = for_each_row(
+        lambda row, point: _combine_lanes(accumulators, row, combine, lambda result: epilogue.write(result, point))
+    )
+    return emit.sequence(
+        [
+            emit.allocate(accumulators.buffer),
+            for_each_row(initialize),
+            over_ranges(ranges[:-1], sum_innermost),
+            combine_and_store,
+        ]
+    )
 
 
 LaneBody = Callable[[ir.Expr, ir.Expr, ir.Expr, int], Stmt]
 
 
-def _along_reduction(part: Range, lanes: int, vectors: int, body: LaneBody) -> Stmt:
-    """Writes groups of `vectors` vectors, then single vectors, then the remainder.
+def _in_vector_groups(range_: Range, lanes: int, vectors: int, body: LaneBody) -> Stmt:
+    """Writes a loop over a reduction axis: groups of `vectors` vectors, then single vectors, then remaining terms.
 
     Several vectors at once hide the latency of an addition, which the next one to the same sum waits for.
     """
-    group = lanes * vectors
-    extent = emit.as_expr(part.extent)
-    groups = emit.simplified(tirx.floordiv(extent, index(group)))
-    singles = emit.simplified(tirx.floordiv(extent - groups * group, index(lanes)))
-    after_groups = emit.simplified(part.start + groups * group)
-    after_singles = emit.simplified(after_groups + singles * lanes)
-    rest = emit.simplified(extent - groups * group - singles * lanes)
+    group_size = lanes * vectors
+    extent = emit.as_expr(range_.extent)
+    group_count = emit.simplified(tirx.floordiv(extent, index(group_size)))
+    single_vectors = emit.simplified(tirx.floordiv(extent - group_count * group_size, index(lanes)))
+    after_groups = emit.simplified(range_.start + group_count * group_size)
+    after_singles = emit.simplified(after_groups + single_vectors * lanes)
+    remaining = emit.simplified(extent - group_count * group_size - single_vectors * lanes)
     zero = index(0)
     return emit.sequence(
         [
-            _repeat(
-                groups,
-                lambda number_of_group: emit.unrolled(
+            _loop_unless_empty(
+                group_count,
+                lambda group: emit.unrolled(
                     vectors,
-                    lambda number: body(number, zero, part.start + number_of_group * group + number * lanes, lanes),
+                    lambda vector: body(vector, zero, range_.start + group * group_size + vector * lanes, lanes),
                 ),
             ),
-            _repeat(singles, lambda number_of_group: body(zero, zero, after_groups + number_of_group * lanes, lanes)),
-            _leftover(rest, after_singles, body),
+            _loop_unless_empty(single_vectors, lambda vector: body(zero, zero, after_groups + vector * lanes, lanes)),
+            _remaining_terms(remaining, after_singles, body),
         ]
     )
 
 
-def _repeat(count: ir.Expr, body: Callable[[ir.Expr], Stmt]) -> Stmt | None:
+def _loop_unless_empty(count: ir.Expr, body: Callable[[ir.Expr], Stmt]) -> Stmt | None:
+    """Writes a loop; None if it is known to run not at all."""
     return None if static(count) == 0 else emit.loop(count, body)
 
 
-def _leftover(rest: ir.Expr, start: ir.Expr, body: LaneBody) -> Stmt | None:
-    known = static(rest)
-    if known == 0:
+def _remaining_terms(remaining: ir.Expr, start: ir.Expr, body: LaneBody) -> Stmt | None:
+    """Writes the terms that fill no whole vector: in shorter vectors if their number is static, else one by one."""
+    static_count = static(remaining)
+    if static_count == 0:
         return None
-    if known is not None:
-        return emit.sequence([body(index(0), index(0), start + first, lanes) for first, lanes in _powers(known)])
-    return emit.loop(rest, lambda turn: body(index(0), index(0), start + turn, 1))
+    if static_count is not None:
+        return emit.sequence(
+            [body(index(0), index(0), start + offset, lanes) for offset, lanes in _power_of_two_spans(static_count)]
+        )
+    return emit.loop(remaining, lambda term: body(index(0), index(0), start + term, 1))
 
 
-def _powers(extent: int) -> list[tuple[int, int]]:
-    """Cuts [0, extent) into vectors of powers of two lanes: LLVM splits others."""
-    parts: list[tuple[int, int]] = []
+def _power_of_two_spans(extent: int) -> list[tuple[int, int]]:
+    """Cuts [0, extent) into (start, lanes) vectors whose lanes are powers of two: LLVM splits others."""
+    spans: list[tuple[int, int]] = []
     while extent:
         lanes = 1 << (extent.bit_length() - 1)
-        parts.append((sum(size for _first, size in parts), lanes))
+        spans.append((sum(size for _first, size in spans), lanes))
         extent -= lanes
-    return parts
+    return spans
 
 
-def _combined(accumulators: Accumulators, row: ir.Expr, combine: Combine, body: Callable[[ir.Expr], Stmt]) -> Stmt:
-    """Combines the lanes of a row's vectors by halves, then runs the body on the result.
+def _combine_lanes(accumulators: Accumulators, row: ir.Expr, combine: Combine, body: Callable[[ir.Expr], Stmt]) -> Stmt:
+    """Combines the lanes of a row of accumulators to one result by halves, then runs the body on it.
 
     Each step is a vector operation.
     """
-    parts: list[Stmt | None] = []
+    statements: list[Stmt | None] = []
     width = accumulators.vectors * accumulators.lanes
     while width > 1:
         half = width // 2
-        parts.append(_onto_lower_half(accumulators, row, combine, half))
+        statements.append(_combine_halves(accumulators, row, combine, half))
         width = half
-    return emit.sequence([*parts, body(accumulators.load(row, 0, 0))])
+    return emit.sequence([*statements, body(accumulators.load(row, 0, 0))])
 
 
-def _onto_lower_half(accumulators: Accumulators, row: ir.Expr, combine: Combine, half: int) -> Stmt:
-    def lane_of(lane: ir.Expr) -> Stmt:
+def _combine_halves(accumulators: Accumulators, row: ir.Expr, combine: Combine, half: int) -> Stmt:
+    """Combines the upper half of a row of accumulators with the lower one, lane by lane."""
+
+    def combine_lane(lane: ir.Expr) -> Stmt:
         return accumulators.store(
             combine(accumulators.load(row, 0, lane), accumulators.load(row, 0, lane + half)), row, 0, lane
         )
 
-    return emit.vectorized(half, lane_of)
+    return emit.vectorized(half, combine_lane)

@@ -72,7 +72,7 @@ MAX_BYTES_OF_PANELS = 64 << 20
 
 @dataclass(frozen=True)
 class Packing:
-    """An operand to copy into panels of `width` points along an axis."""
+    """An operand to pack: to copy into panels, each of `width` points along an axis and contiguous in memory."""
 
     load: TensorLoad
     axis: Axis
@@ -81,7 +81,7 @@ class Packing:
 
 @dataclass(frozen=True)
 class Loads:
-    """What loads cost a tile: cycles of any load `beside` arithmetic, cycles of a vector of a `far` operand.
+    """What loads cost a register tile: cycles of any load `beside` arithmetic, cycles of a vector of a `far` operand.
 
     Each row loads one item; with `are_all_vectors`, a vector for each of its results, as in depthwise convolutions.
     """
@@ -95,15 +95,15 @@ class Loads:
 class Plan:
     """How to run one reduction.
 
-    `vector` is a result axis (`along_rows` false: each lane is its own result) or the reduction axis to run along
-    (`along_rows` true: lanes are combined at the end). `sizes` are the register tile's extents per result axis.
+    `vector` is a result axis (`along_terms` false: each lane is its own result) or the reduction axis to run along
+    (`along_terms` true: lanes are combined at the end). `sizes` are the register tile's extents per result axis.
     `padded` is the number of lanes that the last vector of a row is summed with, if every operand read along the vector
     is packed into whole vectors, and else 0. `transposed` is an operand to transpose, so that vectors run along its
     memory.
     """
 
     vector: Axis
-    along_rows: bool
+    along_terms: bool
     lanes: int
     vectors: int
     sizes: dict[Var, int] = field(default_factory=dict)
@@ -113,63 +113,85 @@ class Plan:
 
     @property
     def width(self) -> int:
+        """The number of points along the vector axis that a tile takes."""
         return self.lanes * self.vectors
 
 
 def plan_reduction(stage: Stage, target: CpuTarget) -> Plan | None:
-    """Returns the plan of a reduction; None if it has no result axis and no contiguous reduction axis."""
+    """Returns the plan of a reduction: the direction of vectors, the register tile, operands to pack or transpose.
+
+    None if the reduction has no result axis and no contiguous reduction axis.
+    """
     terms = terms_of(stage)
     column, row = column_of(stage, terms, target.lanes(stage.item_bytes)), last_wide(stage.reduce)
-    all_directions = partial(directions, stage, row, column, terms)
-    match choice("vectors along", default_direction(stage, row, column, terms, target), all_directions):
+    options = partial(directions, stage, row, column, terms)
+    # "turned terms": along terms, with one operand transposed. The strings stand in tuning records.
+    match choice("vectors along", default_direction(stage, row, column, terms, target), options):
         case "results" if column is not None:
-            return _column_plan(stage, column, terms, target)
+            return _plan_along_results(stage, column, terms, target)
         case "terms" if row is not None:
             # Without contiguous terms and without a result axis, scalar code (one lane) is all that is left.
             lanes = 1 if column is None and not runs_along(terms, row, target.lanes(stage.item_bytes)) else None
-            return _row_plan(stage, row, terms, target, lanes)
+            return _plan_along_terms(stage, row, terms, target, lanes)
         case "turned terms" if row is not None:
-            return replace(_row_plan(stage, row, terms, target), transposed=transposable(stage, row, terms))
+            return replace(_plan_along_terms(stage, row, terms, target), transposed=transposable(stage, row, terms))
     return None
 
 
-def _column_plan(stage: Stage, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> Plan:
-    """Plans vectors along a result axis: the tile, and the operands to pack."""
-    lanes = _lanes_of(stage, column, target.lanes(stage.item_bytes))
-    rows = _row_axes(stage, column, terms)
-    strided = [term for term in terms if not access.is_contiguous(term, column.var) and column.size is not None]
-    far = [term for term in terms if not any(term.same_as(other) for other in strided)]
-    vectors, sizes = _tile(stage, column, rows, terms, far, target)
+def _plan_along_results(stage: Stage, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> Plan:
+    """Plans a reduction with vectors along a result axis (`column`): the register tile, and the operands to pack."""
+    lanes = _lanes_for_row(stage, column, target.lanes(stage.item_bytes))
+    row_axes = _row_axes(stage, column, terms)
+    strided_operands = [
+        term for term in terms if not access.is_contiguous(term, column.var) and column.size is not None
+    ]
+    contiguous_operands = [term for term in terms if not any(term.same_as(other) for other in strided_operands)]
+    vectors, sizes = _choose_register_tile(stage, column, row_axes, terms, contiguous_operands, target)
     width = lanes * vectors
-    panels = [Packing(term, column, width) for term in strided]
-    panels += [
+    packings = [Packing(term, column, width) for term in strided_operands]
+    packings += [
         Packing(term, column, width)
-        for term in far
-        if _is_worth_a_copy(stage, term, column, width) or _is_ragged(stage, term, column, target)
+        for term in contiguous_operands
+        if _pays_to_pack(stage, term, column, width) or _pays_to_pad(stage, term, column, target)
     ]
-    high = {axis.var: sizes[axis.var] * max(1, lanes // sizes[axis.var]) for axis in rows if axis.var in sizes}
-    panels += [
-        Packing(term, axis, high[axis.var])
-        for axis in rows
-        for term in far
-        if len(sizes) == 1 and axis.var in sizes and _is_worth_a_copy(stage, term, axis, sizes[axis.var])
+    packed_heights = {
+        axis.var: sizes[axis.var] * max(1, lanes // sizes[axis.var]) for axis in row_axes if axis.var in sizes
+    }
+    packings += [
+        Packing(term, axis, packed_heights[axis.var])
+        for axis in row_axes
+        for term in contiguous_operands
+        if len(sizes) == 1 and axis.var in sizes and _pays_to_pack(stage, term, axis, sizes[axis.var])
     ]
-    options = partial(_packings, stage, column, width, high, terms)
-    panels = choice("packed", panels, options, partial(_places, terms, column))
-    along = vector_terms(terms, column)
-    padded = all(any(term.same_as(panel.load) and panel.axis is column for panel in panels) for term in along)
-    padded = padded and column.var not in access.free_variables(stage.value)
-    return Plan(column, False, lanes, vectors, sizes, tuple(panels), _last_lanes(stage, column, lanes, target) * padded)
+    options = partial(_possible_packings, stage, column, width, packed_heights, terms)
+    packings = choice("packed", packings, options, partial(_packing_label, terms, column))
+    vector_operands = vector_terms(terms, column)
+    are_all_packed = all(
+        any(term.same_as(panel.load) and panel.axis is column for panel in packings) for term in vector_operands
+    )
+    are_all_packed = are_all_packed and column.var not in access.free_variables(stage.value)
+    return Plan(
+        column,
+        False,
+        lanes,
+        vectors,
+        sizes,
+        tuple(packings),
+        _lanes_of_last_vector(stage, column, lanes, target) * are_all_packed,
+    )
 
 
-def _last_lanes(stage: Stage, column: Axis, lanes: int, target: CpuTarget) -> int:
-    """Returns the lanes of a row's last vector: half of all or fewer if that takes half the time."""
-    rest = (column.size or 0) % lanes
-    short = max(BYTES_OF_A_NARROW_VECTOR // stage.item_bytes, _power_of_two(2 * rest - 1))
-    return short if target.is_halved and rest and short < lanes else lanes
+def _lanes_of_last_vector(stage: Stage, column: Axis, lanes: int, target: CpuTarget) -> int:
+    """Returns the lanes of a row's last vector.
+
+    It has fewer than the others where that takes half the time, as on processors that execute a vector in halves.
+    """
+    remaining = (column.size or 0) % lanes
+    shortest_lanes = max(BYTES_OF_A_NARROW_VECTOR // stage.item_bytes, _power_of_two(2 * remaining - 1))
+    return shortest_lanes if target.is_halved and remaining and shortest_lanes < lanes else lanes
 
 
-def _lanes_of(stage: Stage, column: Axis, lanes: int) -> int:
+def _lanes_for_row(stage: Stage, column: Axis, lanes: int) -> int:
     """Returns the lanes of a vector; for a row shorter than a vector, the smallest power of two that holds it."""
     size = column.size
     if size is None or size <= 1:
@@ -181,136 +203,167 @@ def _lanes_of(stage: Stage, column: Axis, lanes: int) -> int:
     return shortest if shortest == size or is_read_often else lanes
 
 
-def _tile(
-    stage: Stage, column: Axis, rows: list[Axis], terms: list[TensorLoad], far: list[TensorLoad], target: CpuTarget
+def _choose_register_tile(
+    stage: Stage,
+    column: Axis,
+    row_axes: list[Axis],
+    terms: list[TensorLoad],
+    far_operands: list[TensorLoad],
+    target: CpuTarget,
 ) -> tuple[int, dict[Var, int]]:
     """Returns the register tile: its vectors along the column axis, and its size along each row axis.
 
-    Of all tiles that fit the registers, the cost model's fastest is the default. After a short sum, storing many results at
-    once stalls the next tile, so a smaller tile is preferred if it is almost as fast. ``far`` are the operands whose rows
-    may lie far apart in memory.
+    Of all tiles that fit the registers, the cost model's fastest is the default. After a short sum, storing many
+    results at once stalls the next tile, so a smaller tile is preferred if it is almost as fast. `far_operands` are
+    those whose rows may lie far apart in memory.
     """
-    lanes = _lanes_of(stage, column, target.lanes(stage.item_bytes))
-    load = CYCLES_PER_LOAD if any(_has_long_rows(stage, term, column, lanes) for term in far) else 0.0
-    both = len(vector_terms(terms, column)) > 1
+    lanes = _lanes_for_row(stage, column, target.lanes(stage.item_bytes))
+    load_cycles = (
+        CYCLES_PER_LOAD if any(_has_distant_rows(stage, term, column, lanes) for term in far_operands) else 0.0
+    )
+    are_all_vectors = len(vector_terms(terms, column)) > 1
 
     def cycles(tile: tuple[int, dict[Var, int]]) -> tuple[float, int]:
-        loads = Loads(load, _cycles_to_fetch(stage, column, tile[0], target), both)
-        total, size = _cycles(*tile, rows, column, lanes, loads)
+        costs = Loads(load_cycles, _cycles_per_far_vector(stage, column, tile[0], target), are_all_vectors)
+        total, size = _cycles_per_step(*tile, row_axes, column, lanes, costs)
         return total * prod(1 - clip.saved(tile[1].get(clip.result.var, 1)) for clip in stage.clips), size
 
-    widest = _widest(stage, column, far, target)
-    tiles = [tile for tile in _tiles(rows, column, lanes, target) if tile[0] <= widest]
+    max_vectors = _max_vectors(stage, column, far_operands, target)
+    tiles = [tile for tile in _possible_tiles(row_axes, column, lanes, target) if tile[0] <= max_vectors]
 
-    def quickest() -> list[tuple[int, dict[Var, int]]]:
+    def fastest_tiles() -> list[tuple[int, dict[Var, int]]]:
         return sorted(tiles, key=cycles)[:TILES_TO_TRY]
 
-    best, is_least = min(tiles, key=cycles), _has_few_terms(stage, MIN_TERMS)
-    few = [tile for tile in tiles if (load or is_least) and _results(tile) <= _most_results(stage, target)]
+    best, has_least_terms = min(tiles, key=cycles), _has_few_terms(stage, MIN_TERMS)
+    small_tiles = [
+        tile
+        for tile in tiles
+        if (load_cycles or has_least_terms) and _vectors_of_results(tile) <= _max_vectors_of_results(stage, target)
+    ]
     # With hardly more terms than stores, the number of whole lines that a tile stores decides, then the cycles.
-    near = [tile for tile in few if cycles(tile)[0] <= SHORT_TILES_SLACK * cycles(best)[0]]
-    if near:
-        best = min(near, key=lambda tile: (-min(tile[0], VECTORS_STORED_AT_ONCE) * is_least, cycles(tile)))
+    nearly_as_fast = [tile for tile in small_tiles if cycles(tile)[0] <= SHORT_TILES_SLACK * cycles(best)[0]]
+    if nearly_as_fast:
+        best = min(
+            nearly_as_fast, key=lambda tile: (-min(tile[0], VECTORS_STORED_AT_ONCE) * has_least_terms, cycles(tile))
+        )
     elif not has_reused_operand(stage):
         # Memory sets the pace, for which four vectors suffice: of such tiles, the one with the least code is taken.
         enough = min(best[0], VECTORS_THAT_STREAM)
-        near = [t for t in tiles if t[0] >= enough and cycles(t)[0] <= SHORT_TILES_SLACK * cycles(best)[0]]
-        best = min(near, key=lambda tile: (_code_size(tile, column, lanes), cycles(tile)))
-    return choice("tile", best, quickest, lambda tile: _times([*tile[1].values(), tile[0]]))
+        nearly_as_fast = [
+            tile for tile in tiles if tile[0] >= enough and cycles(tile)[0] <= SHORT_TILES_SLACK * cycles(best)[0]
+        ]
+        best = min(nearly_as_fast, key=lambda tile: (_vectors_in_code(tile, column, lanes), cycles(tile)))
+    return choice("tile", best, fastest_tiles, lambda tile: _tile_label([*tile[1].values(), tile[0]]))
 
 
-def _code_size(tile: tuple[int, dict[Var, int]], column: Axis, lanes: int) -> int:
-    """Returns how many vectors the code of a row of tiles has; two tiles are written out, more are a loop."""
-    pieces = pieces_of(-(-(column.size or UNKNOWN_SIZE) // lanes), tile[0])
-    return prod(tile[1].values()) * sum(wide * (2 if times == 2 else 1) for wide, times in pieces)
+def _vectors_in_code(tile: tuple[int, dict[Var, int]], column: Axis, lanes: int) -> int:
+    """Returns how many vectors the code of a row of tiles has; two tiles are unrolled, more are a loop."""
+    tile_vectors, row_sizes = tile
+    pieces = pieces_of(-(-(column.size or UNKNOWN_SIZE) // lanes), tile_vectors)
+    return prod(row_sizes.values()) * sum(vectors * (2 if times == 2 else 1) for vectors, times in pieces)
 
 
-def _results(tile: tuple[int, dict[Var, int]]) -> int:
-    return tile[0] * prod(tile[1].values())
+def _vectors_of_results(tile: tuple[int, dict[Var, int]]) -> int:
+    """Returns the number of vectors of results in a register tile."""
+    vectors, row_sizes = tile
+    return vectors * prod(row_sizes.values())
 
 
-def _most_results(stage: Stage, target: CpuTarget) -> int:
-    """Returns how many vectors of results a tile should have at most, independent of the number of registers."""
+def _max_vectors_of_results(stage: Stage, target: CpuTarget) -> int:
+    """Returns the most vectors of results after which a short sum's stores don't stall; 0 if the sum isn't short."""
     is_short = _has_few_terms(stage, TERMS_OF_A_SHORT_SUM)
     return BYTES_OF_A_SHORT_TILE * BITS_PER_BYTE // target.vector_bits if is_short else 0
 
 
-def _has_few_terms(stage: Stage, most: int) -> bool:
-    depth = access.points(stage.reduce)
-    return depth is not None and depth <= most
+def _has_few_terms(stage: Stage, limit: int) -> bool:
+    """Returns whether each result of a reduction is known to have at most `limit` terms."""
+    terms = access.points(stage.reduce)
+    return terms is not None and terms <= limit
 
 
 def row_sizes(stage: Stage, target: CpuTarget) -> dict[Var, int]:
-    """Estimates a tile's extents along its rows, before anything is planned."""
+    """Estimates a register tile's extents along its rows, before anything is planned."""
     column = column_of(stage, terms_of(stage), target.lanes(stage.item_bytes))
-    return {} if column is None else _spread(_row_axes(stage, column, terms_of(stage)), USUAL_ROWS)
+    return {} if column is None else _distribute_rows(_row_axes(stage, column, terms_of(stage)), USUAL_ROWS)
 
 
-def _times(sizes: Sequence[int]) -> str:
+def _tile_label(sizes: Sequence[int]) -> str:
+    """Returns the name of a tile in tuning records, such as `4 x 2`."""
     return " x ".join(map(str, sizes))
 
 
-def _packings(
-    stage: Stage, column: Axis, width: int, high: dict[Var, int], terms: list[TensorLoad]
+def _possible_packings(
+    stage: Stage, column: Axis, width: int, packed_heights: dict[Var, int], terms: list[TensorLoad]
 ) -> Iterator[list[Packing]]:
-    """Yields each set of operands to pack; none for a value with choices, which may not read all operands."""
+    """Yields each set of operands that tuning may pack.
+
+    There are none for a value with branches, which may not read all operands.
+    """
     if has_calls(stage.value):
         return
-    axes = [(column, width), *((axis, high[axis.var]) for axis in stage.spatial if len(high) == 1 and axis.var in high)]
-    known = [
-        Packing(term, axis, size)
-        for axis, size in axes
+    axes = [
+        (column, width),
+        *(
+            (axis, packed_heights[axis.var])
+            for axis in stage.spatial
+            if len(packed_heights) == 1 and axis.var in packed_heights
+        ),
+    ]
+    packings = [
+        Packing(term, axis, panel_width)
+        for axis, panel_width in axes
         for term in terms
         if axis.size is not None
         and access.load_stride(term, axis.var) != 0
-        and _panel_bytes(stage, term) <= MAX_BYTES_OF_PANELS
+        and _packed_bytes(stage, term) <= MAX_BYTES_OF_PANELS
     ]
-    for count in range(len(known) + 1):
-        yield from map(list, combinations(known, count))
+    for count in range(len(packings) + 1):
+        yield from map(list, combinations(packings, count))
 
 
-def _panel_bytes(stage: Stage, term: TensorLoad) -> int:
-    used = variables(access.flat_offset(term.source, list(term.indices)))
-    points = access.points(tuple(axis for axis in stage.axes if axis.var in used))
+def _packed_bytes(stage: Stage, term: TensorLoad) -> int:
+    """Returns the bytes of a packed copy of an operand; the largest allowed number if it isn't static."""
+    used_vars = variables(access.flat_offset(term.source, list(term.indices)))
+    points = access.points(tuple(axis for axis in stage.axes if axis.var in used_vars))
     return (MAX_BYTES_OF_PANELS if points is None else points) * stage.item_bytes
 
 
-def _places(terms: list[TensorLoad], column: Axis, panels: list[Packing]) -> str:
-    """Describes panels in words that are the same for every kernel of the same structure."""
+def _packing_label(terms: list[TensorLoad], column: Axis, packings: list[Packing]) -> str:
+    """Describes packings for tuning records, in words that are the same for every kernel of the same structure."""
     names = [
-        f"{number} by {'columns' if panel.axis is column else 'rows'}"
-        for panel in panels
+        f"{number} by {'columns' if packing.axis is column else 'rows'}"
+        for packing in packings
         for number, term in enumerate(terms)
-        if term.same_as(panel.load)
+        if term.same_as(packing.load)
     ]
     return ", ".join(names) or "none"
 
 
-def _is_ragged(stage: Stage, term: TensorLoad, column: Axis, target: CpuTarget) -> bool:
-    """Returns whether an operand is read often along short rows that don't fill whole vectors, so that a padded copy pays."""
+def _pays_to_pad(stage: Stage, term: TensorLoad, column: Axis, target: CpuTarget) -> bool:
+    """Returns whether an operand is read so often along rows that end in a part of a vector that a padded copy pays."""
     lanes = target.lanes(stage.item_bytes)
     if column.size is None or access.load_stride(term, column.var) != 1:
         return False
     if vector_operand_bytes(stage, column) > target.level2_bytes:
         return False
-    rest = column.size % lanes
-    if rest == 0 or column.size > VECTORS_OF_A_SHORT_ROW * lanes:
+    remaining = column.size % lanes
+    if remaining == 0 or column.size > VECTORS_OF_A_SHORT_ROW * lanes:
         return False
-    is_narrow = column.size < lanes or _is_narrow_vector(rest, lanes, stage.item_bytes)
-    if is_narrow and _power_of_two(rest) == rest:  # a shorter vector is as good
+    is_narrow = column.size < lanes or _is_narrow_vector(remaining, lanes, stage.item_bytes)
+    if is_narrow and _power_of_two(remaining) == remaining:  # a shorter vector is as good
         return False
     return len(terms_of(stage)) == 2 and reuse(stage, term) >= REUSE_THAT_PAYS_FOR_PADDING
 
 
-def _widest(stage: Stage, column: Axis, far: list[TensorLoad], target: CpuTarget) -> int:
-    """Returns the most vectors of a tile: few if rows end in a narrow vector that isn't padded.
+def _max_vectors(stage: Stage, column: Axis, contiguous_operands: list[TensorLoad], target: CpuTarget) -> int:
+    """Returns the most vectors of a register tile: few if rows end in a narrow vector that isn't padded.
 
     A wide tile would mix whole vectors with narrow ones, which slows it down.
     """
     lanes, size = target.lanes(stage.item_bytes), column.size or 0
-    if not lanes < size <= VECTORS_OF_A_SHORT_ROW * lanes or not far:
+    if not lanes < size <= VECTORS_OF_A_SHORT_ROW * lanes or not contiguous_operands:
         return MAX_VECTORS
-    is_padded = any(_is_ragged(stage, term, column, target) for term in far)
+    is_padded = any(_pays_to_pad(stage, term, column, target) for term in contiguous_operands)
     mixes = _is_narrow_vector(size % lanes, lanes, stage.item_bytes) and not is_padded
     return VECTORS_OF_A_WIDE_TILE - 1 if mixes else MAX_VECTORS
 
@@ -320,52 +373,59 @@ def _is_narrow_vector(items: int, lanes: int, item_bytes: int) -> bool:
     return items <= lanes // 2 and items * item_bytes >= BYTES_OF_A_NARROW_VECTOR
 
 
-def _has_long_rows(stage: Stage, term: TensorLoad, axis: Axis, width: int) -> bool:
-    """Returns whether tiles of an operand along an axis are far apart in memory, so that packing pays if it is read often."""
+def _has_distant_rows(stage: Stage, term: TensorLoad, axis: Axis, width: int) -> bool:
+    """Returns whether a tile's rows of an operand are far apart in memory, and read so often that packing may pay.
+
+    A packed copy of a constant operand is made only once.
+    """
     if axis.size is None or access.load_stride(term, axis.var) != 1 or axis.size <= width:
         return False
     if term.source in stage.constants:
         return True
-    enough = REUSE_THAT_PAYS_FOR_PAGES if _is_page_a_row(stage, axis) else REUSE_THAT_PAYS_FOR_LONG_ROWS
-    far = axis.size * stage.item_bytes >= LONG_ROW_BYTES
-    return far and len(terms_of(stage)) == 2 and reuse(stage, term) >= enough
+    required_reuse = REUSE_THAT_PAYS_FOR_PAGES if _has_page_sized_rows(stage, axis) else REUSE_THAT_PAYS_FOR_LONG_ROWS
+    is_long = axis.size * stage.item_bytes >= LONG_ROW_BYTES
+    return is_long and len(terms_of(stage)) == 2 and reuse(stage, term) >= required_reuse
 
 
-def _is_worth_a_copy(stage: Stage, term: TensorLoad, axis: Axis, width: int) -> bool:
-    if not _has_long_rows(stage, term, axis, width):
+def _pays_to_pack(stage: Stage, term: TensorLoad, axis: Axis, width: int) -> bool:
+    """Returns whether packing an operand with distant rows pays: it is constant, read very often, or large."""
+    if not _has_distant_rows(stage, term, axis, width):
         return False
     is_constant, is_read_often = term.source in stage.constants, reuse(stage, term) >= REUSE_THAT_PAYS_ALWAYS
-    return is_constant or is_read_often or _panel_bytes(stage, term) > BYTES_WORTH_A_COPY
+    return is_constant or is_read_often or _packed_bytes(stage, term) > BYTES_WORTH_A_COPY
 
 
-def _is_page_a_row(stage: Stage, axis: Axis) -> bool:
-    """Returns whether rows conflict in the caches, and there are more of them than the caches hold."""
-    depth = access.points(stage.reduce)
-    return (axis.size or 0) * stage.item_bytes % PAGE_BYTES == 0 and depth is not None and depth >= ROWS_OF_MANY_PAGES
+def _has_page_sized_rows(stage: Stage, axis: Axis) -> bool:
+    """Returns whether rows are whole pages apart, conflict in the caches, and are more than the caches hold."""
+    terms = access.points(stage.reduce)
+    return (axis.size or 0) * stage.item_bytes % PAGE_BYTES == 0 and terms is not None and terms >= ROWS_OF_MANY_PAGES
 
 
 def _row_axes(stage: Stage, column: Axis, terms: list[TensorLoad]) -> list[Axis]:
-    """Returns the result axes along which the vector operand is reused: they are the rows of the register tile."""
+    """Returns the result axes along which the vector operand is reused: the rows of the register tile."""
+    # Only a product of two operands reuses one of them.
     if len(terms) != 2:
         return []
     wide_results = [axis for axis in stage.spatial if not axis.var.same_as(column.var) and axis.size != 1]
-    along = vector_terms(terms, column)
-    return [axis for axis in wide_results if any(access.load_stride(term, axis.var) == 0 for term in along)]
+    vector_operands = vector_terms(terms, column)
+    return [axis for axis in wide_results if any(access.load_stride(term, axis.var) == 0 for term in vector_operands)]
 
 
-def _tiles(rows: list[Axis], column: Axis, lanes: int, target: CpuTarget) -> Iterator[tuple[int, dict[Var, int]]]:
-    """Yields the tiles that registers hold, beside one vector per column and two temporaries."""
-    most = -(-(column.size or UNKNOWN_SIZE) // lanes)
-    for vectors in range(1, min(MAX_VECTORS, most) + 1):
-        free = (target.vector_registers - 2 - vectors) // vectors
-        for height in range(1, max(1, free if rows else 1) + 1):
-            yield vectors, _spread(rows, height)
+def _possible_tiles(
+    row_axes: list[Axis], column: Axis, lanes: int, target: CpuTarget
+) -> Iterator[tuple[int, dict[Var, int]]]:
+    """Yields the register tiles that the registers hold, beside one vector per column and two temporaries."""
+    most_vectors = -(-(column.size or UNKNOWN_SIZE) // lanes)
+    for vectors in range(1, min(MAX_VECTORS, most_vectors) + 1):
+        max_height = (target.vector_registers - 2 - vectors) // vectors
+        for height in range(1, max(1, max_height if row_axes else 1) + 1):
+            yield vectors, _distribute_rows(row_axes, height)
 
 
-def _spread(rows: list[Axis], height: int) -> dict[Var, int]:
-    """Returns the rows of a tile, taken from the innermost axis first and from the next one where that is short."""
+def _distribute_rows(row_axes: list[Axis], height: int) -> dict[Var, int]:
+    """Distributes a tile's `height` rows over axes: as many as fit the innermost axis, the others to the next one."""
     sizes: dict[Var, int] = {}
-    for axis in reversed(rows):
+    for axis in reversed(row_axes):
         size = min(height, axis.size or UNKNOWN_SIZE)
         if size > 1:
             sizes[axis.var] = size
@@ -373,91 +433,109 @@ def _spread(rows: list[Axis], height: int) -> dict[Var, int]:
     return dict(reversed(sizes.items()))
 
 
-def _cycles_to_fetch(stage: Stage, column: Axis, vectors: int, target: CpuTarget) -> float:
-    """Returns the cycles to fetch a vector of an operand whose panels don't stay in the cache from tile to tile."""
-    depth = access.points(stage.reduce)
+def _cycles_per_far_vector(stage: Stage, column: Axis, vectors: int, target: CpuTarget) -> float:
+    """Returns the cycles to fetch a vector of an operand that doesn't stay in the cache from tile to tile, or 0."""
+    terms = access.points(stage.reduce)
     is_sliced = (target.cores > 1 or len(wide_axes(stage.reduce)) > 1) and is_long_sum(stage, target)
-    if depth is None or is_sliced or vector_operand_bytes(stage, column) <= target.level2_bytes:
+    if terms is None or is_sliced or vector_operand_bytes(stage, column) <= target.level2_bytes:
         return 0.0
-    panel = depth * vectors * target.vector_bits // BITS_PER_BYTE
-    return CYCLES_PER_FAR_VECTOR if panel > target.level2_bytes // 2 else 0.0
+    panel_bytes = terms * vectors * target.vector_bits // BITS_PER_BYTE
+    return CYCLES_PER_FAR_VECTOR if panel_bytes > target.level2_bytes // 2 else 0.0
 
 
 def is_long_sum(stage: Stage, target: CpuTarget) -> bool:
-    """Returns whether few results, which fit the cache, are sums of very many terms, so that slices pay."""
+    """Returns whether few results, which fit the cache, are sums of very many terms, so that slicing the terms pays."""
     results = access.points(stage.spatial)
     if results is None or results * stage.item_bytes > target.level2_bytes // 4:
         return False
-    depth = prod(axis.size or UNKNOWN_SIZE for axis in stage.reduce)
-    return depth >= LONG_REDUCTION * max(1, results**0.5)
+    terms = prod(axis.size or UNKNOWN_SIZE for axis in stage.reduce)
+    return terms >= LONG_REDUCTION * max(1, results**0.5)
 
 
-def _cycles(
-    vectors: int, sizes: dict[Var, int], rows: list[Axis], column: Axis, lanes: int, loads: Loads
+def _cycles_per_step(
+    vectors: int, sizes: dict[Var, int], row_axes: list[Axis], column: Axis, lanes: int, loads: Loads
 ) -> tuple[float, int]:
-    """Returns the cycles of one reduction step over all results, and the code size as a tie breaker."""
+    """Returns the cycles of one reduction step over all results, and the tile's size as a tie breaker."""
     total = 0.0
-    for height, count in _pieces_of_rows(rows, sizes):
-        for wide, times in pieces_of(-(-(column.size or UNKNOWN_SIZE) // lanes), vectors):
-            total += count * times * tile_cycles(height, wide, loads)
+    for height, count in _row_pieces(row_axes, sizes):
+        for piece_vectors, times in pieces_of(-(-(column.size or UNKNOWN_SIZE) // lanes), vectors):
+            total += count * times * tile_cycles(height, piece_vectors, loads)
     return total, vectors * prod(sizes.values())
 
 
-def _pieces_of_rows(rows: list[Axis], sizes: dict[Var, int]) -> list[tuple[int, int]]:
+def _row_pieces(row_axes: list[Axis], sizes: dict[Var, int]) -> list[tuple[int, int]]:
+    """Returns the heights of the tiles that cover all rows, with their counts."""
     pieces = [(1, 1)]
-    for axis in rows:
-        along = pieces_of(axis.size or UNKNOWN_SIZE, sizes.get(axis.var, 1))
-        pieces = [(height * size, count * times) for height, count in pieces for size, times in along]
+    for axis in row_axes:
+        pieces_of_axis = pieces_of(axis.size or UNKNOWN_SIZE, sizes.get(axis.var, 1))
+        pieces = [(height * size, count * times) for height, count in pieces for size, times in pieces_of_axis]
     return pieces
 
 
 def pieces_of(extent: int, size: int) -> list[tuple[int, int]]:
-    whole_count, rest = divmod(extent, size)
-    return [(size, whole_count)] * bool(whole_count) + [(rest, 1)] * bool(rest)
+    """Returns the sizes of the pieces that cover an extent, with their counts: whole ones, then a remainder."""
+    whole_count, remainder = divmod(extent, size)
+    return [(size, whole_count)] * bool(whole_count) + [(remainder, 1)] * bool(remainder)
 
 
 def tile_cycles(height: int, vectors: int, loads: Loads) -> float:
-    """Returns the cycles of one reduction step of a register tile."""
-    work = height * vectors / OPERATIONS_PER_CYCLE
-    count = height * (vectors if loads.are_all_vectors else 1) + vectors
-    return max(LATENCY_CYCLES, work + count * loads.beside, count / OPERATIONS_PER_CYCLE, vectors * loads.far) + 0.25
+    """Returns the cycles of one reduction step of a register tile: bound by latency, arithmetic or loads."""
+    arithmetic = height * vectors / OPERATIONS_PER_CYCLE
+    load_count = height * (vectors if loads.are_all_vectors else 1) + vectors
+    return (
+        max(
+            LATENCY_CYCLES,
+            arithmetic + load_count * loads.beside,
+            load_count / OPERATIONS_PER_CYCLE,
+            vectors * loads.far,
+        )
+        + 0.25
+    )
 
 
-def _row_plan(stage: Stage, row: Axis, terms: list[TensorLoad], target: CpuTarget, lanes: int | None = None) -> Plan:
-    """Plans vectors along a reduction axis.
+def _plan_along_terms(
+    stage: Stage, row: Axis, terms: list[TensorLoad], target: CpuTarget, lanes: int | None = None
+) -> Plan:
+    """Plans a reduction with vectors along a reduction axis (`row`).
 
     Several vectors of terms, or several results, hide the latency of an addition.
     """
     lanes = lanes or target.lanes(stage.item_bytes)
-    short = row.size is not None and row.size < ROW_VECTORS * lanes
-    axes = _reused_axes(stage, terms) if len(terms) == 2 else []
-    usual: tuple[int, ...] = (4, 4) if len(axes) == 2 else (8,)
-    heights = choice("tile", usual, lambda: _heights(len(axes), target), _times)
-    sizes = {axis.var: min(height, axis.size or height) for axis, height in zip(axes, heights)}
-    vectors = choice("vectors", 1 if short or sizes else ROW_VECTORS, lambda: () if short else (1, 2, 4, 8))
+    is_short = row.size is not None and row.size < ROW_VECTORS * lanes
+    tiled_axes = _axes_with_reuse(stage, terms) if len(terms) == 2 else []
+    default_heights: tuple[int, ...] = (4, 4) if len(tiled_axes) == 2 else (8,)
+    heights = choice("tile", default_heights, lambda: _possible_row_tiles(len(tiled_axes), target), _tile_label)
+    sizes = {axis.var: min(height, axis.size or height) for axis, height in zip(tiled_axes, heights)}
+    vectors = choice("vectors", 1 if is_short or sizes else ROW_VECTORS, lambda: () if is_short else (1, 2, 4, 8))
     return Plan(row, True, lanes if row.size is None else _power_of_two(min(lanes, row.size)), vectors, sizes)
 
 
-def _heights(axes: int, target: CpuTarget) -> Iterator[tuple[int, ...]]:
-    """Yields the tiles of dot products that registers hold."""
+def _possible_row_tiles(axes: int, target: CpuTarget) -> Iterator[tuple[int, ...]]:
+    """Yields the tiles of dot products that registers hold, as heights along one or two axes."""
     if axes == 1:
         yield from ((height,) for height in (1, 2, 4, 12, 16) if height < target.vector_registers)
     if axes == 2:
-        yield from ((a, b) for a in (1, 2, 3, 4, 6, 8) for b in (1, 2, 3, 4, 6, 8) if a * b < target.vector_registers)
+        yield from (
+            (height, width)
+            for height in (1, 2, 3, 4, 6, 8)
+            for width in (1, 2, 3, 4, 6, 8)
+            if height * width < target.vector_registers
+        )
 
 
 def _power_of_two(limit: int) -> int:
+    """Returns the largest power of two up to a limit."""
     return 1 << (max(1, limit).bit_length() - 1)
 
 
-def _reused_axes(stage: Stage, terms: list[TensorLoad]) -> list[Axis]:
+def _axes_with_reuse(stage: Stage, terms: list[TensorLoad]) -> list[Axis]:
     """Returns the axes of a tile of dot products: for each operand, an axis along which only the other is reused.
 
     Along such an axis, the vector that was loaded of the one is used for several items of the other.
     """
     axes = [axis for axis in stage.spatial if axis.size != 1]
-    alone = [
+    own_axes = [
         [axis for axis in axes if access.load_stride(term, axis.var) != 0 and access.load_stride(other, axis.var) == 0]
         for term, other in (terms, reversed(terms))
     ]
-    return [group[-1] for group in alone if group]
+    return [axes_of_operand[-1] for axes_of_operand in own_axes if axes_of_operand]

@@ -14,21 +14,21 @@ from tvtf.passes.schedule.cpu.emit import index
 
 Read = Callable[[int, ir.Expr], ir.Expr]
 Write = Callable[[int, ir.Expr, ir.Expr], Stmt]
-CALLED = ("float32", "float64", "int32", "int64")
-"""Types of items whose transpose is a subroutine."""
-Place = Callable[[int, ir.Expr], TensorLoad]
+SUBROUTINE_DTYPES = ("float32", "float64", "int32", "int64")
+"""Types of items for whose transpose there is a subroutine."""
+Location = Callable[[int, ir.Expr], TensorLoad]
 
 
 def transposed_copy(
-    read: Place, write: Place, shape: tuple[int, int], lanes: int, dtype: str, is_padded: bool = True
+    read: Location, write: Location, shape: tuple[int, int], lanes: int, dtype: str, is_padded: bool = True
 ) -> Stmt:
     """Copies a tile and transposes it, as `transposed_tile` does; `write(column, lane)` is a place in memory.
 
-    It is a call of a subroutine if rows and columns are at constant distances.
+    It is a call of a subroutine if rows and columns are at constant strides.
     """
     zero = index(0)
-    steps = [access.constant_offset(place(0, zero), place(1, zero)) for place in (write, read)]
-    if dtype not in CALLED or None in steps:
+    strides = [access.constant_offset(location(0, zero), location(1, zero)) for location in (write, read)]
+    if dtype not in SUBROUTINE_DTYPES or None in strides:
         return transposed_tile(
             read,
             lambda column, lane, item: emit.store(write(column, lane).source, item, write(column, lane).indices),
@@ -38,19 +38,19 @@ def transposed_copy(
             is_padded,
         )
     name = _transpose(shape, lanes, dtype, is_padded)
-    return subroutine.call(name, [write(0, zero), read(0, zero)], [step for step in steps if step is not None])
+    return subroutine.call(name, [write(0, zero), read(0, zero)], [stride for stride in strides if stride is not None])
 
 
 @cache
 def _transpose(shape: tuple[int, int], lanes: int, dtype: str, is_padded: bool) -> str:
-    """Makes the subroutine; its numbers are the distances of columns that it writes and of rows that it reads."""
+    """Makes the subroutine that transposes a tile; its numbers are the strides of written columns and of read rows."""
 
     def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
-        """Reads and writes the tile by the distances of its rows and columns."""
-        (result, source), (columns, rows) = arrays, numbers
+        """Reads and writes the tile by the strides of its rows and columns."""
+        (result, source), (column_stride, row_stride) = arrays, numbers
         return transposed_tile(
-            lambda row, lane: emit.load(source, [rows * row + lane]),
-            lambda column, lane, item: emit.store(result, item, [columns * column + lane]),
+            lambda row, lane: emit.load(source, [row_stride * row + lane]),
+            lambda column, lane, item: emit.store(result, item, [column_stride * column + lane]),
             shape,
             lanes,
             dtype,
@@ -76,58 +76,70 @@ def transposed_tile(
     Source: Eklundh, "A Fast Computer Method for Matrix Transposing", 1972 (halves of ever smaller squares are
     exchanged).
     """
-    stored = "int8" if dtype == "bool" else dtype  # TVM keeps bools as int8, but doesn't rewrite shuffles of them so
-    here, there = (emit.scratch([lanes * lanes], stored, "block", "local") for _ in range(2))
-    parts = [emit.allocate(here), emit.allocate(there)]
+    stored_dtype = (
+        "int8" if dtype == "bool" else dtype
+    )  # TVM keeps bools as int8, but doesn't rewrite shuffles of them so
+    block, other_block = (emit.scratch([lanes * lanes], stored_dtype, "block", "local") for _ in range(2))
+    statements = [emit.allocate(block), emit.allocate(other_block)]
     rows, columns = shape
-    zero = tirx.const(0, stored)
+    zero = tirx.const(0, stored_dtype)
     for row in range(lanes):
         if row < rows:
-            parts.append(_filled(here, row, lanes, columns, lambda row, lane: read(row, lane).astype(stored)))
+            statements.append(
+                _load_row(block, row, lanes, columns, lambda row, lane: read(row, lane).astype(stored_dtype))
+            )
         else:
-            parts.append(_filled(here, row, lanes, lanes, lambda _row, _lane: zero))
+            statements.append(_load_row(block, row, lanes, lanes, lambda _row, _lane: zero))
     distance = lanes // 2
     while distance:
-        parts += _exchanged(here, there, lanes, distance)
-        here, there = there, here
+        statements += _exchange_step(block, other_block, lanes, distance)
+        block, other_block = other_block, block
         distance //= 2
     height = lanes if is_padded else rows
-    return emit.sequence([*parts, *(_written(here, column, lanes, height, write, dtype) for column in range(columns))])
+    return emit.sequence(
+        [*statements, *(_write_column(block, column, lanes, height, write, dtype) for column in range(columns))]
+    )
 
 
-def _filled(block: Var, row: int, lanes: int, count: int, read: Read) -> Stmt:
+def _load_row(block: Var, row: int, lanes: int, count: int, read: Read) -> Stmt:
+    """Loads `count` items of a row into a block of vector registers."""
     return emit.vectorized(count, lambda lane: emit.store(block, read(row, lane), [lane + row * lanes]))
 
 
-def _written(block: Var, column: int, lanes: int, height: int, write: Write, dtype: str) -> Stmt:
-    def written(lane: ir.Expr) -> Stmt:
+def _write_column(block: Var, column: int, lanes: int, height: int, write: Write, dtype: str) -> Stmt:
+    """Writes a column of the original tile, which is a row of the transposed block."""
+
+    def write_item(lane: ir.Expr) -> Stmt:
         return write(column, lane, emit.load(block, [lane + column * lanes]).astype(dtype))
 
-    return emit.vectorized(height, written)
+    return emit.vectorized(height, write_item)
 
 
-def _exchanged(here: Var, there: Var, lanes: int, distance: int) -> list[Stmt]:
-    """Exchanges the right parts of rows with the left parts of the rows `distance` below.
+def _exchange_step(source: Var, result: Var, lanes: int, distance: int) -> list[Stmt]:
+    """Writes one step of a transpose: exchanges parts of rows with parts of the rows `distance` below.
 
-    Exchanges at all distances, each half of the one before, turn rows into columns.
+    The right part of the upper row changes places with the left part of the lower one. Steps at all distances, each
+    half of the one before, turn rows into columns.
     """
-    upper = [lane + lanes - distance if lane & distance else lane for lane in range(lanes)]
-    lower = [lane + lanes if lane & distance else lane + distance for lane in range(lanes)]
-    parts: list[Stmt] = []
+    upper_lanes = [lane + lanes - distance if lane & distance else lane for lane in range(lanes)]
+    lower_lanes = [lane + lanes if lane & distance else lane + distance for lane in range(lanes)]
+    statements: list[Stmt] = []
     for row in range(lanes):
         if not row & distance:
-            pair = [_vector(here, row, lanes), _vector(here, row + distance, lanes)]
-            parts += [
-                _shuffled(there, row, pair, upper, lanes),
-                _shuffled(there, row + distance, pair, lower, lanes),
+            rows = [_row_vector(source, row, lanes), _row_vector(source, row + distance, lanes)]
+            statements += [
+                _store_shuffled(result, row, rows, upper_lanes, lanes),
+                _store_shuffled(result, row + distance, rows, lower_lanes, lanes),
             ]
-    return parts
+    return statements
 
 
-def _vector(block: Var, row: int, lanes: int) -> ir.Expr:
+def _row_vector(block: Var, row: int, lanes: int) -> ir.Expr:
+    """Returns a row of a block as one vector."""
     return emit.load(block, [tirx.Ramp(index(row * lanes), index(1), lanes)])
 
 
-def _shuffled(block: Var, row: int, pair: list[ir.Expr], order: list[int], lanes: int) -> Stmt:
-    value = tirx.Shuffle(pair, [tirx.IntImm("int32", lane) for lane in order])
+def _store_shuffled(block: Var, row: int, rows: list[ir.Expr], lane_order: list[int], lanes: int) -> Stmt:
+    """Stores a row of a block: lanes of two rows, which are counted through, in a given order."""
+    value = tirx.Shuffle(rows, [tirx.IntImm("int32", lane) for lane in lane_order])
     return emit.store(block, value, [tirx.Ramp(index(row * lanes), index(1), lanes)])

@@ -20,10 +20,10 @@ CYCLES_PER_ROW_STEP = 0.6
 CYCLES_TO_COMBINE = 8
 # Slowdown of vectors less than half full, beside their unused lanes. With it, a 5x5 filter's gradient for 7 channels of
 # 128 images runs along results and takes 1,292 us; along terms it took 2,994.
-TIMES_OF_NARROW_VECTORS = 1.4
+SLOWDOWN_OF_NARROW_VECTORS = 1.4
 # For an item of a vector whose items aren't contiguous in memory. It makes the input gradient of a 5x5 convolution with
 # one channel run along terms: 247 us instead of 766.
-CYCLES_TO_FETCH = 1.0
+CYCLES_PER_GATHERED_ITEM = 1.0
 MIN_LANES = 4
 # Reads of each element from which on packing an operand pays.
 REUSE_THAT_PAYS_FOR_PACKING = 24
@@ -39,34 +39,43 @@ PAGE_STRIDE_CYCLES = 3
 def default_direction(
     stage: Stage, row: Axis | None, column: Axis | None, terms: list[TensorLoad], target: CpuTarget
 ) -> str | None:
-    """Returns what vectors run along: "results", "terms" of one result, or "turned terms" (one operand transposed)."""
+    """Returns what the vectors of a reduction run along: "results", "terms" of one result, or "turned terms".
+
+    `column` is the candidate among the result axes, `row` among the reduction axes. With "turned terms", vectors run
+    along terms, and one operand is transposed.
+    """
     lanes = target.lanes(stage.item_bytes)
-    if row is not None and column is not None and _is_narrow(stage, row, column, terms, target):
+    if row is not None and column is not None and _pays_to_transpose(stage, row, column, terms, target):
         return "turned terms"
     # Vectors along results need no sum over lanes at the end.
     if column is not None and runs_along(terms, column, lanes // 2):
         return "results"
-    is_packed = column is not None and _is_worth_packing(stage, column, terms, target)
-    if row is not None and not is_packed and (runs_along(terms, row, lanes) or _is_quicker(stage, row, terms, lanes)):
+    is_packed = column is not None and _pays_to_pack(stage, column, terms, target)
+    if (
+        row is not None
+        and not is_packed
+        and (runs_along(terms, row, lanes) or _is_faster_along_terms(stage, row, terms, lanes))
+    ):
         return "terms"
     if column is None:
         return None if row is None else "terms"
     return "results"
 
 
-def _is_quicker(stage: Stage, row: Axis, terms: list[TensorLoad], lanes: int) -> bool:
-    """Returns whether short vectors along terms are faster than whole ones along results whose items are fetched one by one."""
-    depth = access.points(stage.reduce)
-    if len(terms) != 2 or depth is None or row.size is None or not runs_along(terms, row, MIN_LANES):
+def _is_faster_along_terms(stage: Stage, row: Axis, terms: list[TensorLoad], lanes: int) -> bool:
+    """Returns whether short vectors along terms are faster than whole ones along results.
+
+    The latter's items aren't contiguous, and are fetched one by one.
+    """
+    term_count = access.points(stage.reduce)
+    if len(terms) != 2 or term_count is None or row.size is None or not runs_along(terms, row, MIN_LANES):
         return False
-    return _steps_along_terms(stage, depth, lanes) * CYCLES_PER_ROW_STEP + CYCLES_TO_COMBINE < depth * CYCLES_TO_FETCH
+    along_terms = _vectors_of_terms(stage, term_count, lanes) * CYCLES_PER_ROW_STEP + CYCLES_TO_COMBINE
+    return along_terms < term_count * CYCLES_PER_GATHERED_ITEM
 
 
 def directions(stage: Stage, row: Axis | None, column: Axis | None, terms: list[TensorLoad]) -> Iterator[str]:
-    """Yields all ways in which vectors can run.
-
-    Tuning may choose any of them.
-    """
+    """Yields all directions in which the vectors of a reduction can run, from which tuning may choose."""
     if column is not None:
         yield "results"
     if row is not None and runs_along(terms, row, 1):
@@ -76,36 +85,51 @@ def directions(stage: Stage, row: Axis | None, column: Axis | None, terms: list[
 
 
 def transposable(stage: Stage, row: Axis, terms: list[TensorLoad]) -> TensorLoad | None:
-    """Returns the only operand of a matrix product that isn't contiguous along the reduction, or None."""
-    transposed = [term for term in terms if not access.is_contiguous(term, row.var)]
+    """Returns the operand of a matrix product to transpose: the only one that isn't contiguous along the terms."""
+    strided_terms = [term for term in terms if not access.is_contiguous(term, row.var)]
     is_matrix = len(wide_axes(stage.spatial)) <= 2 and len(wide_axes(stage.reduce)) == 1
-    return transposed[0] if len(terms) == 2 and len(transposed) == 1 and is_matrix else None
+    return strided_terms[0] if len(terms) == 2 and len(strided_terms) == 1 and is_matrix else None
 
 
-def _is_narrow(stage: Stage, row: Axis, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> bool:
-    """Returns whether rows of results don't fill vectors, and transposing one operand costs less than the unused lanes."""
+def _pays_to_transpose(stage: Stage, row: Axis, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> bool:
+    """Returns whether results fill vectors so badly that transposing an operand, for vectors along terms, pays."""
     lanes, transposed = target.lanes(stage.item_bytes), transposable(stage, row, terms)
-    results, depth = access.points(stage.spatial), access.points(stage.reduce)
-    if transposed is None or results is None or depth is None:
+    results, term_count = access.points(stage.spatial), access.points(stage.reduce)
+    if transposed is None or results is None or term_count is None:
         return False
-    size = column.size or UNKNOWN_SIZE
-    if depth < MIN_DEPTH_OF_A_NARROW_PRODUCT or size > VECTORS_OF_A_NARROW_ROW * lanes or size % lanes == 0:
+    row_size = column.size or UNKNOWN_SIZE
+    if (
+        term_count < MIN_DEPTH_OF_A_NARROW_PRODUCT
+        or row_size > VECTORS_OF_A_NARROW_ROW * lanes
+        or row_size % lanes == 0
+    ):
         return False
-    items = results * depth // reuse(stage, transposed)
+    transposed_items = results * term_count // reuse(stage, transposed)
     other = next(term for term in terms if term is not transposed)
-    far = any((access.load_stride(other, axis.var) or 1) * stage.item_bytes % PAGE_BYTES == 0 for axis in stage.spatial)
-    waste = -(-size // lanes) * lanes / size
-    by_columns = results * depth * waste / (lanes * OPERATIONS_PER_CYCLE) * (PAGE_STRIDE_CYCLES if far else 1)
-    by_rows = results * (-(-depth // lanes) * CYCLES_PER_ROW_STEP + CYCLES_TO_COMBINE) + items
-    return by_columns >= by_rows
+    conflicts = any(
+        (access.load_stride(other, axis.var) or 1) * stage.item_bytes % PAGE_BYTES == 0 for axis in stage.spatial
+    )
+    padding_factor = -(-row_size // lanes) * lanes / row_size
+    cycles_along_results = (
+        results
+        * term_count
+        * padding_factor
+        / (lanes * OPERATIONS_PER_CYCLE)
+        * (PAGE_STRIDE_CYCLES if conflicts else 1)
+    )
+    cycles_along_terms = (
+        results * (-(-term_count // lanes) * CYCLES_PER_ROW_STEP + CYCLES_TO_COMBINE) + transposed_items
+    )
+    return cycles_along_results >= cycles_along_terms
 
 
 def wide_axes(axes: tuple[Axis, ...]) -> list[Axis]:
+    """Returns the axes of more than one point."""
     return [axis for axis in axes if axis.size != 1]
 
 
 def terms_of(stage: Stage) -> list[TensorLoad]:
-    """Returns the loads of a reduction other than of its own partial result, equal ones once."""
+    """Returns the operands of a reduction: its loads other than of its own partial result, equal ones once."""
     terms: list[TensorLoad] = []
     for load in stage.loads:
         if not load.source.same_as(stage.buffer) and not any(tvm_ffi.structural_equal(load, other) for other in terms):
@@ -121,8 +145,8 @@ def has_reused_operand(stage: Stage) -> bool:
 
 def vector_operand_bytes(stage: Stage, vector: Axis) -> int:
     """Returns the bytes of the operands that vectors are loaded from repeatedly: a filter, a right-hand matrix."""
-    again = [term for term in vector_terms(terms_of(stage), vector) if reuse(stage, term) > 1]
-    shapes = [[static(extent) or 0 for extent in term.source.ty.shape] for term in again]
+    reused = [term for term in vector_terms(terms_of(stage), vector) if reuse(stage, term) > 1]
+    shapes = [[static(extent) or 0 for extent in term.source.ty.shape] for term in reused]
     return sum(map(prod, shapes)) * stage.item_bytes
 
 
@@ -132,11 +156,12 @@ def vector_terms(terms: list[TensorLoad], vector: Axis) -> list[TensorLoad]:
 
 
 def last_wide(axes: tuple[Axis, ...]) -> Axis | None:
+    """Returns the last axis of more than one point, or None."""
     return next((axis for axis in reversed(axes) if axis.size != 1), None)
 
 
 def column_of(stage: Stage, terms: list[TensorLoad], lanes: int) -> Axis | None:
-    """Returns the result axis for vectors: the last one, or if that fills no half vector another contiguous one."""
+    """Returns the result axis for vectors: the last one, or another contiguous one if the last fills no half vector."""
     last = last_wide(stage.spatial)
     if last is None or last.size is None or 2 * last.size >= lanes or len(terms) != 2:
         return last
@@ -144,43 +169,48 @@ def column_of(stage: Stage, terms: list[TensorLoad], lanes: int) -> Axis | None:
     return contiguous_axes[-1] if contiguous_axes else last
 
 
-def runs_along(terms: list[TensorLoad], axis: Axis, least: int) -> bool:
-    wide = axis.size is None or axis.size >= least
-    return wide and all(access.is_contiguous(term, axis.var) for term in terms)
+def runs_along(terms: list[TensorLoad], axis: Axis, min_size: int) -> bool:
+    """Returns whether all operands are contiguous along an axis, which has at least `min_size` points."""
+    is_long_enough = axis.size is None or axis.size >= min_size
+    return is_long_enough and all(access.is_contiguous(term, axis.var) for term in terms)
 
 
-def _is_worth_packing(stage: Stage, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> bool:
-    """Returns whether vectors along a result axis, with the packing they need, are faster than vectors along the reduction."""
+def _pays_to_pack(stage: Stage, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> bool:
+    """Returns whether vectors along a result axis, with the packing they need, are faster than along the reduction."""
     lanes = target.lanes(stage.item_bytes)
     strided = [term for term in terms if not access.is_contiguous(term, column.var)]
     if column.size is None or column.size < lanes // 4 or len(terms) != 2:
         return False
     is_narrow = column.size < lanes // 2
-    results, depth = access.points(stage.spatial), access.points(stage.reduce)
-    if results is None or depth is None:
+    results, term_count = access.points(stage.spatial), access.points(stage.reduce)
+    if results is None or term_count is None:
         return not is_narrow and all(reuse(stage, term) >= REUSE_THAT_PAYS_FOR_PACKING for term in strided)
-    waste = -(-column.size // lanes) * lanes / column.size
-    items = [results * depth // reuse(stage, term) for term in strided if term.source not in stage.constants]
-    packing = sum(count * _cycles_to_pack(stage, count, lanes, target) for count in items)
-    by_columns = results * depth * waste / (lanes * OPERATIONS_PER_CYCLE) + packing
-    by_columns *= TIMES_OF_NARROW_VECTORS if is_narrow else 1.0
-    return by_columns < results * (_steps_along_terms(stage, depth, lanes) * CYCLES_PER_ROW_STEP + CYCLES_TO_COMBINE)
+    padding_factor = -(-column.size // lanes) * lanes / column.size
+    items_to_pack = [
+        results * term_count // reuse(stage, term) for term in strided if term.source not in stage.constants
+    ]
+    packing_cycles = sum(items * _cycles_per_packed_item(stage, items, lanes, target) for items in items_to_pack)
+    cycles_along_results = results * term_count * padding_factor / (lanes * OPERATIONS_PER_CYCLE) + packing_cycles
+    cycles_along_results *= SLOWDOWN_OF_NARROW_VECTORS if is_narrow else 1.0
+    return cycles_along_results < results * (
+        _vectors_of_terms(stage, term_count, lanes) * CYCLES_PER_ROW_STEP + CYCLES_TO_COMBINE
+    )
 
 
-def _steps_along_terms(stage: Stage, depth: int, lanes: int) -> int:
-    """Returns the vectors along the last reduction axis, whose remainder is cut into powers of two."""
-    row = last_wide(stage.reduce)
-    size = (row.size if row else None) or depth
-    return depth // size * (size // lanes + (size % lanes).bit_count())
+def _vectors_of_terms(stage: Stage, term_count: int, lanes: int) -> int:
+    """Returns the number of vectors along the last reduction axis, whose remainder is cut into powers of two."""
+    last_axis = last_wide(stage.reduce)
+    size = (last_axis.size if last_axis else None) or term_count
+    return term_count // size * (size // lanes + (size % lanes).bit_count())
 
 
-def _cycles_to_pack(stage: Stage, items: int, lanes: int, target: CpuTarget) -> float:
-    """Returns the cycles to pack one item of an operand that is transposed meanwhile."""
+def _cycles_per_packed_item(stage: Stage, items: int, lanes: int, target: CpuTarget) -> float:
+    """Returns the cycles to pack one item of an operand that is transposed at the same time."""
     if (stage.reduce[-1].size or UNKNOWN_SIZE) < lanes:
         return 1.0
     return 0.4 if items * stage.item_bytes <= target.level2_bytes else 1.0
 
 
 def reuse(stage: Stage, term: TensorLoad) -> int:
-    """Returns how often each element of an operand is read."""
+    """Returns how often each element of an operand is read: the number of results that share it."""
     return prod(axis.size or UNKNOWN_SIZE for axis in stage.spatial if access.load_stride(term, axis.var) == 0)

@@ -38,29 +38,30 @@ from tvtf.passes.schedule.cpu.pack import packed
 from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
 from tvtf.passes.schedule.cpu.product_tile import FEWEST_TERMS
 from tvtf.passes.schedule.cpu.target import CpuTarget
-from tvtf.passes.schedule.cpu.tile import Finish
+from tvtf.passes.schedule.cpu.tile import Epilogue
 from tvtf.passes.schedule.cpu.tile_plan import Packing, Plan
 from tvtf.passes.schedule.cpu.vector_axis import terms_of
-from tvtf.passes.schedule.cpu.winograd_cuts import Cut, Shape, best_cut
+from tvtf.passes.schedule.cpu.winograd_cuts import Shape, Tiling, fastest_tiling
 from tvtf.passes.schedule.cpu.winograd_products import Products
 from tvtf.passes.schedule.cpu.winograd_transforms import (
     BY_WINDOW,
     Matrix,
-    transformed_square,
-    transformed_squares,
+    transform_tile,
+    transform_tiles,
 )
 
 BYTES = 4
 """Of a float32."""
-Item = Callable[[int, int, int, ir.Expr], TensorLoad]
-"""An item of a square, by tile, row, column and lane."""
+TileItem = Callable[[int, int, int, ir.Expr], TensorLoad]
+"""Returns an item of a tile, by the tile's number in its row of tiles, the row and column in the tile, and the lane."""
 
 
 @dataclass(frozen=True)
 class Operands:
-    """The factors: the image at `[n, y + ky * dilation, x + kx * dilation, c]`, and the filter, which no place changes.
+    """The factors of a Winograd convolution's products, as loads.
 
-    For volumes, the image is at `[n, plane, ...]`, with a plane for each `z` and `kz`.
+    The image is read at `[n, y + ky * dilation, x + kx * dilation, c]`, for volumes at `[n, plane, ...]` with a plane
+    for each `z` and `kz`; the filter's indices contain no `n`, `y` or `x`.
     """
 
     image: TensorLoad
@@ -70,520 +71,676 @@ class Operands:
 
 @dataclass(frozen=True)
 class Winograd:
-    """A convolution with its epilogue, and the stage (a padded copy) that makes its input and has no other reader."""
+    """A convolution to be computed by Winograd's method, with its epilogue in `fused_stages`.
+
+    `source` is the padded copy that makes its input, if nothing else reads that copy.
+    """
 
     source: Stage | None
-    rest: tuple[Stage, ...]
+    fused_stages: tuple[Stage, ...]
     operands: Operands
-    cut: Cut
+    tiling: Tiling
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        return self.rest if self.source is None else (self.source, *self.rest)
+        return self.fused_stages if self.source is None else (self.source, *self.fused_stages)
 
     @property
-    def first(self) -> Stage:
-        return self.rest[0]
+    def convolution(self) -> Stage:
+        return self.fused_stages[0]
 
 
 # -- recognition
 
 
 def as_winograd(
-    source: Stage | None, rest: Sequence[Stage], later: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
+    source: Stage | None,
+    fused_stages: Sequence[Stage],
+    later_stages: Sequence[Stage | Opaque],
+    kernel: Kernel,
+    target: CpuTarget,
 ) -> Winograd | None:
-    """Returns a stage as Winograd's convolution, if that is faster; `source` is inlined if nothing else reads it."""
-    operands = _operands(rest[0])
-    shape = None if operands is None else _shape(rest[0], operands.dilation)
+    """Plans a convolution by Winograd's method; None if direct sums are about as fast.
+
+    `fused_stages` are the convolution and its epilogue, `later_stages` the stages after them. `source` is the padded
+    copy before it, which is inlined if nothing else reads it.
+    """
+    convolution = fused_stages[0]
+    operands = _factors(convolution)
+    shape = None if operands is None else _conv_shape(convolution, operands.dilation)
     # With planes or groups, vectors of channels must not cross from one to the next.
-    parts = len(rest[0].reduce) > 3 or (shape is not None and shape.groups > 1)
-    if operands is None or shape is None or (parts and (rest[0].reduce[-1].size or 1) % target.lanes(4)):
+    needs_whole_vectors = len(convolution.reduce) > 3 or (shape is not None and shape.groups > 1)
+    if (
+        operands is None
+        or shape is None
+        or (needs_whole_vectors and (convolution.reduce[-1].size or 1) % target.lanes(4))
+    ):
         return None
-    needed = 1.0 if operands.dilation == 1 else needed_part(rest[0], source, target)
-    cut = best_cut(shape, _is_constant(operands, rest[0]), target, needed)
-    if cut is None:
+    direct_share = 1.0 if operands.dilation == 1 else needed_share(convolution, source, target)
+    tiling = fastest_tiling(shape, _is_constant(operands, convolution), target, direct_share)
+    if tiling is None:
         return None
-    if source is not None and not feeds_only(source, rest, later, operands, kernel):
+    if source is not None and not is_only_reader(source, fused_stages, later_stages, operands, kernel):
         source = None
-    return Winograd(source, tuple(rest), operands, cut)
+    return Winograd(source, tuple(fused_stages), operands, tiling)
 
 
-def _operands(stage: Stage) -> Operands | None:
-    """Returns the factors of a sum of products over a square window and channels, in steps of one; else None."""
+def _factors(stage: Stage) -> Operands | None:
+    """Returns the factors of a convolution over a square window in steps of one; None for any other stage.
+
+    Besides 2D convolutions, these are volumes (one more result and one more reduction axis), and groups (one more
+    result axis).
+    """
     if (len(stage.spatial), len(stage.reduce)) not in ((4, 3), (5, 4), (5, 3)) or stage.dtype != "float32":
         return None
-    item, terms = stage.value, terms_of(stage)
-    if not isinstance(item, tirx.Add) or not isinstance(item.b, tirx.Mul) or len(terms) != 2:
+    update, terms = stage.value, terms_of(stage)
+    if not isinstance(update, tirx.Add) or not isinstance(update.b, tirx.Mul) or len(terms) != 2:
         return None
-    if not isinstance(item.b.a, TensorLoad) or not isinstance(item.b.b, TensorLoad) or not is_zero(stage.init):
+    if not isinstance(update.b.a, TensorLoad) or not isinstance(update.b.b, TensorLoad) or not is_zero(stage.init):
         return None
-    for image, factor in (terms, reversed(terms)):
-        dilation = _dilation(image, stage)
-        if dilation and not variables(_place(factor)) & {axis.var for axis in places_of(stage)}:
-            return Operands(image, factor, dilation)
+    for image_load, filter_load in (terms, reversed(terms)):
+        dilation = _window_dilation(image_load, stage)
+        # The filter may depend on channels and taps, but not on where in the image the result is.
+        if dilation and not variables(_flat_offset(filter_load)) & {axis.var for axis in place_axes(stage)}:
+            return Operands(image_load, filter_load, dilation)
     return None
 
 
-def group_of(stage: Stage) -> Axis | None:
-    """Returns the axis of groups, which has no counterpart among the reduction axes."""
+def group_axis(stage: Stage) -> Axis | None:
+    """Returns a convolution's axis of groups, which stands before the output channel; None without groups."""
     return stage.spatial[-2] if len(stage.spatial) > len(stage.reduce) + 1 else None
 
 
-def places_of(stage: Stage) -> tuple[Axis, ...]:
-    """Returns the axes of images, planes of volumes, rows and columns."""
+def place_axes(stage: Stage) -> tuple[Axis, ...]:
+    """Returns a convolution's result axes for image, plane (of volumes), row and column."""
     return stage.spatial[: len(stage.reduce)]
 
 
-def _place(load: TensorLoad) -> ir.Expr:
+def _flat_offset(load: TensorLoad) -> ir.Expr:
     return access.flat_offset(load.source, list(load.indices))
 
 
-def _dilation(load: TensorLoad, stage: Stage) -> int | None:
-    """Returns the distance of the window's taps, equal in both directions; None if the load has another form."""
-    image, *deep, down, right = (axis.var for axis in places_of(stage))
-    *steps_deep, step_down, step_right, _channel = (axis.var for axis in stage.reduce)
-    if len(load.indices) != len(stage.reduce) + 1 or window_of(stage.reduce[-3:-1]) is None:
+def _window_dilation(load: TensorLoad, stage: Stage) -> int | None:
+    """Returns the dilation of a square window, equal in both directions; None if the load has another form.
+
+    The expected form is `[image, ..., row + row_tap * dilation, column + column_tap * dilation, channel]`.
+    """
+    image, *planes, row, column = (axis.var for axis in place_axes(stage))
+    *plane_taps, row_tap, column_tap, _channel = (axis.var for axis in stage.reduce)
+    if len(load.indices) != len(stage.reduce) + 1 or square_window_size(stage.reduce[-3:-1]) is None:
         return None
-    stride = access.stride(load.indices[-3], step_down)
-    by = None if stride is None else emit.static(stride)
-    if by is None or by < 1:
+    stride = access.stride(load.indices[-3], row_tap)
+    dilation = None if stride is None else emit.static(stride)
+    if dilation is None or dilation < 1:
         return None
-    planes = list(load.indices[1:-3])
-    expected = [image, *planes, down + step_down * by, right + step_right * by, channel_of(stage)]
-    is_window = all(map(is_same, load.indices, expected)) and all(
-        variables(at) <= {*deep, *steps_deep} for at in planes
+    plane_indices = list(load.indices[1:-3])
+    expected = [image, *plane_indices, row + row_tap * dilation, column + column_tap * dilation, channel_index(stage)]
+    is_window = all(map(is_equal_index, load.indices, expected)) and all(
+        variables(place) <= {*planes, *plane_taps} for place in plane_indices
     )
-    return by if is_window else None
+    return dilation if is_window else None
 
 
-def window_of(taps: Sequence[Axis]) -> int | None:
-    """Returns the size of a square window that has transforms, else None."""
-    first, second = (axis.size for axis in taps)
-    return first if first is not None and first == second and first in BY_WINDOW else None
+def square_window_size(tap_axes: Sequence[Axis]) -> int | None:
+    """Returns the size of a square window for which there are Winograd transforms, else None."""
+    height, width = (axis.size for axis in tap_axes)
+    return height if height is not None and height == width and height in BY_WINDOW else None
 
 
-def channel_of(stage: Stage) -> ir.Expr:
-    """Returns the channel of an image that a term reads."""
-    group, channel = group_of(stage), stage.reduce[-1]
+def channel_index(stage: Stage) -> ir.Expr:
+    """Returns the index of the image channel that a term of a convolution reads, counted over all groups."""
+    group, channel = group_axis(stage), stage.reduce[-1]
     return channel.var if group is None else group.var * channel.extent + channel.var
 
 
-def needed_part(stage: Stage, source: Stage | None, target: CpuTarget) -> float:
-    """Returns the share of products that direct sums need: they leave out the border."""
+def needed_share(stage: Stage, source: Stage | None, target: CpuTarget) -> float:
+    """Returns the share of products that a direct convolution computes: it leaves out those with the zero border."""
     clips = () if source is None else with_clips(stage, [source], target).clips
     return prod(1 - clip.saved(1) for clip in clips)
 
 
-def is_same(left: ir.Expr, right: ir.Expr) -> bool:
+def is_equal_index(left: ir.Expr, right: ir.Expr) -> bool:
+    """Returns whether two index expressions are provably equal."""
     return emit.static(emit.simplified(left - right)) == 0
 
 
-def _shape(stage: Stage, dilation: int) -> Shape | None:
-    *outer, down, right = places_of(stage)
-    group = group_of(stage)
-    images, channels = access.points(tuple(outer)), access.points((*stage.reduce[:-3], stage.reduce[-1]))
-    groups, results, window = 1 if group is None else group.size, stage.spatial[-1].size, window_of(stage.reduce[-3:-1])
-    return known_shape((images, down.size, right.size, channels, results, groups, window), dilation)
+def _conv_shape(stage: Stage, dilation: int) -> Shape | None:
+    """Returns the sizes of a convolution stage, with planes counted as images; None if one isn't static."""
+    *outer_axes, row, column = place_axes(stage)
+    group = group_axis(stage)
+    images, channels = access.points(tuple(outer_axes)), access.points((*stage.reduce[:-3], stage.reduce[-1]))
+    groups, window = 1 if group is None else group.size, square_window_size(stage.reduce[-3:-1])
+    results = stage.spatial[-1].size
+    return shape_of_sizes((images, row.size, column.size, channels, results, groups, window), dilation)
 
 
-def known_shape(sizes: Sequence[int | None], dilation: int) -> Shape | None:
-    """Returns a shape from its sizes in order, with images split into phases; None if one isn't static."""
+def shape_of_sizes(sizes: Sequence[int | None], dilation: int) -> Shape | None:
+    """Returns a convolution's shape from its sizes in order; None if one isn't static.
+
+    With a dilation, every n-th row and column form an image of their own (a phase), in which the window is dense.
+    """
     known = [size for size in sizes if size is not None]
     if len(known) < len(sizes):
         return None
-    images, height, width, *rest = known
-    return Shape(images * dilation**2, -(-height // dilation), -(-width // dilation), *rest)
+    images, height, width, *other_sizes = known
+    return Shape(images * dilation**2, -(-height // dilation), -(-width // dilation), *other_sizes)
 
 
 def _is_constant(operands: Operands, stage: Stage) -> bool:
+    """Returns whether the convolution's filter has the same values in every call."""
     return operands.filter.source in stage.constants
 
 
-def feeds_only(
-    source: Stage, rest: Sequence[Stage], later: Sequence[Stage | Opaque], operands: Operands, kernel: Kernel
+def is_only_reader(
+    source: Stage,
+    fused_stages: Sequence[Stage],
+    later_stages: Sequence[Stage | Opaque],
+    operands: Operands,
+    kernel: Kernel,
 ) -> bool:
+    """Returns whether a padded copy is read by the convolution only, so that it needn't be stored."""
     if source.reduce or not kernel.is_local(source.buffer) or not operands.image.source.same_as(source.buffer):
         return False
-    readers = [*rest[1:], *later]
+    readers = [*fused_stages[1:], *later_stages]
     return not any(reads(reader, source.buffer) for reader in readers)
 
 
 # -- writing
 
 
-def emit_winograd(group: Winograd, needed: set[Var], target: CpuTarget) -> Stmt:
-    """Transforms the filter once, then writes one parallel loop over the tasks."""
-    group = replace(group, rest=tuple(on_same_axes(group.rest)))
-    writer = _Writer(group, [stage for stage in group.rest if stage.buffer in needed], target)
-    return is_parallel(group.stages, target, writer.write)
+def emit_winograd(winograd: Winograd, stored_buffers: set[Var], target: CpuTarget) -> Stmt:
+    """Writes a convolution by Winograd's method: transforms its filter once, then a parallel loop over the tasks.
+
+    `stored_buffers` are the results that must be stored in memory.
+    """
+    winograd = replace(winograd, fused_stages=tuple(on_same_axes(winograd.fused_stages)))
+    writer = _WinogradWriter(
+        winograd, [stage for stage in winograd.fused_stages if stage.buffer in stored_buffers], target
+    )
+    return is_parallel(winograd.stages, target, writer.write)
 
 
-class _Writer:
-    """Writes one convolution. Below, `place` counts a tile's products, `number` its tiles in a task."""
+class _WinogradWriter:
+    """Writes one Winograd convolution. A panel is a block of output channels, `width` of the tiling wide.
 
-    def __init__(self, group: Winograd, stores: list[Stage], target: CpuTarget) -> None:
-        self.dilation = group.operands.dilation
-        shape = _shape(group.first, self.dilation)
+    In its methods `block` is the number of a task's block of rows of tiles, `tile_row` a row of tiles in that block.
+    """
+
+    def __init__(self, winograd: Winograd, stores: list[Stage], target: CpuTarget) -> None:
+        self.dilation = winograd.operands.dilation
+        shape = _conv_shape(winograd.convolution, self.dilation)
         if shape is None:
             raise ValueError("emit_winograd: expected the known sizes that as_winograd accepted")
-        self.group, self.stores, self.target, self.shape = group, stores, target, shape
-        self.cut, self.transforms, self.lanes = group.cut, group.cut.transforms, target.lanes(4)
-        self.down, self.right = self.cut.tiles(shape.height), self.cut.tiles(shape.width)
-        self.tiles = self.cut.rows * self.right
-        panels = self.cut.panels(shape)
-        channels, width, products = shape.channels, self.cut.width, self.transforms.products
-        self.panels, self.panels_a_group = panels // self.cut.groups, panels // shape.groups
-        self.channels = channels * shape.groups
-        # Channels of one step of the axes outside of the window follow each other in the input.
-        self.channels_of_step = int(group.first.reduce[-1].extent) * shape.groups
-        self.whole_panels = shape.results // self.cut.width
-        # One row or vector of padding, so that the items of a window or tile don't all map to one cache set.
-        filter_extents = (1, self.cut.block) if self.cut.block else (panels, channels)
-        self.filter = emit.scratch([filter_extents[0], products, filter_extents[1] + 1, width], "float32", "filters")
-        self.inputs = emit.scratch([self.tiles, products, self.channels + self.lanes], "float32", "inputs")
-        self.sums = emit.scratch([self.tiles, products, width + self.lanes], "float32", "sums")
-        self.band = emit.scratch(
-            [self.transforms.side, self.right * self.transforms.size + shape.window - 1, self.channels],
+        self.conv, self.stores, self.target, self.shape = winograd, stores, target, shape
+        self.tiling, self.transforms, self.lanes = winograd.tiling, winograd.tiling.transforms, target.lanes(4)
+        self.tile_rows, self.tile_columns = self.tiling.tiles(shape.height), self.tiling.tiles(shape.width)
+        self.tiles_per_task = self.tiling.rows * self.tile_columns
+        panels = self.tiling.panels(shape)
+        channels, width, products = shape.in_channels, self.tiling.width, self.transforms.products
+        self.panels_per_task, self.panels_per_group = panels // self.tiling.groups, panels // shape.groups
+        self.all_channels = channels * shape.groups
+        # Channels of one plane of a window (or of all groups) are contiguous in the input.
+        self.channels_per_step = int(winograd.convolution.reduce[-1].extent) * shape.groups
+        self.full_panels = shape.out_channels // self.tiling.width
+        # One row or vector of padding, so that the positions of a tile don't all map to one cache set.
+        filter_extents = (1, self.tiling.block) if self.tiling.block else (panels, channels)
+        self.filter_buffer = emit.scratch(
+            [filter_extents[0], products, filter_extents[1] + 1, width], "float32", "filters"
+        )
+        self.input_buffer = emit.scratch(
+            [self.tiles_per_task, products, self.all_channels + self.lanes], "float32", "inputs"
+        )
+        self.sum_buffer = emit.scratch([self.tiles_per_task, products, width + self.lanes], "float32", "sums")
+        self.band_buffer = emit.scratch(
+            [self.transforms.side, self.tile_columns * self.transforms.size + shape.window - 1, self.all_channels],
             "float32",
             "band",
         )
 
     def write(self, parallel: bool) -> Stmt:
-        """Writes everything: by panels of all tiles if the cut has blocks, else by rows of tiles.
+        """Writes the whole convolution by Winograd's method.
 
-        With blocks, every task reads the inputs of all tiles, which are therefore transformed first.
+        Usually a task takes a block of rows of tiles. If the tiling has blocks of channels, a task takes one panel of
+        output channels for all tiles instead; every task then reads the inputs of all tiles, which are therefore
+        transformed first.
         """
-        blocks = self.shape.images * self.down // self.cut.rows
-        load, transposed = self._transposed_filter(parallel)
-        if self.cut.block:
-            row = partial(self._inputs, index(0))
+        row_blocks = self.shape.images * self.tile_rows // self.tiling.rows
+        filter_load, transpose = self._contiguous_filter(parallel)
+        if self.tiling.block:
+            transform_row = partial(self._transform_input_row, index(0))
             return emit.sequence([
-                emit.allocate(self.inputs),
-                *transposed,
-                emit.fused([self.tiles // self.right], lambda at: self._allocated(self.band, row(at[0])), parallel),
-                emit.fused([self.cut.groups], lambda at: self._blocks(load, at[0]), parallel),
+                emit.allocate(self.input_buffer),
+                *transpose,
+                emit.fused(
+                    [self.tiles_per_task // self.tile_columns],
+                    lambda tile_rows: self._with_allocation(self.band_buffer, transform_row(tile_rows[0])),
+                    parallel,
+                ),
+                emit.fused(
+                    [self.tiling.groups], lambda panels: self._panel_in_blocks(filter_load, panels[0]), parallel
+                ),
             ])  # fmt: skip
         return emit.sequence([
-            emit.allocate(self.filter),
-            *transposed,
-            self._filters(load, parallel),
-            emit.fused([blocks, self.cut.groups], lambda places: self._task(*places), parallel),
+            emit.allocate(self.filter_buffer),
+            *transpose,
+            self._transform_filter(filter_load, parallel),
+            emit.fused([row_blocks, self.tiling.groups], lambda numbers: self._task(*numbers), parallel),
         ])  # fmt: skip
 
-    def _transposed_filter(self, parallel: bool) -> tuple[TensorLoad, list[Stmt]]:
-        """Returns the filter with results along vectors, and the statements that transpose it, if needed.
+    def _contiguous_filter(self, parallel: bool) -> tuple[TensorLoad, list[Stmt]]:
+        """Returns the filter with contiguous output channels, and the statements that transpose it if they aren't so.
 
-        Transforms run along vectors of results.
+        The filter's Winograd transform runs along vectors of output channels.
         """
-        stage, filter_load = self.group.first, self.group.operands.filter
+        stage, filter_load = self.conv.convolution, self.conv.operands.filter
         if access.load_stride(filter_load, stage.spatial[-1].var) == 1:
             return filter_load, []
-        packing = Packing(filter_load, stage.spatial[-1], self.cut.width)
-        plan = Plan(stage.spatial[-1], False, self.lanes, self.cut.width // self.lanes, packed=(packing,))
-        copied, statements = packed(stage, plan, self.target, parallel)
-        return next(
-            term for term in terms_of(copied) if not term.source.same_as(self.group.operands.image.source)
-        ), statements
+        packing = Packing(filter_load, stage.spatial[-1], self.tiling.width)
+        plan = Plan(stage.spatial[-1], False, self.lanes, self.tiling.width // self.lanes, packed=(packing,))
+        stage_on_copy, statements = packed(stage, plan, self.target, parallel)
+        image = self.conv.operands.image.source
+        return next(term for term in terms_of(stage_on_copy) if not term.source.same_as(image)), statements
 
-    def _filters(self, load: TensorLoad, parallel: bool) -> Stmt:
-        """Writes the transformed filter, panel by panel."""
-        extents = [self.cut.panels(self.shape), self.shape.channels]
-        return emit.fused(extents, lambda at: self._window(load, at[0], at[1], at), parallel)
+    def _transform_filter(self, filter_load: TensorLoad, parallel: bool) -> Stmt:
+        """Writes a loop that transforms the filter, window by window, for each panel and input channel."""
 
-    def _window(self, load: TensorLoad, panel: ir.Expr, number: ir.Expr, target_place: Sequence[ir.Expr]) -> Stmt:
-        """Transforms the window of one channel and a panel of results into its place.
+        def transform_window(panel_and_channel: list[ir.Expr]) -> Stmt:
+            panel, channel = panel_and_channel
+            return self._transform_window(filter_load, panel, channel, panel_and_channel)
 
-        Vectors run along results, as in the matrix products that follow.
+        return emit.fused([self.tiling.panels(self.shape), self.shape.in_channels], transform_window, parallel)
+
+    def _transform_window(
+        self, filter_load: TensorLoad, panel: ir.Expr, channel_number: ir.Expr, buffer_place: Sequence[ir.Expr]
+    ) -> Stmt:
+        """Transforms the filter's window for one input channel and a panel of output channels into the filter buffer.
+
+        `channel_number` counts the channels of all planes of the window; `buffer_place` is the panel and channel in the
+        buffer. Vectors run along output channels, as in the matrix products that follow.
         """
-        *deep, down, right, channel = self.group.first.reduce
-        steps = [channel.extent] if not deep else [deep[0].extent, channel.extent]
+        *planes, row_tap, column_tap, channel = self.conv.convolution.reduce
+        channel_extents = [channel.extent] if not planes else [planes[0].extent, channel.extent]
+        buffer_panel, buffer_channel = buffer_place
 
         def read(_tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
-            places = zip((*deep, channel), emit.unflatten(number, steps), strict=True)
-            point = {down.var: index(row), right.var: index(column), **{axis.var: place for axis, place in places}}
-            return substitute(load, {**point, **self._result(panel, lane)})
+            """Returns the filter's item at a tap of the window, for a lane of output channels."""
+            plane_and_channel = zip((*planes, channel), emit.unflatten(channel_number, channel_extents), strict=True)
+            point = {
+                row_tap.var: index(row),
+                column_tap.var: index(column),
+                **{axis.var: place for axis, place in plane_and_channel},
+            }
+            return substitute(filter_load, {**point, **self._result_indices(panel, lane)})
 
         def write(_tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
-            place = row * self.transforms.side + column
-            return emit.load(self.filter, [target_place[0], index(place), target_place[1], lane])
+            position = row * self.transforms.side + column
+            return emit.load(self.filter_buffer, [buffer_panel, index(position), buffer_channel, lane])
 
-        return self._in_panel(
-            panel, partial(self._along, self.transforms.filters, read, write, 1), self._empty(*target_place)
+        return self._for_whole_or_last_panel(
+            panel,
+            partial(self._transform_channels, self.transforms.filters, read, write, 1),
+            self._zeros_after_last_result(*buffer_place),
         )
 
-    def _blocks(self, load: TensorLoad, panel: ir.Expr) -> Stmt:
-        """Sums a panel of results of all tiles, block by block of channels."""
-        zero, size = tirx.const(0, "float32"), self.cut.block
-        vectors = [self.tiles, self.transforms.products, self.cut.width // self.lanes]
+    def _panel_in_blocks(self, filter_load: TensorLoad, panel: ir.Expr) -> Stmt:
+        """Computes one panel of output channels for all tiles, summing block by block of input channels."""
+        zero, block_channels = tirx.const(0, "float32"), self.tiling.block
+        vector_extents = [self.tiles_per_task, self.transforms.products, self.tiling.width // self.lanes]
 
-        def cleared(places: list[ir.Expr]) -> Stmt:
-            tile, place, vector = places
-            at = vector * self.lanes
-            return emit.vectorized(self.lanes, lambda lane: emit.store(self.sums, zero, [tile, place, at + lane]))
+        def clear_vector(indices: list[ir.Expr]) -> Stmt:
+            tile, position, vector = indices
+            first_lane = vector * self.lanes
+            return emit.vectorized(
+                self.lanes, lambda lane: emit.store(self.sum_buffer, zero, [tile, position, first_lane + lane])
+            )
 
-        def block(number: ir.Expr) -> Stmt:
-            first = number * size
+        def add_block(block: ir.Expr) -> Stmt:
+            """Transforms one block of the filter, and adds its products to the sums."""
+            first_channel = block * block_channels
             # The filter is transformed block by block, just before it is used, so that it stays in the cache.
-            windows = emit.loop(size, lambda at: self._window(load, panel, first + at, [index(0), at]))
-            return emit.sequence([windows, self._products(panel, first)])
+            transform_windows = emit.loop(
+                block_channels,
+                lambda channel: self._transform_window(
+                    filter_load, panel, first_channel + channel, [index(0), channel]
+                ),
+            )
+            return emit.sequence([transform_windows, self._add_products(panel, first_channel)])
 
-        rows = emit.loop(self.cut.rows, lambda row: self._results(index(0), panel, row))
-        blocks = emit.loop(self.shape.channels // size, block)
-        return emit.sequence([*map(emit.allocate, (self.filter, self.sums)), emit.nest(vectors, cleared), blocks, rows])
+        result_rows = emit.loop(self.tiling.rows, lambda row: self._result_row(index(0), panel, row))
+        sum_blocks = emit.loop(self.shape.in_channels // block_channels, add_block)
+        return emit.sequence(
+            [
+                *map(emit.allocate, (self.filter_buffer, self.sum_buffer)),
+                emit.nest(vector_extents, clear_vector),
+                sum_blocks,
+                result_rows,
+            ]
+        )
 
-    def _allocated(self, buffer: Var, body: Stmt) -> Stmt:
+    def _with_allocation(self, buffer: Var, body: Stmt) -> Stmt:
+        """Returns a statement preceded by the allocation of a buffer that it uses."""
         return emit.sequence([emit.allocate(buffer), body])
 
-    def _result(self, panel: ir.Expr, lane: ir.Expr) -> dict[Var, ir.Expr]:
-        """Returns the group and the result that a lane of a panel stands for."""
-        group, result = group_of(self.group.first), self.group.first.spatial[-1].var
+    def _result_indices(self, panel: ir.Expr, lane: ir.Expr) -> dict[Var, ir.Expr]:
+        """Returns the indices of the group and the output channel that a lane of a panel stands for, by axis."""
+        group, result = group_axis(self.conv.convolution), self.conv.convolution.spatial[-1].var
         if group is None:
-            return {result: panel * self.cut.width + lane}
-        return {group.var: self._group(panel), result: self._number_in_group(panel) * self.cut.width + lane}
+            return {result: panel * self.tiling.width + lane}
+        return {group.var: self._group_of_panel(panel), result: self._number_in_group(panel) * self.tiling.width + lane}
 
-    def _group(self, panel: ir.Expr) -> ir.Expr:
-        return emit.simplified(tirx.floordiv(panel, index(self.panels_a_group)))
+    def _group_of_panel(self, panel: ir.Expr) -> ir.Expr:
+        """Returns the number of the convolution's group that a panel of output channels belongs to."""
+        return emit.simplified(tirx.floordiv(panel, index(self.panels_per_group)))
 
     def _number_in_group(self, panel: ir.Expr) -> ir.Expr:
-        """Returns a panel's number in its group."""
-        return panel if self.shape.groups == 1 else emit.simplified(tirx.floormod(panel, index(self.panels_a_group)))
+        """Returns the number of a panel of output channels within its group."""
+        return panel if self.shape.groups == 1 else emit.simplified(tirx.floormod(panel, index(self.panels_per_group)))
 
-    def _in_panel(self, panel: ir.Expr, along: Callable[[int], Stmt], beyond: Stmt | None = None) -> Stmt:
-        """Writes ``along(results)`` for a panel; the last may be short, and `beyond` fills the rest."""
-        rest = self.shape.results - self.whole_panels * self.cut.width
-        full = along(self.cut.width)
-        if not rest:
-            return full
-        short = emit.sequence([along(rest), beyond])
-        return emit.when(emit.simplified(self._number_in_group(panel) < self.whole_panels), full, short) or full
+    def _for_whole_or_last_panel(
+        self, panel: ir.Expr, write_channels: Callable[[int], Stmt], fill_unused: Stmt | None = None
+    ) -> Stmt:
+        """Writes `write_channels(count)` for the output channels of a panel.
 
-    def _empty(self, panel: ir.Expr, channel: ir.Expr) -> Stmt | None:
-        """Writes zeros for the results that a last panel doesn't have: they are summed, though never stored."""
-        rest = self.shape.results - self.whole_panels * self.cut.width
-        if not rest:
+        The last panel of a group may have fewer than `width`; then `fill_unused` is written, too.
+        """
+        remaining = self.shape.out_channels - self.full_panels * self.tiling.width
+        whole_panel = write_channels(self.tiling.width)
+        if not remaining:
+            return whole_panel
+        last_panel = emit.sequence([write_channels(remaining), fill_unused])
+        is_whole = emit.simplified(self._number_in_group(panel) < self.full_panels)
+        return emit.when(is_whole, whole_panel, last_panel) or whole_panel
+
+    def _zeros_after_last_result(self, panel: ir.Expr, channel: ir.Expr) -> Stmt | None:
+        """Writes zeros to the filter's lanes beyond the last output channel; None if the last panel is full.
+
+        These lanes are multiplied and summed with the others, though never stored.
+        """
+        remaining = self.shape.out_channels - self.full_panels * self.tiling.width
+        if not remaining:
             return None
-        zero, count = tirx.const(0, "float32"), self.cut.width - rest
+        zero, unused = tirx.const(0, "float32"), self.tiling.width - remaining
 
-        def row(place: ir.Expr) -> Stmt:
+        def clear_position(position: ir.Expr) -> Stmt:
             return emit.vectorized(
-                count, lambda lane: emit.store(self.filter, zero, [panel, place, channel, lane + rest])
+                unused, lambda lane: emit.store(self.filter_buffer, zero, [panel, position, channel, lane + remaining])
             )
 
-        return emit.loop(self.transforms.products, row)
+        return emit.loop(self.transforms.products, clear_position)
 
-    def _along(
+    def _transform_channels(
         self,
         matrices: tuple[Matrix, ...],
-        read: Item,
-        write: Item,
+        read: TileItem,
+        write: TileItem,
         tiles: int,
-        extent: int,
+        channels: int,
         source_is_scratch: bool = False,
     ) -> Stmt:
-        """Transforms squares of vectors of some tiles along a whole number of items."""
+        """Transforms `tiles` neighbouring tiles: whole vectors of channels, then a shorter last vector."""
 
-        def squares(start: int, vectors: int, lanes: int) -> Stmt:
+        def transform(start: int, vectors: int, lanes: int) -> Stmt:
             """Transforms ``vectors`` times ``lanes`` channels, from ``start`` on."""
-            places = [partial(_at_lane, item, index(start)) for item in (read, write)]
-            return transformed_squares(
-                matrices, places[0], places[1], (tiles, vectors), lanes, "float32", source_is_scratch
+            read_first, write_first = (partial(_at_lane, item, index(start)) for item in (read, write))
+            return transform_tiles(
+                matrices, read_first, write_first, (tiles, vectors), lanes, "float32", source_is_scratch
             )
 
-        whole_vectors, rest = divmod(extent, self.lanes)
-        main = squares(0, whole_vectors, self.lanes) if whole_vectors else None
-        return emit.sequence([main, squares(whole_vectors * self.lanes, 1, rest) if rest else None])
+        whole_vectors, remaining = divmod(channels, self.lanes)
+        main = transform(0, whole_vectors, self.lanes) if whole_vectors else None
+        return emit.sequence([main, transform(whole_vectors * self.lanes, 1, remaining) if remaining else None])
 
-    def _task(self, block: ir.Expr, part: ir.Expr) -> Stmt:
-        """Writes one task: transform the inputs of its rows of tiles, then compute its panels."""
-        panels = emit.loop(self.panels, lambda number: self._panel(block, part * self.panels + number))
-        rows = emit.loop(self.cut.rows, lambda row: self._inputs(block, row))
-        return emit.sequence([*map(emit.allocate, (self.band, self.inputs, self.sums)), rows, panels])
+    def _task(self, block: ir.Expr, panel_group: ir.Expr) -> Stmt:
+        """Writes one task: transforms the inputs of its rows of tiles, then computes its group of panels."""
+        panels = emit.loop(
+            self.panels_per_task, lambda number: self._panel(block, panel_group * self.panels_per_task + number)
+        )
+        transform_rows = emit.loop(self.tiling.rows, lambda tile_row: self._transform_input_row(block, tile_row))
+        return emit.sequence(
+            [*map(emit.allocate, (self.band_buffer, self.input_buffer, self.sum_buffer)), transform_rows, panels]
+        )
 
-    def _place(self, block: ir.Expr, row: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
-        """Returns the image of a row of tiles, and the row's first row of results."""
-        number = block * self.cut.rows + row
-        image, down = tirx.floordiv(number, index(self.down)), tirx.floormod(number, index(self.down))
-        return emit.simplified(image), emit.simplified(down * self.transforms.size)
+    def _image_and_top(self, block: ir.Expr, tile_row: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
+        """Returns the number of the image that a row of tiles is in, and the first row of results of these tiles."""
+        row_number = block * self.tiling.rows + tile_row
+        rows_per_image = index(self.tile_rows)
+        image, row_in_image = tirx.floordiv(row_number, rows_per_image), tirx.floormod(row_number, rows_per_image)
+        return emit.simplified(image), emit.simplified(row_in_image * self.transforms.size)
 
-    def _inputs(self, block: ir.Expr, row: ir.Expr) -> Stmt:
-        """Copies what a row of tiles reads, with zeros around it, and transforms it.
+    def _transform_input_row(self, block: ir.Expr, tile_row: ir.Expr) -> Stmt:
+        """Copies the band of the input that one row of tiles reads, with a zero border, and transforms its tiles.
 
-        The transform reads the copy without tests.
+        The transform then reads the band without tests for the border.
         """
-        image, top = self._place(block, row)
+        image, top = self._image_and_top(block, tile_row)
         size, side = self.transforms.size, self.transforms.side
-        height, width = (int(extent) for extent in self.band.ty.shape[:2])
+        height, width = (int(extent) for extent in self.band_buffer.ty.shape[:2])
 
-        def copied(first: int, channels: int) -> Stmt:
-            """Copies some channels, which follow each other in the input."""
+        def copy_channels(first_channel: int, channels: int) -> Stmt:
+            """Copies some channels, which are contiguous in the input, into the band (row, column, channel)."""
             return copied_band(
-                lambda at: emit.load(self.band, [at[0], at[1], at[2] + first]),
-                lambda at: self._input(image, top + at[0], at[1], first, at[2]),
+                lambda at: emit.load(self.band_buffer, [at[0], at[1], at[2] + first_channel]),
+                lambda at: self._input_item(image, top + at[0], at[1], first_channel, at[2]),
                 [height, width, channels],
                 self.lanes,
             )
 
-        def read(tile: int, down: int, right: int, lane: ir.Expr) -> TensorLoad:
-            return emit.load(self.band, [index(down), index(tile * size + right), lane])
+        def read(tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
+            return emit.load(self.band_buffer, [index(row), index(tile * size + column), lane])
 
-        def write(tile: int, down: int, right: int, lane: ir.Expr) -> TensorLoad:
-            return emit.load(self.inputs, [row * self.right + tile, index(down * side + right), lane])
+        def write(tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
+            return emit.load(self.input_buffer, [tile_row * self.tile_columns + tile, index(row * side + column), lane])
 
-        copy = emit.sequence([copied(*block) for block in emit.vector_spans(self.channels, self.channels_of_step)])
-        return emit.sequence([copy, self._along(self.transforms.inputs, read, write, self.right, self.channels)])
+        copy = emit.sequence(
+            [copy_channels(*span) for span in emit.vector_spans(self.all_channels, self.channels_per_step)]
+        )
+        return emit.sequence(
+            [copy, self._transform_channels(self.transforms.inputs, read, write, self.tile_columns, self.all_channels)]
+        )
 
-    def _input(self, number: ir.Expr, down: ir.Expr, right: ir.Expr, start: int, lane: ir.Expr) -> ir.Expr:
-        """Returns an item of the convolution's input; zero where the last tiles reach beyond it."""
-        source, stage, load = self.group.source, self.group.first, self.group.operands.image
-        *deep, step_down, step_right, channel = stage.reduce
-        # Channels are numbered over all steps of the axes outside of the window.
-        step, first = divmod(start, self.channels_of_step)
-        point = {axis.var: at for axis, at in zip(places_of(stage), self._in_image(number, down, right))}
-        point.update({axis.var: index(0) for axis in [group_of(stage)] if axis is not None})
-        point.update({axis.var: index(step) for axis in deep})
-        point.update({step_down.var: index(0), step_right.var: index(0), channel.var: lane + first})
+    def _input_item(
+        self, image_number: ir.Expr, row: ir.Expr, column: ir.Expr, first_channel: int, lane: ir.Expr
+    ) -> ir.Expr:
+        """Returns an item of the convolution's input; zero where the last tiles reach beyond the input."""
+        source, stage, load = self.conv.source, self.conv.convolution, self.conv.operands.image
+        *planes, row_tap, column_tap, channel = stage.reduce
+        # Channels are numbered over all planes of the window.
+        plane_number, channel_in_plane = divmod(first_channel, self.channels_per_step)
+        point = {axis.var: at for axis, at in zip(place_axes(stage), self._place_in_images(image_number, row, column))}
+        point.update({axis.var: index(0) for axis in [group_axis(stage)] if axis is not None})
+        point.update({axis.var: index(plane_number) for axis in planes})
+        point.update({row_tap.var: index(0), column_tap.var: index(0), channel.var: lane + channel_in_plane})
         place = list(substitute(load, point).indices)
         value = emit.load(load.source, place) if source is None else source.at(place)
         extents = list(load.source.ty.shape)[-3:-1]
-        size, more = self.transforms.size, self.shape.window - 1
-        # A test is needed only along axes on which whole tiles are larger than the input.
-        sizes = [(count * size + more) * self.dilation for count in (self.down, self.right)]
+        size, border = self.transforms.size, self.shape.window - 1
+        # A test is needed only along axes on which whole tiles reach beyond the input.
+        sizes = [(count * size + border) * self.dilation for count in (self.tile_rows, self.tile_columns)]
         tests = [at < extent for at, extent, size in zip(place[-3:-1], extents, sizes) if int(extent) < size]
         return tirx.if_then_else(tirx.all(*tests), value, tirx.const(0, "float32")) if tests else value
 
-    def _in_image(self, number: ir.Expr, down: ir.Expr, right: ir.Expr) -> list[ir.Expr]:
-        """Converts a place of one plane and phase of an image to a place among all."""
-        outer = [axis.extent for axis in places_of(self.group.first)[:-2]]
-        *image, first, start = emit.unflatten(number, [*outer, self.dilation, self.dilation])
-        return [*image, down * self.dilation + first, right * self.dilation + start]
+    def _place_in_images(self, image_number: ir.Expr, row: ir.Expr, column: ir.Expr) -> list[ir.Expr]:
+        """Converts a place in one plane and phase of an image to the indices of image, plane, row and column.
+
+        A phase is every n-th row and column of an image, which a window dilated by n touches.
+        """
+        outer_extents = [axis.extent for axis in place_axes(self.conv.convolution)[:-2]]
+        *image, row_phase, column_phase = emit.unflatten(image_number, [*outer_extents, self.dilation, self.dilation])
+        return [*image, row * self.dilation + row_phase, column * self.dilation + column_phase]
 
     def _panel(self, block: ir.Expr, panel: ir.Expr) -> Stmt:
-        """Writes a panel of results: the products of all places, then the results of all tiles."""
-        rows = emit.loop(self.cut.rows, lambda row: self._results(block, panel, row))
-        return emit.sequence([self._products(panel), rows])
+        """Writes a panel of output channels for a block of tiles: the products at all positions, then the results."""
+        result_rows = emit.loop(self.tiling.rows, lambda tile_row: self._result_row(block, panel, tile_row))
+        return emit.sequence([self._add_products(panel), result_rows])
 
-    def _products(self, panel: ir.Expr, first: ir.Expr | None = None) -> Stmt:
-        """Writes a panel's products; with `first`, those of a block of channels from there are added to the sums."""
-        block = self.cut.block or self.shape.channels
-        products = Products(self.sums, self.inputs, self.filter, block, self.cut.width, is_added=first is not None)
-        start = index(0) if first is None else first
-        start = self._group(panel) * self.shape.channels + start if self.shape.groups > 1 else start
-        return products.write(panel if first is None else index(0), start, self.target)
+    def _add_products(self, panel: ir.Expr, first_channel: ir.Expr | None = None) -> Stmt:
+        """Writes the products of a panel of output channels with the tiles, summed over the input channels.
 
-    def _results(self, block: ir.Expr, panel: ir.Expr, row: ir.Expr) -> Stmt:
-        """Writes the results of a row of tiles, and the epilogue on those that are in the image."""
-        if len(self.stores) == 1 and self.stores[0] is self.group.first and not self._reaches_beyond:
-            return self._stored_results(block, panel, row)
-        if self.shape.channels < FEWEST_TERMS:
-            return emit.loop(self.right, lambda number: self._tile_results(block, panel, row, number))
-        count = self._tiles_at_once
-        return emit.loop(self.right // count, lambda part: self._ended_results(block, panel, row, part * count, count))
+        With `first_channel`, the products of one block of channels from there on are added to the sums of those before.
+        """
+        channels = self.tiling.block or self.shape.in_channels
+        products = Products(
+            self.sum_buffer,
+            self.input_buffer,
+            self.filter_buffer,
+            channels,
+            self.tiling.width,
+            is_added=first_channel is not None,
+        )
+        input_channel = index(0) if first_channel is None else first_channel
+        if self.shape.groups > 1:
+            input_channel = self._group_of_panel(panel) * self.shape.in_channels + input_channel
+        return products.sums_of_panel(panel if first_channel is None else index(0), input_channel, self.target)
+
+    def _result_row(self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr) -> Stmt:
+        """Writes the results of a row of tiles, and the epilogue on those that lie in the image.
+
+        Results that need no epilogue and no test are stored directly.
+        """
+        if len(self.stores) == 1 and self.stores[0] is self.conv.convolution and not self._tiles_exceed_image:
+            return self._store_result_row(block, panel, tile_row)
+        if self.shape.in_channels < FEWEST_TERMS:
+            return emit.loop(self.tile_columns, lambda tile: self._tile_with_epilogue(block, panel, tile_row, tile))
+        tiles = self._tiles_per_epilogue
+        return emit.loop(
+            self.tile_columns // tiles,
+            lambda part: self._tiles_with_epilogue(block, panel, tile_row, part * tiles, tiles),
+        )
 
     @property
-    def _tiles_at_once(self) -> int:
-        """Returns how many tiles, a divisor of a row's, have results that stay in the level-1 cache for the epilogue."""
-        most = self.target.level1_bytes // 2 // (self.transforms.size**2 * self.cut.width * BYTES)
-        return max(count for count in range(1, self.right + 1) if self.right % count == 0 and count <= max(1, most))
+    def _tiles_per_epilogue(self) -> int:
+        """The number of tiles, a divisor of a row's, whose results fit half of the level-1 cache until the epilogue."""
+        limit = self.target.level1_bytes // 2 // (self.transforms.size**2 * self.tiling.width * BYTES)
+        return max(
+            count
+            for count in range(1, self.tile_columns + 1)
+            if self.tile_columns % count == 0 and count <= max(1, limit)
+        )
 
-    def _stored_results(self, block: ir.Expr, panel: ir.Expr, row: ir.Expr) -> Stmt:
-        """Transforms a row of tiles straight into the results."""
-        first = self.group.first
+    def _store_result_row(self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr) -> Stmt:
+        """Transforms the sums of a row of tiles straight into the convolution's results."""
+        convolution = self.conv.convolution
 
-        def stored(tile: int, down: int, right: int, lane: ir.Expr) -> TensorLoad:
-            at = self._point(block, panel, row, index(down), index(tile * self.transforms.size + right), lane)
-            return emit.load(first.buffer, [at[axis.var] for axis in first.spatial])
+        def result_item(tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
+            point = self._result_point(
+                block, panel, tile_row, index(row), index(tile * self.transforms.size + column), lane
+            )
+            return emit.load(convolution.buffer, [point[axis.var] for axis in convolution.spatial])
 
-        return self._in_panel(panel, partial(self._transformed_results, row, index(0), stored, self.right))
+        return self._for_whole_or_last_panel(
+            panel, partial(self._transform_sums, tile_row, index(0), result_item, self.tile_columns)
+        )
 
-    def _tile_results(self, block: ir.Expr, panel: ir.Expr, row: ir.Expr, number: ir.Expr) -> Stmt:
-        """Transforms one tile in registers, with the epilogue: of few channels, a call would cost a tenth of the time."""
-        size, (image, top) = self.transforms.size, self._place(block, row)
-        finish = Finish(self.group.first, tuple(self.stores))
+    def _tile_with_epilogue(self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr, tile: ir.Expr) -> Stmt:
+        """Transforms the sums of one tile in registers, and runs the epilogue on its results.
 
-        def vector(start: ir.Expr, lanes: int) -> Stmt:
-            def read(down: int, right: int, lane: ir.Expr) -> ir.Expr:
-                place = index(down * self.transforms.side + right)
-                return emit.load(self.sums, [row * self.right + number, place, lane + start])
+        With few input channels, a call of the transform's subroutine would cost a tenth of the time.
+        """
+        size, (image, top) = self.transforms.size, self._image_and_top(block, tile_row)
+        epilogue = Epilogue(self.conv.convolution, tuple(self.stores))
 
-            def write(down: int, right: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
-                column = number * size + right
-                store = finish.at(item, self._point(block, panel, row, index(down), column, lane + start))
-                inside = self._lies_inside(self._in_image(image, top + down, column))
+        def write_vector(first_lane: ir.Expr, lanes: int) -> Stmt:
+            """Transforms a vector of channels of the tile, and runs the epilogue on its items."""
+
+            def read(row: int, column_in_tile: int, lane: ir.Expr) -> ir.Expr:
+                position = index(row * self.transforms.side + column_in_tile)
+                return emit.load(self.sum_buffer, [tile_row * self.tile_columns + tile, position, lane + first_lane])
+
+            def write(row: int, column_in_tile: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
+                column = tile * size + column_in_tile
+                store = epilogue.write(
+                    item, self._result_point(block, panel, tile_row, index(row), column, lane + first_lane)
+                )
+                inside = self._is_inside_image(self._place_in_images(image, top + row, column))
                 return emit.sequence([emit.when(inside, store)])
 
-            return transformed_square(self.transforms.results, read, write, lanes, "float32")
+            return transform_tile(self.transforms.results, read, write, lanes, "float32")
 
-        return self._in_panel(panel, lambda extent: self._vectors(extent, vector))
+        return self._for_whole_or_last_panel(panel, lambda extent: self._in_vectors(extent, write_vector))
 
-    def _vectors(self, extent: int, vector: Callable[[ir.Expr, int], Stmt]) -> Stmt:
-        """Writes ``vector(start, lanes)`` for the whole vectors of a panel, and for a shorter last one."""
-        whole, rest = divmod(extent, self.lanes)
-        main = emit.loop(whole, lambda at: vector(at * self.lanes, self.lanes)) if whole else None
-        return emit.sequence([main, vector(index(whole * self.lanes), rest) if rest else None])
+    def _in_vectors(self, channels: int, write_vector: Callable[[ir.Expr, int], Stmt]) -> Stmt:
+        """Writes `write_vector(start, lanes)` for the whole vectors of a panel's channels, then a shorter last one."""
+        whole_vectors, remaining = divmod(channels, self.lanes)
+        main = (
+            emit.loop(whole_vectors, lambda number: write_vector(number * self.lanes, self.lanes))
+            if whole_vectors
+            else None
+        )
+        return emit.sequence([main, write_vector(index(whole_vectors * self.lanes), remaining) if remaining else None])
 
-    def _ended_results(self, block: ir.Expr, panel: ir.Expr, row: ir.Expr, start: ir.Expr, count: int) -> Stmt:
-        """Transforms some tiles of a row, from ``start`` on, then runs the epilogue on their results."""
-        size, (image, top) = self.transforms.size, self._place(block, row)
-        results = emit.scratch([size, count * size, self.cut.width], "float32", "results")
-        finish = Finish(self.group.first, tuple(self.stores))
+    def _tiles_with_epilogue(
+        self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr, first_tile: ir.Expr, tiles: int
+    ) -> Stmt:
+        """Transforms the sums of some tiles of a row, from `first_tile` on, into memory, then runs the epilogue."""
+        size, (image, top) = self.transforms.size, self._image_and_top(block, tile_row)
+        results = emit.scratch([size, tiles * size, self.tiling.width], "float32", "results")
+        epilogue = Epilogue(self.conv.convolution, tuple(self.stores))
 
-        def saved(tile: int, down: int, right: int, lane: ir.Expr) -> TensorLoad:
-            return emit.load(results, [index(down), index(tile * size + right), lane])
+        def saved_item(tile: int, row: int, column_in_tiles: int, lane: ir.Expr) -> TensorLoad:
+            return emit.load(results, [index(row), index(tile * size + column_in_tiles), lane])
 
-        def vector(places: list[ir.Expr], first: ir.Expr, lanes: int) -> Stmt:
+        def write_vector(row_and_column: list[ir.Expr], first_lane: ir.Expr, lanes: int) -> Stmt:
             """Runs the epilogue on a vector of results."""
-            down, right = places
-            column = start * size + right
+            row, column_in_tiles = row_and_column
+            column = first_tile * size + column_in_tiles
 
-            def item(lane: ir.Expr) -> Stmt:
-                result = emit.load(results, [down, right, lane + first])
-                return finish.at(result, self._point(block, panel, row, down, column, lane + first))
+            def write_lane(lane: ir.Expr) -> Stmt:
+                result = emit.load(results, [row, column_in_tiles, lane + first_lane])
+                return epilogue.write(
+                    result, self._result_point(block, panel, tile_row, row, column, lane + first_lane)
+                )
 
-            inside = self._lies_inside(self._in_image(image, top + down, column))
-            return emit.sequence([emit.when(inside, emit.vectorized(lanes, item))])
+            inside = self._is_inside_image(self._place_in_images(image, top + row, column))
+            return emit.sequence([emit.when(inside, emit.vectorized(lanes, write_lane))])
 
-        def along(extent: int) -> Stmt:
-            def vectors(places: list[ir.Expr]) -> Stmt:
-                return self._vectors(extent, partial(vector, places))
+        def write_channels(channels: int) -> Stmt:
+            def write_vectors(row_and_column: list[ir.Expr]) -> Stmt:
+                return self._in_vectors(channels, partial(write_vector, row_and_column))
 
-            transformed = self._transformed_results(row, start, saved, count, extent)
-            return emit.sequence([transformed, emit.nest([size, count * size], vectors)])
+            transformed = self._transform_sums(tile_row, first_tile, saved_item, tiles, channels)
+            return emit.sequence([transformed, emit.nest([size, tiles * size], write_vectors)])
 
-        return emit.sequence([emit.allocate(results), self._in_panel(panel, along)])
+        return emit.sequence([emit.allocate(results), self._for_whole_or_last_panel(panel, write_channels)])
 
-    def _transformed_results(self, row: ir.Expr, start: ir.Expr, write: Item, count: int, extent: int) -> Stmt:
-        """Transforms the sums of some tiles of a row, from ``start`` on."""
+    def _transform_sums(
+        self, tile_row: ir.Expr, first_tile: ir.Expr, write: TileItem, tiles: int, channels: int
+    ) -> Stmt:
+        """Transforms the sums of some tiles of a row, from `first_tile` on, into the results that `write` addresses."""
 
-        def read(tile: int, down: int, right: int, lane: ir.Expr) -> TensorLoad:
+        def read(tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
             return emit.load(
-                self.sums, [row * self.right + start + tile, index(down * self.transforms.side + right), lane]
+                self.sum_buffer,
+                [tile_row * self.tile_columns + first_tile + tile, index(row * self.transforms.side + column), lane],
             )
 
-        return self._along(self.transforms.results, read, write, count, extent, source_is_scratch=True)
+        return self._transform_channels(self.transforms.results, read, write, tiles, channels, source_is_scratch=True)
 
-    def _point(
-        self, block: ir.Expr, panel: ir.Expr, row: ir.Expr, down: ir.Expr, right: ir.Expr, lane: ir.Expr
+    def _result_point(
+        self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr, row: ir.Expr, column: ir.Expr, lane: ir.Expr
     ) -> dict[Var, ir.Expr]:
-        """Returns the axes of a result, by its place in a row of tiles and its lane of a panel."""
-        image, top = self._place(block, row)
-        place = self._in_image(image, top + down, right)
-        axes = {axis.var: at for axis, at in zip(places_of(self.group.first), place, strict=True)}
-        return {**axes, **self._result(panel, lane)}
+        """Returns the value of each result axis, given a row and column within a row of tiles and a lane of a panel."""
+        image, top = self._image_and_top(block, tile_row)
+        place = self._place_in_images(image, top + row, column)
+        axes = {axis.var: value for axis, value in zip(place_axes(self.conv.convolution), place, strict=True)}
+        return {**axes, **self._result_indices(panel, lane)}
 
     @property
-    def _reaches_beyond(self) -> bool:
-        """Returns whether the last tiles reach beyond the image."""
-        sizes = [tiles * self.transforms.size * self.dilation for tiles in (self.down, self.right)]
-        return any(size > int(axis.extent) for size, axis in zip(sizes, places_of(self.group.first)[-2:], strict=True))
+    def _tiles_exceed_image(self) -> bool:
+        """Whether the last tiles reach beyond the image, so that stores need a test."""
+        sizes = [tiles * self.transforms.size * self.dilation for tiles in (self.tile_rows, self.tile_columns)]
+        return any(
+            size > int(axis.extent) for size, axis in zip(sizes, place_axes(self.conv.convolution)[-2:], strict=True)
+        )
 
-    def _lies_inside(self, place: list[ir.Expr]) -> ir.Expr | bool:
-        """Returns whether a result of a tile is in the image; the last tiles may reach beyond it."""
-        extents = places_of(self.group.first)[-2:]
-        axes = zip(place[-2:], extents, (self.down, self.right), strict=True)
+    def _is_inside_image(self, place: list[ir.Expr]) -> ir.Expr | bool:
+        """Returns the test whether a place of a tile lies in the image; True where all tiles lie inside."""
+        extents = place_axes(self.conv.convolution)[-2:]
+        axes = zip(place[-2:], extents, (self.tile_rows, self.tile_columns), strict=True)
         size = self.transforms.size * self.dilation
-        tests = [at < axis.extent for at, axis, tiles in axes if tiles * size > int(axis.extent)]
-        return tirx.all(*tests) if tests else True
+        bounds = [index_value < axis.extent for index_value, axis, tiles in axes if tiles * size > int(axis.extent)]
+        return tirx.all(*bounds) if bounds else True
 
 
-def _at_lane(item: Item, lane: ir.Expr, tile: int, row: int, column: int) -> TensorLoad:
+def _at_lane(item: TileItem, lane: ir.Expr, tile: int, row: int, column: int) -> TensorLoad:
+    """Returns an item of a tile at a given lane; with the lane first, so that `partial` can bind it."""
     return item(tile, row, column, lane)

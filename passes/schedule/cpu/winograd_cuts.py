@@ -1,4 +1,4 @@
-"""A cost model for Winograd's method: how to cut a convolution, and whether that is faster than direct sums."""
+"""A cost model for Winograd's method: how to tile a convolution, and whether that is faster than direct sums."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tile_plan import CYCLES_PER_LOAD, Loads, pieces_of, tile_cycles
 from tvtf.passes.schedule.cpu.winograd_transforms import BY_WINDOW, GRADIENTS, Transforms
 
-# The transformed places of a task's tiles: sixteen vectors of each, with their sums, fit the level-2 cache.
-MAX_PLACES = 1152
+# Positions in the transformed tiles of a task: sixteen vectors of each, with their sums, fit the level-2 cache.
+MAX_POSITIONS = 1152
 OPERATIONS_PER_CYCLE = 2
 # Share of the peak that direct sums and products of transformed tiles reach, measured.
 EFFICIENCY = 0.85
@@ -19,42 +19,43 @@ CYCLES_PER_TASK = 2000
 CYCLES_PER_LEVEL2_BYTE, CYCLES_PER_LEVEL3_BYTE, CYCLES_PER_FAR_BYTE = 0.02, 0.04, 0.15
 # For a byte of a line that is fetched, filled and written back to memory.
 CYCLES_PER_WRITTEN_BYTE = 0.28
-# To transform a square of vectors, by its side, and store it: loads, arithmetic and stores of both passes.
-CYCLES_PER_SQUARE = {4: 45, 6: 120}
-GAIN_THAT_PAYS = 1.15
-CUTS_TO_TRY = 8
+# To transform a tile of vectors, by its side, and store it: loads, arithmetic and stores of both passes.
+CYCLES_PER_TILE_TRANSFORM = {4: 45, 6: 120}
+REQUIRED_SPEEDUP = 1.15
+TILINGS_TO_TRY = 8
 # With fewer channels per block, sums are read and written too often.
 MIN_BLOCK = 64
 # To transform the filter where it is used: nine streams of short rows, and stores all over the block.
-CYCLES_PER_WINDOW = {4: 200, 6: 400}
+CYCLES_PER_FILTER_TRANSFORM = {4: 200, 6: 400}
 # For a filter's gradient: the bytes of transformed operands beyond which a panel's sums stay on one core.
-LEVELS2_OF_OPERANDS = 4
+MAX_LEVEL2_SIZES_OF_OPERANDS = 4
 # Blocks of twice the size are no faster, and take memory that no plan of a step's peak counts.
-LEVELS2_OF_BLOCK = 2
+MAX_LEVEL2_SIZES_OF_BLOCK = 2
 WIDEST_PANEL = 64
-# To copy a tile and transform it, in units of a transform.
-SQUARES_A_COPY = 2.5
+# To copy a tile and transform it, in units of one transform.
+TRANSFORMS_PER_COPY = 2.5
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes of a convolution: `images` of `height` by `width` results; channels and results are per group."""
+    """The sizes of a convolution: `images` of `height` by `width` results; channels are counted per group."""
 
     images: int
     height: int
     width: int
-    channels: int
-    results: int
+    in_channels: int
+    out_channels: int
     groups: int = 1
     window: int = 3
 
 
 @dataclass(frozen=True)
-class Cut:
-    """How the work is cut: a task has `rows` rows of tiles and one of `groups` groups of panels.
+class Tiling:
+    """How a Winograd convolution is tiled and split into tasks.
 
-    A panel has `width` results. The last panel of each of the convolution's groups may be wider than the remaining
-    results. With a `block` of channels, a task takes one panel of all tiles, and transforms its filter block by block.
+    A task has `rows` rows of tiles and one of `groups` groups of panels; a panel is a block of `width` output channels.
+    The last panel of each of the convolution's groups may be wider than the remaining channels. With a `block` of input
+    channels, a task takes one panel of all tiles, and transforms its filter block by block.
     """
 
     transforms: Transforms
@@ -64,68 +65,93 @@ class Cut:
     block: int = 0
 
     def tiles(self, extent: int) -> int:
-        """Returns the tiles along a side of an image; the last one may reach beyond it."""
+        """Returns the number of tiles along a side of an image; the last one may reach beyond it."""
         return -(-extent // self.transforms.size)
 
     def panels(self, shape: Shape) -> int:
-        return -(-shape.results // self.width) * shape.groups
+        """Returns the number of panels of output channels, over all groups."""
+        return -(-shape.out_channels // self.width) * shape.groups
 
 
-def best_cut(shape: Shape, is_constant: bool, target: CpuTarget, needed: float = 1.0) -> Cut | None:
-    """Returns the fastest cut into tiles and tasks; None if direct sums (of the `needed` share) are as fast."""
+def fastest_tiling(shape: Shape, is_constant: bool, target: CpuTarget, needed_share: float = 1.0) -> Tiling | None:
+    """Returns the tiling with the fewest estimated cycles; None if a direct convolution is about as fast.
+
+    A direct convolution computes only the `needed_share` of its products: it leaves out those with the zero border.
+    With `is_constant`, the filter is the same in every call.
+    """
     lanes = target.lanes(4)
-    if shape.results < lanes or shape.channels < lanes:
+    # Transforms run along vectors of channels.
+    if shape.out_channels < lanes or shape.in_channels < lanes:
         return None
-    cuts = {cut: _cycles(shape, cut, is_constant, target) for cut in _cuts(shape, target)}
-    best = min(cuts, key=cuts.__getitem__, default=None)
-    pays = best is not None and cuts[best] * GAIN_THAT_PAYS < needed * _direct_cycles(shape, is_constant, target)
-    return choice("winograd", best if pays else None, lambda: [None, *_quickest(cuts)], _label)
+    tilings = {
+        tiling: _estimated_cycles(shape, tiling, is_constant, target) for tiling in _candidate_tilings(shape, target)
+    }
+    best = min(tilings, key=tilings.__getitem__, default=None)
+    direct_cycles = needed_share * _direct_cycles(shape, is_constant, target)
+    is_worthwhile = best is not None and tilings[best] * REQUIRED_SPEEDUP < direct_cycles
+    return choice(
+        "winograd", best if is_worthwhile else None, lambda: [None, *_fastest_tilings(tilings)], _describe_tiling
+    )
 
 
-def _quickest(cuts: dict[Cut, float]) -> list[Cut]:
-    return sorted(cuts, key=cuts.__getitem__)[:CUTS_TO_TRY]
+def _fastest_tilings(tilings: dict[Tiling, float]) -> list[Tiling]:
+    """Returns the tilings with the fewest estimated cycles, which tuning tries."""
+    return sorted(tilings, key=tilings.__getitem__)[:TILINGS_TO_TRY]
 
 
-def _label(cut: Cut | None) -> str:
-    if cut is None:
+def _describe_tiling(tiling: Tiling | None) -> str:
+    """Returns the name of a tiling as it stands in tuning records."""
+    if tiling is None:
         return "no"
-    text = f"{cut.transforms.size} wide, {cut.rows} rows, {cut.groups} groups, panels of {cut.width}"
-    return f"{text}, blocks of {cut.block}" if cut.block else text
+    text = f"{tiling.transforms.size} wide, {tiling.rows} rows, {tiling.groups} groups, panels of {tiling.width}"
+    return f"{text}, blocks of {tiling.block}" if tiling.block else text
 
 
-def _cuts(shape: Shape, target: CpuTarget) -> Iterator[Cut]:
-    """Yields cuts whose tasks fit the level-2 cache, or consist of a single row of tiles."""
+def _candidate_tilings(shape: Shape, target: CpuTarget) -> Iterator[Tiling]:
+    """Yields the tilings whose tasks fit the level-2 cache, or have a single row of tiles.
+
+    Where few tiles fit at once, those with blocks of input channels follow.
+    """
     lanes = target.lanes(4)
     for transforms in BY_WINDOW[shape.window]:
         for vectors in (1, 2, 3, 4):
-            cut = Cut(transforms, 1, 1, lanes * vectors)
-            down, right = cut.tiles(shape.height), cut.tiles(shape.width)
-            panels = cut.panels(shape)
-            # The last panel would have a vector without results.
-            if (panels // shape.groups - 1) * cut.width + lanes * (vectors - 1) >= shape.results:
+            tiling = Tiling(transforms, 1, 1, lanes * vectors)
+            tile_rows, tile_columns = tiling.tiles(shape.height), tiling.tiles(shape.width)
+            panels = tiling.panels(shape)
+            # Skipped: the last panel would have a vector without output channels.
+            if (panels // shape.groups - 1) * tiling.width + lanes * (vectors - 1) >= shape.out_channels:
                 continue
-            for rows in _divisors(shape.images * down):
-                if rows == 1 or rows * right * transforms.products <= MAX_PLACES:
+            for rows in _divisors(shape.images * tile_rows):
+                if rows == 1 or rows * tile_columns * transforms.products <= MAX_POSITIONS:
                     groups = [count for count in _divisors(panels) if count <= 2 * target.cores]
-                    yield from (replace(cut, rows=rows, groups=count) for count in groups)
-            if shape.images * down * right * transforms.products <= MAX_PLACES:
-                yield from _in_blocks(shape, replace(cut, rows=shape.images * down, groups=panels), target)
+                    yield from (replace(tiling, rows=rows, groups=count) for count in groups)
+            if shape.images * tile_rows * tile_columns * transforms.products <= MAX_POSITIONS:
+                yield from _with_blocks_of_channels(
+                    shape, replace(tiling, rows=shape.images * tile_rows, groups=panels), target
+                )
 
 
-def _in_blocks(shape: Shape, cut: Cut, target: CpuTarget) -> Iterator[Cut]:
-    """Yields the cut with the largest block of the filter that shares the level-2 cache with the sums of all tiles."""
-    products, tiles = cut.transforms.products, cut.rows * cut.tiles(shape.width)
-    left = target.level2_bytes * 3 // 4 - products * tiles * cut.width * 4
-    blocks = [count for count in _divisors(shape.channels) if products * count * cut.width * 4 <= left]
-    if blocks and blocks[-1] >= min(MIN_BLOCK, shape.channels):
-        yield replace(cut, block=blocks[-1])
+def _with_blocks_of_channels(shape: Shape, tiling: Tiling, target: CpuTarget) -> Iterator[Tiling]:
+    """Yields the tiling with the largest block of input channels, if one is large enough.
+
+    The block of the transformed filter and the sums of all tiles share three quarters of the level-2 cache.
+    """
+    products, tiles = tiling.transforms.products, tiling.rows * tiling.tiles(shape.width)
+    # Four bytes per float32.
+    free_bytes = target.level2_bytes * 3 // 4 - products * tiles * tiling.width * 4
+    blocks = [
+        channels for channels in _divisors(shape.in_channels) if products * channels * tiling.width * 4 <= free_bytes
+    ]
+    if blocks and blocks[-1] >= min(MIN_BLOCK, shape.in_channels):
+        yield replace(tiling, block=blocks[-1])
 
 
 @dataclass(frozen=True)
-class FilterCut:
-    """How a filter's gradient is cut: blocks of `rows` rows of tiles, panels of `channels` by `results`.
+class FilterTiling:
+    """How the Winograd algorithm for a filter's gradient is tiled.
 
-    If `is_local`, all tiles are one block, and a panel's sums stay on one core.
+    Tiles are processed in blocks of `rows` rows of tiles, the gradient in panels of `channels` by `results` (input by
+    output channels). If `is_local`, all tiles are one block, and a panel's sums stay on one core.
     """
 
     transforms: Transforms
@@ -135,118 +161,170 @@ class FilterCut:
     is_local: bool
 
     def tiles(self, extent: int) -> int:
-        """Returns the tiles along a side of an image; the last one may reach beyond it."""
+        """Returns the number of tiles along a side of an image; the last one may reach beyond it."""
         return -(-extent // self.transforms.size)
 
 
-def best_filter_cut(shape: Shape, target: CpuTarget, needed: float = 1.0) -> FilterCut | None:
-    """Returns the cut of a filter's gradient; None if direct sums, of the `needed` share of products, are as fast."""
+def fastest_filter_tiling(shape: Shape, target: CpuTarget, needed_share: float = 1.0) -> FilterTiling | None:
+    """Returns the tiling for a filter's gradient by Winograd's method; None if direct sums are about as fast.
+
+    Direct sums need only the `needed_share` of their products, since they leave out those with the zero border.
+    """
     lanes, transforms = target.lanes(4), GRADIENTS[shape.window]
     products = transforms.products
-    if shape.results < lanes or shape.channels < lanes:
+    # Transforms run along vectors of channels.
+    if shape.out_channels < lanes or shape.in_channels < lanes:
         return None
-    down, right = (-(-extent // transforms.size) for extent in (shape.height, shape.width))
-    near, least = LEVELS2_OF_OPERANDS * target.level2_bytes, LEVELS2_OF_BLOCK * target.level2_bytes
+    tile_rows, tile_columns = (-(-extent // transforms.size) for extent in (shape.height, shape.width))
+    most_filter_bytes = MAX_LEVEL2_SIZES_OF_OPERANDS * target.level2_bytes
+    most_block_bytes = MAX_LEVEL2_SIZES_OF_BLOCK * target.level2_bytes
     # Sums of all panels that exceed the caches would be read and written again in every block.
-    is_local = products * shape.channels * shape.results * shape.groups * 4 > near
-    results = _panel_width(shape.results, WIDEST_PANEL // (2 if is_local else 1), lanes)
-    row_bytes = products * right * (shape.channels + shape.results) * shape.groups * 4
-    every = shape.images * down
-    rows = every if is_local else max(count for count in _divisors(every) if count == 1 or count * row_bytes <= least)
-    cut = FilterCut(transforms, rows, _panel_width(shape.channels, WIDEST_PANEL // 2, lanes), results, is_local)
-    places, filters = shape.images * shape.height * shape.width, shape.channels * shape.results * shape.groups
-    direct = places * shape.window**2 * filters
-    direct_cycles = needed * direct / lanes / OPERATIONS_PER_CYCLE / target.cores / EFFICIENCY
-    pays = _filter_cycles(shape, cut, target) * GAIN_THAT_PAYS < direct_cycles
-    return choice("winograd", cut if pays else None, lambda: [None, cut], lambda cut: "yes" if cut else "no")
+    is_local = products * shape.in_channels * shape.out_channels * shape.groups * 4 > most_filter_bytes
+    results = _least_padded_width(shape.out_channels, WIDEST_PANEL // (2 if is_local else 1), lanes)
+    bytes_per_row = products * tile_columns * (shape.in_channels + shape.out_channels) * shape.groups * 4
+    all_rows = shape.images * tile_rows
+    rows = (
+        all_rows
+        if is_local
+        else max(count for count in _divisors(all_rows) if count == 1 or count * bytes_per_row <= most_block_bytes)
+    )
+    tiling = FilterTiling(
+        transforms, rows, _least_padded_width(shape.in_channels, WIDEST_PANEL // 2, lanes), results, is_local
+    )
+    positions = shape.images * shape.height * shape.width
+    direct_products = positions * shape.window**2 * shape.in_channels * shape.out_channels * shape.groups
+    direct_cycles = needed_share * direct_products / lanes / OPERATIONS_PER_CYCLE / target.cores / EFFICIENCY
+    is_worthwhile = _filter_gradient_cycles(shape, tiling, target) * REQUIRED_SPEEDUP < direct_cycles
+    return choice(
+        "winograd", tiling if is_worthwhile else None, lambda: [None, tiling], lambda tiling: "yes" if tiling else "no"
+    )
 
 
-def _panel_width(extent: int, most: int, lanes: int) -> int:
-    """Returns the widest panel among those that exceed the extent least."""
-    widths = range(lanes, max(lanes, most) + 1, lanes)
+def _least_padded_width(extent: int, limit: int, lanes: int) -> int:
+    """Returns the panel width, a multiple of `lanes` up to `limit`, whose panels exceed the extent least.
+
+    Of equally good widths the widest is taken.
+    """
+    widths = range(lanes, max(lanes, limit) + 1, lanes)
     return min(widths, key=lambda width: (-(-extent // width) * width, -width))
 
 
-def _filter_cycles(shape: Shape, cut: FilterCut, target: CpuTarget) -> float:
-    """Estimates the cycles until the last core is done."""
-    lanes, products, square = target.lanes(4), cut.transforms.products, CYCLES_PER_SQUARE[cut.transforms.side]
-    tiles = shape.images * cut.tiles(shape.height) * cut.tiles(shape.width)
+def _filter_gradient_cycles(shape: Shape, tiling: FilterTiling, target: CpuTarget) -> float:
+    """Estimates the cycles of a filter's gradient by Winograd's method, until the last core is done.
+
+    Counts the matrix products with their sums, the transfer of transformed operands, and the transforms.
+    """
+    lanes, products = target.lanes(4), tiling.transforms.products
+    transform_cycles = CYCLES_PER_TILE_TRANSFORM[tiling.transforms.side]
+    tiles = shape.images * tiling.tiles(shape.height) * tiling.tiles(shape.width)
     channels, results = (
-        -(-extent // width) * width for extent, width in [(shape.channels, cut.channels), (shape.results, cut.results)]
+        -(-extent // width) * width
+        for extent, width in [(shape.in_channels, tiling.channels), (shape.out_channels, tiling.results)]
     )
-    both, filters = (channels + results) * shape.groups, channels * results * shape.groups
-    blocks = shape.images * cut.tiles(shape.height) // cut.rows
-    sums = products * filters * (tiles / lanes / OPERATIONS_PER_CYCLE / EFFICIENCY + blocks * 2 / lanes)
-    moved = products * tiles * both * 4 * 2 * CYCLES_PER_LEVEL3_BYTE
-    squares = (tiles * both * SQUARES_A_COPY + filters) / lanes * square
-    return (sums + moved + squares) / target.cores + blocks * CYCLES_PER_TASK * 6
+    all_channels, filter_items = (channels + results) * shape.groups, channels * results * shape.groups
+    blocks = shape.images * tiling.tiles(shape.height) // tiling.rows
+    products_and_sums = (
+        products * filter_items * (tiles / lanes / OPERATIONS_PER_CYCLE / EFFICIENCY + blocks * 2 / lanes)
+    )
+    memory = products * tiles * all_channels * 4 * 2 * CYCLES_PER_LEVEL3_BYTE
+    transforms = (tiles * all_channels * TRANSFORMS_PER_COPY + filter_items) / lanes * transform_cycles
+    return (products_and_sums + memory + transforms) / target.cores + blocks * CYCLES_PER_TASK * 6
 
 
 def _divisors(number: int) -> list[int]:
+    """Returns the divisors of a number in ascending order."""
     return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
 
 
-def _bytes_of_task(shape: Shape, cut: Cut) -> int:
-    tiles = cut.rows * cut.tiles(shape.width)
-    return cut.transforms.products * tiles * (shape.channels * shape.groups + cut.width) * 4
+def _task_bytes(shape: Shape, tiling: Tiling) -> int:
+    """Returns the bytes of a task's transformed inputs and of its sums for one panel."""
+    tiles = tiling.rows * tiling.tiles(shape.width)
+    return tiling.transforms.products * tiles * (shape.in_channels * shape.groups + tiling.width) * 4
 
 
-def _cycles(shape: Shape, cut: Cut, is_constant: bool, target: CpuTarget) -> float:
-    """Estimates the cycles until the last core is done."""
-    if cut.block:
-        return _cycles_in_blocks(shape, cut, target)
-    lanes, products, square = target.lanes(4), cut.transforms.products, CYCLES_PER_SQUARE[cut.transforms.side]
-    tiles, results = cut.rows * cut.tiles(shape.width), cut.panels(shape) * cut.width / cut.groups
-    tasks = shape.images * cut.tiles(shape.height) // cut.rows * cut.groups
-    rounds = -(-tasks // target.cores)
-    transforms = tiles * (shape.channels * shape.groups + results) / lanes * square
-    sums = products * results / cut.width * _product_cycles(tiles, cut.width // lanes, shape.channels, target)
-    filter_bytes = products * shape.channels * results * 4
-    is_near = filter_bytes * min(cut.groups, target.cores) <= target.level2_bytes // 2
-    fetch = filter_bytes * (CYCLES_PER_LEVEL2_BYTE if is_near else CYCLES_PER_FAR_BYTE)
-    if _bytes_of_task(shape, cut) > target.level2_bytes:
-        fetch += products * tiles * shape.channels * 4 * results / cut.width * CYCLES_PER_LEVEL3_BYTE
-    total = rounds * (transforms + max(sums / EFFICIENCY, fetch) + CYCLES_PER_TASK)
+def _estimated_cycles(shape: Shape, tiling: Tiling, is_constant: bool, target: CpuTarget) -> float:
+    """Estimates the cycles of a Winograd convolution until the last core is done.
+
+    Per task: transforms of inputs and sums, and the matrix products or the fetching of the transformed filter,
+    whichever takes longer. A filter that isn't constant must be transformed in each call.
+    """
+    if tiling.block:
+        return _estimated_cycles_with_blocks(shape, tiling, target)
+    lanes, products = target.lanes(4), tiling.transforms.products
+    transform_cycles = CYCLES_PER_TILE_TRANSFORM[tiling.transforms.side]
+    tiles, results = tiling.rows * tiling.tiles(shape.width), tiling.panels(shape) * tiling.width / tiling.groups
+    tasks = shape.images * tiling.tiles(shape.height) // tiling.rows * tiling.groups
+    tasks_per_core = -(-tasks // target.cores)
+    transforms = tiles * (shape.in_channels * shape.groups + results) / lanes * transform_cycles
+    panel_cycles = _matrix_product_cycles(tiles, tiling.width // lanes, shape.in_channels, target)
+    sums = products * results / tiling.width * panel_cycles
+    filter_bytes = products * shape.in_channels * results * 4
+    is_cached = filter_bytes * min(tiling.groups, target.cores) <= target.level2_bytes // 2
+    fetch_cycles = filter_bytes * (CYCLES_PER_LEVEL2_BYTE if is_cached else CYCLES_PER_FAR_BYTE)
+    if _task_bytes(shape, tiling) > target.level2_bytes:
+        fetch_cycles += products * tiles * shape.in_channels * 4 * results / tiling.width * CYCLES_PER_LEVEL3_BYTE
+    total = tasks_per_core * (transforms + max(sums / EFFICIENCY, fetch_cycles) + CYCLES_PER_TASK)
     # A constant filter is transformed once, before the first call.
     if is_constant:
         return total
-    squares = shape.channels * shape.results * shape.groups / lanes / target.cores
-    written = (
-        CYCLES_PER_LEVEL2_BYTE if filter_bytes * cut.groups <= target.level2_bytes // 2 else CYCLES_PER_WRITTEN_BYTE
+    filter_transforms = shape.in_channels * shape.out_channels * shape.groups / lanes / target.cores
+    cycles_per_byte = (
+        CYCLES_PER_LEVEL2_BYTE if filter_bytes * tiling.groups <= target.level2_bytes // 2 else CYCLES_PER_WRITTEN_BYTE
     )
-    return total + squares * (square + products * lanes * 4 * written)
+    return total + filter_transforms * (transform_cycles + products * lanes * 4 * cycles_per_byte)
 
 
-def _cycles_in_blocks(shape: Shape, cut: Cut, target: CpuTarget) -> float:
-    """Estimates the cycles where a task takes all tiles: it reads all inputs, and its part of the plain filter."""
-    lanes, products, square = target.lanes(4), cut.transforms.products, CYCLES_PER_SQUARE[cut.transforms.side]
-    tiles, width = cut.rows * cut.tiles(shape.width), cut.width
-    inputs = tiles * shape.channels * shape.groups / lanes * square / target.cores
-    sums = products * shape.channels // cut.block * _product_cycles(tiles, width // lanes, cut.block, target)
-    read = products * tiles * shape.channels * 4 * CYCLES_PER_LEVEL3_BYTE
-    filters = shape.window**2 * shape.channels * width * 4 * CYCLES_PER_FAR_BYTE
-    squares = (shape.channels * CYCLES_PER_WINDOW[cut.transforms.side] + tiles * square) * width / lanes
-    rounds = -(-cut.panels(shape) // target.cores)
-    return inputs + rounds * (sums / EFFICIENCY + read + filters + squares + CYCLES_PER_TASK) + CYCLES_PER_TASK
+def _estimated_cycles_with_blocks(shape: Shape, tiling: Tiling, target: CpuTarget) -> float:
+    """Estimates the cycles of a Winograd convolution whose tasks take one panel of all tiles.
+
+    Each task reads the transformed inputs of all tiles, and transforms its part of the filter itself.
+    """
+    lanes, products = target.lanes(4), tiling.transforms.products
+    transform_cycles = CYCLES_PER_TILE_TRANSFORM[tiling.transforms.side]
+    tiles, width = tiling.rows * tiling.tiles(shape.width), tiling.width
+    input_cycles = tiles * shape.in_channels * shape.groups / lanes * transform_cycles / target.cores
+    sums = (
+        products
+        * shape.in_channels
+        // tiling.block
+        * _matrix_product_cycles(tiles, width // lanes, tiling.block, target)
+    )
+    fetched_inputs = products * tiles * shape.in_channels * 4 * CYCLES_PER_LEVEL3_BYTE
+    fetched_filter = shape.window**2 * shape.in_channels * width * 4 * CYCLES_PER_FAR_BYTE
+    transforms = (
+        (shape.in_channels * CYCLES_PER_FILTER_TRANSFORM[tiling.transforms.side] + tiles * transform_cycles)
+        * width
+        / lanes
+    )
+    tasks_per_core = -(-tiling.panels(shape) // target.cores)
+    return (
+        input_cycles
+        + tasks_per_core * (sums / EFFICIENCY + fetched_inputs + fetched_filter + transforms + CYCLES_PER_TASK)
+        + CYCLES_PER_TASK
+    )
 
 
-def _product_cycles(tiles: int, vectors: int, channels: int, target: CpuTarget) -> float:
-    """Estimates the cycles of one matrix product over all tiles, as many at a time as registers hold."""
-    most = max(1, (target.vector_registers - 2 - vectors) // vectors)
-    count = -(-tiles // most)
-    step = sum(
+def _matrix_product_cycles(tiles: int, vectors: int, channels: int, target: CpuTarget) -> float:
+    """Estimates the cycles of one matrix product of all tiles with one panel of a filter.
+
+    As many tiles are processed at a time as there are registers for their sums.
+    """
+    most_tiles = max(1, (target.vector_registers - 2 - vectors) // vectors)
+    passes = -(-tiles // most_tiles)
+    cycles_per_channel = sum(
         times * tile_cycles(height, vectors, Loads(CYCLES_PER_LOAD))
-        for height, times in pieces_of(tiles, -(-tiles // count))
+        for height, times in pieces_of(tiles, -(-tiles // passes))
     )
-    return step * channels + 2 * tiles * vectors
+    # Each vector of sums is loaded and stored once.
+    return cycles_per_channel * channels + 2 * tiles * vectors
 
 
 def _direct_cycles(shape: Shape, is_constant: bool, target: CpuTarget) -> float:
-    """Estimates the cycles of direct sums, with packing of a filter that exceeds the cache."""
-    places, taps = shape.images * shape.height * shape.width, shape.window**2 * shape.channels
-    results = shape.results * shape.groups
-    sums = places * taps * results / target.lanes(4) / OPERATIONS_PER_CYCLE / target.cores / EFFICIENCY
+    """Estimates the cycles of the direct convolution, with packing of a filter that exceeds the cache."""
+    positions, taps = shape.images * shape.height * shape.width, shape.window**2 * shape.in_channels
+    results = shape.out_channels * shape.groups
+    sums = positions * taps * results / target.lanes(4) / OPERATIONS_PER_CYCLE / target.cores / EFFICIENCY
     filter_bytes = taps * results * 4 / target.cores
-    is_near = filter_bytes <= target.level2_bytes // 2
-    packing = 0.0 if is_constant or is_near else filter_bytes * CYCLES_PER_WRITTEN_BYTE
-    return packing + max(sums, filter_bytes * (CYCLES_PER_LEVEL2_BYTE if is_near else CYCLES_PER_FAR_BYTE))
+    is_cached = filter_bytes <= target.level2_bytes // 2
+    packing = 0.0 if is_constant or is_cached else filter_bytes * CYCLES_PER_WRITTEN_BYTE
+    return packing + max(sums, filter_bytes * (CYCLES_PER_LEVEL2_BYTE if is_cached else CYCLES_PER_FAR_BYTE))

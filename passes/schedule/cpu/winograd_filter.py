@@ -27,406 +27,501 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, substit
 from tvtf.passes.schedule.cpu.loop_box import on_same_axes
 from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
 from tvtf.passes.schedule.cpu.target import CpuTarget
-from tvtf.passes.schedule.cpu.tasks import Work, run_tasks
-from tvtf.passes.schedule.cpu.tile import Finish, Range
+from tvtf.passes.schedule.cpu.tasks import PlannedReduction, run_tasks
+from tvtf.passes.schedule.cpu.tile import Epilogue, Range
 from tvtf.passes.schedule.cpu.tile_plan import plan_reduction
 from tvtf.passes.schedule.cpu.vector_axis import terms_of
-from tvtf.passes.schedule.cpu.winograd import Operands, feeds_only, is_same, known_shape, needed_part, window_of
-from tvtf.passes.schedule.cpu.winograd_cuts import FilterCut, Shape, best_filter_cut
-from tvtf.passes.schedule.cpu.winograd_transforms import Matrix, stored_square, transformed_squares
+from tvtf.passes.schedule.cpu.winograd import (
+    Operands,
+    is_equal_index,
+    is_only_reader,
+    needed_share,
+    shape_of_sizes,
+    square_window_size,
+)
+from tvtf.passes.schedule.cpu.winograd_cuts import FilterTiling, Shape, fastest_filter_tiling
+from tvtf.passes.schedule.cpu.winograd_transforms import Matrix, transform_and_store_tile, transform_tiles
 
 
 @dataclass(frozen=True)
 class WinogradFilter:
-    """A filter's gradient with its epilogue, and the padded copy that makes its input and has no other reader."""
+    """A convolution's filter gradient to be computed by Winograd's method, with its epilogue in `fused_stages`.
+
+    `source` is the padded copy that makes its input, if nothing else reads that copy.
+    """
 
     source: Stage | None
-    rest: tuple[Stage, ...]
+    fused_stages: tuple[Stage, ...]
     operands: Operands
     shape: Shape
-    cut: FilterCut
+    tiling: FilterTiling
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        return self.rest if self.source is None else (self.source, *self.rest)
+        return self.fused_stages if self.source is None else (self.source, *self.fused_stages)
 
 
 def as_winograd_filter(
-    source: Stage | None, rest: Sequence[Stage], later: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
+    source: Stage | None,
+    fused_stages: Sequence[Stage],
+    later_stages: Sequence[Stage | Opaque],
+    kernel: Kernel,
+    target: CpuTarget,
 ) -> WinogradFilter | None:
-    """Returns a stage as Winograd's filter gradient, if faster; `source` is inlined if it has no other reader."""
-    operands = _operands(rest[0])
-    shape = None if operands is None else _shape(rest[0], operands.dilation)
-    if operands is None or shape is None or not _has_whole_vectors(rest[0], shape, target.lanes(4)):
+    """Plans a filter gradient by Winograd's method; None if direct sums are about as fast.
+
+    `fused_stages` are the gradient and its epilogue, `later_stages` the stages after them. `source` is the padded copy
+    before it, which is inlined if nothing else reads it.
+    """
+    operands = _input_and_cotangent(fused_stages[0])
+    shape = None if operands is None else _conv_shape(fused_stages[0], operands.dilation)
+    if operands is None or shape is None or not _has_whole_vectors(fused_stages[0], shape, target.lanes(4)):
         return None
-    cut = best_filter_cut(shape, target, 1.0 if operands.dilation == 1 else needed_part(rest[0], source, target))
-    if cut is None:
+    tiling = fastest_filter_tiling(
+        shape, target, 1.0 if operands.dilation == 1 else needed_share(fused_stages[0], source, target)
+    )
+    if tiling is None:
         return None
-    if source is not None and not feeds_only(source, rest, later, operands, kernel):
+    if source is not None and not is_only_reader(source, fused_stages, later_stages, operands, kernel):
         source = None
-    return WinogradFilter(source, tuple(rest), operands, shape, cut)
+    return WinogradFilter(source, tuple(fused_stages), operands, shape, tiling)
 
 
 @dataclass(frozen=True)
-class _Axes:
-    """The roles of a filter gradient's axes; `planes` of volumes go with `steps` of the window."""
+class _FilterGradientAxes:
+    """The roles of a filter gradient's axes: the filter's own, and those that it sums over.
 
-    steps: tuple[Axis, ...]
+    `plane_taps` and `planes` exist for volumes only: the third axis of the window and of the image.
+    """
+
+    plane_taps: tuple[Axis, ...]
     taps: tuple[Axis, Axis]
     channel: Axis
     group: Axis | None
     result: Axis
     image: Axis
     planes: tuple[Axis, ...]
-    places: tuple[Axis, Axis]
+    rows_and_columns: tuple[Axis, Axis]
 
     @staticmethod
-    def of(stage: Stage) -> _Axes | None:
-        """Returns the axes of a stage with the rank of a filter's gradient, else None."""
-        deep, groups = len(stage.reduce) - 3, len(stage.spatial) - len(stage.reduce) - 1
-        # A volume has one more step and one more plane, groups have one more result axis; both at once aren't handled.
-        if deep not in (0, 1) or groups not in (0, 1) or (deep and groups):
+    def of(stage: Stage) -> _FilterGradientAxes | None:
+        """Returns the axes of a stage that has as many as a filter gradient, else None."""
+        is_volume, has_groups = len(stage.reduce) - 3, len(stage.spatial) - len(stage.reduce) - 1
+        # A volume has one more tap and one more plane axis, groups one more result axis; both at once aren't handled.
+        if is_volume not in (0, 1) or has_groups not in (0, 1) or (is_volume and has_groups):
             return None
-        *steps, down, right, channel = stage.spatial[: 3 + deep]
+        *plane_taps, row_tap, column_tap, channel = stage.spatial[: 3 + is_volume]
         image, *planes, row, column = stage.reduce
-        group = stage.spatial[-2] if groups else None
-        return _Axes(
-            tuple(steps), (down, right), channel, group, stage.spatial[-1], image, tuple(planes), (row, column)
+        group = stage.spatial[-2] if has_groups else None
+        return _FilterGradientAxes(
+            tuple(plane_taps),
+            (row_tap, column_tap),
+            channel,
+            group,
+            stage.spatial[-1],
+            image,
+            tuple(planes),
+            (row, column),
         )
 
-    def among_all(self, axis: Axis) -> ir.Expr:
+    def index_over_groups(self, axis: Axis) -> ir.Expr:
         """Returns a channel or result of a group as an index over all groups."""
         return axis.var if self.group is None else self.group.var * axis.extent + axis.var
 
 
-def _operands(stage: Stage) -> Operands | None:
-    """Returns the input at `[n, y + ky, x + kx, c]` and the cotangent at `[n, y, x, k]`; None for any other stage."""
-    axes = _Axes.of(stage)
+def _input_and_cotangent(stage: Stage) -> Operands | None:
+    """Returns the loads that a filter gradient multiplies, and their dilation; None for any other stage.
+
+    These are the input at `[n, y + ky, x + kx, c]` and the result's cotangent at `[n, y, x, k]`.
+    """
+    axes = _FilterGradientAxes.of(stage)
     if axes is None or stage.dtype != "float32" or not is_zero(stage.init):
         return None
-    item, terms = stage.value, terms_of(stage)
-    if not isinstance(item, tirx.Add) or not isinstance(item.b, tirx.Mul) or len(terms) != 2:
+    update, terms = stage.value, terms_of(stage)
+    if not isinstance(update, tirx.Add) or not isinstance(update.b, tirx.Mul) or len(terms) != 2:
         return None
-    if not all(isinstance(factor, TensorLoad) for factor in (item.b.a, item.b.b)):
+    if not all(isinstance(factor, TensorLoad) for factor in (update.b.a, update.b.b)):
         return None
-    expected = [axis.var for axis in (axes.image, *axes.planes, *axes.places)]
-    for source, gradient in (terms, reversed(terms)):
-        dilation = _dilation(source, axes)
-        if dilation and _reads(gradient, [*expected, axes.among_all(axes.result)]):
-            return Operands(source, gradient, dilation)
+    expected = [axis.var for axis in (axes.image, *axes.planes, *axes.rows_and_columns)]
+    for input_load, cotangent_load in (terms, reversed(terms)):
+        dilation = _window_dilation(input_load, axes)
+        if dilation and _reads_at(cotangent_load, [*expected, axes.index_over_groups(axes.result)]):
+            return Operands(input_load, cotangent_load, dilation)
     return None
 
 
-def _dilation(load: TensorLoad, axes: _Axes) -> int | None:
-    """Returns the distance of the window's taps, equal in both directions; None if the load has another form."""
+def _window_dilation(load: TensorLoad, axes: _FilterGradientAxes) -> int | None:
+    """Returns the dilation of the window that a load moves over the image, equal in both directions, or None."""
     if len(load.indices) != len(axes.planes) + 4:
         return None
-    by = access.stride(load.indices[-3], axes.taps[0].var)
-    dilation = None if by is None else emit.static(by)
+    stride = access.stride(load.indices[-3], axes.taps[0].var)
+    dilation = None if stride is None else emit.static(stride)
     if dilation is None or dilation < 1:
         return None
     planes = list(load.indices[1:-3])
-    window = [place.var + tap.var * dilation for place, tap in zip(axes.places, axes.taps, strict=True)]
-    plane_vars = {axis.var for axis in (*axes.planes, *axes.steps)}
-    is_window = _reads(load, [axes.image.var, *planes, *window, axes.among_all(axes.channel)])
-    return dilation if is_window and all(variables(at) <= plane_vars for at in planes) else None
+    window = [place.var + tap.var * dilation for place, tap in zip(axes.rows_and_columns, axes.taps, strict=True)]
+    plane_vars = {axis.var for axis in (*axes.planes, *axes.plane_taps)}
+    is_window = _reads_at(load, [axes.image.var, *planes, *window, axes.index_over_groups(axes.channel)])
+    return dilation if is_window and all(variables(place) <= plane_vars for place in planes) else None
 
 
-def _reads(load: TensorLoad, places: Sequence[ir.Expr]) -> bool:
-    return len(load.indices) == len(places) and all(map(is_same, load.indices, places))
+def _reads_at(load: TensorLoad, expected: Sequence[ir.Expr]) -> bool:
+    """Returns whether a load has exactly the expected indices."""
+    return len(load.indices) == len(expected) and all(map(is_equal_index, load.indices, expected))
 
 
-def _shape(stage: Stage, dilation: int) -> Shape | None:
+def _conv_shape(stage: Stage, dilation: int) -> Shape | None:
     """Returns the sizes of the convolution that a stage is the filter gradient of, or None."""
-    axes = _Axes.of(stage)
+    axes = _FilterGradientAxes.of(stage)
     if axes is None:
         return None
-    images, channels = access.points((axes.image, *axes.planes)), access.points((*axes.steps, axes.channel))
-    height, width = (axis.size for axis in axes.places)
-    groups, window = 1 if axes.group is None else axes.group.size, window_of(axes.taps)
-    return known_shape((images, height, width, channels, axes.result.size, groups, window), dilation)
+    images, channels = access.points((axes.image, *axes.planes)), access.points((*axes.plane_taps, axes.channel))
+    height, width = (axis.size for axis in axes.rows_and_columns)
+    groups, window = 1 if axes.group is None else axes.group.size, square_window_size(axes.taps)
+    return shape_of_sizes((images, height, width, channels, axes.result.size, groups, window), dilation)
 
 
 def _has_whole_vectors(stage: Stage, shape: Shape, lanes: int) -> bool:
-    """Returns whether no vector crosses planes of a window, or groups."""
-    axes = _Axes.of(stage)
-    if axes is None or (not axes.steps and shape.groups == 1):
+    """Returns whether no vector of channels would cross planes of a window, or groups."""
+    axes = _FilterGradientAxes.of(stage)
+    if axes is None or (not axes.plane_taps and shape.groups == 1):
         return True
-    return (axes.channel.size or 1) % lanes == 0 and (shape.groups == 1 or shape.results % lanes == 0)
+    return (axes.channel.size or 1) % lanes == 0 and (shape.groups == 1 or shape.out_channels % lanes == 0)
 
 
-def emit_winograd_filter(group: WinogradFilter, needed: set[Var], target: CpuTarget) -> Stmt:
-    """Writes block after block of tiles: transform both operands, then add their products to the sums."""
-    group = replace(group, rest=tuple(on_same_axes(group.rest)))
-    writer = _Writer(group, [stage for stage in group.rest if stage.buffer in needed], target)
-    return is_parallel(group.stages, target, writer.write)
+def emit_winograd_filter(gradient: WinogradFilter, stored_buffers: set[Var], target: CpuTarget) -> Stmt:
+    """Writes a filter gradient by Winograd's method.
+
+    For each block of tiles both operands are transformed, and their products added to the sums.
+    """
+    gradient = replace(gradient, fused_stages=tuple(on_same_axes(gradient.fused_stages)))
+    writer = _FilterGradientWriter(
+        gradient, [stage for stage in gradient.fused_stages if stage.buffer in stored_buffers], target
+    )
+    return is_parallel(gradient.stages, target, writer.write)
 
 
 @dataclass(frozen=True)
-class _Side:
-    """One operand of the gradient.
+class _TransformedOperand:
+    """An operand of a filter gradient (the input or the cotangent), and the memory for its transformed tiles.
 
-    `item` reads it at a place of an image and a lane of a vector of channels; `buffer` holds its transformed tiles as
-    `[panel, place, tile and channel]`. `block` channels follow each other in the operand: those of one
-    step.
+    `item(place, first_channel, lane)` reads it at a place of an image; `buffer` holds transformed tiles as `[panel,
+    position, tile and channel]`. A panel is a block of `panel_width` channels; `contiguous_channels` follow each other
+    in memory: those of one plane.
     """
 
     item: Callable[[list[ir.Expr], int, ir.Expr], ir.Expr]
     matrices: tuple[Matrix, ...]
     channels: int
-    block: int
-    panel: int
+    contiguous_channels: int
+    panel_width: int
     buffer: Var
 
     @property
-    def reach(self) -> int:
-        """The rows and columns that a tile reads."""
+    def tile_side(self) -> int:
+        """The rows and columns of the operand that a tile reads."""
         return len(self.matrices[0][0])
 
 
-class _Writer:
-    """Writes one gradient."""
+class _FilterGradientWriter:
+    """Writes one filter gradient by Winograd's method."""
 
-    def __init__(self, group: WinogradFilter, stores: list[Stage], target: CpuTarget) -> None:
-        self.group, self.stores, self.target, self.lanes = group, stores, target, target.lanes(4)
-        axes = _Axes.of(group.rest[0])
+    def __init__(self, gradient: WinogradFilter, stores: list[Stage], target: CpuTarget) -> None:
+        self.gradient, self.stores, self.target, self.lanes = gradient, stores, target, target.lanes(4)
+        axes = _FilterGradientAxes.of(gradient.fused_stages[0])
         if axes is None:
             raise ValueError("emit_winograd_filter: expected the axes that as_winograd_filter accepted")
-        self.axes, self.dilation = axes, group.operands.dilation
-        self.cut, self.shape, self.transforms = group.cut, group.shape, group.cut.transforms
-        self.down, self.right = self.cut.tiles(self.shape.height), self.cut.tiles(self.shape.width)
-        self.tiles = self.cut.rows * self.right
-        channels, results = self.shape.channels, self.shape.results
-        a_step = int(axes.channel.extent) if axes.steps else None
-        self.input = self._side(
-            group.operands.image, group.source, self.transforms.inputs, channels, self.cut.channels, a_step
+        self.axes, self.dilation = axes, gradient.operands.dilation
+        self.tiling, self.shape, self.transforms = gradient.tiling, gradient.shape, gradient.tiling.transforms
+        self.tile_rows, self.tile_columns = self.tiling.tiles(self.shape.height), self.tiling.tiles(self.shape.width)
+        self.tiles_per_block = self.tiling.rows * self.tile_columns
+        channels, results = self.shape.in_channels, self.shape.out_channels
+        channels_per_plane = int(axes.channel.extent) if axes.plane_taps else None
+        self.input_operand = self._operand(
+            gradient.operands.image,
+            gradient.source,
+            self.transforms.inputs,
+            channels,
+            self.tiling.channels,
+            channels_per_plane,
         )
-        self.gradient = self._side(group.operands.filter, None, self.transforms.filters, results, self.cut.results)
-        own = [self.transforms.products, self.cut.channels, self.cut.results]
-        self.panels = [self.shape.groups, -(-channels // self.cut.channels), -(-results // self.cut.results)]
-        self.is_local = self.cut.is_local
-        self.sums = emit.scratch([*([1, 1, 1] if self.is_local else self.panels), *own], "float32", "sums")
+        self.cotangent_operand = self._operand(
+            gradient.operands.filter, None, self.transforms.filters, results, self.tiling.results
+        )
+        panel_extents = [self.transforms.products, self.tiling.channels, self.tiling.results]
+        self.panel_counts = [
+            self.shape.groups,
+            -(-channels // self.tiling.channels),
+            -(-results // self.tiling.results),
+        ]
+        self.is_local = self.tiling.is_local
+        self.sum_buffer = emit.scratch(
+            [*([1, 1, 1] if self.is_local else self.panel_counts), *panel_extents], "float32", "sums"
+        )
 
-    def _side(
+    def _operand(
         self,
         load: TensorLoad,
         source: Stage | None,
         matrices: tuple[Matrix, ...],
         channels: int,
-        panel: int,
-        block: int | None = None,
-    ) -> _Side:
-        """Returns one operand with its transforms and the buffer of its transformed tiles."""
+        panel_width: int,
+        contiguous_channels: int | None = None,
+    ) -> _TransformedOperand:
+        """Returns an operand with its transforms and a scratch buffer for its transformed tiles."""
         extents = [int(extent) for extent in load.source.ty.shape[-3:-1]]
-        ends = [
+        tile_ends = [
             ((tiles - 1) * self.transforms.size + len(matrices[0][0])) * self.dilation
-            for tiles in (self.down, self.right)
+            for tiles in (self.tile_rows, self.tile_columns)
         ]
 
-        def item(place: list[ir.Expr], start: int, lane: ir.Expr) -> ir.Expr:
-            """Returns an item, zero where the last tiles reach beyond the images."""
-            at = list(substitute(load, self._point(place, start, lane)).indices)
-            value = emit.load(load.source, at) if source is None else source.at(at)
-            tests = [position < extent for position, extent, end in zip(at[-3:-1], extents, ends) if extent < end]
-            return tirx.if_then_else(tirx.all(*tests), value, tirx.const(0, "float32")) if tests else value
+        def item(place: list[ir.Expr], first_channel: int, lane: ir.Expr) -> ir.Expr:
+            """Returns an item of the operand; zero where the last tiles reach beyond the images."""
+            indices = list(substitute(load, self._operand_indices(place, first_channel, lane)).indices)
+            value = emit.load(load.source, indices) if source is None else source.at(indices)
+            bounds_tests = [
+                position < extent for position, extent, end in zip(indices[-3:-1], extents, tile_ends) if extent < end
+            ]
+            return (
+                tirx.if_then_else(tirx.all(*bounds_tests), value, tirx.const(0, "float32")) if bounds_tests else value
+            )
 
-        # One vector of padding per place, so that the places of a tile don't all map to one cache set.
-        rows = self.tiles * panel + self.lanes
-        every = channels * self.shape.groups
-        buffer = emit.scratch([-(-every // panel), self.transforms.products, rows], "float32", "transformed")
-        return _Side(item, matrices, every, block or every, panel, buffer)
-
-    def _point(self, place: list[ir.Expr], start: int, lane: ir.Expr) -> dict[Var, ir.Expr]:
-        """Returns an operand's axes at a place; groups and steps are part of the channels, one step per vector."""
-        axes, outer = self.axes, (self.axes.image, *self.axes.planes)
-        *outer_places, first, left = emit.unflatten(
-            place[0], [*(axis.extent for axis in outer), self.dilation, self.dilation]
+        # One vector of padding per position, so that the positions of a tile don't all map to one cache set.
+        panel_items = self.tiles_per_block * panel_width + self.lanes
+        all_channels = channels * self.shape.groups
+        buffer = emit.scratch(
+            [-(-all_channels // panel_width), self.transforms.products, panel_items], "float32", "transformed"
         )
-        step, channel = divmod(start, int(axes.channel.extent)) if axes.steps else (0, start)
+        return _TransformedOperand(
+            item, matrices, all_channels, contiguous_channels or all_channels, panel_width, buffer
+        )
+
+    def _operand_indices(self, place: list[ir.Expr], first_channel: int, lane: ir.Expr) -> dict[Var, ir.Expr]:
+        """Returns the value of each axis, given a place (image, row, column), a first channel and a lane.
+
+        Groups and the planes of a window are part of the channels.
+        """
+        axes, outer_axes = self.axes, (self.axes.image, *self.axes.planes)
+        *outer_indices, row_phase, column_phase = emit.unflatten(
+            place[0], [*(axis.extent for axis in outer_axes), self.dilation, self.dilation]
+        )
+        plane_tap, channel_in_plane = (
+            divmod(first_channel, int(axes.channel.extent)) if axes.plane_taps else (0, first_channel)
+        )
         # Taps are part of the place, and groups of the channels, so that both axes stay at zero.
         zeros = [*axes.taps, *([] if axes.group is None else [axes.group])]
         return {
             **{axis.var: index(0) for axis in zeros},
-            **{axis.var: index(step) for axis in axes.steps},
-            **{axis.var: emit.simplified(at) for axis, at in zip(outer, outer_places, strict=True)},
-            axes.places[0].var: place[1] * self.dilation + first,
-            axes.places[1].var: place[2] * self.dilation + left,
-            axes.channel.var: lane + channel,
-            axes.result.var: lane + start,
+            **{axis.var: index(plane_tap) for axis in axes.plane_taps},
+            **{axis.var: emit.simplified(value) for axis, value in zip(outer_axes, outer_indices, strict=True)},
+            axes.rows_and_columns[0].var: place[1] * self.dilation + row_phase,
+            axes.rows_and_columns[1].var: place[2] * self.dilation + column_phase,
+            axes.channel.var: lane + channel_in_plane,
+            axes.result.var: lane + first_channel,
         }
 
     def write(self, parallel: bool) -> Stmt:
-        """Writes the whole gradient, block by block of tiles.
+        """Writes the whole filter gradient, block by block of tiles.
 
-        Local sums belong to one panel at a time; others are added up over all blocks, from zero.
+        Local sums belong to one panel at a time; others are added up over all blocks, starting from zero.
         """
-        blocks = self.shape.images * self.down // self.cut.rows
-        sides = [self.input, self.gradient]
+        block_count = self.shape.images * self.tile_rows // self.tiling.rows
+        both_operands = [self.input_operand, self.cotangent_operand]
         return emit.sequence([
-            *(emit.allocate(side.buffer) for side in sides),
-            *([] if self.is_local else [emit.allocate(self.sums), self._zeros(parallel)]),
-            emit.loop(blocks, lambda block: self._block(block, parallel)),
-            None if self.is_local else emit.fused(self.panels, lambda at: self._results(at, at), parallel),
+            *(emit.allocate(operand.buffer) for operand in both_operands),
+            *([] if self.is_local else [emit.allocate(self.sum_buffer), self._clear_sums(parallel)]),
+            emit.loop(block_count, lambda block: self._transform_and_multiply_block(block, parallel)),
+            None if self.is_local else emit.fused(self.panel_counts, lambda at: self._write_results(at, at), parallel),
         ])  # fmt: skip
 
-    def _zeros(self, parallel: bool) -> Stmt:
-        """Sets all sums to zero."""
+    def _clear_sums(self, parallel: bool) -> Stmt:
+        """Writes a loop that sets the sums of all panels to zero."""
 
-        def row(places: list[ir.Expr]) -> Stmt:
+        def clear_channel(indices: list[ir.Expr]) -> Stmt:
             zero = tirx.const(0, "float32")
-            return self._vectors(
-                self.cut.results, lambda start, lane: emit.store(self.sums, zero, [*places, lane + start])
+            return self._in_vectors(
+                self.tiling.results, lambda start, lane: emit.store(self.sum_buffer, zero, [*indices, lane + start])
             )
 
-        return emit.fused([*self.panels, self.transforms.products, self.cut.channels], row, parallel)
+        return emit.fused([*self.panel_counts, self.transforms.products, self.tiling.channels], clear_channel, parallel)
 
-    def _vectors(self, extent: int, body: Callable[[int, ir.Expr], Stmt]) -> Stmt:
-        def part(start: int, lanes: int) -> Stmt:
+    def _in_vectors(self, extent: int, body: Callable[[int, ir.Expr], Stmt]) -> Stmt:
+        """Writes `body(start, lane)` for [0, extent) in vectors; the last one may be shorter."""
+
+        def vector(start: int, lanes: int) -> Stmt:
             return emit.vectorized(lanes, lambda lane: body(start, lane))
 
-        return emit.sequence([part(*block) for block in emit.vector_spans(extent, self.lanes)])
+        return emit.sequence([vector(*span) for span in emit.vector_spans(extent, self.lanes)])
 
-    def _block(self, block: ir.Expr, parallel: bool) -> Stmt:
-        """Writes one block: transform both operands, then multiply.
+    def _transform_and_multiply_block(self, block: ir.Expr, parallel: bool) -> Stmt:
+        """Writes one block of tiles: transforms both operands, then multiplies them.
 
-        Panels are independent, and so are the products of a panel where sums aren't local: each is a task.
+        Panels are independent tasks; where sums aren't local, so are a panel's products at different positions.
         """
 
-        def rows(side: _Side) -> Stmt:
-            return emit.fused([self.cut.rows], lambda places: self._row(side, block, places[0]), parallel)
+        def transform_rows(operand: _TransformedOperand) -> Stmt:
+            return emit.fused([self.tiling.rows], lambda rows: self._transform_row(operand, block, rows[0]), parallel)
 
-        transformed = [rows(side) for side in (self.input, self.gradient)]
+        transforms = [transform_rows(operand) for operand in (self.input_operand, self.cotangent_operand)]
         if self.is_local:
-            return emit.sequence([*transformed, emit.fused(self.panels, self._panel, parallel)])
-        each = emit.fused(
-            [*self.panels, self.transforms.products], lambda at: self._products(at[:3], at[:3], at[3]), parallel
-        )
-        return emit.sequence([*transformed, each])
+            return emit.sequence([*transforms, emit.fused(self.panel_counts, self._write_panel, parallel)])
 
-    def _row(self, side: _Side, block: ir.Expr, row: ir.Expr) -> Stmt:
-        """Copies what a row of tiles reads, with zeros around it, and transforms it.
+        def write_product(numbers: list[ir.Expr]) -> Stmt:
+            *panel, position = numbers
+            return self._write_product(panel, panel, position)
 
-        Transforms read whole squares, so that the copy has zeros where a tile reaches beyond the image.
+        products = emit.fused([*self.panel_counts, self.transforms.products], write_product, parallel)
+        return emit.sequence([*transforms, products])
+
+    def _transform_row(self, operand: _TransformedOperand, block: ir.Expr, tile_row: ir.Expr) -> Stmt:
+        """Copies the band of an operand that one row of tiles reads, with a zero border, and transforms its tiles.
+
+        Transforms read whole tiles, so that the copy has zeros where a tile reaches beyond the image.
         """
-        number = block * self.cut.rows + row
-        image = tirx.floordiv(number, index(self.down))
-        top = tirx.floormod(number, index(self.down)) * self.transforms.size
-        width = (self.right - 1) * self.transforms.size + side.reach
-        band = emit.scratch([side.reach, width, side.channels], "float32", "band")
+        row_number = block * self.tiling.rows + tile_row
+        image = tirx.floordiv(row_number, index(self.tile_rows))
+        top = tirx.floormod(row_number, index(self.tile_rows)) * self.transforms.size
+        width = (self.tile_columns - 1) * self.transforms.size + operand.tile_side
+        band = emit.scratch([operand.tile_side, width, operand.channels], "float32", "band")
 
-        def copied(first: int, channels: int) -> Stmt:
-            """Copies some channels, which follow each other in the operand."""
+        def copy_channels(first_channel: int, channels: int) -> Stmt:
+            """Copies some channels, which are contiguous in the operand, into the band."""
 
-            def item(places: Sequence[ir.Expr]) -> ir.Expr:
-                down, right, lane = places
-                return side.item([emit.simplified(image), emit.simplified(top + down), right], first, lane)
+            def item(place: Sequence[ir.Expr]) -> ir.Expr:
+                row, column, lane = place
+                return operand.item([emit.simplified(image), emit.simplified(top + row), column], first_channel, lane)
 
-            extents = [side.reach, width, channels]
-            return copied_band(lambda at: emit.load(band, [at[0], at[1], at[2] + first]), item, extents, self.lanes)
+            extents = [operand.tile_side, width, channels]
+            return copied_band(
+                lambda at: emit.load(band, [at[0], at[1], at[2] + first_channel]), item, extents, self.lanes
+            )
 
-        copy = emit.sequence([copied(*block) for block in emit.vector_spans(side.channels, side.block)])
-        return emit.sequence([emit.allocate(band), copy, self._squares(side, band, row)])
+        copy = emit.sequence(
+            [copy_channels(*span) for span in emit.vector_spans(operand.channels, operand.contiguous_channels)]
+        )
+        return emit.sequence([emit.allocate(band), copy, self._transform_channels(operand, band, tile_row)])
 
-    def _squares(self, side: _Side, band: Var, row: ir.Expr) -> Stmt:
-        """Transforms all channels of a row of tiles, panel by panel."""
+    def _transform_channels(self, operand: _TransformedOperand, band: Var, tile_row: ir.Expr) -> Stmt:
+        """Transforms all channels of a row of tiles, panel by panel; the last panel may be shorter."""
         size = self.transforms.size
 
-        def squares(panel: ir.Expr, channels: int, lanes: int, start: int = 0) -> Stmt:
+        def transform(panel: ir.Expr, channels: int, lanes: int, start: int = 0) -> Stmt:
             """Transforms ``channels`` of a panel, from ``start`` on."""
-            first = panel * side.panel + start
-            at = row * self.right * side.panel + start
-            return transformed_squares(
-                side.matrices,
-                lambda tile, down, right: emit.load(band, [index(down), index(tile * size + right), first]),
-                lambda tile, down, right: emit.load(
-                    side.buffer, [panel, index(down * self.transforms.side + right), at + tile * side.panel]
+            first_channel = panel * operand.panel_width + start
+            first_item = tile_row * self.tile_columns * operand.panel_width + start
+            return transform_tiles(
+                operand.matrices,
+                lambda tile, row, column: emit.load(band, [index(row), index(tile * size + column), first_channel]),
+                lambda tile, row, column: emit.load(
+                    operand.buffer,
+                    [panel, index(row * self.transforms.side + column), first_item + tile * operand.panel_width],
                 ),
-                (self.right, channels // lanes),
+                (self.tile_columns, channels // lanes),
                 lanes,
                 "float32",
             )
 
-        panels, last = divmod(side.channels, side.panel)
-        whole, rest = last // self.lanes * self.lanes, last % self.lanes
+        panels, last_channels = divmod(operand.channels, operand.panel_width)
+        in_whole_vectors, remaining = last_channels // self.lanes * self.lanes, last_channels % self.lanes
         return emit.sequence([
-            emit.loop(panels, lambda panel: squares(panel, side.panel, self.lanes)) if panels else None,
-            squares(index(panels), whole, self.lanes) if whole else None,
-            squares(index(panels), rest, rest, whole) if rest else None,
+            emit.loop(panels, lambda panel: transform(panel, operand.panel_width, self.lanes)) if panels else None,
+            transform(index(panels), in_whole_vectors, self.lanes) if in_whole_vectors else None,
+            transform(index(panels), remaining, remaining, in_whole_vectors) if remaining else None,
         ])  # fmt: skip
 
-    def _panel(self, panel: list[ir.Expr]) -> Stmt:
-        """Writes all products of one panel of channels and results, whose sums stay in the level-2 cache."""
+    def _write_panel(self, panel: list[ir.Expr]) -> Stmt:
+        """Computes one panel of the filter gradient, whose sums stay in the level-2 cache of one core."""
         zero = [index(0)] * len(panel)
-        products = emit.loop(self.transforms.products, lambda place: self._products(panel, zero, place))
-        return emit.sequence([emit.allocate(self.sums), products, self._results(panel, zero)])
+        products = emit.loop(self.transforms.products, lambda position: self._write_product(panel, zero, position))
+        return emit.sequence([emit.allocate(self.sum_buffer), products, self._write_results(panel, zero)])
 
-    def _products(self, panel: list[ir.Expr], sums_at: list[ir.Expr], place: ir.Expr) -> Stmt:
-        """Writes the matrix product of one place: channels by tiles times tiles by results."""
-        sizes = [1, 1, 1, 1, self.cut.channels, self.cut.results, self.tiles]
-        *outer, channel, result, tile = (Axis(Var("at", "int64"), index(size)) for size in sizes)
-        group, row, column = panel
-        own_row, own_column = group * self.panels[1] + row, group * self.panels[2] + column
-        left = emit.load(self.input.buffer, [own_row, place, tile.var * self.cut.channels + channel.var])
-        right = emit.load(self.gradient.buffer, [own_column, place, tile.var * self.cut.results + result.var])
-        spatial = (*outer, channel, result)
-        old_sum = emit.load(self.sums, [axis.var for axis in spatial])
-        stage = Stage(self.sums, spatial, (tile,), tirx.const(0, "float32"), old_sum + left * right)
+    def _write_product(self, panel: list[ir.Expr], sums_at: list[ir.Expr], position: ir.Expr) -> Stmt:
+        """Writes the matrix product of one position in the tiles: channels by tiles times tiles by results."""
+        sizes = [1, 1, 1, 1, self.tiling.channels, self.tiling.results, self.tiles_per_block]
+        *outer_axes, channel, result, tile = (Axis(Var("at", "int64"), index(size)) for size in sizes)
+        group, channel_panel, result_panel = panel
+        _groups, channel_panels, result_panels = self.panel_counts
+        input_panel = group * channel_panels + channel_panel
+        cotangent_panel = group * result_panels + result_panel
+        input_item = emit.load(
+            self.input_operand.buffer, [input_panel, position, tile.var * self.tiling.channels + channel.var]
+        )
+        cotangent_item = emit.load(
+            self.cotangent_operand.buffer, [cotangent_panel, position, tile.var * self.tiling.results + result.var]
+        )
+        spatial = (*outer_axes, channel, result)
+        old_sum = emit.load(self.sum_buffer, [axis.var for axis in spatial])
+        stage = Stage(
+            self.sum_buffer, spatial, (tile,), tirx.const(0, "float32"), old_sum + input_item * cotangent_item
+        )
         plan = plan_reduction(stage, self.target)
         if plan is None:
             raise ValueError("emit_winograd_filter: expected a plan for the matrix product of a panel")
         # Both operands were written in the order in which the tiles read them.
         plan = replace(plan, packed=(), padded=0)
-        work = Work(stage, (stage,), plan, combiner(stage), self.target, None if self.is_local else stage)
-        fixed = dict(zip((axis.var for axis in outer), [*sums_at, place], strict=True))
-        return run_tasks(work, [Range.whole(tile)], False, fixed)
+        product = PlannedReduction(
+            stage, (stage,), plan, combiner(stage), self.target, None if self.is_local else stage
+        )
+        fixed = dict(zip((axis.var for axis in outer_axes), [*sums_at, position], strict=True))
+        return run_tasks(product, [Range.whole(tile)], False, fixed)
 
-    def _results(self, panel: list[ir.Expr], sums_at: list[ir.Expr]) -> Stmt:
-        """Transforms the sums of a panel into the filter's gradient, and runs the epilogue on it.
+    def _write_results(self, panel: list[ir.Expr], sums_at: list[ir.Expr]) -> Stmt:
+        """Transforms the sums of a panel into the filter gradient, and runs the epilogue on it.
 
         The last panel may have fewer channels, fewer vectors of results, and a part of one.
         """
-        channels = tirx.min(index(self.cut.channels), self.shape.channels - panel[1] * self.cut.channels)
-        left = self.shape.results - panel[2] * self.cut.results
-        vectors = tirx.min(index(self.cut.results // self.lanes), tirx.floordiv(left, index(self.lanes)))
-        rest = self.shape.results % self.lanes
+        _group, channel_panel, result_panel = panel
+        channels = tirx.min(index(self.tiling.channels), self.shape.in_channels - channel_panel * self.tiling.channels)
+        remaining_results = self.shape.out_channels - result_panel * self.tiling.results
+        vectors = tirx.min(
+            index(self.tiling.results // self.lanes), tirx.floordiv(remaining_results, index(self.lanes))
+        )
+        partial_vector = self.shape.out_channels % self.lanes
 
-        def row(channel: ir.Expr) -> Stmt:
-            def square(start: ir.Expr, lanes: int) -> Stmt:
-                return self._result(panel, sums_at, channel, start, lanes)
+        def write_channel(channel: ir.Expr) -> Stmt:
+            """Writes all results of one input channel, in vectors."""
 
-            full = emit.loop(emit.simplified(vectors), lambda number: square(number * self.lanes, self.lanes))
-            last = emit.when(left < self.cut.results, square(vectors * self.lanes, rest)) if rest else None
-            return emit.sequence([full, last])
+            def write_vector(start: ir.Expr, lanes: int) -> Stmt:
+                return self._write_result_vector(panel, sums_at, channel, start, lanes)
 
-        return emit.loop(emit.simplified(channels), row)
-
-    def _result(
-        self, panel: list[ir.Expr], sums_at: list[ir.Expr], channel: ir.Expr, start: ir.Expr, lanes: int
-    ) -> Stmt:
-        """Transforms one vector of results of a channel, and runs the epilogue on each tap."""
-        first = self.group.rest[0]
-        finish = Finish(first, tuple(self.stores))
-
-        def read(_tile: int, down: int, right: int) -> TensorLoad:
-            place = index(down * self.transforms.side + right)
-            return emit.load(self.sums, [*sums_at, place, channel, start])
-
-        def write(down: ir.Expr, right: ir.Expr, lane: ir.Expr, item: ir.Expr) -> Stmt:
-            """Stores one element of the filter's gradient, or passes it to the stages that follow."""
-            group, own_channel, own_result = panel
-            among = own_channel * self.cut.channels + channel
-            *steps, channel_index = emit.unflatten(
-                among, [axis.extent for axis in (*self.axes.steps, self.axes.channel)]
+            whole_vectors = emit.loop(
+                emit.simplified(vectors), lambda number: write_vector(number * self.lanes, self.lanes)
             )
-            groups = [] if self.axes.group is None else [group]
-            point = [
-                *steps,
-                down,
-                right,
-                channel_index,
-                *groups,
-                own_result * self.cut.results + start + lane,
-            ]
-            return finish.at(item, dict(zip((axis.var for axis in first.spatial), point, strict=True)))
+            if not partial_vector:
+                return whole_vectors
+            is_last_panel = remaining_results < self.tiling.results
+            last = emit.when(is_last_panel, write_vector(vectors * self.lanes, partial_vector))
+            return emit.sequence([whole_vectors, last])
 
-        return stored_square(self.transforms.results, read, write, lanes, "float32")
+        return emit.loop(emit.simplified(channels), write_channel)
+
+    def _write_result_vector(
+        self, panel: list[ir.Expr], sums_at: list[ir.Expr], channel: ir.Expr, first_lane: ir.Expr, lanes: int
+    ) -> Stmt:
+        """Transforms one vector of results of an input channel, and runs the epilogue on each tap of the window."""
+        gradient = self.gradient.fused_stages[0]
+        epilogue = Epilogue(gradient, tuple(self.stores))
+
+        def read(_tile: int, row: int, column: int) -> TensorLoad:
+            position = index(row * self.transforms.side + column)
+            return emit.load(self.sum_buffer, [*sums_at, position, channel, first_lane])
+
+        def write(row: ir.Expr, column: ir.Expr, lane: ir.Expr, item: ir.Expr) -> Stmt:
+            """Stores one element of the filter's gradient, or passes it to the stages that follow."""
+            group, channel_panel, result_panel = panel
+            channel_number = channel_panel * self.tiling.channels + channel
+            *plane_indices, channel_index = emit.unflatten(
+                channel_number, [axis.extent for axis in (*self.axes.plane_taps, self.axes.channel)]
+            )
+            group_index = [] if self.axes.group is None else [group]
+            point = [
+                *plane_indices,
+                row,
+                column,
+                channel_index,
+                *group_index,
+                result_panel * self.tiling.results + first_lane + lane,
+            ]
+            return epilogue.write(item, dict(zip((axis.var for axis in gradient.spatial), point, strict=True)))
+
+        return transform_and_store_tile(self.transforms.results, read, write, lanes, "float32")

@@ -1,4 +1,4 @@
-"""The matrix products between Winograd's transforms: for each place in a tile, tiles by channels times channels by results."""
+"""The matrix products between Winograd's transforms: one for each position in a tile, summed over the channels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Stage
 from tvtf.passes.schedule.cpu.product_tile import FEWEST_TERMS
 from tvtf.passes.schedule.cpu.subroutine import Array
 from tvtf.passes.schedule.cpu.target import CpuTarget
-from tvtf.passes.schedule.cpu.tasks import Work, run_tasks
+from tvtf.passes.schedule.cpu.tasks import PlannedReduction, run_tasks
 from tvtf.passes.schedule.cpu.tile import Range
 from tvtf.passes.schedule.cpu.tile_plan import Plan, plan_reduction
 
@@ -24,9 +24,10 @@ DTYPE = "float32"
 
 @dataclass(frozen=True)
 class Products:
-    """The products of one panel of results: sums at `[tile, place, result]`, inputs at `[tile, place, channel]`.
+    """The matrix products of Winograd's method, one for each position in a transformed tile, for one panel of results.
 
-    The filter is at `[panel, place, channel, result]`. With ``is_added`` the sums go on from what they are.
+    A panel is a block of `width` output channels. Sums are at `[tile, position, result]`, inputs at `[tile, position,
+    channel]`, the filter at `[panel, position, channel, result]`. With `is_added` the products are added to the sums.
     """
 
     sums: Var
@@ -36,53 +37,59 @@ class Products:
     width: int
     is_added: bool
 
-    def write(self, panel: ir.Expr, first: ir.Expr, target: CpuTarget) -> Stmt:
-        """Writes the products for all places, of the channels from ``first`` on."""
-        tiles, places = (int(extent) for extent in self.sums.ty.shape[:2])
-        sizes = {"place": places, "tile": tiles, "result": self.width, "c": self.channels}
-        at, *axes = (Axis(Var(name, "int64"), index(size)) for name, size in sizes.items())
+    def sums_of_panel(self, panel: ir.Expr, first_channel: ir.Expr, target: CpuTarget) -> Stmt:
+        """Writes the products of a panel at all positions, over the `channels` from `first_channel` on."""
+        tiles, positions = (int(extent) for extent in self.sums.ty.shape[:2])
+        sizes = {"place": positions, "tile": tiles, "result": self.width, "c": self.channels}
+        position, *axes = (Axis(Var(name, "int64"), index(size)) for name, size in sizes.items())
         tile, result, channel = axes
-        left = emit.load(self.inputs, [tile.var, at.var, first + channel.var])
-        right = emit.load(self.filter, [panel, at.var, channel.var, result.var])
-        stage = _stage(self.sums, (tile, at, result), channel, left, right)
+        input_item = emit.load(self.inputs, [tile.var, position.var, first_channel + channel.var])
+        filter_item = emit.load(self.filter, [panel, position.var, channel.var, result.var])
+        stage = _product_stage(self.sums, (tile, position, result), channel, input_item, filter_item)
         plan = plan_reduction(stage, target)
         if plan is None:
             raise ValueError("emit_winograd: expected a plan for the matrix product of a panel")
+        # The filter was transformed into panels already: it needs no packing.
         plan = replace(plan, packed=(), padded=0)
         if self.channels >= FEWEST_TERMS:
-            return self._places(stage, plan, at, target)
+            return self._at_all_positions(stage, plan, position, target)
         zero = index(0)
 
         def body(arrays: Sequence[Var], _numbers: Sequence[ir.Expr]) -> Stmt:
-            """Writes all products on the subroutine's arguments."""
+            """Writes the products at all positions on the subroutine's array arguments."""
             sums, inputs, filters = arrays
-            left = emit.load(inputs, [tile.var, at.var, channel.var])
-            right = emit.load(filters, [at.var, channel.var, result.var])
-            return self._places(_stage(sums, (tile, at, result), channel, left, right), plan, at, target)
+            input_item = emit.load(inputs, [tile.var, position.var, channel.var])
+            filter_item = emit.load(filters, [position.var, channel.var, result.var])
+            stage = _product_stage(sums, (tile, position, result), channel, input_item, filter_item)
+            return self._at_all_positions(stage, plan, position, target)
 
         # Of few channels, a call for each tile of registers would cost more than a tenth of what it does.
-        strides = [_strides(self.sums), _strides(self.inputs), _strides(self.filter)[1:]]
+        strides = [_dense_strides(self.sums), _dense_strides(self.inputs), _dense_strides(self.filter)[1:]]
         name = subroutine.subroutine([Array(DTYPE, each) for each in strides], 0, body)
         addresses = [
             emit.load(self.sums, [zero] * 3),
-            emit.load(self.inputs, [zero, zero, first]),
+            emit.load(self.inputs, [zero, zero, first_channel]),
             emit.load(self.filter, [panel, zero, zero, zero]),
         ]
         return subroutine.call(name, addresses, [])
 
-    def _places(self, stage: Stage, plan: Plan, at: Axis, target: CpuTarget) -> Stmt:
-        work = Work(stage, (stage,), plan, combiner(stage), target, stage if self.is_added else None)
+    def _at_all_positions(self, stage: Stage, plan: Plan, position: Axis, target: CpuTarget) -> Stmt:
+        """Writes a serial loop over the positions of a transformed tile, with a tiled matrix product at each."""
+        product = PlannedReduction(stage, (stage,), plan, combiner(stage), target, stage if self.is_added else None)
         channel = Range.whole(stage.reduce[0])
-        return emit.loop(at.extent, lambda place: run_tasks(work, [channel], False, {at.var: place}))
+        return emit.loop(position.extent, lambda number: run_tasks(product, [channel], False, {position.var: number}))
 
 
-def _stage(sums: Var, spatial: tuple[Axis, ...], channel: Axis, left: ir.Expr, right: ir.Expr) -> Stage:
+def _product_stage(
+    sums: Var, spatial: tuple[Axis, ...], channel: Axis, input_item: ir.Expr, filter_item: ir.Expr
+) -> Stage:
+    """Returns the matrix product `sums += input_item * filter_item`, reduced over the channels, as a stage."""
     old_sum = emit.load(sums, [axis.var for axis in spatial])
-    return Stage(sums, spatial, (channel,), tirx.const(0, DTYPE), old_sum + left * right)
+    return Stage(sums, spatial, (channel,), tirx.const(0, DTYPE), old_sum + input_item * filter_item)
 
 
-def _strides(buffer: Var) -> tuple[int, ...]:
-    """Returns the distances of neighbours along each axis of a dense buffer."""
+def _dense_strides(buffer: Var) -> tuple[int, ...]:
+    """Returns the strides, in items, of a dense row-major buffer of static shape."""
     strides = [1]
     for extent in reversed(list(buffer.ty.shape)[1:]):
         strides.insert(0, strides[0] * int(extent))

@@ -20,19 +20,20 @@ from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.subroutine import Array
 
 Matrix = Sequence[Sequence[float]]
-Column = Callable[[int, ir.Expr], ir.Expr]
-Read = Callable[[int, int, ir.Expr], ir.Expr]
-Write = Callable[[int, int, ir.Expr, ir.Expr], Stmt]
-Place = Callable[[int, int, int], TensorLoad]
-"""The first lane of a tile, row and column."""
-_FOLLOWING = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
+ReadColumn = Callable[[int, ir.Expr], ir.Expr]
+ReadItem = Callable[[int, int, ir.Expr], ir.Expr]
+WriteItem = Callable[[int, int, ir.Expr, ir.Expr], Stmt]
+FirstLane = Callable[[int, int, int], TensorLoad]
+"""Returns the memory location of the first lane of an item, by its tile, row and column."""
+_UNIT_STEPS = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
 
 
 @dataclass(frozen=True)
 class Transforms:
-    """Transforms of a square of inputs and a window to `size` squared results: `results(filters * inputs)`.
+    """The matrices of Winograd's algorithm F(size x size, window x window), in one dimension.
 
-    Each is a sequence of matrices, applied in order.
+    A tile of `side` by `side` inputs and a window give `size` by `size` results: `results(filters(w) * inputs(x))`.
+    Each of the three is a sequence of matrices, applied in order to the columns and then to the rows.
     """
 
     size: int
@@ -42,11 +43,12 @@ class Transforms:
 
     @property
     def side(self) -> int:
-        """The side of a square of inputs."""
+        """The side of a tile of inputs: `size + window - 1`."""
         return len(self.inputs[0][0])
 
     @property
     def products(self) -> int:
+        """The number of products of a tile: one for each position in the transformed tile."""
         return self.side**2
 
 
@@ -61,13 +63,13 @@ _BUTTERFLIES = (
     (0, 0, 0, 0, 0, 1),
 )
 _NEAR, _FAR = 0.5**0.5, 2**0.5
-OF_TWO = Transforms(
+F2X2_3X3 = Transforms(
     2,
     (((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, -1, 0, 1)),),
     (((1, 0, 0), (0.5, 0, 0.5), (0, 0.5, 0), (0, 0, 1)), _BUTTERFLY),
     (_BUTTERFLY, ((1, 1, 0, 0), (0, 0, 1, 1))),
 )
-OF_FOUR = Transforms(
+F4X4_3X3 = Transforms(
     4,
     (
         (
@@ -103,10 +105,10 @@ OF_FOUR = Transforms(
 )
 
 
-# With the points of tiles of four: the values there are multiplied, whichever factor has more terms.
-TWO_OF_FIVE = Transforms(
+# F(2x2, 5x5) uses the points of F(4x4, 3x3): the values there are multiplied, whichever factor has more terms.
+F2X2_5X5 = Transforms(
     2,
-    OF_FOUR.inputs,
+    F4X4_3X3.inputs,
     (
         (
             (1, 0, 0, 0, 0),
@@ -120,165 +122,197 @@ TWO_OF_FIVE = Transforms(
     ),
     (_BUTTERFLIES, ((1, 1, 0, 1, 0, 0), (0, 0, _NEAR, 0, _FAR, 1))),
 )
-BY_WINDOW = {3: (OF_TWO, OF_FOUR), 5: (TWO_OF_FIVE,)}
+BY_WINDOW = {3: (F2X2_3X3, F4X4_3X3), 5: (F2X2_5X5,)}
 
 
 def _transposed(matrix: Matrix) -> Matrix:
     return tuple(zip(*matrix, strict=True))
 
 
-def _gradient(of: Transforms) -> Transforms:
-    """Returns the gradient's transforms: a sum over three indices is symmetric, so they are the others' transposed."""
+def _filter_gradient_transforms(forward: Transforms) -> Transforms:
+    """Returns the transforms of a filter's gradient, given those of the forward convolution.
+
+    The convolution is a sum over three indices (input, filter, result) that is symmetric in them, so that the
+    gradient's matrices are the transposed ones of the other two, in reverse order.
+    """
     return Transforms(
-        of.size, of.inputs, tuple(map(_transposed, reversed(of.results))), tuple(map(_transposed, reversed(of.filters)))
+        forward.size,
+        forward.inputs,
+        tuple(map(_transposed, reversed(forward.results))),
+        tuple(map(_transposed, reversed(forward.filters))),
     )
 
 
-GRADIENTS = {window: _gradient(known[-1]) for window, known in BY_WINDOW.items()}
-"""Transforms of a square of six inputs and a square of cotangents to what they add to a window."""
+GRADIENTS = {window: _filter_gradient_transforms(known[-1]) for window, known in BY_WINDOW.items()}
+"""Transforms of a tile of six by six inputs and a tile of cotangents to what they add to a window's gradient."""
 
 
 @dataclass(frozen=True)
-class _Column:
-    """A column of vectors in registers."""
+class _RegisterColumn:
+    """A column of `lanes`-wide vectors in a local buffer, which LLVM keeps in registers."""
 
     buffer: Var
     lanes: int
 
-    def __call__(self, at: int, lane: ir.Expr) -> ir.Expr:
-        return emit.load(self.buffer, [lane + at * self.lanes])
+    def __call__(self, row: int, lane: ir.Expr) -> ir.Expr:
+        """Returns the item in a row and lane of the column."""
+        return emit.load(self.buffer, [lane + row * self.lanes])
 
-    def filled(self, at: int, value: Callable[[ir.Expr], ir.Expr]) -> Stmt:
-        start = at * self.lanes
-        return emit.vectorized(self.lanes, lambda lane: emit.store(self.buffer, value(lane), [lane + start]))
+    def store_row(self, row: int, value: Callable[[ir.Expr], ir.Expr]) -> Stmt:
+        """Returns the vector store of `value(lane)` into a row of the column."""
+        first_lane = row * self.lanes
+        return emit.vectorized(self.lanes, lambda lane: emit.store(self.buffer, value(lane), [lane + first_lane]))
 
 
-def transformed_square(matrices: Sequence[Matrix], read: Read, write: Write, lanes: int, dtype: str) -> Stmt:
-    """Applies the matrices to the columns of a square, then to the rows of the result.
+def transform_tile(matrices: Sequence[Matrix], read: ReadItem, write: WriteItem, lanes: int, dtype: str) -> Stmt:
+    """Writes a two-dimensional Winograd transform of one tile: matrices times its columns, then times its rows.
 
-    `read(row, column, lane)` returns an item, `write(row, column, lane, item)` stores one; both run along vectors.
+    Each item of the tile is a vector of channels. `read(row, column, lane)` returns an item, `write(row, column, lane,
+    item)` stores one.
     """
-    parts: list[Stmt] = []
+    statements: list[Stmt] = []
+    # The last matrix has a row for each row of the transformed tile, the first one a column for each of the tile.
+    result_side, side = len(matrices[-1]), len(matrices[0][0])
     columns = [
-        _applied(matrices, partial(_of_column, read, column), parts, lanes, dtype)
-        for column in range(len(matrices[0][0]))
+        _multiply_column(matrices, partial(_read_from_column, read, column), statements, lanes, dtype)
+        for column in range(side)
     ]
-    for row in range(len(matrices[-1])):
-        row_result = _applied(matrices, partial(_of_row, columns, row), parts, lanes, dtype)
-        parts += [_written(write, row, column, row_result) for column in range(len(matrices[-1]))]
-    return emit.sequence(parts)
+    for row in range(result_side):
+        product_row = _multiply_column(matrices, partial(_read_from_row, columns, row), statements, lanes, dtype)
+        statements += [_store_item(write, row, column, product_row) for column in range(result_side)]
+    return emit.sequence(statements)
 
 
-def transformed_squares(
+def transform_tiles(
     matrices: tuple[Matrix, ...],
-    read: Place,
-    write: Place,
+    read: FirstLane,
+    write: FirstLane,
     counts: tuple[int, int],
     lanes: int,
     dtype: str,
     source_is_scratch: bool = False,
 ) -> Stmt:
-    """Calls the subroutine that transforms the squares of some neighbouring tiles and vectors, as ``counts`` says.
+    """Returns a call of the subroutine that transforms neighbouring tiles and vectors of channels.
 
-    `read(tile, row, column)` and `write(tile, row, column)` are the first lanes. Distances in a source that is a scratch
-    buffer are the same in many kernels: with them the subroutine is made, which is a tenth faster than to pass them.
+    `counts` are the numbers of tiles and of vectors. `read(tile, row, column)` and `write(tile, row, column)` return
+    the first lane of an item. Strides of a source that is a scratch buffer are the same in many kernels: with them the
+    subroutine is made, which is a tenth faster than to pass them.
 
     Raises:
-        ValueError: distances in memory aren't constant.
+        ValueError: strides in memory aren't constant.
     """
-    places = [write, read]
-    known = [access.constant_offset(place(0, 0, 0), place(*following)) for place in places for following in _FOLLOWING]
-    steps = [step for step in known if step is not None]
-    if len(steps) < len(known):
-        raise ValueError(f"transformed_squares: expected constant distances, received those of {write(0, 0, 0)}")
-    name = _squares(matrices, lanes, dtype, tuple(steps[3:]) if source_is_scratch else None)
-    passed = steps[:3] if source_is_scratch else steps
-    return subroutine.call(name, [place(0, 0, 0) for place in places], [*counts, *passed])
+    locations = [write, read]
+    strides = [
+        access.constant_offset(location(0, 0, 0), location(*step)) for location in locations for step in _UNIT_STEPS
+    ]
+    constant_strides = [step for step in strides if step is not None]
+    if len(constant_strides) < len(strides):
+        raise ValueError(f"transform_tiles: expected constant distances, received those of {write(0, 0, 0)}")
+    name = _transform_subroutine(matrices, lanes, dtype, tuple(constant_strides[3:]) if source_is_scratch else None)
+    passed = constant_strides[:3] if source_is_scratch else constant_strides
+    return subroutine.call(name, [location(0, 0, 0) for location in locations], [*counts, *passed])
 
 
 @cache
-def _squares(matrices: tuple[Matrix, ...], lanes: int, dtype: str, source_steps: tuple[int, ...] | None) -> str:
-    """Makes the subroutine; its numbers are the counts, and the steps to the next tile, row and column of both arrays.
+def _transform_subroutine(
+    matrices: tuple[Matrix, ...], lanes: int, dtype: str, source_strides: tuple[int, ...] | None
+) -> str:
+    """Makes the subroutine of `transform_tiles` for some matrices, and returns its name.
 
-    ``source_steps`` are the source's steps where they aren't passed.
+    Its arguments are the result and the source, the numbers of tiles and of vectors, and the strides to the next tile,
+    row and column of the result, then of the source unless the subroutine is made for given `source_strides`.
     """
 
     def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
-        """Transforms all squares; `steps` are the result's distances, then the source's."""
-        (result, source), (tiles, vectors, *steps) = arrays, numbers
-        steps = [*steps, *map(index, source_steps or ())]
+        """Writes the loops over tiles and vectors; `strides` are the result's, then the source's."""
+        (result, source), (tiles, vectors, *strides) = arrays, numbers
+        strides = [*strides, *map(index, source_strides or ())]
 
-        def square(at: list[ir.Expr]) -> Stmt:
-            """Transforms the square of a tile and a vector, given by their numbers."""
+        def tile_and_vector(numbers: list[ir.Expr]) -> Stmt:
+            """Transforms one vector of channels of one tile, given the numbers of both."""
+            tile, vector = numbers
 
-            def place(row: int, column: int, lane: ir.Expr, by: Sequence[ir.Expr]) -> list[ir.Expr]:
-                return [at[0] * by[0] + by[1] * row + by[2] * column + at[1] * lanes + lane]
+            def offset(row: int, column: int, lane: ir.Expr, by: Sequence[ir.Expr]) -> list[ir.Expr]:
+                by_tile, by_row, by_column = by
+                return [tile * by_tile + by_row * row + by_column * column + vector * lanes + lane]
 
-            return transformed_square(
+            return transform_tile(
                 matrices,
-                lambda row, column, lane: emit.load(source, place(row, column, lane, steps[3:])),
-                lambda row, column, lane, item: emit.store(result, item, place(row, column, lane, steps[:3])),
+                lambda row, column, lane: emit.load(source, offset(row, column, lane, strides[3:])),
+                lambda row, column, lane, item: emit.store(result, item, offset(row, column, lane, strides[:3])),
                 lanes,
                 dtype,
             )
 
-        return emit.nest([tiles, vectors], square)
+        return emit.nest([tiles, vectors], tile_and_vector)
 
-    return subroutine.subroutine([Array(dtype)] * 2, 8 if source_steps is None else 5, body)
+    # Two counts and three strides, and three more strides if the source's are passed.
+    return subroutine.subroutine([Array(dtype)] * 2, 8 if source_strides is None else 5, body)
 
 
-def stored_square(
+def transform_and_store_tile(
     matrices: tuple[Matrix, ...],
-    read: Place,
+    read: FirstLane,
     write: Callable[[ir.Expr, ir.Expr, ir.Expr, ir.Expr], Stmt],
     lanes: int,
     dtype: str,
 ) -> Stmt:
-    """Calls the transform of a square of vectors, then runs `write(row, column, lane, item)` on each of its items."""
+    """Transforms a tile of vectors into scratch memory, then runs `write(row, column, lane, item)` on each item.
+
+    So the items can be stored at variable strides or passed to an epilogue, which the subroutine can't do.
+    """
     size = len(matrices[-1])
     result = emit.scratch([size, size, lanes], dtype, "square", "local")
 
-    def place(_tile: int, row: int, column: int) -> TensorLoad:
+    def first_lane(_tile: int, row: int, column: int) -> TensorLoad:
         return emit.load(result, [index(row), index(column), index(0)])
 
-    def vector(at: list[ir.Expr]) -> Stmt:
-        row, column = at
-        return emit.vectorized(lanes, lambda lane: write(row, column, lane, emit.load(result, [*at, lane])))
+    def store_item(position: list[ir.Expr]) -> Stmt:
+        row, column = position
+        return emit.vectorized(lanes, lambda lane: write(row, column, lane, emit.load(result, [*position, lane])))
 
-    transform = transformed_squares(matrices, read, place, (1, 1), lanes, dtype, source_is_scratch=True)
-    return emit.sequence([emit.allocate(result), transform, emit.nest([size, size], vector)])
+    transform = transform_tiles(matrices, read, first_lane, (1, 1), lanes, dtype, source_is_scratch=True)
+    return emit.sequence([emit.allocate(result), transform, emit.nest([size, size], store_item)])
 
 
-def _of_column(read: Read, column: int, row: int, lane: ir.Expr) -> ir.Expr:
+def _read_from_column(read: ReadItem, column: int, row: int, lane: ir.Expr) -> ir.Expr:
     return read(row, column, lane)
 
 
-def _of_row(columns: Sequence[_Column], row: int, column: int, lane: ir.Expr) -> ir.Expr:
+def _read_from_row(columns: Sequence[_RegisterColumn], row: int, column: int, lane: ir.Expr) -> ir.Expr:
     return columns[column](row, lane)
 
 
-def _written(write: Write, row: int, column: int, row_result: _Column) -> Stmt:
-    return emit.vectorized(row_result.lanes, lambda lane: write(row, column, lane, row_result(column, lane)))
+def _store_item(write: WriteItem, row: int, column: int, product_row: _RegisterColumn) -> Stmt:
+    """Returns the vector store of one item of a row of the transformed tile."""
+    return emit.vectorized(product_row.lanes, lambda lane: write(row, column, lane, product_row(column, lane)))
 
 
-def _applied(matrices: Sequence[Matrix], read: Column, parts: list[Stmt], lanes: int, dtype: str) -> _Column:
-    """Multiplies a column of vectors by all matrices, appending the statements to `parts`; returns the product."""
+def _multiply_column(
+    matrices: Sequence[Matrix], read: ReadColumn, statements: list[Stmt], lanes: int, dtype: str
+) -> _RegisterColumn:
+    """Multiplies a column of vectors by all matrices in turn, appending to `statements`; returns the product."""
     for matrix in matrices:
-        column = _Column(emit.scratch([len(matrix) * lanes], dtype, "square", "local"), lanes)
-        parts.append(emit.allocate(column.buffer))
-        parts += [column.filled(at, partial(_sum, row, read, dtype)) for at, row in enumerate(matrix)]
+        column = _RegisterColumn(emit.scratch([len(matrix) * lanes], dtype, "square", "local"), lanes)
+        statements.append(emit.allocate(column.buffer))
+        statements += [
+            column.store_row(row, partial(_dot_product, factors, read, dtype)) for row, factors in enumerate(matrix)
+        ]
         read = column
     return column
 
 
-def _sum(row: Sequence[float], read: Column, dtype: str, lane: ir.Expr) -> ir.Expr:
-    """Returns a row of a matrix times a column; terms with a factor come last, where each is one FMA instruction."""
-    terms = sorted((abs(factor) != 1, at, factor) for at, factor in enumerate(row) if factor)
+def _dot_product(factors: Sequence[float], read: ReadColumn, dtype: str, lane: ir.Expr) -> ir.Expr:
+    """Returns the dot product of a matrix row with a column of vectors.
+
+    Terms whose factor isn't 1 or -1 come last, where each multiplication and addition is one FMA instruction.
+    """
+    terms = sorted((abs(factor) != 1, row, factor) for row, factor in enumerate(factors) if factor)
     total: ir.Expr = tirx.const(0, dtype)
-    for number, (_has_factor, at, factor) in enumerate(terms):
-        part = read(at, lane) if abs(factor) == 1 else read(at, lane) * tirx.const(abs(factor), dtype)
-        if not number:
-            total = part if factor > 0 else part * tirx.const(-1, dtype)
+    for position, (_has_factor, row, factor) in enumerate(terms):
+        product = read(row, lane) if abs(factor) == 1 else read(row, lane) * tirx.const(abs(factor), dtype)
+        if not position:
+            total = product if factor > 0 else product * tirx.const(-1, dtype)
         else:
-            total = total + part if factor > 0 else total - part
+            total = total + product if factor > 0 else total - product
     return total
