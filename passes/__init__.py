@@ -20,6 +20,7 @@ __all__ = ["add_pass", "gradient", "remove_pass", "to_dialect"]
 
 
 def __getattr__(name: str) -> Any:
+    """Imports a public function, and the compiler with it, when the function is first named."""
     if name not in _PUBLIC:
         raise AttributeError(f"module 'tvtf.passes' has no attribute {name!r}")
     member = getattr(import_module(f"tvtf.passes.{_PUBLIC[name]}"), name)

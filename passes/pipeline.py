@@ -26,7 +26,7 @@ from tvtf.passes.codegen.hooks import Hooks
 from tvtf.passes.codegen.let_bindings import HoistLets
 from tvtf.passes.codegen.llvm import build_library
 from tvtf.passes.debug.compile_progress import compile_progress
-from tvtf.passes.debug.dump import dump_folder, watched
+from tvtf.passes.debug.dump import dump_folder, run_phase
 from tvtf.passes.debug.kernel_costs import lines
 from tvtf.passes.debug.structural_check import StructuralCheck, check_stores
 from tvtf.passes.graph.fold_batch_norm import fold_scales
@@ -144,16 +144,17 @@ def on_gpu(target: Target) -> bool:
 
 
 def lower(mod: tvm.IRModule, target: Target, polls: bool = True, kernels: bool = True) -> tvm.IRModule:
-    """Runs all phases; bytecode and machine code are generated from the result.
+    """Runs all phases on a module of ``tvtf`` ops; bytecode and machine code are generated from the result.
 
-    Without ``kernels``, those that no phase reads are left to `finisher`.
+    ``polls`` is that of `phases`. With ``kernels=False``, kernels that no phase reads stay unscheduled: `finisher`
+    finishes those whose machine code isn't stored yet.
     """
     folder = dump_folder()
     check = StructuralCheck() if dials.check or dials.verify else None
     with target, tvm.transform.PassContext(opt_level=3), compiling():
         for number, phase in enumerate(phases(target, polls)):
             run = phase.run if kernels or phase.early is None else phase.early
-            mod = watched(replace(phase, run=run), number, mod, folder)
+            mod = run_phase(replace(phase, run=run), number, mod, folder)
             if check is not None:
                 check.after(phase.name, mod)
     return mod
@@ -164,27 +165,30 @@ def _unchanged(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def schedule_early(target: Target, mod: tvm.IRModule) -> tvm.IRModule:
-    """Schedules the kernels whose loops later phases read: those on constants, for `hoist`, and those in loops."""
+    """Schedules only the kernels whose loops later phases read; `finisher` schedules the others.
+
+    `hoist` reads those with constant operands, and `native_loops` those that functions other than ``main`` call.
+    """
     outside_main = called_elsewhere(mod)
     kernels = {name: func for name, func in mod.functions_items() if isinstance(func, PrimFunc)}
-    early = {name: func for name, func in kernels.items() if name in outside_main or constant_operands(func)}
-    scheduled = scheduler(target)(tvm.IRModule(early))
+    needed_early = {name: func for name, func in kernels.items() if name in outside_main or constant_operands(func)}
+    scheduled = scheduler(target)(tvm.IRModule(needed_early))
     result = mod.clone()
-    for name in early:
+    for name in needed_early:
         result.update_func(name, scheduled[name.name_hint])
     return result
 
 
 def finisher(target: Target) -> Pass:
-    """Returns what `lower` leaves out without ``kernels``, as a pass over kernels.
+    """Returns the pass that finishes kernels which `lower` with ``kernels=False`` left unscheduled.
 
-    A kernel that is scheduled already is not scheduled again.
+    It runs the kernels' part of each phase. A kernel that is scheduled already is not scheduled again.
     """
-    chosen = [phase for phase in phases(target) if phase.early is not None]
+    kernel_phases = [phase for phase in phases(target) if phase.early is not None]
 
     def run(mod: tvm.IRModule) -> tvm.IRModule:
         with target, tvm.transform.PassContext(opt_level=3), compiling():
-            for phase in chosen:
+            for phase in kernel_phases:
                 mod = phase.run(mod)
                 if dials.check:
                     for name, func in mod.functions_items():
@@ -195,16 +199,16 @@ def finisher(target: Target) -> Pass:
 
 
 def lower_through(mod: tvm.IRModule, target: Target, last: str) -> Iterator[tuple[str, tvm.IRModule]]:
-    """Returns the module after each phase, with the phase's name, until the one called ``last``.
+    """Yields the module after each phase, with the phase's name, until the one called ``last``.
 
     Raises:
       ValueError: no phase has that name; the text lists those that there are.
     """
-    known = phases(target)
-    names = [phase.name for phase in known]
+    all_phases = phases(target)
+    names = [phase.name for phase in all_phases]
     if last not in names:
         raise ValueError(f"there is no phase {last!r}; the phases are {', '.join(names)}")
-    for phase in known[: names.index(last) + 1]:
+    for phase in all_phases[: names.index(last) + 1]:
         with target, tvm.transform.PassContext(opt_level=3), compiling():
             mod = phase.run(mod)
         yield phase.name, mod

@@ -25,4 +25,4 @@ def add_pass(name: str, run: Pass) -> Pass:
 
 def remove_pass(name: str) -> None:
     """Removes a pass that :func:`add_pass` added."""
-    user_passes[:] = [(n, run) for n, run in user_passes if n != name]
+    user_passes[:] = [(other, run) for other, run in user_passes if other != name]

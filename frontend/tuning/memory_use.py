@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import tvm
 
 from tvtf.core.display import Column, Table, as_printed
-from tvtf.passes.memory.memory_plan import LIVE, SIZE, bytes_of, is_allocation
+from tvtf.passes.memory.memory_plan import ARENA_SIZE, PEAK_LIVE_BYTES, bytes_of, is_allocation
 from tvtf.passes.pipeline import phases
 from tvtf.runtime.target import host_target
 
@@ -25,10 +25,10 @@ MEANINGS = {
 
 
 class Memory(NamedTuple):
-    """Bytes that one call needs: those of its arguments and Variables, of results in memory of their own, and of the arena.
+    """Bytes that one call needs: of its arguments and Variables, of results in memory of their own, and of the arena.
 
-    ``arena`` is the block in which intermediates lie, kept from call to call; ``live`` the largest sum of intermediates that
-    are needed at once, below which no arena can be. ``unplanned`` counts allocations of unknown size.
+    ``arena`` is the block in which intermediates lie, kept from call to call; ``live`` the largest sum of intermediates
+    that are needed at once, below which no arena can be. ``unplanned`` counts allocations of unknown size.
     """
 
     arguments: int
@@ -74,7 +74,7 @@ def _readable(size: int) -> str:
 
 
 def memory(mod: tvm.IRModule) -> Memory:
-    """Returns the sizes in the memory plan of a traced module."""
+    """Returns how many bytes a call of a traced module needs, read from the module's memory plan."""
     target = host_target()
     with target, tvm.transform.PassContext(opt_level=3):
         for phase in takewhile(lambda p: p.name != "memory", phases(target)):
@@ -83,7 +83,7 @@ def memory(mod: tvm.IRModule) -> Memory:
     main = mod["main"]
     attrs = dict(main.attrs)
     allocated = [bytes_of(b.var.ty) for block in main.body.blocks for b in block.bindings if is_allocation(b.value)]
-    known = [size for size in allocated if size is not None]
+    known_sizes = [size for size in allocated if size is not None]
     arguments = sum(bytes_of(p.ty) or 0 for p in main.params)
-    arena, live = (int(attrs.get(name, 0)) for name in (SIZE, LIVE))
-    return Memory(arguments, sum(known), arena, live, len(allocated) - len(known))
+    arena, live = (int(attrs.get(name, 0)) for name in (ARENA_SIZE, PEAK_LIVE_BYTES))
+    return Memory(arguments, sum(known_sizes), arena, live, len(allocated) - len(known_sizes))

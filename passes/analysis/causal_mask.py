@@ -30,7 +30,10 @@ class Triangle(NamedTuple):
 
 
 def triangle_of(array: np.ndarray) -> Triangle | None:
-    """Returns the triangle that an array is (with any leading dims of 1), or None; each row has an element inside.
+    """Describes an array as a triangular matrix, such as a causal mask; returns None if it isn't one.
+
+    Each row must have one value up to a diagonal, at least in its first column, and another value after it. Leading
+    dims must be 1.
 
     >>> import numpy as np
     >>> triangle_of(np.tri(3, dtype=bool))
@@ -41,16 +44,16 @@ def triangle_of(array: np.ndarray) -> Triangle | None:
     if array.ndim < 2 or array.dtype.kind not in "bfiu" or array.size == 0 or array.size != np.prod(array.shape[-2:]):
         return None
     matrix: np.ndarray = array.reshape(array.shape[-2:])
-    hidden = np.flatnonzero(matrix[0] != matrix[0, 0])
-    offset = int(hidden[0]) - 1 if len(hidden) else matrix.shape[1] - 1
+    outside_columns = np.flatnonzero(matrix[0] != matrix[0, 0])
+    offset = int(outside_columns[0]) - 1 if len(outside_columns) else matrix.shape[1] - 1
     triangle = Triangle(offset, float(matrix[0, 0]), float(matrix[0, -1]))
     return triangle if np.array_equal(matrix, triangle.array(matrix.shape)) else None
 
 
 def described(constants: dict[int, Any]) -> list[list[Any]]:
-    """Returns :data:`TRIANGLES` for captured tensors, given by the positions of their parameters."""
-    triangles = {place: _triangle_of_tensor(tensor) for place, tensor in constants.items()}
-    return [[place, *triangle] for place, triangle in triangles.items() if triangle is not None]
+    """Returns the attribute :data:`TRIANGLES` for captured tensors, given by the positions of their parameters."""
+    triangles = {position: _triangle_of_tensor(tensor) for position, tensor in constants.items()}
+    return [[position, *triangle] for position, triangle in triangles.items() if triangle is not None]
 
 
 def _triangle_of_tensor(tensor: Any) -> Triangle | None:
@@ -58,21 +61,22 @@ def _triangle_of_tensor(tensor: Any) -> Triangle | None:
     return triangle_of(tensor.eager_array()) if is_matrix and not tensor.dtype.is_complex else None
 
 
-class Known:
+class ConstantValues:
     """The values of a function's variables that depend on constants only, computed on request."""
 
     def __init__(self, function: relax.Function, graph: Graph) -> None:
+        """Starts with the constants that are triangular matrices, from the function's attribute `TRIANGLES`."""
         self.graph = graph
         self.values: dict[relax.Var, np.ndarray | None] = {}
-        # Constants are parameters here: only these descriptions tell their values.
-        for place, offset, inside, outside in (function.attrs or {}).get(TRIANGLES, []):
-            param = function.params[int(place)]
+        # Captured constants are parameters here, and only these descriptions say what their values are.
+        for position, offset, inside, outside in (function.attrs or {}).get(TRIANGLES, []):
+            param = function.params[int(position)]
             shape = tuple(map(int, param.ty.shape.values))
             array = Triangle(int(offset), float(inside), float(outside)).array(shape)
             self.values[param] = array.astype(str(param.ty.dtype))
 
     def of(self, x: Any) -> np.ndarray | None:
-        """Returns the value, or None where it isn't known or is too large."""
+        """Returns the value of a variable or constant; None if it depends on an argument, or is too large."""
         if isinstance(x, ir.Constant):
             return np.array(x.value.numpy())
         if x not in self.values:
@@ -80,16 +84,16 @@ class Known:
         return self.values[x]
 
     def _computed(self, x: Any) -> np.ndarray | None:
-        """Evaluates a pure, cheap primitive on known operands; None for any other value."""
+        """Returns the value that a primitive computes from known operands; None unless it is pure and cheap."""
         producer = self.graph.producers.get(x)
         if producer is None or not _is_evaluable(x.ty) or any(map(_is_symbolic, producer.attrs.values())):
             return None
         prim, inputs = table[producer.name], [self.of(i) for i in producer.inputs]
-        known = [EagerTensor(i) for i in inputs if i is not None]
+        operands = [EagerTensor(i) for i in inputs if i is not None]
         # Compiling must not run what a call runs: effects, Python or long computations.
-        if not prim.pure or prim.host or prim.heavy or len(known) < len(inputs):
+        if not prim.pure or prim.host or prim.heavy or len(operands) < len(inputs):
             return None
-        result: np.ndarray = prim.run(known, producer.attrs).eager_array()
+        result: np.ndarray = prim.run(operands, producer.attrs).eager_array()
         return result
 
 
@@ -102,6 +106,7 @@ def _is_evaluable(ty: Any) -> bool:
 
 
 def _is_symbolic(attribute: Any) -> bool:
+    """Returns whether an attribute of a call contains a symbolic dim or names a function."""
     if isinstance(attribute, tuple):
         return any(map(_is_symbolic, attribute))
     return isinstance(attribute, (ir.Expr, ir.GlobalVar))

@@ -19,8 +19,10 @@ from tvtf.passes.analysis.rewriter import Bindings
 
 
 def drop_dead(mod: tvm.IRModule) -> tvm.IRModule:
-    """Drops the pure bindings and the functions of a dialect module that nothing depends on."""
-    functions = {var: _without_dead(f) if isinstance(f, relax.Function) else f for var, f in mod.functions_items()}
+    """Drops unused functions, and bindings without side effects that no result of a ``tvtf`` function depends on."""
+    functions = {
+        var: _without_dead_bindings(f) if isinstance(f, relax.Function) else f for var, f in mod.functions_items()
+    }
     return without_unused(tvm.IRModule(functions, attrs=mod.attrs))
 
 
@@ -34,21 +36,21 @@ def without_unused(mod: tvm.IRModule) -> tvm.IRModule:
         var = worklist.pop()
         if var not in reached:
             reached.add(var)
-            worklist += _named(functions[var])
+            worklist += _referenced_functions(functions[var])
     return tvm.IRModule({var: f for var, f in functions.items() if var in reached}, attrs=mod.attrs)
 
 
-def _named(function: Any) -> list[ir.GlobalVar]:
+def _referenced_functions(function: Any) -> list[ir.GlobalVar]:
     names: list[ir.GlobalVar] = []
     structural_walk(function, (ir.GlobalVar, names.append))
     return names
 
 
-def _without_dead(function: relax.Function) -> relax.Function:
-    """Returns a function without its dead bindings; the same function if there are none."""
+def _without_dead_bindings(function: relax.Function) -> relax.Function:
+    """Returns a function without its dead bindings; the same object if there are none."""
     bindings = [binding for block in function.body.blocks for binding in block.bindings[:]]
     needed = needed_bindings(function.params, bindings, [function.body.body])
-    # Callers see by identity that nothing changed.
+    # The same object, so that callers can see by identity that nothing changed.
     if len(needed) == len(bindings):
         return function
     out = Bindings()
@@ -57,61 +59,65 @@ def _without_dead(function: relax.Function) -> relax.Function:
 
 
 def needed_bindings(params: Iterable[relax.Var], bindings: list[Any], results: Iterable[Any]) -> list[Any]:
-    """Returns, in order, the bindings with side effects and those that results need for their values or dims.
+    """Returns, in order, the bindings that have side effects, or that results need for their values or symbolic dims.
 
     Bindings are visited last to first, so that whatever reads a variable has been visited before its binding.
     """
-    makers = makers_of_dims(params, bindings)
+    defining = defining_vars(params, bindings)
     needed: set[Any] = set()
     for result in results:
         needed.update(relax.analysis.free_vars(result))
-        needed.update(makers_for(makers, result.ty))
+        needed.update(defining_vars_of(defining, result.ty))
     live = []
     for binding in reversed(bindings):
-        if binding.var in needed or _has_effect(binding.value) or _compares(binding, makers):
+        if binding.var in needed or _has_effect(binding.value) or _checks_sizes(binding, defining):
             live.append(binding)
             needed.update(relax.analysis.free_vars(binding.value)[:])
-            needed.update(makers_for(makers, binding.var.ty, binding.value))
+            needed.update(defining_vars_of(defining, binding.var.ty, binding.value))
     return live[::-1]
 
 
-def makers_for(makers: dict[Any, relax.Var], *owners: Any) -> list[relax.Var]:
-    """Returns the variables that bind the symbolic dims in types and expressions."""
-    return [makers[dim] for owner in owners for dim in _dims(owner) if dim in makers] if makers else []
+def defining_vars_of(defining: dict[Any, relax.Var], *owners: Any) -> list[relax.Var]:
+    """Returns the variables that define the symbolic dims in types and expressions, given `defining_vars`."""
+    return [defining[dim] for owner in owners for dim in _dims(owner) if dim in defining] if defining else []
 
 
-def makers_of_dims(params: Iterable[relax.Var], bindings: Iterable[Any]) -> dict[Any, relax.Var]:
-    """Returns, for each symbolic dim that no parameter has, the variable whose type has it first."""
-    bound = {dim for param in params for dim in _dims_of_type(param.ty)}
-    makers: dict[Any, relax.Var] = {}
+def defining_vars(params: Iterable[relax.Var], bindings: Iterable[Any]) -> dict[Any, relax.Var]:
+    """Returns, for each symbolic dim that no parameter has, its defining variable: the first whose type has it."""
+    dims_of_params = {dim for param in params for dim in _dims_of_type(param.ty)}
+    defining: dict[Any, relax.Var] = {}
     for binding in bindings:
         for dim in _dims_of_type(binding.var.ty):
-            if dim not in bound:
-                makers.setdefault(dim, binding.var)
-    return makers
+            if dim not in dims_of_params:
+                defining.setdefault(dim, binding.var)
+    return defining
 
 
 def _dims_of_type(ty: Any) -> list[Any]:
+    """Returns the symbols in the shapes of a tensor type, or of each tensor type in a tuple."""
     types = ty.fields if isinstance(ty, relax.TupleType) else [ty]
     shapes = [t.shape for t in types if isinstance(t, relax.TensorType) and t.shape is not None]
-    return [
-        symbol for shape in shapes for d in shape.values[:] if not isinstance(d, tirx.IntImm) for symbol in _dims(d)
-    ]
+    symbolic = [dim for shape in shapes for dim in shape.values[:] if not isinstance(dim, tirx.IntImm)]
+    return [symbol for dim in symbolic for symbol in _dims(dim)]
 
 
-def _dims(of: Any) -> list[Any]:
+def _dims(root: Any) -> list[Any]:
     """Returns the symbols in a type or an expression."""
     symbols: list[Any] = []
-    structural_walk(of, (tirx.Var, symbols.append))
+    structural_walk(root, (tirx.Var, symbols.append))
     return symbols
 
 
-def _compares(binding: Any, makers: dict[Any, relax.Var]) -> bool:
-    """Returns whether a binding checks computed sizes against dims that are known already: it may fail, so it isn't dead."""
+def _checks_sizes(binding: Any, defining: dict[Any, relax.Var]) -> bool:
+    """Returns whether a binding compares computed sizes with dims that are known already.
+
+    The comparison may fail, so the binding isn't dead.
+    """
     if not dialect.is_dialect(binding.value) or binding.value.op.name != "tvtf.told_dims":
         return False
+    # The result carries the dims, in front of a last one of 0.
     dims = binding.var.ty.shape.values[:-1]
-    return not all(isinstance(d, tirx.Var) and makers.get(d) == binding.var for d in dims)
+    return not all(isinstance(d, tirx.Var) and defining.get(d) == binding.var for d in dims)
 
 
 def _has_effect(value: Any) -> bool:

@@ -47,18 +47,18 @@ def while_loop(
 
 @transform.module_pass(opt_level=0, name="MarkPrivate")
 def MarkPrivate(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-    """Marks private functions, and makes loop conditions and bodies public while TVM's passes run.
+    """Marks private functions, and gives loop conditions and bodies a public symbol while TVM's passes run.
 
     TVM's passes give every function a symbol in the end (AttachGlobalSymbol), so the attribute `tvtf.private` informs
     code generation which were private. They also remove unused parameters from a private function and its calls (at the
     end of FuseTIR), but don't know the operands of a loop; public functions keep their parameters.
     """
-    result, parts = mod.clone(), {name.name_hint for name in loop_parts(mod)}
+    result, loop_functions = mod.clone(), {name.name_hint for name in loop_parts(mod)}
     for name, func in mod.functions_items():
         if isinstance(func, relax.Function) and not has_symbol(func):
-            marked = func.with_attr(PRIVATE, True)
-            in_loop = name.name_hint in parts
-            result.update_func(name, marked.with_attr("global_symbol", name.name_hint) if in_loop else marked)
+            with_mark = func.with_attr(PRIVATE, True)
+            is_in_loop = name.name_hint in loop_functions
+            result.update_func(name, with_mark.with_attr("global_symbol", name.name_hint) if is_in_loop else with_mark)
     return result
 
 
@@ -68,7 +68,7 @@ def has_symbol(func: ir.BaseFunc) -> bool:
 
 
 def loop_parts(mod: ir.IRModule) -> list[ir.GlobalVar]:
-    """Returns the conditions and bodies of a module's loops, each as often as a loop names it."""
+    """Returns the functions that a module's loops call: each loop's condition, then its body; with repetitions."""
     return [part for call in all_calls(mod) if is_loop(call) for part in call.args[:2]]
 
 
@@ -92,12 +92,15 @@ def carried_count(call: relax.Call) -> int:
 
 
 def _infer_type(call: relax.Call, _builder: relax.BlockBuilder) -> ir.Type:
+    """Returns the type of a loop's result: the one given to its call, else that of the carried operands."""
     if call.ty_args:
         return call.ty_args[0]
-    return relax.TupleType([operand.ty for operand in call.args[2 : 2 + carried_count(call)]])
+    _, _, *operands = call.args
+    return relax.TupleType([operand.ty for operand in operands[: carried_count(call)]])
 
 
 def _register(name: str) -> None:
+    """Registers a loop operator with Relax."""
     tvm_ffi.get_global_func("ir.RegisterOp")(name, "Repeat a function while a condition holds.")
     ir.register_op_attr(name, "FInferType", _infer_type)
     ir.register_op_attr(name, "FPurity", name == PURE_LOOP)
@@ -111,15 +114,15 @@ for _name in LOOPS:
 
 @functools.cache
 def poll_kernel() -> tirx.PrimFunc:
-    """Returns the kernel that a loop runs each iteration; once a second it lets Python handle pending signals.
+    """Returns the kernel that a loop runs each iteration for Ctrl-C; once a second it lets Python handle signals.
 
-    Its argument holds the second of the last poll.
+    Its argument is a buffer with the second of the last poll.
     """
 
-    last = tirx.decl_buffer((1,), "int64", "last", data_alignment=8)
-    poll = tirx.SeqStmt([tirx.BufferStore(last, seconds(), [0]), signal_check()])
-    body = tirx.IfThenElse(tirx.NE(seconds(), tirx.BufferLoad(last, [0])), poll, None)
-    func = tirx.PrimFunc([last], body).with_attr("global_symbol", POLL_SYMBOL)
+    last_poll = tirx.decl_buffer((1,), "int64", "last", data_alignment=8)
+    poll = tirx.SeqStmt([tirx.BufferStore(last_poll, seconds(), [0]), signal_check()])
+    body = tirx.IfThenElse(tirx.NE(seconds(), tirx.BufferLoad(last_poll, [0])), poll, None)
+    func = tirx.PrimFunc([last_poll], body).with_attr("global_symbol", POLL_SYMBOL)
     # Only the CPU receives signals.
     return func.with_attr("tirx.is_host_func", True)
 

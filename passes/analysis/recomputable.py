@@ -23,11 +23,11 @@ READERS = ELEMENTWISE | frozenset(("reduce_sum", "reduce_mean"))
 _WIDE = ("float32", "float64")
 
 
-def again(use: Use) -> Primitive[Any]:
-    """Returns the primitive that computes a value again with the same bits.
+def recomputing_primitive(use: Use) -> Primitive[Any]:
+    """Returns the primitive by which readers recompute a value with the same bits.
 
-    A product that is added to something would be rounded once, together with the sum, so that ``y - y`` might not be zero
-    where readers compute ``y`` again.
+    A product that is added to something would be rounded once, together with the sum, so that ``y - y`` might not be
+    zero where readers compute ``y`` again.
     """
     return table["rounded_product" if use.name == "multiply" else use.name]
 
@@ -36,78 +36,93 @@ class Recomputable:
     """The values of a function that should be computed again by each reader; ``values`` has their calls."""
 
     def __init__(self, graph: Graph) -> None:
+        """Finds cheap arithmetic that would be stored, and whose one full-size operand readers can read instead."""
         self.graph = graph
         self.values: dict[Any, Use] = {}
-        sources = {use.var: _source(graph, use) for use in graph.producers.values() if use.name in ARITHMETIC}
+        arithmetic = [use for use in graph.producers.values() if use.name in ARITHMETIC]
+        sources = {use.var: _only_large_operand(graph, use) for use in arithmetic}
         candidates = {var: source for var, source in sources.items() if source is not None}
-        ends = _ends_of_fusion(graph) if candidates else {}
+        post_dominators = _post_dominators(graph) if candidates else {}
         for var, source in candidates.items():
-            # In memory or computed again, the operand has the same bits for each copy of its reader.
-            is_at_hand = source in self.values or len(graph.uses[source]) > 1
-            if is_at_hand and not self._is_fused(var, ends[var]):
+            # An operand with several readers is stored, or is recomputed itself, with the same bits for each reader.
+            is_available = source in self.values or len(graph.uses[source]) > 1
+            if is_available and not self._is_fused_away(var, post_dominators[var]):
                 self.values[var] = graph.producers[var]
 
-    def _is_fused(self, var: Any, end: Use | None) -> bool:
-        """Returns whether FuseOps puts a value and all that lies between it and its post-dominator into one kernel."""
+    def _is_fused_away(self, var: Any, end: Use | None) -> bool:
+        """Returns whether FuseOps puts a value and all calls up to its post-dominator ``end`` into one kernel.
+
+        All calls between must be elementwise; then the value isn't stored.
+        """
         if end is None or end.name not in READERS:
             return False
-        todo, seen = [var], {var}
-        while todo:
-            for reader in self.graph.uses[todo.pop()]:
+        worklist, seen = [var], {var}
+        while worklist:
+            for reader in self.graph.uses[worklist.pop()]:
                 if reader is end:
                     continue
                 if reader is None or reader.name not in ELEMENTWISE:
                     return False
                 if reader.var not in seen:
                     seen.add(reader.var)
-                    todo.append(reader.var)
+                    worklist.append(reader.var)
         return True
 
 
-def _source(graph: Graph, use: Use) -> Any:
-    """Returns the only operand as large as the result, if each of several readers may compute the result; else None."""
+def _only_large_operand(graph: Graph, use: Use) -> Any:
+    """Returns the operand of a call that is as large as its result, if each reader may recompute the result; else None.
+
+    This takes several readers, all known to be elementwise or sums, and exactly one such operand.
+    """
     readers = graph.uses.get(use.var, ())
     if len(readers) < 2 or str(use.var.ty.dtype) not in _WIDE:
         return None
     if not all(reader is not None and reader.name in READERS for reader in readers):
         return None
-    large = [x for x in use.inputs if not is_broadcast(x, use.var)]
-    return large[0] if len(large) == 1 and large[0] in graph.producers else None
+    full_size = [x for x in use.inputs if not is_broadcast(x, use.var)]
+    return full_size[0] if len(full_size) == 1 and full_size[0] in graph.producers else None
 
 
 def is_broadcast(x: Any, result: Any) -> bool:
-    """Returns whether an operand is broadcast to its result along some axis."""
-    dims, wide = x.ty.shape.values[:], result.ty.shape.values[:]
-    padded = [None] * (len(wide) - len(dims)) + dims
-    return any((dim is None or _is_one(dim)) and not _is_one(whole) for dim, whole in zip(padded, wide))
+    """Returns whether an operand is broadcast to its result's shape along some axis."""
+    dims, result_dims = x.ty.shape.values[:], result.ty.shape.values[:]
+    # As in NumPy, shapes are aligned at their last dim.
+    padded = [None] * (len(result_dims) - len(dims)) + dims
+    return any((dim is None or _is_one(dim)) and not _is_one(to) for dim, to in zip(padded, result_dims))
 
 
 def _is_one(dim: Any) -> bool:
     return isinstance(dim, tirx.IntImm) and int(dim) == 1
 
 
-def _ends_of_fusion(graph: Graph) -> dict[Any, Use | None]:
+def _post_dominators(graph: Graph) -> dict[Any, Use | None]:
     """Returns the immediate post-dominator of each value: the first call that all paths from it lead to; None if none.
 
     FuseOps puts a value into the kernel of its post-dominator if all calls between are elementwise.
     """
-    ends: dict[Any, Use | None] = {}
+    post_dominators: dict[Any, Use | None] = {}
     depths: dict[Any, int] = {}
     for var in reversed(graph.producers):
+        # None stands for a reader that isn't a call of a primitive, such as the function's result.
         readers = graph.uses.get(var, [None])
-        end = readers[0]
+        post_dominator = readers[0]
         for reader in readers[1:]:
-            end = _common(end, reader, ends, depths)
-        ends[var] = end
-        depths[var] = 0 if end is None else depths[end.var] + 1
-    return ends
+            post_dominator = _common_post_dominator(post_dominator, reader, post_dominators, depths)
+        post_dominators[var] = post_dominator
+        depths[var] = 0 if post_dominator is None else depths[post_dominator.var] + 1
+    return post_dominators
 
 
-def _common(a: Use | None, b: Use | None, ends: dict[Any, Use | None], depths: dict[Any, int]) -> Use | None:
-    """Returns the first call that all paths from two calls lead to."""
+def _common_post_dominator(
+    a: Use | None, b: Use | None, post_dominators: dict[Any, Use | None], depths: dict[Any, int]
+) -> Use | None:
+    """Returns the first call that all paths from two calls lead to, or None.
+
+    ``depths`` has how many post-dominators follow each; the deeper call is replaced by its own until both agree.
+    """
     while a is not b and a is not None and b is not None:
         if depths[a.var] >= depths[b.var]:
-            a = ends[a.var]
+            a = post_dominators[a.var]
         else:
-            b = ends[b.var]
+            b = post_dominators[b.var]
     return a if a is b else None

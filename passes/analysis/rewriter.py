@@ -11,7 +11,7 @@ from tvm.relax import _ffi_api
 
 
 class Bindings:
-    """The bindings of a function under construction."""
+    """The bindings of a Relax function under construction."""
 
     def __init__(self) -> None:
         self.bindings: list[relax.VarBinding] = []
@@ -19,14 +19,15 @@ class Bindings:
     def bind(self, var: relax.Var, value: Any) -> None:
         self.bindings.append(relax.VarBinding(var, value))
 
-    def again(self, binding: Any, value: Any) -> None:
-        """Adds ``binding`` with another value; a MatchCast stays one."""
+    def rebind(self, binding: Any, value: Any) -> None:
+        """Adds a binding of the same variable to another value; a MatchCast stays one."""
         if isinstance(binding, relax.MatchCast):
             self.bindings.append(relax.MatchCast(binding.var, value, binding.ty))
         else:
             self.bind(binding.var, value)
 
     def emit(self, value: Any, name: str) -> relax.Var:
+        """Binds a value to a new variable, and returns the variable."""
         var = relax.Var(name, value.ty)
         self.bind(var, value)
         return var

@@ -17,7 +17,10 @@ READS_ON_HOST = "tvtf.reads_on_host"
 
 
 def raising_kernel(kind: str, message: str) -> tirx.PrimFunc:
-    """Returns ``kernel(ok)``, which raises RuntimeError with ``FAILURE`` unless the bool scalar ``ok`` holds."""
+    """Returns the kernel of a run-time check: ``kernel(ok)`` raises an error unless the bool scalar ``ok`` holds.
+
+    TVM raises RuntimeError with the text `FAILURE`, which names the error's class ``kind`` and its message.
+    """
     ok = tirx.decl_buffer((), "bool", "ok", data_alignment=1)
     # TVM 0.27 documents the kind as first argument, but its constructor takes the condition first.
     check = tirx.AssertStmt(
@@ -41,4 +44,5 @@ def copy_kernel(tensor_type: relax.TensorType) -> tirx.PrimFunc:
 
 
 def void_call(kernel: ir.GlobalVar, args: list[Any], span: Any) -> relax.Call:
+    """Returns the call of a kernel that has no result and is called for its effect."""
     return relax.Call(kernel, args, span=span, ret_ty=relax.TupleType([]))

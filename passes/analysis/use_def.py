@@ -29,7 +29,7 @@ class Graph:
         self._read(function.body.body, None)
 
     def _add(self, binding: Any) -> None:
-        """Records the definition and the uses of one binding."""
+        """Records the variable that a binding defines, and the variables that its value reads."""
         if not dialect.is_dialect(binding.value):
             return self._read(binding.value, None)
         bound = dialect.read(binding.value)
@@ -39,6 +39,7 @@ class Graph:
             self._read(x, use)
 
     def _read(self, value: Any, use: Use | None) -> None:
+        """Records that a call reads the variables of a value; ``use`` is None for anything but a dialect call."""
         for x in [value] if isinstance(value, relax.Var) else relax.analysis.free_vars(value)[:]:
             self.uses.setdefault(x, []).append(use)
 

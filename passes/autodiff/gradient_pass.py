@@ -44,14 +44,17 @@ def gradient(mod: tvm.IRModule, name: str = "main", wrt: Sequence[str | int] | N
     Source: Griewank & Walther, Evaluating Derivatives, 2nd ed., ch. 3; the counterpart of ``relax.transform.Gradient``.
     """
     function = mod[name]
-    chosen = [_position(function, w) for w in wrt] if wrt is not None else _floating(function)
+    chosen = (
+        [_param_position(function, which) for which in wrt] if wrt is not None else _differentiable_positions(function)
+    )
     forward, adjoint = _emit_function(mod, name, None), _emit_function(mod, name, chosen)
     functions = {ir.GlobalVar(name): forward.function, ir.GlobalVar(f"{name}_adjoint"): adjoint.function}
     named = {var: f.with_attr("global_symbol", var.name_hint) for var, f in functions.items()}
     return tvm.IRModule(named | forward.reachable() | adjoint.reachable())
 
 
-def _position(function: relax.Function, which: str | int) -> int:
+def _param_position(function: relax.Function, which: str | int) -> int:
+    """Returns the position of a parameter given by its position or name."""
     names = [p.name for p in function.params]
     if isinstance(which, int) and 0 <= which < len(names):
         return which
@@ -60,12 +63,15 @@ def _position(function: relax.Function, which: str | int) -> int:
     raise ValueError(f"wrt={which!r} is not a parameter of the function, whose parameters are {names}")
 
 
-def _floating(function: relax.Function) -> list[int]:
+def _differentiable_positions(function: relax.Function) -> list[int]:
     return [i for i, p in enumerate(function.params) if dialect.from_relax_type(p.ty).dtype.is_differentiable]
 
 
 def _emit_function(mod: tvm.IRModule, name: str, wrt: list[int] | None) -> Any:
-    """Emits the function in the dialect; with ``wrt``, its gradients after its outputs."""
+    """Writes a function in the ``tvtf`` dialect, by tracing its evaluation.
+
+    With ``wrt``, the positions of parameters, the gradients by these follow its outputs.
+    """
     with tracing(Trace(name if wrt is None else f"{name}_adjoint")) as trace:
         params = [trace.add_param(dialect.from_relax_type(p.ty), p.name) for p in mod[name].params]
         outputs = list(
@@ -75,7 +81,10 @@ def _emit_function(mod: tvm.IRModule, name: str, wrt: list[int] | None) -> Any:
 
 
 def _with_gradients(mod: tvm.IRModule, name: str, params: list[Any], wrt: list[int]) -> list[Any]:
-    """Evaluates the function under a recorder; returns its outputs, then the gradients of their sum."""
+    """Evaluates a function under a recorder; returns its outputs, then the gradients of their sum.
+
+    A parameter that no output depends on has a gradient of zeros.
+    """
     recorder = Recorder()
     for i in wrt:
         recorder.watch(params[i])
@@ -83,6 +92,6 @@ def _with_gradients(mod: tvm.IRModule, name: str, params: list[Any], wrt: list[i
     state.tapes = [recorder]
     outputs = evaluate(mod, name, params, Imported)
     state.tapes = []
-    targets = [t for t in outputs if t.dtype.is_differentiable]
+    targets = [output for output in outputs if output.dtype.is_differentiable]
     cotangents = sweep(recorder.records, zip(targets, ones_for(targets)), [params[i] for i in wrt])
-    return [*outputs, *(zeros_like(params[i]) if g is None else as_dense(g) for i, g in zip(wrt, cotangents))]
+    return [*outputs, *(zeros_like(params[i]) if ct is None else as_dense(ct) for i, ct in zip(wrt, cotangents))]

@@ -45,12 +45,13 @@ class Recorder:
         return self.active.values()
 
     def read(self, variable: Any, tensor: Any) -> None:
-        """Called when a Variable is read; only tapes that watch Variables do something."""
+        """Does nothing when a Variable is read; tapes that watch Variables override this."""
 
     def record(self, prim: Any, inputs: Sequence[Any], outputs: Any, attrs: dict[str, Any]) -> None:
-        """Records a primitive if it reads an active tensor; its differentiable outputs become active.
+        """Records a primitive that ran if an input is watched or computed from a watched tensor.
 
-        What doesn't depend on a watched tensor needs no record, which would keep its inputs alive.
+        Its differentiable outputs become active, so that primitives which read them are recorded, too. What doesn't
+        depend on a watched tensor needs no record, which would keep its inputs alive.
         """
         active = self.active
         for x in inputs:
@@ -90,10 +91,10 @@ def sweep(
             cotangents[key] = ct if known is None else total(known, ct)
     for record in reversed(records):
         _, inputs, outputs, _ = record
-        ct = _arrived(outputs, cotangents) if type(outputs) is tuple else cotangents.get(id(outputs))
+        ct = _output_cotangents(outputs, cotangents) if type(outputs) is tuple else cotangents.get(id(outputs))
         if ct is None or not any(id(x) in needed for x in inputs):
             continue
-        parts = _rows_through(record, ct) if type(ct) is IndexedSlices else _input_cotangents(record, ct)
+        parts = _sparse_input_cotangents(record, ct) if type(ct) is IndexedSlices else _input_cotangents(record, ct)
         for x, part in zip(inputs, parts if isinstance(parts, (tuple, list)) else (parts,)):
             key = id(x)
             if part is not None and key in needed:
@@ -101,13 +102,13 @@ def sweep(
                 if type(part) is partial:
                     if part.func is zeros_like and (known is not None or not zeros):
                         continue
-                    part = _late(part)
+                    part = _evaluated(part)
                 cotangents[key] = part if known is None else total(known, part)
     return [cotangents.get(id(s)) for s in sources]
 
 
 def needed_by(records: Sequence[Record], sources: Sequence[Any]) -> set[int]:
-    """Returns the ids of everything computed from a source: the sweep computes cotangents for these only."""
+    """Returns the ids of the sources and of everything computed from them: only these need cotangents."""
     needed = {id(s) for s in sources}
     for _, inputs, outputs, _ in records:
         if not needed.isdisjoint(map(id, inputs)):
@@ -115,8 +116,8 @@ def needed_by(records: Sequence[Record], sources: Sequence[Any]) -> set[int]:
     return needed
 
 
-def _arrived(outputs: tuple[Any, ...], cotangents: dict[int, Any]) -> Any:
-    """Returns the cotangents of a record's outputs, zeros for missing ones; None if all are missing."""
+def _output_cotangents(outputs: tuple[Any, ...], cotangents: dict[int, Any]) -> Any:
+    """Returns the cotangents that have reached a record's outputs, zeros for the others; None if there are none."""
     cts = [cotangents.get(id(y)) for y in outputs]
     if all(ct is None for ct in cts):
         return None
@@ -128,18 +129,21 @@ ROW_BY_ROW = ("ReadVariableOp", "Identity", "Cast")
 
 
 def _input_cotangents(record: Record, ct: Any) -> Any:
-    """Returns the cotangents of a record's inputs."""
+    """Returns the cotangents of a recorded primitive's inputs, from the cotangents of its outputs.
+
+    A gradient rule that needs a value which tracing doesn't know yet is deferred, as a call of its own.
+    """
     prim, inputs, outputs, attrs = record
     if prim.vjp is None:
         raise LookupError(f"gradient registry has no entry for: {prim.tf_name}")
     try:
         return prim.vjp(ct, outputs, *inputs, **attrs)
-    except Unspecialized as needed:
-        return hooks.defer_call(at_once(prim.vjp), (ct, outputs, *inputs), attrs, needed)
+    except Unspecialized as unspecialized:
+        return hooks.defer_call(at_once(prim.vjp), (ct, outputs, *inputs), attrs, unspecialized)
 
 
 def at_once(vjp: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
-    """Wraps a rule so that it computes all its cotangents, also those that it returns unevaluated as a ``partial``."""
+    """Wraps a gradient rule so that it computes all its cotangents, also those that it leaves as a ``partial``."""
 
     def run(*args: Any, **attrs: Any) -> tuple[Any, ...]:
         parts = vjp(*args, **attrs)
@@ -149,15 +153,18 @@ def at_once(vjp: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
     return run
 
 
-def _late(part: partial[Any]) -> Any:
+def _evaluated(part: partial[Any]) -> Any:
+    """Calls the part of a gradient rule that computes one cotangent; it is deferred if a value isn't known yet."""
     try:
         return part()
-    except Unspecialized as needed:
-        return hooks.defer_call(part.func, part.args, part.keywords, needed)
+    except Unspecialized as unspecialized:
+        return hooks.defer_call(part.func, part.args, part.keywords, unspecialized)
 
 
-def _rows_through(record: Record, ct: IndexedSlices) -> Any:
-    if record[0].tf_name not in ROW_BY_ROW:
+def _sparse_input_cotangents(record: Record, ct: IndexedSlices) -> Any:
+    """Returns the cotangents of a record's inputs for a cotangent that is IndexedSlices; most rules get it dense."""
+    primitive, *_ = record
+    if primitive.tf_name not in ROW_BY_ROW:
         return _input_cotangents(record, as_dense(ct))
     return IndexedSlices(_input_cotangents(record, ct.values), ct.indices, ct.dense_shape)
 

@@ -47,17 +47,20 @@ def ItemAlign(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
 
 
 def _item_aligned_buffer(buffer: Var) -> Var:
-    """Returns a copy of a buffer with its item's alignment and safe divisors in its shape."""
-    kind = buffer.ty
-    item_bits = kind.dtype.dtype.bits * kind.dtype.dtype.lanes
+    """Returns a copy of a parameter's buffer that is aligned to its item, instead of to TVM's 64 bytes.
+
+    Divisions in its shape are guarded, since a division by zero would end the process.
+    """
+    buffer_type = buffer.ty
+    item_bits = buffer_type.dtype.dtype.bits * buffer_type.dtype.dtype.lanes
     return decl_buffer(
-        [divisible(dim) for dim in kind.shape],
-        kind.dtype,
+        [divisible(dim) for dim in buffer_type.shape],
+        buffer_type.dtype,
         buffer.name,
-        strides=kind.strides,
-        elem_offset=kind.elem_offset,
-        scope=kind.storage_scope,
+        strides=buffer_type.strides,
+        elem_offset=buffer_type.elem_offset,
+        scope=buffer_type.storage_scope,
         data_alignment=max(1, item_bits // 8),
-        offset_factor=kind.offset_factor,
-        layout=kind.layout,
+        offset_factor=buffer_type.offset_factor,
+        layout=buffer_type.layout,
     )

@@ -48,7 +48,7 @@ AT_PARAMETER, AT_RETURN = "loc=param[", "loc=return"
 
 
 def is_redundant_check(value: ir.Expr) -> bool:
-    """Returns whether a binding only checks dtypes, ranks and static dims of a parameter, or what the function returns.
+    """Returns whether a binding only checks dtypes, ranks and static dims of a parameter, or what a function returns.
 
     A check that stores a symbolic dim, or compares one parameter's dim with another's, is needed.
     """
@@ -56,28 +56,32 @@ def is_redundant_check(value: ir.Expr) -> bool:
         return False
     name = value.op.global_symbol
     if name != MATCH_SHAPE:
-        return name in TYPE_CHECKS and _where(value) != ""
-    return _dim_codes(value) <= _redundant_codes(_where(value))
+        return name in TYPE_CHECKS and _checked_place(value) != ""
+    return _codes_of_dims(value) <= _redundant_codes(_checked_place(value))
 
 
-def _where(call: relax.Call) -> str:
+def _checked_place(call: relax.Call) -> str:
+    """Returns whether a check of TVM's is of a parameter or at a return, by the text for its error; else ""."""
     context = call.args[-1]
-    text = context.value if isinstance(context, ir.StringImm) else ""
-    return next((place for place in (AT_PARAMETER, AT_RETURN) if place in text), "")
+    error_text = context.value if isinstance(context, ir.StringImm) else ""
+    return next((mark for mark in (AT_PARAMETER, AT_RETURN) if mark in error_text), "")
 
 
-def _redundant_codes(where: str) -> set[int]:
-    return {AT_PARAMETER: {FIXED_DIM, ANY_DIM}, AT_RETURN: {FIXED_DIM, ANY_DIM, KNOWN_DIM}}.get(where, set())
+def _redundant_codes(place: str) -> set[int]:
+    """Returns the codes of dims in a shape check that can't fail: at a return, also those of known dims."""
+    return {AT_PARAMETER: {FIXED_DIM, ANY_DIM}, AT_RETURN: {FIXED_DIM, ANY_DIM, KNOWN_DIM}}.get(place, set())
 
 
-def _dim_codes(match_shape: relax.Call) -> set[int]:
+def _codes_of_dims(match_shape: relax.Call) -> set[int]:
+    """Returns the codes that say what a shape check does with each dim."""
     args = list(match_shape.args)
+    # A value and the heap of dims, the number of dims, then a code and an operand for each.
     count = int(args[2].value)
     return {int(code.value) for code in args[FIRST_DIM_CODE : FIRST_DIM_CODE + 2 * count : 2]}
 
 
 def checking_kernels(code: Code, untrusted: Iterable[Register]) -> set[str]:
-    """Returns the callees that may get arguments from outside: these have to check them.
+    """Returns the called functions that must check their arguments, since these may come from outside.
 
     Safe arguments are constants, tensors and numbers made in the function, and parameters of a trusted caller;
     `untrusted` are the parameters of any other caller. A register may hold values from several places: those of a loop
@@ -85,9 +89,9 @@ def checking_kernels(code: Code, untrusted: Iterable[Register]) -> set[str]:
     """
     calls = [call for call in code.calls() if call.name not in MADE_HERE]
     foreign = {VOID, *untrusted, *(call.result for call in calls if call.name not in HANDED_ON)}
-    known = 0
-    while known < len(foreign):
-        known = len(foreign)
+    previous_count = 0
+    while previous_count < len(foreign):
+        previous_count = len(foreign)
         foreign |= {call.result for call in calls if not foreign.isdisjoint(call.operands)}
     return {call.name for call in calls if call.name not in HANDED_ON and not foreign.isdisjoint(call.operands)}
 
@@ -107,12 +111,15 @@ def without_redundant_checks(kernels: IRModule) -> IRModule:
     result = kernels.clone()
     for name, func in kernels.functions_items():
         if func.attrs and TRUSTED in func.attrs:
-            result.update_func(name, func.with_body(_Arguments().unchecked(func.body)))
+            result.update_func(name, func.with_body(_Prologue().unchecked(func.body)))
     return result
 
 
-class _Arguments:
-    """Rewrites the prologue of a lowered kernel from its end, so that it is known what the later code uses."""
+class _Prologue:
+    """Rewrites the prologue of a lowered kernel, which unpacks and checks its arguments.
+
+    It goes backwards, so that it is known what the later code uses.
+    """
 
     def __init__(self) -> None:
         self.used: set[tirx.Var] = set()
@@ -123,35 +130,38 @@ class _Arguments:
         Each argument nests the rest of the prologue in itself, so a loop replaces recursion: many arguments would
         overflow Python's stack.
         """
-        around: list[tirx.AttrStmt | Sequence[tirx.Stmt]] = []
+        enclosing: list[tirx.AttrStmt | Sequence[tirx.Stmt]] = []
         while (isinstance(stmt, tirx.AttrStmt) and stmt.attr_key != COMPUTED) or isinstance(stmt, tirx.SeqStmt):
             if isinstance(stmt, tirx.SeqStmt):
-                *before, last = stmt.seq
-                around.append(before)
-                stmt = _of_a_tensor(last)
+                *preceding, last = stmt.seq
+                enclosing.append(preceding)
+                stmt = _without_other_cases(last)
             else:
-                around.append(stmt)
+                enclosing.append(stmt)
                 stmt = stmt.body
         self.use(stmt)
-        for outer in reversed(around):
-            stmt = self.inside(outer, stmt) if isinstance(outer, tirx.AttrStmt) else self.after(outer, stmt)
+        for outer in reversed(enclosing):
+            stmt = self.enclosed(outer, stmt) if isinstance(outer, tirx.AttrStmt) else self.preceded(outer, stmt)
         return stmt
 
-    def inside(self, outer: tirx.AttrStmt, body: tirx.Stmt) -> tirx.Stmt:
+    def enclosed(self, outer: tirx.AttrStmt, body: tirx.Stmt) -> tirx.Stmt:
+        """Returns a statement within an attribute, unless that promises no more than the item alignment of a buffer."""
         if outer.attr_key == ALIGNED and int(outer.value) <= _item_bytes(outer.node):
             return body
         self.use(outer.value)
         return tirx.AttrStmt(outer.node, outer.attr_key, outer.value, body)
 
-    def after(self, before: Sequence[tirx.Stmt], last: tirx.Stmt) -> tirx.Stmt:
+    def preceded(self, before: Sequence[tirx.Stmt], last: tirx.Stmt) -> tirx.Stmt:
+        """Returns a statement after those of ``before`` that are needed: no checks, no bindings of unused variables."""
         remaining = [last]
         for part in reversed(before):
             if _only_checks(part) or (isinstance(part, tirx.Bind) and part.var not in self.used):
                 continue
-            remaining.append(self.unchecked(_of_a_tensor(part)))
+            remaining.append(self.unchecked(_without_other_cases(part)))
         return emit.sequence(remaining[::-1])
 
     def use(self, node: tirx.Stmt | ir.Expr) -> None:
+        """Records the variables of a statement or expression as used."""
         structural_walk(node, (tirx.Var, self.used.add))
 
 
@@ -159,17 +169,18 @@ def _item_bytes(buffer: Any) -> int:
     return int(buffer.ty.dtype.dtype.itemsize) if is_buffer_var(buffer) else 0
 
 
-def _of_a_tensor(stmt: tirx.Stmt) -> tirx.Stmt:
-    """Simplifies the choice of where an argument's memory is described: the VM passes tensors only, never DLTensors."""
+def _without_other_cases(stmt: tirx.Stmt) -> tirx.Stmt:
+    """Binds an argument's memory as that of a tensor: the VM never passes DLTensors, which TVM also allows for."""
     value = stmt.value if isinstance(stmt, tirx.Bind) else None
     if not isinstance(value, ir.Call) or not value.op.same_as(CHOOSE):
         return stmt
-    test = value.args[0]
-    reads_tensor = isinstance(test, tirx.EQ) and isinstance(test.b, tirx.IntImm) and int(test.b) == TENSOR_OBJECT
-    return tirx.Bind(stmt.var, value.args[1]) if reads_tensor else stmt
+    test, of_tensor, *_ = value.args
+    is_tensor_test = isinstance(test, tirx.EQ) and isinstance(test.b, tirx.IntImm) and int(test.b) == TENSOR_OBJECT
+    return tirx.Bind(stmt.var, of_tensor) if is_tensor_test else stmt
 
 
 def _only_checks(stmt: tirx.Stmt) -> bool:
+    """Returns whether a statement consists of assertions only."""
     if isinstance(stmt, tirx.IfThenElse):
         return stmt.else_case is None and _only_checks(stmt.then_case)
     if isinstance(stmt, tirx.SeqStmt):

@@ -36,6 +36,8 @@ ADDRESS = ir.Op.get("tirx.address_of")
 def without_bfloat16(func: PrimFunc) -> PrimFunc:
     """Returns `func` computing in float32 where it computed in bfloat16; parameters keep their type.
 
+    TVM's own passes confuse float32 and bfloat16 bits in `Let`, `reinterpret` and broadcasts.
+
     Example:
         >>> from tvm.script import tirx as T
         >>> @T.prim_func(s_tir=True)
@@ -47,7 +49,7 @@ def without_bfloat16(func: PrimFunc) -> PrimFunc:
         >>> 'reinterpret("float32"' in without_bfloat16(double).script()
         True
     """
-    return func if not _mentions(func) else func.with_body(_Widening(func).body(func.body))
+    return func if not _uses_bfloat16(func) else func.with_body(_Widening(func).rewrite_body(func.body))
 
 
 @transform.module_pass(opt_level=0, name="Bfloat16Bits")
@@ -71,10 +73,11 @@ def from_bits(bits: ir.Expr) -> ir.Expr:
 
 
 def rounded(value: ir.Expr) -> ir.Expr:
-    """Returns the nearest float32 that is a bfloat16; ties to even, NaN to NaN."""
+    """Returns the bfloat16 nearest to a float32, as a float32; ties go to even, NaN to NaN."""
     bits = Var("bits", "uint32")
     is_nan = (bits & _u32(0x7FFFFFFF)) > _u32(0x7F800000)
     nan = (bits & _u32(0x80000000)) | _u32(0x7FC00000)
+    # Half of the lowest bit that stays, less one where that bit is 0, so that ties round to even.
     nearest = (bits + _u32(0x7FFF) + ((bits >> _u32(MOVED_BITS)) & _u32(1))) & _u32(0xFFFF0000)
     result = tirx.reinterpret(WIDE, tirx.Select(is_nan, nan, nearest))
     return tirx.Let(bits, tirx.reinterpret("uint32", value), result)
@@ -84,67 +87,69 @@ class _Widening:
     """The rewrite of one function, from the leaves up: each rule sees its node with operands widened already."""
 
     def __init__(self, func: PrimFunc) -> None:
-        narrow = [param for param in func.params if _item(param) == NARROW]
-        self.known: dict[Var, Var] = {param: _retyped(param, BITS, BITS_BYTES) for param in narrow}
-        self.views = [tirx.DeclBuffer(self.known[param], data=param.data) for param in narrow]
+        narrow_params = [param for param in func.params if _element_type(param) == NARROW]
+        self.new_variables: dict[Var, Var] = {param: _retyped(param, BITS, BITS_BYTES) for param in narrow_params}
+        self.views = [tirx.DeclBuffer(self.new_variables[param], data=param.data) for param in narrow_params]
 
-    def body(self, body: Stmt) -> Stmt:
-        """Returns the body rewritten; parameters are viewed as bits, in the root block if there is one."""
-        mapped = self.mapped(body)
+    def rewrite_body(self, body: Stmt) -> Stmt:
+        """Returns a kernel's body rewritten; parameters are viewed as bits, in the root block if there is one."""
+        new_body = self.rewrite(body)
         if not self.views:
-            return mapped
-        if not isinstance(mapped, SBlockRealize):
-            return tirx.SeqStmt([*self.views, mapped])
-        block = mapped.block
-        inner = tirx.SeqStmt([*self.views, block.body])
-        rewritten = SBlock([], block.reads, block.writes, block.name_hint, inner, None, block.alloc_buffers)
-        return SBlockRealize([], mapped.predicate, rewritten)
+            return new_body
+        if not isinstance(new_body, SBlockRealize):
+            return tirx.SeqStmt([*self.views, new_body])
+        block = new_body.block
+        statements = tirx.SeqStmt([*self.views, block.body])
+        new_block = SBlock([], block.reads, block.writes, block.name_hint, statements, None, block.alloc_buffers)
+        return SBlockRealize([], new_body.predicate, new_block)
 
-    def mapped(self, body: Node) -> Node:
-        """Returns `body` rewritten by the rules for each kind of node."""
+    def rewrite(self, body: Node) -> Node:
+        """Returns a statement or expression rewritten from the leaves up, by a rule for each kind of node."""
         rules: list[tuple[Any, Callable[[Any], Any]]] = [
             (Var, self.variable),
-            (TensorLoad, _load),
-            (BufferStore, _store),
-            (tirx.FloatImm, _if_narrow(_constant)),
+            (TensorLoad, _rewrite_load),
+            (BufferStore, _rewrite_store),
+            (tirx.FloatImm, _if_narrow(_rewrite_constant)),
             (ARITHMETIC, _if_narrow(lambda node: rounded(type(node)(node.a, node.b)))),
             (CHOICES, _if_narrow(lambda node: type(node)(node.a, node.b))),
             (tirx.Select, _if_narrow(lambda node: tirx.Select(node.condition, node.true_value, node.false_value))),
             (tirx.Let, _if_narrow(lambda node: tirx.Let(node.var, node.value, node.body))),
-            (tirx.Cast, _cast),
-            (ir.Call, _call),
+            (tirx.Cast, _rewrite_cast),
+            (ir.Call, _rewrite_call),
         ]
         return structural_map(body, rules)
 
     def variable(self, var: Var) -> Var:
         """Returns the float32 version of a variable or of a buffer that the kernel allocates."""
-        if var not in self.known:
-            self.known[var] = self._wide_variable(var)
-        return self.known[var]
+        if var not in self.new_variables:
+            self.new_variables[var] = self._wide_variable(var)
+        return self.new_variables[var]
 
     def _wide_variable(self, var: Var) -> Var:
+        """Returns a float32 variable, or buffer of float32, for one of bfloat16; any other unchanged."""
         if is_buffer_var(var):
-            return _retyped(var, WIDE, int(var.ty.data_alignment)) if _item(var) == NARROW else var
+            return _retyped(var, WIDE, int(var.ty.data_alignment)) if _element_type(var) == NARROW else var
         return Var(var.name, WIDE) if _dtype(var) == NARROW else var
 
 
-def _load(load: TensorLoad) -> ir.Expr:
-    """Loads bits from a parameter, float32 from a buffer that the kernel allocates."""
+def _rewrite_load(load: TensorLoad) -> ir.Expr:
+    """Loads bits from a bfloat16 parameter, float32 from a buffer that the kernel allocates."""
     if _dtype(load) != NARROW:
         return load
-    fresh = tirx.BufferLoad(load.source, list(load.indices))
-    return from_bits(fresh) if _dtype(fresh) == BITS else fresh
+    # The rewrite has replaced the buffer, and the load must get its dtype.
+    new_load = tirx.BufferLoad(load.source, list(load.indices))
+    return from_bits(new_load) if _dtype(new_load) == BITS else new_load
 
 
-def _store(store: BufferStore) -> BufferStore:
-    """Stores bits into a parameter."""
-    if _item(store.buffer) != BITS or _dtype(store.value) == BITS:
+def _rewrite_store(store: BufferStore) -> BufferStore:
+    """Stores the bits of a value into a bfloat16 parameter."""
+    if _element_type(store.buffer) != BITS or _dtype(store.value) == BITS:
         return store
     return BufferStore(store.buffer, bits_of(store.value), list(store.indices))
 
 
-def _item(buffer: Var) -> str:
-    """Returns the element type of a buffer, or an empty string."""
+def _element_type(buffer: Var) -> str:
+    """Returns the dtype of a buffer's elements; an empty string for any other variable."""
     return str(buffer.ty.dtype.dtype) if is_buffer_var(buffer) else ""
 
 
@@ -153,43 +158,46 @@ def _dtype(value: Any) -> str:
 
 
 def _if_narrow(rule: Callable[[Any], ir.Expr]) -> Callable[[Any], ir.Expr]:
+    """Returns a rule that applies ``rule`` to bfloat16 nodes only."""
     return lambda node: rule(node) if _dtype(node) == NARROW else node
 
 
-def _constant(node: tirx.FloatImm) -> ir.Expr:
+def _rewrite_constant(node: tirx.FloatImm) -> ir.Expr:
     return tirx.const(float(np.asarray(node.value, ml_dtypes.bfloat16)), WIDE)
 
 
-def _cast(node: tirx.Cast) -> ir.Expr:
-    """Casts to bfloat16 by way of float32; drops a cast that doesn't change the type any more."""
+def _rewrite_cast(node: tirx.Cast) -> ir.Expr:
+    """Casts to bfloat16 by rounding a float32; drops a cast that doesn't change the type any more."""
     if _dtype(node) != NARROW:
         return node.value if _dtype(node) == _dtype(node.value) else node
     return rounded(node.value.astype(WIDE))
 
 
-def _call(node: ir.Call) -> ir.Expr:
+def _rewrite_call(node: ir.Call) -> ir.Expr:
     """Rewrites a call: reinterpretations and addresses by bits, math functions in float32 with a rounded result."""
     if node.op.same_as(REINTERPRET):
-        return _reinterpreted(node)
+        return _rewrite_reinterpret(node)
     if node.op.same_as(ADDRESS):
-        return _address(node)
+        return _rewrite_address(node)
     if _dtype(node) != NARROW:
         return node
     wide = ir.Call(node.op, list(node.args), node.attrs, node.ty_args, ret_ty=ir.PrimType(WIDE))
     return wide if node.op.same_as(CHOOSE) else rounded(wide)
 
 
-def _address(node: ir.Call) -> ir.Expr:
+def _rewrite_address(node: ir.Call) -> ir.Expr:
     """Returns the address of an element; for a parameter, the address of its bits."""
     (element,) = node.args
     if isinstance(element, TensorLoad):
         return node
+    # The load of a parameter's element has become an expression on its bits, which contains their load.
     loads: list[TensorLoad] = []
     structural_walk(element, (TensorLoad, loads.append))
     return tirx.address_of(loads[-1])
 
 
-def _reinterpreted(node: ir.Call) -> ir.Expr:
+def _rewrite_reinterpret(node: ir.Call) -> ir.Expr:
+    """Reinterprets bits as a bfloat16 or the other way, by shifts: bfloat16 values are held as float32."""
     (value,) = node.args
     if _dtype(node) == NARROW:
         return value if _dtype(value) == WIDE else from_bits(tirx.reinterpret(BITS, value))
@@ -199,31 +207,33 @@ def _reinterpreted(node: ir.Call) -> ir.Expr:
 
 
 def _retyped(buffer: Var, dtype: str, alignment: int) -> Var:
-    """Returns a copy of a buffer with another item type and alignment."""
-    kind = buffer.ty
+    """Returns a copy of a buffer with another element type and alignment."""
+    buffer_type = buffer.ty
     return decl_buffer(
-        kind.shape,
+        buffer_type.shape,
         dtype,
         buffer.name,
-        strides=kind.strides,
-        elem_offset=kind.elem_offset,
-        scope=kind.storage_scope,
+        strides=buffer_type.strides,
+        elem_offset=buffer_type.elem_offset,
+        scope=buffer_type.storage_scope,
         data_alignment=alignment,
-        offset_factor=kind.offset_factor,
-        layout=kind.layout,
+        offset_factor=buffer_type.offset_factor,
+        layout=buffer_type.layout,
     )
 
 
-def _mentions(func: PrimFunc) -> bool:
+def _uses_bfloat16(func: PrimFunc) -> bool:
+    """Returns whether a kernel has any value, variable or buffer of bfloat16."""
     nodes: list[Any] = []
-    every = (Var, tirx.Cast, ir.Call, tirx.FloatImm)
-    structural_walk(func, (every, lambda node: nodes.append(node) if _is_narrow(node) else None))
+    classes = (Var, tirx.Cast, ir.Call, tirx.FloatImm)
+    structural_walk(func, (classes, lambda node: nodes.append(node) if _is_narrow(node) else None))
     return bool(nodes)
 
 
 def _is_narrow(node: Any) -> bool:
-    return _dtype(node) == NARROW or (isinstance(node, Var) and _item(node) == NARROW)
+    return _dtype(node) == NARROW or (isinstance(node, Var) and _element_type(node) == NARROW)
 
 
 def _u32(value: int) -> ir.Expr:
+    """Returns a uint32 constant."""
     return tirx.const(value, "uint32")

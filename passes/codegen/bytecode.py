@@ -68,7 +68,7 @@ class Code:
         return Register(self.register_count - 1)
 
     def late_parameter(self) -> Register:
-        """Returns a parameter after those known so far; its number is settled when the code is emitted."""
+        """Returns a parameter after those known so far; its final number is known when the code is emitted."""
         self.late_count += 1
         return Register(-self.late_count)
 
@@ -83,7 +83,7 @@ class Code:
         return result
 
     def call_at_entry(self, name: str, operands: Sequence[Operand]) -> Register:
-        """Like `call`, but executed once at the start of the function, before any loop."""
+        """Adds a call that runs once, at the start of the function before any loop; returns its value's register."""
         result = self.new_register()
         self.prologue.append(CallInstruction(name, operands, result))
         return result
@@ -125,7 +125,7 @@ class Code:
         return [*self.prologue, *(each for each in self.instructions if isinstance(each, CallInstruction))]
 
     def emit(self, symbol: str, parameter_names: list[str], result: Operand) -> None:
-        """Emits the finished function into the builder."""
+        """Emits the finished function, which returns ``result``, into the builder."""
         returned = self.as_register(result)
         self.parameter_count = len(parameter_names)
         names = [*parameter_names, *(f"place_{i}" for i in range(self.late_count))]
@@ -145,6 +145,7 @@ class Code:
             self.builder.emit_if(self._word(instruction.condition), instruction.offset)
 
     def _word(self, operand: Operand) -> int:
+        """Returns an operand as TVM's builder encodes it."""
         return self.builder.r(self._number(operand)) if isinstance(operand, Register) else operand.word
 
     def _number(self, register: Register) -> int:

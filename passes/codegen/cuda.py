@@ -66,25 +66,25 @@ def gpu_passes() -> tvm.transform.Pass:
     CommonSubexprElim (it takes the thread indices of two kernels for one; nvcc has its own), StorageRewrite (it reuses
     shared memory between two barriers, while some threads still read it).
     """
-    early, late = tirx.transform, s_tir.transform
+    tir, s_tir_passes = tirx.transform, s_tir.transform
     return tvm.transform.Sequential(
         [
-            late.ConvertBlocksToOpaque(),
-            late.UnifyThreadBinding(),
-            early.StmtSimplify(),
-            late.LowerOpaqueBlock(),
+            s_tir_passes.ConvertBlocksToOpaque(),
+            s_tir_passes.UnifyThreadBinding(),
+            tir.StmtSimplify(),
+            s_tir_passes.LowerOpaqueBlock(),
             FlattenBuffers,
-            early.NarrowDataType(32),
-            early.VectorizeLoop(True),
-            early.UnrollLoop(),
-            late.RenormalizeSplitPattern(),
-            early.StmtSimplify(),
-            early.RemoveNoOp(),
-            late.RewriteUnsafeSelect(),
-            early.VerifyMemory(),
-            early.SplitHostDevice(),
-            early.MakePackedAPI(),
-            early.BF16StorageLegalize(),
+            tir.NarrowDataType(32),
+            tir.VectorizeLoop(True),
+            tir.UnrollLoop(),
+            s_tir_passes.RenormalizeSplitPattern(),
+            tir.StmtSimplify(),
+            tir.RemoveNoOp(),
+            s_tir_passes.RewriteUnsafeSelect(),
+            tir.VerifyMemory(),
+            tir.SplitHostDevice(),
+            tir.MakePackedAPI(),
+            tir.BF16StorageLegalize(),
         ]
     )
 
@@ -97,36 +97,41 @@ def build_device(part: IRModule, target: Target) -> tvm.runtime.Module:
     """
     nvcc()
     load_runtime(compile_only=True)
-    before = tvm_ffi.get_global_func(COMPILES_CUDA, allow_missing=True)
+    # TVM compiles by calling this global function.
+    previous_compiler = tvm_ffi.get_global_func(COMPILES_CUDA, allow_missing=True)
     tvm_ffi.register_global_func(COMPILES_CUDA, lambda code, *_: machine_code(code, str(target.attrs["arch"])), True)
     try:
         with target:
             return codegen_build(with_plain_bits(part), target)
     finally:
-        if before is not None:
-            tvm_ffi.register_global_func(COMPILES_CUDA, before, True)
+        if previous_compiler is not None:
+            tvm_ffi.register_global_func(COMPILES_CUDA, previous_compiler, True)
 
 
 def with_plain_bits(part: IRModule) -> IRModule:
     """Folds `reinterpret` of constants, which TVM 0.27 writes as the cast of an address."""
     return IRModule(
-        {name: func.with_body(_folded(func.body)) for name, func in part.functions_items()}, attrs=part.attrs
+        {name: func.with_body(_without_reinterpret(func.body)) for name, func in part.functions_items()},
+        attrs=part.attrs,
     )
 
 
-def _folded(body: tirx.Stmt) -> tirx.Stmt:
-    unmarked = structural_map(body, (ir.Call, _without_mark))
-    plain = structural_map(unmarked, (ir.Call, lambda call: _bits(call) if call.op.same_as(REINTERPRET) else call))
-    return structural_map(plain, (tirx.FloatImm, _exact))
+def _without_reinterpret(body: tirx.Stmt) -> tirx.Stmt:
+    """Folds `reinterpret` of constants, and writes constants so that CUDA code has exactly their value."""
+    without_likely = structural_map(body, (ir.Call, _without_likely))
+    folded = structural_map(
+        without_likely, (ir.Call, lambda call: _fold_reinterpret(call) if call.op.same_as(REINTERPRET) else call)
+    )
+    return structural_map(folded, (tirx.FloatImm, _exact_float64))
 
 
-def _without_mark(call: ir.Call) -> ir.Expr:
+def _without_likely(call: ir.Call) -> ir.Expr:
     """Drops the mark by which CPU schedules find slow paths (`tvtf.ops.kernels.approx.unless`); CUDA has none."""
     return call.args[0] if isinstance(call.op, ir.Op) and call.op.name in ("prim.likely", "tirx.likely") else call
 
 
-def _exact(value: tirx.FloatImm) -> ir.Expr:
-    """Writes a float64 by its bits where the 15 decimals that TVM 0.27 prints are another number."""
+def _exact_float64(value: tirx.FloatImm) -> ir.Expr:
+    """Returns a float64 constant by its bits, where the 15 decimals that TVM 0.27 prints are another number."""
     number = float(value.value)
     if str(value.ty.dtype) != "float64" or not np.isfinite(number) or float(f"{number:.15f}") == number:
         return value
@@ -134,11 +139,12 @@ def _exact(value: tirx.FloatImm) -> ir.Expr:
     return tirx.call_pure_extern("float64", "__longlong_as_double", bits)
 
 
-def _bits(call: ir.Call) -> ir.Expr:
+def _fold_reinterpret(call: ir.Call) -> ir.Expr:
+    """Replaces a constant whose bits are reinterpreted by the constant of the result's dtype."""
     (value,) = call.args
     if not isinstance(value, (tirx.FloatImm, tirx.IntImm)):
         return call
-    source, result = (np.dtype(str(e.ty.dtype)) for e in (value, call))
+    source, result = (np.dtype(str(expr.ty.dtype)) for expr in (value, call))
     bits = np.asarray(value.value).astype(source).view(result).item()
     return tirx.const(bits, str(result))
 
@@ -150,11 +156,20 @@ def machine_code(source: str, arch: str, form: str = "fatbin") -> bytes:
         CudaError: there is no nvcc, or it rejects the code.
     """
     virtual = arch.replace("sm_", "compute_")
-    kinds = f"[{arch},{virtual}]" if form == "fatbin" else virtual if form == "ptx" else arch
+    code_types = f"[{arch},{virtual}]" if form == "fatbin" else virtual if form == "ptx" else arch
     with scratch_folder() as folder:
         code, out = folder / "kernels.cu", folder / f"kernels.{form}"
         code.write_text(source)
-        command = [nvcc(), f"--{form}", "-gencode", f"arch={virtual},code={kinds}", *FLAGS, "-o", str(out), str(code)]
+        command = [
+            nvcc(),
+            f"--{form}",
+            "-gencode",
+            f"arch={virtual},code={code_types}",
+            *FLAGS,
+            "-o",
+            str(out),
+            str(code),
+        ]
         completed = subprocess.run(command, capture_output=True, text=True, check=False)
         if completed.returncode != 0:
             raise CudaError(
@@ -170,20 +185,20 @@ def nvcc() -> str:
     Raises:
         CudaError: it is not installed.
     """
-    places = [str(home / "bin") for home in cuda_homes()]
-    path = shutil.which("nvcc") or shutil.which("nvcc", path=os.pathsep.join(places))
+    folders = [str(home / "bin") for home in cuda_homes()]
+    path = shutil.which("nvcc") or shutil.which("nvcc", path=os.pathsep.join(folders))
     if path is None:
         raise CudaError(
             "compiling for a GPU needs NVIDIA's compiler nvcc, which is neither on PATH nor in "
-            f"{', '.join(places)}; install the CUDA toolkit 13, or set CUDA_HOME to where it is"
+            f"{', '.join(folders)}; install the CUDA toolkit 13, or set CUDA_HOME to where it is"
         )
     return path
 
 
 def cuda_homes() -> list[Path]:
-    """Returns folders that may contain the CUDA toolkit."""
-    named = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
-    return [Path(home) for home in (*named, *CUDA_HOMES)]
+    """Returns folders that may contain the CUDA toolkit; those that the environment names come first."""
+    from_environment = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
+    return [Path(home) for home in (*from_environment, *CUDA_HOMES)]
 
 
 def load_runtime(compile_only: bool = False) -> None:
@@ -195,12 +210,17 @@ def load_runtime(compile_only: bool = False) -> None:
     if tvm_ffi.get_global_func(LOADS_CUDA, allow_missing=True) is None:
         _load_driver(compile_only)
         _load_first(
-            RUNTIME, _runtime_places(), "the CUDA 13 runtime library; install it with: pip install nvidia-cuda-runtime"
+            RUNTIME, _runtime_paths(), "the CUDA 13 runtime library; install it with: pip install nvidia-cuda-runtime"
         )
-        _load_first(OF_TVM, _tvm_places(), "TVM's CUDA runtime, which apache-tvm's wheel for Linux holds")
+        _load_first(OF_TVM, _tvm_runtime_paths(), "TVM's CUDA runtime, which apache-tvm's wheel for Linux holds")
 
 
 def _load_driver(compile_only: bool) -> None:
+    """Loads NVIDIA's driver library; for compiling only, a stub does.
+
+    Raises:
+        CudaError: there is no driver, and code is to be run.
+    """
     try:
         ctypes.CDLL(DRIVER, ctypes.RTLD_GLOBAL)
     except OSError:
@@ -210,7 +230,7 @@ def _load_driver(compile_only: bool) -> None:
 
 
 def _load_stub() -> None:
-    """Loads a stub of the driver's library, whose functions all fail, for the rest of this process."""
+    """Compiles and loads a stub of NVIDIA's driver library, whose functions all fail, for the rest of this process."""
     with scratch_folder() as folder:
         code, out = folder / "driver.c", folder / DRIVER
         code.write_text("".join(f"int {name}(void) {{ return {NO_DEVICE}; }}\n" for name in STUB_FUNCTIONS))
@@ -226,8 +246,8 @@ def _load_stub() -> None:
         ctypes.CDLL(str(out), ctypes.RTLD_GLOBAL)
 
 
-def _runtime_places() -> list[str]:
-    """Returns the names to load: the loader's own search first, then CUDA's Python packages, then the toolkit."""
+def _runtime_paths() -> list[str]:
+    """Returns where CUDA's runtime library may be: in the loader's search path, Python packages, or the toolkit."""
     packages = Path(tvm.__file__).parent.parent / "nvidia"
     paths = [
         *packages.glob(f"*/lib/{RUNTIME}"),
@@ -236,18 +256,19 @@ def _runtime_places() -> list[str]:
     return [RUNTIME, *map(str, paths)]
 
 
-def _tvm_places() -> list[str]:
+def _tvm_runtime_paths() -> list[str]:
+    """Returns where TVM's CUDA runtime may be in the Python package of TVM."""
     folder = Path(tvm.__file__).parent
     return [str(folder / "lib" / OF_TVM), str(folder / OF_TVM)]
 
 
-def _load_first(name: str, places: list[str], what: str) -> None:
-    """Loads the first library of several places that can be loaded; raises CudaError with what to install."""
+def _load_first(name: str, paths: list[str], requirement: str) -> None:
+    """Loads a library from the first path where that succeeds; raises CudaError with what is required if none does."""
     reasons = []
-    for place in places:
+    for path in paths:
         try:
-            ctypes.CDLL(place, ctypes.RTLD_GLOBAL)
+            ctypes.CDLL(path, ctypes.RTLD_GLOBAL)
             return
         except OSError as error:
             reasons.append(str(error))
-    raise CudaError(f"{name} can't be loaded ({reasons[0]}): GPUs need {what}")
+    raise CudaError(f"{name} can't be loaded ({reasons[0]}): GPUs need {requirement}")

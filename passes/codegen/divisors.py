@@ -39,21 +39,21 @@ def divisible(node: Any, by_memory: bool = False) -> Any:
     too: the loop runs only where there are elements, and TVM would take minutes to simplify indices over six symbolic
     dims.
     """
-    places: set[Var] = set()
-    structural_walk(node, (For, lambda loop: places.add(loop.loop_var)))
+    loop_vars: set[Var] = set()
+    structural_walk(node, (For, lambda loop: loop_vars.add(loop.loop_var)))
 
     def guarded(division: Any) -> Any:
         """Adds one to a symbolic int64 divisor where it is zero."""
-        by = division.b
-        if isinstance(by, IntImm) or str(by.ty.dtype) != "int64" or (loads(by) and not by_memory):
+        divisor = division.b
+        if isinstance(divisor, IntImm) or str(divisor.ty.dtype) != "int64" or (loads(divisor) and not by_memory):
             return division
-        if not places.isdisjoint(variables(division.a)):
+        if not loop_vars.isdisjoint(variables(division.a)):
             return division
-        is_zero = tirx.reinterpret("uint64", by) == tirx.const(0, "uint64")
-        return type(division)(division.a, by + is_zero.astype("int64"))
+        is_zero = tirx.reinterpret("uint64", divisor) == tirx.const(0, "uint64")
+        return type(division)(division.a, divisor + is_zero.astype("int64"))
 
-    for kind in (FloorDiv, FloorMod):
-        node = structural_map(node, (kind, guarded))
+    for division_class in (FloorDiv, FloorMod):
+        node = structural_map(node, (division_class, guarded))
     return node
 
 

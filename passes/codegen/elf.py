@@ -139,6 +139,7 @@ def _check_machine(path: Path, image: bytes) -> None:
     """Raises UnsupportedObjectError for anything but a relocatable x86-64 ELF object."""
     if not image.startswith(_64_BIT):
         raise UnsupportedObjectError(f"{path} isn't a 64-bit little-endian ELF object; it starts with {image[:6]!r}")
+    # e_type and e_machine of the ELF header.
     kind, machine = struct.unpack_from("<HH", image, 16)
     if (kind, machine) != (RELOCATABLE, X86_64):
         raise UnsupportedObjectError(
@@ -147,18 +148,23 @@ def _check_machine(path: Path, image: bytes) -> None:
 
 
 def _section_headers(image: bytes) -> list[_Header]:
+    """Reads the table of section headers, whose offset and length are in the ELF header (``e_shoff``, ``e_shnum``)."""
     (start,) = struct.unpack_from("<Q", image, 40)
     (count,) = struct.unpack_from("<H", image, 60)
+    # A count that doesn't fit 16 bits is given as 0, and is the size of the first section.
     count = count or _Header(*SECTION_HEADER.unpack_from(image, start)).size
     return [_Header(*SECTION_HEADER.unpack_from(image, start + SECTION_HEADER.size * i)) for i in range(count)]
 
 
 def _name_at(image: bytes, table: _Header, offset: int) -> str:
+    """Returns the name at an offset of a table of names, which end with a zero byte."""
     start = table.offset + offset
     return image[start : image.index(b"\0", start)].decode()
 
 
 def _read_sections(path: Path, image: bytes, headers: list[_Header]) -> dict[int, Section]:
+    """Reads the sections that are loaded, by their numbers."""
+    # e_shstrndx: the number of the section with the names of sections.
     (names_index,) = struct.unpack_from("<H", image, 62)
     sections = {}
     for index, header in enumerate(headers):
@@ -168,6 +174,7 @@ def _read_sections(path: Path, image: bytes, headers: list[_Header]) -> dict[int
 
 
 def _read_section(path: Path, image: bytes, header: _Header, name: str) -> Section:
+    """Reads a section; raises UnsupportedObjectError for a kind that isn't code or data, and for thread-local data."""
     if header.kind not in LOADED_KINDS or header.flags & SHF_TLS:
         raise UnsupportedObjectError(f"{path} has section {name} of kind {header.kind}")
     data = b"" if header.kind == SHT_NOBITS else image[header.offset : header.offset + header.size]
@@ -175,37 +182,49 @@ def _read_section(path: Path, image: bytes, header: _Header, name: str) -> Secti
 
 
 def _read_symbols(path: Path, image: bytes, headers: list[_Header], sections: dict[int, Section]) -> list[Symbol]:
-    """Reads the symbol table, in order, so that relocations can refer to symbols by number."""
+    """Reads the symbol table of an object file in order, since relocations refer to symbols by number."""
     table = next((header for header in headers if header.kind == SHT_SYMTAB), None)
     if table is None:
         return []
     names, end = headers[table.link], table.offset + table.size
     return [
-        _read_symbol(path, image, names, sections, SYMBOL.unpack_from(image, at))
-        for at in range(table.offset, end, SYMBOL.size)
+        _read_symbol(path, image, names, sections, SYMBOL.unpack_from(image, offset))
+        for offset in range(table.offset, end, SYMBOL.size)
     ]
 
 
 def _read_symbol(
     path: Path, image: bytes, names: _Header, sections: dict[int, Section], entry: tuple[int, ...]
 ) -> Symbol:
-    """Builds one symbol from its table entry; common symbols aren't supported."""
-    name_at, info, other, index, value, size = entry
-    name = _name_at(image, names, name_at)
-    if index == SHN_COMMON:
+    """Builds a symbol from its entry in the symbol table; raises UnsupportedObjectError for common symbols."""
+    name_offset, info, visibility, section_number, value, size = entry
+    name = _name_at(image, names, name_offset)
+    if section_number == SHN_COMMON:
         raise UnsupportedObjectError(f"{path} has the common symbol {name}")
-    return Symbol(name, info >> 4, info & 15, other & 3, sections.get(index), value, size, index != SHN_UNDEF)
+    return Symbol(
+        name,
+        binding=info >> 4,
+        kind=info & 15,
+        visibility=visibility & 3,
+        section=sections.get(section_number),
+        value=value,
+        size=size,
+        defined=section_number != SHN_UNDEF,
+    )
 
 
 def _read_relocations(
     image: bytes, headers: list[_Header], sections: dict[int, Section], symbols: list[Symbol]
 ) -> list[Relocation]:
-    """Reads the relocations of all sections that are loaded."""
+    """Reads the relocations of all sections that are loaded.
+
+    The upper half of ``info`` is the number of the symbol, the lower half the kind of relocation.
+    """
     relocations = []
     for header in headers:
         if header.kind == SHT_RELA and header.info in sections:
-            for at in range(header.offset, header.offset + header.size, RELA.size):
-                offset, info, addend = RELA.unpack_from(image, at)
+            for entry_offset in range(header.offset, header.offset + header.size, RELA.size):
+                offset, info, addend = RELA.unpack_from(image, entry_offset)
                 symbol = symbols[info >> 32]
                 relocations.append(Relocation(sections[header.info], offset, info & 0xFFFFFFFF, symbol, addend))
     return relocations
@@ -220,21 +239,23 @@ def with_symbol_renamed(image: bytes, old: str, new: str) -> bytes:
     headers = _section_headers(image)
     table = next(header for header in headers if header.kind == SHT_SYMTAB)
     names = headers[table.link]
-    content = image[names.offset : names.offset + names.size]
-    for at in range(table.offset, table.offset + table.size, SYMBOL.size):
-        name_at, *others = SYMBOL.unpack_from(image, at)
-        if _name_at(image, names, name_at) == old:
-            SYMBOL.pack_into(result, at, len(content), *others)
-    moved = replace(names, offset=len(result), size=len(content) + len(new) + 1)
+    name_table = image[names.offset : names.offset + names.size]
+    for entry_offset in range(table.offset, table.offset + table.size, SYMBOL.size):
+        name_offset, *others = SYMBOL.unpack_from(image, entry_offset)
+        if _name_at(image, names, name_offset) == old:
+            SYMBOL.pack_into(result, entry_offset, len(name_table), *others)
+    new_names = replace(names, offset=len(result), size=len(name_table) + len(new) + 1)
+    # e_shoff: where the section headers are.
     (start,) = struct.unpack_from("<Q", image, 40)
-    SECTION_HEADER.pack_into(result, start + SECTION_HEADER.size * table.link, *astuple(moved))
-    return bytes(result) + content + new.encode() + b"\0"
+    SECTION_HEADER.pack_into(result, start + SECTION_HEADER.size * table.link, *astuple(new_names))
+    return bytes(result) + name_table + new.encode() + b"\0"
 
 
 def without_unused(image: bytes, names: Collection[str]) -> bytes | None:
-    """Returns a 64-bit little-endian ELF object without definitions of symbols; None if one of them is referred to.
+    """Removes definitions of symbols from a 64-bit little-endian ELF object, unless the object refers to one of them.
 
-    The symbols stay in the table, as weak ones that another object may define. None is returned for other formats, too.
+    Returns None if it does, and for other formats. The symbols stay in the table, as weak ones that another object may
+    define.
     """
     if not image.startswith(_64_BIT):
         return None
@@ -242,16 +263,17 @@ def without_unused(image: bytes, names: Collection[str]) -> bytes | None:
     headers = _section_headers(image)
     table = next(header for header in headers if header.kind == SHT_SYMTAB)
     unused = set()
-    for index, at in enumerate(range(table.offset, table.offset + table.size, SYMBOL.size)):
-        name_at, _, other, *_ = SYMBOL.unpack_from(image, at)
-        if _name_at(image, headers[table.link], name_at) in names:
+    for index, entry_offset in enumerate(range(table.offset, table.offset + table.size, SYMBOL.size)):
+        name_offset, _, visibility, *_ = SYMBOL.unpack_from(image, entry_offset)
+        if _name_at(image, headers[table.link], name_offset) in names:
             unused.add(index)
-            SYMBOL.pack_into(result, at, name_at, STB_WEAK << 4, other, SHN_UNDEF, 0, 0)
+            SYMBOL.pack_into(result, entry_offset, name_offset, STB_WEAK << 4, visibility, SHN_UNDEF, 0, 0)
     referred = {
-        entry >> 32 for header in headers if header.kind == SHT_RELA for entry in _relocation_infos(image, header)
+        info >> 32 for header in headers if header.kind == SHT_RELA for info in _relocation_infos(image, header)
     }
     return None if unused & referred else bytes(result)
 
 
 def _relocation_infos(image: bytes, header: _Header) -> list[int]:
+    """Returns the field ``r_info`` of each relocation in a section."""
     return [info for _, info, _ in RELA.iter_unpack(image[header.offset : header.offset + header.size])]

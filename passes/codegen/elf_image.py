@@ -54,43 +54,51 @@ class _Library:
     """One library: sections of the objects, and the tables, stubs and headers around them."""
 
     def __init__(self, objects: list[ObjectFile]) -> None:
-        self.sections = [section for unit in objects for section in unit.sections]
+        """Resolves the objects' references to symbols, and collects what the library needs for the others.
+
+        ``stubs`` call functions of other libraries; ``table`` has the symbols whose addresses the loader fills in.
+        """
+        self.sections = [section for object_file in objects for section in object_file.sections]
         self.definitions = _definitions(objects)
-        self.relocations = [self._resolved(entry) for unit in objects for entry in unit.relocations]
-        self.foreign = _unique(entry.symbol for entry in self.relocations if not entry.symbol.defined)
-        self.stubs = _unique(e.symbol for e in self.relocations if e.kind in RELATIVE and not e.symbol.defined)
+        self.relocations = [self._resolve(entry) for object_file in objects for entry in object_file.relocations]
+        self.foreign = _by_key(entry.symbol for entry in self.relocations if not entry.symbol.defined)
+        called = (entry.symbol for entry in self.relocations if entry.kind in RELATIVE)
+        self.stubs = _by_key(symbol for symbol in called if not symbol.defined)
         in_table = (entry.symbol for entry in self.relocations if entry.kind in THROUGH_TABLE)
-        self.table = _unique([*in_table, *self.stubs.values()])
+        self.table = _by_key([*in_table, *self.stubs.values()])
         self.exports = [symbol for symbol in self.definitions.values() if symbol.visibility == STV_DEFAULT]
         foreign = [symbol.name for symbol in self.foreign.values()]
         self.numbers = {name: 1 + index for index, name in enumerate(foreign)}
-        self.strings = _Strings([*foreign, *(symbol.name for symbol in self.exports), NEEDED_LIBRARY])
+        self.strings = _StringTable([*foreign, *(symbol.name for symbol in self.exports), NEEDED_LIBRARY])
         self._make_own_sections()
 
-    def _resolved(self, entry: Relocation) -> Relocation:
+    def _resolve(self, entry: Relocation) -> Relocation:
+        """Returns a relocation with its symbol's definition in another object; rejects kinds that aren't supported."""
         if entry.kind not in KNOWN:
             raise UnsupportedObjectError(f"relocation kind {entry.kind} against {entry.symbol.name or 'a section'}")
         if entry.symbol.binding == STB_LOCAL:
             return entry
-        target = self.definitions.get(entry.symbol.name, entry.symbol)
-        return Relocation(entry.section, entry.offset, entry.kind, target, entry.addend)
+        definition = self.definitions.get(entry.symbol.name, entry.symbol)
+        return Relocation(entry.section, entry.offset, entry.kind, definition, entry.addend)
 
     def _make_own_sections(self) -> None:
         """Creates the library's own sections with their sizes; their contents are written after layout."""
         symbol_count = 1 + len(self.foreign) + len(self.exports)
-        absolute = sum(entry.kind == R_64 for entry in self.relocations)
+        absolute_count = sum(entry.kind == R_64 for entry in self.relocations)
         self.symbols_section = _new_section(SYMBOL.size * symbol_count)
         self.strings_section = _new_section(len(self.strings.data))
+        # The numbers of buckets and of symbols, one bucket, and a chain over the symbols.
         self.hash_section = _new_section(4 * (3 + symbol_count))
-        self.rela_section = _new_section(RELA.size * (len(self.table) + absolute))
+        self.rela_section = _new_section(RELA.size * (len(self.table) + absolute_count))
         self.stub_section = _new_section(STUB_SIZE * len(self.stubs), SHF_EXECINSTR, 16)
         self.table_section = _new_section(POINTER_SIZE * len(self.table), SHF_WRITE)
         self.dynamic_section = _new_section(16 * DYNAMIC_ENTRIES, SHF_WRITE)
 
     def image(self) -> bytes:
-        """Returns the whole file."""
+        """Lays out the sections and returns the bytes of the library's file."""
         ends = self._lay_out()
-        image = bytearray(ends[2])
+        _, _, file_size, _ = ends
+        image = bytearray(file_size)
         for section in self.sections:
             image[section.address : section.address + len(section.data)] = section.data
         self._write_relocated(image)
@@ -99,25 +107,31 @@ class _Library:
         return bytes(image)
 
     def _lay_out(self) -> tuple[int, int, int, int]:
-        """Assigns addresses to all sections; returns the ends of the three segments, in the file and in memory."""
+        """Assigns addresses to all sections, in three segments: read-only, code and data.
+
+        Returns their ends in the file, and the end in memory, where zero-filled sections follow the data.
+        """
         loader_tables = [self.symbols_section, self.strings_section, self.hash_section, self.rela_section]
-        constants = [s for s in self.sections if not s.writable and not s.executable]
-        code = [s for s in self.sections if s.executable]
-        data = [s for s in self.sections if s.writable and not s.zero_filled]
-        zeros = [s for s in self.sections if s.writable and s.zero_filled]
-        constants_end = _place([*loader_tables, *constants], HEADER_SIZE + PROGRAM_HEADER_SIZE * PROGRAM_HEADERS)
+        constants = [section for section in self.sections if not section.writable and not section.executable]
+        code = [section for section in self.sections if section.executable]
+        data = [section for section in self.sections if section.writable and not section.zero_filled]
+        zeros = [section for section in self.sections if section.writable and section.zero_filled]
+        header_end = HEADER_SIZE + PROGRAM_HEADER_SIZE * PROGRAM_HEADERS
+        constants_end = _assign_addresses([*loader_tables, *constants], header_end)
         code_start = _round_up(constants_end, PAGE)
-        code_end = _place([*code, self.stub_section], code_start)
+        code_end = _assign_addresses([*code, self.stub_section], code_start)
         data_start = _round_up(code_end, PAGE)
-        data_end = _place([*data, self.table_section, self.dynamic_section], data_start)
+        data_end = _assign_addresses([*data, self.table_section, self.dynamic_section], data_start)
         self.starts = (0, code_start, data_start)
-        return constants_end, code_end, data_end, _place(zeros, data_end)
+        return constants_end, code_end, data_end, _assign_addresses(zeros, data_end)
 
-    def _slot(self, symbol: Symbol) -> int:
-        return self.table_section.address + POINTER_SIZE * self.table_order[_key(symbol)]
+    def _table_slot(self, symbol: Symbol) -> int:
+        """Returns the address of a symbol's slot in the table of addresses that the loader fills."""
+        return self.table_section.address + POINTER_SIZE * self.table_order[_symbol_key(symbol)]
 
-    def _stub(self, symbol: Symbol) -> int:
-        return self.stub_section.address + STUB_SIZE * self.stub_order[_key(symbol)]
+    def _stub_address(self, symbol: Symbol) -> int:
+        """Returns the address of the stub that calls a function of another library."""
+        return self.stub_section.address + STUB_SIZE * self.stub_order[_symbol_key(symbol)]
 
     def _write_relocated(self, image: bytearray) -> None:
         """Applies the objects' relocations to the image, and writes the stubs of foreign functions."""
@@ -130,50 +144,56 @@ class _Library:
             self._write_stub(image, symbol)
 
     def _table_entry(self, symbol: Symbol) -> tuple[int, int, int]:
+        """Returns the loader relocation (address, info, addend) that fills a symbol's slot in the address table."""
         if symbol.defined:
-            return self._slot(symbol), R_RELATIVE, symbol.address
-        return self._slot(symbol), self.numbers[symbol.name] << 32 | R_GLOB_DAT, 0
+            return self._table_slot(symbol), R_RELATIVE, symbol.address
+        return self._table_slot(symbol), self.numbers[symbol.name] << 32 | R_GLOB_DAT, 0
 
     def _apply(self, image: bytearray, entry: Relocation) -> None:
+        """Writes the field that a relocation describes; an absolute address is left to the loader."""
         if entry.kind == R_64:
-            self.loader_relocations.append(self._absolute(entry))
+            self.loader_relocations.append(self._loader_relocation(entry))
         elif entry.kind == R_PC64:
             struct.pack_into("<q", image, entry.place, entry.symbol.address + entry.addend - entry.place)
         else:
-            struct.pack_into("<i", image, entry.place, self._target(entry) + entry.addend - entry.place)
+            struct.pack_into("<i", image, entry.place, self._call_target(entry) + entry.addend - entry.place)
 
-    def _target(self, entry: Relocation) -> int:
+    def _call_target(self, entry: Relocation) -> int:
+        """Returns the address that a relative relocation refers to: a slot, a symbol, or a stub."""
         if entry.kind in THROUGH_TABLE:
-            return self._slot(entry.symbol)
-        return entry.symbol.address if entry.symbol.defined else self._stub(entry.symbol)
+            return self._table_slot(entry.symbol)
+        return entry.symbol.address if entry.symbol.defined else self._stub_address(entry.symbol)
 
-    def _absolute(self, entry: Relocation) -> tuple[int, int, int]:
+    def _loader_relocation(self, entry: Relocation) -> tuple[int, int, int]:
+        """Returns the loader relocation (address, info, addend) that writes a symbol's absolute address."""
         if entry.symbol.defined:
             return entry.place, R_RELATIVE, entry.symbol.address + entry.addend
         return entry.place, self.numbers[entry.symbol.name] << 32 | R_64, entry.addend
 
     def _write_stub(self, image: bytearray, symbol: Symbol) -> None:
-        at = self._stub(symbol)
-        jump = b"\xff\x25" + struct.pack("<i", self._slot(symbol) - (at + 6))
-        image[at : at + STUB_SIZE] = jump.ljust(STUB_SIZE, b"\xcc")
+        """Writes a stub: an indirect jump to the address in the symbol's slot, filled up with traps."""
+        address = self._stub_address(symbol)
+        # The operand of the jump, of 6 bytes, is relative to the next instruction.
+        jump = b"\xff\x25" + struct.pack("<i", self._table_slot(symbol) - (address + 6))
+        image[address : address + STUB_SIZE] = jump.ljust(STUB_SIZE, b"\xcc")
 
     def _write_tables(self, image: bytearray) -> None:
         """Writes the tables that the loader reads."""
         self._write_symbols(image)
-        at = self.strings_section.address
-        image[at : at + len(self.strings.data)] = self.strings.data
+        strings_start = self.strings_section.address
+        image[strings_start : strings_start + len(self.strings.data)] = self.strings.data
         for index, entry in enumerate(self.loader_relocations):
             RELA.pack_into(image, self.rela_section.address + RELA.size * index, *entry)
         for index, (tag, value) in enumerate(self._dynamic_entries()):
             struct.pack_into("<QQ", image, self.dynamic_section.address + 16 * index, tag, value)
 
     def _write_symbols(self, image: bytearray) -> None:
-        """Writes the dynamic symbol table (foreign symbols, then exports) and its hash table."""
-        foreign = [(s.name, s.binding << 4, 0, 0, 0, 0) for s in self.foreign.values()]
+        """Writes the dynamic symbol table (symbols of other libraries, then exports) and its hash table."""
+        foreign = [(symbol.name, symbol.binding << 4, 0, 0, 0, 0) for symbol in self.foreign.values()]
         exported = [(s.name, STB_GLOBAL << 4 | s.kind, 0, 1, s.address, s.size) for s in self.exports]
-        for index, (name, *rest) in enumerate([*foreign, *exported], start=1):
-            at = self.symbols_section.address + SYMBOL.size * index
-            SYMBOL.pack_into(image, at, self.strings.offsets[name], *rest)
+        for index, (name, *fields) in enumerate([*foreign, *exported], start=1):
+            offset = self.symbols_section.address + SYMBOL.size * index
+            SYMBOL.pack_into(image, offset, self.strings.offsets[name], *fields)
         count = 1 + len(foreign) + len(exported)
         # One hash bucket with all symbols in one chain: the loader looks up only a few.
         chain = [0, *range(2, count), 0][:count]
@@ -195,52 +215,61 @@ class _Library:
         ]
 
 
-class _Strings:
+class _StringTable:
+    """A table of names, each followed by a zero byte, and the offset of each."""
+
     def __init__(self, names: list[str]) -> None:
         self.data = b"\0"
         self.offsets: dict[str, int] = {}
-        parts, at = [b"\0"], 1
+        parts, offset = [b"\0"], 1
         for name in names:
-            self.offsets[name] = at
+            self.offsets[name] = offset
             parts.append(name.encode() + b"\0")
-            at += len(parts[-1])
+            offset += len(parts[-1])
         self.data = b"".join(parts)
 
 
 def _definitions(objects: list[ObjectFile]) -> dict[str, Symbol]:
+    """Returns the global and weak symbols that objects define, by name."""
     definitions: dict[str, Symbol] = {}
-    for unit in objects:
-        for symbol in unit.symbols:
+    for object_file in objects:
+        for symbol in object_file.symbols:
             if symbol.binding != STB_LOCAL and symbol.defined:
-                _define(definitions, symbol, unit)
+                _add_definition(definitions, symbol, object_file)
     return definitions
 
 
-def _define(definitions: dict[str, Symbol], symbol: Symbol, unit: ObjectFile) -> None:
+def _add_definition(definitions: dict[str, Symbol], symbol: Symbol, object_file: ObjectFile) -> None:
+    """Records a symbol's definition: a global one replaces a weak one; two global ones are an error."""
     known = definitions.get(symbol.name)
     if known is None or (known.binding == STB_WEAK and symbol.binding == STB_GLOBAL):
         definitions[symbol.name] = symbol
     elif known.binding == symbol.binding == STB_GLOBAL:
-        raise ValueError(f"link: symbol {symbol.name} is defined twice, the second time in {unit.path}; rename one")
+        raise ValueError(
+            f"link: symbol {symbol.name} is defined twice, the second time in {object_file.path}; rename one"
+        )
 
 
-def _key(symbol: Symbol) -> str | int:
+def _symbol_key(symbol: Symbol) -> str | int:
+    """Returns what identifies a symbol in the library: its name, unless it is local to an object."""
     return id(symbol) if symbol.binding == STB_LOCAL else symbol.name
 
 
-def _unique(symbols: Iterable[Symbol]) -> dict[str | int, Symbol]:
-    return {_key(symbol): symbol for symbol in symbols}
+def _by_key(symbols: Iterable[Symbol]) -> dict[str | int, Symbol]:
+    return {_symbol_key(symbol): symbol for symbol in symbols}
 
 
 def _new_section(size: int, flags: int = 0, align: int = 8) -> Section:
+    """Returns a section of the library's own, of a size, to be filled later."""
     return Section("", SHT_PROGBITS, flags, align, size)
 
 
-def _round_up(value: int, to: int) -> int:
-    return (value + to - 1) // to * to
+def _round_up(value: int, multiple: int) -> int:
+    return (value + multiple - 1) // multiple * multiple
 
 
-def _place(sections: list[Section], start: int) -> int:
+def _assign_addresses(sections: list[Section], start: int) -> int:
+    """Places sections one after another from an address; returns the end of the last."""
     for section in sections:
         section.address = _round_up(start, section.align)
         start = section.address + section.size
@@ -251,16 +280,22 @@ def _write_headers(
     image: bytearray, starts: tuple[int, int, int], ends: tuple[int, int, int, int], dynamic: Section
 ) -> None:
     """Writes the ELF header and the program headers."""
+    # A shared object (type 3), with program headers after the ELF header of 64 bytes, and no section headers.
     magic = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
     size, count = PROGRAM_HEADER_SIZE, PROGRAM_HEADERS
     struct.pack_into("<16sHHIQQQIHHHHHH", image, 0, magic, 3, X86_64, 1, 0, 64, 0, 0, 64, size, count, 64, 0, 0)
     read_only, code, data = starts
-    headers = [  # type (1 load, 2 dynamic, else GNU_STACK), flags (4 read, 2 write, 1 execute), place, sizes, alignment
-        (1, 4, read_only, ends[0], ends[0], PAGE),
-        (1, 5, code, ends[1] - code, ends[1] - code, PAGE),
-        (1, 6, data, ends[2] - data, ends[3] - data, PAGE),
+    read_only_end, code_end, data_end, memory_end = ends
+    # Type (1 load, 2 dynamic, else GNU_STACK), flags (4 read, 2 write, 1 execute), offset, sizes in file and memory,
+    # alignment.
+    headers = [
+        (1, 4, read_only, read_only_end, read_only_end, PAGE),
+        (1, 5, code, code_end - code, code_end - code, PAGE),
+        (1, 6, data, data_end - data, memory_end - data, PAGE),
         (2, 6, dynamic.address, dynamic.size, dynamic.size, 8),
         (0x6474E551, 6, 0, 0, 0, 8),
     ]
-    for index, (kind, flags, at, in_file, in_memory, align) in enumerate(headers):
-        struct.pack_into("<IIQQQQQQ", image, 64 + size * index, kind, flags, at, at, at, in_file, in_memory, align)
+    for index, (kind, flags, start, in_file, in_memory, align) in enumerate(headers):
+        # The offset in the file is also the virtual and the physical address.
+        fields = (kind, flags, start, start, start, in_file, in_memory, align)
+        struct.pack_into("<IIQQQQQQ", image, 64 + size * index, *fields)

@@ -27,35 +27,42 @@ BYTE = "int8"
 
 @transform.module_pass(opt_level=0, name="FlattenBuffers")
 def FlattenBuffers(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-    """Flattens the buffers of every PrimFunc; functions with strided or aliased buffers are left to TVM's pass."""
+    """Makes the buffers of every PrimFunc one-dimensional, so that an access is to an offset.
+
+    TVM's own pass, which gets functions with strided or aliased buffers, takes longer than all of LLVM on unrolled
+    tiles.
+    """
     flattened = {name: _flattened(func) if isinstance(func, PrimFunc) else func for name, func in mod.functions_items()}
     unsupported = {name: mod[name] for name, func in flattened.items() if func is None}
     if unsupported:
-        flat = tirx.transform.FlattenBuffer()(ir.IRModule(unsupported, attrs=mod.attrs))
-        flattened |= {name: func.with_body(_with_compared_flags(func.body)) for name, func in flat.functions_items()}
+        flattened_by_tvm = tirx.transform.FlattenBuffer()(ir.IRModule(unsupported, attrs=mod.attrs))
+        flattened |= {
+            name: func.with_body(_with_compared_flags(func.body)) for name, func in flattened_by_tvm.functions_items()
+        }
     return ir.IRModule(flattened, attrs=mod.attrs)
 
 
 def _with_compared_flags(body: Any) -> Any:
-    """Replaces casts from a byte to a boolean by a comparison with 0."""
+    """Replaces casts from a byte to a boolean, as TVM's pass loads booleans, by a comparison with 0."""
 
     def compared(cast: tirx.Cast) -> ir.Expr:
-        is_flag = str(cast.ty.dtype) == "bool" and str(cast.value.ty.dtype) == BYTE
-        return tirx.NE(cast.value, tirx.const(0, BYTE)) if is_flag else cast
+        loads_boolean = str(cast.ty.dtype) == "bool" and str(cast.value.ty.dtype) == BYTE
+        return tirx.NE(cast.value, tirx.const(0, BYTE)) if loads_boolean else cast
 
     return structural_map(body, (tirx.Cast, compared))
 
 
 def _flattened(func: PrimFunc) -> PrimFunc | None:
-    """Returns the function with flat buffers; None where a buffer is strided or a view of another."""
-    flatten = _Flatten(func)
-    return flatten.function() if flatten.are_plain() else None
+    """Returns the function with one-dimensional buffers; None where a buffer is strided or a view of another."""
+    flattener = _Flattener(func)
+    return flattener.flattened_function() if flattener.can_flatten() else None
 
 
-class _Flatten:
-    """The rewrite of one function."""
+class _Flattener:
+    """The rewrite of one kernel's buffers to one-dimensional ones."""
 
     def __init__(self, func: PrimFunc) -> None:
+        """Collects a kernel's buffers and loops; ``flat_buffers`` has the replacement of each that isn't flat yet."""
         self.func = func
         self.parameters = [p for p in func.params if is_buffer_var(p)]
         self.allocated: list[Var] = []
@@ -64,96 +71,112 @@ class _Flatten:
         self.ranges = sym.Analyzer()
         self.extents: dict[Var, ir.Range] = {}
         rules: Any = [
-            (For, self._note_loop),
+            (For, self._record_loop),
             (AllocBuffer, lambda stmt: self.allocated.append(stmt.buffer)),
             (DeclBuffer, self.unsupported.append),
         ]
         structural_walk(func.body, rules)
-        self.rows = {buffer: _row_of(buffer) for buffer in (*self.parameters, *self.allocated) if _needs_row(buffer)}
+        self.flat_buffers = {
+            buffer: _flat_buffer(buffer) for buffer in (*self.parameters, *self.allocated) if _needs_flattening(buffer)
+        }
 
-    def _note_loop(self, loop: For) -> None:
+    def _record_loop(self, loop: For) -> None:
         """Records a loop's range; loops that share a variable must have the same range."""
         known = self.extents.get(loop.loop_var)
         if known is None:
             self.extents[loop.loop_var] = ir.Range.from_min_extent(loop.min, loop.extent)
             self.ranges.bind(loop.loop_var, self.extents[loop.loop_var])
-        elif not _is_same(known, loop):
+        elif not _has_same_range(known, loop):
             self.unsupported.append(loop)
 
-    def are_plain(self) -> bool:
-        return not self.unsupported and all(map(_is_plain, (*self.parameters, *self.allocated)))
+    def can_flatten(self) -> bool:
+        """Returns whether all buffers are contiguous and none is a view of another."""
+        return not self.unsupported and all(map(_is_contiguous, (*self.parameters, *self.allocated)))
 
-    def function(self) -> PrimFunc | None:
-        rules: Any = [(TensorLoad, self._load), (BufferStore, self._store), (AllocBuffer, self._alloc)]
+    def flattened_function(self) -> PrimFunc | None:
+        """Returns the kernel with flat buffers; None if it uses a buffer otherwise than by loads and stores."""
+        rules: Any = [
+            (TensorLoad, self._flat_load),
+            (BufferStore, self._flat_store),
+            (AllocBuffer, self._flat_allocation),
+        ]
         body = structural_map(self.func.body, rules)
-        if self._mentions_removed(body):
+        if self._uses_replaced_buffers(body):
             return None
-        views = [DeclBuffer(self.rows[x], data=x.data) for x in self.parameters if x in self.rows]
+        # A parameter keeps its shape, and gets a flat view of its memory.
+        views = [DeclBuffer(self.flat_buffers[x], data=x.data) for x in self.parameters if x in self.flat_buffers]
         return self.func.with_body(SeqStmt([*views, body]) if views else body)
 
-    def _mentions_removed(self, body: Any) -> bool:
-        """Returns whether a body still mentions a buffer that was replaced, other than by loads and stores."""
-        removed = {buffer for buffer in self.allocated if buffer in self.rows}
-        named: list[Var] = []
-        structural_walk(body, (Var, named.append))
-        return not removed.isdisjoint(named)
+    def _uses_replaced_buffers(self, body: Any) -> bool:
+        """Returns whether a body still uses an allocated buffer that was replaced, as an argument of a call does."""
+        replaced = {buffer for buffer in self.allocated if buffer in self.flat_buffers}
+        used: list[Var] = []
+        structural_walk(body, (Var, used.append))
+        return not replaced.isdisjoint(used)
 
-    def _load(self, load: TensorLoad) -> ir.Expr:
-        row = self.rows.get(load.source)
-        if row is None:
+    def _flat_load(self, load: TensorLoad) -> ir.Expr:
+        """Returns the load of an element from the flat buffer; a boolean is its byte compared with 0."""
+        flat = self.flat_buffers.get(load.source)
+        if flat is None:
             return load
-        element = BufferLoad(row, [self._offset(load.source, load.indices)])
-        return tirx.NE(element, tirx.const(0, BYTE)) if _holds_flags(load.source) else element
+        element = BufferLoad(flat, [self._flat_offset(load.source, load.indices)])
+        return tirx.NE(element, tirx.const(0, BYTE)) if _holds_booleans(load.source) else element
 
-    def _store(self, store: BufferStore) -> BufferStore:
-        row = self.rows.get(store.buffer)
-        if row is None:
+    def _flat_store(self, store: BufferStore) -> BufferStore:
+        """Returns the store of an element to the flat buffer; a boolean becomes a byte."""
+        flat = self.flat_buffers.get(store.buffer)
+        if flat is None:
             return store
-        value = store.value.astype(BYTE) if _holds_flags(store.buffer) else store.value
-        return BufferStore(row, value, [self._offset(store.buffer, store.indices)])
+        value = store.value.astype(BYTE) if _holds_booleans(store.buffer) else store.value
+        return BufferStore(flat, value, [self._flat_offset(store.buffer, store.indices)])
 
-    def _alloc(self, stmt: AllocBuffer) -> AllocBuffer:
-        row = self.rows.get(stmt.buffer)
-        return stmt if row is None else AllocBuffer(row, stmt.annotations)
+    def _flat_allocation(self, stmt: AllocBuffer) -> AllocBuffer:
+        flat = self.flat_buffers.get(stmt.buffer)
+        return stmt if flat is None else AllocBuffer(flat, stmt.annotations)
 
-    def _offset(self, buffer: Var, indices: Any) -> ir.Expr:
+    def _flat_offset(self, buffer: Var, indices: Any) -> ir.Expr:
+        """Returns the offset of an element in row-major order, simplified with the ranges of loop variables."""
         if not len(indices):
             return tirx.IntImm("int64", 0)
         offset, *inner = indices
-        for place, extent in zip(inner, buffer.ty.shape[1:], strict=True):
-            offset = offset * extent + place
+        for index, extent in zip(inner, buffer.ty.shape[1:], strict=True):
+            offset = offset * extent + index
         return self.ranges.simplify(offset)
 
 
-def _holds_flags(buffer: Var) -> bool:
+def _holds_booleans(buffer: Var) -> bool:
     return str(buffer.ty.dtype.dtype) == "bool"
 
 
-def _needs_row(buffer: Var) -> bool:
-    return len(buffer.ty.shape) != 1 or _holds_flags(buffer)
+def _needs_flattening(buffer: Var) -> bool:
+    return len(buffer.ty.shape) != 1 or _holds_booleans(buffer)
 
 
-def _row_of(buffer: Var) -> Var:
-    """Returns the one-dimensional buffer that replaces a buffer."""
-    kind = buffer.ty
+def _flat_buffer(buffer: Var) -> Var:
+    """Returns a one-dimensional buffer with as many elements as a buffer has, to replace it; booleans become bytes."""
+    buffer_type = buffer.ty
     return decl_buffer(
-        [reduce(mul, kind.shape) if len(kind.shape) else 1],
-        BYTE if _holds_flags(buffer) else kind.dtype,
+        [reduce(mul, buffer_type.shape) if len(buffer_type.shape) else 1],
+        BYTE if _holds_booleans(buffer) else buffer_type.dtype,
         buffer.name,
-        elem_offset=kind.elem_offset,
-        scope=kind.storage_scope,
-        data_alignment=kind.data_alignment,
-        offset_factor=kind.offset_factor,
+        elem_offset=buffer_type.elem_offset,
+        scope=buffer_type.storage_scope,
+        data_alignment=buffer_type.data_alignment,
+        offset_factor=buffer_type.offset_factor,
         layout=None,
     )
 
 
-def _is_plain(buffer: Var) -> bool:
-    kind = buffer.ty
-    starts = kind.elem_offset is None or (isinstance(kind.elem_offset, tirx.IntImm) and not int(kind.elem_offset))
-    return not kind.strides and starts
+def _is_contiguous(buffer: Var) -> bool:
+    """Returns whether a buffer has no strides, and no offset in its memory."""
+    buffer_type = buffer.ty
+    has_no_offset = buffer_type.elem_offset is None or (
+        isinstance(buffer_type.elem_offset, tirx.IntImm) and not int(buffer_type.elem_offset)
+    )
+    return not buffer_type.strides and has_no_offset
 
 
-def _is_same(known: ir.Range, loop: For) -> bool:
+def _has_same_range(known: ir.Range, loop: For) -> bool:
+    """Returns whether a loop has a constant range, the same as a known one."""
     pairs = (known.min, loop.min), (known.extent, loop.extent)
     return all(isinstance(a, tirx.IntImm) and isinstance(b, tirx.IntImm) and int(a) == int(b) for a, b in pairs)

@@ -18,7 +18,9 @@ from tvtf.core.tvm_visitor import structural_map
 
 
 def exact(func: PrimFunc) -> PrimFunc:
-    """Returns `func` with differences and comparisons of floats that follow IEEE 754.
+    """Returns `func` with differences and comparisons of floats in forms that follow IEEE 754.
+
+    TVM's simplifier would treat these floats as integers, and turn ``x - x`` into 0, also for NaN and infinity.
 
     Example:
         >>> from tvm.script import tirx as T
@@ -28,18 +30,18 @@ def exact(func: PrimFunc) -> PrimFunc:
         >>> print(exact(f).body.script().splitlines()[-1])
         z[0] = not (x[0] + (T.float32(-0.0) - y[0]) < x[0]) & T.bool(True)
     """
-    rules = [(Sub, _difference), ((LT, LE, GT, GE), _opaque), (EQ, _equal), (NE, _unequal)]
+    rules = [(Sub, _difference), ((LT, LE, GT, GE), _hidden_comparison), (EQ, _equal), (NE, _unequal)]
     return func.with_body(structural_map(func.body, rules))
 
 
 def _difference(node: Any) -> Any:
-    """Rewrites ``a - b`` to ``a + (-0 - b)``: TVM has no negation, and ``0 - b`` isn't -b where b is 0."""
+    """Rewrites ``a - b`` of floats to ``a + (-0 - b)``: TVM has no negation, and ``0 - b`` isn't -b where b is 0."""
     if not _is_of_floats(node):
         return node
     return tirx.Add(node.a, Sub(tirx.const(-0.0, node.a.ty.dtype), node.b))
 
 
-def _opaque(node: Any) -> Any:
+def _hidden_comparison(node: Any) -> Any:
     """Wraps a comparison in a bitwise AND with true: the simplifier has no rule for that on booleans.
 
     It has rules for bitwise operations on bytes and on numbers made from them.
@@ -48,7 +50,12 @@ def _opaque(node: Any) -> Any:
 
 
 def _equal(node: Any) -> Any:
-    return tirx.And(_opaque(LE(node.a, node.b)), _opaque(GE(node.a, node.b))) if _is_of_floats(node) else node
+    """Rewrites ``a == b`` of floats to ``a <= b and a >= b``, which is false where one is NaN."""
+    return (
+        tirx.And(_hidden_comparison(LE(node.a, node.b)), _hidden_comparison(GE(node.a, node.b)))
+        if _is_of_floats(node)
+        else node
+    )
 
 
 def _unequal(node: Any) -> Any:

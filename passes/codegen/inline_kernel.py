@@ -18,7 +18,7 @@ STACK_BYTES = 1024
 
 
 def inlined(func: PrimFunc, operands: Sequence[ir.Expr]) -> tuple[Stmt, list[Var]]:
-    """Returns the body of ``func`` with ``operands`` as its parameters, and the large buffers that it works in.
+    """Returns a kernel's body with ``operands`` in place of its parameters, and the large buffers that it works in.
 
     The body doesn't allocate those buffers any more. A scalar parameter is replaced by an expression.
     """
@@ -28,39 +28,40 @@ def inlined(func: PrimFunc, operands: Sequence[ir.Expr]) -> tuple[Stmt, list[Var
         replacements[param] = operand
         if is_buffer_var(param):
             _bind_dims(replacements, param.ty.shape, operand.ty.shape)
-    moved: list[Var] = []
-    per_thread = _in_parallel_loops(func.body)
+    large_buffers: list[Var] = []
+    allocated_by_threads = _allocations_in_parallel_loops(func.body)
 
-    def allocation(stmt: AllocBuffer) -> Stmt:
+    def resized_allocation(stmt: AllocBuffer) -> Stmt:
         replacements[stmt.buffer] = resized = _resized(stmt.buffer, replacements)
-        if stmt in per_thread or not is_large(resized):
+        if stmt in allocated_by_threads or not is_large(resized):
             return tirx.AllocBuffer(resized)
-        moved.append(resized)
+        large_buffers.append(resized)
+        # A statement that does nothing: the caller provides the buffer.
         return tirx.Evaluate(tirx.IntImm("int32", 0))
 
-    body = structural_map(func.body, (AllocBuffer, allocation))
+    body = structural_map(func.body, (AllocBuffer, resized_allocation))
     body = structural_map(body, (Var, lambda var: replacements.get(var, var)))
-    return structural_map(body, (tirx.Let, _with_fresh_var)), moved
+    return structural_map(body, (tirx.Let, _with_fresh_var)), large_buffers
 
 
 def _with_fresh_var(let: tirx.Let) -> tirx.Let:
     """Gives a `Let` a new variable: LLVM's code generator maps each to one value, in all that a kernel inlines."""
-    fresh = Var(let.var.name, let.var.ty)
+    new_var = Var(let.var.name, let.var.ty)
     return tirx.Let(
-        fresh, let.value, structural_map(let.body, (Var, lambda var: fresh if var.same_as(let.var) else var))
+        new_var, let.value, structural_map(let.body, (Var, lambda var: new_var if var.same_as(let.var) else var))
     )
 
 
 def without_blocks(func: PrimFunc) -> PrimFunc:
     """Lowers a function's blocks to loops and statements."""
-    steps = s_tir.transform
+    s_tir_passes = s_tir.transform
     lowering = transform.Sequential(
         [
-            steps.LowerInitBlock(),
-            steps.PlanAndUpdateBufferAllocationLocation(),
-            steps.ConvertBlocksToOpaque(),
-            steps.LowerMatchBuffer(),
-            steps.LowerOpaqueBlock(),
+            s_tir_passes.LowerInitBlock(),
+            s_tir_passes.PlanAndUpdateBufferAllocationLocation(),
+            s_tir_passes.ConvertBlocksToOpaque(),
+            s_tir_passes.LowerMatchBuffer(),
+            s_tir_passes.LowerOpaqueBlock(),
         ]
     )
     return lowering(IRModule({"kernel": func.with_attr("s_tir", True)}))["kernel"]
@@ -69,17 +70,18 @@ def without_blocks(func: PrimFunc) -> PrimFunc:
 def is_large(buffer: Var) -> bool:
     """Returns whether a buffer is, or may be, too large for the stack."""
     size = emit.static(emit.volume(list(buffer.ty.shape)))
-    most = MAX_BYTES if buffer.ty.storage_scope == "local" else STACK_BYTES
-    return size is None or size * buffer.ty.dtype.dtype.itemsize > most
+    limit = MAX_BYTES if buffer.ty.storage_scope == "local" else STACK_BYTES
+    return size is None or size * buffer.ty.dtype.dtype.itemsize > limit
 
 
 def _bind_dims(replacements: dict[Any, ir.Expr], dims: Sequence[ir.Expr], actual_dims: Sequence[ir.Expr]) -> None:
+    """Replaces a parameter's symbolic dims by the dims of its operand."""
     for dim, actual in zip(dims, actual_dims, strict=True):
         if isinstance(dim, Var):
             replacements.setdefault(dim, actual)
 
 
-def _in_parallel_loops(body: Stmt) -> list[AllocBuffer]:
+def _allocations_in_parallel_loops(body: Stmt) -> list[AllocBuffer]:
     """Returns the allocations inside parallel loops, which each thread makes for itself."""
     allocations: list[AllocBuffer] = []
 
@@ -92,6 +94,7 @@ def _in_parallel_loops(body: Stmt) -> list[AllocBuffer]:
 
 
 def _resized(buffer: Var, replacements: dict[Any, ir.Expr]) -> Var:
+    """Returns a new buffer for one that the kernel allocates, with symbolic dims replaced."""
     shape = [structural_map(dim, (Var, lambda var: replacements.get(var, var))) for dim in buffer.ty.shape]
-    kind = buffer.ty
-    return tirx.decl_buffer(shape, kind.dtype, buffer.name, scope=kind.storage_scope)
+    buffer_type = buffer.ty
+    return tirx.decl_buffer(shape, buffer_type.dtype, buffer.name, scope=buffer_type.storage_scope)

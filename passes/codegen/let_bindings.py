@@ -18,11 +18,13 @@ TESTS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.And, tirx.Or
 CHOOSE, REINTERPRET = ir.Op.get("prim.if_then_else"), ir.Op.get("tirx.reinterpret")
 LONG = 60
 """Operations and operands of an expanded value from which on it is stored in a buffer."""
-Names = list[tuple[Var, ir.Expr]]
+LetBindings = list[tuple[Var, ir.Expr]]
 
 
 def with_hoisted_lets(func: PrimFunc) -> PrimFunc:
     """Returns `func` with the `Let`s of each stored value bound by statements; branches keep their own `Let`s.
+
+    TVM's analyzer substitutes each `Let` variable by its value, which takes seconds for a dozen nested ones.
 
     Example:
         >>> from tvm.script import tirx as T
@@ -37,11 +39,11 @@ def with_hoisted_lets(func: PrimFunc) -> PrimFunc:
         ...
         b[i] = x * x
     """
-    if not _has_names(func.body):
+    if not _has_lets(func.body):
         return func
-    in_vectors = structural_map(func.body, (tirx.For, _vector_loop))
+    in_vectors = structural_map(func.body, (tirx.For, _hoist_in_vector_loop))
     return func.with_body(
-        structural_map(in_vectors, (BufferStore, lambda store: emit.sequence(_Statements().before(store))))
+        structural_map(in_vectors, (BufferStore, lambda store: emit.sequence(_BindingStatements().bind_for(store))))
     )
 
 
@@ -55,14 +57,14 @@ def HoistLets(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
     return result
 
 
-def _has_names(body: Stmt) -> bool:
+def _has_lets(body: Stmt) -> bool:
     lets: list[tirx.Let] = []
     structural_walk(body, (tirx.Let, lets.append))
     return bool(lets)
 
 
-def _runs_by_lane(body: Stmt) -> bool:
-    """Returns whether TVM may scalarize a vector statement, in which case it doesn't find variables bound to vectors."""
+def _may_be_scalarized(body: Stmt) -> bool:
+    """Returns whether TVM may scalarize a vector statement: then it doesn't find variables bound to vectors."""
     called: list[object] = []
     structural_walk(body, (ir.Call, lambda call: called.append(call.op)))
     return not all(_is_vectorizable(op) for op in called)
@@ -72,23 +74,27 @@ def _is_vectorizable(op: object) -> bool:
     return isinstance(op, ir.Op) and (op.same_as(REINTERPRET) or bool(op.get_attr("TVectorizable")))
 
 
-def _vector_loop(loop: tirx.For) -> Stmt:
-    """Rewrites a vector loop; buffers are allocated before it, with an element for each lane."""
+def _hoist_in_vector_loop(loop: tirx.For) -> Stmt:
+    """Hoists the `Let`s of the stores in a vector loop; values in buffers have an element for each lane.
+
+    The buffers are allocated before the loop. Any other loop is returned unchanged.
+    """
     if loop.kind != tirx.ForKind.VECTORIZED:
         return loop
-    longest = 0 if _runs_by_lane(loop.body) else LONG
+    # 0: every value goes to a buffer.
+    max_size = 0 if _may_be_scalarized(loop.body) else LONG
     allocations: list[Stmt] = []
 
-    def bound(stores: list[BufferStore]) -> Stmt:
-        statements = _Statements(longest, loop.extent, loop.loop_var)
-        bound_stores = [part for store in stores for part in statements.before(store)]
+    def with_bindings(stores: list[BufferStore]) -> Stmt:
+        statements = _BindingStatements(max_size, loop.extent, loop.loop_var)
+        bound_stores = [part for store in stores for part in statements.bind_for(store)]
         allocations.extend(statements.allocations)
         return emit.sequence(bound_stores)
 
     if _are_separate_statements(loop.body):
-        body = bound(list(loop.body.seq))
+        body = with_bindings(list(loop.body.seq))
     else:
-        body = structural_map(loop.body, (BufferStore, lambda store: bound([store])))
+        body = structural_map(loop.body, (BufferStore, lambda store: with_bindings([store])))
     return emit.sequence([*allocations, tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body)])
 
 
@@ -99,53 +105,62 @@ def _are_separate_statements(body: Stmt) -> bool:
     return not any(load.source.same_as(store.buffer) for store in body.seq for load in loads(body))
 
 
-class _Statements:
-    """The binding statements before a store, with fresh variables, since a store elsewhere may use the same ones."""
+class _BindingStatements:
+    """The statements that bind the `Let` variables of stores.
 
-    def __init__(self, longest: int = LONG, lanes: ir.Expr | None = None, lane: ir.Expr | None = None) -> None:
-        self.longest, self.lanes, self.lane = longest, lanes, lane
+    The variables are new ones, since a store elsewhere may have the same `Let`.
+    """
+
+    def __init__(self, max_size: int = LONG, lanes: ir.Expr | None = None, lane: ir.Expr | None = None) -> None:
+        self.max_size, self.lanes, self.lane = max_size, lanes, lane
         self.allocations: list[Stmt] = []
         self.bindings: list[Stmt] = []
         self.replacements: dict[Var, ir.Expr] = {}
         self.sizes: dict[Var, int] = {}
 
-    def before(self, store: BufferStore) -> list[Stmt]:
-        """Returns the bindings that a store still needs, then the store; allocations per lane are kept apart."""
-        names: Names = []
-        value = _unnamed(store.value, names)
-        for var, bound_value in names:
+    def bind_for(self, store: BufferStore) -> list[Stmt]:
+        """Returns the bindings that a store still needs, then the store without `Let`s.
+
+        In a vector loop, the allocations of buffers aren't among them: these go before the loop.
+        """
+        lets: LetBindings = []
+        value = _without_lets(store.value, lets)
+        for var, bound_value in lets:
             if var not in self.replacements:
                 self.bind(var, bound_value)
-        if not names:
+        if not lets:
             return [store]
         allocations = self.allocations if self.lane is None else []
         bindings, self.bindings = self.bindings, []
-        return [*allocations, *bindings, BufferStore(store.buffer, self.using(value), list(store.indices))]
+        return [*allocations, *bindings, BufferStore(store.buffer, self.substitute(value), list(store.indices))]
 
     def bind(self, var: Var, value: ir.Expr) -> None:
-        """Binds a variable to its value: by a statement, or in a buffer if the value is long."""
-        size = self.size(value)
-        if size > self.longest or (self.lanes is not None and _is_made_of_tests(value)):
-            self.keep(var, self.using(value))
+        """Binds a variable to a value: by a statement, or in a buffer if the value is long.
+
+        In vector loops, comparisons go to a buffer, too.
+        """
+        size = self.expanded_size(value)
+        if size > self.max_size or (self.lanes is not None and _is_comparison(value)):
+            self.bind_in_buffer(var, self.substitute(value))
         else:
-            fresh = Var(var.name, var.ty)
-            self.bindings.append(tirx.Bind(fresh, self.using(value)))
-            self.replacements[var], self.sizes[var] = fresh, size
+            new_var = Var(var.name, var.ty)
+            self.bindings.append(tirx.Bind(new_var, self.substitute(value)))
+            self.replacements[var], self.sizes[var] = new_var, size
 
-    def keep(self, var: Var, value: ir.Expr) -> None:
-        """Stores a value in a buffer."""
-        place = emit.scratch([1 if self.lanes is None else self.lanes], str(var.ty.dtype), var.name, "local")
-        at = [emit.index(0) if self.lane is None else self.lane]
-        self.allocations.append(emit.allocate(place))
-        self.bindings.append(emit.store(place, value, at))
-        self.replacements[var] = emit.load(place, at)
+    def bind_in_buffer(self, var: Var, value: ir.Expr) -> None:
+        """Stores a variable's value in a buffer, from which it is then loaded."""
+        buffer = emit.scratch([1 if self.lanes is None else self.lanes], str(var.ty.dtype), var.name, "local")
+        indices = [emit.index(0) if self.lane is None else self.lane]
+        self.allocations.append(emit.allocate(buffer))
+        self.bindings.append(emit.store(buffer, value, indices))
+        self.replacements[var] = emit.load(buffer, indices)
 
-    def using(self, value: ir.Expr) -> ir.Expr:
-        """Returns an expression with its variables replaced by those bound here."""
-        return _with(value, self.replacements)
+    def substitute(self, value: ir.Expr) -> ir.Expr:
+        """Returns an expression with its variables replaced by those that are bound here."""
+        return _substitute(value, self.replacements)
 
-    def size(self, value: ir.Expr) -> int:
-        """Returns the size of an expression after the analyzer has substituted the variables in it."""
+    def expanded_size(self, value: ir.Expr) -> int:
+        """Returns the number of nodes of an expression once the analyzer has substituted the variables in it."""
         nodes = 0
 
         def count(node: object) -> None:
@@ -156,7 +171,7 @@ class _Statements:
         return nodes
 
 
-def _is_made_of_tests(value: ir.Expr) -> bool:
+def _is_comparison(value: ir.Expr) -> bool:
     """Returns whether a value is, or is cast from, a comparison (not only selected by one).
 
     TVM 0.27's analyzer fails on such a vector: it builds the set of false and true as scalars of the vector's type
@@ -167,34 +182,37 @@ def _is_made_of_tests(value: ir.Expr) -> bool:
     return isinstance(value, TESTS) or any(isinstance(cast.value, TESTS) for cast in casts)
 
 
-def _with(value: ir.Expr, replacements: dict[Var, ir.Expr]) -> ir.Expr:
+def _substitute(value: ir.Expr, replacements: dict[Var, ir.Expr]) -> ir.Expr:
     return structural_map(value, (Var, lambda var: replacements.get(var, var)))
 
 
-def _unnamed(value: ir.Expr, names: Names) -> ir.Expr:
-    """Returns the expression without its `Let`s, which are appended to `names` in order; branches stay as they are."""
+def _without_lets(value: ir.Expr, lets: LetBindings) -> ir.Expr:
+    """Returns an expression without its `Let`s, which are appended to ``lets`` in order; branches keep theirs."""
     branches: dict[Var, ir.Expr] = {}
 
     def visit(node: ir.Expr) -> ir.Expr:
         while isinstance(node, tirx.Let):
-            _note(node, names)
+            _collect_let(node, lets)
             node = node.body
-        return _bound_first(node, branches) if _is_choice(node) else node
+        return _replace_by_variable(node, branches) if _is_choice(node) else node
 
-    rest = structural_map(value, ((tirx.Let, ir.Call), visit), order="pre")
-    return _with(rest, branches) if branches else rest
+    result = structural_map(value, ((tirx.Let, ir.Call), visit), order="pre")
+    return _substitute(result, branches) if branches else result
 
 
-def _note(let: tirx.Let, names: Names) -> None:
-    if not any(let.var.same_as(var) for var, _ in names):
-        names.append((let.var, _unnamed(let.value, names)))
+def _collect_let(let: tirx.Let, lets: LetBindings) -> None:
+    """Appends a `Let` and those in its value, unless it is collected already."""
+    if not any(let.var.same_as(var) for var, _ in lets):
+        lets.append((let.var, _without_lets(let.value, lets)))
 
 
 def _is_choice(node: ir.Expr) -> bool:
+    """Returns whether an expression is an `if_then_else`, which evaluates one of its branches only."""
     return isinstance(node, ir.Call) and node.op.same_as(CHOOSE)
 
 
-def _bound_first(node: ir.Call, branches: dict[Var, ir.Expr]) -> Var:
-    place = Var("choice", node.ty)
-    branches[place] = node
-    return place
+def _replace_by_variable(node: ir.Call, branches: dict[Var, ir.Expr]) -> Var:
+    """Returns a variable in place of a choice, which then isn't searched for `Let`s; ``branches`` records it."""
+    variable = Var("choice", node.ty)
+    branches[variable] = node
+    return variable

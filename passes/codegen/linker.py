@@ -39,14 +39,14 @@ def link(objects: list[Path], out: Path) -> None:
 
 
 def link_code(objects: Mapping[str, bytes], out: Path) -> None:
-    """`link` for objects in memory, by their names; `out` may be a file in memory, too."""
+    """Links objects in memory, given by their names, as `link` does files; `out` may be a file in memory, too."""
     if not objects:
         raise ValueError(f"link: expected at least one object for {out}, received none")
     try:
         image = shared_library([parse_object(Path(name), code) for name, code in objects.items()])
     except UnsupportedObjectError as reason:
-        image = _linked_by_system(objects, reason)
-    _write_whole(image, out)
+        image = _link_with_system_linker(objects, reason)
+    _write_atomically(image, out)
 
 
 def export_linker(out: str, objects: Iterable[str], **_options: object) -> None:
@@ -54,12 +54,12 @@ def export_linker(out: str, objects: Iterable[str], **_options: object) -> None:
     link([Path(path) for path in objects], Path(out))
 
 
-def _write_whole(image: bytes, out: Path) -> None:
+def _write_atomically(image: bytes, out: Path) -> None:
     """Writes a library atomically, by a temporary file beside it; a file in memory is written directly."""
     if in_memory(out):
         out.write_bytes(image)
         return
-    temporary = _beside(out)
+    temporary = _temporary_path(out)
     try:
         temporary.write_bytes(image)
         os.replace(temporary, out)
@@ -67,19 +67,25 @@ def _write_whole(image: bytes, out: Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _beside(out: Path) -> Path:
+def _temporary_path(out: Path) -> Path:
+    """Returns a new path beside a file, from where it can be moved to the file's."""
     return out.with_name(f".{out.name}.{uuid.uuid4().hex}.part")
 
 
-def _linked_by_system(objects: Mapping[str, bytes], reason: UnsupportedObjectError) -> bytes:
-    """Links objects with the system's linker, in a temporary folder."""
+def _link_with_system_linker(objects: Mapping[str, bytes], reason: UnsupportedObjectError) -> bytes:
+    """Links objects with the system's linker, in a temporary folder; returns the library.
+
+    ``reason`` is why the built-in linker can't.
+    """
     linker = _system_linker(reason)
     with scratch_folder() as folder:
         paths = [folder / f"{index}-{Path(name).name}" for index, name in enumerate(objects)]
         for path, code in zip(paths, objects.values()):
             path.write_bytes(code)
         library = folder / "library.so"
-        _run([linker, "-shared", *PLATFORM_FLAGS.get(sys.platform, ()), "-o", str(library), *map(str, paths), "-lm"])
+        _run_linker(
+            [linker, "-shared", *PLATFORM_FLAGS.get(sys.platform, ()), "-o", str(library), *map(str, paths), "-lm"]
+        )
         return library.read_bytes()
 
 
@@ -95,7 +101,8 @@ def _system_linker(reason: UnsupportedObjectError) -> str:
     ) from reason
 
 
-def _run(command: list[str]) -> None:
+def _run_linker(command: list[str]) -> None:
+    """Runs the system's linker; raises LinkError with what it says if it fails."""
     completed = subprocess.run(command, capture_output=True, text=True, check=False)
     if completed.returncode != 0:
         raise LinkError(

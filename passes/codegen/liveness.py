@@ -19,23 +19,26 @@ def last_uses(sequence: relax.SeqExpr) -> dict[int, list[relax.Var]]:
     bindings = [binding for block in sequence.blocks for binding in block.bindings]
     if not any(isinstance(binding.value, relax.If) for binding in bindings):
         return {}
-    last: dict[relax.Var, int] = {}
+    last_use: dict[relax.Var, int] = {}
     for index, binding in enumerate(bindings):
-        last.update(dict.fromkeys(relax.analysis.free_vars(binding.value), index))
+        last_use.update(dict.fromkeys(relax.analysis.free_vars(binding.value), index))
     results = set(relax.analysis.free_vars(sequence.body))
-    return _by_index(last, [b.var for b in bindings if b.var not in results], bindings)
+    return _group_by_last_use(last_use, [b.var for b in bindings if b.var not in results], bindings)
 
 
-def _by_index(
-    last: dict[relax.Var, int], candidates: list[relax.Var], bindings: list[relax.Binding]
+def _group_by_last_use(
+    last_use: dict[relax.Var, int], candidates: list[relax.Var], bindings: list[relax.Binding]
 ) -> dict[int, list[relax.Var]]:
-    """Groups variables by the binding that uses them last; shapes and variables that TVM kills are left out."""
-    dead: dict[int, list[relax.Var]] = defaultdict(list)
+    """Groups variables by the position of the binding that uses them last.
+
+    Variables that TVM kills itself are left out, and shapes.
+    """
+    used_last: dict[int, list[relax.Var]] = defaultdict(list)
     for var in candidates:
-        index = last.get(var)
+        index = last_use.get(var)
         if index is not None and not is_kill(bindings[index].value) and not isinstance(var.ty, relax.ShapeType):
-            dead[index].append(var)
-    return dead
+            used_last[index].append(var)
+    return used_last
 
 
 def is_kill(value: ir.Expr) -> bool:

@@ -92,14 +92,14 @@ def kernel_module(kernels: IRModule, target: Target) -> tvm.runtime.Module:
 
 
 def lower_kernels(kernels: IRModule, target: Target) -> tuple[IRModule, dict[Target, IRModule]]:
-    """Runs TVM's kernel passes; returns the host's functions and those of each device."""
-    named = _with_symbols(kernels)
-    bound = tirx.transform.BindTarget(target.with_host(host_target(target)))(named)
+    """Runs TVM's passes on kernels; returns the host's functions, and those of each device, for code generation."""
+    with_symbols = _with_global_symbols(kernels)
+    with_target = tirx.transform.BindTarget(target.with_host(host_target(target)))(with_symbols)
     _, finish_host, finish_device = tirx.get_default_tir_pipeline(target)
-    lowered = (gpu_passes() if target.kind.name == "cuda" else cpu_passes())(bound)
+    lowered = (gpu_passes() if target.kind.name == "cuda" else cpu_passes())(with_target)
     host, devices = split_host_device_mods(lowered)
     finished = finish_host()(with_checked_workspace(with_local_stack(without_redundant_checks(host))))
-    return finished, {kind: finish_device()(part) for kind, part in devices.items()}
+    return finished, {device: finish_device()(part) for device, part in devices.items()}
 
 
 def cpu_passes() -> tvm.transform.Pass:
@@ -118,26 +118,26 @@ def cpu_passes() -> tvm.transform.Pass:
     - CompactBufferAllocation: it would remove the padding that keeps rows of a copy from conflicting in the cache,
       and give buffers of symbolic size a size in terms of loop variables.
     """
-    early, late = tirx.transform, s_tir.transform
-    vectorize = tvm.transform.Sequential([late.LoopPartition(), early.VectorizeLoop(True)], name="vectorize")
+    tir, s_tir_passes = tirx.transform, s_tir.transform
+    vectorize = tvm.transform.Sequential([s_tir_passes.LoopPartition(), tir.VectorizeLoop(True)], name="vectorize")
     return tvm.transform.Sequential(
         [
-            late.CanonicalizeLoop(),
-            late.LowerInitBlock(),
-            late.PlanAndUpdateBufferAllocationLocation(),
-            late.ConvertBlocksToOpaque(),
-            late.LowerMatchBuffer(),
-            late.LowerOpaqueBlock(),
+            s_tir_passes.CanonicalizeLoop(),
+            s_tir_passes.LowerInitBlock(),
+            s_tir_passes.PlanAndUpdateBufferAllocationLocation(),
+            s_tir_passes.ConvertBlocksToOpaque(),
+            s_tir_passes.LowerMatchBuffer(),
+            s_tir_passes.LowerOpaqueBlock(),
             FlattenBuffers,
-            run_again(vectorize, has_vector_indices, before=early.NarrowDataType(32)),
-            early.StorageRewrite(),
-            only(late.HoistIfThenElse(), has_invariant_branches),
-            early.UnrollLoop(),
-            early.StmtSimplify(),
-            late.RewriteUnsafeSelect(),
-            early.SplitHostDevice(),
-            early.MakePackedAPI(),
-            early.BF16StorageLegalize(),
+            run_again(vectorize, has_vector_indices, before=tir.NarrowDataType(32)),
+            tir.StorageRewrite(),
+            only(s_tir_passes.HoistIfThenElse(), has_invariant_branches),
+            tir.UnrollLoop(),
+            tir.StmtSimplify(),
+            s_tir_passes.RewriteUnsafeSelect(),
+            tir.SplitHostDevice(),
+            tir.MakePackedAPI(),
+            tir.BF16StorageLegalize(),
         ]
     )
 
@@ -150,12 +150,12 @@ def host_target(target: Target) -> Target:
 
 
 def separated(functions: Functions) -> list[Functions]:
-    """Returns the parts that can be compiled by themselves: functions that call each other are one."""
-    mentioned = {name: _mentioned(func) for name, func in functions.items()}
-    called = {name for names in mentioned.values() for name in names}
-    together = {name: func for name, func in functions.items() if mentioned[name] or name in called}
-    parts: list[Functions] = [together] if together else []
-    return parts + [{name: func} for name, func in functions.items() if name not in together]
+    """Splits functions into parts that can be compiled by themselves: those that call each other are one part."""
+    callees = {name: _called_functions(func) for name, func in functions.items()}
+    called = {name for names in callees.values() for name in names}
+    related = {name: func for name, func in functions.items() if callees[name] or name in called}
+    parts: list[Functions] = [related] if related else []
+    return parts + [{name: func} for name, func in functions.items() if name not in related]
 
 
 class _Objects:
@@ -164,6 +164,11 @@ class _Objects:
     def __init__(
         self, target: Target, finish: Finish | None, stored: Stored | None, progress: CompileProgress | None = None
     ) -> None:
+        """Starts without object files.
+
+        ``subroutines`` gets the object code of subroutines that kernels share; ``claimed`` has those that a thread
+        compiles.
+        """
         self.target, self.host = target, host_target(target)
         self.finish, self.stored = finish, stored
         self.progress = progress or CompileProgress()
@@ -176,17 +181,19 @@ class _Objects:
         self.claims = Lock()
 
     def compile(self, kernels: IRModule, threads: int, one_by_one: bool) -> None:
-        """Compiles the kernels, each by itself if ``one_by_one``."""
-        functions = dict(_with_symbols(kernels).functions_items())
+        """Compiles kernels on several threads, each by itself if ``one_by_one``; `code` then has their object files."""
+        functions = dict(_with_global_symbols(kernels).functions_items())
         parts = separated(functions) if one_by_one else [functions]
         self.options = dict(tvm.transform.PassContext.current().config)
         # TVM's machine looks for kernels in its library only if a module of native code is linked to it.
         self.modules = [native(IRModule(), self.host)]
         self.progress.total = len(parts)
         with ThreadPoolExecutor(threads) as pool:
-            # The largest are compiled first, so that no thread is left alone with one at the end.
-            order = sorted(range(len(parts)), key=lambda index: -sum(map(_size, parts[index].values())))
-            jobs = {index: pool.submit(self._code, parts[index]) for index in order}
+            # So no thread is left alone with a large one at the end.
+            largest_first = sorted(
+                range(len(parts)), key=lambda index: -sum(map(_statement_count, parts[index].values()))
+            )
+            jobs = {index: pool.submit(self._object_code_of, parts[index]) for index in largest_first}
             try:
                 self.code = {f"kernels{index}.o": jobs[index].result() for index in range(len(parts))}
                 self.code |= {f"{name}.o": self.subroutines[name] for name in sorted(self.subroutines)}
@@ -194,16 +201,16 @@ class _Objects:
                 pool.shutdown(cancel_futures=True)
                 raise
 
-    def _code(self, part: Functions) -> bytes:
-        """Returns the object code of a part; that of the subroutines that it calls is in `subroutines` then."""
+    def _object_code_of(self, part: Functions) -> bytes:
+        """Returns the object code of functions; that of the subroutines that they call is in `subroutines` then."""
         cost = KernelCost(", ".join(name.name_hint for name in part))
         self.costs.append(cost)
         with tvm.transform.PassContext(config=self.options):
             if len(part) == 1 and self.stored is not None:
                 (func,) = part.values()
-                code = self._stored(self.stored, func, cost)
+                code = self._load_or_compile(self.stored, func, cost)
             else:
-                code = self._compiled(part, cost)
+                code = self._compile_part(part, cost)
             for name in names_in(code):
                 self._add_subroutine(name, part)
         with self.claims:
@@ -211,7 +218,7 @@ class _Objects:
         return code
 
     def _add_subroutine(self, name: str, part: Functions) -> None:
-        """Compiles a subroutine, unless another thread does; `part` is what calls it."""
+        """Compiles a subroutine of the kernels in ``part``, unless another thread does."""
         with self.claims:
             if name in self.claimed:
                 return
@@ -221,7 +228,8 @@ class _Objects:
 
         def code() -> bytes:
             func = subroutine.function(name)
-            if func is None and self.finish is not None:  # the kernel's code was stored; scheduling it makes them again
+            # If the kernel's code was stored, it wasn't scheduled, which makes its subroutines.
+            if func is None and self.finish is not None:
                 self.finish(IRModule(part))
                 func = subroutine.function(name)
             if func is None:
@@ -236,17 +244,20 @@ class _Objects:
         else:
             self.subroutines[name] = self.stored(subroutine_key(name, self.host, self.options), code)
 
-    def _stored(self, stored: Stored, func: tirx.PrimFunc, cost: KernelCost) -> bytes:
-        """Returns the code of a kernel from the store; it lies there under the name that it has in all programs."""
+    def _load_or_compile(self, stored: Stored, func: tirx.PrimFunc, cost: KernelCost) -> bytes:
+        """Returns a kernel's object code from the store, where it lies under the name that it has in all programs."""
         symbol = str(func.attrs[SYMBOL])
-        common = common_name(symbol) if HAS_ELF else symbol
-        kernel = with_common_names(func, common)
-        part = {ir.GlobalVar(common): kernel}
-        code = stored(kernel_key(kernel, self.target, self.options), lambda: self._compiled(part, cost))
-        return code if common == symbol else with_symbol_renamed(code, PREFIX + common, PREFIX + symbol)
+        stored_name = common_name(symbol) if HAS_ELF else symbol
+        kernel = with_common_names(func, stored_name)
+        part = {ir.GlobalVar(stored_name): kernel}
+        code = stored(kernel_key(kernel, self.target, self.options), lambda: self._compile_part(part, cost))
+        return code if stored_name == symbol else with_symbol_renamed(code, PREFIX + stored_name, PREFIX + symbol)
 
-    def _compiled(self, part: Functions, cost: KernelCost) -> bytes:
-        """Lowers and compiles one part, for the host and for a GPU if there is one."""
+    def _compile_part(self, part: Functions, cost: KernelCost) -> bytes:
+        """Schedules, lowers and compiles functions; returns their object code for the host.
+
+        Code for a GPU becomes a module of the library.
+        """
         kernels = IRModule(part)
         with cost.step("schedule"):
             kernels = self.finish(kernels) if self.finish else kernels
@@ -264,6 +275,7 @@ class _Objects:
         return code
 
     def add_executable(self, builder: relax.ExecBuilder, mod: IRModule) -> None:
+        """Adds the object file with the bytecode and constants, and with the code for a GPU."""
         attrs = dict(mod.attrs) if mod.attrs else {}
         libraries = [*self.modules[1:], *attrs.get("external_mods", [])]
         constants = dict(attrs.get("const_name_to_constant", {}))
@@ -272,27 +284,29 @@ class _Objects:
         self.code["executable.o"] = object_code(packed)
 
 
-def _with_symbols(kernels: IRModule) -> IRModule:
-    named = {
+def _with_global_symbols(kernels: IRModule) -> IRModule:
+    """Returns kernels with their names as symbols, where they have none."""
+    with_symbols = {
         name: func if has_symbol(func) else func.with_attr("global_symbol", name.name_hint)
         for name, func in kernels.functions_items()
     }
-    return IRModule(named, attrs=kernels.attrs)
+    return IRModule(with_symbols, attrs=kernels.attrs)
 
 
-def _size(func: tirx.PrimFunc) -> int:
+def _statement_count(func: tirx.PrimFunc) -> int:
     """Counts a function's statements."""
-    nodes = 0
+    statements = 0
 
     def count(_node: object) -> None:
-        nonlocal nodes
-        nodes += 1
+        nonlocal statements
+        statements += 1
 
     structural_walk(func.body, (tirx.Stmt, count))
-    return nodes
+    return statements
 
 
-def _mentioned(func: tirx.PrimFunc) -> list[ir.GlobalVar]:
+def _called_functions(func: tirx.PrimFunc) -> list[ir.GlobalVar]:
+    """Returns the names of the functions that a function mentions."""
     names: list[ir.GlobalVar] = []
     structural_walk(func.body, (ir.GlobalVar, names.append))
     return names

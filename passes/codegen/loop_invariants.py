@@ -13,30 +13,38 @@ from tvtf.passes.schedule.cpu import subroutine
 PLAIN = (tirx.For, tirx.SeqStmt, tirx.IfThenElse, BufferStore, AllocBuffer)
 
 
-def split_invariants(iteration: Stmt, places: Sequence[Var]) -> tuple[list[Stmt], list[Stmt]]:
-    """Splits the statements of an iteration into those that may run once before the loop, and the others.
+def split_invariants(iteration: Stmt, own_buffers: Sequence[Var]) -> tuple[list[Stmt], list[Stmt]]:
+    """Splits a loop body's statements into those that may run once before the loop, and the others.
 
-    The former fill buffers that the iteration allocates, or ``places`` that only it uses, from buffers that it doesn't
+    The former fill buffers that the body allocates, or ``own_buffers`` that only it uses, from buffers that it doesn't
     write.
     """
-    statements = _flat(iteration)
-    fills = [s for s in statements if not isinstance(s, AllocBuffer)]
-    owned = {*places, *(s.buffer for s in statements if isinstance(s, AllocBuffer))}
-    bound = {s.var for s in statements if isinstance(s, tirx.Bind)}
-    early = {s for s in fills if _is_plain(s) and _written(s) <= owned and not _mentioned(s) & bound}
+    statements = _flat_statements(iteration)
+    computing = [stmt for stmt in statements if not isinstance(stmt, AllocBuffer)]
+    writable = {*own_buffers, *(stmt.buffer for stmt in statements if isinstance(stmt, AllocBuffer))}
+    bound_vars = {stmt.var for stmt in statements if isinstance(stmt, tirx.Bind)}
+    invariant = {
+        stmt
+        for stmt in computing
+        if _is_plain(stmt) and _written(stmt) <= writable and not _used_variables(stmt) & bound_vars
+    }
+    # A statement that reads what another one changes isn't invariant, nor is what reads its result.
     while True:
-        late = set().union(*(_may_write(s) for s in fills if s not in early))
-        stable = {s for s in early if not (_mentioned(s) & late)}
-        if stable == early:
+        changing = set().union(*(_may_write(stmt) for stmt in computing if stmt not in invariant))
+        still_invariant = {stmt for stmt in invariant if not (_used_variables(stmt) & changing)}
+        if still_invariant == invariant:
             break
-        early = stable
-    filled = set().union(*map(_written, early))
-    early |= {s for s in statements if isinstance(s, AllocBuffer) and s.buffer in filled}
-    return [s for s in statements if s in early], [s for s in statements if s not in early]
+        invariant = still_invariant
+    filled = set().union(*map(_written, invariant))
+    invariant |= {stmt for stmt in statements if isinstance(stmt, AllocBuffer) and stmt.buffer in filled}
+    return [stmt for stmt in statements if stmt in invariant], [stmt for stmt in statements if stmt not in invariant]
 
 
-def _flat(stmt: Stmt) -> list[Stmt]:
-    return [inner for part in stmt.seq for inner in _flat(part)] if isinstance(stmt, tirx.SeqStmt) else [stmt]
+def _flat_statements(stmt: Stmt) -> list[Stmt]:
+    """Returns the statements of nested sequences as one list."""
+    return (
+        [inner for part in stmt.seq for inner in _flat_statements(part)] if isinstance(stmt, tirx.SeqStmt) else [stmt]
+    )
 
 
 def _is_plain(stmt: Stmt) -> bool:
@@ -51,16 +59,17 @@ def _is_plain(stmt: Stmt) -> bool:
 
 def _may_write(stmt: Stmt) -> set[Var]:
     """Returns the buffers that a statement may write; a call may write to any of its arguments."""
-    return _written(stmt) if _is_plain(stmt) else _mentioned(stmt)
+    return _written(stmt) if _is_plain(stmt) else _used_variables(stmt)
 
 
 def _written(stmt: Stmt) -> set[Var]:
+    """Returns the buffers that a statement writes, but for those that it allocates itself."""
     allocated: set[Var] = set()
     structural_walk(stmt, (AllocBuffer, lambda node: allocated.add(node.buffer)))
     return subroutine.written(stmt) - allocated
 
 
-def _mentioned(stmt: Stmt) -> set[Var]:
-    mentioned: set[Var] = set()
-    structural_walk(stmt, (ir.Var, mentioned.add))
-    return mentioned
+def _used_variables(stmt: Stmt) -> set[Var]:
+    variables: set[Var] = set()
+    structural_walk(stmt, (ir.Var, variables.add))
+    return variables

@@ -31,7 +31,7 @@ instruction of at most 15 bytes, or a call of 5 with a relocation entry of 24 by
 def memory_file(name: str = "tvtf") -> Iterator[Path]:
     """Yields the path of an empty file in memory that lives as long as the context; on disk if the system has none."""
     try:
-        descriptor = _created(name)
+        descriptor = _create_memory_file(name)
     except OSError as error:
         raise exhausted(error, "memory") from error
     if descriptor is None:
@@ -44,7 +44,7 @@ def memory_file(name: str = "tvtf") -> Iterator[Path]:
         os.close(descriptor)
 
 
-def _created(name: str) -> int | None:
+def _create_memory_file(name: str) -> int | None:
     """Creates a file in memory; returns its descriptor, or None where the system has none."""
     if not hasattr(os, "memfd_create") or not os.path.isdir(_FOLDER):
         return None
@@ -64,40 +64,45 @@ def in_memory(path: Path) -> bool:
 def object_code(module: Any) -> bytes:
     """Returns the object file that LLVM makes of a runtime module.
 
+    LLVM writes it to memory where possible, because it ends the process if it can't write a file.
+
     Raises:
         ResourceExhaustedError: there is not enough space for it.
     """
     with memory_file("object.o") as path:
         _check_room(module, path)
-        with _named(path.parent):
+        with _reporting_full_disk(path.parent):
             module.write_to_file(str(path), "o")
             return path.read_bytes()
 
 
 def _check_room(module: Any, path: Path) -> None:
-    """Raises where LLVM would end the process; only if a limit is known, since the check needs the assembly text."""
-    known = _limits(path)
-    if not known:
+    """Raises ResourceExhaustedError where LLVM would end the process, because a file can't take the object code.
+
+    Only if a limit on its size is known, since the estimate needs the assembly text.
+    """
+    limits = _size_limits(path)
+    if not limits:
         return
     needed = _BYTES_PER_CHARACTER * len(module.inspect_source("asm")) + _HEADERS
-    if needed > min(known):
+    if needed > min(limits):
         raise ResourceExhaustedError(
             None,
             None,
-            f"compiling: an object file may take {needed} bytes, but {path.parent} has room for {min(known)} (ulimit -f, "
+            f"compiling: an object file may take {needed} bytes, but {path.parent} has room for {min(limits)} (ulimit -f, "
             "and the free space); raise the limit, or set TMPDIR to a folder with more space",
         )
 
 
-def _limits(path: Path) -> list[int]:
+def _size_limits(path: Path) -> list[int]:
     """Returns the sizes that a file may have: the process's limit on file sizes, and the disk's free space."""
     free = [] if in_memory(path) else [shutil.disk_usage(path.parent).free]
     try:
         import resource
     except ImportError:  # Windows has no such limits
         return free
-    most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
-    return free if most == resource.RLIM_INFINITY else [most, *free]
+    process_limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    return free if process_limit == resource.RLIM_INFINITY else [process_limit, *free]
 
 
 @contextmanager
@@ -108,12 +113,13 @@ def scratch_folder() -> Iterator[Path]:
         ResourceExhaustedError: the disk is full.
     """
     home = tempfile.gettempdir()
-    with _named(home), locked_folder(home) as folder:
+    with _reporting_full_disk(home), locked_folder(home) as folder:
         yield folder
 
 
 @contextmanager
-def _named(folder: str | Path) -> Iterator[None]:
+def _reporting_full_disk(folder: str | Path) -> Iterator[None]:
+    """Raises TensorFlow's error, with the folder, in place of the system's error of a full disk or memory."""
     try:
         yield
     except OSError as error:

@@ -30,7 +30,7 @@ _NO_CONVERSIONS = "@tvtf_unused = weak hidden global i8 0\n" + "\n".join(
 
 
 def native(part: IRModule, host: Target) -> tvm.runtime.Module:
-    """Compiles functions with LLVM.
+    """Compiles lowered functions with LLVM to a runtime module.
 
     Sometimes (one kernel in a thousand at level 3) LLVM 22 produces code that its own verifier rejects, such as float16
     sums on AVX2. These are then compiled with one optimization level less.
@@ -70,22 +70,30 @@ def unrolling_less(host: Target) -> Target:
     model = next((model for feature, model in MODELS if codegen.target_has_features(feature, host)), None)
     if model is None or "mcpu" not in host.attrs:
         return host
-    own, others = (set(map(str, codegen.llvm_get_cpu_features(each))) for each in (host, _of_model(host, model)))
-    changes = [*(f"+{name}" for name in sorted(own - others)), *(f"-{name}" for name in sorted(others - own))]
+    own_features, model_features = (
+        set(map(str, codegen.llvm_get_cpu_features(target))) for target in (host, _of_model(host, model))
+    )
+    changes = [
+        *(f"+{name}" for name in sorted(own_features - model_features)),
+        *(f"-{name}" for name in sorted(model_features - own_features)),
+    ]
     return _of_model(host, model, changes)
 
 
 def _of_model(host: Target, model: str, features: Sequence[str] = ()) -> Target:
+    """Returns a target for another processor model, with features added to it or taken away."""
     attrs = {name: value for name, value in host.attrs.items() if name not in ("mcpu", "mattr")}
     return Target({"kind": host.kind.name, **attrs, "mcpu": model, "mattr": list(features)})
 
 
 def _without_conversions(part: IRModule) -> IRModule:
+    """Returns functions in a module that defines the names of TVM's float16 conversions as aliases of a byte."""
     name, func = next(iter(part.functions.items()))
-    node = tvm.tirx.const(0, "int32")
-    body = AttrStmt(node, "pragma_import_llvm", ir.StringImm(_NO_CONVERSIONS), func.body)
+    unused_node = tvm.tirx.const(0, "int32")
+    body = AttrStmt(unused_node, "pragma_import_llvm", ir.StringImm(_NO_CONVERSIONS), func.body)
     return IRModule({**part.functions, name: func.with_body(body)}, attrs=part.attrs)
 
 
 def _at_level(host: Target, level: int) -> Target:
+    """Returns a target with LLVM's optimization level."""
     return Target({"kind": host.kind.name, "opt-level": level, **host.attrs})

@@ -46,13 +46,14 @@ class Scratch:
         return register
 
     def _fetch(self, place: Place) -> Register:
+        """Returns a register for a tensor in the arena: a parameter, or a tensor made at the function's start."""
         if self.by_caller:
             return self.code.late_parameter()
-        offset, shape, dtype = (self.code.constant(each) for each in _described(place))
-        tensor = self.code.call_at_entry(TENSOR, [self._block(), offset, shape, dtype])
-        return self._rebased(tensor, place) if place.offset else tensor
+        offset, shape, dtype = (self.code.constant(each) for each in _layout_of(place))
+        tensor = self.code.call_at_entry(TENSOR, [self._arena_storage(), offset, shape, dtype])
+        return self._with_own_data_pointer(tensor, place) if place.offset else tensor
 
-    def _rebased(self, tensor: Register, place: Place) -> Register:
+    def _with_own_data_pointer(self, tensor: Register, place: Place) -> Register:
         """Returns the tensor with its offset added to its data pointer: kernels read from it and ignore `byte_offset`.
 
         TVM's builtin makes a view of an aligned tensor and a copy of another, and writes to a copy would be lost.
@@ -62,7 +63,8 @@ class Scratch:
             raise InternalError(None, "codegen", f"the arena offset {place.offset} is not a multiple of {ALIGNMENT}")
         return self.code.call_at_entry(ZERO_OFFSET, [tensor])
 
-    def _block(self) -> Register:
+    def _arena_storage(self) -> Register:
+        """Returns the register of the storage that the function allocates for its arena."""
         if self._storage is None:
             constants = tvm_ffi.Shape((self.size,)), 0, tvm_ffi.dtype("uint8"), "global"
             operands: list[Operand] = [MACHINE, *(self.code.constant(each) for each in constants)]
@@ -70,8 +72,8 @@ class Scratch:
         return self._storage
 
     def emit_layout(self, builder: ExecBuilder, symbol: str) -> None:
-        """Emits the function that returns to the caller which tensors it must own."""
-        parts = [part for place in self.registers for part in _described(place)]
+        """Emits a function that returns the size of the arena, and the tensors in it that the caller must pass."""
+        parts = [part for place in self.registers for part in _layout_of(place)]
         emit_constants(builder, symbol + LAYOUT, [self.size, *parts])
 
 
@@ -81,5 +83,6 @@ def emit_constants(builder: ExecBuilder, symbol: str, values: list[Any]) -> None
     code.emit(symbol, [], code.call(MAKE_TUPLE, [code.constant(each) for each in values]))
 
 
-def _described(place: Place) -> tuple[int, tvm_ffi.Shape, tvm_ffi.dtype]:
+def _layout_of(place: Place) -> tuple[int, tvm_ffi.Shape, tvm_ffi.dtype]:
+    """Returns a tensor's offset, shape and dtype in the form that the virtual machine takes."""
     return place.offset, tvm_ffi.Shape(place.shape), tvm_ffi.dtype(place.dtype)

@@ -18,31 +18,37 @@ ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.M
 
 
 def only(run: transform.Pass, where: Callable[[PrimFunc], bool]) -> transform.Pass:
-    """Returns a module pass that runs another one only on the functions ``where`` it has something to do."""
+    """Returns a module pass that runs another one only on the functions for which ``where`` holds."""
 
     @transform.module_pass(opt_level=0, name=run.info.name)
-    def some(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+    def run_on_chosen(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
         chosen = {name: func for name, func in mod.functions_items() if isinstance(func, PrimFunc) and where(func)}
         if not chosen:
             return mod
-        changed = dict(run(ir.IRModule(chosen, attrs=mod.attrs)).functions_items())
-        return ir.IRModule(dict(mod.functions_items()) | changed, attrs=mod.attrs)
+        results = dict(run(ir.IRModule(chosen, attrs=mod.attrs)).functions_items())
+        return ir.IRModule(dict(mod.functions_items()) | results, attrs=mod.attrs)
 
-    return some
+    return run_on_chosen
 
 
 def run_again(run: transform.Pass, where: Callable[[PrimFunc], bool], before: transform.Pass) -> transform.Pass:
-    """Returns a pass that runs another one, and once more after ``before`` on the functions whose result is ``where``."""
-    others = transform.Sequential([before, run])
+    """Returns a pass that runs another one, and a second time on functions that need it.
+
+    Those are the functions for whose result ``where`` holds; they go through ``before`` and the pass from their first
+    form.
+    """
+    second_run = transform.Sequential([before, run])
 
     @transform.module_pass(opt_level=0, name=run.info.name)
-    def some(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-        done = dict(run(mod).functions_items())
-        again = {name: mod[name] for name, func in done.items() if isinstance(func, PrimFunc) and where(func)}
-        changed = dict(others(ir.IRModule(again, attrs=mod.attrs)).functions_items()) if again else {}
-        return ir.IRModule(done | changed, attrs=mod.attrs)
+    def run_twice(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+        results = dict(run(mod).functions_items())
+        to_run_again = {name: mod[name] for name, func in results.items() if isinstance(func, PrimFunc) and where(func)}
+        second_results = (
+            dict(second_run(ir.IRModule(to_run_again, attrs=mod.attrs)).functions_items()) if to_run_again else {}
+        )
+        return ir.IRModule(results | second_results, attrs=mod.attrs)
 
-    return some
+    return run_twice
 
 
 def has_vector_indices(func: PrimFunc) -> bool:
@@ -51,15 +57,16 @@ def has_vector_indices(func: PrimFunc) -> bool:
     Vectors of other int64 numbers look the same.
     """
 
-    def arithmetic(node: ir.Expr) -> Any:
+    # An interrupt ends the walk, since one such vector is enough.
+    def visit_arithmetic(node: ir.Expr) -> Any:
         is_vector_of_indices = node.ty.dtype.lanes > 1 and node.ty.dtype.startswith("int64")
         return tvm_ffi.VisitInterrupt(None) if is_vector_of_indices else None
 
-    def ramp(node: tirx.Ramp) -> Any:
+    def visit_ramp(node: tirx.Ramp) -> Any:
         is_unit = isinstance(node.stride, tirx.IntImm) and int(node.stride) == 1
         return None if is_unit else tvm_ffi.VisitInterrupt(None)
 
-    return structural_walk(func.body, [(ARITHMETIC, arithmetic), (tirx.Ramp, ramp)]) is not None
+    return structural_walk(func.body, [(ARITHMETIC, visit_arithmetic), (tirx.Ramp, visit_ramp)]) is not None
 
 
 def has_invariant_branches(func: PrimFunc) -> bool:
@@ -72,6 +79,8 @@ def has_invariant_branches(func: PrimFunc) -> bool:
 
 
 def _has_branch(body: tirx.Stmt, holds: Callable[[ir.Expr], bool]) -> bool:
+    """Returns whether a statement contains an If with a condition for which ``holds`` is true."""
+
     def visit(node: IfThenElse) -> Any:
         return tvm_ffi.VisitInterrupt(None) if holds(node.condition) else None
 
@@ -79,6 +88,7 @@ def _has_branch(body: tirx.Stmt, holds: Callable[[ir.Expr], bool]) -> bool:
 
 
 def _bound_in(loop: For) -> set[tirx.Var]:
+    """Returns the variables that a loop, and statements in it, bind."""
     bound = {loop.loop_var}
     structural_walk(
         loop.body, [(For, lambda inner: bound.add(inner.loop_var)), (Bind, lambda bind: bound.add(bind.var))]
@@ -87,6 +97,7 @@ def _bound_in(loop: For) -> set[tirx.Var]:
 
 
 def _is_invariant(test: ir.Expr, bound: set[tirx.Var]) -> bool:
+    """Returns whether a condition is the same in all iterations: it reads neither memory nor a bound variable."""
     loads: list[TensorLoad] = []
     structural_walk(test, (TensorLoad, loads.append))
     return not loads and bound.isdisjoint(variables(test))

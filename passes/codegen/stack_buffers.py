@@ -19,20 +19,27 @@ On the heap, each tile takes 60 ns to allocate: a product of 18x18x18 takes 126 
 
 def with_local_stack(mod: IRModule) -> IRModule:
     """Marks each local buffer of static, moderate size for the stack."""
-    functions = {name: _marked(func) if isinstance(func, PrimFunc) else func for name, func in mod.functions_items()}
+    functions = {
+        name: _with_marked_allocations(func) if isinstance(func, PrimFunc) else func
+        for name, func in mod.functions_items()
+    }
     return IRModule(functions, attrs=mod.attrs)
 
 
-def _marked(func: PrimFunc) -> PrimFunc:
+def _with_marked_allocations(func: PrimFunc) -> PrimFunc:
     return func.with_body(structural_map(func.body, (AllocBuffer, _on_stack)))
 
 
 def _on_stack(stmt: AllocBuffer) -> AllocBuffer:
-    """Marks an allocation if it is local, of static size and at most `MAX_BYTES`."""
-    ty = stmt.buffer.ty
-    size = ty.dtype.dtype.itemsize
-    for extent in ty.shape:
+    """Marks an allocation for the stack, where LLVM turns it into registers.
+
+    It must be local, of static size and at most `MAX_BYTES`.
+    """
+    buffer_type = stmt.buffer.ty
+    size = buffer_type.dtype.dtype.itemsize
+    for extent in buffer_type.shape:
         if not isinstance(extent, tirx.IntImm):
             return stmt
         size *= int(extent)
-    return AllocBuffer(stmt.buffer, STACK_ALLOCATION) if ty.storage_scope == "local" and 0 < size <= MAX_BYTES else stmt
+    fits_stack = buffer_type.storage_scope == "local" and 0 < size <= MAX_BYTES
+    return AllocBuffer(stmt.buffer, STACK_ALLOCATION) if fits_stack else stmt

@@ -33,21 +33,22 @@ def subroutine_key(name: str, host: Target, options: Mapping[str, Any]) -> str:
 
 
 def _has_strides(func: PrimFunc) -> bool:
-    declared: list[tirx.DeclBuffer] = []
-    structural_walk(func.body, (tirx.DeclBuffer, declared.append))
-    return any(len(each.buffer.ty.strides) for each in declared)
+    """Returns whether a subroutine declares a buffer with strides."""
+    declarations: list[tirx.DeclBuffer] = []
+    structural_walk(func.body, (tirx.DeclBuffer, declarations.append))
+    return any(len(declaration.buffer.ty.strides) for declaration in declarations)
 
 
 def lowered(name: str, func: PrimFunc, host: Target) -> IRModule:
-    """Lowers a subroutine to a plain function: it takes its arguments in registers, not packed as kernels do."""
-    early = tirx.transform
+    """Lowers a subroutine to a function that takes its arguments in registers, not packed as kernels do."""
+    tir = tirx.transform
     passes = tvm.transform.Sequential(
         [
-            only(early.FlattenBuffer(), _has_strides),
-            early.VectorizeLoop(True),
-            early.StorageRewrite(),
-            early.UnrollLoop(),
-            early.StmtSimplify(),
+            only(tir.FlattenBuffer(), _has_strides),
+            tir.VectorizeLoop(True),
+            tir.StorageRewrite(),
+            tir.UnrollLoop(),
+            tir.StmtSimplify(),
         ]
     )
     private = passes(IRModule({ir.GlobalVar(name): func.with_attr("target", host)}))

@@ -24,7 +24,10 @@ _DAY = 86400.0
 
 @contextmanager
 def locked_folder(home: str | Path) -> Iterator[Path]:
-    """Yields a new folder in `home` that stays locked until it is removed at the end."""
+    """Yields a new folder in `home` that stays locked until it is removed at the end.
+
+    The lock ends with the process: an unlocked folder is a leftover.
+    """
     with contextlib.ExitStack() as cleanup:
         while True:
             folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=home))
@@ -44,12 +47,15 @@ def remove_leftovers(home: str | Path, prefix: str = PREFIX) -> None:
                 _remove_if_left(Path(entry.path), entry.name.startswith(prefix))
 
 
-def _remove_if_left(path: Path, locks: bool) -> None:
-    """Removes a leftover of this user that isn't locked; one without locks only after a day."""
+def _remove_if_left(path: Path, uses_locks: bool) -> None:
+    """Removes a file or folder of this user that a killed process left.
+
+    One whose process locks it is a leftover if it isn't locked; one without locks, after a day.
+    """
     with contextlib.suppress(OSError):
         stat = path.lstat()
-        is_own_folder = stat.st_uid == os.geteuid() and not path.is_symlink()
-        if not is_own_folder or (not locks and time.time() - stat.st_mtime < _DAY):
+        is_own = stat.st_uid == os.geteuid() and not path.is_symlink()
+        if not is_own or (not uses_locks and time.time() - stat.st_mtime < _DAY):
             return
         with locked(path, seconds=0) as is_unused:
             if is_unused is not False:

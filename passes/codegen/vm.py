@@ -42,8 +42,8 @@ from tvtf.passes.codegen.bytecode import (
 )
 from tvtf.passes.codegen.liveness import KILL, last_uses
 from tvtf.passes.codegen.planned_tensors import OUTPUTS, Place, Scratch, emit_constants
-from tvtf.passes.memory.buffer_donation import GIVEN
-from tvtf.passes.memory.memory_plan import PARTS, PLACE, SIZE
+from tvtf.passes.memory.buffer_donation import RETURNED_OUTPUTS
+from tvtf.passes.memory.memory_plan import ARENA_PARTS, ARENA_SIZE, ARENA_TENSOR
 
 TO_DEVICE, CPU = "vm.builtin.to_device", 1
 KERNEL, BYTECODE = 0, 1
@@ -73,26 +73,30 @@ def generate(
         NotImplementedError: an expression that the virtual machine can't run; the text names it.
         ValueError: a loop passes its body another number of values than the body takes.
     """
-    program = _Program(builder, mod, check_arguments, poll_signals, on_gpu)
-    for name, func in program.emitted():
-        _Function(program).write(name, func)
+    program = _ModuleState(builder, mod, check_arguments, poll_signals, on_gpu)
+    for name, func in program.functions_to_emit():
+        _FunctionGenerator(program).write(name, func)
     kernels = {name: func for name, func in mod.functions.items() if isinstance(func, tirx.PrimFunc)}
-    if program.polls:
+    if program.uses_poll_kernel:
         kernels[ir.GlobalVar(POLL_SYMBOL)] = poll_kernel()
-    marked = {name: _marked(func, name.name_hint not in program.checking) for name, func in kernels.items()}
+    marked = {name: _mark_trusted(func, name.name_hint not in program.checking) for name, func in kernels.items()}
     return IRModule(marked, attrs=mod.attrs)
 
 
-class _Program:
-    """The state that the functions of one module share."""
+class _ModuleState:
+    """What the generators of a module's functions share."""
 
     def __init__(
         self, builder: relax.ExecBuilder, mod: IRModule, check_arguments: bool, poll_signals: bool, on_gpu: bool
     ) -> None:
+        """Counts how often each function is mentioned, called, and used as a loop's condition or body.
+
+        ``checking`` gets the kernels that must check their arguments.
+        """
         self.builder = builder
         self.check_arguments, self.poll_signals, self.on_gpu = check_arguments, poll_signals, on_gpu
         self.functions = {name.name_hint: func for name, func in mod.functions.items()}
-        self.polls = False
+        self.uses_poll_kernel = False
         self.checking: set[str] = set()
         self.mentions: Counter[str] = Counter()
         for func in self.relax_functions().values():
@@ -105,26 +109,37 @@ class _Program:
         return {name: func for name, func in self.functions.items() if isinstance(func, relax.Function)}
 
     def _count(self, name: ir.GlobalVar) -> None:
+        """Counts a mention of a function."""
         self.mentions[name.name_hint] += 1
 
     def is_inlined(self, name: str) -> bool:
+        """Returns whether a function is private, and mentioned only by a single call, where it is inlined."""
         func = self.functions.get(name)
         return isinstance(func, relax.Function) and not _symbol(func) and self.calls[name] == self.mentions[name] == 1
 
-    def emitted(self) -> Iterator[tuple[str, relax.Function]]:
+    def functions_to_emit(self) -> Iterator[tuple[str, relax.Function]]:
+        """Yields the symbol and function of those that get bytecode of their own.
+
+        Functions that are inlined, or that are only conditions and bodies of loops, get none.
+        """
         for name, func in self.relax_functions().items():
             only_in_loops = not _symbol(func) and self.mentions[name] == self.loop_parts[name]
             if not only_in_loops and not self.is_inlined(name):
                 yield _symbol(func) or name, func
 
 
-class _Function:
+class _FunctionGenerator:
     """The generator of one function's bytecode."""
 
-    def __init__(self, program: _Program) -> None:
+    def __init__(self, program: _ModuleState) -> None:
+        """Starts without bindings.
+
+        ``operand_of`` gets the operand, mostly a register, with each variable's value; ``pinned`` operands are never
+        cleared.
+        """
         self.program = program
         self.code = Code(program.builder, 0)
-        self.places: dict[relax.Var, Operand] = {}
+        self.operand_of: dict[relax.Var, Operand] = {}
         self.pinned: set[Operand] = {VOID}
         self.last_poll: Register | None = None
         self.scratch: Scratch | None = None
@@ -132,78 +147,86 @@ class _Function:
         self.arena_parts: Mapping[str, int] = {}
 
     def write(self, symbol: str, func: relax.Function) -> None:
-        """Emits the function; its arena tensors are the last parameters if the caller is tvtf, which keeps them."""
+        """Emits a function under a symbol.
+
+        If the caller is tvtf, it keeps the function's arena tensors, and passes them as the last parameters.
+        """
         names = [param.name for param in func.params]
         params = [self.code.new_register() for _ in names]
-        self.places.update(zip(func.params, params, strict=True))
-        trusted = bool(_symbol(func)) and not self.program.check_arguments
+        self.operand_of.update(zip(func.params, params, strict=True))
+        is_trusted = bool(_symbol(func)) and not self.program.check_arguments
         size, self.arena_parts = _arena(func)
-        by_caller = bool(size and trusted)
+        has_callers_arena = bool(size and is_trusted)
         if size:
-            self.scratch = Scratch(self.code, size, by_caller)
+            self.scratch = Scratch(self.code, size, has_callers_arena)
         result = self.sequence(func.body)
-        self.program.checking |= checking_kernels(self.code, () if trusted else params)
+        self.program.checking |= checking_kernels(self.code, () if is_trusted else params)
         self.code.emit(symbol, names, result)
-        if by_caller and self.scratch:
+        if has_callers_arena and self.scratch:
             self.scratch.emit_layout(self.program.builder, symbol)
-        if func.attrs and GIVEN in func.attrs:
-            emit_constants(self.program.builder, symbol + OUTPUTS, [int(i) for i in func.attrs[GIVEN]])
+        if func.attrs and RETURNED_OUTPUTS in func.attrs:
+            emit_constants(self.program.builder, symbol + OUTPUTS, [int(i) for i in func.attrs[RETURNED_OUTPUTS]])
 
     def sequence(self, expr: ir.Expr) -> Operand:
         return self.value(self.bind_all(expr))
 
     def bind_all(self, expr: ir.Expr) -> ir.Expr:
-        """Runs the bindings of a sequence; returns the expression of its value."""
+        """Emits the bindings of a sequence; returns the expression of the sequence's value.
+
+        A register is cleared after the last use of its variable.
+        """
         if not isinstance(expr, relax.SeqExpr):
             return expr
-        dead = last_uses(expr)
+        last_used = last_uses(expr)
         for index, binding in enumerate(binding for block in expr.blocks for binding in block.bindings):
             self.bind(binding)
-            self.clear_all(dead.get(index, []))
+            self.clear_all(last_used.get(index, []))
         return expr.body
 
     def clear_all(self, variables: list[relax.Var]) -> None:
+        """Clears the registers of variables that aren't used any more."""
         for var in variables:
-            place = self.places.get(var)
-            if isinstance(place, Register) and place not in self.pinned:
-                self.code.clear(place)
+            operand = self.operand_of.get(var)
+            if isinstance(operand, Register) and operand not in self.pinned:
+                self.code.clear(operand)
 
     def bind(self, binding: relax.Binding) -> None:
-        """Writes a binding, unless it is a check that the caller has made."""
+        """Emits a binding, unless it is a check that the caller has made."""
         value = binding.value
         if not self.program.check_arguments and is_redundant_check(value):
             return
-        place = self.value(value)
+        operand = self.value(value)
         # Each variable gets its own register, so that killing one leaves the other alive.
-        is_alias = isinstance(value, relax.Var) and place not in self.pinned
-        self.places[binding.var] = self.code.copy(place) if is_alias else place
+        is_alias = isinstance(value, relax.Var) and operand not in self.pinned
+        self.operand_of[binding.var] = self.code.copy(operand) if is_alias else operand
 
     def value(self, expr: ir.Expr) -> Operand:
-        handle = _EXPRESSIONS.get(type(expr))
-        if handle is None:
+        """Emits the code that computes an expression; returns the operand with its value."""
+        emit = _EXPRESSIONS.get(type(expr))
+        if emit is None:
             raise NotImplementedError(f"bytecode: no instruction for a {type(expr).__name__}: {expr}")
-        return handle(self, expr)
+        return emit(self, expr)
 
     def values(self, exprs: ir.Array) -> list[Operand]:
         return [self.value(expr) for expr in exprs]
 
     def variable(self, var: relax.Var) -> Operand:
-        if var not in self.places:
+        if var not in self.operand_of:
             raise NotImplementedError(f"bytecode: variable {var.name} isn't bound where it is used")
-        return self.places[var]
+        return self.operand_of[var]
 
     def shape(self, expr: relax.ShapeExpr) -> Operand:
         return self.code.constant(tvm_ffi.Shape(tuple(int(dim) for dim in expr.values)))
 
     def constant(self, expr: ir.GenericConst) -> Operand:
-        """Returns a constant's operand; an empty tensor is allocated, since TVM's file format can't read one back."""
+        """Returns a constant's operand; an empty tensor is allocated, since TVM's file format can't load one."""
         if not isinstance(expr.value, tvm_ffi.Tensor) or 0 not in expr.value.shape:
             return self.code.constant(expr.value)
-        item = self.code.constant(tvm_ffi.dtype(str(expr.value.dtype)))
+        dtype = self.code.constant(tvm_ffi.dtype(str(expr.value.dtype)))
         size, zero = self.code.constant(tvm_ffi.Shape((1,))), self.code.constant(0)
         shape = self.code.constant(tvm_ffi.Shape(tuple(expr.value.shape)))
-        storage = self.code.call_at_entry(STORAGE, [MACHINE, size, zero, item, self.code.constant("global")])
-        return self.code.call_at_entry(TENSOR, [storage, zero, shape, item])
+        storage = self.code.call_at_entry(STORAGE, [MACHINE, size, zero, dtype, self.code.constant("global")])
+        return self.code.call_at_entry(TENSOR, [storage, zero, shape, dtype])
 
     def tuple(self, expr: relax.Tuple) -> Operand:
         return self.code.call(MAKE_TUPLE, self.values(expr.fields))
@@ -223,30 +246,30 @@ class _Function:
         return Encoded(self.program.builder.f(name))
 
     def branch(self, expr: relax.If) -> Operand:
-        """Writes a branch; both sides leave their value in one register."""
-        merged = self.code.new_register()
-        to_false = self.code.jump(self.value(expr.cond))
-        self.settle(expr.true_branch, merged)
-        to_end = self.code.jump()
-        self.code.land(to_false)
-        self.settle(expr.false_branch, merged)
-        self.code.land(to_end)
-        return merged
+        """Emits an If; both sides leave their value in one register, which is returned."""
+        result = self.code.new_register()
+        jump_to_false = self.code.jump(self.value(expr.cond))
+        self.emit_side(expr.true_branch, result)
+        jump_to_end = self.code.jump()
+        self.code.land(jump_to_false)
+        self.emit_side(expr.false_branch, result)
+        self.code.land(jump_to_end)
+        return result
 
-    def settle(self, side: ir.Expr, merged: Register) -> None:
-        """Runs one side of a branch and leaves its value in `merged` only."""
-        first_own = self.code.register_count
-        place = self.sequence(side)
-        self.code.copy(place, merged)
-        self.release(place, first_own)
+    def emit_side(self, side: ir.Expr, result: Register) -> None:
+        """Emits one side of an If, which leaves its value in the register ``result`` only."""
+        first_new_register = self.code.register_count
+        operand = self.sequence(side)
+        self.code.copy(operand, result)
+        self.clear_unless_older(operand, first_new_register)
 
-    def release(self, place: Operand, first_own: int) -> None:
-        """Clears the register of a value that was copied on, unless the register is older than `first_own`."""
-        if isinstance(place, Register) and place.number >= first_own and place not in self.pinned:
-            self.code.clear(place)
+    def clear_unless_older(self, operand: Operand, first_new_register: int) -> None:
+        """Clears the register of a value that was copied, unless it is older than ``first_new_register``."""
+        if isinstance(operand, Register) and operand.number >= first_new_register and operand not in self.pinned:
+            self.code.clear(operand)
 
     def call(self, expr: relax.Call) -> Operand:
-        """Writes a call of an operator, an inlined function, a kernel or bytecode function, or a closure."""
+        """Emits a call of an operator, an inlined function, a kernel or bytecode function, or a closure."""
         callee = expr.op
         if isinstance(callee, ir.Op):
             return self.operator(callee.name, expr)
@@ -260,17 +283,18 @@ class _Function:
         return self.code.call("vm.builtin.invoke_closure", [MACHINE, self.value(callee), *operands], result)
 
     def on_host(self, callee: ir.Expr, operand: Operand) -> Operand:
-        """Returns the operand in CPU memory, for a kernel that reads on the CPU what a GPU computed."""
+        """Copies an operand to CPU memory if the kernel that is called reads on the CPU what a GPU computed."""
         func = self.program.functions.get(callee.name_hint) if isinstance(callee, ir.GlobalVar) else None
         if not self.program.on_gpu or func is None or not func.attrs or READS_ON_HOST not in func.attrs:
             return operand
         return self.code.call(TO_DEVICE, [operand, self.code.constant(CPU), self.code.constant(0)])
 
     def operator(self, name: str, expr: relax.Call) -> Operand:
-        handle = _OPERATORS.get(name)
-        if handle is None:
+        """Emits an operator of the virtual machine, by its function in `_OPERATORS`."""
+        emit = _OPERATORS.get(name)
+        if emit is None:
             raise NotImplementedError(f"bytecode: operator {name} wasn't lowered to a kernel before code generation")
-        return handle(self, expr)
+        return emit(self, expr)
 
     def null(self, _expr: relax.Call) -> Operand:
         return VOID
@@ -294,15 +318,17 @@ class _Function:
         return register
 
     def kill(self, expr: relax.Call) -> Operand:
-        place = self.value(expr.args[0])
-        if isinstance(place, Register) and place not in self.pinned:
-            self.code.clear(place)
-        return place
+        """Clears the register of a value that isn't used any more."""
+        operand = self.value(expr.args[0])
+        if isinstance(operand, Register) and operand not in self.pinned:
+            self.code.clear(operand)
+        return operand
 
     def builtin(self, expr: relax.Call) -> Operand:
-        """Writes a call of a builtin with the machine's state; shape heaps are allocated once, at the start."""
-        name, operands = expr.args[0].global_symbol, [MACHINE, *self.values(expr.args[1].fields)]
-        self.value(expr.args[0])
+        """Emits a call of a builtin with the machine's state; heaps for dims are allocated once, at the start."""
+        builtin, arguments = expr.args
+        name, operands = builtin.global_symbol, [MACHINE, *self.values(arguments.fields)]
+        self.value(builtin)
         if name == SHAPE_HEAP:
             heap = self.code.call_at_entry(name, operands)
             self.pinned.add(heap)
@@ -310,99 +336,103 @@ class _Function:
         return self.code.call(name, operands, VOID if _is_void(expr.ty) else None)
 
     def inline(self, name: str, arguments: list[Operand]) -> list[Operand] | Operand:
-        """Runs a function of the module inline; a tuple that it builds last is returned as its fields."""
-        func, saved = self.program.functions[name], (self.places, self.arena_base, self.arena_parts)
+        """Emits a function of the module inline; a tuple that it builds last is returned as its fields."""
+        func, outer = self.program.functions[name], (self.operand_of, self.arena_base, self.arena_parts)
         _check_count(name, func, len(arguments))
-        self.places = dict(zip(func.params, arguments, strict=True))
+        self.operand_of = dict(zip(func.params, arguments, strict=True))
         self.arena_base += self.arena_parts.get(name, 0)
         _, self.arena_parts = _arena(func)
         body = self.bind_all(func.body)
         result = self.values(body.fields) if isinstance(body, relax.Tuple) else self.value(body)
-        self.places, self.arena_base, self.arena_parts = saved
+        self.operand_of, self.arena_base, self.arena_parts = outer
         return result
 
     def call_inlined(self, name: str, arguments: list[Operand]) -> Operand:
-        result = self.value_of_fields(self.inline(name, arguments))
+        """Emits a function inline, in place of a call; returns the operand with its result."""
+        result = self.tuple_of_fields(self.inline(name, arguments))
         # A result that is an argument gets its own register, as a call would give it.
         return self.code.copy(result) if result in arguments else result
 
-    def value_of_fields(self, result: list[Operand] | Operand) -> Operand:
+    def tuple_of_fields(self, result: list[Operand] | Operand) -> Operand:
+        """Returns the operand of an inlined function's result, whose fields become a tuple."""
         return self.code.call(MAKE_TUPLE, result) if isinstance(result, list) else result
 
-    def fields_of_value(self, result: list[Operand] | Operand, count: int, first_own: int) -> list[Operand]:
+    def fields_of_tuple(self, result: list[Operand] | Operand, count: int, first_new_register: int) -> list[Operand]:
+        """Returns the fields of an inlined function's result; a tuple that was built before is taken apart."""
         if isinstance(result, list):
             return result
         fields: list[Operand] = [self.code.call(TUPLE_ITEM, [result, self.code.constant(i)]) for i in range(count)]
-        self.release(result, first_own)
+        self.clear_unless_older(result, first_new_register)
         return fields
 
     def loop(self, expr: relax.Call) -> Operand:
-        """Writes a loop: copy the state, then poll, test, run the body, move its results, jump back."""
+        """Emits a loop: copy the state, then poll, test, run the body, move its results, jump back."""
         count = carried_count(expr)
-        operands = self.values(list(expr.args)[2:])
+        condition, body, *arguments = expr.args
+        operands = [self.value(argument) for argument in arguments]
         state = [self.code.copy(operand) for operand in operands[:count]]
-        condition, body = expr.args[0].name_hint, expr.args[1].name_hint
         start = self.code.here
         self.poll()
         inputs = [*state, *operands[count:]]
-        leave = self.code.jump(self.value_of_fields(self.inline(condition, inputs)))
-        first_own = self.code.register_count
-        self.carry(state, self.fields_of_value(self.inline(body, inputs), count, first_own), first_own)
+        jump_to_end = self.code.jump(self.tuple_of_fields(self.inline(condition.name_hint, inputs)))
+        first_new_register = self.code.register_count
+        results = self.fields_of_tuple(self.inline(body.name_hint, inputs), count, first_new_register)
+        self.emit_moves(state, results, first_new_register)
         self.code.jump_back(start)
-        self.code.land(leave)
+        self.code.land(jump_to_end)
         result = self.code.call(MAKE_TUPLE, state)
         for register in state:
             self.code.clear(register)
         return result
 
-    def carry(self, state: list[Register], values: list[Operand], first_own: int) -> None:
-        """Moves the body's results into the carried registers (as a parallel move) and clears their own registers."""
-        moves = [(to, value) for to, value in zip(state, values, strict=True) if to != value]
-        staged = [(to, self.code.copy(value) if value in state else value) for to, value in moves]
-        for to, value in staged:
-            self.code.copy(value, to)
-        for value in dict.fromkeys(value for _, value in staged):
-            self.release(value, first_own)
+    def emit_moves(self, state: list[Register], values: list[Operand], first_new_register: int) -> None:
+        """Moves the body's results into the carried registers, as a parallel move, and clears their own registers."""
+        moves = [(destination, value) for destination, value in zip(state, values, strict=True) if destination != value]
+        saved = [(destination, self.code.copy(value) if value in state else value) for destination, value in moves]
+        for destination, value in saved:
+            self.code.copy(value, destination)
+        for value in dict.fromkeys(value for _, value in saved):
+            self.clear_unless_older(value, first_new_register)
 
     def poll(self) -> None:
-        """Writes a poll for Ctrl-C; it stores its time on the heap, so that later ones call Python once a second only."""
+        """Emits a poll for Ctrl-C; it stores its time on a heap, so that Python is called once a second only."""
         if not self.program.poll_signals:
             return
-        self.program.polls = True
+        self.program.uses_poll_kernel = True
         if self.last_poll is None:
             self.last_poll = self.code.call_at_entry(SHAPE_HEAP, [MACHINE, self.code.constant(1)])
         self.function(POLL_SYMBOL, KERNEL)
         self.code.call(POLL_SYMBOL, [self.last_poll], VOID)
 
 
-_Handler = Callable[[_Function, ir.Expr], Operand]
+_Handler = Callable[[_FunctionGenerator, ir.Expr], Operand]
 
 _OPERATORS: dict[str, _Handler] = {
-    PURE_LOOP: _Function.loop,
-    IMPURE_LOOP: _Function.loop,
-    "relax.null_value": _Function.null,
-    "relax.vm.alloc_storage": _Function.alloc_storage,
-    "relax.vm.alloc_tensor": _Function.alloc_tensor,
-    PLACE: _Function.arena_tensor,
-    KILL: _Function.kill,
-    "relax.call_builtin_with_ctx": _Function.builtin,
+    PURE_LOOP: _FunctionGenerator.loop,
+    IMPURE_LOOP: _FunctionGenerator.loop,
+    "relax.null_value": _FunctionGenerator.null,
+    "relax.vm.alloc_storage": _FunctionGenerator.alloc_storage,
+    "relax.vm.alloc_tensor": _FunctionGenerator.alloc_tensor,
+    ARENA_TENSOR: _FunctionGenerator.arena_tensor,
+    KILL: _FunctionGenerator.kill,
+    "relax.call_builtin_with_ctx": _FunctionGenerator.builtin,
 }
 
 _EXPRESSIONS: dict[type, _Handler] = {
-    relax.Call: _Function.call,
-    relax.Var: _Function.variable,
-    relax.DataflowVar: _Function.variable,
-    relax.Tuple: _Function.tuple,
-    relax.TupleGetItem: _Function.item,
+    relax.Call: _FunctionGenerator.call,
+    relax.Var: _FunctionGenerator.variable,
+    relax.DataflowVar: _FunctionGenerator.variable,
+    relax.Tuple: _FunctionGenerator.tuple,
+    relax.TupleGetItem: _FunctionGenerator.item,
     tirx.IntImm: lambda self, expr: self.code.constant(int(expr.value)),
     tirx.FloatImm: lambda self, expr: self.code.constant(float(expr.value)),
     ir.StringImm: lambda self, expr: self.code.constant(expr.value),
-    relax.ShapeExpr: _Function.shape,
-    relax.If: _Function.branch,
-    relax.SeqExpr: _Function.sequence,
-    ir.GlobalVar: _Function.global_name,
-    relax.ExternFunc: _Function.extern,
-    ir.GenericConst: _Function.constant,
+    relax.ShapeExpr: _FunctionGenerator.shape,
+    relax.If: _FunctionGenerator.branch,
+    relax.SeqExpr: _FunctionGenerator.sequence,
+    ir.GlobalVar: _FunctionGenerator.global_name,
+    relax.ExternFunc: _FunctionGenerator.extern,
+    ir.GenericConst: _FunctionGenerator.constant,
 }
 
 
@@ -415,12 +445,13 @@ def _symbol(func: relax.Function) -> str | None:
 
 def _arena(func: relax.Function) -> tuple[int, dict[str, int]]:
     """Returns the bytes of a function's part of the arena, and the offsets of its callees' parts in it."""
-    if not func.attrs or SIZE not in func.attrs:
+    if not func.attrs or ARENA_SIZE not in func.attrs:
         return 0, {}
-    return int(func.attrs[SIZE]), {str(name): int(offset) for name, offset in func.attrs[PARTS].items()}
+    return int(func.attrs[ARENA_SIZE]), {str(name): int(offset) for name, offset in func.attrs[ARENA_PARTS].items()}
 
 
 def _check_count(name: str, func: relax.Function, count: int) -> None:
+    """Raises ValueError if a loop passes another number of values than a function takes."""
     if len(func.params) != count:
         raise ValueError(
             f"bytecode: {name} takes {len(func.params)} parameters, but its loop passes {count}; "
@@ -428,12 +459,13 @@ def _check_count(name: str, func: relax.Function, count: int) -> None:
         )
 
 
-def _marked(kernel: tirx.PrimFunc, trusted: bool) -> tirx.PrimFunc:
+def _mark_trusted(kernel: tirx.PrimFunc, trusted: bool) -> tirx.PrimFunc:
+    """Returns a kernel, marked if it can trust its arguments and needn't check them."""
     return kernel.with_attr(TRUSTED, True) if trusted else kernel
 
 
-def _is_void(kind: ir.Type) -> bool:
-    return isinstance(kind, relax.TupleType) and len(kind.fields) == 0
+def _is_void(result_type: ir.Type) -> bool:
+    return isinstance(result_type, relax.TupleType) and len(result_type.fields) == 0
 
 
 def _callee_name(callee: ir.GlobalVar | relax.ExternFunc) -> str:

@@ -26,11 +26,15 @@ _NAME = "__tvm_ffi_"
 
 def with_checked_workspace(mod: IRModule) -> IRModule:
     """Makes lowered kernels raise ResourceExhaustedError where their workspace can't be allocated."""
-    functions = {name: _checked(func) if isinstance(func, PrimFunc) else func for name, func in mod.functions_items()}
+    functions = {
+        name: _with_checked_allocations(func) if isinstance(func, PrimFunc) else func
+        for name, func in mod.functions_items()
+    }
     return IRModule(functions, attrs=mod.attrs)
 
 
-def _checked(func: PrimFunc) -> PrimFunc:
+def _with_checked_allocations(func: PrimFunc) -> PrimFunc:
+    """Returns a kernel that raises an error, which names it, where its workspace can't be allocated."""
     symbol = func.attrs["global_symbol"] if func.attrs and "global_symbol" in func.attrs else "kernel"
     name = str(symbol).removeprefix(_NAME)
     body = structural_map(func.body, (SeqStmt, lambda seq: _with_checks(seq, name)))
@@ -39,20 +43,21 @@ def _checked(func: PrimFunc) -> PrimFunc:
 
 def _with_checks(seq: SeqStmt, name: str) -> SeqStmt:
     """Returns a sequence with a check before each allocation that may be large."""
-    checks = [_check(stmt, name) if isinstance(stmt, AllocBuffer) else None for stmt in seq.seq]
+    checks = [_allocation_check(stmt, name) if isinstance(stmt, AllocBuffer) else None for stmt in seq.seq]
     if not any(checks):
         return seq
     return SeqStmt([s for check, stmt in zip(checks, seq.seq) for s in (check, stmt) if s is not None])
 
 
-def _check(stmt: AllocBuffer, name: str) -> Stmt | None:
-    """Returns the check for a buffer's memory, or None if the buffer is known to be small."""
-    kind = stmt.buffer.ty
-    size: Any = IntImm("int64", (kind.dtype.dtype.bits * kind.dtype.dtype.lanes + 7) // 8)
-    for extent in kind.shape:
+def _allocation_check(stmt: AllocBuffer, name: str) -> Stmt | None:
+    """Returns the statement that checks whether a buffer can be allocated; None if the buffer is known to be small."""
+    buffer_type = stmt.buffer.ty
+    size: Any = IntImm("int64", (buffer_type.dtype.dtype.bits * buffer_type.dtype.dtype.lanes + 7) // 8)
+    for extent in buffer_type.shape:
         size = size * (extent if str(extent.ty.dtype) == "int64" else tirx.Cast("int64", extent))
     if sym.Analyzer().const_int_bound(size).max_value < LARGE:
         return None
+    # In floating point, since the size may overflow an integer.
     counted = floating(size)
     failure = f"{name}: OOM when allocating a workspace of {_readable(size)} bytes"
     return IfThenElse(
@@ -61,22 +66,27 @@ def _check(stmt: AllocBuffer, name: str) -> Stmt | None:
 
 
 def _trial_allocation(size: Any, counted: Any, failure: str) -> list[Stmt]:
-    """Allocates memory and frees it; not by an allocator that LLVM knows, since it would remove such a pair."""
-    place = tirx.decl_buffer((1,), "int64", "place")
-    load = tirx.BufferLoad(place, [IntImm("int32", 0)])
+    """Returns statements that allocate memory and free it, or fail.
+
+    They don't use an allocator that LLVM knows, since it would remove such a pair of calls.
+    """
+    pointer = tirx.decl_buffer((1,), "int64", "place")
+    load = tirx.BufferLoad(pointer, [IntImm("int32", 0)])
     status = tirx.call_extern("int32", "posix_memalign", tirx.address_of(load), IntImm("int64", _ALIGNMENT), size)
     return [
         _fails_unless(counted < FloatImm("float64", float(MAX_BYTES)), failure),
-        AllocBuffer(place, STACK_ALLOCATION),
+        AllocBuffer(pointer, STACK_ALLOCATION),
         _fails_unless(tirx.EQ(status, IntImm("int32", 0)), failure),
         tirx.Evaluate(tirx.call_extern("int32", "free", load)),
     ]
 
 
 def _fails_unless(condition: Any, failure: str) -> AssertStmt:
+    """Returns the statement that raises ResourceExhaustedError unless a condition holds."""
     text = FAILURE.format(kind="ResourceExhaustedError", message=failure)
     return AssertStmt(condition, ir.StringImm("RuntimeError"), [ir.StringImm(text)])
 
 
 def _readable(size: Any) -> str:
+    """Returns a size as text without the types of its constants."""
     return re.sub(r"T\.int64\((\d+)\)", r"\1", str(size))

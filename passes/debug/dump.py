@@ -18,14 +18,17 @@ seconds: dict[str, float] = {}
 """Time spent in each phase by this process."""
 
 
-def watched(phase: Any, number: int, mod: tvm.IRModule, folder: Path | None) -> tvm.IRModule:
-    """Runs a phase under the debug dials; ``folder`` is where its result is dumped, if anywhere."""
+def run_phase(phase: Any, number: int, mod: tvm.IRModule, folder: Path | None) -> tvm.IRModule:
+    """Runs a phase of the compiler, and times, prints, dumps and verifies its result where debug settings say so.
+
+    ``number`` and ``folder`` name the file of the dump.
+    """
     started = time.perf_counter()
     result = phase.run(mod)
-    took = time.perf_counter() - started
-    seconds[phase.name] = seconds.get(phase.name, 0.0) + took
+    elapsed = time.perf_counter() - started
+    seconds[phase.name] = seconds.get(phase.name, 0.0) + elapsed
     if dials.debug >= 2:
-        print(f"tvtf: {phase.name:14s} {took * 1e3:8.1f} ms", file=sys.stderr)
+        print(f"tvtf: {phase.name:14s} {elapsed * 1e3:8.1f} ms", file=sys.stderr)
     if dials.debug >= 3:
         print(f"# after {phase.name}\n{module_text(result)}", file=sys.stderr)
     if folder:
@@ -36,6 +39,7 @@ def watched(phase: Any, number: int, mod: tvm.IRModule, folder: Path | None) -> 
 
 
 def _verify(phase: Any, before: tvm.IRModule, after: tvm.IRModule) -> None:
+    """Compares the numbers that a module computes before and after a phase."""
     from tvtf.passes.debug import verify
 
     if phase.dialect:
@@ -48,12 +52,12 @@ _compilations = itertools.count()
 
 
 def dump_folder() -> Path | None:
-    """Returns the folder for the steps of the next compilation: numbered, in TVTF_DUMP."""
+    """Returns the folder for the dump of the next compilation, a number in TVTF_DUMP; None without a dump."""
     return Path(dials.dump) / f"{next(_compilations):03d}" if dials.dump else None
 
 
 def dump(folder: Path, number: int, name: str, mod: tvm.IRModule) -> None:
-    """Writes the module after a phase: its IR as text, once it has kernels as TVMScript."""
+    """Writes the module after a phase to a file: a listing, or TVMScript once it has kernels."""
     folder.mkdir(parents=True, exist_ok=True)
     suffix = "py" if has_kernels(mod) else "txt"
     (folder / f"{number:03d}_{name}.{suffix}").write_text(f"{module_text(mod)}\n")

@@ -24,7 +24,7 @@ class KernelCost:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Counts the processor seconds of this thread in a block as those of a step."""
+        """Adds the processor seconds that this thread spends in the block to a step of the kernel's compilation."""
         started = time.thread_time()
         try:
             yield

@@ -16,7 +16,7 @@ from tvtf.core.aligned_array import ALIGNMENT
 from tvtf.core.tvm_visitor import structural_walk
 from tvtf.core.variable_lock import cached_property
 from tvtf.ops.host import CALL_SYMBOL, GRADIENT_SYMBOL, KERNEL_SYMBOL, RECORD_SYMBOL
-from tvtf.passes.memory.memory_plan import PARTS, PLACE, SIZE, bytes_of, is_kernel_call, variables
+from tvtf.passes.memory.memory_plan import ARENA_PARTS, ARENA_SIZE, ARENA_TENSOR, bytes_of, is_kernel_call, variables
 from tvtf.passes.schedule.cpu.subroutine import written
 
 ARENA = "the arena"
@@ -35,13 +35,13 @@ class Range(NamedTuple):
         return self.where == other.where and self.begin < other.end and other.begin < self.end
 
 
-def faults(mod: tvm.IRModule, func: relax.Function) -> Iterator[tuple[Any, str]]:
-    """Yields bindings that misplace a tensor or read an overwritten value, each with the reason."""
-    yield from _Memory(mod, func).faults()
+def violations(mod: tvm.IRModule, func: relax.Function) -> Iterator[tuple[Any, str]]:
+    """Yields the bindings that misplace a tensor or read an overwritten value, each with the problem."""
+    yield from _Memory(mod, func).violations()
 
 
 class _Memory:
-    """The model of one function's memory."""
+    """The model of one function's memory: the range of each tensor, and the variable last written to each range."""
 
     def __init__(self, mod: tvm.IRModule, func: relax.Function) -> None:
         self.mod, self.func = mod, func
@@ -52,53 +52,54 @@ class _Memory:
 
     @cached_property
     def parts(self) -> dict[str, Range]:
-        """Returns the ranges in which the functions that this one runs keep their values."""
+        """Returns the ranges of the arena in which the functions that this one runs keep their values."""
         attrs = self.func.attrs or {}
         ranges = {}
-        for name, begin in attrs[PARTS].items() if PARTS in attrs else ():
-            inner = self.mod[str(name)].attrs or {}
-            ranges[str(name)] = Range(ARENA, int(begin), int(begin) + int(inner.get(SIZE, 0)))
+        for name, begin in attrs[ARENA_PARTS].items() if ARENA_PARTS in attrs else ():
+            callee_attrs = self.mod[str(name)].attrs or {}
+            ranges[str(name)] = Range(ARENA, int(begin), int(begin) + int(callee_attrs.get(ARENA_SIZE, 0)))
         return ranges
 
-    def faults(self) -> Iterator[tuple[Any, str]]:
-        """Runs all bindings on the model and yields their faults, then those of the results."""
+    def violations(self) -> Iterator[tuple[Any, str]]:
+        """Runs all bindings on the model of memory, and yields the violations of each, then those of the results."""
         for block in self.func.body.blocks:
             for binding in block.bindings:
-                why = self.step(binding)
-                if why:
-                    yield binding, why
-        for var in self.rooted(self.func.body.body):
+                problem = self.run_binding(binding)
+                if problem:
+                    yield binding, problem
+        for var in self.allocations_of(self.func.body.body):
             if var in self.clobbered:
                 yield None, f"it returns {var.name!r}, over which {self.clobbered[var]} was written"
 
-    def step(self, binding: Any) -> str | None:
-        """Runs one binding on the model; returns what is wrong with it, if anything.
+    def run_binding(self, binding: Any) -> str | None:
+        """Runs one binding on the model of memory; returns what is wrong with it, or None.
 
         A value may be overwritten, as long as nothing reads it afterwards.
         """
         var, value = binding.var, binding.value
-        place = self.placed(value, var)
+        place = self.allocated_range(value, var)
         if place is not None:
             self.ranges[var], self.roots[var] = place, [var]
-            return self.misplaced(place)
-        used = self.rooted(value)
-        for each in used:
-            if each in self.clobbered and not self.is_output(value, each):
-                return f"it reads {each.name!r}, over which {self.clobbered[each]} was written"
-        for each in self.outputs(value):
-            self.write(each, each.name)
+            return self.placement_problem(place)
+        used = self.allocations_of(value)
+        for source in used:
+            if source in self.clobbered and not self.is_only_written(value, source):
+                return f"it reads {source.name!r}, over which {self.clobbered[source]} was written"
+        for result in self.outputs(value):
+            self.write(result, result.name)
+        # A called function may write anywhere in its part of the arena.
         for name in self.callees(value):
             self.clobber(self.parts[name], f"a value of {name!r}", ())
-        if not is_kernel_call(self.mod, value) and not _gives_memory_of_its_own(value):
+        if not is_kernel_call(self.mod, value) and not _is_host_call(value):
             self.roots[var] = used
         return None
 
-    def placed(self, value: Any, var: Any) -> Range | None:
-        """Returns the range that a binding allocates to its variable, if it does."""
+    def allocated_range(self, value: Any, var: Any) -> Range | None:
+        """Returns the range of memory that a binding allocates to its variable, or None if it allocates none."""
         if not isinstance(value, relax.Call) or not isinstance(value.op, ir.Op):
             return None
         size = bytes_of(var.ty) if isinstance(var.ty, relax.TensorType) else None
-        if value.op.name == PLACE and size is not None:
+        if value.op.name == ARENA_TENSOR and size is not None:
             begin = int(value.attrs["offset"])
             return Range(ARENA, begin, begin + size)
         if value.op.name == TENSOR_IN_STORAGE and isinstance(value.args[1], tirx.IntImm):
@@ -107,59 +108,64 @@ class _Memory:
             return Range(value.args[0], begin, begin + (1 if size is None else max(size, 1)))
         return None
 
-    def misplaced(self, place: Range) -> str | None:
-        """Returns what is wrong with a tensor's place: its alignment, its end, or an offset within a storage."""
+    def placement_problem(self, place: Range) -> str | None:
+        """Returns what is wrong with a tensor's range: its alignment, its end, or an offset within a storage."""
         if place.where == ARENA and place.begin % ALIGNMENT:
             return f"it begins at {place.begin}, which is not a multiple of {ALIGNMENT}"
-        if place.where == ARENA and place.end > int((self.func.attrs or {}).get(SIZE, 0)):
+        if place.where == ARENA and place.end > int((self.func.attrs or {}).get(ARENA_SIZE, 0)):
             return f"it ends at {place.end}, beyond the function's part of the arena"
         if place.where != ARENA and place.begin:
             return f"it begins at {place.begin} of its storage, and kernels take it to begin at 0"
         return None
 
-    def rooted(self, value: Any) -> list[Any]:
-        """Returns the placed variables that a value may alias or read."""
+    def allocations_of(self, value: Any) -> list[Any]:
+        """Returns the variables with allocated memory that a value may alias or read."""
         return list(dict.fromkeys(root for var in variables(value) for root in self.roots.get(var, ())))
 
     # -- what is written
 
     def outputs(self, value: Any) -> list[Any]:
-        """Returns the placed variables that a kernel writes."""
+        """Returns the variables with allocated memory that a kernel call writes."""
         if not is_kernel_call(self.mod, value):
             return []
         stored = _stored(self.mod[value.op])
-        return [root for i, arg in enumerate(value.args) if i in stored for root in self.rooted(arg)]
+        return [root for i, arg in enumerate(value.args) if i in stored for root in self.allocations_of(arg)]
 
-    def is_output(self, value: Any, var: Any) -> bool:
-        """Returns whether a kernel only writes a variable: it is passed for no other operand."""
+    def is_only_written(self, value: Any, var: Any) -> bool:
+        """Returns whether a kernel call writes a variable and doesn't read it: it is passed for no other operand."""
         if not is_kernel_call(self.mod, value):
             return False
         stored = _stored(self.mod[value.op])
-        return all(i in stored for i, arg in enumerate(value.args) if var in self.rooted(arg))
+        return all(i in stored for i, arg in enumerate(value.args) if var in self.allocations_of(arg))
 
     def write(self, var: Any, name: str) -> None:
+        """Records that a variable was written to its range, where other values are lost."""
         self.clobbered.pop(var, None)
         place = self.ranges[var]
         self.clobber(place, repr(name), (var,))
         self.written[place] = var
 
-    def clobber(self, place: Range, what: str, spared: tuple[Any, ...]) -> None:
-        """Records that the values in a range are lost, except for `spared` variables and their views."""
-        for other, var in list(self.written.items()):
-            if var not in spared and other.meets(place):
-                del self.written[other]
-                for each, placed in self.ranges.items():
-                    if each not in spared and placed == other and placed.meets(place):
-                        self.clobbered[each] = what
+    def clobber(self, place: Range, writer: str, spared: tuple[Any, ...]) -> None:
+        """Records that the values in a range of memory are lost, except for ``spared`` variables and their views.
+
+        ``writer`` says in the error text what was written there.
+        """
+        for occupied, var in list(self.written.items()):
+            if var not in spared and occupied.meets(place):
+                del self.written[occupied]
+                for view, view_range in self.ranges.items():
+                    if view not in spared and view_range == occupied and view_range.meets(place):
+                        self.clobbered[view] = writer
 
     def callees(self, value: Any) -> list[str]:
+        """Returns the names of the functions with a part of the arena that a value mentions."""
         names: list[ir.GlobalVar] = []
         if self.parts:
             structural_walk(value, (ir.GlobalVar, names.append))
         return [var.name_hint for var in names if var.name_hint in self.parts]
 
 
-def _gives_memory_of_its_own(value: Any) -> bool:
+def _is_host_call(value: Any) -> bool:
     """Returns whether a value is a call of the host, whose results share no memory with its operands (`tvtf.ops.host`)."""
     is_call = isinstance(value, relax.Call) and isinstance(value.op, relax.ExternFunc)
     return is_call and value.op.global_symbol in ON_HOST
@@ -175,13 +181,13 @@ def stores_outside(func: tirx.PrimFunc) -> list[tirx.BufferStore]:
     """Returns the stores of a kernel at a constant index outside of their buffer."""
     stores: list[tirx.BufferStore] = []
 
-    def note(store: tirx.BufferStore) -> None:
+    def collect(store: tirx.BufferStore) -> None:
         if any(map(_is_outside, store.indices, store.buffer.ty.shape)):
             stores.append(store)
 
-    structural_walk(func.body, (tirx.BufferStore, note))
+    structural_walk(func.body, (tirx.BufferStore, collect))
     return stores
 
 
-def _is_outside(place: Any, extent: Any) -> bool:
-    return isinstance(place, tirx.IntImm) and isinstance(extent, tirx.IntImm) and not 0 <= int(place) < int(extent)
+def _is_outside(index: Any, extent: Any) -> bool:
+    return isinstance(index, tirx.IntImm) and isinstance(extent, tirx.IntImm) and not 0 <= int(index) < int(extent)

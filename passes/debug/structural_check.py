@@ -25,7 +25,7 @@ from tvtf.ir import dialect
 from tvtf.passes.analysis.dead_code import needed_bindings
 from tvtf.passes.analysis.loop_op import IMPURE_LOOP, LOOPS, PURE_LOOP, carried_count
 from tvtf.passes.debug import memory_check
-from tvtf.passes.memory.memory_plan import PLACE
+from tvtf.passes.memory.memory_plan import ARENA_TENSOR
 
 EXTERN, FUNCTION, BRANCH = "a packed function", "a function of the module", "relax.If"
 DIALECT_PREFIX = "tvtf."
@@ -42,16 +42,16 @@ class Stage(NamedTuple):
 
 
 _CALLS = {EXTERN, FUNCTION, BRANCH, PURE_LOOP, IMPURE_LOOP}
-_ALLOCATED = {*_CALLS, PLACE, "relax.memory.alloc_storage", "relax.memory.alloc_tensor"}
+_ALLOCATED = {*_CALLS, ARENA_TENSOR, "relax.memory.alloc_storage", "relax.memory.alloc_tensor"}
 _KILLS = {"relax.memory.kill_storage", "relax.memory.kill_tensor", "relax.vm.kill_object"}
-_MACHINE = {*_CALLS, PLACE, "relax.vm.alloc_storage", "relax.vm.alloc_tensor", "relax.vm.kill_object"}
+_MACHINE = {*_CALLS, ARENA_TENSOR, "relax.vm.alloc_storage", "relax.vm.alloc_tensor", "relax.vm.kill_object"}
 STAGES = [
     Stage("", frozenset(), in_dialect=True, has_free_dims=True),
     Stage("legalize", frozenset({*_CALLS, "relax.call_tir", "relax.call_pure_packed"})),
     Stage("purity", frozenset({*_CALLS, "relax.call_tir"})),
     Stage("native-loops", frozenset({*_CALLS, "relax.call_tir", "relax.builtin.alloc_tensor"})),
     Stage("destinations", frozenset({*_CALLS, "relax.builtin.alloc_tensor"})),
-    Stage("arena", frozenset({*_CALLS, PLACE, "relax.builtin.alloc_tensor"})),
+    Stage("arena", frozenset({*_CALLS, ARENA_TENSOR, "relax.builtin.alloc_tensor"})),
     Stage("memory", frozenset({*_ALLOCATED, "relax.builtin.alloc_tensor"})),
     Stage("allocate", frozenset(_ALLOCATED)),
     Stage("kill", frozenset(_ALLOCATED | _KILLS)),
@@ -75,27 +75,27 @@ class StructuralCheck:
         self.seen: dict[str, Any] = {}
 
     def after(self, phase: str, mod: tvm.IRModule) -> None:
-        """Checks the result of a phase.
+        """Checks that a phase's result has the structure that the phase promises.
 
         Raises:
           InternalError: it violates the phase's invariants; the text names the phase, the function and the binding.
         """
-        begun = _STAGE_OF.get(phase, self.stage)
-        changes = begun is not self.stage or phase in LEAVES_NO_DEAD or phase in PLANS_MEMORY
-        self.stage = begun
+        stage = _STAGE_OF.get(phase, self.stage)
+        has_new_rules = stage is not self.stage or phase in LEAVES_NO_DEAD or phase in PLANS_MEMORY
+        self.stage = stage
         for var, func in mod.functions.items():
             name = var.name_hint
             if phase == WRITES_LOOPS and isinstance(func, tirx.PrimFunc):
                 check_stores(name, func)
             # The same object was checked before, by the same rules.
-            if not isinstance(func, relax.Function) or (not changes and func.same_as(self.seen.get(name))):
+            if not isinstance(func, relax.Function) or (not has_new_rules and func.same_as(self.seen.get(name))):
                 continue
-            _Function(phase, begun, mod, name, func).check()
+            _FunctionCheck(phase, stage, mod, name, func).check()
             self.seen[name] = func
 
 
 def check_stores(name: str, func: tirx.PrimFunc) -> None:
-    """Checks that a scheduled kernel stores nothing outside its buffers.
+    """Checks that a scheduled kernel stores nothing outside its buffers, as far as indices are constant.
 
     Raises:
       InternalError: it does; the text names the kernel and the store.
@@ -109,7 +109,7 @@ def check_stores(name: str, func: tirx.PrimFunc) -> None:
         )
 
 
-class _Function:
+class _FunctionCheck:
     """The check of one function of a module."""
 
     def __init__(self, phase: str, stage: Stage, mod: tvm.IRModule, name: str, func: relax.Function) -> None:
@@ -117,24 +117,26 @@ class _Function:
         self.binding: Any = None
 
     def check(self) -> None:
-        """Runs all checks that apply after the current phase."""
+        """Runs all checks of the function that apply after the current phase."""
         self.bound = set(self.func.params)
-        result = self.sequence(self.func.body, set(self.func.params))
+        result = self.check_sequence(self.func.body, set(self.func.params))
         self.binding = None
-        self.uses(self.func.body.body, result)
+        self.check_uses(self.func.body.body, result)
         if not self.stage.has_free_dims:
-            self.dims()
+            self.check_dims()
         if self.phase in LEAVES_NO_DEAD:
-            self.dead()
+            self.check_no_dead()
         if self.phase in PLANS_MEMORY:
-            for binding, why in memory_check.faults(self.mod, self.func):
+            for binding, problem in memory_check.violations(self.mod, self.func):
                 self.binding = binding
-                self.fail(why)
+                self.fail(problem)
 
-    def fail(self, why: str) -> None:
-        raise InternalError(None, "check", f"the phase {self.phase!r} left {self._place()}: {why}")
+    def fail(self, problem: str) -> None:
+        """Raises the error that says what is wrong with the current binding, or with the function."""
+        raise InternalError(None, "check", f"the phase {self.phase!r} left {self._location()}: {problem}")
 
-    def _place(self) -> str:
+    def _location(self) -> str:
+        """Describes the current binding for the error: its variable, function, value, and the user's line."""
         if self.binding is None:
             return f"the function {self.name!r} wrong"
         span = getattr(self.binding.value, "span", None)
@@ -144,91 +146,94 @@ class _Function:
 
     # -- variables
 
-    def sequence(self, body: relax.SeqExpr, known: set[Any]) -> set[Any]:
-        """Checks bindings in order; returns the variables bound after the last."""
+    def check_sequence(self, body: relax.SeqExpr, visible: set[Any]) -> set[Any]:
+        """Checks bindings in order, given the variables visible before them; returns those visible after the last."""
         for block in body.blocks:
             for binding in block.bindings:
                 self.binding = binding
-                self.value(binding.value, known)
+                self.check_value(binding.value, visible)
                 if binding.var in self.bound:
                     self.fail("this variable is bound already")
                 self.bound.add(binding.var)
-                known.add(binding.var)
-        return known
+                visible.add(binding.var)
+        return visible
 
-    def value(self, value: Any, known: set[Any]) -> None:
-        """Checks one bound value, with the branches of an If.
+    def check_value(self, value: Any, visible: set[Any]) -> None:
+        """Checks the value that a binding binds, and the branches of an If.
 
-        A branch sees what was bound before the If; what it binds ends with it.
+        A branch sees the variables that were bound before the If; what it binds ends with it.
         """
         if isinstance(value, relax.If):
-            self.allowed(BRANCH)
-            self.uses(value.cond, known)
+            self.check_allowed(BRANCH)
+            self.check_uses(value.cond, visible)
             for branch in (value.true_branch, value.false_branch):
                 outer = self.binding
-                inside = self.sequence(branch, set(known)) if isinstance(branch, relax.SeqExpr) else known
-                self.uses(branch.body if isinstance(branch, relax.SeqExpr) else branch, inside)
+                inside = self.check_sequence(branch, set(visible)) if isinstance(branch, relax.SeqExpr) else visible
+                self.check_uses(branch.body if isinstance(branch, relax.SeqExpr) else branch, inside)
                 self.binding = outer
             return
-        self.uses(value, known)
+        self.check_uses(value, visible)
         if isinstance(value, relax.Call):
-            self.call(value)
+            self.check_call(value)
 
-    def uses(self, value: Any, known: set[Any]) -> None:
-        """Checks that a value without branches uses only bound variables and existing functions."""
-        named: list[ir.GlobalVar] = []
-        used: list[Any] = []
-        structural_walk(value, ((ir.GlobalVar, named.append), (relax.Var, used.append)))
-        for var in used:
-            if var not in known and not isinstance(var.ty, ir.PrimType):
+    def check_uses(self, value: Any, visible: set[Any]) -> None:
+        """Checks that a value without branches uses only visible variables and functions that the module has."""
+        functions: list[ir.GlobalVar] = []
+        variables: list[Any] = []
+        structural_walk(value, ((ir.GlobalVar, functions.append), (relax.Var, variables.append)))
+        for var in variables:
+            if var not in visible and not isinstance(var.ty, ir.PrimType):
                 self.fail(f"{var.name!r} is used, and not bound before")
-        for function in named:
+        for function in functions:
             if function not in self.mod.functions:
                 self.fail(f"it names the function {function.name_hint!r}, which the module doesn't have")
 
     # -- calls
 
-    def allowed(self, operator: str) -> None:
+    def check_allowed(self, operator: str) -> None:
+        """Checks that an operator, or a kind of call, may occur after the current phase."""
         if operator not in self.stage.operators:
             self.fail(
                 f"{operator} may not stand here: allowed are {', '.join(sorted(self.stage.operators)) or 'ops of tvtf'}"
             )
 
-    def call(self, call: relax.Call) -> None:
-        """Checks a call by the kind of its callee."""
+    def check_call(self, call: relax.Call) -> None:
+        """Checks a call: of an operator, of a function of the module, or of an external function."""
         callee = call.op
         if isinstance(callee, ir.Op):
-            self.operator(callee.name, call)
+            self.check_operator(callee.name, call)
         elif isinstance(callee, ir.GlobalVar):
-            self.allowed(FUNCTION)
-            self.arguments(callee, list(call.args))
+            self.check_allowed(FUNCTION)
+            self.check_arguments(callee, list(call.args))
         elif isinstance(callee, relax.ExternFunc):
-            self.allowed(EXTERN)
+            self.check_allowed(EXTERN)
 
-    def operator(self, name: str, call: relax.Call) -> None:
-        """Checks that an operator may occur at this stage, and the operands of loops and kernels."""
+    def check_operator(self, name: str, call: relax.Call) -> None:
+        """Checks that an operator may occur after the current phase, and the operands of loops and kernels."""
         if self.stage.in_dialect:
             if not dialect.is_dialect(call) or name.removeprefix(DIALECT_PREFIX) not in table:
                 self.fail(f"{name} may not stand here: until they are legalized, modules have the ops of tvtf alone")
             return
-        self.allowed(name)
+        self.check_allowed(name)
         if name in LOOPS:
-            self.loop(call)
+            self.check_loop(call)
         elif name == "relax.call_tir":
-            operands = list(call.args[1].fields) if isinstance(call.args[1], relax.Tuple) else []
+            kernel, tensors, *dims = call.args
+            operands = list(tensors.fields) if isinstance(tensors, relax.Tuple) else []
             types = call.ty_args[0]
             results = list(types.fields) if isinstance(types, relax.TupleType) else [types]
-            self.kernel(call.args[0], [x.ty for x in operands] + results, len(call.args) > 2)
+            self.check_kernel_call(kernel, [x.ty for x in operands] + results, has_dims=bool(dims))
 
-    def arguments(self, callee: ir.GlobalVar, args: list[Any]) -> None:
+    def check_arguments(self, callee: ir.GlobalVar, args: list[Any]) -> None:
+        """Checks that a call passes as many arguments as the called function has parameters."""
         func = self.mod[callee]
         if isinstance(func, tirx.PrimFunc):
-            self.kernel(callee, [getattr(x, "ty", None) for x in args], False)
+            self.check_kernel_call(callee, [getattr(x, "ty", None) for x in args], False)
         elif len(func.params) != len(args):
             self.fail(f"{callee.name_hint} takes {len(func.params)} arguments, and is given {len(args)}")
 
-    def kernel(self, callee: ir.GlobalVar, types: list[Any], has_dims: bool) -> None:
-        """Checks the number of tensors and their ranks; dims may follow them.
+    def check_kernel_call(self, callee: ir.GlobalVar, types: list[Any], has_dims: bool) -> None:
+        """Checks the number of tensors that a kernel is called with, and their ranks; symbolic dims may follow them.
 
         Sizes may be symbolic on either side, so that only ranks are compared.
         """
@@ -246,26 +251,27 @@ class _Function:
                     f"the kernel {callee.name_hint} takes {param.name!r} of rank {len(shape)}, and is given {actual}"
                 )
 
-    def loop(self, call: relax.Call) -> None:
-        """Checks that a loop's functions take and return as many values as it passes and carries."""
-        count, operand_count = carried_count(call), len(call.args) - 2
-        for part in call.args[:2]:
-            if len(self.mod[part].params) != operand_count:
-                self.fail(
-                    f"{part.name_hint} takes {len(self.mod[part].params)} values, and the loop hands on {operand_count}"
-                )
-        body = self.mod[call.args[1]]
-        if isinstance(body.ret_ty, relax.TupleType) and len(body.ret_ty.fields) != count:
-            self.fail(f"{call.args[1].name_hint} gives {len(body.ret_ty.fields)} values, and the loop carries {count}")
+    def check_loop(self, call: relax.Call) -> None:
+        """Checks that a loop's functions take as many values as it passes, and the body returns all carried ones."""
+        condition, body, *operands = call.args
+        for function in (condition, body):
+            param_count = len(self.mod[function].params)
+            if param_count != len(operands):
+                self.fail(f"{function.name_hint} takes {param_count} values, and the loop hands on {len(operands)}")
+        result_type, count = self.mod[body].ret_ty, carried_count(call)
+        if isinstance(result_type, relax.TupleType) and len(result_type.fields) != count:
+            self.fail(f"{body.name_hint} gives {len(result_type.fields)} values, and the loop carries {count}")
 
     # -- whole functions
 
-    def dims(self) -> None:
+    def check_dims(self) -> None:
+        """Checks that the function defines all symbolic dims that it uses."""
         free = relax.analysis.free_symbolic_vars(self.func)
         if free:
-            self.fail(f"the dims {_named(free)} are used but not defined")
+            self.fail(f"the dims {_quoted_names(free)} are used but not defined")
 
-    def dead(self) -> None:
+    def check_no_dead(self) -> None:
+        """Checks that the function's results or side effects depend on each binding."""
         bindings = [b for block in self.func.body.blocks for b in block.bindings]
         live = {b.var for b in needed_bindings(self.func.params, bindings, [self.func.body.body])}
         for self.binding in bindings:
@@ -273,5 +279,5 @@ class _Function:
                 self.fail("nothing depends on it")
 
 
-def _named(variables: Iterable[Any]) -> str:
+def _quoted_names(variables: Iterable[Any]) -> str:
     return ", ".join(sorted(repr(str(v)) for v in variables))

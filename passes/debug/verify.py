@@ -34,36 +34,37 @@ much. Source: N. Higham, Accuracy and Stability of Numerical Algorithms, 2002, c
 
 
 def check_pass(name: str, before: tvm.IRModule, after: tvm.IRModule) -> None:
-    """Compares the results of both modules' ``main``, interpreted on the same random inputs.
+    """Checks that a pass kept the results of ``main``: interprets it before and after on the same random inputs.
 
     Raises:
       InternalError: an output differs; the text names the pass and the output.
     """
-    inputs = _inputs(before["main"])
-    expected, actual = (_interpreted(mod, inputs) for mod in (before, after))
-    different = [i for i, (a, b) in enumerate(zip(expected, actual, strict=True)) if not _close(a, b)]
+    inputs = _random_inputs(before["main"])
+    expected, actual = (_evaluate(mod, inputs) for mod in (before, after))
+    different = [i for i, (a, b) in enumerate(zip(expected, actual, strict=True)) if not _is_close(a, b)]
     # A pass may change an output as much as rounding the inputs does.
-    nudged = _interpreted(before, [_nudged(a) for a in inputs]) if different else []
+    rounded_outputs = _evaluate(before, [_perturbed(a) for a in inputs]) if different else []
     for i in different:
-        if not _close(expected[i], actual[i], _distance(expected[i], nudged[i])):
-            raise _changed(f"the pass {name!r} changed output {i} of main", expected[i], actual[i])
+        if not _is_close(expected[i], actual[i], _absolute_difference(expected[i], rounded_outputs[i])):
+            raise _error(f"the pass {name!r} changed output {i} of main", expected[i], actual[i])
 
 
-def _nudged(array: np.ndarray) -> np.ndarray:
-    """Returns the array with every second float moved away from zero by a few units in the last place."""
+def _perturbed(array: np.ndarray) -> np.ndarray:
+    """Returns the array with every second float moved away from zero by ``NUDGE`` units in the last place."""
     moved = array.copy()
     if array.dtype.kind == "f":
         moved.ravel()[::2] += NUDGE * np.spacing(array.ravel()[::2])
     return moved
 
 
-def _distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _absolute_difference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Returns the absolute difference of each element, zero where it isn't finite."""
     difference = np.abs(a.astype(np.float64) - b.astype(np.float64))
     return np.where(np.isfinite(difference), difference, 0.0)
 
 
-def _interpreted(mod: tvm.IRModule, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+def _evaluate(mod: tvm.IRModule, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Returns the outputs of ``main``, interpreted with NumPy; no enclosing trace or tape records this."""
     inputs = [EagerTensor(a) for a in arrays]
     trace, tapes, state.trace, state.tapes = state.trace, state.tapes, None, []
     try:
@@ -72,7 +73,7 @@ def _interpreted(mod: tvm.IRModule, arrays: Sequence[np.ndarray]) -> list[np.nda
         state.trace, state.tapes = trace, tapes
 
 
-def _inputs(function: relax.Function) -> list[np.ndarray]:
+def _random_inputs(function: relax.Function) -> list[np.ndarray]:
     return [_random(i, dialect.from_relax_type(p.ty)) for i, p in enumerate(function.params)]
 
 
@@ -84,12 +85,16 @@ def _size(dim: Any) -> int:
     return dim if isinstance(dim, int) else SYMBOLIC_SIZE
 
 
-def _close(a: np.ndarray, b: np.ndarray, more: Any = 0.0) -> bool:
+def _is_close(a: np.ndarray, b: np.ndarray, extra: Any = 0.0) -> bool:
+    """Returns whether arrays agree within their dtype's tolerance, relative to each element or to the largest.
+
+    ``extra`` is added to the absolute tolerance. Integers and bools must be equal.
+    """
     tolerance = _TOLERANCE.get(a.dtype.name, 0.0)
     if a.dtype.kind in "biu":
         return bool(np.array_equal(a, b))
     wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
-    absolute = tolerance * max(1.0, _magnitude(wide_a)) + more
+    absolute = tolerance * max(1.0, _magnitude(wide_a)) + extra
     return np.allclose(wide_a, wide_b, rtol=tolerance, atol=absolute, equal_nan=True)
 
 
@@ -98,13 +103,16 @@ def _magnitude(array: np.ndarray) -> float:
     return float(np.abs(finite).max()) if finite.size else 0.0
 
 
-def _changed(what: str, expected: np.ndarray, actual: np.ndarray) -> InternalError:
+def _error(subject: str, expected: np.ndarray, actual: np.ndarray) -> InternalError:
+    """Returns the error that says what a pass changed, with the first values."""
     values = f"expected {expected.ravel()[:5]}, found {actual.ravel()[:5]}"
-    return InternalError(None, "verify", f"TVTF_VERIFY: {what}: {values}; TVTF_DUMP=DIR keeps the IR of every step")
+    return InternalError(None, "verify", f"TVTF_VERIFY: {subject}: {values}; TVTF_DUMP=DIR keeps the IR of every step")
 
 
 def check_schedules(before: tvm.IRModule, after: tvm.IRModule, target: Target) -> None:
-    """Compares each kernel of static shape, scheduled and unscheduled, on the same random inputs.
+    """Checks that scheduling kept the results of each kernel of static shape.
+
+    Both forms of the kernel run on the same random inputs.
 
     Raises:
       InternalError: the results differ; the text names the kernel.
@@ -120,10 +128,10 @@ def _is_checkable(kernel: tirx.PrimFunc) -> bool:
 
 def _check_kernel(name: str, kernel: tirx.PrimFunc, scheduled: tirx.PrimFunc, target: Target) -> None:
     arrays = [_buffer(i, p) for i, p in enumerate(kernel.params)]
-    expected, actual = (_run(func, arrays, target) for func in (kernel, scheduled))
+    expected, actual = (_run_kernel(func, arrays, target) for func in (kernel, scheduled))
     for a, b in zip(expected, actual):
-        if not _close(a, b):
-            raise _changed(f"the schedule of kernel {name!r} changed its result", a, b)
+        if not _is_close(a, b):
+            raise _error(f"the schedule of kernel {name!r} changed its result", a, b)
 
 
 def _buffer(seed: int, param: Any) -> np.ndarray:
@@ -135,8 +143,8 @@ def _dtype_of(param: Any) -> DType:
     return as_dtype(str(param.ty.dtype.dtype))
 
 
-def _run(kernel: tirx.PrimFunc, arrays: Sequence[np.ndarray], target: Target) -> list[np.ndarray]:
-    """Returns the parameters' values after the kernel ran on copies of ``arrays``."""
+def _run_kernel(kernel: tirx.PrimFunc, arrays: Sequence[np.ndarray], target: Target) -> list[np.ndarray]:
+    """Compiles and runs a kernel on copies of arrays; returns all of them, with those that the kernel wrote."""
     mod = ir.IRModule({"kernel": item_aligned(kernel).with_attr("global_symbol", "kernel")})
     built = tvm.compile(mod, target) if target.kind.name == "cuda" else kernel_module(mod, target)
     memory = [tvm.runtime.tensor(a.copy()) for a in arrays]

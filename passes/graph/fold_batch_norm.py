@@ -32,42 +32,46 @@ class Folded(SiteRewrite):
 
     @staticmethod
     def plan_of(function: relax.Function) -> dict[relax.Var, Site]:
-        """Returns the foldable products by their variables; constness is propagated from ``main``'s parameters."""
+        """Returns the convolutions to fold, by the variables of the products that scale their results.
+
+        What is computed from constants alone is constant, too, starting with ``main``'s constant parameters.
+        """
         positions = (function.attrs or {}).get(CONSTANTS, [])
-        fixed = {function.params[int(position)] for position in positions}
-        if not fixed:
+        constants = {function.params[int(position)] for position in positions}
+        if not constants:
             return {}
         graph = Graph(function)
         sites: dict[relax.Var, Site] = {}
         for use in graph.producers.values():
-            if use.inputs and table[use.name].pure and all(_is_fixed(x, fixed) for x in use.inputs):
-                fixed.add(use.var)  # producers come before their readers, so that one pass suffices
+            if use.inputs and table[use.name].pure and all(_is_constant(x, constants) for x in use.inputs):
+                constants.add(use.var)  # producers come before their readers, so that one pass suffices
             elif use.name == "multiply":
-                sites.update((use.var, site) for site in _matched_product(graph, use, fixed))
+                sites.update((use.var, site) for site in _matched_product(graph, use, constants))
         return sites
 
     def rewritten(self, site: Site, binding: Any) -> Any:
+        """Binds a scaled convolution as a convolution with a scaled filter."""
         x, w, scale = map(self.value, (*site.conv.inputs, site.scale))
         return table["conv"].bind(x, table["multiply"].bind(w, scale), **site.conv.attrs)
 
 
-def _is_fixed(x: Any, fixed: set[Any]) -> bool:
-    return isinstance(x, ir.Constant) or x in fixed
+def _is_constant(x: Any, constants: set[Any]) -> bool:
+    return isinstance(x, ir.Constant) or x in constants
 
 
-def _matched_product(graph: Graph, product: Use, fixed: set[Any]) -> list[Site]:
-    """Matches ``conv(x, w) * scale``, in either operand order, in float32 or float64."""
+def _matched_product(graph: Graph, product: Use, constants: set[Any]) -> list[Site]:
+    """Matches ``conv(x, w) * scale`` with constant ``w`` and ``scale``, in either operand order; float32 or float64."""
     for y, scale in (product.inputs, product.inputs[::-1]):
         conv = graph.producers.get(y)
-        if conv is not None and conv.name == "conv" and graph.only_use(y) is product and _is_fixed(scale, fixed):
+        if conv is not None and conv.name == "conv" and graph.only_use(y) is product and _is_constant(scale, constants):
             filters = conv.inputs[1]
-            if _is_fixed(filters, fixed) and str(filters.ty.dtype) in _WIDE and _is_per_channel(scale, filters):
+            if _is_constant(filters, constants) and str(filters.ty.dtype) in _WIDE and _is_per_channel(scale, filters):
                 return [Site(conv, scale)]
     return []
 
 
 def _is_per_channel(scale: Any, filters: Any) -> bool:
-    """Checks that a scale has one number per output channel of a filter."""
+    """Returns whether a scale has one number for each output channel of a filter, its last axis."""
     shape = [int(dim) for dim in scale.ty.shape.values if isinstance(dim, tirx.IntImm)]
     expected = [1] * (scale.ty.ndim - 1) + [int(filters.ty.shape.values[-1])]
     return 1 <= scale.ty.ndim <= filters.ty.ndim and shape == expected

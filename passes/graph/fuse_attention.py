@@ -19,7 +19,7 @@ from tvtf.core.tensor import Tensor
 from tvtf.ir import dialect
 from tvtf.ir.interpreter import reemit
 from tvtf.ops.fused_attention import rows_first
-from tvtf.passes.analysis.causal_mask import Known, triangle_of
+from tvtf.passes.analysis.causal_mask import ConstantValues, triangle_of
 from tvtf.passes.analysis.dead_code import drop_dead
 from tvtf.passes.analysis.use_def import Graph, Use
 from tvtf.passes.graph.simplify import Simplified
@@ -48,7 +48,7 @@ MASKING_VALUE = -1e4
 class Site(NamedTuple):
     """One matched attention: its operands and results.
 
-    ``key`` has its last two axes swapped where ``is_swapped``. ``to_out`` is the cotangent of ``out``; ``backward``
+    ``key`` has its last two axes swapped where ``is_swapped``. ``out_cotangent`` is the cotangent of ``out``; ``backward``
     maps each product of the gradient to the operand that it is the cotangent of.
     """
 
@@ -61,7 +61,7 @@ class Site(NamedTuple):
     causal: int | None
     is_swapped: bool
     out: relax.Var
-    to_out: relax.Var | None
+    out_cotangent: relax.Var | None
     backward: dict[relax.Var, str]
 
 
@@ -69,13 +69,15 @@ class FusedAttention(Simplified):
     """Re-emits a function with sites replaced by ``attention`` and ``attention_grad``, and simplifies around them."""
 
     def __init__(self, *args: Any) -> None:
+        """Finds the attentions in the function, and the variables whose values fused attention gives."""
         super().__init__(*args)
         self.emitters: dict[relax.Var, Callable[[], Tensor]] = {}
         for site in _sites(self.function):
-            parts = _Parts(self, site)
-            self.emitters[site.out] = parts.forward
+            emitter = _AttentionEmitter(self, site)
+            self.emitters[site.out] = emitter.forward
             self.emitters |= {
-                var: lambda parts=parts, role=role: parts.back(role) for var, role in site.backward.items()
+                var: lambda emitter=emitter, operand=operand: emitter.backward(operand)
+                for var, operand in site.backward.items()
             }
 
     def bound(self, binding: Any) -> Any:
@@ -83,46 +85,52 @@ class FusedAttention(Simplified):
         return super().bound(binding) if emit_value is None else emit_value()
 
 
-class _Parts:
-    """Emits the tensors of one site."""
+class _AttentionEmitter:
+    """Emits the fused attention of one site, and its gradient."""
 
-    def __init__(self, walk: FusedAttention, site: Site) -> None:
-        self.walk, self.site = walk, site
+    def __init__(self, rewriter: FusedAttention, site: Site) -> None:
+        self.rewriter, self.site = rewriter, site
         self.attrs = {"scale": site.scale, "fill": site.fill, "causal": site.causal}
         self.outputs: Any = None
         self.operands: list[Any] = []
         self.cotangents: Any = None
 
     def forward(self) -> Tensor:
-        site, value = self.site, self.walk.value
-        key = self.swapped(value(site.key)) if site.is_swapped else value(site.key)
+        """Emits the fused attention; returns its result in the layout of the site."""
+        site, value = self.site, self.rewriter.value
+        key = self.swap_last_axes(value(site.key)) if site.is_swapped else value(site.key)
         masks = site.masks if site.causal is None else ()
         self.operands = [value(site.query), key, value(site.value), *map(value, masks)]
-        self.outputs = self.walk.bind_again("attention", self.operands, self.attrs)
-        return self.heads_first(self.outputs[0])
+        self.outputs = self.rewriter.bind_again("attention", self.operands, self.attrs)
+        return self.exchange_heads_and_rows(self.outputs[0])
 
-    def back(self, role: str) -> Tensor:
+    def backward(self, operand: str) -> Tensor:
+        """Emits the fused gradient once; returns the cotangent of one operand, such as "query" or "key swapped"."""
         if self.cotangents is None:
-            ct = self.heads_first(self.walk.value(self.site.to_out))
-            self.cotangents = self.walk.bind_again("attention_grad", [ct, *self.outputs, *self.operands], self.attrs)
-        cotangent = self.heads_first(self.cotangents[("query", "key", "value").index(role.removesuffix(" swapped"))])
-        return self.swapped(cotangent) if role.endswith("swapped") else cotangent
+            ct = self.exchange_heads_and_rows(self.rewriter.value(self.site.out_cotangent))
+            self.cotangents = self.rewriter.bind_again(
+                "attention_grad", [ct, *self.outputs, *self.operands], self.attrs
+            )
+        position = ("query", "key", "value").index(operand.removesuffix(" swapped"))
+        cotangent = self.exchange_heads_and_rows(self.cotangents[position])
+        return self.swap_last_axes(cotangent) if operand.endswith("swapped") else cotangent
 
-    def heads_first(self, x: Tensor) -> Tensor:
+    def exchange_heads_and_rows(self, x: Tensor) -> Tensor:
+        """Transposes between the layouts (..., heads, rows, columns) and (..., rows, heads, columns)."""
         return self.transposed(x, rows_first(x.ndim))
 
-    def swapped(self, x: Tensor) -> Tensor:
+    def swap_last_axes(self, x: Tensor) -> Tensor:
         return self.transposed(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
     def transposed(self, x: Tensor, perm: tuple[int, ...]) -> Tensor:
-        return self.walk.bind_again("transpose", [x], {"perm": perm})
+        return self.rewriter.bind_again("transpose", [x], {"perm": perm})
 
 
 # -- finding
 
 
-class Unknown(Exception):
-    """Raised where a use doesn't match the pattern of attention."""
+class NoMatch(Exception):
+    """Raised where an op doesn't match the pattern of attention."""
 
 
 def _sites(function: relax.Function) -> list[Site]:
@@ -130,18 +138,19 @@ def _sites(function: relax.Function) -> list[Site]:
     if not any(_is_softmax(b.value) for block in function.body.blocks for b in block.bindings):
         return []
     graph = Graph(function)
-    known = Known(function, graph)
-    return [site for use in graph.producers.values() if use.name == "softmax" for site in _site(graph, known, use)]
+    constants = ConstantValues(function, graph)
+    return [site for use in graph.producers.values() if use.name == "softmax" for site in _site(graph, constants, use)]
 
 
 def _is_softmax(value: Any) -> bool:
     return dialect.is_dialect(value) and value.op.name == "tvtf.softmax"
 
 
-def _site(graph: Graph, known: Known, softmax: Use) -> Iterator[Site]:
+def _site(graph: Graph, constants: ConstantValues, softmax: Use) -> Iterator[Site]:
+    """Yields the attention around a softmax, if there is one."""
     try:
-        yield _matched(graph, known, softmax)
-    except Unknown:
+        yield _match_site(graph, constants, softmax)
+    except NoMatch:
         return
 
 
@@ -154,30 +163,41 @@ class _Scores(NamedTuple):
     masks: tuple[relax.Var, ...]
 
 
-def _matched(graph: Graph, known: Known, softmax: Use) -> Site:
+def _match_site(graph: Graph, constants: ConstantValues, softmax: Use) -> Site:
     """Matches the attention around a softmax, with its gradient if there is one.
 
     Raises:
-      Unknown: an op around the softmax doesn't belong to attention.
+      NoMatch: an op around the softmax doesn't belong to attention.
     """
     (logits,) = softmax.inputs
-    scores = _scores(graph, logits)
+    scores = _match_scores(graph, logits)
     _require(softmax.attrs["axis"] == len(logits.ty.shape) - 1 and graph.only_use(logits) is not None)
     uses = graph.uses.get(softmax.var, [])
-    out = _known(next((u for u in uses if u and _is_product(u, softmax.var, None)), None))
+    out = _required(next((use for use in uses if use and _is_product(use, softmax.var, None)), None))
     _require(_are_heads(scores.product, out))
-    key_is_swapped = not scores.product.attrs["transpose_b"]
-    query, key = scores.product.inputs
-    form = scores.scale, scores.fill, _causal(known, scores), key_is_swapped
-    site = Site(query, key, out.inputs[1], scores.masks, *form, out.var, None, {})
-    gradient_uses = [u for u in uses if u is not out]
-    _require(not gradient_uses or _pairs(logits) <= MAX_RECOMPUTED_PAIRS or _has_heads(logits))
-    return _with_gradient(graph, site, softmax.var, gradient_uses) if gradient_uses else site
+    (query, key), (_, value) = scores.product.inputs, out.inputs
+    site = Site(
+        query=query,
+        key=key,
+        value=value,
+        masks=scores.masks,
+        scale=scores.scale,
+        fill=scores.fill,
+        causal=_causal_offset(constants, scores),
+        is_swapped=not scores.product.attrs["transpose_b"],
+        out=out.var,
+        out_cotangent=None,
+        backward={},
+    )
+    gradient_uses = [use for use in uses if use is not out]
+    # Other uses of the softmax are its gradient, which pays only for small or several matrices of scores.
+    _require(not gradient_uses or _pair_count(logits) <= MAX_RECOMPUTED_PAIRS or _has_heads(logits))
+    return _match_gradient(graph, site, softmax.var, gradient_uses) if gradient_uses else site
 
 
-def _causal(known: Known, scores: _Scores) -> int | None:
+def _causal_offset(constants: ConstantValues, scores: _Scores) -> int | None:
     """Returns the offset of a causal mask (query i sees keys up to i + offset), or None for any other mask."""
-    mask = known.of(scores.masks[0]) if scores.masks else None
+    mask = constants.of(scores.masks[0]) if scores.masks else None
     if mask is None or list(mask.shape[-2:]) != list(map(int, scores.product.var.ty.shape.values[-2:])):
         return None
     # A mask of bools selects between the scores and the fill value.
@@ -186,7 +206,8 @@ def _causal(known: Known, scores: _Scores) -> int | None:
     return triangle.offset if triangle is not None and is_hiding else None
 
 
-def _pairs(scores: Any) -> int:
+def _pair_count(scores: Any) -> int:
+    """Returns the number of query-key pairs in a matrix of scores."""
     return int(np.prod([int(dim) for dim in scores.ty.shape.values[-2:]]))
 
 
@@ -196,13 +217,15 @@ def _has_heads(scores: Any) -> bool:
 
 
 def _require(holds: bool) -> None:
+    """Raises NoMatch unless a condition of the pattern holds."""
     if not holds:
-        raise Unknown
+        raise NoMatch
 
 
-def _known(use: Use | None) -> Use:
+def _required(use: Use | None) -> Use:
+    """Returns a call that the pattern of attention needs; raises NoMatch if there is none."""
     if use is None:
-        raise Unknown
+        raise NoMatch
     return use
 
 
@@ -216,34 +239,35 @@ def _is_product(use: Use, first: Any, second: Any, transpose_a: bool = False, tr
 def _are_heads(product: Use, out: Use) -> bool:
     """Returns whether queries, keys and values have the same batch dims, and matrices of static shape."""
     shapes = [list(x.ty.shape.values) for x in (*product.inputs, out.inputs[1])]
-    leads = [str(shape[:-2]) for shape in shapes]
-    is_known = all(isinstance(dim, tirx.IntImm) and int(dim) for shape in shapes for dim in shape[-2:])
-    return leads.count(leads[0]) == len(leads) and is_known
+    batch_dims = [str(shape[:-2]) for shape in shapes]
+    is_static = all(isinstance(dim, tirx.IntImm) and int(dim) for shape in shapes for dim in shape[-2:])
+    return batch_dims.count(batch_dims[0]) == len(batch_dims) and is_static
 
 
-def _scores(graph: Graph, x: Any) -> _Scores:
-    """Walks back from the softmax's input, over at most one mask and any scalar factors, to the product."""
+def _match_scores(graph: Graph, x: Any) -> _Scores:
+    """Follows the softmax's input back to the product of queries and keys, over at most one mask and scalar factors."""
     masks: tuple[relax.Var, ...] = ()
     fill = scale = 1.0
     producer = graph.producers.get(x)
     if producer is not None and producer.name in ("add", "select"):
-        x, masks, fill = _masked(graph, producer)
-        producer = _inner(graph, x)
+        x, masks, fill = _match_mask(graph, producer)
+        producer = _producer_if_only_use(graph, x)
     while producer is not None and producer.name in ("multiply", "divide"):
-        x, factor = _factor(producer)
+        x, factor = _match_factor(producer)
         scale = scale * factor if producer.name == "multiply" else scale / factor
-        producer = _inner(graph, x)
-    product = _known(producer)
+        producer = _producer_if_only_use(graph, x)
+    product = _required(producer)
     _require(product.name == "matmul" and not product.attrs["transpose_a"] and product.attrs["output_type"] is None)
     return _Scores(product, scale, fill, masks)
 
 
-def _inner(graph: Graph, x: Any) -> Use | None:
+def _producer_if_only_use(graph: Graph, x: Any) -> Use | None:
+    """Returns the call that computes a value, if the value is used only once; else None."""
     return graph.producers.get(x) if graph.only_use(x) is not None else None
 
 
-def _masked(graph: Graph, producer: Use) -> tuple[Any, tuple[relax.Var, ...], float]:
-    """Splits a masking ``select`` or ``add`` into the scores, the mask and the fill value (0 for an additive mask)."""
+def _match_mask(graph: Graph, producer: Use) -> tuple[Any, tuple[relax.Var, ...], float]:
+    """Splits a masking ``select`` or ``add`` into the scores, the mask and the fill value, 0 for an additive mask."""
     if producer.name == "select":
         condition, x, filled = producer.inputs
         _require(_is_number(filled) and _same_shape(x, producer.var))
@@ -251,10 +275,11 @@ def _masked(graph: Graph, producer: Use) -> tuple[Any, tuple[relax.Var, ...], fl
     for x, mask in (producer.inputs, reversed(producer.inputs)):
         if _leads_to_product(graph, x) and _same_shape(x, producer.var):
             return x, (mask,), 0.0
-    raise Unknown
+    raise NoMatch
 
 
 def _leads_to_product(graph: Graph, x: Any) -> bool:
+    """Returns whether a value is a matrix product, perhaps times scalars: then it is scores, and not a mask."""
     producer = graph.producers.get(x)
     while producer is not None and producer.name in ("multiply", "divide") and any(map(_is_number, producer.inputs)):
         producer = graph.producers.get(next(i for i in producer.inputs if not _is_number(i)))
@@ -265,8 +290,8 @@ def _same_shape(x: Any, y: Any) -> bool:
     return str(x.ty.shape) == str(y.ty.shape)
 
 
-def _factor(producer: Use) -> tuple[Any, float]:
-    """Splits a product or quotient with a scalar constant into the tensor and the scalar."""
+def _match_factor(producer: Use) -> tuple[Any, float]:
+    """Splits a product with, or a quotient by, a scalar constant into the tensor and the scalar."""
     x, y = producer.inputs
     if producer.name == "multiply" and _is_number(x):
         x, y = y, x
@@ -275,6 +300,7 @@ def _factor(producer: Use) -> tuple[Any, float]:
 
 
 def _is_number(x: Any) -> bool:
+    """Returns whether an operand is a constant of one element."""
     return isinstance(x, ir.Constant) and int(np.prod(x.value.shape)) == 1
 
 
@@ -285,48 +311,55 @@ def _number(x: Any) -> float:
 # -- the gradient
 
 
-def _with_gradient(graph: Graph, site: Site, probabilities: relax.Var, uses: list[Use | None]) -> Site:
-    """Adds the backward part to a site; every remaining use of the probabilities must belong to it."""
+def _match_gradient(graph: Graph, site: Site, probabilities: relax.Var, other_uses: list[Use | None]) -> Site:
+    """Adds the gradient to a site; every use of the probabilities but the forward product must belong to it."""
     backward: dict[relax.Var, str] = {}
     cotangents: list[relax.Var] = []
-    for use in map(_known, uses):
+    for use in map(_required, other_uses):
         if use.name == "softmax_grad" and use.inputs[1].same_as(probabilities):
-            inward = _known(graph.producers.get(use.inputs[0]))
-            _require(graph.only_use(inward.var) is use)
-            _require(_is_product(inward, None, site.value, transpose_b=True))
-            cotangents.append(inward.inputs[0])
-            backward |= _through_scores(graph, site, use.var)
+            # The cotangent of the probabilities is that of the output times the transposed values.
+            probability_cotangent = _required(graph.producers.get(use.inputs[0]))
+            _require(graph.only_use(probability_cotangent.var) is use)
+            _require(_is_product(probability_cotangent, None, site.value, transpose_b=True))
+            cotangents.append(probability_cotangent.inputs[0])
+            backward |= _match_gradient_of_scores(graph, site, use.var)
         elif _is_product(use, probabilities, None, transpose_a=True):
             cotangents.append(use.inputs[1])
             backward[use.var] = "value"
         else:
-            raise Unknown
+            raise NoMatch
     # Both parts of the sweep must start at one cotangent: the fused kernel takes one.
     _require(all(ct.same_as(cotangents[0]) for ct in cotangents))
-    return site._replace(to_out=cotangents[0], backward=backward)
+    return site._replace(out_cotangent=cotangents[0], backward=backward)
 
 
-def _through_scores(graph: Graph, site: Site, x: relax.Var) -> dict[relax.Var, str]:
-    """Follows the scores' cotangent through the mask and the factors to the cotangents of query and key."""
+def _match_gradient_of_scores(graph: Graph, site: Site, x: relax.Var) -> dict[relax.Var, str]:
+    """Follows the scores' cotangent through the mask and the factors to the products that are gradients.
+
+    Returns the operand, query or key, by the variable of its cotangent.
+    """
     scale = 1.0
     use = graph.only_use(x)
     if site.masks and str(site.masks[0].ty.dtype) == "bool":
-        chosen = _known(use)
-        _require(chosen.name == "select" and chosen.inputs[0].same_as(site.masks[0]))
-        _require(chosen.inputs[1].same_as(x) and _is_number(chosen.inputs[2]) and _number(chosen.inputs[2]) == 0)
-        x, use = chosen.var, graph.only_use(chosen.var)
+        selection = _required(use)
+        _require(selection.name == "select")
+        condition, selected, filled = selection.inputs
+        _require(condition.same_as(site.masks[0]))
+        _require(selected.same_as(x) and _is_number(filled) and _number(filled) == 0)
+        x, use = selection.var, graph.only_use(selection.var)
     while use is not None and use.name in ("multiply", "divide"):
-        inner, factor = _factor(use)
-        _require(inner.same_as(x))
+        unscaled, factor = _match_factor(use)
+        _require(unscaled.same_as(x))
         scale = scale * factor if use.name == "multiply" else scale / factor
         x, use = use.var, graph.only_use(use.var)
     # Factors are multiplied in another order than on the way forward.
     _require(abs(scale - site.scale) <= 1e-6 * abs(site.scale))
-    return {u.var: _role(site, x, u) for u in map(_known, graph.uses.get(x, []))}
+    return {product.var: _operand_of_gradient(site, x, product) for product in map(_required, graph.uses.get(x, []))}
 
 
-def _role(site: Site, scores: relax.Var, use: Use) -> str:
-    """Returns the operand whose cotangent a product with the scores' cotangent is."""
+def _operand_of_gradient(site: Site, scores: relax.Var, use: Use) -> str:
+    """Returns the name of the operand whose cotangent a product with the scores' cotangent computes."""
+    # scores = query @ key^T; where the key is swapped, scores = query @ key.
     if _is_product(use, scores, site.key, transpose_b=site.is_swapped):
         return "query"
     if not site.is_swapped and _is_product(use, scores, site.query, transpose_a=True):

@@ -25,11 +25,11 @@ FIRST_ROWS = 8
 
 
 def lower_growing_loop(inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
-    """Binds a ``while`` that has ``arrays`` as loops without; returns its results."""
-    return _Growing(attrs, inputs).bound()
+    """Binds a ``while`` whose attribute ``arrays`` names growing arrays as loops without; returns its results."""
+    return _GrowingLoop(attrs, inputs).bind_loops()
 
 
-class _Growing:
+class _GrowingLoop:
     """One loop to lower; its first carried value is the condition's result, so that each iteration tests it once."""
 
     def __init__(self, attrs: dict[str, Any], inputs: Sequence[Tensor]) -> None:
@@ -38,49 +38,57 @@ class _Growing:
         self.shapes = ((), *attrs["shapes"])
         self.inputs = inputs
 
-    def bound(self) -> tuple[Tensor, ...]:
-        """Binds the outer loop: enlarge the arrays, then run the inner loop until one of them is full."""
+    def bind_loops(self) -> tuple[Tensor, ...]:
+        """Binds the outer loop, which enlarges the arrays, then runs the inner loop until one of them is full."""
+        # The condition's result is carried in front of the other values.
         start = [*self.condition(*self.inputs), *self.inputs]
-        types = [self._own_type(i, x._type) for i, x in enumerate(start)]
-        more, again = self._graph("goes_on", lambda going, *_: going, types), self._graph("larger", self.larger, types)
-        return self._loop(start, more, again, self.shapes)[1:]
+        types = [self._loop_type(i, x._type) for i, x in enumerate(start)]
+        condition = self._graph("goes_on", lambda going, *_: going, types)
+        body = self._graph("larger", self.enlarge_and_run, types)
+        return self._loop(start, condition, body, self.shapes)[1:]
 
-    def larger(self, *carried: Tensor) -> tuple[Tensor, ...]:
-        """Enlarges the arrays, then runs the iterations that fit into them."""
+    def enlarge_and_run(self, *carried: Tensor) -> tuple[Tensor, ...]:
+        """Enlarges the arrays, then runs the iterations whose writes have room in them: the body of the outer loop."""
         start = list(carried)
-        for index, step, _ in self.arrays:
-            start[1 + index] = _with_more_rows(start[1 + index]) if step else start[1 + index]
-        types = [self._own_type(i, x._type) for i, x in enumerate(start)]
-        within = self._graph("has_room", self.has_room, types)
+        for index, added_rows, _ in self.arrays:
+            start[1 + index] = _with_more_rows(start[1 + index]) if added_rows else start[1 + index]
+        types = [self._loop_type(i, x._type) for i, x in enumerate(start)]
+        condition = self._graph("has_room", self.has_room, types)
         iteration = self._graph("iteration", self.iteration, types)
-        ends = [(x if self._grows(i) else t).shape for i, (x, t) in enumerate(zip((x._type for x in start), types))]
-        return self._loop(start, within, iteration, ends[: 1 + self.count])
+        # The inner loop doesn't enlarge arrays, so that these keep the shapes that they have now.
+        result_shapes = [(x._type if self._grows(i) else types[i]).shape for i, x in enumerate(start)]
+        return self._loop(start, condition, iteration, result_shapes[: 1 + self.count])
 
     def has_room(self, going: Tensor, *carried: Tensor) -> Tensor:
         """Returns whether the loop goes on and every array has rows for the next iteration's writes.
 
         The inner loop ends before an array overflows; the outer one enlarges it, and enters the inner one again.
         """
-        for index, step, counters in self.arrays:
-            for counter in counters if step else ():
-                kind = carried[counter].dtype
-                end = bind.add(carried[counter], convert_to_tensor(step, kind))
-                rows = bind.cast(scalar_of(carried[index]._type.shape[0]), dtype=kind)
+        for index, added_rows, counters in self.arrays:
+            for counter in counters if added_rows else ():
+                dtype = carried[counter].dtype
+                end = bind.add(carried[counter], convert_to_tensor(added_rows, dtype))
+                rows = bind.cast(scalar_of(carried[index]._type.shape[0]), dtype=dtype)
                 going = bind.logical_and(going, bind.less_equal(end, rows))
         return going
 
     def iteration(self, going: Tensor, *carried: Tensor) -> tuple[Tensor, ...]:
+        """Runs the loop's body, then its condition on the new values: one iteration of the inner loop."""
         after = self.body(*carried)
         return (*self.condition(*after, *carried[self.count :]), *after)
 
-    def _grows(self, place: int) -> bool:
-        return place - 1 in {index for index, step, _ in self.arrays if step}
+    def _grows(self, position: int) -> bool:
+        """Returns whether the carried value at a position, where 0 is the condition's result, is a growing array."""
+        return position - 1 in {index for index, added_rows, _ in self.arrays if added_rows}
 
-    def _own_type(self, place: int, of: TensorType) -> TensorType:
-        """Returns a carried value's type with fresh symbols for the dims that change between iterations."""
-        if place > self.count:
-            return of
-        return of._replace(shape=own_dims(of, varying_dims(of, self.shapes, place)))
+    def _loop_type(self, position: int, tensor_type: TensorType) -> TensorType:
+        """Returns a carried value's type with fresh symbols for the dims that change between iterations.
+
+        Values after the carried ones don't change.
+        """
+        if position > self.count:
+            return tensor_type
+        return tensor_type._replace(shape=own_dims(tensor_type, varying_dims(tensor_type, self.shapes, position)))
 
     def _graph(self, name: str, function: Any, types: Sequence[TensorType]) -> Graph:
         return trace_graph(name, function, types, state.trace)
@@ -92,12 +100,12 @@ class _Growing:
 
 
 def _with_more_rows(array: Tensor) -> Tensor:
-    """Returns the array with twice its rows and a few more.
+    """Returns a growing array with twice its rows and a few more.
 
     The row count gets a symbol of its own, since TVM matches tensors by symbols and not by expressions of symbols.
     """
     rows, *dims = array._type.shape
-    more = fresh_dim(state.trace.root.unique("rows"))
-    bind.told_dims(bind.cast(bind.reshape(scalar_of(2 * rows + FIRST_ROWS), shape=(1,)), dtype=int64), dims=(more,))
-    added = new_stack(more - rows, TensorType(tuple(dims), array.dtype))
-    return bind.ensure_shape(bind.concat(array, added, axis=0), shape=(more, *dims))
+    new_rows = fresh_dim(state.trace.root.unique("rows"))
+    bind.told_dims(bind.cast(bind.reshape(scalar_of(2 * rows + FIRST_ROWS), shape=(1,)), dtype=int64), dims=(new_rows,))
+    added = new_stack(new_rows - rows, TensorType(tuple(dims), array.dtype))
+    return bind.ensure_shape(bind.concat(array, added, axis=0), shape=(new_rows, *dims))

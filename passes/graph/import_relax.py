@@ -32,29 +32,29 @@ def to_dialect(mod: tvm.IRModule) -> tvm.IRModule:
     return reemit(mod, Imported)
 
 
-class _Public:
+class _PublicFunctions:
     """Looks up tvtf's public functions by path: ``tf("nn.conv2d")``."""
 
     def __call__(self, path: str) -> Callable[..., Any]:
         return public_names()[path]
 
 
-tf = _Public()
+tf = _PublicFunctions()
 
 
 class Imported(Evaluation):
     """Evaluates a stock Relax function, each op by tvtf's own."""
 
     def call(self, expr: Any) -> Any:
-        """Evaluates a call: dialect ops, branches, shapes and functions directly, stock ops by :data:`STOCK`."""
+        """Evaluates a call in a stock Relax function; stock ops have their translation in :data:`STOCK`."""
         if dialect.is_dialect(expr):
             return super().call(expr)
         if isinstance(expr, relax.If):
-            return self.choice(expr)
+            return self.conditional(expr)
         if isinstance(expr, relax.ShapeExpr):
             return self.dims_of(expr)
         if isinstance(expr.op, ir.GlobalVar):
-            return self.inlined(expr)
+            return self.inline_call(expr)
         translate = STOCK.get(expr.op.name) if isinstance(expr.op, ir.Op) else None
         if translate is None:
             raise UnimplementedError(
@@ -62,16 +62,18 @@ class Imported(Evaluation):
             )
         return translate(self, expr)
 
-    def inlined(self, expr: relax.Call) -> Any:
+    def inline_call(self, expr: relax.Call) -> Any:
+        """Evaluates the called function of the module on the operands."""
         results = type(self)(self.mod, self.mod[expr.op], [self.value(a) for a in expr.args]).run()
         return results if isinstance(expr.ty, relax.TupleType) else results[0]
 
-    def choice(self, expr: relax.If) -> Any:
-        """Emits ``cond`` with both branches as functions of no arguments, which capture the values that they use."""
-        branches = [lambda b=b: self.sequence(b) for b in (expr.true_branch, expr.false_branch)]
+    def conditional(self, expr: relax.If) -> Any:
+        """Evaluates an If as ``tf.cond`` of both branches, which capture the values that they use."""
+        branches = [lambda branch=branch: self.sequence(branch) for branch in (expr.true_branch, expr.false_branch)]
         return tf("cond")(self.value(expr.cond), *branches)
 
     def sequence(self, body: relax.SeqExpr) -> Any:
+        """Evaluates the bindings of a branch, and returns its result."""
         for block in body.blocks:
             for binding in block.bindings:
                 self.values[binding.var] = self.value(binding.value)
@@ -95,25 +97,25 @@ def ints(values: Any) -> tuple[int, ...]:
 
 
 def _direct(path: str) -> Translate:
-    """Translates to a function that takes the same operands in the same order."""
-    return lambda walk, call: tf(path)(*(_operand(walk, call, a) for a in call.args))
+    """Returns the translation to a public tvtf function that takes the same operands in the same order."""
+    return lambda importer, call: tf(path)(*(_operand(importer, call, a) for a in call.args))
 
 
-def _operand(walk: Imported, call: relax.Call, arg: Any) -> Any:
+def _operand(importer: Imported, call: relax.Call, arg: Any) -> Any:
+    """Evaluates an operand; a scalar literal becomes a tensor of the result's dtype."""
     if isinstance(arg, (tirx.IntImm, tirx.FloatImm)):
         dtype = as_dtype(str(call.ty.dtype))
         return EagerTensor(np.asarray(arg.value, dtype.np))
-    return walk.value(arg)
+    return importer.value(arg)
 
 
-def _reduce(path: str) -> Translate:
-    """Translates a reduction with ``axis`` and ``keepdims``."""
+def _reduction(path: str) -> Translate:
+    """Returns the translation of a reduction with ``axis`` and ``keepdims``, such as ``relax.sum``."""
 
-    def translate(walk: Imported, call: relax.Call) -> Tensor:
-        axis = call.attrs.axis
-        return tf(path)(
-            walk.value(call.args[0]), axis=None if axis is None else _axes(axis), keepdims=bool(call.attrs.keepdims)
-        )
+    def translate(importer: Imported, call: relax.Call) -> Tensor:
+        attrs, (operand,) = call.attrs, call.args
+        axes = None if attrs.axis is None else _axes(attrs.axis)
+        return tf(path)(importer.value(operand), axis=axes, keepdims=bool(attrs.keepdims))
 
     return translate
 
@@ -122,164 +124,177 @@ def _axes(axis: Any) -> Any:
     return int(axis) if isinstance(axis, (int, tirx.IntImm)) else list(ints(axis))
 
 
-def _with_axis(path: str) -> Translate:
-    """Translates ``argmax`` and the like: one axis, or None for the flattened tensor."""
+def _arg_reduction(path: str) -> Translate:
+    """Returns the translation of ``relax.argmax`` or ``relax.argmin``: over one axis, or over the flattened tensor."""
 
-    def translate(walk: Imported, call: relax.Call) -> Tensor:
-        x, axis = walk.value(call.args[0]), call.attrs.axis
+    def translate(importer: Imported, call: relax.Call) -> Tensor:
+        x, axis = importer.value(call.args[0]), call.attrs.axis
         result = tf(path)(tf("reshape")(x, [-1]) if axis is None else x, axis=0 if axis is None else int(axis))
-        return tf("reshape")(result, _result_dims(walk, call)) if call.attrs.keepdims else result
+        return tf("reshape")(result, _result_dims(importer, call)) if call.attrs.keepdims else result
 
     return translate
 
 
-def _matmul(walk: Imported, call: relax.Call) -> Tensor:
-    """Translates NumPy's product: a vector is a row on the left and a column on the right."""
-    x, y = (walk.value(a) for a in call.args)
+def _matmul(importer: Imported, call: relax.Call) -> Tensor:
+    """Translates a matrix product with NumPy's rule: a vector is a row on the left and a column on the right."""
+    x, y = (importer.value(a) for a in call.args)
     if x.ndim > 1 and y.ndim > 1:
         return tf("linalg.matmul")(x, y)
     row = tf("expand_dims")(x, 0) if x.ndim == 1 else x
     column = tf("expand_dims")(y, 1) if y.ndim == 1 else y
-    return tf("reshape")(tf("linalg.matmul")(row, column), _result_dims(walk, call))
+    return tf("reshape")(tf("linalg.matmul")(row, column), _result_dims(importer, call))
 
 
-def _reshape(walk: Imported, call: relax.Call) -> Tensor:
-    return tf("reshape")(walk.value(call.args[0]), _result_dims(walk, call))
+def _reshape(importer: Imported, call: relax.Call) -> Tensor:
+    return tf("reshape")(importer.value(call.args[0]), _result_dims(importer, call))
 
 
-def _result_dims(walk: Imported, call: relax.Call) -> tuple[Any, ...]:
-    return walk.dims_of(call.ty.shape)
+def _result_dims(importer: Imported, call: relax.Call) -> tuple[Any, ...]:
+    return importer.dims_of(call.ty.shape)
 
 
-def _broadcast_to(walk: Imported, call: relax.Call) -> Tensor:
-    return tf("broadcast_to")(walk.value(call.args[0]), _result_dims(walk, call))
+def _broadcast_to(importer: Imported, call: relax.Call) -> Tensor:
+    return tf("broadcast_to")(importer.value(call.args[0]), _result_dims(importer, call))
 
 
-def _permute(walk: Imported, call: relax.Call) -> Tensor:
+def _permute(importer: Imported, call: relax.Call) -> Tensor:
     axes = call.attrs.axes
-    return tf("transpose")(walk.value(call.args[0]), None if axes is None else ints(axes))
+    return tf("transpose")(importer.value(call.args[0]), None if axes is None else ints(axes))
 
 
-def _concat(walk: Imported, call: relax.Call) -> Tensor:
-    return tf("concat")(list(walk.value(call.args[0])), axis=int(call.attrs.axis or 0))
+def _concat(importer: Imported, call: relax.Call) -> Tensor:
+    return tf("concat")(list(importer.value(call.args[0])), axis=int(call.attrs.axis or 0))
 
 
-def _stack(walk: Imported, call: relax.Call) -> Tensor:
-    return tf("stack")(list(walk.value(call.args[0])), axis=int(call.attrs.axis or 0))
+def _stack(importer: Imported, call: relax.Call) -> Tensor:
+    return tf("stack")(list(importer.value(call.args[0])), axis=int(call.attrs.axis or 0))
 
 
-def _split(walk: Imported, call: relax.Call) -> tuple[Tensor, ...]:
+def _split(importer: Imported, call: relax.Call) -> tuple[Tensor, ...]:
     axis = int(call.attrs.axis)
     sizes = [int(t.shape.values[axis % t.ndim]) for t in call.ty.fields]
-    return tuple(tf("split")(walk.value(call.args[0]), sizes, axis=axis))
+    return tuple(tf("split")(importer.value(call.args[0]), sizes, axis=axis))
 
 
-def _astype(walk: Imported, call: relax.Call) -> Tensor:
-    return tf("cast")(walk.value(call.args[0]), as_dtype(str(call.attrs.dtype)))
+def _astype(importer: Imported, call: relax.Call) -> Tensor:
+    return tf("cast")(importer.value(call.args[0]), as_dtype(str(call.attrs.dtype)))
 
 
-def _clip(walk: Imported, call: relax.Call) -> Tensor:
+def _clip(importer: Imported, call: relax.Call) -> Tensor:
     x, low, high = call.args
-    value = walk.value(x)
+    value = importer.value(x)
     bounds = [EagerTensor(np.asarray(number(b), value.dtype.np)) for b in (low, high)]
     return tf("minimum")(tf("maximum")(value, bounds[0]), bounds[1])
 
 
-def _take(walk: Imported, call: relax.Call) -> Tensor:
-    x, indices = (walk.value(a) for a in call.args)
+def _take(importer: Imported, call: relax.Call) -> Tensor:
+    x, indices = (importer.value(a) for a in call.args)
     axis = call.attrs.axis
     return tf("gather")(tf("reshape")(x, [-1]) if axis is None else x, indices, axis=0 if axis is None else int(axis))
 
 
-def _filled(value: float) -> Translate:
-    """Translates ops that return a tensor filled with one number."""
+def _constant_fill(value: float) -> Translate:
+    """Returns the translation of an op whose result is filled with one number, such as ``relax.zeros``."""
 
-    def translate(walk: Imported, call: relax.Call) -> Tensor:
+    def translate(importer: Imported, call: relax.Call) -> Tensor:
         scalar = EagerTensor(np.asarray(value, as_dtype(str(call.ty.dtype)).np))
-        return tf("broadcast_to")(scalar, _result_dims(walk, call))
+        return tf("broadcast_to")(scalar, _result_dims(importer, call))
 
     return translate
 
 
-def _full(walk: Imported, call: relax.Call) -> Tensor:
-    filled = tf("cast")(walk.value(call.args[-1]), as_dtype(str(call.ty.dtype)))
-    return tf("broadcast_to")(filled, _result_dims(walk, call))
+def _full(importer: Imported, call: relax.Call) -> Tensor:
+    filled = tf("cast")(importer.value(call.args[-1]), as_dtype(str(call.ty.dtype)))
+    return tf("broadcast_to")(filled, _result_dims(importer, call))
 
 
-def _channels_last(path: str) -> Translate:
-    """Translates a convolution in any layout, by transposing to NHWC and an HWIO kernel."""
+def _convolution(path: str) -> Translate:
+    """Returns the translation of a convolution in any layout, by transposing to NHWC and an HWIO filter."""
 
-    def translate(walk: Imported, call: relax.Call) -> Tensor:
-        """Translates a convolution; other layouts than NHWC are transposed."""
-        attrs, (x, w) = call.attrs, (walk.value(a) for a in call.args)
-        data, kernel = str(attrs.data_layout), str(attrs.kernel_layout)
-        spatial = data.replace("N", "").replace("C", "")
+    def translate(importer: Imported, call: relax.Call) -> Tensor:
+        attrs, (x, w) = call.attrs, (importer.value(a) for a in call.args)
+        data_layout, filter_layout = str(attrs.data_layout), str(attrs.kernel_layout)
+        spatial = data_layout.replace("N", "").replace("C", "")
         y = tf("nn.convolution")(
-            _relaid(x, data, f"N{spatial}C"),
-            _relaid(w, kernel, f"{spatial}IO"),
+            _to_layout(x, data_layout, f"N{spatial}C"),
+            _to_layout(w, filter_layout, f"{spatial}IO"),
             strides=ints(attrs.strides),
-            padding=_explicit(attrs.padding),
+            padding=_padding_pairs(attrs.padding),
             dilations=ints(attrs.dilation),
         )
-        return _relaid(y, f"N{spatial}C", str(attrs.out_layout) or data)
+        return _to_layout(y, f"N{spatial}C", str(attrs.out_layout) or data_layout)
 
     return translate
 
 
-def _relaid(x: Tensor, layout: str, target_layout: str) -> Tensor:
+def _to_layout(x: Tensor, layout: str, target_layout: str) -> Tensor:
+    """Transposes a tensor from one layout to another, each a word with a letter for each axis, such as "NCHW"."""
     return x if layout == target_layout else tf("transpose")(x, [layout.index(letter) for letter in target_layout])
 
 
-def _explicit(padding: Any) -> list[tuple[int, int]]:
-    """Converts (before..., after...) over spatial axes to TensorFlow's pairs, with batch and channels."""
-    flat = ints(padding)
-    half = len(flat) // 2
-    return [(0, 0), *zip(flat[:half], flat[half:]), (0, 0)]
+def _padding_pairs(padding: Any) -> list[tuple[int, int]]:
+    """Converts Relax's padding to pairs (before, after) for all axes, as TensorFlow takes it.
+
+    ``padding`` has the numbers before all spatial axes, then those after; batch and channels get none.
+    """
+    numbers = ints(padding)
+    half = len(numbers) // 2
+    return [(0, 0), *zip(numbers[:half], numbers[half:]), (0, 0)]
 
 
-def _max_pool(walk: Imported, call: relax.Call) -> Tensor:
-    """Translates max pooling in any layout, by transposing to channels last."""
-    attrs, x = call.attrs, walk.value(call.args[0])
+def _max_pool(importer: Imported, call: relax.Call) -> Tensor:
+    """Translates max pooling in any layout, by transposing to channels last.
+
+    Raises:
+      UnimplementedError: the window is dilated.
+    """
+    attrs, x = call.attrs, importer.value(call.args[0])
     layout = str(attrs.layout)
     spatial = layout.replace("N", "").replace("C", "")
     if set(ints(attrs.dilation)) != {1}:
         raise UnimplementedError(None, _name_of(call.op), f"dilated pooling has no translation into tvtf: {call}")
     y = tf(f"nn.max_pool{len(spatial)}d")(
-        _relaid(x, layout, f"N{spatial}C"),
+        _to_layout(x, layout, f"N{spatial}C"),
         ksize=ints(attrs.pool_size),
         strides=ints(attrs.strides),
-        padding=_padding_that_gives(call, [layout.index(letter) for letter in spatial]),
+        padding=_pool_padding(call, [layout.index(letter) for letter in spatial]),
     )
-    return _relaid(y, f"N{spatial}C", str(attrs.out_layout) or layout)
+    return _to_layout(y, f"N{spatial}C", str(attrs.out_layout) or layout)
 
 
-def _padding_that_gives(call: relax.Call, axes: list[int]) -> list[tuple[int, int]]:
-    """Returns each axis's padding, enlarged at the end where ``ceil_mode`` adds a window."""
-    attrs, padding = call.attrs, _explicit(call.attrs.padding)
+def _pool_padding(call: relax.Call, axes: list[int]) -> list[tuple[int, int]]:
+    """Returns a pooling's padding of each axis; ``ceil_mode`` enlarges it at the end, for one more window."""
+    attrs, padding = call.attrs, _padding_pairs(call.attrs.padding)
     if not attrs.ceil_mode:
         return padding
     sizes = ints(call.args[0].ty.shape.values[axis] for axis in axes)
-    return [(0, 0), *map(_ceiled, sizes, ints(attrs.pool_size), ints(attrs.strides), padding[1:-1]), (0, 0)]
+    return [
+        (0, 0),
+        *map(_padding_for_ceil_mode, sizes, ints(attrs.pool_size), ints(attrs.strides), padding[1:-1]),
+        (0, 0),
+    ]
 
 
-def _ceiled(size: int, window: int, stride: int, padding: tuple[int, int]) -> tuple[int, int]:
+def _padding_for_ceil_mode(size: int, window: int, stride: int, padding: tuple[int, int]) -> tuple[int, int]:
+    """Enlarges the padding of an axis at its end, so that windows cover the axis without a remainder."""
     before, after = padding
     return before, after + -(size + before + after - window) % stride
 
 
 def _softmax(path: str) -> Translate:
-    return lambda walk, call: tf(path)(walk.value(call.args[0]), axis=int(call.attrs.axis))
+    return lambda importer, call: tf(path)(importer.value(call.args[0]), axis=int(call.attrs.axis))
 
 
-def _cross_entropy(walk: Imported, call: relax.Call) -> Tensor:
-    """Translates to minus the sum of ``logits * labels``, averaged over rows."""
-    logits, labels = (walk.value(a) for a in call.args)
+def _cross_entropy(importer: Imported, call: relax.Call) -> Tensor:
+    """Translates ``relax.nn.cross_entropy_with_logits``: minus the sum of ``logits * labels``, averaged over rows."""
+    logits, labels = (importer.value(a) for a in call.args)
     total = tf("reduce_sum")(tf("multiply")(logits, labels))
     rows = logits._type.shape[0] if logits.ndim > 1 else 1
     return tf("negative")(tf("divide")(total, EagerTensor(np.asarray(rows, logits.dtype.np))))
 
 
 def _same_names(names: str, prefix: str = "math.") -> dict[str, Translate]:
+    """Returns the translations of Relax ops that public tvtf functions of the same name compute."""
     return {f"relax.{name}": _direct(prefix + name) for name in names.split()}
 
 
@@ -298,15 +313,17 @@ STOCK: dict[str, Translate] = {
     "relax.where": _direct("where"),
     "relax.matmul": _matmul,
     **{f"relax.nn.{name}": _direct(f"nn.{name}") for name in ("relu", "relu6", "silu", "selu", "softplus")},
-    "relax.nn.gelu": lambda walk, call: tf("nn.gelu")(walk.value(call.args[0]), approximate=False),
-    "relax.nn.gelu_tanh": lambda walk, call: tf("nn.gelu")(walk.value(call.args[0]), approximate=True),
-    "relax.nn.leakyrelu": lambda walk, call: tf("nn.leaky_relu")(walk.value(call.args[0]), float(call.attrs.alpha)),
+    "relax.nn.gelu": lambda importer, call: tf("nn.gelu")(importer.value(call.args[0]), approximate=False),
+    "relax.nn.gelu_tanh": lambda importer, call: tf("nn.gelu")(importer.value(call.args[0]), approximate=True),
+    "relax.nn.leakyrelu": lambda importer, call: tf("nn.leaky_relu")(
+        importer.value(call.args[0]), float(call.attrs.alpha)
+    ),
     **{
-        f"relax.{name}": _reduce(f"math.reduce_{name}")
+        f"relax.{name}": _reduction(f"math.reduce_{name}")
         for name in ("sum", "mean", "max", "min", "prod", "variance", "std")
     },
-    "relax.argmax": _with_axis("math.argmax"),
-    "relax.argmin": _with_axis("math.argmin"),
+    "relax.argmax": _arg_reduction("math.argmax"),
+    "relax.argmin": _arg_reduction("math.argmin"),
     "relax.reshape": _reshape,
     "relax.flatten": _reshape,
     "relax.squeeze": _reshape,
@@ -320,15 +337,15 @@ STOCK: dict[str, Translate] = {
     "relax.astype": _astype,
     "relax.clip": _clip,
     "relax.take": _take,
-    "relax.zeros": _filled(0),
-    "relax.ones": _filled(1),
-    "relax.zeros_like": _filled(0),
-    "relax.ones_like": _filled(1),
+    "relax.zeros": _constant_fill(0),
+    "relax.ones": _constant_fill(1),
+    "relax.zeros_like": _constant_fill(0),
+    "relax.ones_like": _constant_fill(1),
     "relax.full": _full,
     "relax.full_like": _full,
-    "relax.nn.conv1d": _channels_last("nn.conv1d"),
-    "relax.nn.conv2d": _channels_last("nn.conv2d"),
-    "relax.nn.conv3d": _channels_last("nn.conv3d"),
+    "relax.nn.conv1d": _convolution("nn.conv1d"),
+    "relax.nn.conv2d": _convolution("nn.conv2d"),
+    "relax.nn.conv3d": _convolution("nn.conv3d"),
     "relax.nn.max_pool1d": _max_pool,
     "relax.nn.max_pool2d": _max_pool,
     "relax.nn.max_pool3d": _max_pool,

@@ -23,7 +23,10 @@ ROUNDS = 8
 
 
 def trim_loops(mod: tvm.IRModule) -> tvm.IRModule:
-    """Reduces each ``while`` of a dialect module to the carried values and operands that it needs."""
+    """Reduces each ``while`` of a module to the carried values and operands that it needs.
+
+    A loop that only counts another loop's iterations then computes no more than its condition.
+    """
     for _ in range(ROUNDS):
         trimmed = _Trimmer(mod).run()
         if trimmed is mod:
@@ -40,37 +43,40 @@ class _Trimmer:
         self.functions: dict[ir.GlobalVar, relax.Function] = {}
 
     def run(self) -> tvm.IRModule:
-        changed = {name: self.function(f) for name, f in self.mod.functions_items() if isinstance(f, relax.Function)}
+        changed = {
+            name: self.trim_function(f) for name, f in self.mod.functions_items() if isinstance(f, relax.Function)
+        }
         if not self.functions:
             return self.mod
         return tvm.IRModule({**dict(self.mod.functions_items()), **changed, **self.functions}, attrs=self.mod.attrs)
 
-    def function(self, func: relax.Function) -> relax.Function:
+    def trim_function(self, func: relax.Function) -> relax.Function:
         """Returns a function with its loops reduced, and reads of their results moved to the new positions."""
         if not any(is_loop(b.value) for b in _bindings(func)):
             return func
-        out, used_items, moved = Bindings(), extracted_items(func), dict[Any, dict[int, Any]]()
+        out, used_items, new_results = Bindings(), extracted_items(func), dict[Any, dict[int, Any]]()
         for binding in _bindings(func):
             value = binding.value
             if is_loop(value):
                 loop = Needs(self.mod, value, used_items.get(binding.var))
                 if loop.is_smaller():
-                    moved[binding.var] = self.trimmed(out, binding, loop)
+                    new_results[binding.var] = self.bind_trimmed(out, binding, loop)
                     continue
-            if isinstance(value, relax.TupleGetItem) and value.tuple_value in moved:
-                out.bind(binding.var, moved[value.tuple_value][int(value.index)])
+            if isinstance(value, relax.TupleGetItem) and value.tuple_value in new_results:
+                out.bind(binding.var, new_results[value.tuple_value][int(value.index)])
             else:
                 out.bindings.append(binding)
-        return out.function(func) if moved else func
+        return out.function(func) if new_results else func
 
-    def trimmed(self, out: Bindings, binding: Any, loop: Needs) -> dict[int, Any]:
-        """Binds the reduced loop; returns the expression of each remaining result by its old index."""
+    def bind_trimmed(self, out: Bindings, binding: Any, loop: Needs) -> dict[int, Any]:
+        """Binds a loop without the values that it doesn't need; returns each remaining result by its old index."""
         attrs = loop.bound.attrs
         condition, body = self.add(attrs["condition"], loop.condition()), self.add(attrs["body"], loop.body())
         var = out.emit(loop.call(condition, body), binding.var.name)
-        return {k: relax.TupleGetItem(var, i) for i, k in enumerate(loop.carried)}
+        return {old_index: relax.TupleGetItem(var, new_index) for new_index, old_index in enumerate(loop.carried)}
 
     def add(self, name: ir.GlobalVar, func: relax.Function) -> ir.GlobalVar:
+        """Adds a function under a unique name; returns its variable."""
         used_names = {v.name_hint for v in [*self.mod.get_global_vars(), *self.functions]}
         unique = next(n for n in (f"{name.name_hint}_{k}" for k in count(1)) if n not in used_names)
         var = Bindings.typed(ir.GlobalVar(unique), func.ty)
@@ -87,23 +93,23 @@ def is_loop(value: Any) -> bool:
 
 
 def extracted_items(func: relax.Function) -> dict[Any, Any]:
-    """Returns the items that are read of each tuple; a tuple that is used as a whole has no entry."""
+    """Returns the indices of the items that are read of each tuple; a tuple that is used as a whole has no entry."""
     items: dict[Any, set[int]] = defaultdict(set)
     uses: Counter[Any] = Counter()
 
-    def note(expr: Any) -> None:
+    def count(expr: Any) -> None:
         if isinstance(expr, relax.Var):
             uses[expr] += 1
         elif isinstance(expr, relax.TupleGetItem):
             items[expr.tuple_value].add(int(expr.index))
-            # The visitor counts the tuple in it, too.
+            # The visitor also comes to the tuple itself, which is no use of the whole.
             uses[expr.tuple_value] -= 1
 
-    relax.analysis.post_order_visit(func.body, note)
+    relax.analysis.post_order_visit(func.body, count)
     return {var: indices for var, indices in items.items() if uses[var] == 0}
 
 
-class _Part:
+class _LoopFunction:
     """A loop's condition or body, and which parameters some of its results depend on."""
 
     def __init__(self, func: relax.Function) -> None:
@@ -112,27 +118,27 @@ class _Part:
         self.results = list(self.values[func.body.body].value.fields)
 
     def bindings_for(self, results: Iterable[int]) -> list[Any]:
-        """Returns the bindings that some results depend on, in order."""
-        return needed_bindings(self.func.params, _bindings(self.func), [self.results[k] for k in results])
+        """Returns the bindings that the results at some positions depend on, in order."""
+        return needed_bindings(self.func.params, _bindings(self.func), [self.results[i] for i in results])
 
     def needed(self, results: list[int]) -> set[int]:
-        """Returns the positions of the parameters used, and of one parameter for each symbolic dim that is used.
+        """Returns the positions of the parameters that the results at some positions depend on.
 
-        A dim is known only by a parameter that has it.
+        Among them is one parameter for each symbolic dim that is used: a dim is known only by a parameter that has it.
         """
         bindings = self.bindings_for(results)
-        used = {v for b in bindings for v in relax.analysis.free_vars(b.value)}
-        used |= {v for k in results for v in relax.analysis.free_vars(self.results[k])}
+        values = [*(b.value for b in bindings), *(self.results[i] for i in results)]
+        used = {var for value in values for var in relax.analysis.free_vars(value)}
         params = list(self.func.params)
         positions = {i for i, p in enumerate(params) if p in used}
-        dims = _dims(
-            [*(b.var.ty for b in bindings), *(b.value for b in bindings), *(self.results[k].ty for k in results)]
-        )
-        for dim in dims - _bound(params[i] for i in positions):
-            positions.update(next(([i] for i, p in enumerate(params) if dim in _bound([p])), []))
+        types = [*(b.var.ty for b in bindings), *(self.results[i].ty for i in results)]
+        dims = _dims([*types, *(b.value for b in bindings)])
+        for dim in dims - _bound_dims(params[i] for i in positions):
+            first_with_dim = next(([i] for i, p in enumerate(params) if dim in _bound_dims([p])), [])
+            positions.update(first_with_dim)
         return positions
 
-    def part(self, params: list[int], results: list[int]) -> relax.Function:
+    def restricted(self, params: list[int], results: list[int]) -> relax.Function:
         """Returns the function restricted to some parameters and results.
 
         The old functions stay in the module until dead code is dropped, and no variable may be bound in two functions.
@@ -149,15 +155,16 @@ class _Part:
         )
 
 
-def _dims(things: Iterable[Any]) -> set[Any]:
+def _dims(roots: Iterable[Any]) -> set[Any]:
     """Returns the symbolic dims in types and expressions."""
     symbols: list[Any] = []
-    for thing in things:
-        structural_walk(thing, (tirx.Var, symbols.append))
-    return {v for v in symbols if isinstance(v.ty, ir.PrimType)}
+    for root in roots:
+        structural_walk(root, (tirx.Var, symbols.append))
+    return {symbol for symbol in symbols if isinstance(symbol.ty, ir.PrimType)}
 
 
-def _bound(params: Iterable[Any]) -> set[Any]:
+def _bound_dims(params: Iterable[Any]) -> set[Any]:
+    """Returns the symbolic dims that tensor parameters have."""
     return {d for p in params for d in p.ty.shape.values if isinstance(d, tirx.Var)}
 
 
@@ -165,40 +172,47 @@ class Needs:
     """A loop and the positions of the operands and carried values that are needed."""
 
     def __init__(self, mod: Mapping[Any, relax.Function], call: relax.Call, used_results: set[int] | None) -> None:
+        """Finds which operands and carried values a loop needs; all results are used if ``used_results`` is None."""
         self.bound = dialect.read(call)
         self.span, self.result_types = call.span, list(call.ty.fields)
         attrs = self.bound.attrs
         self.count = int(attrs["carried"])
-        self.test, self.step = _Part(mod[attrs["condition"]]), _Part(mod[attrs["body"]])
+        self.old_condition, self.old_body = _LoopFunction(mod[attrs["condition"]]), _LoopFunction(mod[attrs["body"]])
         self.params = self._needed(set(range(self.count)) if used_results is None else set(used_results))
         self.carried = [i for i in self.params if i < self.count]
 
     def _needed(self, used_results: set[int]) -> list[int]:
-        """Adds what the condition needs, then what the body needs for that, until nothing is added.
+        """Returns the positions of the operands that the loop's condition and used results depend on, sorted.
 
-        What the body needs for a carried value is carried itself, and so needed from the iteration before.
+        What the body needs for a carried value is carried itself, and so needed from the iteration before; this is
+        repeated until nothing is added.
         """
-        needed = used_results | self.test.needed([0])
+        needed = used_results | self.old_condition.needed([0])
         while True:
-            more = needed | self.step.needed(sorted(i for i in needed if i < self.count))
-            if more == needed:
+            extended = needed | self.old_body.needed(sorted(i for i in needed if i < self.count))
+            if extended == needed:
                 return sorted(needed)
-            needed = more
+            needed = extended
 
     def operands(self) -> list[Any]:
+        """Returns the operands that are needed."""
         return [self.bound.inputs[i] for i in self.params]
 
     def is_smaller(self) -> bool:
+        """Returns whether the loop can do with fewer operands, and still has a carried value."""
         return bool(self.carried) and len(self.params) < len(self.bound.inputs)
 
     def condition(self) -> relax.Function:
-        return self.test.part(self.params, [0])
+        """Returns the condition as a function of the needed operands."""
+        return self.old_condition.restricted(self.params, [0])
 
     def body(self) -> relax.Function:
-        return self.step.part(self.params, self.carried)
+        """Returns the body as a function of the needed operands, which returns the needed carried values."""
+        return self.old_body.restricted(self.params, self.carried)
 
     def call(self, condition: ir.GlobalVar, body: ir.GlobalVar) -> relax.Call:
+        """Returns the call of the loop on the needed operands, with a reduced condition and body."""
         shapes = tuple(self.bound.attrs["shapes"][i] for i in self.carried) if self.bound.attrs.get("shapes") else ()
-        parts = {"condition": condition, "body": body, "carried": len(self.carried), "shapes": shapes}
-        result = relax.TupleType([self.result_types[i] for i in self.carried])
-        return dialect.write(self.bound.primitive, self.operands(), self.bound.attrs | parts, result, self.span)
+        changes = {"condition": condition, "body": body, "carried": len(self.carried), "shapes": shapes}
+        result_type = relax.TupleType([self.result_types[i] for i in self.carried])
+        return dialect.write(self.bound.primitive, self.operands(), self.bound.attrs | changes, result_type, self.span)

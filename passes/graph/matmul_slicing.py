@@ -18,12 +18,12 @@ from tvtf.passes.graph.sites import SiteRewrite, rewrite_by_plan
 
 
 def cut_products(mod: tvm.IRModule) -> tvm.IRModule:
-    """Rewrites a slice of a matrix product to a product of slices, where the rest of the product isn't read."""
-    return rewrite_by_plan(mod, _Cut)
+    """Rewrites a matrix product of which only some rows or columns are read to a product of slices of its operands."""
+    return rewrite_by_plan(mod, _SlicedProducts)
 
 
 class Site(NamedTuple):
-    """A product that is split, and the range of pieces ``[first, end)`` that covers all that are read."""
+    """A matrix product that a split cuts into pieces, and the range ``[first, end)`` of the pieces that are read."""
 
     product: Use
     axis: int
@@ -32,26 +32,27 @@ class Site(NamedTuple):
     end: int
 
 
-class _Cut(SiteRewrite):
+class _SlicedProducts(SiteRewrite):
     """Binds the pieces that are read, and None for the others."""
 
     @staticmethod
     def plan_of(function: relax.Function) -> dict[relax.Var, Site]:
-        """Returns the sites by the variables of the splits; the split must be the product's only reader."""
+        """Returns the products to slice, by the variables of the splits that are their only readers."""
         graph, used_items = Graph(function), extracted_items(function)
         sites = {}
         for split in graph.producers.values():
             if split.name == "split" and split.var in used_items:
                 product = graph.producers.get(split.inputs[0])
                 if product is not None and product.name == "matmul" and graph.only_use(product.var) is split:
-                    sites.update(_matched_split(product, split, sorted(used_items[split.var])))
+                    sites.update(_sliced_split(product, split, sorted(used_items[split.var])))
         return sites
 
     def rewritten(self, site: Site, binding: Any) -> Any:
-        """Binds a site's split as the product of the slices that are read, split again."""
-        read = site.sizes[site.first : site.end]
-        product = self.product(site, sum(site.sizes[: site.first]), sum(read))
-        pieces = table["split"].bind(product, sizes=read, axis=site.axis) if len(read) > 1 else [product]
+        """Binds the range of a product that is read, split into its pieces; the other pieces are None."""
+        sizes = site.sizes[site.first : site.end]
+        product = self.sliced_product(site, begin=sum(site.sizes[: site.first]), size=sum(sizes))
+        pieces = table["split"].bind(product, sizes=sizes, axis=site.axis) if len(sizes) > 1 else [product]
+        # Pieces keep their positions in the tuple; nothing reads the others.
         return (*[None] * site.first, *pieces, *[None] * (len(site.sizes) - site.end))
 
     def learn(self, var: relax.Var) -> None:
@@ -59,29 +60,38 @@ class _Cut(SiteRewrite):
         if var not in self.plan:
             super().learn(var)
 
-    def product(self, site: Site, begin: int, size: int) -> Any:
-        """Binds the product with its left operand's rows or its right operand's columns sliced."""
+    def sliced_product(self, site: Site, begin: int, size: int) -> Any:
+        """Binds a product of which only rows or columns ``begin`` to ``begin + size`` are computed.
+
+        Rows of the result are those of the left operand, columns those of the right one; either operand may be
+        transposed.
+        """
         operands = [self.value(x) for x in site.product.inputs]
         rank = site.product.var.ty.ndim
-        of_columns = site.axis == rank - 1
-        side, transpose_attr = (1, "transpose_b") if of_columns else (0, "transpose_a")
-        from_end = 1 if of_columns != site.product.attrs[transpose_attr] else 2
-        operands[side] = _slice(operands[side], from_end, begin, size)
+        slices_columns = site.axis == rank - 1
+        operand, transpose_attr = (1, "transpose_b") if slices_columns else (0, "transpose_a")
+        is_last_axis = slices_columns != site.product.attrs[transpose_attr]
+        operands[operand] = _slice(operands[operand], 1 if is_last_axis else 2, begin, size)
         return table["matmul"].bind(*operands, **site.product.attrs)
 
 
 def _slice(x: Any, from_end: int, begin: int, size: int) -> Any:
-    shape = list(x._type.shape)
-    starts = [0] * len(shape)
-    starts[-from_end], shape[-from_end] = begin, size
-    steps = (1,) * len(shape)
-    return table["strided_slice"].bind(x, begin=tuple(starts), size=tuple(shape), strides=steps, checked=())
+    """Slices one axis of a tensor, the ``from_end``-th from the last, where 1 is the last."""
+    sizes = list(x._type.shape)
+    starts = [0] * len(sizes)
+    starts[-from_end], sizes[-from_end] = begin, size
+    strides = (1,) * len(sizes)
+    return table["strided_slice"].bind(x, begin=tuple(starts), size=tuple(sizes), strides=strides, checked=())
 
 
-def _matched_split(product: Use, split: Use, used_items: Sequence[int]) -> dict[relax.Var, Site]:
+def _sliced_split(product: Use, split: Use, used_items: Sequence[int]) -> dict[relax.Var, Site]:
+    """Returns the site of a split of a product, if sizes are static and leading or trailing pieces aren't read.
+
+    ``used_items`` are the sorted indices of the pieces that are read. Splits of batch dims are left as they are.
+    """
     sizes, axis = split.attrs["sizes"], split.attrs["axis"]
     first, end = used_items[0], used_items[-1] + 1
-    is_known = all(isinstance(size, int) for size in sizes)
-    if not is_known or end - first == len(sizes) or axis < product.var.ty.ndim - 2:
+    is_static = all(isinstance(size, int) for size in sizes)
+    if not is_static or end - first == len(sizes) or axis < product.var.ty.ndim - 2:
         return {}
     return {split.var: Site(product, axis, tuple(sizes), first, end)}

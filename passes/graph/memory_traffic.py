@@ -15,7 +15,7 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from tvtf.core.primitive import table
-from tvtf.passes.analysis.recomputable import ARITHMETIC, Recomputable, again, is_broadcast
+from tvtf.passes.analysis.recomputable import ARITHMETIC, Recomputable, is_broadcast, recomputing_primitive
 from tvtf.passes.analysis.use_def import Graph, Use
 from tvtf.passes.graph.sites import PlannedRewrite, rewrite_by_plan
 
@@ -32,7 +32,7 @@ def reduce_traffic(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 @dataclass
-class _Sums:
+class _SumGroup:
     """Sums over the same axes of tensors of one shape, and the formulas whose elements they add.
 
     A formula is an operand, or an operator's name and its formulas; ``leaves`` has the operands, a large one first.
@@ -44,14 +44,17 @@ class _Sums:
     leaves: dict[Any, None] = field(default_factory=dict)
 
     def add(self, use: Use, formula: Any, leaves: list[Any]) -> None:
+        """Adds a sum, the formula of the elements that it adds, and the tensors that the formula reads."""
         self.uses.append(use)
         self.formulas.append(formula)
-        self.leaves |= dict.fromkeys(sorted(leaves, key=lambda leaf: is_broadcast(leaf, use.inputs[0])))
+        large_first = sorted(leaves, key=lambda leaf: is_broadcast(leaf, use.inputs[0]))
+        self.leaves |= dict.fromkeys(large_first)
 
-    def numbered(self, formula: Any) -> Any:
-        """Returns a formula with operands replaced by their numbers."""
+    def with_operand_numbers(self, formula: Any) -> Any:
+        """Returns a formula with each operand replaced by its number among ``leaves``."""
         if isinstance(formula, tuple):
-            return (formula[0], *map(self.numbered, formula[1:]))
+            operator, *operands = formula
+            return (operator, *map(self.with_operand_numbers, operands))
         return [*self.leaves].index(formula)
 
 
@@ -59,10 +62,11 @@ class _Plan:
     """What is rewritten in a function: sums by their variables, and values that each reader computes."""
 
     def __init__(self, function: relax.Function) -> None:
+        """Finds the cheap values that each reader recomputes, and groups of sums that one pass computes."""
         self.graph = Graph(function)
         self.recomputed = Recomputable(self.graph).values
         self.order = {var: position for position, var in enumerate(self.graph.producers)}
-        self.sums: dict[relax.Var, _Sums] = {}
+        self.sums: dict[relax.Var, _SumGroup] = {}
         for group in self._groups():
             if len(group.uses) > 1:
                 self.sums |= {use.var: group for use in group.uses}
@@ -70,49 +74,60 @@ class _Plan:
     def __bool__(self) -> bool:
         return bool(self.sums or self.recomputed)
 
-    def _groups(self) -> list[_Sums]:
-        groups: list[_Sums] = []
+    def _groups(self) -> list[_SumGroup]:
+        """Groups a function's column sums of stored tensors, so that one pass over memory computes each group."""
+        groups: list[_SumGroup] = []
         for use in self.graph.producers.values():
-            if _is_of_columns(use):
+            if _is_column_sum(use):
                 formula = self._formula(use.inputs[0])
                 leaves = [*_leaves(formula)]
                 if all(self._is_in_memory(x) for x in leaves if not is_broadcast(x, use.inputs[0])):
-                    group = next((g for g in groups if self._fits(g, use, leaves)), None)
+                    group = next((g for g in groups if self._can_join(g, use, leaves)), None)
                     if group is None:
-                        group = _Sums(use.attrs["axis"])
+                        group = _SumGroup(use.attrs["axis"])
                         groups.append(group)
                     group.add(use, formula, leaves)
         return groups
 
     def _formula(self, x: Any) -> Any:
-        """Returns the arithmetic by which a value is computed from tensors in memory."""
+        """Returns the arithmetic by which a value is computed from tensors in memory.
+
+        This is a tensor, or a tuple of an operator's name and the formulas of its operands.
+        """
         use = self.graph.producers.get(x)
-        is_own = use is not None and use.name in ARITHMETIC and self.graph.only_use(x) is not None
-        if use is None or not (is_own or x in self.recomputed):
+        is_fused = use is not None and use.name in ARITHMETIC and self.graph.only_use(x) is not None
+        if use is None or not (is_fused or x in self.recomputed):
             return x
-        name = again(use).name if x in self.recomputed else use.name
+        name = recomputing_primitive(use).name if x in self.recomputed else use.name
         return (name, *(y if is_broadcast(y, x) else self._formula(y) for y in use.inputs))
 
     def _is_in_memory(self, x: Any) -> bool:
-        """Returns whether another kernel reads a value, too; if not, it is cheaper to fuse its computation into the sum."""
+        """Returns whether a value is stored because another kernel reads it, too.
+
+        If not, it is cheaper to fuse its computation into the sum.
+        """
         return x not in self.graph.producers or len(self.graph.uses[x]) > 1
 
-    def _fits(self, group: _Sums, use: Use, leaves: list[Any]) -> bool:
-        """Returns whether a sum can be computed in the pass of a group, where the first sum of the group stands."""
+    def _can_join(self, group: _SumGroup, use: Use, leaves: list[Any]) -> bool:
+        """Returns whether a sum can be computed together with a group, where the group's first sum stands.
+
+        The group mustn't grow too large, and the sums must be over the same axes, of the same shape, and share a large
+        operand.
+        """
         first = group.uses[0]
-        (whole,), (x,) = first.inputs, use.inputs
+        (first_operand,), (x,) = first.inputs, use.inputs
         if len(group.uses) >= MOST_SUMS or group.axis != use.attrs["axis"]:
             return False
-        if not tvm_ffi.structural_equal(whole.ty, x.ty):
+        if not tvm_ffi.structural_equal(first_operand.ty, x.ty):
             return False
-        known = {y for y in group.leaves if not is_broadcast(y, x)}
-        large = {y for y in leaves if not is_broadcast(y, x)}
-        is_before = all(self.order.get(y, -1) < self.order[first.var] for y in leaves)
-        return is_before and bool(known & large) and len(known | large) <= MOST_LARGE
+        large_of_group = {leaf for leaf in group.leaves if not is_broadcast(leaf, x)}
+        large = {leaf for leaf in leaves if not is_broadcast(leaf, x)}
+        is_before = all(self.order.get(leaf, -1) < self.order[first.var] for leaf in leaves)
+        return is_before and bool(large_of_group & large) and len(large_of_group | large) <= MOST_LARGE
 
 
-def _is_of_columns(use: Use) -> bool:
-    """Checks for a sum over leading axes, all of static extent: its results lie side by side in memory."""
+def _is_column_sum(use: Use) -> bool:
+    """Returns whether a call sums over leading axes, all of static extent: its results lie side by side in memory."""
     if use.name != "reduce_sum" or use.attrs["keepdims"] or not use.attrs["axis"]:
         return False
     (x,) = use.inputs
@@ -121,9 +136,11 @@ def _is_of_columns(use: Use) -> bool:
 
 
 def _leaves(formula: Any) -> Iterator[Any]:
+    """Yields the tensors that a formula reads."""
     if isinstance(formula, tuple):
-        for part in formula[1:]:
-            yield from _leaves(part)
+        _, *operands = formula
+        for operand in operands:
+            yield from _leaves(operand)
     else:
         yield formula
 
@@ -141,11 +158,12 @@ class _LessTraffic(PlannedRewrite):
         group = self.plan.sums.get(binding.var)
         return super().bound(binding) if group is None else self._sum(group, binding.var)
 
-    def _sum(self, group: _Sums, var: relax.Var) -> Any:
+    def _sum(self, group: _SumGroup, var: relax.Var) -> Any:
+        """Returns a sum of a group; all are computed where the first of them stood."""
         if var.same_as(group.uses[0].var):
-            formulas = tuple(map(group.numbered, group.formulas))
+            formulas = tuple(map(group.with_operand_numbers, group.formulas))
             sums = table["column_sums"].bind(*map(self.value, group.leaves), formulas=formulas, axis=group.axis)
-            self.computed_sums.update((use.var, each) for use, each in zip(group.uses, sums))
+            self.computed_sums.update((use.var, result) for use, result in zip(group.uses, sums))
         return self.computed_sums[var]
 
     @staticmethod
@@ -158,4 +176,6 @@ class _LessTraffic(PlannedRewrite):
 
     def value(self, expr: Any) -> Any:
         use = self.plan.recomputed.get(expr) if isinstance(expr, relax.Var) else None
-        return super().value(expr) if use is None else again(use).bind(*map(self.value, use.inputs), **use.attrs)
+        if use is None:
+            return super().value(expr)
+        return recomputing_primitive(use).bind(*map(self.value, use.inputs), **use.attrs)

@@ -86,16 +86,17 @@ class Mixed(Evaluation):
         return tuple(map(self.widened, super().run()))
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """Binds a primitive in the compute dtype or in float32, by the lists above."""
+        """Binds a primitive with operands cast to the compute dtype or to float32, as the lists above say."""
         if prim.name in NARROW and all(x._type.dtype is float32 or self.is_narrow(x) for x in inputs):
-            return self.marked(prim.bind(*map(self.narrowed, inputs), **attrs))
+            return self.remember_narrow(prim.bind(*map(self.narrowed, inputs), **attrs))
         if prim.name in FOLLOWING and self.stays_narrow(inputs):
-            return self.marked(prim.bind(*map(self.narrowed, inputs), **attrs))
+            return self.remember_narrow(prim.bind(*map(self.narrowed, inputs), **attrs))
         if prim.name in TYPE_PRESERVING and self.stays_narrow(inputs):
             return prim.bind(*map(self.narrowed, inputs), **attrs)
         return prim.bind(*map(self.widened, inputs), **attrs)
 
     def is_narrow(self, x: Tensor) -> bool:
+        """Returns whether this pass made a tensor 16 bits wide."""
         return id(x) in self.narrow
 
     def stays_narrow(self, inputs: list[Any]) -> bool:
@@ -107,14 +108,17 @@ class Mixed(Evaluation):
         """Returns whether an operand is a scalar constant within the compute dtype's range."""
         return is_constant(x) and x._type.shape == () and abs(float(constant_value(x))) <= float(self.compute.max)
 
-    def marked(self, results: Any) -> Any:
+    def remember_narrow(self, results: Any) -> Any:
+        """Records which results are in the compute dtype."""
         self.narrow |= {id(x): x for x in as_tuple(results) if x._type.dtype is self.compute}
         return results
 
     def narrowed(self, x: Tensor) -> Tensor:
+        """Returns a float32 tensor in the compute dtype; any other unchanged."""
         return bind.cast(x, dtype=self.compute) if x._type.dtype is float32 else x
 
     def widened(self, x: Tensor) -> Tensor:
+        """Returns a tensor that this pass made narrow in float32; any other unchanged."""
         return bind.cast(x, dtype=float32) if self.is_narrow(x) else x
 
 

@@ -28,21 +28,24 @@ PYTHON = "call_python"
 
 
 def insert_guards(mod: tvm.IRModule) -> tvm.IRModule:
-    """Adds a ``guard`` before each op that has a guard rule."""
+    """Inserts a ``guard``, a run-time check, before each op whose kernel must not see invalid data."""
     return drop_dead(reemit(mod, _Guarded)) if any(map(_needs_guard, _calls(mod))) else mod
 
 
 def _calls(mod: tvm.IRModule) -> Iterator[Any]:
+    """Yields the values that all functions of a module bind."""
     for func in mod.functions.values():
         yield from _calls_of(func)
 
 
 def _calls_of(func: Any) -> Iterator[Any]:
+    """Yields the values that a Relax function binds; a kernel has none."""
     if isinstance(func, relax.Function):
         yield from (b.value for block in func.body.blocks for b in block.bindings)
 
 
 def _needs_guard(value: Any) -> bool:
+    """Returns whether a value is a call that a guard precedes, or before which pending assignments are written."""
     if not dialect.is_dialect(value):
         return False
     prim = table[value.op.name.removeprefix("tvtf.")]
@@ -50,8 +53,11 @@ def _needs_guard(value: Any) -> bool:
 
 
 def _may_fail(mod: tvm.IRModule, name: str) -> bool:
-    """Returns whether a function contains a guard, or calls one that does."""
-    return any(_needs_guard(v) or any(_may_fail(mod, f) for f in _callees(v)) for v in _calls_of(mod[name]))
+    """Returns whether a function contains an op with a guard, or calls a function that does."""
+    return any(
+        _needs_guard(value) or any(_may_fail(mod, function) for function in _subfunctions(value))
+        for value in _calls_of(mod[name])
+    )
 
 
 def calls_python(function: relax.Function) -> bool:
@@ -59,27 +65,31 @@ def calls_python(function: relax.Function) -> bool:
     return any(dialect.is_dialect(v) and v.op.name == f"tvtf.{PYTHON}" for v in _calls_of(function))
 
 
-def _callees(value: Any) -> list[str]:
+def _subfunctions(value: Any) -> list[str]:
+    """Returns the names of the branches or loop functions that a call has."""
     return [a.name_hint for a in value.args if isinstance(a, ir.GlobalVar)] if dialect.is_dialect(value) else []
 
 
 def _writes_early(mod: tvm.IRModule, name: str) -> bool:
-    """Returns whether a branch or body writes a Variable even if nothing fails.
+    """Returns whether a branch or loop body writes a Variable even if nothing fails.
 
     It does so before it calls Python, and before a branch or loop that may fail.
     """
-    nested = [f for value in _calls_of(mod[name]) for f in _callees(value)]
+    nested = [f for value in _calls_of(mod[name]) for f in _subfunctions(value)]
     if memories_of(mod, mod[name]) and (calls_python(mod[name]) or any(_may_fail(mod, f) for f in nested)):
         return True
     return any(_writes_early(mod, f) for f in nested)
 
 
 def memories_of(mod: tvm.IRModule, function: relax.Function) -> set[int]:
-    """Returns which parameters of a branch or body are Variables' memory; counted from the end, where they stand."""
+    """Returns which parameters of a branch or loop body are the memory of Variables that it assigns.
+
+    They are counted from the end of the parameters, where they stand.
+    """
     params = list(function.params)
     memories = {m for _, _, *memory in _assignments(function) for m in memory}
     for value in _calls_of(function):
-        memories |= {dialect.read(value).inputs[i] for f in _callees(value) for i in memories_of(mod, mod[f])}
+        memories |= {dialect.read(value).inputs[i] for f in _subfunctions(value) for i in memories_of(mod, mod[f])}
     return {params.index(m) - len(params) for m in memories}
 
 
@@ -87,8 +97,14 @@ class _Guarded(Evaluation):
     """Re-emits a function with guards, tracking pending assignments: each Variable's parameter and newest value."""
 
     def __init__(self, *args: Any) -> None:
+        """Starts with no pending assignments.
+
+        ``memory_of_value`` has the memory of the Variable that a value was assigned to, by the value's ``id``;
+        ``pending`` the assignments that aren't written yet, by the ``id`` of the memory; ``originals`` the memory that
+        a copy was made of.
+        """
         super().__init__(*args)
-        self.roots: dict[int, Any] = {}
+        self.memory_of_value: dict[int, Any] = {}
         self.pending: dict[int, tuple[Any, Any]] = {}
         self.operands: list[Any] = []
         self.memories: set[int] = set()
@@ -96,25 +112,26 @@ class _Guarded(Evaluation):
         self.checked: set[Any] = set()
         self.sized = sized_after(self.function)
         if state.trace.parent is not None:
-            self._enter()
+            self._enter_subfunction()
 
-    def _enter(self) -> None:
-        """Enters a branch or body: its operands may be a Variable's memory, and may be the Variable's current value."""
+    def _enter_subfunction(self) -> None:
+        """Starts in a branch or loop body: its operands may be a Variable's memory, or the Variable's current value."""
         self.operands = list(self.values.values())
         params = list(self.function.params)
         self.memories = {id(self.values[params[i]]) for i in memories_of(self.mod, self.function)}
         for old, _, *memory in _assignments(self.function):
             if old in self.values:
-                self._assigned(self.values[old], self.values[old], *(self.values[m] for m in memory))
+                self._record_assignment(self.values[old], self.values[old], *(self.values[m] for m in memory))
 
     def learn(self, var: relax.Var) -> None:
-        """Checks that results of computed sizes can be allocated, as soon as the last of their dims is bound."""
+        """Adds the check that results of computed sizes can be allocated, once the last of their dims is known."""
         super().learn(var)
         results = self.sized.get(var)
         if results:
-            sizes = tuple(substitute_dim(r.bytes, self.dims) for r in results)
+            sizes = tuple(substitute_dim(result.bytes, self.dims) for result in results)
             fits = bind.memory_fits(sizes=sizes)
-            bind.guard(fits, *self._pairs(), message=too_large(results) + _where(), kind="ResourceExhaustedError")
+            message = too_large(results) + _user_line()
+            bind.guard(fits, *self._pending_writes(), message=message, kind="ResourceExhaustedError")
 
     def may_copy(self, prim: Primitive[Any]) -> bool:
         return prim.guard is None and prim.name not in ("guard", PYTHON, "assign", *CONTROL)
@@ -124,90 +141,99 @@ class _Guarded(Evaluation):
         if prim.guard:
             self._guard(prim.guard, inputs, attrs)
         if prim.name == "guard":
-            inputs = [*inputs[: 1 + attrs.get("shown", 0)], *self._pairs()]
-            attrs = attrs | {"message": attrs["message"] + _where()}
+            # Its inputs are the condition, the tensors that the message shows, and what is written if it fails.
+            inputs = [*inputs[: 1 + attrs.get("shown", 0)], *self._pending_writes()]
+            attrs = attrs | {"message": attrs["message"] + _user_line()}
         if prim.name == PYTHON:
             inputs = self._write_pending(inputs)
         if prim.name in CONTROL:
-            inputs = self._prepared_operands(inputs, [f for f in attrs.values() if isinstance(f, Subfunction)])
+            inputs = self._operands_after_writes(inputs, [f for f in attrs.values() if isinstance(f, Subfunction)])
         result = prim.bind(*inputs, **attrs)
         if prim.name in CONTROL:
             self.operands += result
         if prim.name == "assign":
-            self._assigned(inputs[0], result, *inputs[2:])
+            old, _, *memory = inputs
+            self._record_assignment(old, result, *memory)
         return result
 
     def _guard(self, rule: Rule, inputs: list[Any], attrs: dict[str, Any]) -> None:
-        """Binds a primitive's guards, but for those that checked the same before: of an op and of its gradient."""
-        first = len(state.trace.bindings)
-        for ok, message, *printed in rule(*inputs, **attrs):
-            values = _described(state.trace.bindings[first:])
-            check = values.get(ok._var) if isinstance(ok, SymbolicTensor) else None
+        """Binds the guards of a primitive, unless the same was checked before, as for an op and then its gradient."""
+        start = len(state.trace.bindings)
+        for ok, message, *shown in rule(*inputs, **attrs):
+            expressions = _expressions(state.trace.bindings[start:])
+            check = expressions.get(ok._var) if isinstance(ok, SymbolicTensor) else None
             if check is None or check not in self.checked:
                 self.checked.add(check)
-                bind.guard(ok, *printed, *self._pairs(), message=message + _where(), shown=len(printed))
+                bind.guard(ok, *shown, *self._pending_writes(), message=message + _user_line(), shown=len(shown))
 
-    def _prepared_operands(self, inputs: list[Any], functions: list[Subfunction]) -> list[Any]:
-        """Returns a branch's or loop's operands, after the writes of assignments that precede a failure in it."""
-        memories = {len(inputs) + i for f in functions for i in memories_of(f.mod, f.mod[f.name])}
-        roots = {i: self.originals.get(id(inputs[i]), inputs[i]) for i in memories}
+    def _operands_after_writes(self, inputs: list[Any], functions: list[Subfunction]) -> list[Any]:
+        """Returns the operands of a branch or loop, after writing the assignments that must stand if it fails."""
+        # `memories_of` counts from the end, and so do the operands.
+        positions = {len(inputs) + i for f in functions for i in memories_of(f.mod, f.mod[f.name])}
+        memory_operands = {i: self.originals.get(id(inputs[i]), inputs[i]) for i in positions}
         if any(_writes_early(f.mod, f.name) for f in functions):
-            inputs = self._copy_shared(list(roots.values()), inputs)
+            inputs = self._copy_shared(list(memory_operands.values()), inputs)
         if any(_may_fail(f.mod, f.name) for f in functions):
             inputs = self._write_pending(inputs)
-        return [roots.get(i, x) for i, x in enumerate(inputs)]
+        return [memory_operands.get(i, x) for i, x in enumerate(inputs)]
 
-    def _pairs(self) -> list[Any]:
-        """Returns the values that a failing guard writes, each followed by the memory that it is written to.
+    def _pending_writes(self) -> list[Any]:
+        """Returns the values that a failing guard writes, each followed by the Variable's memory that it is written to.
 
         A value whose shape differs from the Variable's at the start of the call doesn't fit that memory, and isn't
         written.
         """
-        return [x for new, root in self.pending.values() if _fits(new, root) for x in (new, root)]
+        return [x for new, memory in self.pending.values() if _fits_memory(new, memory) for x in (new, memory)]
 
-    def _assigned(self, old: Any, new: Any, memory: Any = None) -> None:
-        """Records an assignment; in the outermost function a Variable's parameter is its first value."""
-        root = self.roots.get(id(old), old) if memory is None else memory
-        self.roots[id(new)] = root
-        self.pending[id(root)] = (new, root)
+    def _record_assignment(self, old: Any, new: Any, memory: Any = None) -> None:
+        """Records that a Variable, whose value was ``old``, is assigned ``new``.
+
+        In the outermost function, the parameter with a Variable's first value is its memory.
+        """
+        memory = self.memory_of_value.get(id(old), old) if memory is None else memory
+        self.memory_of_value[id(new)] = memory
+        self.pending[id(memory)] = (new, memory)
 
     def _write_pending(self, inputs: list[Any]) -> list[Any]:
         """Writes the pending assignments whose shape fits the Variable's memory."""
-        fitting = [(new, root) for new, root in self.pending.values() if _fits(new, root)]
-        inputs = self._copy_shared([root for _, root in fitting], inputs)
-        for new, root in fitting:
-            bind.write(new, root)
+        fitting = [(new, memory) for new, memory in self.pending.values() if _fits_memory(new, memory)]
+        inputs = self._copy_shared([memory for _, memory in fitting], inputs)
+        for new, memory in fitting:
+            bind.write(new, memory)
         self.pending.clear()
         return inputs
 
-    def _copy_shared(self, roots: list[Any], inputs: list[Any]) -> list[Any]:
-        """Copies the values that may share memory with Variables about to be written, for later readers."""
-        copies = {id(x): bind.identity(x) for root in roots for x in self._sharing(root)}
-        self.originals |= {id(copies[id(root)]): root for root in roots if id(root) in copies}
+    def _copy_shared(self, memories: list[Any], inputs: list[Any]) -> list[Any]:
+        """Copies the values that share memory with Variables about to be written; later readers get the copies."""
+        copies = {id(x): bind.identity(x) for memory in memories for x in self._values_sharing_memory(memory)}
+        self.originals |= {id(copies[id(memory)]): memory for memory in memories if id(memory) in copies}
         self.values = {var: copies.get(id(value), value) for var, value in self.values.items()}
         return [copies.get(id(x), x) for x in inputs]
 
-    def _sharing(self, root: Any) -> list[Any]:
-        """Returns the values that may share a Variable's memory: operands of a branch or body; ``main``'s parameter."""
+    def _values_sharing_memory(self, memory: Any) -> list[Any]:
+        """Returns the values that may share a Variable's memory, and that must keep their value when it is written.
+
+        In a branch or body these are operands; in ``main``, the Variable's parameter and results of branches and loops.
+        """
         if state.trace.parent is None:
-            return [root, *(x for x in self.operands if x._type == root._type)]
-        return [x for x in self.operands if x._type == root._type and id(x) not in self.memories]
+            return [memory, *(x for x in self.operands if x._type == memory._type)]
+        return [x for x in self.operands if x._type == memory._type and id(x) not in self.memories]
 
 
-def _described(bindings: Sequence[Any]) -> dict[Any, Any]:
-    """Returns what a binding computes, by its variable: equal descriptions have equal values.
+def _expressions(bindings: Sequence[Any]) -> dict[Any, Any]:
+    """Returns an expression for each variable: what its binding computes. Equal expressions have equal values.
 
-    Calls with symbolic dims aren't described: different ones may have the same name.
+    Calls with symbolic dims have none: different dims may have the same name.
     """
-    described: dict[Any, Any] = {}
+    expressions: dict[Any, Any] = {}
     for binding in bindings:
         call = binding.value
         if dialect.is_dialect(call) and dialect.static_types(call.ty) is not None:
             attrs = dialect.read(call).attrs
             if not any(map(_is_symbolic, attrs.values())):
-                operands = [_constant(x) if isinstance(x, ir.Constant) else described.get(x, x) for x in call.args[:]]
-                described[binding.var] = (call.op.name, *operands, repr(sorted(attrs.items())), str(call.ty))
-    return described
+                operands = [_constant(x) if isinstance(x, ir.Constant) else expressions.get(x, x) for x in call.args[:]]
+                expressions[binding.var] = (call.op.name, *operands, repr(sorted(attrs.items())), str(call.ty))
+    return expressions
 
 
 def _is_symbolic(value: Any) -> bool:
@@ -215,12 +241,14 @@ def _is_symbolic(value: Any) -> bool:
 
 
 def _constant(value: ir.Constant) -> tuple[str, tuple[int, ...], bytes]:
+    """Returns a constant in a form that compares by value."""
     array = value.value.numpy()
     return str(array.dtype), array.shape, array.tobytes()
 
 
-def _fits(new: Any, root: Any) -> bool:
-    return same_shape(new._type.shape, root._type.shape)
+def _fits_memory(new: Any, memory: Any) -> bool:
+    """Returns whether a new value has the shape of a Variable's memory."""
+    return same_shape(new._type.shape, memory._type.shape)
 
 
 def _assignments(function: relax.Function) -> Iterator[list[Any]]:
@@ -230,7 +258,7 @@ def _assignments(function: relax.Function) -> Iterator[list[Any]]:
             yield list(dialect.read(call).inputs)
 
 
-def _where() -> str:
-    """Returns the user's file and line, which the message carries into the compiled code."""
+def _user_line() -> str:
+    """Returns the user's file and line, for the message in the compiled code."""
     span = state.trace.span
     return "" if span is None else f" ({span.source_name.name}, line {span.line})"

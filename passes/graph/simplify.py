@@ -29,8 +29,8 @@ def simplify(mod: tvm.IRModule) -> tvm.IRModule:
     return drop_dead(mod)
 
 
-class Step(NamedTuple):
-    """The primitive, operands and attributes that a value was computed with; rules match on these."""
+class Operation(NamedTuple):
+    """The primitive's name, operands and attributes that a value was computed with; rules match on these."""
 
     name: str
     inputs: list[Any]
@@ -42,11 +42,11 @@ class Simplified(Evaluation):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.steps: dict[int, Step] = {}
+        self.operations: dict[int, Operation] = {}
         self.alive: list[Any] = []
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """Binds a primitive in its simplest form.
+        """Binds a primitive in its simplest form: a constant, what its rule in :data:`RULES` returns, or as it is.
 
         The first cases remove primitives that exist only for gradients: all gradients have been taken before this pass.
         """
@@ -54,7 +54,7 @@ class Simplified(Evaluation):
             return tuple(inputs[: attrs["count"]])
         if prim.name in ("recompute", "effect_recompute"):
             return attrs["forward"](*inputs)
-        if prim.name == "reloaded":  # of (a Variable's value at the start, the value read again)
+        if prim.name == "reloaded":  # inputs: a Variable's value at the start, the value read again
             return inputs[1]
         if prim.name == "recall_python":  # its last inputs are the results of the call that it stands for
             return tuple(inputs[-len(attrs["shapes"]) - 1 :])
@@ -63,27 +63,28 @@ class Simplified(Evaluation):
         folded = self.folded(prim, inputs, attrs)
         if folded is not None:
             return folded
-        step = self.narrowed(Step(prim.name, inputs, attrs))
+        op = self.without_broadcasts(Operation(prim.name, inputs, attrs))
         rule = RULES.get(prim.name)
-        simpler = rule(self, step) if rule else None
-        return simpler if simpler is not None else self.remember(step, prim.bind(*step.inputs, **attrs))
+        simpler = rule(self, op) if rule else None
+        return simpler if simpler is not None else self.remember(op, prim.bind(*op.inputs, **attrs))
 
     def bind_again(self, name: str, inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """Binds the primitive that a rule rewrote to; it is simplified in turn."""
+        """Binds the primitive that a rule rewrote an operation to; it is simplified in turn."""
         return self.bind(table[name], inputs, attrs)
 
-    def remember(self, step: Step, result: Any) -> Any:
-        """Records the step under the identity of its results, and keeps these alive so that no ``id`` is used twice."""
+    def remember(self, op: Operation, result: Any) -> Any:
+        """Records the operation that computed results, by their ``id``; keeps them alive, so that ids are unique."""
         for output in as_tuple(result):
-            self.steps[id(output)] = step
+            self.operations[id(output)] = op
             self.alive.append(output)
         return result
 
-    def step_of(self, x: Any) -> Step | None:
-        return self.steps.get(id(x))
+    def operation_of(self, x: Any) -> Operation | None:
+        """Returns the operation that computed a value, or None if it isn't known."""
+        return self.operations.get(id(x))
 
     def folded(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """Folds an op on constants with NumPy, if the result is small; None where it can't, or where the op raises."""
+        """Computes an operation on constants with NumPy; None if it can't, or the result is large, or it raises."""
         if not inputs or not prim.pure or prim.host or not all(map(is_constant, inputs)):
             return None
         result = prim.typed(*(x._type for x in inputs), **attrs)
@@ -94,20 +95,20 @@ class Simplified(Evaluation):
         except (ValueError, OpError):  # raised again when the program runs, as TensorFlow does
             return None
 
-    def narrowed(self, step: Step) -> Step:
-        """Drops a ``broadcast_to`` in front of an elementwise op, which broadcasts by itself."""
-        if step.name not in BROADCASTING or len(step.inputs) < 2:
-            return step
-        inputs = list(step.inputs)
-        shape = _broadcast(inputs)
+    def without_broadcasts(self, op: Operation) -> Operation:
+        """Drops each ``broadcast_to`` in front of an elementwise op, which broadcasts by itself."""
+        if op.name not in BROADCASTING or len(op.inputs) < 2:
+            return op
+        inputs = list(op.inputs)
+        shape = _broadcast_shape(inputs)
         for i, x in enumerate(inputs):
-            producer = self.step_of(x)
+            producer = self.operation_of(x)
             if producer is not None and producer.name == "broadcast_to":
                 # The result must keep its shape without the broadcast.
                 candidate = [*inputs[:i], producer.inputs[0], *inputs[i + 1 :]]
-                if shape is not None and same_shape(_broadcast(candidate) or (), shape):
+                if shape is not None and same_shape(_broadcast_shape(candidate) or (), shape):
                     inputs = candidate
-        return Step(step.name, inputs, step.attrs)
+        return Operation(op.name, inputs, op.attrs)
 
 
 BROADCASTING = frozenset(
@@ -119,7 +120,7 @@ BROADCASTING = frozenset(
 )
 
 
-def _broadcast(inputs: list[Any]) -> tuple[Any, ...] | None:
+def _broadcast_shape(inputs: list[Any]) -> tuple[Any, ...] | None:
     """Returns the shape that operands broadcast to, or None where it isn't known."""
     shape: tuple[Any, ...] | None = ()
     for x in inputs:
@@ -128,6 +129,7 @@ def _broadcast(inputs: list[Any]) -> tuple[Any, ...] | None:
 
 
 def _is_small(result: TensorType) -> bool:
+    """Returns whether a result is of static shape, and small enough to be stored in the program as a constant."""
     return all(isinstance(d, int) for d in result.shape) and int(np.prod(result.shape)) <= EMBEDDED_ELEMENTS
 
 
@@ -139,166 +141,187 @@ def constant_value(x: Any) -> np.ndarray:
     return x._array if isinstance(x, EagerTensor) else np.array(x._var.value.numpy())
 
 
-def _is_filled_with(x: Any, number: float) -> bool:
+def _is_scalar_constant(x: Any, number: float) -> bool:
+    """Returns whether an operand is a scalar constant of this value."""
     return is_constant(x) and x._type.shape == () and bool(constant_value(x) == number)
 
 
 # -- rules: each returns a simpler value, or None
 
 
-def _one_is_neutral(walk: Simplified, step: Step) -> Tensor | None:
-    """Rewrites ``x * 1`` and ``x / 1`` to ``x``; only for a scalar constant, so that the shape stays ``x``'s."""
-    x, y = step.inputs
-    if _is_filled_with(y, 1):
+def _drop_factor_one(rewriter: Simplified, op: Operation) -> Tensor | None:
+    """Rewrites ``x * 1`` and ``x / 1`` to ``x``; only for a scalar 1, so that the shape stays ``x``'s."""
+    x, y = op.inputs
+    if _is_scalar_constant(y, 1):
         return x
-    return y if _is_filled_with(x, 1) and step.name == "multiply" else None
+    # Division and `multiply_no_nan` aren't commutative.
+    return y if _is_scalar_constant(x, 1) and op.name == "multiply" else None
 
 
-def _subtract_zero(walk: Simplified, step: Step) -> Tensor | None:
-    return step.inputs[0] if _is_filled_with(step.inputs[1], 0) else None
+def _subtract_zero(rewriter: Simplified, op: Operation) -> Tensor | None:
+    """Rewrites ``x - 0`` to ``x``; the 0 must be a scalar constant."""
+    return op.inputs[0] if _is_scalar_constant(op.inputs[1], 0) else None
 
 
-def _same_shape(walk: Simplified, step: Step) -> Tensor | None:
-    """Drops a reshape or broadcast to the operand's own shape; merges two reshapes."""
-    (x,) = step.inputs
-    if same_shape(x._type.shape, step.attrs["shape"]):
+def _drop_reshape_to_same_shape(rewriter: Simplified, op: Operation) -> Tensor | None:
+    """Drops a reshape or broadcast to the shape that the operand has; merges two reshapes."""
+    (x,) = op.inputs
+    if same_shape(x._type.shape, op.attrs["shape"]):
         return x
-    producer = walk.step_of(x)
-    if step.name == "reshape" and producer is not None and producer.name == "reshape":
-        return walk.bind_again("reshape", producer.inputs, step.attrs)
+    producer = rewriter.operation_of(x)
+    if op.name == "reshape" and producer is not None and producer.name == "reshape":
+        return rewriter.bind_again("reshape", producer.inputs, op.attrs)
     return None
 
 
-def _same_dtype(walk: Simplified, step: Step) -> Tensor | None:
-    (x,) = step.inputs
-    return x if x._type.dtype is step.attrs["dtype"] else None
+def _drop_cast_to_same_dtype(rewriter: Simplified, op: Operation) -> Tensor | None:
+    """Drops a cast to the dtype that the operand has."""
+    (x,) = op.inputs
+    return x if x._type.dtype is op.attrs["dtype"] else None
 
 
-def _involution(walk: Simplified, step: Step) -> Tensor | None:
-    producer = walk.step_of(step.inputs[0])
-    return producer.inputs[0] if producer is not None and producer.name == step.name else None
+def _cancel_involution(rewriter: Simplified, op: Operation) -> Tensor | None:
+    """Rewrites ``f(f(x))`` to ``x`` for an op that is its own inverse, such as ``negative``."""
+    producer = rewriter.operation_of(op.inputs[0])
+    return producer.inputs[0] if producer is not None and producer.name == op.name else None
 
 
-def _transposed(walk: Simplified, step: Step) -> Tensor | None:
-    """Drops an identity transpose; merges two transposes."""
-    perm, producer = step.attrs["perm"], walk.step_of(step.inputs[0])
+def _merge_transposes(rewriter: Simplified, op: Operation) -> Tensor | None:
+    """Drops a transpose that permutes no axes; merges two transposes."""
+    perm, producer = op.attrs["perm"], rewriter.operation_of(op.inputs[0])
     if perm == tuple(range(len(perm))):
-        return step.inputs[0]
+        return op.inputs[0]
     if producer is not None and producer.name == "transpose":
-        return walk.bind_again("transpose", producer.inputs, {"perm": tuple(producer.attrs["perm"][i] for i in perm)})
+        return rewriter.bind_again(
+            "transpose", producer.inputs, {"perm": tuple(producer.attrs["perm"][i] for i in perm)}
+        )
     return None
 
 
-def _matmul_of_reshapes(walk: Simplified, step: Step) -> Tensor | None:
+def _contract_without_reshapes(rewriter: Simplified, op: Operation) -> Tensor | None:
     """Rewrites ``matmul(reshape(a), reshape(b), transpose_a=True)`` to a ``contract`` over leading dims.
 
     The gradient of a dense layer's weights has this form; `contract` reads both operands where they are.
     """
-    producers = [walk.step_of(x) for x in step.inputs]
-    if step.attrs != {"transpose_a": True, "transpose_b": False, "output_type": None}:
+    producers = [rewriter.operation_of(x) for x in op.inputs]
+    if op.attrs != {"transpose_a": True, "transpose_b": False, "output_type": None}:
         return None
-    sources = [m.inputs[0] for m in producers if m is not None and m.name == "reshape"]
+    sources = [producer.inputs[0] for producer in producers if producer is not None and producer.name == "reshape"]
     shapes = [x._type.shape for x in sources]
     if len(shapes) < 2 or not 2 < len(shapes[0]) < 6 or not same_shape(shapes[0][:-1], shapes[1][:-1]):
         return None
-    if not all(same_shape(shape[-1:], x._type.shape[-1:]) for shape, x in zip(shapes, step.inputs)):
+    if not all(same_shape(shape[-1:], x._type.shape[-1:]) for shape, x in zip(shapes, op.inputs)):
         return None
-    rows = "abcde"[: len(shapes[0]) - 1]
-    return walk.bind_again("contract", sources, {"equation": f"{rows}m,{rows}n->mn"})
+    row_axes = "abcde"[: len(shapes[0]) - 1]
+    return rewriter.bind_again("contract", sources, {"equation": f"{row_axes}m,{row_axes}n->mn"})
 
 
-def _merge_padding(walk: Simplified, step: Step) -> Tensor | None:
-    """Merges zero padding into the convolution, or the filter's gradient, that reads it.
+def _merge_padding(rewriter: Simplified, op: Operation) -> Tensor | None:
+    """Merges zero padding of an image into the convolution, or the filter's gradient, that reads it.
 
     The convolution's kernel pads by itself, without a copy of the image.
     """
-    producer = walk.step_of(step.inputs[0])
+    producer = rewriter.operation_of(op.inputs[0])
     zeros = None if producer is None or producer.name != "pad" else _spatial_zeros(producer)
     if producer is None or zeros is None:
         return None
-    padding = tuple((a + low, b + high) for (a, b), (low, high) in zip(step.attrs["padding"], zeros))
-    return walk.bind_again(step.name, [producer.inputs[0], step.inputs[1]], {**step.attrs, "padding": padding})
+    padding = tuple((before + low, after + high) for (before, after), (low, high) in zip(op.attrs["padding"], zeros))
+    return rewriter.bind_again(op.name, [producer.inputs[0], op.inputs[1]], {**op.attrs, "padding": padding})
 
 
-def _spatial_zeros(pad: Step) -> list[tuple[int, int]] | None:
-    """Returns how many zeros a pad adds to an image's spatial dims; None if it pads others, or with another value.
+def _spatial_zeros(pad: Operation) -> list[tuple[int, int]] | None:
+    """Returns how many zeros a pad adds before and after each spatial dim of an image, or None.
 
-    Negative zero counts as another value.
+    None if it pads the batch or the channels, or with another value; negative zero counts as another value.
     """
     first, *spatial, last = pad.attrs["paddings"] if len(pad.attrs["paddings"]) > 2 else (None, None)
-    known = [(low, high) for low, high in spatial if isinstance(low, int) and isinstance(high, int)]
-    is_zero = _is_filled_with(pad.inputs[1], 0) and not np.signbit(constant_value(pad.inputs[1]))
-    return known if first == last == (0, 0) and is_zero and len(known) == len(spatial) else None
+    static = [(low, high) for low, high in spatial if isinstance(low, int) and isinstance(high, int)]
+    is_zero = _is_scalar_constant(pad.inputs[1], 0) and not np.signbit(constant_value(pad.inputs[1]))
+    return static if first == last == (0, 0) and is_zero and len(static) == len(spatial) else None
 
 
-def _merge_crop(walk: Simplified, step: Step) -> Tensor | None:
-    """Merges a crop into the input gradient that it reads: the gradient of `_merge_padding`."""
-    producer, size = walk.step_of(step.inputs[0]), step.attrs["size"]
-    if producer is None or producer.name != "conv_input_grad" or any(stride != 1 for stride in step.attrs["strides"]):
+def _merge_crop(rewriter: Simplified, op: Operation) -> Tensor | None:
+    """Merges a crop of a convolution's input gradient into the padding of the convolution.
+
+    Cropping is the gradient of zero padding, which `_merge_padding` merges.
+    """
+    producer, size = rewriter.operation_of(op.inputs[0]), op.attrs["size"]
+    if producer is None or producer.name != "conv_input_grad" or any(stride != 1 for stride in op.attrs["strides"]):
         return None
-    shape, begin, window = producer.attrs["shape"], step.attrs["begin"], producer.inputs[1]._type.shape[:-2]
-    known = all(isinstance(d, int) for d in (*begin, *size[1:], *shape[1:]))
-    if not known or begin[0] or begin[-1] or not same_shape((size[0], size[-1]), (shape[0], shape[-1])):
+    shape, begin, window = producer.attrs["shape"], op.attrs["begin"], producer.inputs[1]._type.shape[:-2]
+    is_static = all(isinstance(d, int) for d in (*begin, *size[1:], *shape[1:]))
+    if not is_static or begin[0] or begin[-1] or not same_shape((size[0], size[-1]), (shape[0], shape[-1])):
         return None
-    cut = [(low, total - low - window_size) for low, total, window_size in zip(begin[1:-1], shape[1:-1], size[1:-1])]
-    if any(max(pair) >= extent for pair, extent in zip(cut, window)):
+    cropped = [
+        (low, total - low - cropped_size) for low, total, cropped_size in zip(begin[1:-1], shape[1:-1], size[1:-1])
+    ]
+    if any(max(pair) >= extent for pair, extent in zip(cropped, window)):
         return None
-    padding = tuple((a + low, b + high) for (a, b), (low, high) in zip(producer.attrs["padding"], cut))
-    return walk.bind_again("conv_input_grad", producer.inputs, {**producer.attrs, "shape": size, "padding": padding})
+    old = producer.attrs["padding"]
+    padding = tuple((before + low, after + high) for (before, after), (low, high) in zip(old, cropped))
+    return rewriter.bind_again(
+        "conv_input_grad", producer.inputs, {**producer.attrs, "shape": size, "padding": padding}
+    )
 
 
-def _shape_of_type(walk: Simplified, step: Step) -> Tensor:
-    """Computes a shape from the dims of the type, so that the tensor itself needn't be computed."""
-    return walk.bind_again("dims_vector", [], {"dims": step.inputs[0]._type.shape, "dtype": step.attrs["dtype"]})
+def _shape_of_type(rewriter: Simplified, op: Operation) -> Tensor:
+    """Takes a tensor's shape from the dims of its type, so that the tensor itself needn't be computed."""
+    return rewriter.bind_again("dims_vector", [], {"dims": op.inputs[0]._type.shape, "dtype": op.attrs["dtype"]})
 
 
-def _fold_dims(walk: Simplified, step: Step) -> Tensor | None:
+def _fold_dims(rewriter: Simplified, op: Operation) -> Tensor | None:
     """Folds a vector of static dims to a constant."""
-    dims, dtype = step.attrs["dims"], step.attrs["dtype"]
+    dims, dtype = op.attrs["dims"], op.attrs["dtype"]
     if not all(isinstance(d, int) and d <= dtype.max for d in dims):
         return None
-    return walk.constant(EagerTensor(np.array(dims, dtype.np)))
+    return rewriter.constant(EagerTensor(np.array(dims, dtype.np)))
 
 
-def _reduced_product(walk: Simplified, step: Step) -> Tensor | None:
-    """Folds the product of a vector of dims to one dim, which gets the overflow check that sizes get."""
-    if step.attrs["axis"] == ():
-        return step.inputs[0]
-    producer = walk.step_of(step.inputs[0])
+def _fold_product_of_dims(rewriter: Simplified, op: Operation) -> Tensor | None:
+    """Folds the product of a vector of dims to one dim, as in ``reduce_prod(shape(x))``.
+
+    The dim gets the overflow check that sizes get.
+    """
+    (x,) = op.inputs
+    if op.attrs["axis"] == ():
+        return x
+    producer = rewriter.operation_of(x)
     if producer is None or producer.name != "dims_vector":
         return None
-    dim = walk.bind_again("dims_vector", [], {**producer.attrs, "dims": (size_of(producer.attrs["dims"]),)})
-    return dim if step.attrs["keepdims"] else walk.bind_again("reshape", [dim], {"shape": ()})
+    dim = rewriter.bind_again("dims_vector", [], {**producer.attrs, "dims": (size_of(producer.attrs["dims"]),)})
+    return dim if op.attrs["keepdims"] else rewriter.bind_again("reshape", [dim], {"shape": ()})
 
 
-def _no_axes(walk: Simplified, step: Step) -> Tensor | None:
-    return step.inputs[0] if step.attrs["axis"] == () else None
+def _drop_reduction_of_no_axes(rewriter: Simplified, op: Operation) -> Tensor | None:
+    """Drops a reduction over no axes."""
+    return op.inputs[0] if op.attrs["axis"] == () else None
 
 
-def _pass_through(walk: Simplified, step: Step) -> Tensor:
-    return step.inputs[0]
+def _drop_identity(rewriter: Simplified, op: Operation) -> Tensor:
+    """Replaces an op that returns its operand, such as ``stop_gradient``, by the operand."""
+    return op.inputs[0]
 
 
-RULES: dict[str, Callable[[Simplified, Step], Tensor | None]] = {
-    "multiply": _one_is_neutral,
-    "multiply_no_nan": _one_is_neutral,
-    "divide": _one_is_neutral,
+RULES: dict[str, Callable[[Simplified, Operation], Tensor | None]] = {
+    "multiply": _drop_factor_one,
+    "multiply_no_nan": _drop_factor_one,
+    "divide": _drop_factor_one,
     "subtract": _subtract_zero,
-    "reshape": _same_shape,
-    "broadcast_to": _same_shape,
-    "sum_to": _same_shape,
-    "cast": _same_dtype,
-    "matmul": _matmul_of_reshapes,
-    "negative": _involution,
-    "logical_not": _involution,
-    "transpose": _transposed,
-    "reduce_sum": _no_axes,
-    "reduce_prod": _reduced_product,
+    "reshape": _drop_reshape_to_same_shape,
+    "broadcast_to": _drop_reshape_to_same_shape,
+    "sum_to": _drop_reshape_to_same_shape,
+    "cast": _drop_cast_to_same_dtype,
+    "matmul": _contract_without_reshapes,
+    "negative": _cancel_involution,
+    "logical_not": _cancel_involution,
+    "transpose": _merge_transposes,
+    "reduce_sum": _drop_reduction_of_no_axes,
+    "reduce_prod": _fold_product_of_dims,
     "shape": _shape_of_type,
     "dims_vector": _fold_dims,
     "conv": _merge_padding,
     "conv_filter_grad": _merge_padding,
     "strided_slice": _merge_crop,
-    "identity": _pass_through,
-    "stop_gradient": _pass_through,
+    "identity": _drop_identity,
+    "stop_gradient": _drop_identity,
 }

@@ -15,7 +15,7 @@ from tvm.tirx.analysis import undefined_vars
 
 from tvtf.core.shape import show_shape, simplify_dim
 from tvtf.ir import dialect
-from tvtf.passes.analysis.dead_code import makers_of_dims
+from tvtf.passes.analysis.dead_code import defining_vars
 
 DIMS_OP = "tvtf.told_dims"
 MAX_NAMED = 3
@@ -31,33 +31,37 @@ class Sized(NamedTuple):
 
 
 def sized_after(function: relax.Function) -> dict[relax.Var, list[Sized]]:
-    """Returns the results of computed size, grouped by the binding that computes the last of their dims."""
+    """Returns the results whose sizes the program computes, for a check at run time that they can be allocated.
+
+    They are grouped by the binding after which the size is known: that which computes the last of its dims.
+    """
     bindings = [b for block in function.body.blocks for b in block.bindings]
-    makers = makers_of_dims(function.params, bindings)
-    order = {b.var: i for i, b in enumerate(bindings)}
+    defining = defining_vars(function.params, bindings)
+    positions = {b.var: i for i, b in enumerate(bindings)}
     dim_bindings = {b.var for b in bindings if dialect.is_dialect(b.value) and b.value.op.name == DIMS_OP}
     results_after: dict[relax.Var, dict[str, Sized]] = defaultdict(dict)
     for binding in bindings if dim_bindings else ():
-        for each in _results(binding):
-            used = (
-                set() if isinstance(each.bytes, int) else {makers[s] for s in undefined_vars(each.bytes) if s in makers}
-            )
+        for result in _sized_results(binding):
+            symbols = () if isinstance(result.bytes, int) else undefined_vars(result.bytes)
+            used = {defining[symbol] for symbol in symbols if symbol in defining}
             if used & dim_bindings:
-                last = max(used, key=order.__getitem__)
+                last = max(used, key=positions.__getitem__)
                 # Results of equal size need one check.
-                results_after[last].setdefault(str(each.bytes), each)
-    return {var: list(each.values()) for var, each in results_after.items()}
+                results_after[last].setdefault(str(result.bytes), result)
+    return {var: list(by_size.values()) for var, by_size in results_after.items()}
 
 
-def _results(binding: Any) -> list[Sized]:
+def _sized_results(binding: Any) -> list[Sized]:
+    """Returns the sizes of a call's results; none for what binds computed dims."""
     if not dialect.is_dialect(binding.value) or binding.value.op.name == DIMS_OP:
         return []
     op = dialect.read(binding.value).primitive.tf_name
     types = binding.var.ty.fields if isinstance(binding.var.ty, relax.TupleType) else [binding.var.ty]
-    return [_sized(op, t) for t in types if isinstance(t, relax.TensorType) and t.shape is not None]
+    return [_sized_type(op, t) for t in types if isinstance(t, relax.TensorType) and t.shape is not None]
 
 
-def _sized(op: str, ty: relax.TensorType) -> Sized:
+def _sized_type(op: str, ty: relax.TensorType) -> Sized:
+    """Returns the shape and the bytes of a tensor that an op returns."""
     size: Any = tirx.IntImm("int64", max(1, ty.dtype.dtype.itemsize))
     for dim in ty.shape.values:
         size = size * dim
@@ -67,5 +71,5 @@ def _sized(op: str, ty: relax.TensorType) -> Sized:
 def too_large(results: Sequence[Sized]) -> str:
     """Returns the error text for results that can't be allocated, in TensorFlow's words."""
     named = ", ".join(f"{r.op} {show_shape(r.shape)}" for r in results[:MAX_NAMED])
-    more = "" if len(results) <= MAX_NAMED else f" and {len(results) - MAX_NAMED} more"
-    return f"OOM when allocating a tensor of a size that the program computes, one of: {named}{more}"
+    others = "" if len(results) <= MAX_NAMED else f" and {len(results) - MAX_NAMED} more"
+    return f"OOM when allocating a tensor of a size that the program computes, one of: {named}{others}"

@@ -20,45 +20,49 @@ from tvtf.passes.analysis.rewriter import Bindings
 
 def fuse_kernels(mod: tvm.IRModule) -> tvm.IRModule:
     """Turns each group that FuseOps made into one kernel."""
-    return _name_lost_dims(relax.transform.FuseTIR()(mod))
+    return _bind_lost_dims(relax.transform.FuseTIR()(mod))
 
 
-def _name_lost_dims(mod: tvm.IRModule) -> tvm.IRModule:
-    """Replaces each dim of a parameter that its function can't compute by a symbol.
+def _bind_lost_dims(mod: tvm.IRModule) -> tvm.IRModule:
+    """Replaces each dim expression in a parameter's type that its function can't compute by a new symbol.
 
-    A function fails on an argument whose dims it can't compute (see above).
+    Otherwise, the function fails when it checks the argument (see above).
     """
     repaired = {
-        var: _named(f) for var, f in mod.functions_items() if isinstance(f, relax.Function) and _has_unbound_dims(f)
+        var: _with_bound_dims(f)
+        for var, f in mod.functions_items()
+        if isinstance(f, relax.Function) and _has_unbound_dims(f)
     }
     if not repaired:
         return mod
-    typed = {var: Bindings.typed(ir.GlobalVar(var.name_hint), f.ty) for var, f in repaired.items()}
+    new_names = {var: Bindings.typed(ir.GlobalVar(var.name_hint), f.ty) for var, f in repaired.items()}
     unchanged = {var: f for var, f in mod.functions_items() if var not in repaired}
-    functions = unchanged | {typed[var]: f for var, f in repaired.items()}
-    renamed = (ir.GlobalVar, lambda var: typed.get(var, var))
+    functions = unchanged | {new_names[var]: f for var, f in repaired.items()}
+    rename = (ir.GlobalVar, lambda var: new_names.get(var, var))
     return tvm.IRModule(
-        {var: structural_map(f, renamed) if isinstance(f, relax.Function) else f for var, f in functions.items()},
+        {var: structural_map(f, rename) if isinstance(f, relax.Function) else f for var, f in functions.items()},
         attrs=mod.attrs,
     )
 
 
 def _has_unbound_dims(function: relax.Function) -> bool:
     """Returns whether a parameter has a dim expression over symbols that no parameter binds."""
-    known = _known([p.ty for p in function.params], function.params)
-    return any(isinstance(p.ty, relax.TensorType) and not all(_are_bound(known, p.ty)) for p in function.params)
+    bound = _bound_symbols([p.ty for p in function.params], function.params)
+    return any(isinstance(p.ty, relax.TensorType) and not all(_are_bound(bound, p.ty)) for p in function.params)
 
 
-def _known(types: Sequence[Any], params: Sequence[Any] = ()) -> set[Any]:
-    """Returns the symbols that parameters bind: plain symbolic dims, and scalars."""
-    return {d for d in [*(d for ty in types for d in _dims(ty)), *params] if isinstance(d, tirx.Var)}
+def _bound_symbols(types: Sequence[Any], params: Sequence[Any] = ()) -> set[Any]:
+    """Returns the symbols that parameters bind: symbolic dims that are a dim by themselves, and scalars."""
+    return {d for d in [*(d for ty in types for d in _dims_of(ty)), *params] if isinstance(d, tirx.Var)}
 
 
-def _are_bound(known: set[Any], ty: Any) -> Iterator[bool]:
-    return (known.issuperset(tirx.analysis.undefined_vars(dim)) for dim in _dims(ty))
+def _are_bound(bound: set[Any], ty: Any) -> Iterator[bool]:
+    """Yields, for each dim of a type, whether it is an expression of bound symbols."""
+    return (bound.issuperset(tirx.analysis.undefined_vars(dim)) for dim in _dims_of(ty))
 
 
-def _dims(ty: Any) -> list[Any]:
+def _dims_of(ty: Any) -> list[Any]:
+    """Returns the dims of a shape's or tensor's type; none if they aren't known."""
     if isinstance(ty, relax.ShapeType):
         return list(ty.values or ())
     return list(ty.shape.values) if isinstance(ty, relax.TensorType) and ty.shape is not None else []
@@ -70,28 +74,35 @@ def with_named_dims(types: Sequence[Any], params: Sequence[Any] = ()) -> list[An
     Args:
       params: the parameters; scalars among them bind their own symbols.
     """
-    known, names, result = _known(types, params), [], []  # type: ignore[var-annotated]
+    bound_symbols = _bound_symbols(types, params)
+    new_symbols: list[tuple[Any, tirx.Var]] = []
+    result: list[Any] = []
     for ty in types:
-        is_bound = [*_are_bound(known, ty)]
+        is_bound = [*_are_bound(bound_symbols, ty)]
         if isinstance(ty, relax.TensorType) and not all(is_bound):
-            dims = [dim if bound else _name_of(dim, names) for dim, bound in zip(_dims(ty), is_bound)]
+            dims = [dim if bound else _symbol_for(dim, new_symbols) for dim, bound in zip(_dims_of(ty), is_bound)]
             ty = relax.TensorType(dims, ty.dtype, ty.vdevice)
         result.append(ty)
     return result
 
 
-def _name_of(dim: Any, names: list[tuple[Any, tirx.Var]]) -> tirx.Var:
-    """Returns the symbol for a dim expression, a new one for the first of its kind."""
-    for known, name in names:
+def _symbol_for(dim: Any, symbols: list[tuple[Any, tirx.Var]]) -> tirx.Var:
+    """Returns the symbol that replaces a dim expression, the same one for equal expressions.
+
+    ``symbols`` are the expressions that have one.
+    """
+    for known, symbol in symbols:
         if tvm_ffi.structural_equal(dim, known):
-            return name
-    names.append((dim, tirx.Var("size", "int64")))
-    return names[-1][1]
+            return symbol
+    new_symbol = tirx.Var("size", "int64")
+    symbols.append((dim, new_symbol))
+    return new_symbol
 
 
-def _named(function: relax.Function) -> relax.Function:
+def _with_bound_dims(function: relax.Function) -> relax.Function:
+    """Returns a function whose parameters' types have only dims that it can compute."""
     types = with_named_dims([p.ty for p in function.params], function.params)
     params = [p if p.ty is ty else relax.Var(p.name, ty) for p, ty in zip(function.params, types)]
-    new = dict(zip(function.params, params))
-    body = structural_map(function.body, (relax.Var, lambda var: new.get(var, var)))
+    new_params = dict(zip(function.params, params))
+    body = structural_map(function.body, (relax.Var, lambda var: new_params.get(var, var)))
     return relax.Function(params, body, function.ret_ty, function.is_pure, function.attrs, function.span)

@@ -25,12 +25,12 @@ from tvtf.passes.memory.memory_plan import variables
 from tvtf.passes.schedule.cpu.kernel import Stage, read_kernel
 
 _CALL_TIR = ir.Op.get("relax.call_tir")
-_BROADCAST, _SUMS = 1, (3, 4)
-"""TVM's ``op_pattern`` values: up to _BROADCAST, a result's element reads at most one element of each operand; _SUMS are
-reductions and contractions."""
+_BROADCAST, _REDUCTIONS = 1, (3, 4)
+"""TVM's ``op_pattern`` values: up to _BROADCAST, a result's element reads at most one element of each operand;
+_REDUCTIONS are reductions and contractions."""
 
 
-class Step(NamedTuple):
+class KernelCall(NamedTuple):
     """A call of a kernel with one result; ``copied`` is the operand if the kernel only copies it."""
 
     position: int
@@ -49,25 +49,29 @@ def fuse_updates(mod: tvm.IRModule) -> tvm.IRModule:
     """Fuses the updates of donated Variables in ``main``."""
     main = mod["main"]
     pairs = [(int(output), int(parameter)) for output, parameter in (main.attrs or {}).get(DONATE, [])]
-    line = _Line(mod, main, pairs)
-    updates = [update for update in line.updates() if len(update.steps) > 1]
-    return _rewritten(mod, main, line, updates) if updates else mod
+    main_calls = _MainCalls(mod, main, pairs)
+    updates = [update for update in main_calls.updates() if len(update.calls) > 1]
+    return _rewritten(mod, main, main_calls, updates) if updates else mod
 
 
-class _Line:
+class _MainCalls:
     """The straight-line code of ``main``: kernel calls, the readers of each variable, the new values of Variables."""
 
     def __init__(self, mod: tvm.IRModule, main: relax.Function, pairs: list[tuple[int, int]]) -> None:
-        self.steps: dict[Any, Step] = {}
+        """Records the calls in ``main``; ``pairs`` are the positions of outputs and of the parameters that they update.
+
+        ``updated`` has the Variable's parameter of each new value.
+        """
+        self.calls: dict[Any, KernelCall] = {}
         self.readers: dict[Any, list[int]] = {}
         self.positions_of: dict[Any, int] = {}
         self.starts: list[int] = []
-        known: dict[Any, int | None] = {}
+        copied_operands: dict[Any, int | None] = {}
         for number, block in enumerate(main.body.blocks):
             self.starts.append(len(self.positions_of))
             for binding in block.bindings:
-                self._add(mod, number, isinstance(block, relax.DataflowBlock), binding, known)
-        self._read(main.body.body)
+                self._add(mod, number, isinstance(block, relax.DataflowBlock), binding, copied_operands)
+        self._record_readers(main.body.body)
         results = _results(main)
         updated = {results[output]: main.params[parameter] for output, parameter in pairs}
         self.updated = {x: param for x, param in updated.items() if tvm_ffi.structural_equal(x.ty, param.ty)}
@@ -75,175 +79,198 @@ class _Line:
     def _add(
         self, mod: tvm.IRModule, block: int, is_dataflow: bool, binding: Any, known: dict[Any, int | None]
     ) -> None:
-        """Records a binding; calls of kernels with one result in dataflow blocks become steps."""
+        """Records a binding of ``main``; ``calls`` gets those of kernels with one result, in dataflow blocks.
+
+        ``known`` has the position of each kernel's copied operand, None if it does more than copy.
+        """
         position = len(self.positions_of)
-        self._read(binding.value)
+        self._record_readers(binding.value)
         self.positions_of[binding.var] = position
-        if is_dataflow and _is_plain_call(binding.value):
-            name, operands = binding.value.args[0], list(binding.value.args[1].fields)
-            kernel = mod[name]
+        if is_dataflow and _is_single_result_kernel_call(binding.value):
+            name, tensors = binding.value.args
+            kernel, operands = mod[name], list(tensors.fields)
             if name not in known:
                 known[name] = _copied_operand(kernel)
-            copied = known[name]
+            copied_position = known[name]
             pattern = int(kernel.attrs["op_pattern"])
-            source = None if copied is None else operands[copied]
-            self.steps[binding.var] = Step(position, block, binding, operands, pattern, source)
+            copied = None if copied_position is None else operands[copied_position]
+            self.calls[binding.var] = KernelCall(position, block, binding, operands, pattern, copied)
 
-    def _read(self, value: Any) -> None:
+    def _record_readers(self, value: Any) -> None:
+        """Records the current position as a reader of the variables in a value."""
         for var in variables(value):
             self.readers.setdefault(var, []).append(len(self.positions_of))
 
     @cached_property
     def early(self) -> set[Any]:
-        """Returns scalars that depend on parameters only, such as a learning rate; they move to the block's start."""
+        """Returns scalars that depend on parameters only, such as a learning rate; they move to their block's start."""
         scalars: set[Any] = set()
-        for var, step in self.steps.items():
+        for var, call in self.calls.items():
             if (
                 var not in self.updated
-                and not step.binding.var.ty.ndim
-                and all(x not in self.positions_of or x in scalars for x in step.operands)
+                and not call.binding.var.ty.ndim
+                and all(x not in self.positions_of or x in scalars for x in call.operands)
             ):
                 scalars.add(var)
         return scalars
 
     def key(self, var: Any) -> float:
-        """Returns the sort key of a binding within its block."""
+        """Returns the sort key of a binding in its block: its position; for ``early``, one before the block's start."""
         position = self.positions_of[var]
         if var not in self.early:
             return position
         return max(start for start in self.starts if start <= position) - 0.9
 
     def updates(self) -> Iterator[_Update]:
-        """Yields groups of steps that can be fused; each step belongs to one group."""
+        """Yields groups of calls that can be fused into an optimizer's update; each call belongs to one group."""
         groups: list[set[Any]] = []
         for var in self.updated:
-            members = set(self._elementwise(var))
-            # Groups with a step in common become one.
+            members = set(self._elementwise_calls(var))
+            # Groups with a call in common become one.
             groups = [g for g in groups if not g & members] + [members.union(*(g for g in groups if g & members))]
         for group in groups:
-            members = self._without_shared(group)
-            members |= self._gradient(members)
-            update = _Update(self, sorted((self.steps[var] for var in members), key=lambda step: step.position))
-            if update.steps and update.is_legal:
+            members = self._without_stored_intermediates(group)
+            members |= self._gradient_reduction(members)
+            update = _Update(self, sorted((self.calls[var] for var in members), key=lambda call: call.position))
+            if update.calls and update.is_legal:
                 yield update
 
-    def _elementwise(self, var: Any) -> Iterator[Any]:
-        """Yields the elementwise steps of the same shape that a value is computed by."""
-        todo, seen = [var], set()
-        while todo:
-            step = self.steps.get(todo.pop())
-            if step is not None and step.var not in seen and step.pattern <= _BROADCAST and _same_shape(step.var, var):
-                seen.add(step.var)
-                todo += step.operands
+    def _elementwise_calls(self, var: Any) -> Iterator[Any]:
+        """Yields the elementwise calls of the same shape that a value is computed by."""
+        worklist, seen = [var], set()
+        while worklist:
+            call = self.calls.get(worklist.pop())
+            if call is not None and call.var not in seen and call.pattern <= _BROADCAST and _same_shape(call.var, var):
+                seen.add(call.var)
+                worklist += call.operands
         return iter(seen)
 
-    def _without_shared(self, group: set[Any]) -> set[Any]:
-        """Removes steps that are read outside the group, unless they are a Variable's new value.
+    def _without_stored_intermediates(self, group: set[Any]) -> set[Any]:
+        """Removes from a group the calls whose result is read outside it, except for new values of Variables.
 
-        What is read outside would have to be stored, and each removal may leave another step with such a reader.
+        Such a result would have to be stored, and each removal may leave another call with a reader outside.
         """
         while True:
-            positions = {self.steps[var].position for var in group}
-            shared = {v for v in group if v not in self.updated and not positions.issuperset(self.readers.get(v, ()))}
-            if not shared:
+            positions = {self.calls[var].position for var in group}
+            read_outside = {
+                v for v in group if v not in self.updated and not positions.issuperset(self.readers.get(v, ()))
+            }
+            if not read_outside:
                 return group
-            group = group - shared
+            group = group - read_outside
 
-    def _gradient(self, group: set[Any]) -> set[Any]:
-        """Returns the sum that only this group reads, if there is exactly one.
+    def _gradient_reduction(self, group: set[Any]) -> set[Any]:
+        """Returns the reduction that computes the group's gradient: the only one whose only reader is the group.
 
         With two, neither result could stay in registers until the update.
         """
-        positions = {self.steps[var].position for var in group}
-        operands = {x for var in group for x in self.steps[var].operands if x in self.steps}
-        sums = {
+        positions = {self.calls[var].position for var in group}
+        operands = {x for var in group for x in self.calls[var].operands if x in self.calls}
+        reductions = {
             x
             for x in operands - group
-            if self.steps[x].pattern in _SUMS
-            and all(_same_shape(x, var) and self.steps[x].block == self.steps[var].block for var in group)
+            if self.calls[x].pattern in _REDUCTIONS
+            and all(_same_shape(x, var) and self.calls[x].block == self.calls[var].block for var in group)
             and positions.issuperset(self.readers[x])
         }
-        return sums if len(sums) == 1 else set()
+        return reductions if len(reductions) == 1 else set()
 
 
 class _Update:
-    """Steps to fuse into one kernel, in order."""
+    """Kernel calls of an optimizer's update that are fused into one kernel, in order."""
 
-    def __init__(self, line: _Line, steps: list[Step]) -> None:
-        self.line, self.steps = line, steps
-        self.vars = {step.var for step in steps}
-        self.operands = list(dict.fromkeys(x for s in steps for x in s.operands if x not in self.vars))
-        self.positions = {step.position for step in steps}
-        self.results = [s for s in steps if not self.positions.issuperset(line.readers.get(s.var, ()))]
+    def __init__(self, main_calls: _MainCalls, calls: list[KernelCall]) -> None:
+        self.main_calls, self.calls = main_calls, calls
+        self.vars = {call.var for call in calls}
+        self.operands = list(dict.fromkeys(x for call in calls for x in call.operands if x not in self.vars))
+        self.positions = {call.position for call in calls}
+        self.results = [call for call in calls if not self.positions.issuperset(main_calls.readers.get(call.var, ()))]
 
     @property
     def name(self) -> str:
-        """The fused kernel's name: the gradient's kernel if it is part, else the first step's."""
-        first = max(self.steps, key=lambda step: step.pattern)
+        """The fused kernel's name: the gradient's kernel if it is part, else the first call's."""
+        first = max(self.calls, key=lambda call: call.pattern)
         return str(first.binding.value.args[0].name_hint)
 
     @property
     def is_legal(self) -> bool:
-        """Whether all steps are in one block and no result is read before the last step."""
-        last = self.steps[-1].position
-        early = [r for s in self.results for r in self.line.readers[s.var] if r < last and r not in self.positions]
-        return not early and len({step.block for step in self.steps}) == 1
+        """Whether all calls are in one block, and nothing else reads a result before the last call."""
+        last = self.calls[-1].position
+        early_readers = [
+            reader
+            for result in self.results
+            for reader in self.main_calls.readers[result.var]
+            if reader < last and reader not in self.positions
+        ]
+        return not early_readers and len({call.block for call in self.calls}) == 1
 
     @property
     def place(self) -> float:
-        """The sort key of the call.
+        """The sort key of the fused call in its block.
 
         It stands after the last operand, and after the last other reader of the Variables whose memory the results
         take.
         """
         operand_positions = [
-            self.line.positions_of[x] for x in self.operands if x in self.line.positions_of and x not in self.line.early
+            self.main_calls.positions_of[x]
+            for x in self.operands
+            if x in self.main_calls.positions_of and x not in self.main_calls.early
         ]
-        params = [self.line.updated[s.var] for s in self.steps if s.var in self.line.updated]
-        read = [r for p in params for r in self.line.readers.get(p, ()) if r not in self.positions]
-        start = self.line.starts[self.steps[0].block]
-        before = [position for position in (*operand_positions, *read) if position < self.steps[-1].position]
+        params = [self.main_calls.updated[call.var] for call in self.calls if call.var in self.main_calls.updated]
+        other_readers = [
+            reader
+            for param in params
+            for reader in self.main_calls.readers.get(param, ())
+            if reader not in self.positions
+        ]
+        start = self.main_calls.starts[self.calls[0].block]
+        before = [position for position in (*operand_positions, *other_readers) if position < self.calls[-1].position]
         return max([start - 0.75, *before]) + 0.5
 
     def function(self) -> relax.Function:
-        """Returns the steps as a function of their operands.
+        """Returns a Relax function that makes the update's calls, for FuseTIR to turn into one kernel.
 
         A copied value is read from the copy, unless it is a result.
         """
         types = with_named_dims([x.ty for x in self.operands])
         params = [relax.Var(f"operand_{i}", ty) for i, ty in enumerate(types)]
-        at: dict[Any, Any] = dict(zip(self.operands, params, strict=True))
-        bindings, inner = [], self.vars - {step.var for step in self.results}
-        for step in self.steps:
-            var = relax.DataflowVar(step.var.name, step.var.ty)
-            bindings.append(relax.VarBinding(var, _again(step.binding.value, [at[x] for x in step.operands])))
-            at[step.var] = var
-            if step.copied in inner:
-                at[step.copied] = var
-        bindings.append(_bound("results", relax.Tuple([at[step.var] for step in self.results])))
+        new_vars: dict[Any, Any] = dict(zip(self.operands, params, strict=True))
+        bindings, intermediate = [], self.vars - {call.var for call in self.results}
+        for call in self.calls:
+            var = relax.DataflowVar(call.var.name, call.var.ty)
+            bindings.append(
+                relax.VarBinding(var, _with_operands(call.binding.value, [new_vars[x] for x in call.operands]))
+            )
+            new_vars[call.var] = var
+            if call.copied in intermediate:
+                new_vars[call.copied] = var
+        bindings.append(_bind_to_new_var("results", relax.Tuple([new_vars[call.var] for call in self.results])))
         result = bindings[-1].var
         body = Bindings.typed(relax.SeqExpr([relax.DataflowBlock(bindings)], result), result.ty)
         return relax.Function(params, body, result.ty, attrs=ir.make_node("ir.DictAttrs", Primitive=True))
 
     def bindings(self, function: ir.GlobalVar) -> list[Any]:
-        """Returns the bindings of the call and of its results, under their old variables."""
-        types = relax.TupleType([step.var.ty for step in self.results])
-        call = relax.Call(function, self.operands, span=self.steps[-1].binding.value.span, ret_ty=types)
+        """Returns the bindings of the fused call, and of its results to the variables that they had."""
+        types = relax.TupleType([old.var.ty for old in self.results])
+        call = relax.Call(function, self.operands, span=self.calls[-1].binding.value.span, ret_ty=types)
         binding = relax.VarBinding(relax.Var("update", types), call)
-        items = [relax.VarBinding(step.var, relax.TupleGetItem(binding.var, i)) for i, step in enumerate(self.results)]
+        items = [relax.VarBinding(old.var, relax.TupleGetItem(binding.var, i)) for i, old in enumerate(self.results)]
         return [binding, *items]
 
 
-def _again(call: Any, operands: list[Any]) -> Any:
+def _with_operands(call: Any, operands: list[Any]) -> Any:
+    """Returns a kernel call with other operands."""
     tensors = relax.Tuple(operands)
     return relax.Call(_CALL_TIR, [call.args[0], tensors], ty_args=call.ty_args, span=call.span, ret_ty=call.ty)
 
 
-def _bound(name: str, value: Any) -> Any:
+def _bind_to_new_var(name: str, value: Any) -> Any:
+    """Binds a value to a new variable."""
     return relax.VarBinding(relax.Var(name, value.ty), value)
 
 
-def _is_plain_call(value: Any) -> bool:
+def _is_single_result_kernel_call(value: Any) -> bool:
+    """Returns whether a value is a kernel called on tensors, and not on dims, with one tensor as its result."""
     return isinstance(value, relax.Call) and value.op.same_as(_CALL_TIR) and len(value.args) == 2 and _is_tensor(value)
 
 
@@ -256,7 +283,7 @@ def _same_shape(x: Any, y: Any) -> bool:
 
 
 def _copied_operand(func: Any) -> int | None:
-    """Returns the position of the operand that a kernel only copies, or None."""
+    """Returns the position of the operand that a kernel copies if it does nothing else, or None."""
     kernel = read_kernel(func)
     stage = kernel.stages[0] if kernel is not None and len(kernel.stages) == 1 else None
     if not isinstance(stage, Stage) or stage.reduce or not isinstance(stage.value, TensorLoad):
@@ -280,20 +307,20 @@ def _results(main: relax.Function) -> list[Any]:
     return list(value.fields) if isinstance(value, relax.Tuple) else [result]
 
 
-def _rewritten(mod: tvm.IRModule, main: relax.Function, line: _Line, updates: list[_Update]) -> tvm.IRModule:
-    """Returns the module with each update's steps replaced by its call, sorted into place."""
+def _rewritten(mod: tvm.IRModule, main: relax.Function, main_calls: _MainCalls, updates: list[_Update]) -> tvm.IRModule:
+    """Returns the module with the calls of each update replaced by one, sorted into its place."""
     builder = relax.BlockBuilder(mod)
-    new: dict[int, list[tuple[float, list[Any]]]] = {}
+    updates_by_block: dict[int, list[tuple[float, list[Any]]]] = {}
     for update in updates:
         function = builder.add_func(update.function(), f"{update.name}_update")
-        new.setdefault(update.steps[0].block, []).append((update.place, update.bindings(function)))
-    fused_vars = {step.var for update in updates for step in update.steps}
+        updates_by_block.setdefault(update.calls[0].block, []).append((update.place, update.bindings(function)))
+    fused_vars = {call.var for update in updates for call in update.calls}
     blocks = []
     for number, block in enumerate(main.body.blocks):
-        if number in new:
+        if number in updates_by_block:
             # The order changes, because an update stands right after its operands.
-            unfused = [(line.key(b.var), [b]) for b in block.bindings if b.var not in fused_vars]
-            parts = sorted([*unfused, *new[number]], key=lambda part: part[0])
+            unfused = [(main_calls.key(b.var), [b]) for b in block.bindings if b.var not in fused_vars]
+            parts = sorted([*unfused, *updates_by_block[number]], key=lambda part: part[0])
             block = relax.DataflowBlock([binding for _, part in parts for binding in part])
         blocks.append(block)
     body = Bindings.typed(relax.SeqExpr(blocks, main.body.body), main.body.body.ty)

@@ -17,30 +17,30 @@ def HoistTupleItems(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRM
     tuples on, some compilations fail or read other arguments (`FunctionCreator::CreateFunction` in TVM 0.27's
     fuse_ops.cc).
     """
-    return map_functions(mod, _items_given_out)
+    return map_functions(mod, _with_items_as_outputs)
 
 
-def _items_given_out(func: relax.Function) -> relax.Function:
-    """Returns the function with dataflow variables that hold tuple items replaced by ordinary variables.
+def _with_items_as_outputs(func: relax.Function) -> relax.Function:
+    """Replaces the dataflow variables that hold tuple items by ordinary variables, which are outputs of their block.
 
     FuseOps groups dataflow variables only.
     """
-    inner = {
+    outputs = {
         binding.var: relax.Var(binding.var.name, binding.var.ty, binding.var.span)
         for block in func.body.blocks
         for binding in block.bindings
         if isinstance(binding.var, relax.DataflowVar) and isinstance(binding.value, relax.TupleGetItem)
     }
-    return structural_map(func, (ir.Var, lambda var: inner.get(var, var))) if inner else func
+    return structural_map(func, (ir.Var, lambda var: outputs.get(var, var))) if outputs else func
 
 
 def forward_tuple_items(mod: ir.IRModule) -> ir.IRModule:
-    """Replaces items of tuples that the same function builds by the tuples' fields."""
-    return map_functions(mod, _with_known_items)
+    """Replaces each item of a tuple that the same function builds by the tuple's field."""
+    return map_functions(mod, _forward_items)
 
 
-def _with_known_items(func: relax.Function) -> relax.Function:
-    """Replaces reads of items of tuples built in the function, and drops tuples that aren't read any more."""
+def _forward_items(func: relax.Function) -> relax.Function:
+    """Replaces reads of items of tuples that a function builds by the tuples' fields, and drops unread tuples."""
     bindings = [binding for block in func.body.blocks for binding in block.bindings]
     tuples = {b.var: b.value for b in bindings if isinstance(b.value, relax.Tuple)}
     out = Bindings()
@@ -48,12 +48,12 @@ def _with_known_items(func: relax.Function) -> relax.Function:
         value = binding.value
         if isinstance(value, relax.TupleGetItem) and value.tuple_value in tuples:
             value = tuples[value.tuple_value].fields[value.index]
-        out.again(binding, value)
-    return without_unread(out.function(func), set(tuples))
+        out.rebind(binding, value)
+    return without_unread_bindings(out.function(func), set(tuples))
 
 
-def without_unread(func: relax.Function, candidates: set[relax.Var]) -> relax.Function:
-    """Drops those of ``candidates`` that nothing reads.
+def without_unread_bindings(func: relax.Function, candidates: set[relax.Var]) -> relax.Function:
+    """Drops the bindings of ``candidates`` that nothing reads.
 
     Other bindings that nothing reads may have effects.
     """
@@ -64,5 +64,5 @@ def without_unread(func: relax.Function, candidates: set[relax.Var]) -> relax.Fu
     out = Bindings()
     for binding in bindings:
         if binding.var in read or binding.var not in candidates:
-            out.again(binding, binding.value)
+            out.rebind(binding, binding.value)
     return out.function(func)

@@ -21,19 +21,22 @@ LOOPS = ("while", "effect_while")
 
 
 class InPlace:
-    """The stacks that loops of a dialect module may overwrite: ``owned`` variables, and carried positions by body."""
+    """The stacks that loops of a module may overwrite: variables in ``owned``, and carried positions by loop body."""
 
     def __init__(self, mod: tvm.IRModule) -> None:
         self.owned: set[relax.Var] = set()
         self.carried: dict[str, set[int]] = {}
-        bodies = {b.attrs["body"].name_hint: b.attrs["carried"] for b in _loops(mod)}
+        bodies = {loop.attrs["body"].name_hint: loop.attrs["carried"] for loop in _loops(mod)}
         for name, count in bodies.items():
             self._scan(name, mod[name], count)
 
     def _scan(self, name: str, body: relax.Function, count: int) -> None:
-        """Scans a loop body for writes that are the only use of a carried stack or of an earlier write's result."""
+        """Finds the writes in a loop's body that are the only use of a carried stack, or of an earlier write's result.
+
+        ``count`` is the number of carried values.
+        """
         uses = _uses(body)
-        params = {p: k for k, p in enumerate(body.params[:count])}
+        params = {p: position for position, p in enumerate(body.params[:count])}
         overwritable = set(params)
         self.carried[name] = set()
         for binding in _bindings(body):
@@ -41,14 +44,16 @@ class InPlace:
                 continue
             bound = dialect.read(binding.value)
             if bound.primitive.name == READ:
-                uses[bound.inputs[0]] -= 1  # harmless: a read before the write has copied the row by then
-                continue
-            if bound.primitive.name in WRITES and bound.inputs[0] in overwritable and uses[bound.inputs[0]] == 1:
-                buffer = bound.inputs[0]
-                self.owned.add(buffer)
-                if buffer in params:
-                    self.carried[name].add(params[buffer])
-                overwritable.add(binding.var)
+                # A read before the write does no harm: it has copied the row by then.
+                stack, *_ = bound.inputs
+                uses[stack] -= 1
+            elif bound.primitive.name in WRITES:
+                stack, *_ = bound.inputs
+                if stack in overwritable and uses[stack] == 1:
+                    self.owned.add(stack)
+                    if stack in params:
+                        self.carried[name].add(params[stack])
+                    overwritable.add(binding.var)
 
 
 def _bindings(func: relax.Function) -> list[relax.VarBinding]:
@@ -56,6 +61,7 @@ def _bindings(func: relax.Function) -> list[relax.VarBinding]:
 
 
 def _loops(mod: tvm.IRModule) -> list[dialect.Bound]:
+    """Returns the loops of a module."""
     functions = [f for f in mod.functions.values() if isinstance(f, relax.Function)]
     calls = [b.value for f in functions for b in _bindings(f) if dialect.is_dialect(b.value)]
     return [bound for bound in map(dialect.read, calls) if bound.primitive.name in LOOPS]
@@ -76,44 +82,47 @@ def _uses(func: relax.Function) -> Counter[relax.Var]:
 
 
 def slice_kernel(name: str, buffer: relax.TensorType, index: relax.TensorType) -> tirx.PrimFunc:
-    """Returns ``kernel(buffer, index, value)``: writes or adds ``value`` at ``buffer[index]``, in place.
+    """Returns ``kernel(buffer, index, value)``, which writes ``value`` to ``buffer[index]``, or adds it, in place.
 
     A write takes time in proportion to the value, and not to the stack.
     """
     dtype = str(buffer.dtype)
     shape = [_extent(d, i) for i, d in enumerate(buffer.shape.values)]
     target = tirx.decl_buffer(shape, dtype, "buffer")
-    place = tirx.decl_buffer((), str(index.dtype), "index")
+    index_buffer = tirx.decl_buffer((), str(index.dtype), "index")
     value = tirx.decl_buffer(shape[1:], dtype, "value")
     axes = [tirx.Var(f"i{i}", "int64") for i in range(len(shape) - 1)]
-    at = [tirx.Cast("int64", tirx.BufferLoad(place, [])), *axes]
-    new = tirx.BufferLoad(value, axes)
+    indices = [tirx.Cast("int64", tirx.BufferLoad(index_buffer, [])), *axes]
+    new_element = tirx.BufferLoad(value, axes)
     if name == "stack_add":
-        new = tirx.BufferLoad(target, at) + new
-    loop: Any = tirx.BufferStore(target, new, at)
+        new_element = tirx.BufferLoad(target, indices) + new_element
+    loop: Any = tirx.BufferStore(target, new_element, indices)
     for axis, extent in reversed(list(zip(axes, shape[1:]))):
         loop = tirx.For(axis, tirx.IntImm("int64", 0), extent, tirx.ForKind.SERIAL, loop, annotations=INDEPENDENT)
-    return _scheduled([target, place, value], loop)
+    return _scheduled([target, index_buffer, value], loop)
 
 
 def rows_kernel(buffer: relax.TensorType, places: relax.TensorType) -> tirx.PrimFunc:
-    """Returns ``kernel(buffer, places, values)``: adds each of ``values`` to the row at its place, if that is not negative."""
+    """Returns ``kernel(buffer, places, values)``, which adds each of ``values`` to the row at its place, in place.
+
+    Negative places are skipped.
+    """
     dtype = str(buffer.dtype)
     shape = [_extent(d, i) for i, d in enumerate(buffer.shape.values)]
     rows = _extent(places.shape.values[0], len(shape))
     target = tirx.decl_buffer(shape, dtype, "buffer")
-    at = tirx.decl_buffer([rows], str(places.dtype), "places")
+    places_buffer = tirx.decl_buffer([rows], str(places.dtype), "places")
     values = tirx.decl_buffer([rows, *shape[1:]], dtype, "values")
     row, axes = tirx.Var("row", "int64"), [tirx.Var(f"i{i}", "int64") for i in range(len(shape) - 1)]
-    place = tirx.Cast("int64", tirx.BufferLoad(at, [row]))
-    new = tirx.BufferLoad(target, [place, *axes]) + tirx.BufferLoad(values, [row, *axes])
-    loop: Any = tirx.BufferStore(target, new, [place, *axes])
+    place = tirx.Cast("int64", tirx.BufferLoad(places_buffer, [row]))
+    new_element = tirx.BufferLoad(target, [place, *axes]) + tirx.BufferLoad(values, [row, *axes])
+    loop: Any = tirx.BufferStore(target, new_element, [place, *axes])
     for axis, extent in reversed(list(zip(axes, shape[1:]))):
         loop = tirx.For(axis, tirx.IntImm("int64", 0), extent, tirx.ForKind.SERIAL, loop, annotations=INDEPENDENT)
     loop = tirx.IfThenElse(tirx.GE(place, tirx.IntImm("int64", 0)), loop, None)
     # Rows are added one after another, since several may have the same place.
     loop = tirx.For(row, tirx.IntImm("int64", 0), rows, tirx.ForKind.SERIAL, loop)
-    return _scheduled([target, at, values], loop)
+    return _scheduled([target, places_buffer, values], loop)
 
 
 def _scheduled(params: list[Any], body: Any) -> tirx.PrimFunc:
@@ -122,4 +131,5 @@ def _scheduled(params: list[Any], body: Any) -> tirx.PrimFunc:
 
 
 def _extent(dim: Any, axis: int) -> Any:
+    """Returns a static dim as a constant, and a symbolic one as a variable of the kernel's own."""
     return tirx.IntImm("int64", int(dim.value)) if isinstance(dim, tirx.IntImm) else tirx.Var(f"n{axis}", "int64")

@@ -29,33 +29,36 @@ from tvtf.passes.lower.inplace_stack import InPlace, rows_kernel, slice_kernel
 
 
 def legalize(mod: tvm.IRModule) -> tvm.IRModule:
-    """Lowers every dialect call.
+    """Lowers every op of the ``tvtf`` dialect: to a kernel, to Relax's control flow, or to a call of the host.
 
     Raises:
       UnimplementedError: a primitive has no native kernel; the text gives the reason from its ``why_not``.
     """
-    return _Legalizer(_joined(mod)).run()
+    return _Legalizer(_without_merge_barriers(mod)).run()
 
 
-def _joined(mod: tvm.IRModule) -> tvm.IRModule:
-    """Removes ``apart`` calls: they kept equal values from being merged, and no later pass merges values."""
-    joined = mod.clone()
+def _without_merge_barriers(mod: tvm.IRModule) -> tvm.IRModule:
+    """Removes calls of ``tvtf.apart``, which return their operand: they kept equal values from being merged as one.
+
+    No later pass merges values.
+    """
+    result = mod.clone()
     for name, func in mod.functions_items():
-        same: dict[Any, Any] = {}
+        sources: dict[Any, Any] = {}
         out = Bindings()
         for binding in (b for block in func.body.blocks for b in block.bindings):
-            value = _replaced(binding.value, same)
+            value = _replaced(binding.value, sources)
             if dialect.is_dialect(value) and value.op.name == "tvtf.apart":
-                same[binding.var] = value.args[0]
+                sources[binding.var] = value.args[0]
             else:
-                out.again(binding, value)
-        if same:
-            joined.update_func(name, out.function(func, _replaced(func.body.body, same)))
-    return joined
+                out.rebind(binding, value)
+        if sources:
+            result.update_func(name, out.function(func, _replaced(func.body.body, sources)))
+    return result
 
 
-def _replaced(value: Any, by: dict[Any, Any]) -> Any:
-    return structural_map(value, (ir.Var, lambda var: by.get(var, var))) if by else value
+def _replaced(value: Any, replacements: dict[Any, Any]) -> Any:
+    return structural_map(value, (ir.Var, lambda var: replacements.get(var, var))) if replacements else value
 
 
 class _Legalizer:
@@ -64,7 +67,7 @@ class _Legalizer:
     def __init__(self, mod: tvm.IRModule) -> None:
         self.mod = mod
         self.kernels: dict[ir.GlobalVar, tirx.PrimFunc] = {}
-        self.known: dict[Any, ir.GlobalVar] = {}
+        self.kernel_of_key: dict[Any, ir.GlobalVar] = {}
         self.used_names = {gv.name_hint for gv in mod.get_global_vars()}
         self.in_place = InPlace(mod)
         self.recorded = recorded_calls(mod)
@@ -74,20 +77,21 @@ class _Legalizer:
         return dims_bound_by(self.mod)
 
     def run(self) -> tvm.IRModule:
-        lowered = rewrite_functions(self.mod, self.binding)
+        lowered = rewrite_functions(self.mod, self.lower_binding)
         for var, kernel in self.kernels.items():
             lowered[var] = kernel
-        return with_bare_loop_parts(lowered)
+        return with_loop_results(lowered)
 
-    def binding(self, out: Bindings, binding: relax.VarBinding) -> None:
+    def lower_binding(self, out: Bindings, binding: relax.VarBinding) -> None:
+        """Binds the variable of a binding to its lowered value."""
         call = binding.value
         if not dialect.is_dialect(call):
             out.bind(binding.var, call)
         else:
-            out.bind(binding.var, self.lowered(out, call))
+            out.bind(binding.var, self.lower_call(out, call))
 
-    def lowered(self, out: Bindings, call: relax.Call) -> Any:
-        """Lowers a call by its rule in :data:`CONTROL`, on the host, or by its ``lower`` column."""
+    def lower_call(self, out: Bindings, call: relax.Call) -> Any:
+        """Lowers a call of a primitive by its rule in :data:`CONTROL`, on the host, or by its ``lower`` column."""
         bound = dialect.read(call)
         rule = CONTROL.get(bound.primitive.name)
         if rule is not None:
@@ -104,40 +108,43 @@ class _Legalizer:
         return self.kernel_call(call, bound)
 
     def kernel_call(self, call: relax.Call, bound: dialect.Bound) -> relax.Call:
-        """Returns the call of a kernel for a primitive, reusing the kernel of an equal earlier call."""
-        attrs = {k: plain(v) for k, v in bound.attrs.items()}
-        key = self.key(bound, attrs, call)
+        """Returns the call of a kernel for a primitive's call; equal calls share a kernel."""
+        attrs = {name: kernel_attribute(value) for name, value in bound.attrs.items()}
+        key = self.kernel_key(bound, attrs, call)
         lower, inputs = bound.primitive.lower, bound.inputs
-        # So no op's own kernel has to handle results without elements.
+        # No op's own kernel has to handle results without elements.
         if is_empty(call.ty):
             lower, inputs, attrs = (lambda: empty_results(call.ty)), [], {}
-        if key is not None and key in self.known:
-            return call_kernel(self.known[key], inputs, call.ty, call)
+        if key is not None and key in self.kernel_of_key:
+            return call_kernel(self.kernel_of_key[key], inputs, call.ty, call)
         func, args, out_types = gen_call_tir_inputs(lower, *inputs, **attrs)
         kernel = self.add(bound.primitive.name, func)
         if key is not None:
-            self.known[key] = kernel
+            self.kernel_of_key[key] = kernel
         return call_kernel(kernel, args, out_types, call)
 
     @staticmethod
-    def key(bound: dialect.Bound, attrs: dict[str, Any], call: relax.Call) -> Any:
+    def kernel_key(bound: dialect.Bound, attrs: dict[str, Any], call: relax.Call) -> Any:
         """Returns the key under which calls share a kernel; None if dims are expressions or an operand is a shape.
 
-        Dims are replaced by the place where each occurs first, so that calls on other symbols share a kernel.
+        Symbolic dims are replaced by the position where each occurs first, so that calls with other symbols share a
+        kernel.
         """
         types = [(str(x.ty.dtype), x.ty.shape.values[:]) for x in bound.inputs]
-        dims = [d for _, shape in types for d in shape]
-        if not all(isinstance(d, (tirx.IntImm, tirx.Var)) for d in dims) or isinstance(
-            call.args[-1:] and call.args[-1], relax.ShapeExpr
-        ):
+        dims = [dim for _, shape in types for dim in shape]
+        takes_shape = len(call.args) > 0 and isinstance(call.args[-1], relax.ShapeExpr)
+        if takes_shape or not all(isinstance(dim, (tirx.IntImm, tirx.Var)) for dim in dims):
             return None
-        # Backwards, so that the first place of each dim is kept.
-        places = {d: place for place, d in reversed([*enumerate(dims)]) if isinstance(d, tirx.Var)}
-        shapes = [(dtype, *(f"as {places[d]}" if d in places else int(d) for d in shape)) for dtype, shape in types]
+        # Backwards, so that the first position of each dim remains.
+        first_positions = {dim: position for position, dim in reversed([*enumerate(dims)]) if isinstance(dim, tirx.Var)}
+        shapes = [
+            (dtype, *(f"as {first_positions[dim]}" if dim in first_positions else int(dim) for dim in shape))
+            for dtype, shape in types
+        ]
         return bound.primitive.name, repr(sorted(attrs.items())), tuple(shapes)
 
     def add_impure(self, name: str, func: tirx.PrimFunc) -> ir.GlobalVar:
-        """Adds a kernel that is called for its effect.
+        """Adds a kernel that is called for its effect; returns its variable.
 
         It is typed as impure, since Relax would take a kernel without results for pure, and drop the call.
         """
@@ -156,23 +163,26 @@ class _Legalizer:
         return var
 
 
-def with_bare_loop_parts(mod: tvm.IRModule) -> tvm.IRModule:
-    """Brings loop parts into the form that code generation expects.
+def with_loop_results(mod: tvm.IRModule) -> tvm.IRModule:
+    """Gives the conditions and bodies of loops the results that code generation expects; returns the module.
 
     Conditions return their boolean instead of a tuple; bodies return a tuple that isn't bound to a variable.
     """
-    for name, index in {part.name_hint: i for i, part in enumerate(loop_parts(mod))}.items():
-        mod.update_func(mod.get_global_var(name), _unbound_result(mod[name], bare=index % 2 == 0))
+    # Conditions and bodies alternate.
+    is_condition = {function.name_hint: i % 2 == 0 for i, function in enumerate(loop_parts(mod))}
+    for name, returns_item in is_condition.items():
+        mod.update_func(mod.get_global_var(name), _with_unbound_result(mod[name], returns_item))
     return mod
 
 
-def _unbound_result(func: relax.Function, bare: bool) -> relax.Function:
+def _with_unbound_result(func: relax.Function, returns_item: bool) -> relax.Function:
+    """Returns a function whose result is the tuple at its end, or the tuple's first item, instead of a variable."""
     *bindings, last = [b for block in func.body.blocks for b in block.bindings]
     if not (isinstance(last.value, relax.Tuple) and func.body.body.same_as(last.var)):
         return func
     out = Bindings()
     out.bindings = bindings
-    return out.function(func, last.value.fields[0] if bare else last.value)
+    return out.function(func, last.value.fields[0] if returns_item else last.value)
 
 
 def _tensor_types(ty: ir.Type) -> list[relax.TensorType]:
@@ -185,7 +195,7 @@ def is_empty(ty: ir.Type) -> bool:
 
 
 def empty_results(ty: ir.Type) -> list[te.Tensor]:
-    """Builds the kernel for results without elements, so that no op's own kernel has to handle them."""
+    """Returns the results of a kernel for tensors without elements, so that no op's own kernel has to handle them."""
     return [_empty_result(t) for t in _tensor_types(ty)]
 
 
@@ -194,18 +204,18 @@ def _empty_result(ty: relax.TensorType) -> te.Tensor:
     return te.compute(ty.shape.values, lambda *_: zero, name="nothing")
 
 
-def plain(value: Any) -> Any:
+def kernel_attribute(value: Any) -> Any:
     """Converts an attribute to the form that kernels take: dtypes become names."""
     if isinstance(value, DType):
         return value.name
-    return tuple(map(plain, value)) if isinstance(value, tuple) else value
+    return tuple(map(kernel_attribute, value)) if isinstance(value, tuple) else value
 
 
 _CALL_TIR = ir.Op.get("relax.call_tir")
 
 
 def call_kernel(kernel: ir.GlobalVar, args: Any, out_types: Any, call: relax.Call) -> relax.Call:
-    """Returns the call of a kernel in place of ``call``, with the types of the kernel's results."""
+    """Returns the call of a kernel that replaces ``call``; ``out_types`` are the types of the kernel's results."""
     if isinstance(call.ty, relax.TupleType):
         out_type: Any = call.ty
     else:
@@ -215,17 +225,18 @@ def call_kernel(kernel: ir.GlobalVar, args: Any, out_types: Any, call: relax.Cal
 
 
 def _cond(_: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """Lowers ``tvtf.cond(pred, *captured)`` to Relax's If with a call of a branch function on each side."""
+    """Lowers ``tvtf.cond(pred, *captured)`` to Relax's If, which calls a branch function on each side."""
     predicate, *captured = bound.inputs
     # Sizes that differ between the branches become dims of the results, bound after the If.
-    varies = bool(bound.attrs.get("shapes"))
-    ty = relax.TupleType([_of_any_size(t) for t in call.ty.fields]) if varies else call.ty
+    sizes_differ = bool(bound.attrs.get("shapes"))
+    ty = relax.TupleType([_of_any_size(t) for t in call.ty.fields]) if sizes_differ else call.ty
     branches = [_branch(bound.attrs[name], captured, ty, call.span) for name in ("then_branch", "else_branch")]
     choice = out.typed(relax.If(predicate, *branches, span=call.span), ty)
-    return _all_matched(out, choice, call.ty) if varies else choice
+    return _cast_items(out, choice, call.ty) if sizes_differ else choice
 
 
 def _branch(function: ir.GlobalVar, captured: list[Any], ty: Any, span: Any) -> relax.SeqExpr:
+    """Returns the side of an If that calls a branch function on the captured values."""
     result = relax.Var("branch", ty)
     value = relax.Call(function, captured, span=span, ret_ty=ty)
     body = relax.SeqExpr([relax.BindingBlock([relax.VarBinding(result, value)])], result)
@@ -233,79 +244,84 @@ def _branch(function: ir.GlobalVar, captured: list[Any], ty: Any, span: Any) -> 
 
 
 def _while(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> relax.Call:
-    """Lowers a loop to the loop op; stacks that its body overwrites start as copies."""
+    """Lowers a loop to the loop op of Relax; stacks that its body overwrites start as copies."""
     overwritten = legalizer.in_place.carried.get(bound.attrs["body"].name_hint, ())
-    # The caller may still read the operand.
-    inputs = [_copied(legalizer, out, x) if i in overwritten else x for i, x in enumerate(bound.inputs)]
+    # Copies, because the caller may still read the operands.
+    inputs = [_emit_copy(legalizer, out, x) if i in overwritten else x for i, x in enumerate(bound.inputs)]
     operands = [bound.attrs["condition"], bound.attrs["body"], *inputs]
     attrs = ir.make_node("ir.DictAttrs", carried=bound.attrs["carried"])
-    op = ir.Op.get(PURE_LOOP if bound.primitive.pure else IMPURE_LOOP)
+    loop_op = ir.Op.get(PURE_LOOP if bound.primitive.pure else IMPURE_LOOP)
     if not bound.attrs.get("shapes"):
-        return relax.Call(op, operands, attrs=attrs, ty_args=[call.ty], span=call.span, ret_ty=call.ty)
-    loose = relax.TupleType([_of_any_size(t) for t in call.ty.fields])
-    return _all_matched(
-        out, relax.Call(op, operands, attrs=attrs, ty_args=[loose], span=call.span, ret_ty=loose), call.ty
+        return relax.Call(loop_op, operands, attrs=attrs, ty_args=[call.ty], span=call.span, ret_ty=call.ty)
+    unsized = relax.TupleType([_of_any_size(t) for t in call.ty.fields])
+    return _cast_items(
+        out, relax.Call(loop_op, operands, attrs=attrs, ty_args=[unsized], span=call.span, ret_ty=unsized), call.ty
     )
 
 
-def _kernel_value(kernel: ir.GlobalVar, args: Any, ty: Any) -> relax.Call:
+def _typed_kernel_call(kernel: ir.GlobalVar, args: Any, ty: Any) -> relax.Call:
+    """Returns the call of a kernel with a result of a type."""
     operands = args if isinstance(args, relax.Tuple) else relax.Tuple(list(args))
     return relax.Call(_CALL_TIR, [kernel, operands], ty_args=[ty], ret_ty=ty)
 
 
-def _copied(legalizer: _Legalizer, out: Bindings, x: Any) -> Any:
-    """Copies ``x`` into memory of its own."""
+def _emit_copy(legalizer: _Legalizer, out: Bindings, x: Any) -> Any:
+    """Binds a copy of ``x`` in memory of its own."""
     func, args, _ = gen_call_tir_inputs(lambda t: scalar(lambda _, value: value)(t), x)
-    return out.emit(_kernel_value(legalizer.add("copy", func), args, x.ty), "own")
+    return out.emit(_typed_kernel_call(legalizer.add("copy", func), args, x.ty), "own")
 
 
 def _stack_sized(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """Binds a symbolic dim to the stack's length, then creates the stack."""
+    """Lowers the creation of a stack whose length a kernel computes: binds a symbolic dim to the length first."""
     func, args, _ = gen_call_tir_inputs(te_kernel("stack.length"), *bound.inputs)
-    length = out.emit(_kernel_value(legalizer.add("length", func), args, relax.TensorType((1,), "int64")), "length")
-    _match_dims(out, length, [bound.attrs["size"]])
+    length = out.emit(
+        _typed_kernel_call(legalizer.add("length", func), args, relax.TensorType((1,), "int64")), "length"
+    )
+    _bind_dims(out, length, [bound.attrs["size"]])
     dims = (bound.attrs["size"], *bound.attrs["shape"])
     func, args, types = gen_call_tir_inputs(te_kernel("stack.new"), shape=dims, dtype=bound.attrs["dtype"].name)
     return call_kernel(legalizer.add("stack_new", func), args, types, call)
 
 
 def _computed_dims(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """Binds symbolic dims to the elements of a vector, then makes an empty tensor that carries these dims."""
+    """Binds symbolic dims to the elements of a vector, then makes an empty tensor whose type has these dims."""
     dims = list(bound.attrs["dims"])
-    _match_dims(out, bound.inputs[0], dims)
-    return _without_elements(legalizer, dims, call)
+    _bind_dims(out, bound.inputs[0], dims)
+    return _empty_tensor_with_dims(legalizer, dims, call)
 
 
-def _without_elements(legalizer: _Legalizer, dims: list[Any], call: relax.Call) -> Any:
+def _empty_tensor_with_dims(legalizer: _Legalizer, dims: list[Any], call: relax.Call) -> Any:
+    """Returns the call that makes a tensor of ``dims`` and a last dim of 0: it only carries the dims."""
     func, args, types = gen_call_tir_inputs(te_kernel("stack.new"), shape=(*dims, 0), dtype="bool")
     return call_kernel(legalizer.add("told", func), args, types, call)
 
 
 def _common_dims(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """Works like `_computed_dims`, with the vector computed from the inputs' dims by a kernel."""
+    """Binds symbolic dims, as `_computed_dims` does, to a vector that a kernel computes from the inputs' dims."""
     dims = list(bound.attrs["dims"])
     func, args, _ = gen_call_tir_inputs(te_kernel("array.common_dims"), *bound.inputs)
-    vector = _kernel_value(legalizer.add("common", func), args, relax.TensorType((len(dims),), "int64"))
-    _match_dims(out, out.emit(vector, "common"), dims)
-    return _without_elements(legalizer, dims, call)
+    vector = _typed_kernel_call(legalizer.add("common", func), args, relax.TensorType((len(dims),), "int64"))
+    _bind_dims(out, out.emit(vector, "common"), dims)
+    return _empty_tensor_with_dims(legalizer, dims, call)
 
 
-def _match_dims(out: Bindings, vector: Any, dims: list[Any]) -> None:
+def _bind_dims(out: Bindings, vector: Any, dims: list[Any]) -> None:
     """Binds symbolic dims to the elements of an int64 vector."""
-    shape = out.emit(_effect("vm.builtin.tensor_to_shape", [vector], relax.ShapeType(ndim=len(dims))), "shape")
-    matched = relax.ShapeType(dims)
-    out.bindings.append(relax.MatchCast(relax.Var("size", matched), shape, matched))
-    # FuseOps orders a dataflow block by its tensors alone: nothing that uses the dim may share one with the cast.
-    out.emit(_effect("vm.builtin.null_value", [], relax.AnyType()), "_")
+    shape = out.emit(_builtin_call("vm.builtin.tensor_to_shape", [vector], relax.ShapeType(ndim=len(dims))), "shape")
+    shape_type = relax.ShapeType(dims)
+    out.bindings.append(relax.MatchCast(relax.Var("size", shape_type), shape, shape_type))
+    # A call of a builtin ends the dataflow block. FuseOps orders a block by its tensors alone, so nothing that uses the
+    # dim may share one with the cast.
+    out.emit(_builtin_call("vm.builtin.null_value", [], relax.AnyType()), "_")
 
 
-def _effect(builtin: str, args: list[Any], ty: Any) -> relax.Call:
-    """Returns a call of a VM builtin, which also ends a dataflow block."""
+def _builtin_call(builtin: str, args: list[Any], ty: Any) -> relax.Call:
+    """Returns a call of a builtin of TVM's virtual machine, which also ends a dataflow block."""
     return relax.Call(relax.ExternFunc(builtin), args, ret_ty=ty)
 
 
-def _stack_change(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """Lowers a write to a stack; it happens in place where the loop owns the stack."""
+def _write_to_stack(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
+    """Lowers a write to a stack: in place where the loop owns the stack, else to a kernel with a new result."""
     buffer, index, _ = bound.inputs
     # Something else still reads the buffer.
     if buffer not in legalizer.in_place.owned:
@@ -318,16 +334,23 @@ def _stack_change(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound:
 
 
 def _guard(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """Lowers ``tvtf.guard(ok, new, variable, ...)``: if not ``ok``, writes pending values, then a kernel raises."""
+    """Lowers ``tvtf.guard(ok, *shown, *pending)``: unless ``ok``, writes pending assignments and raises an error.
+
+    ``pending`` has new values and Variables, in pairs. A kernel raises the error, or the host if its message shows
+    tensors.
+    """
     ok, *operands = bound.inputs
-    count = bound.attrs.get("shown", 0)
-    printed, pending = operands[:count], operands[count:]
+    shown_count = bound.attrs.get("shown", 0)
+    shown, pending = operands[:shown_count], operands[shown_count:]
     if operands:
-        ok = _copied(legalizer, out, ok) if isinstance(ok, ir.Constant) else ok  # FuseOps fails on one in a branch
-        failed = _branching(out, ok, lambda inside: _failed(legalizer, inside, [ok, *printed], pending, bound.attrs))
-        ok = out.emit(failed, "checked")
-    # The message needs the tensors, so that the branch above has raised.
-    if printed:
+        # FuseOps fails on a constant in a branch.
+        ok = _emit_copy(legalizer, out, ok) if isinstance(ok, ir.Constant) else ok
+        checked = _if_else_same(
+            out, ok, lambda inside: _emit_failure(legalizer, inside, [ok, *shown], pending, bound.attrs)
+        )
+        ok = out.emit(checked, "checked")
+    # Where the message shows tensors, the branch above has raised.
+    if shown:
         return ok
     raising = legalizer.add_impure(
         "guard", raising_kernel(bound.attrs.get("kind", "InvalidArgumentError"), bound.attrs["message"])
@@ -337,20 +360,23 @@ def _guard(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialec
 
 
 def _write(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """Lowers ``tvtf.write(new, variable)`` to a copying kernel; returns the new value."""
+    """Lowers ``tvtf.write(new, variable)`` to a kernel that copies into a Variable's memory; returns ``new``."""
     new, variable = bound.inputs
     out.emit(void_call(legalizer.add("write", copy_kernel(new.ty)), [new, variable], call.span), "_")
     return new
 
 
 def _call_python(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """Lowers a call of a Python function to a packed call by the symbol of its kind."""
+    """Lowers a call of a Python function to a packed call of the host function for its kind.
+
+    One kind also records the call for its gradient, and one computes that gradient.
+    """
     ranks = ir.StringImm(json.dumps([len(shape) for shape in bound.attrs["shapes"]]))
     if bound.attrs["backward"]:
         symbol = GRADIENT_SYMBOL
     else:
         symbol = RECORD_SYMBOL if call in legalizer.recorded else CALL_SYMBOL
-    return _on_host(out, call, symbol, [ranks, *bound.inputs], bound.primitive.pure)
+    return _emit_host_call(out, call, symbol, [ranks, *bound.inputs], bound.primitive.pure)
 
 
 def recorded_calls(mod: tvm.IRModule) -> set[relax.Call]:
@@ -359,24 +385,24 @@ def recorded_calls(mod: tvm.IRModule) -> set[relax.Call]:
 
 
 def _recorded_in(function: relax.Function) -> set[relax.Call]:
-    """Returns a function's differentiable Python calls whose record number is used.
+    """Returns a function's differentiable Python calls whose last result, the number of their record, is used.
 
-    Other calls needn't be recorded for their gradients.
+    Only a gradient uses it, so other calls needn't be recorded.
     """
     bindings = [b for block in function.body.blocks for b in block.bindings]
-    calls = {b.var: b.value for b in bindings if _differentiable_python(b.value)}
+    calls = {b.var: b.value for b in bindings if _is_differentiable_python_call(b.value)}
     if not calls:
         return set()
     items = [b for b in bindings if isinstance(b.value, relax.TupleGetItem) and b.value.tuple_value in calls]
-    numbers = {
-        b.var: calls[b.value.tuple_value] for b in items if b.value.index == len(b.value.tuple_value.ty.fields) - 1
-    }
+    last_items = [b for b in items if b.value.index == len(b.value.tuple_value.ty.fields) - 1]
+    call_of_number = {b.var: calls[b.value.tuple_value] for b in last_items}
     values = [*(b.value for b in bindings), function.body.body]
     used = {var for value in values for var in relax.analysis.free_vars(value)}
-    return {call for var, call in numbers.items() if var in used}
+    return {call for var, call in call_of_number.items() if var in used}
 
 
-def _differentiable_python(value: Any) -> bool:
+def _is_differentiable_python_call(value: Any) -> bool:
+    """Returns whether a value is a Python call that may need a gradient, and isn't one itself."""
     if not dialect.is_dialect(value) or value.op.name != "tvtf.call_python":
         return False
     attrs = dialect.read(value).attrs
@@ -384,88 +410,103 @@ def _differentiable_python(value: Any) -> bool:
 
 
 def _call_host(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """Lowers a call of a primitive's NumPy kernel to a packed call with its name and attributes."""
-    text, dims = written(
-        bound.attrs, lambda dim: legalizer.new_dims[call].isdisjoint(tirx.analysis.undefined_vars(dim))
-    )
+    """Lowers a call of a primitive's NumPy kernel to a packed call of the host, with its name and attributes."""
+
+    def is_known(dim: Any) -> bool:
+        """Returns whether a dim is known before the call, and not only from its results."""
+        return legalizer.new_dims[call].isdisjoint(tirx.analysis.undefined_vars(dim))
+
+    text, dims = written(bound.attrs, is_known)
     args = [ir.StringImm(bound.primitive.name), ir.StringImm(text), *bound.inputs]
-    return _on_host(out, call, KERNEL_SYMBOL, [*args, relax.ShapeExpr(dims)] if dims else args, bound.primitive.pure)
+    return _emit_host_call(
+        out, call, KERNEL_SYMBOL, [*args, relax.ShapeExpr(dims)] if dims else args, bound.primitive.pure
+    )
 
 
 def dims_bound_by(mod: tvm.IRModule) -> dict[relax.Call, set[tirx.Var]]:
-    """Returns, for each call, the symbolic dims that its results bind first: they are known only after it ran."""
+    """Returns, for each call, the symbolic dims that only its results have: they are known only after it ran."""
     return {
         call: dims for f in mod.functions.values() if isinstance(f, relax.Function) for call, dims in _dims_bound_in(f)
     }
 
 
 def _dims_bound_in(function: relax.Function) -> Iterator[tuple[relax.Call, set[tirx.Var]]]:
+    """Yields each call of a function with the symbolic dims that its results are the first to have."""
     known = set().union(*(_symbols(param.ty) for param in function.params))
     for binding in (b for block in function.body.blocks for b in block.bindings):
-        new = _symbols(binding.var.ty) - known
-        known |= new
+        new_dims = _symbols(binding.var.ty) - known
+        known |= new_dims
         if isinstance(binding.value, relax.Call):
-            yield binding.value, new
+            yield binding.value, new_dims
 
 
 def _symbols(ty: ir.Type) -> set[tirx.Var]:
     return {v for t in _tensor_types(ty) for d in t.shape.values for v in tirx.analysis.undefined_vars(d)}
 
 
-def _on_host(out: Bindings, call: relax.Call, symbol: str, args: list[Any], pure: bool) -> Any:
-    """Calls a host function by name; dims that only its results have are bound from them."""
+def _emit_host_call(out: Bindings, call: relax.Call, symbol: str, args: list[Any], is_pure: bool) -> Any:
+    """Calls a host function by its symbol; symbolic dims that only its results have are bound from these."""
     types = _tensor_types(call.ty)
-    loose = relax.TupleType([_of_any_size(t) for t in types])
-    if pure:
-        value = Bindings.typed(relax.op.call_pure_packed(symbol, *args, ty_args=[loose]), loose)
+    unsized = relax.TupleType([_of_any_size(t) for t in types])
+    if is_pure:
+        value = Bindings.typed(relax.op.call_pure_packed(symbol, *args, ty_args=[unsized]), unsized)
     else:
-        value = relax.Call(relax.ExternFunc(symbol), args, ty_args=[loose], span=call.span, ret_ty=loose)
+        value = relax.Call(relax.ExternFunc(symbol), args, ty_args=[unsized], span=call.span, ret_ty=unsized)
     results = out.emit(value, "found")
-    items = [_matched(out, results, i, t) for i, t in enumerate(types)]
+    items = [_cast_item(out, results, i, t) for i, t in enumerate(types)]
     return relax.Tuple(items) if isinstance(call.ty, relax.TupleType) else items[0]
 
 
 def _of_any_size(ty: relax.TensorType) -> relax.TensorType:
+    """Returns the type of tensors with the same dtype and rank, but unknown sizes."""
     return relax.TensorType(dtype=str(ty.dtype), ndim=len(ty.shape.values))
 
 
-def _all_matched(out: Bindings, value: Any, ty: relax.TupleType) -> relax.Tuple:
-    """Casts the items of a tuple from tensors of unknown shape to their annotated shapes."""
+def _cast_items(out: Bindings, value: Any, ty: relax.TupleType) -> relax.Tuple:
+    """Casts the items of a tuple from tensors of unknown sizes to their annotated types."""
     results = out.emit(value, "found")
-    return relax.Tuple([_matched(out, results, i, t) for i, t in enumerate(ty.fields)])
+    return relax.Tuple([_cast_item(out, results, i, t) for i, t in enumerate(ty.fields)])
 
 
-def _matched(out: Bindings, results: Any, index: int, ty: relax.TensorType) -> Any:
-    """Casts one item of a tuple from a tensor of unknown shape to its annotated shape."""
+def _cast_item(out: Bindings, results: Any, index: int, ty: relax.TensorType) -> Any:
+    """Casts an item of a tuple from a tensor of unknown sizes to its annotated type, which binds symbolic dims."""
     item = out.emit(relax.TupleGetItem(results, index), "item")
-    matched = relax.Var("matched", ty)
-    out.bindings.append(relax.MatchCast(matched, item, ty))
-    return matched
+    cast = relax.Var("matched", ty)
+    out.bindings.append(relax.MatchCast(cast, item, ty))
+    return cast
 
 
-def _failed(legalizer: _Legalizer, inside: Bindings, seen: list[Any], pending: list[Any], attrs: dict[str, Any]) -> Any:
-    """Writes the assignments before a failed guard; a guard that shows tensors raises here, by its host kernel."""
-    _write_all(legalizer, inside, pending)
-    if len(seen) > 1:
-        args = [ir.StringImm("guard"), ir.StringImm(written(attrs)[0]), *seen]
-        inside.emit(_effect(KERNEL_SYMBOL, args, relax.AnyType()), "_")
-    return seen[0]
+def _emit_failure(
+    legalizer: _Legalizer, out: Bindings, condition_and_shown: list[Any], pending: list[Any], attrs: dict[str, Any]
+) -> Any:
+    """Writes the assignments before a failed guard; returns the guard's condition.
+
+    A guard whose message shows tensors raises here, by its host kernel.
+    """
+    _write_all(legalizer, out, pending)
+    condition, *shown = condition_and_shown
+    if shown:
+        text, _ = written(attrs)
+        args = [ir.StringImm("guard"), ir.StringImm(text), condition, *shown]
+        out.emit(_builtin_call(KERNEL_SYMBOL, args, relax.AnyType()), "_")
+    return condition
 
 
-def _write_all(legalizer: _Legalizer, inside: Bindings, pending: list[Any]) -> None:
+def _write_all(legalizer: _Legalizer, out: Bindings, pending: list[Any]) -> None:
+    """Calls the kernels that write pending assignments: pairs of a new value and a Variable's memory."""
     for new, variable in zip(pending[::2], pending[1::2]):
         kernel = legalizer.add("write", copy_kernel(new.ty))
-        inside.emit(void_call(kernel, [new, variable], None), "_")
+        out.emit(void_call(kernel, [new, variable], None), "_")
 
 
-def _branching(out: Bindings, ok: Any, otherwise: Any) -> relax.If:
-    """Returns an If that is ``ok`` itself where it holds, else the result of ``otherwise(bindings)``."""
-    unchanged, written = relax.Var("kept", ok.ty), relax.Var("written", ok.ty)
-    inside = Bindings()
-    inside.bind(written, otherwise(inside))
-    yes = relax.SeqExpr([relax.BindingBlock([relax.VarBinding(unchanged, ok)])], unchanged)
-    no = relax.SeqExpr([relax.BindingBlock(inside.bindings)], written)
-    return out.typed(relax.If(ok, out.typed(yes, ok.ty), out.typed(no, ok.ty)), ok.ty)
+def _if_else_same(out: Bindings, ok: Any, otherwise: Any) -> relax.If:
+    """Returns an If whose value is ``ok`` where that holds, else the result of ``otherwise(bindings)``."""
+    true_result, false_result = relax.Var("kept", ok.ty), relax.Var("written", ok.ty)
+    false_bindings = Bindings()
+    false_bindings.bind(false_result, otherwise(false_bindings))
+    true_branch = relax.SeqExpr([relax.BindingBlock([relax.VarBinding(true_result, ok)])], true_result)
+    false_branch = relax.SeqExpr([relax.BindingBlock(false_bindings.bindings)], false_result)
+    return out.typed(relax.If(ok, out.typed(true_branch, ok.ty), out.typed(false_branch, ok.ty)), ok.ty)
 
 
 CONTROL = {
@@ -476,9 +517,9 @@ CONTROL = {
     "stack_sized": _stack_sized,
     "told_dims": _computed_dims,
     "common_dims": _common_dims,
-    "stack_write": _stack_change,
-    "stack_add": _stack_change,
-    "stack_add_rows": _stack_change,
+    "stack_write": _write_to_stack,
+    "stack_add": _write_to_stack,
+    "stack_add_rows": _write_to_stack,
     "guard": _guard,
     "write": _write,
     "call_python": _call_python,

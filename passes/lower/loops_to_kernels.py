@@ -36,7 +36,7 @@ class _Rewriter:
         self.kernels: dict[ir.GlobalVar, tirx.PrimFunc] = {}
 
     def run(self) -> tvm.IRModule:
-        """Rewrites the entries and everything that they reach.
+        """Rewrites the functions that other modules may call, and everything that they reach.
 
         What they don't reach is dropped, such as the functions of loops that became kernels.
         """
@@ -46,11 +46,17 @@ class _Rewriter:
             name = worklist.pop()
             if name not in rewritten:
                 func = self.kernels.get(name) or self.mod[name]
-                rewritten[name] = _Function(self, func).rewritten() if isinstance(func, relax.Function) else func
-                worklist.extend(_mentioned(rewritten[name]))
+                rewritten[name] = (
+                    _FunctionRewriter(self, func).rewritten() if isinstance(func, relax.Function) else func
+                )
+                worklist.extend(_referenced_functions(rewritten[name]))
         return tvm.IRModule(rewritten, attrs=self.mod.attrs)
 
     def add(self, kernel: tirx.PrimFunc) -> ir.GlobalVar:
+        """Adds a loop's kernel under a unique name; returns its variable.
+
+        It is typed as impure, since it has no result and is called for what it writes.
+        """
         used_names = {name.name_hint for name in [*self.mod.get_global_vars(), *self.kernels]}
         name = next(name for name in (f"loop_{k}" if k else "loop" for k in count()) if name not in used_names)
         impure = relax.FuncType(kernel.ty.params, kernel.ty.ret, False)
@@ -60,16 +66,17 @@ class _Rewriter:
 
 
 def _is_entry(func: ir.BaseFunc) -> bool:
+    """Returns whether a function may be called from outside the module."""
     return has_symbol(func) and PRIVATE not in func.attrs
 
 
-def _mentioned(func: ir.BaseFunc) -> list[ir.GlobalVar]:
+def _referenced_functions(func: ir.BaseFunc) -> list[ir.GlobalVar]:
     names: list[ir.GlobalVar] = []
     structural_walk(func.body, (ir.GlobalVar, names.append))
     return names
 
 
-class _Function:
+class _FunctionRewriter:
     """Rewrites the loops of one Relax function."""
 
     def __init__(self, rewriter: _Rewriter, func: relax.Function) -> None:
@@ -80,43 +87,46 @@ class _Function:
         relax.analysis.post_order_visit(func.body, self._count)
 
     def _count(self, expr: Any) -> None:
+        """Counts the uses of each variable, and records which items are read of each tuple."""
         if isinstance(expr, relax.Var):
             self.uses[expr] += 1
         elif isinstance(expr, relax.TupleGetItem):
             self.items[expr.tuple_value].append(int(expr.index))
 
     def rewritten(self) -> relax.Function:
-        body = self.sequence(self.func.body)
+        body = self.rewrite_sequence(self.func.body)
         func = self.func
         return relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs, func.span)
 
-    def sequence(self, expr: relax.SeqExpr) -> relax.SeqExpr:
+    def rewrite_sequence(self, expr: relax.SeqExpr) -> relax.SeqExpr:
+        """Returns a function's or branch's body with its loops rewritten."""
         out = Bindings()
         for block in expr.blocks:
             for binding in block.bindings:
-                self.binding(out, binding)
+                self.rewrite_binding(out, binding)
         return Bindings.typed(relax.SeqExpr([relax.BindingBlock(out.bindings)], expr.body), expr.ty)
 
-    def binding(self, out: Bindings, binding: relax.Binding) -> None:
-        """Rewrites one binding, into branches and loops."""
+    def rewrite_binding(self, out: Bindings, binding: relax.Binding) -> None:
+        """Rewrites one binding: loops, also those in branches, and reads of items of their results."""
         value = binding.value
         if isinstance(binding, relax.MatchCast):
             out.bindings.append(binding)
         elif isinstance(value, relax.If):
-            sides = [self.sequence(side) for side in (value.true_branch, value.false_branch)]
-            out.bind(binding.var, out.typed(relax.If(value.cond, *sides, span=value.span), value.ty))
+            branches = [self.rewrite_sequence(branch) for branch in (value.true_branch, value.false_branch)]
+            out.bind(binding.var, out.typed(relax.If(value.cond, *branches, span=value.span), value.ty))
         elif isinstance(value, relax.TupleGetItem) and value.tuple_value in self.fields:
             out.bind(binding.var, self.fields[value.tuple_value][int(value.index)])
         elif isinstance(value, relax.Call) and is_loop(value):
-            self.loop(out, binding.var, value)
+            self.rewrite_loop(out, binding.var, value)
         else:
-            out.again(binding, value)
+            out.rebind(binding, value)
 
-    def loop(self, out: Bindings, var: relax.Var, call: relax.Call) -> None:
-        """Binds a loop as allocations and a kernel call; as it is where no kernel can do it.
+    def rewrite_loop(self, out: Bindings, var: relax.Var, call: relax.Call) -> None:
+        """Binds a loop as allocations and a kernel call; as it is if no kernel can do it.
 
         Like every kernel, it writes its results into memory that its caller allocates.
         """
+        # Each read of an item uses the tuple once.
         uses_tuple = self.uses[var] > len(self.items[var])
         used_results = range(carried_count(call)) if uses_tuple else self.items[var]
         try:
@@ -125,14 +135,15 @@ class _Function:
             # The virtual machine runs the loop; those inside of it may still become kernels.
             out.bind(var, call)
             return
-        places = [out.emit(_allocation(out, ty), "place") for ty in kernel.allocated]
+        buffers = [out.emit(_allocation(out, ty), "place") for ty in kernel.allocated]
         name = self.rewriter.add(kernel.function)
-        out.emit(void_call(name, [*kernel.operands, *places], call.span), "_")
-        self.fields[var] = [places[r] if isinstance(r, int) else r for r in kernel.results]
+        out.emit(void_call(name, [*kernel.operands, *buffers], call.span), "_")
+        self.fields[var] = [buffers[result] if isinstance(result, int) else result for result in kernel.results]
         if uses_tuple:
             out.bind(var, relax.Tuple(self.fields[var]))
 
 
 def _allocation(out: Bindings, ty: relax.TensorType) -> relax.Call:
+    """Returns the call that allocates a tensor of a type."""
     call = relax.op.builtin.alloc_tensor(ty.shape, str(ty.dtype), 0)
     return out.typed(call, ty)

@@ -24,12 +24,15 @@ ELIDED = "..."
 
 
 def reject_host_ops(why: str) -> Callable[[tvm.IRModule], tvm.IRModule]:
-    """Returns a pass that changes nothing, and raises UnimplementedError for an op computed by Python or NumPy."""
+    """Returns a pass that changes nothing, but raises UnimplementedError for an op computed by Python or NumPy.
+
+    ``why`` is the end of the error's text: why the code can't run such an op.
+    """
 
     def check(mod: tvm.IRModule) -> tvm.IRModule:
         for func in mod.functions.values():
             for binding in _bindings(func):
-                _check(binding.value, why)
+                _check_runs_without_python(binding.value, why)
         return mod
 
     return check
@@ -39,21 +42,21 @@ def _bindings(func: Any) -> list[Any]:
     return [b for block in func.body.blocks for b in block.bindings] if isinstance(func, relax.Function) else []
 
 
-def _check(value: Any, why: str) -> None:
-    """Raises UnimplementedError for a call of Python or of a NumPy kernel."""
+def _check_runs_without_python(value: Any, why: str) -> None:
+    """Raises UnimplementedError if a value is a call of Python or of a NumPy kernel."""
     if not dialect.is_dialect(value):
         return
     bound = dialect.read(value)
     if bound.primitive.name == CALL or runs_on_host(bound.primitive, dialect.dtypes_of(value, bound)):
-        kinds = "by Python" if bound.primitive.name == CALL else "by NumPy"
+        computed_by = "Python" if bound.primitive.name == CALL else "NumPy"
         where = f" ({value.span.source_name.name}:{value.span.line})" if value.span is not None else ""
         raise UnimplementedError(
-            None, bound.primitive.tf_name, f"{bound.primitive.name}{where} is computed {kinds}, and {why}"
+            None, bound.primitive.tf_name, f"{bound.primitive.name}{where} is computed by {computed_by}, and {why}"
         )
 
 
 def with_fixed_messages(mod: tvm.IRModule) -> tvm.IRModule:
-    """Replaces guard messages that show tensors, which Python formats when a guard fails, by fixed ones.
+    """Replaces the messages of guards that show tensors by fixed ones: without Python, nothing formats tensors.
 
     The VM looks up every function that its code names when it starts. One call of Python, even in a branch that is
     never taken, would keep the whole library from loading.
@@ -62,15 +65,13 @@ def with_fixed_messages(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _fixed_message(out: Bindings, binding: relax.VarBinding) -> None:
-    """Replaces a guard that shows tensors by one with a fixed message.
-
-    Without Python, nothing formats the tensors' values.
-    """
+    """Binds a guard that shows tensors with a fixed message instead; other bindings unchanged."""
     value = binding.value
     bound = dialect.read(value) if dialect.is_dialect(value) else None
     if bound is not None and bound.primitive.name == "guard" and bound.attrs.get("shown"):
+        # The tensors shown come first, then the values that a failing guard writes.
         ok, *operands = bound.inputs
         attrs = {"message": bound.attrs["message"].replace(HOLE, ELIDED)}
         pending = operands[bound.attrs["shown"] :]
         value = dialect.write(bound.primitive, [ok, *pending], attrs, value.ty, value.span)
-    out.again(binding, value)
+    out.rebind(binding, value)

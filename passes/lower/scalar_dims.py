@@ -17,29 +17,29 @@ from tvtf.passes.analysis.rewriter import Bindings
 
 
 def scalars_as_dims(mod: tvm.IRModule) -> tvm.IRModule:
-    """Moves scalar parameters into the shape at the end of the parameters; runs between FuseOps and FuseTIR.
+    """Moves a fused function's scalar parameters into the shape, its last parameter; runs between FuseOps and FuseTIR.
 
     FuseTIR fails on functions that have both scalars and a shape (see above).
     """
-    old = {var: f for var, f in mod.functions_items() if _has_both(f)}
-    if not old:
+    functions = {var: f for var, f in mod.functions_items() if _has_both(f)}
+    if not functions:
         return mod
-    rewritten = {var: _without_scalars(f) for var, f in old.items()}
-    named = {var: Bindings.typed(ir.GlobalVar(var.name_hint), f.ty) for var, f in rewritten.items()}
+    rewritten = {var: _without_scalars(f) for var, f in functions.items()}
+    new_names = {var: Bindings.typed(ir.GlobalVar(var.name_hint), f.ty) for var, f in rewritten.items()}
 
-    def moved(call: relax.Call) -> relax.Call:
+    def with_scalars_in_shape(call: relax.Call) -> relax.Call:
         """Moves the scalar operands of a call into its last operand, the shape."""
-        if not isinstance(call.op, ir.GlobalVar) or call.op not in named:
+        if not isinstance(call.op, ir.GlobalVar) or call.op not in new_names:
             return call
         *operands, dims = call.args
-        scalars = [x for x, p in zip(operands, old[call.op].params) if _is_scalar(p)]
-        rest = [x for x, p in zip(operands, old[call.op].params) if not _is_scalar(p)]
-        args = [*rest, relax.ShapeExpr([*dims.values, *scalars])]
-        return relax.Call(named[call.op], args, call.attrs, call.ty_args, call.span, ret_ty=call.ty)
+        scalars = [x for x, p in zip(operands, functions[call.op].params) if _is_scalar(p)]
+        others = [x for x, p in zip(operands, functions[call.op].params) if not _is_scalar(p)]
+        args = [*others, relax.ShapeExpr([*dims.values, *scalars])]
+        return relax.Call(new_names[call.op], args, call.attrs, call.ty_args, call.span, ret_ty=call.ty)
 
-    callers = {var: f for var, f in mod.functions_items() if var not in old}
-    changed = {var: structural_map(f, (relax.Call, moved)) for var, f in callers.items()}
-    return tvm.IRModule(changed | {named[var]: f for var, f in rewritten.items()}, attrs=mod.attrs)
+    callers = {var: f for var, f in mod.functions_items() if var not in functions}
+    changed = {var: structural_map(f, (relax.Call, with_scalars_in_shape)) for var, f in callers.items()}
+    return tvm.IRModule(changed | {new_names[var]: f for var, f in rewritten.items()}, attrs=mod.attrs)
 
 
 def _is_scalar(param: relax.Var) -> bool:
@@ -47,6 +47,7 @@ def _is_scalar(param: relax.Var) -> bool:
 
 
 def _has_both(function: Any) -> bool:
+    """Returns whether a function is a group that FuseOps made, with scalar parameters and a shape at the end."""
     if not isinstance(function, relax.Function) or not (function.attrs and "Primitive" in function.attrs):
         return False
     params = list(function.params)
@@ -54,11 +55,11 @@ def _has_both(function: Any) -> bool:
 
 
 def _without_scalars(function: relax.Function) -> relax.Function:
-    """Returns the function with its scalar parameters as dims of its last parameter, the shape."""
+    """Returns a function with its scalar parameters moved into its last parameter, the shape."""
     *params, last = function.params
     scalars = [p for p in params if _is_scalar(p)]
     dims = relax.Var(last.name, relax.ShapeType([*last.ty.values, *scalars]))
-    rest = [p for p in params if not _is_scalar(p)]
+    others = [p for p in params if not _is_scalar(p)]
     return relax.Function(
-        [*rest, dims], function.body, function.ret_ty, function.is_pure, function.attrs, function.span
+        [*others, dims], function.body, function.ret_ty, function.is_pure, function.attrs, function.span
     )

@@ -12,7 +12,7 @@ from tvtf.core.aligned_array import ALIGNMENT
 
 
 class Interval(NamedTuple):
-    """Bytes in use from one step to another, both included."""
+    """The steps of a program during which bytes are in use: from the first to the last, both included."""
 
     first: int
     last: int
@@ -23,19 +23,20 @@ class Interval(NamedTuple):
 
 
 def rounded(size: int) -> int:
-    """Returns a size rounded up to the alignment, so that the next value is aligned, too."""
+    """Returns a size rounded up to the alignment, so that the value after it is aligned, too."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def placed(intervals: Sequence[Interval]) -> list[int]:
-    """Returns an offset for each interval, such that intervals in use at the same step don't overlap.
+    """Assigns an offset in one block of memory to each interval; those in use at the same step don't overlap.
 
     >>> placed([Interval(0, 1, 64), Interval(1, 2, 128), Interval(2, 3, 64)])
     [128, 0, 128]
     """
     offsets = [0] * len(intervals)
     assigned: list[int] = []
-    for number in sorted(range(len(intervals)), key=lambda i: (-intervals[i].size, intervals[i].first)):
+    largest_first = sorted(range(len(intervals)), key=lambda i: (-intervals[i].size, intervals[i].first))
+    for number in largest_first:
         interval = intervals[number]
         occupied = ((offsets[i], offsets[i] + intervals[i].size) for i in assigned if interval.meets(intervals[i]))
         offsets[number] = _best_gap(occupied, interval.size)
@@ -44,28 +45,33 @@ def placed(intervals: Sequence[Interval]) -> list[int]:
 
 
 def _best_gap(occupied: Iterable[tuple[int, int]], size: int) -> int:
-    """Returns the start of the smallest gap that is large enough, else the end of the occupied range."""
-    best, least, end = -1, 0, 0
+    """Returns the offset of the smallest gap between occupied ranges that has room for ``size``; else their end."""
+    best, smallest_gap, end = -1, 0, 0
     for start, stop in sorted(occupied):
         gap = start - end
-        if gap >= size and (best < 0 or gap < least):
-            best, least = end, gap
+        if gap >= size and (best < 0 or gap < smallest_gap):
+            best, smallest_gap = end, gap
         end = max(end, stop)
     return end if best < 0 else best
 
 
 def extent(intervals: Sequence[Interval], offsets: Sequence[int]) -> int:
-    """Returns the size of the block."""
-    return max((o + i.size for i, o in zip(intervals, offsets)), default=0)
+    """Returns the size of the block of memory in which intervals have these offsets."""
+    return max((offset + interval.size for interval, offset in zip(intervals, offsets)), default=0)
 
 
 def most_live(intervals: Iterable[Interval]) -> int:
-    """Returns the largest sum of sizes in use at one step, a lower bound on the size of any block.
+    """Returns the largest sum of sizes in use at one step, a lower bound on the size of any block for the intervals.
 
     >>> most_live([Interval(0, 1, 64), Interval(1, 2, 128), Interval(2, 3, 64)])
     192
     """
-    changes = sorted(change for i in intervals for change in ((i.first, 1, i.size), (i.last + 1, 0, -i.size)))
+    # At each step, releases (0) sort before allocations (1).
+    changes = sorted(
+        change
+        for interval in intervals
+        for change in ((interval.first, 1, interval.size), (interval.last + 1, 0, -interval.size))
+    )
     live = most = 0
     for _, _, size in changes:
         live += size

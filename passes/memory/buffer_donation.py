@@ -20,14 +20,14 @@ from tvm.tirx.buffer import is_buffer_var
 from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.ops.kernels.common import COPY
 from tvtf.passes.analysis.rewriter import Bindings
-from tvtf.passes.lower.loop_kernel import MAY_FAIL, SAFE
-from tvtf.passes.memory.memory_plan import RESHAPE, is_allocation, variables
+from tvtf.passes.lower.loop_kernel import INPLACE_PAIRS, MAY_FAIL
+from tvtf.passes.memory.memory_plan import ONLY_RESHAPES, is_allocation, variables
 from tvtf.passes.schedule.cpu.kernel import Kernel, Opaque, Stage, loads, read_kernel
 
 DONATE = "tvtf.donate"
-GIVEN = "tvtf.given"
+RETURNED_OUTPUTS = "tvtf.given"
 """Attribute: the positions of the outputs that ``main`` still returns; donated ones needn't be."""
-COPIED = "tvtf.copied"
+COPIED_PARAM = "tvtf.copied"
 """Attribute: the parameter that a kernel copies, if it does nothing else; -1 otherwise."""
 
 
@@ -41,20 +41,21 @@ def mark_inplace(mod: tvm.IRModule) -> tvm.IRModule:
         kernel = read_kernel(func) if isinstance(func, tirx.PrimFunc) else None
         if kernel is not None:
             attrs = {
-                SAFE: inplace_pairs(func, kernel),
-                RESHAPE: _only_reshapes(func),
-                COPIED: _copied_operand(func, kernel),
+                INPLACE_PAIRS: inplace_pairs(func, kernel),
+                ONLY_RESHAPES: _only_reshapes(func),
+                COPIED_PARAM: _only_copied_param(func, kernel),
             }
             marked.update_func(var, func.with_attrs(attrs))
+        # A kernel that isn't read as stages may say, by annotated loops, that it first copies an operand.
         elif isinstance(func, tirx.PrimFunc) and copies(func.body):
-            marked.update_func(var, func.with_attr(SAFE, _copied_pairs(func)))
+            marked.update_func(var, func.with_attr(INPLACE_PAIRS, _copied_pairs(func)))
     return marked
 
 
-def _copied_operand(func: tirx.PrimFunc, kernel: Kernel) -> int:
-    """Returns the position of the parameter that a kernel copies, if it does nothing else; -1 otherwise."""
-    (stage, *more) = kernel.stages
-    if more or not isinstance(stage, Stage) or stage.reduce or not isinstance(stage.value, TensorLoad):
+def _only_copied_param(func: tirx.PrimFunc, kernel: Kernel) -> int:
+    """Returns the position of the parameter that a kernel copies to its result if it does nothing else; else -1."""
+    stage, *other_stages = kernel.stages
+    if other_stages or not isinstance(stage, Stage) or stage.reduce or not isinstance(stage.value, TensorLoad):
         return -1
     if not is_at_own_point(stage.value, stage) or not _same_buffer_type(stage.value.source, stage.buffer):
         return -1
@@ -62,59 +63,61 @@ def _copied_operand(func: tirx.PrimFunc, kernel: Kernel) -> int:
 
 
 def _copied_pairs(func: tirx.PrimFunc) -> list[list[int]]:
-    """Returns such pairs as `inplace_pairs` for a kernel that first copies an operand and doesn't read it after that.
+    """Returns the ``[output, input]`` positions that may share memory in a kernel that starts by copying the input.
 
-    After the copy, such a kernel works on its result alone.
+    It mustn't read the input after the copy: then it works on its result alone.
     """
-    place = {param: i for i, param in enumerate(func.params)}
+    position = {param: i for i, param in enumerate(func.params)}
     return [
-        [place[out], place[source]]
+        [position[out], position[source]]
         for out, source in copies(func.body)
-        if out in place
-        and source in place
+        if out in position
+        and source in position
         and _same_buffer_type(source, out)
         and not any(load.source.same_as(source) for load in loads(without_copies(func.body, out)))
     ]
 
 
 def _only_reshapes(func: tirx.PrimFunc) -> bool:
+    """Returns whether a kernel's result has the elements of its operand in the same order."""
     return len(func.params) == 2 and relax.analysis.has_reshape_pattern(func)
 
 
 def inplace_pairs(func: tirx.PrimFunc, kernel: Kernel) -> list[list[int]]:
-    """Returns the ``[output, input]`` positions of parameters where the input is read only at the element written.
+    """Returns the ``[output, input]`` positions of a kernel's parameters that may share memory.
 
-    Then the result may take the input's memory: each element is read before it is overwritten.
+    The kernel must read the input only at the element that it writes: each is read before it is overwritten.
     """
-    results = {s.buffer for s in kernel.stages if isinstance(s, Stage)}
-    written = {i for i, p in enumerate(func.params) if p in results}
-    steps = [_step_of(member) for member in kernel.stages] if written else []
+    results = {stage.buffer for stage in kernel.stages if isinstance(stage, Stage)}
+    outputs = {i for i, param in enumerate(func.params) if param in results}
+    accesses = [_access_of(stage) for stage in kernel.stages] if outputs else []
     return [
         [out, i]
-        for out in written
+        for out in outputs
         for i, param in enumerate(func.params)
-        if i not in written
+        if i not in outputs
         and _same_buffer_type(param, func.params[out])
-        and _is_local_to(steps, param, func.params[out])
+        and _is_local_to(accesses, param, func.params[out])
     ]
 
 
-class _Step(NamedTuple):
+class _StageAccess(NamedTuple):
     """What a stage writes (None: unknown), and for each buffer that it reads, whether only at the element it writes."""
 
     written: Any
     reads: dict[Any, bool]
 
 
-def _step_of(member: Stage | Opaque) -> _Step:
-    """Returns what one stage writes and reads; a nest that isn't understood may access any element."""
-    if isinstance(member, Opaque):
-        return _Step(None, dict.fromkeys(variables(member.body), False))
+def _access_of(stage: Stage | Opaque) -> _StageAccess:
+    """Returns what a stage of a kernel writes and reads; a loop nest that isn't understood may access any element."""
+    if isinstance(stage, Opaque):
+        return _StageAccess(None, dict.fromkeys(variables(stage.body), False))
     reads: dict[Any, bool] = {}
-    for load in member.loads:
-        here = not member.reduce and is_at_own_point(load, member)
-        reads[load.source] = here and reads.get(load.source, True)
-    return _Step(member.buffer, reads)
+    for load in stage.loads:
+        # A reduction reads more elements than it writes.
+        is_local = not stage.reduce and is_at_own_point(load, stage)
+        reads[load.source] = is_local and reads.get(load.source, True)
+    return _StageAccess(stage.buffer, reads)
 
 
 def _same_buffer_type(a: Any, b: Any) -> bool:
@@ -123,29 +126,28 @@ def _same_buffer_type(a: Any, b: Any) -> bool:
     return are_buffers and a.ty.dtype == b.ty.dtype and tvm_ffi.structural_equal(a.ty.shape, b.ty.shape)
 
 
-def _is_local_to(steps: list[_Step], source: Any, output: Any) -> bool:
-    """Returns whether every path from ``source`` to a stage keeps to one element, and none starts after ``output`` is written.
+def _is_local_to(stages: list[_StageAccess], source: Any, output: Any) -> bool:
+    """Returns whether a kernel reads ``source``, through all stages, only at the element of ``output`` that it writes.
 
-    A downstream stage that reads another element, or that follows the stage writing ``output``, could see new values
-    once the stages in between are inlined into it.
+    A later stage that reads another element, or that follows the stage writing ``output``, could see new values once
+    the stages in between are inlined into it.
     """
-    downstream, written = {source}, False
-    for step in steps:
-        reads = [at_own_point for buffer, at_own_point in step.reads.items() if buffer in downstream]
-        if reads and (written or not all(reads)):
+    downstream, output_is_written = {source}, False
+    for stage in stages:
+        reads = [is_local for buffer, is_local in stage.reads.items() if buffer in downstream]
+        if reads and (output_is_written or not all(reads)):
             return False
-        if step.written is not None and step.written.same_as(output):
-            written = True
+        if stage.written is not None and stage.written.same_as(output):
+            output_is_written = True
         elif reads:
-            downstream.add(step.written)
+            downstream.add(stage.written)
     return True
 
 
 def copies(body: Any) -> list[tuple[Any, Any]]:
-    """Returns ``(output, source)`` of each loop that is annotated as an elementwise copy.
+    """Returns ``(output, source)`` of each loop in a kernel that is annotated as an elementwise copy.
 
-    The annotation says that each element is copied to the same place, which the loops alone don't show after
-    scheduling.
+    After scheduling, the loops alone don't show that each element is copied to the same place.
     """
     pairs: list[tuple[Any, Any]] = []
 
@@ -160,19 +162,20 @@ def copies(body: Any) -> list[tuple[Any, Any]]:
 
 
 def without_copies(body: Any, output: Any) -> Any:
-    """Returns the statements without the loops that copy an operand into an output.
+    """Returns a kernel's body without the loops that copy an operand into an output.
 
     Where operand and result share memory, the copy does nothing.
     """
 
-    def left(loop: tirx.For) -> Any:
+    def without_copy(loop: tirx.For) -> Any:
         is_copy = COPY in loop.annotations and any(out.same_as(output) for out, _ in copies(loop))
         return tirx.Evaluate(tirx.IntImm("int32", 0)) if is_copy else loop
 
-    return structural_map(body, (tirx.For, left))
+    return structural_map(body, (tirx.For, without_copy))
 
 
 def is_at_own_point(load: Any, stage: Stage) -> bool:
+    """Returns whether a load has the same indices as the element that its stage writes."""
     indices = load.indices[:]
     return len(indices) == len(stage.spatial) and all(
         axis.size == 1 or (isinstance(i, ir.Var) and i.same_as(axis.var)) for i, axis in zip(indices, stage.spatial)
@@ -180,56 +183,61 @@ def is_at_own_point(load: Any, stage: Stage) -> bool:
 
 
 def donate(mod: tvm.IRModule, returns_all: bool = False) -> tvm.IRModule:
-    """Applies the donations in ``main`` that are safe; its kernels write into allocated destinations by now.
+    """Computes outputs of ``main`` in the memory of donated parameters where that is safe.
 
-    Donated values aren't returned any more, unless ``returns_all``: on a GPU, the kernels work on copies.
+    Kernels write into allocated destinations by now. Outputs in donated memory aren't returned any more, unless
+    ``returns_all``: on a GPU, the kernels work on copies.
     """
     main = mod["main"]
-    pairs = [(int(source), int(result)) for source, result in (main.attrs or {}).get(DONATE, [])]
+    pairs = [(int(result), int(parameter)) for result, parameter in (main.attrs or {}).get(DONATE, [])]
     if not pairs:
         return mod
     main = _without_last_copies(mod, main)
-    plan = _Plan(mod, main)
-    chosen = dict(plan.chosen(pairs))
+    analysis = _AliasAnalysis(mod, main)
+    donations = dict(analysis.safe_donations(pairs))
     donated = mod.clone()
-    for kernel in plan.kernels_of(chosen):
+    for kernel in analysis.kernels_writing(donations):
+        # An operand of the kernel is now its result, too.
         donated.update_func(kernel, mod[kernel].without_attr("tirx.noalias"))
-    without_copy = {
-        position: _add_without_copy(donated, plan, position, output)
-        for position, output in plan.needless_copies(chosen)
+    variants = {
+        position: _add_without_copy(donated, analysis, position, result)
+        for position, result in analysis.redundant_copies(donations)
     }
-    rewritten = _rewritten(main, chosen, without_copy).without_attr(DONATE)
-    donated["main"] = rewritten if returns_all else _without_outputs(rewritten, plan.settled(pairs, chosen))
+    rewritten = _rewritten(main, donations, variants).without_attr(DONATE)
+    donated["main"] = (
+        rewritten if returns_all else _without_outputs(rewritten, analysis.outputs_in_place(pairs, donations))
+    )
     return donated
 
 
 def _without_last_copies(mod: tvm.IRModule, main: relax.Function) -> relax.Function:
     """Removes copies of values that are read only by the copy: assignments that no kernel could be fused with."""
-    plan = _Plan(mod, main)
-    uses = Counter(v for binding in plan.bindings for v in variables(binding.value)) + Counter(
-        variables(main.body.body)
-    )
-    last_copies = [
-        (position, pair) for position in range(len(plan.bindings)) for pair in plan.last_copy(position, uses)
-    ]
-    removed, values = {position for position, _ in last_copies}, dict(pair for _, pair in last_copies)
+    analysis = _AliasAnalysis(mod, main)
+    values = [binding.value for binding in analysis.bindings]
+    uses = Counter(var for value in (*values, main.body.body) for var in variables(value))
+    copies_at: set[int] = set()
+    sources: dict[Any, Any] = {}
+    for position in range(len(analysis.bindings)):
+        for destination, source in analysis.last_copy(position, uses):
+            copies_at.add(position)
+            sources[destination] = source
     out = Bindings()
-    for position, binding in enumerate(plan.bindings):
-        if position not in removed and binding.var not in values:
-            out.again(binding, _replaced(binding.value, values))
-    return out.function(main, _replaced(main.body.body, values))
+    for position, binding in enumerate(analysis.bindings):
+        if position not in copies_at and binding.var not in sources:
+            out.rebind(binding, _replaced(binding.value, sources))
+    return out.function(main, _replaced(main.body.body, sources))
 
 
-def _replaced(expr: Any, values: dict[Any, Any]) -> Any:
-    return structural_map(expr, (ir.Var, lambda v: values.get(v, v)))
+def _replaced(expr: Any, replacements: dict[Any, Any]) -> Any:
+    return structural_map(expr, (ir.Var, lambda var: replacements.get(var, var)))
 
 
-def _add_without_copy(mod: tvm.IRModule, plan: _Plan, position: int, output: int) -> ir.GlobalVar:
-    """Adds a variant of a kernel that is called with one tensor as operand and result, without the copy between them.
+def _add_without_copy(mod: tvm.IRModule, analysis: _AliasAnalysis, position: int, output: int) -> ir.GlobalVar:
+    """Adds a variant of the kernel of a call whose ``output`` shares memory with an operand: without the copy between.
 
     That copy was all it read of the operand, so the variant is ``noalias`` and LLVM can vectorize it.
     """
-    name = plan.bindings[position].value.op
+    name = analysis.bindings[position].value.op
     kernel = mod[name]
     body = without_copies(kernel.body, kernel.params[output])
     variant = Bindings.typed(ir.GlobalVar(f"{name.name_hint}_in_place_{position}"), name.ty)
@@ -237,10 +245,14 @@ def _add_without_copy(mod: tvm.IRModule, plan: _Plan, position: int, output: int
     return variant
 
 
-class _Plan:
+class _AliasAnalysis:
     """Alias analysis of ``main``'s straight-line code: when each value is written and last read, and what may fail."""
 
     def __init__(self, mod: tvm.IRModule, main: relax.Function) -> None:
+        """Records, by the position of a binding, when variables are written and last used, and what may fail last.
+
+        ``aliases`` has the parameters whose memory a variable may share.
+        """
         self.mod = mod
         self.main = main
         self.bindings = [b for block in main.body.blocks for b in block.bindings[:]]
@@ -250,40 +262,41 @@ class _Plan:
         self.aliases: dict[Any, set[Any]] = {p: {p} for p in main.params}
         self.last_failure = -1
         for position, binding in enumerate(self.bindings):
-            self._scan(position, binding)
-        self._use(len(self.bindings), main.body.body)
+            self._record(position, binding)
+        self._record_use(len(self.bindings), main.body.body)
 
-    def _scan(self, position: int, binding: Any) -> None:
-        """Records one binding's writes, uses and aliases, and whether it may fail.
+    def _record(self, position: int, binding: Any) -> None:
+        """Records a binding's writes, uses and aliases, and whether it may fail.
 
         Whatever isn't a kernel (a loop, a branch, a tuple) may return its operands, so that its result may alias them.
         """
-        value, is_kernel = binding.value, self._kernel(binding.value) is not None
+        value, is_kernel = binding.value, self._called_kernel(binding.value) is not None
         destinations = self._destinations(value)
         # A kernel without results is there for its effect: it may raise, as a guard's does.
         if (is_kernel and not destinations) or self._may_fail(value):
             self.last_failure = position
-        self._use(position, value)
+        self._record_use(position, value)
         if not is_kernel:
             used = [self.aliases.get(v, set()) for v in variables(value)]
             self.aliases[binding.var] = set().union(*used)
         for out in destinations:
             self.writes.setdefault(out, []).append(position)
 
-    def _use(self, position: int, value: Any) -> None:
-        """Records a use of a variable and of each parameter that it may alias, through loops and branches."""
+    def _record_use(self, position: int, value: Any) -> None:
+        """Records a position as the last use of the variables in a value, and of each parameter that they may alias."""
         for var in variables(value):
             self.last_use[var] = position
             for param in self.aliases.get(var, ()):
                 self.last_use[param] = position
 
     def _destinations(self, value: Any) -> list[Any]:
-        """Returns the allocations that a kernel call is the first to use: these it writes."""
-        if self._kernel(value) is None:
+        """Returns the allocations that a kernel call is the first to use, which are those that it writes."""
+        if self._called_kernel(value) is None:
             return []
-        return [a for a in value.args[:] if a not in self.writes and is_allocation(self.values.get(a))]
+        return [arg for arg in value.args[:] if arg not in self.writes and is_allocation(self.values.get(arg))]
 
-    def _kernel(self, value: Any) -> Any:
+    def _called_kernel(self, value: Any) -> Any:
+        """Returns the kernel that a value calls, or None."""
         if not isinstance(value, relax.Call) or not isinstance(value.op, ir.GlobalVar):
             return None
         func = self.mod[value.op]
@@ -293,28 +306,32 @@ class _Plan:
         """Returns whether a binding may raise: branches and loops contain guards, and some kernels do."""
         if isinstance(value, relax.If):
             return True
-        kernel = self._kernel(value)
+        kernel = self._called_kernel(value)
         if kernel is not None:
             return MAY_FAIL in kernel.attrs
         return isinstance(value, relax.Call) and isinstance(value.op, ir.Op) and "impure_while" in value.op.name
 
-    def root(self, var: Any) -> Any:
-        """Follows a chain of aliases to its start."""
+    def resolve_alias(self, var: Any) -> Any:
+        """Returns the variable that a chain of bindings to other variables starts with."""
         while isinstance(self.values.get(var), relax.Var):
             var = self.values[var]
         return var
 
-    def chosen(self, pairs: list[tuple[int, int]]) -> Iterator[tuple[Any, Any]]:
-        """Yields the safe donations as ``(value, parameter)``; each value is donated once."""
+    def safe_donations(self, pairs: list[tuple[int, int]]) -> Iterator[tuple[Any, Any]]:
+        """Yields a value and the parameter whose memory it takes, for each safe pair; a value takes one parameter's.
+
+        ``pairs`` are positions of outputs and parameters of ``main``.
+        """
         donated: set[Any] = set()
         for output, parameter in pairs:
-            var, param = self.root(self._output(output)), self.main.params[parameter]
+            var, param = self.resolve_alias(self._output(output)), self.main.params[parameter]
             if var not in donated and self.is_safe(var, param):
                 donated.add(var)
                 yield var, param
 
     def _output(self, index: int) -> Any:
-        result = self.root(self.main.body.body)
+        """Returns the variable of an output of ``main``, by its index in the tuple of results."""
+        result = self.resolve_alias(self.main.body.body)
         value = self.values.get(result)
         return value.fields[index] if isinstance(value, relax.Tuple) else result
 
@@ -326,86 +343,100 @@ class _Plan:
         # The old value must not be read after the write, nor be lost if something fails after it.
         if len(writes) != 1 or self.last_use.get(param, -1) > writes[0] or writes[0] < self.last_failure:
             return False
-        return self._reads_own_point(self.bindings[writes[0]].value, var, param)
+        return self._reads_only_written_element(self.bindings[writes[0]].value, var, param)
 
-    def _reads_own_point(self, call: Any, var: Any, param: Any) -> bool:
-        safe = {tuple(map(int, pair)) for pair in self._kernel(call).attrs.get(SAFE, [])}
-        places = [i for i, a in enumerate(call.args) if param in self.aliases.get(a, ())]
-        out = next(i for i, a in enumerate(call.args) if a.same_as(var))
-        return all((out, i) in safe for i in places)
+    def _reads_only_written_element(self, call: Any, var: Any, param: Any) -> bool:
+        """Returns whether a kernel call reads a parameter only at the element of its result that it writes."""
+        safe = {tuple(map(int, pair)) for pair in self._called_kernel(call).attrs.get(INPLACE_PAIRS, [])}
+        inputs = [i for i, arg in enumerate(call.args) if param in self.aliases.get(arg, ())]
+        output = next(i for i, arg in enumerate(call.args) if arg.same_as(var))
+        return all((output, i) in safe for i in inputs)
 
-    def settled(self, pairs: list[tuple[int, int]], chosen: dict[Any, Any]) -> set[int]:
+    def outputs_in_place(self, pairs: list[tuple[int, int]], donations: dict[Any, Any]) -> set[int]:
         """Returns the outputs that end up in the memory of exactly one parameter, where the caller expects them."""
         outputs = [output for output, _ in pairs]
         in_place = {
-            out for out, place in pairs if self.main.params[place].same_as(chosen.get(self.root(self._output(out))))
+            output
+            for output, parameter in pairs
+            if self.main.params[parameter].same_as(donations.get(self.resolve_alias(self._output(output))))
         }
         return {output for output in in_place if outputs.count(output) == 1}
 
-    def kernels_of(self, chosen: dict[Any, Any]) -> set[Any]:
-        return {self.bindings[self.writes[var][0]].value.op for var in chosen}
+    def kernels_writing(self, donated: dict[Any, Any]) -> set[Any]:
+        """Returns the names of the kernels that write donated values."""
+        return {self.bindings[self.writes[var][0]].value.op for var in donated}
 
     def last_copy(self, position: int, uses: Counter[Any]) -> Iterator[tuple[Any, Any]]:
-        """Yields the destination and the value if a call copies a value that nothing else reads."""
+        """Yields the destination and the source if a call copies a value that nothing else reads."""
         call = self.bindings[position].value
-        kernel = self._kernel(call)
-        copied = int(kernel.attrs[COPIED]) if kernel is not None and COPIED in kernel.attrs else -1
+        kernel = self._called_kernel(call)
+        copied = int(kernel.attrs[COPIED_PARAM]) if kernel is not None and COPIED_PARAM in kernel.attrs else -1
         if copied < 0 or len(call.args) < 2:
             return
-        source, out = call.args[copied], call.args[-1]
-        root = self.values.get(source)
-        is_alias = isinstance(root, relax.Var) and is_allocation(self.values.get(root)) and uses[root] == 2
+        source, destination = call.args[copied], call.args[-1]
+        allocation = self.values.get(source)
+        # An allocation is used twice: by the kernel that writes it, and by its alias, the source.
+        is_alias = (
+            isinstance(allocation, relax.Var) and is_allocation(self.values.get(allocation)) and uses[allocation] == 2
+        )
         # What is copied has no other reader, so that its kernel can write to the destination at once.
-        if is_alias and uses[source] == 1 and is_allocation(self.values.get(out)) and self.writes[out] == [position]:
-            yield out, source
+        if (
+            is_alias
+            and uses[source] == 1
+            and is_allocation(self.values.get(destination))
+            and self.writes[destination] == [position]
+        ):
+            yield destination, source
 
-    def needless_copies(self, chosen: dict[Any, Any]) -> Iterator[tuple[int, int]]:
-        """Yields calls whose kernel first copies a donated parameter into the result that now shares its memory.
+    def redundant_copies(self, donations: dict[Any, Any]) -> Iterator[tuple[int, int]]:
+        """Yields the calls of kernels that copy a donated parameter to their result, which now is the same memory.
 
-        Each is the call's position and the result's position among its operands.
+        Each is the call's position, and the result's position among its operands.
         """
-        for var, param in chosen.items():
+        for var, param in donations.items():
             (position,) = self.writes[var]
             call = self.bindings[position].value
-            kernel = self._kernel(call)
-            output = next(i for i, a in enumerate(call.args) if a.same_as(var))
-            donated = [p for p, a in zip(kernel.params, call.args) if param in self.aliases.get(a, ())]
-            if any(out.same_as(kernel.params[output]) and source in donated for out, source in copies(kernel.body)):
+            kernel = self._called_kernel(call)
+            output = next(i for i, arg in enumerate(call.args) if arg.same_as(var))
+            donated_params = [p for p, arg in zip(kernel.params, call.args) if param in self.aliases.get(arg, ())]
+            if any(
+                out.same_as(kernel.params[output]) and source in donated_params for out, source in copies(kernel.body)
+            ):
                 yield position, output
 
 
-def _rewritten(main: relax.Function, chosen: dict[Any, Any], kernels: dict[int, ir.GlobalVar]) -> relax.Function:
-    """Removes the allocations of donated values and replaces their variables by the parameters."""
+def _rewritten(main: relax.Function, donations: dict[Any, Any], variants: dict[int, ir.GlobalVar]) -> relax.Function:
+    """Replaces donated values, and drops their allocations: the parameters' memory takes their place.
+
+    ``variants`` are the kernels that calls at some positions call instead of theirs.
+    """
 
     def replace(expr: Any) -> Any:
-        return structural_map(expr, (ir.Var, lambda v: chosen.get(v, v)))
+        return structural_map(expr, (ir.Var, lambda var: donations.get(var, var)))
 
     out = Bindings()
     for position, binding in enumerate(b for block in main.body.blocks for b in block.bindings):
-        if binding.var not in chosen:
+        if binding.var not in donations:
             value = replace(binding.value)
-            out.again(binding, called(value, kernels[position]) if position in kernels else value)
+            out.rebind(binding, called(value, variants[position]) if position in variants else value)
     return out.function(main, replace(main.body.body))
 
 
 def called(call: relax.Call, kernel: ir.GlobalVar) -> relax.Call:
-    """Returns the call with another kernel on the same operands."""
+    """Returns a call of another kernel on the same operands."""
     return relax.Call(kernel, call.args, call.attrs, call.ty_args, call.span, ret_ty=call.ty)
 
 
-def _without_outputs(main: relax.Function, settled: set[int]) -> relax.Function:
-    """Removes outputs from ``main``'s tuple of results.
-
-    The caller finds these results in the memory that it donated.
-    """
+def _without_outputs(main: relax.Function, in_place: set[int]) -> relax.Function:
+    """Removes outputs from ``main``'s tuple of results: the caller finds them in the memory that it donated."""
     bindings = [b for block in main.body.blocks for b in block.bindings]
     last = bindings[-1] if bindings else None
-    if not settled or last is None or not last.var.same_as(main.body.body) or not isinstance(last.value, relax.Tuple):
+    if not in_place or last is None or not last.var.same_as(main.body.body) or not isinstance(last.value, relax.Tuple):
         return main
-    returned = [i for i in range(len(last.value.fields)) if i not in settled]
+    returned = [i for i in range(len(last.value.fields)) if i not in in_place]
     out = Bindings()
     out.bindings = bindings[:-1]
     result = out.emit(relax.Tuple([last.value.fields[i] for i in returned]), "outputs")
     body = out.typed(relax.SeqExpr([relax.BindingBlock(out.bindings)], result), result.ty)
     func = relax.Function(main.params, body, result.ty, main.is_pure, main.attrs, main.span)
-    return func.with_attr(GIVEN, returned)
+    return func.with_attr(RETURNED_OUTPUTS, returned)

@@ -30,7 +30,8 @@ def clamped_size(size: Any) -> Any:
     return Select(floating(size) < FloatImm("float64", float(MAX_BYTES)), size, tirx.const(MAX_BYTES, "int64"))
 
 
-def _bounded(call: Any) -> Any:
+def _with_clamped_size(call: Any) -> Any:
+    """Returns the call with its size clamped if it allocates a storage; any other call unchanged."""
     if not isinstance(call.op, ir.Op) or call.op.name != "relax.memory.alloc_storage":
         return call
     (size,) = call.args[0].values
@@ -45,5 +46,5 @@ def ClampAllocations(mod: ir.IRModule, _context: transform.PassContext) -> ir.IR
     result = mod.clone()
     for name, func in mod.functions.items():
         if not isinstance(func, PrimFunc):
-            result.update_func(name, structural_map(func, (relax.Call, _bounded)))
+            result.update_func(name, structural_map(func, (relax.Call, _with_clamped_size)))
     return result

@@ -15,7 +15,7 @@ from tvm import ir, relax, tirx
 from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.analysis.rewriter import Bindings
 from tvtf.passes.entry_points import PREPARE
-from tvtf.passes.lower.loop_kernel import SAFE
+from tvtf.passes.lower.loop_kernel import INPLACE_PAIRS
 from tvtf.passes.schedule.constant_operands import CONSTANT_OPERANDS, constant_operands
 from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.cpu.subroutine import written
@@ -39,56 +39,57 @@ def separate_constants(mod: tvm.IRModule) -> tvm.IRModule:
     """
     main = mod["main"]
     bindings = [binding for block in main.body.blocks for binding in block.bindings]
-    fixed = _small_constants(main, bindings)
-    read = _variables([binding.value for binding in bindings if binding.var not in fixed])
-    inner = [var for var in fixed & read if isinstance(var, relax.DataflowVar)]
-    outputs = {var: relax.Var(var.name, var.ty, var.span) for var in inner}
+    constants = _small_constants(main, bindings)
+    read_by_others = _variables([binding.value for binding in bindings if binding.var not in constants])
+    intermediate = [var for var in constants & read_by_others if isinstance(var, relax.DataflowVar)]
+    # FuseOps groups dataflow variables only.
+    outputs = {var: relax.Var(var.name, var.ty, var.span) for var in intermediate}
     result = mod.clone()
     if outputs:
-        outer = structural_map(main, (ir.Var, lambda var: outputs.get(var, var)))
-        result.update_func(mod.get_global_var("main"), outer)
+        separated = structural_map(main, (ir.Var, lambda var: outputs.get(var, var)))
+        result.update_func(mod.get_global_var("main"), separated)
     return result
 
 
 def _small_constants(main: relax.Function, bindings: list[Any]) -> set[Any]:
-    """Returns constant parameters, and kernels' results on constants that are no larger than their largest operand.
+    """Returns constant parameters, and kernels' results on constants that are no larger than their largest constant.
 
     Larger ones, such as a broadcast's, would take more memory for good than the work is worth.
     """
-    fixed = {main.params[int(position)] for position in (main.attrs or {}).get(CONSTANTS, [])}
-    for binding in bindings if fixed else ():
+    constants = {main.params[int(position)] for position in (main.attrs or {}).get(CONSTANTS, [])}
+    for binding in bindings if constants else ():
         arguments = list(binding.value.args[1].fields) if is_kernel_call(binding.value) else []
-        known = [a for a in arguments if a in fixed]
-        if _is_made_of(arguments, fixed) and _elements(binding.var) <= max(map(_elements, known)):
-            fixed.add(binding.var)
-    return fixed
+        sizes = [_element_count(x) for x in arguments if x in constants]
+        if _are_constant(arguments, constants) and _element_count(binding.var) <= max(sizes):
+            constants.add(binding.var)
+    return constants
 
 
-def _is_made_of(arguments: list[Any], fixed: set[Any]) -> bool:
-    """Returns whether a kernel's operands are the same in every call: literals, and at least one of ``fixed``."""
-    known = [a in fixed for a in arguments]
-    return any(known) and all(is_known or isinstance(a, ir.GenericConst) for a, is_known in zip(arguments, known))
+def _are_constant(arguments: list[Any], constants: set[Any]) -> bool:
+    """Returns whether a kernel's operands are the same in every call: literals, and at least one of ``constants``."""
+    is_literal_or_constant = (isinstance(x, ir.GenericConst) or x in constants for x in arguments)
+    return any(x in constants for x in arguments) and all(is_literal_or_constant)
 
 
-def _elements(x: Any) -> float:
-    """Returns the number of elements, infinite where it isn't static."""
+def _element_count(x: Any) -> float:
+    """Returns the number of elements of a tensor, infinite where it isn't static."""
     shape = x.ty.shape.values if isinstance(x.ty, relax.TensorType) and x.ty.shape is not None else [None]
     return prod(int(dim) if isinstance(dim, tirx.IntImm) else inf for dim in shape)
 
 
-def _fixed(main: relax.Function) -> set[Any]:
+def _constant_values(main: relax.Function) -> set[Any]:
     """Returns the constant parameters, and the kernels' results that ``prepare`` can compute.
 
     ``prepare`` gets constants only, so it can't allocate a result with a symbolic dim. A result that anything but a
     kernel uses may be returned to the caller, so each call computes its own.
     """
-    fixed = {main.params[int(position)] for position in (main.attrs or {}).get(CONSTANTS, [])}
-    escaping = _used_elsewhere(main) if fixed else set()
-    for binding in _kernel_calls(main) if fixed else ():
-        can_be = binding.var not in escaping and _elements(binding.var) < inf
-        if can_be and _is_made_of(list(binding.value.args[1].fields), fixed):
-            fixed.add(binding.var)
-    return fixed
+    constants = {main.params[int(position)] for position in (main.attrs or {}).get(CONSTANTS, [])}
+    escaping = _used_by_other_than_kernels(main) if constants else set()
+    for binding in _kernel_calls(main) if constants else ():
+        is_hoistable = binding.var not in escaping and _element_count(binding.var) < inf
+        if is_hoistable and _are_constant(list(binding.value.args[1].fields), constants):
+            constants.add(binding.var)
+    return constants
 
 
 def _kernel_calls(main: relax.Function) -> list[relax.VarBinding]:
@@ -96,23 +97,25 @@ def _kernel_calls(main: relax.Function) -> list[relax.VarBinding]:
 
 
 def mark_constants(mod: tvm.IRModule) -> tvm.IRModule:
-    """Marks unscheduled kernels that only ``main`` calls with the operands that are constant in all their calls."""
+    """Marks each unscheduled kernel with the positions of the operands that are constant in all its calls.
+
+    The schedule packs these for once. Kernels that loops and branches call are left out.
+    """
     main = mod["main"]
-    fixed = _fixed(main)
-    calls: dict[Any, list[set[int]]] = {}
-    for name, operands in (binding.value.args for binding in _kernel_calls(main) if fixed):
-        calls.setdefault(name, []).append({i for i, a in enumerate(operands.fields) if a in fixed})
+    constants = _constant_values(main)
+    positions_by_kernel: dict[Any, list[set[int]]] = {}
+    for name, operands in (binding.value.args for binding in _kernel_calls(main) if constants):
+        positions_by_kernel.setdefault(name, []).append({i for i, a in enumerate(operands.fields) if a in constants})
     marked = mod.clone()
-    for name, each in calls.items():
-        # A kernel is packed for once: for operands that are constant in every call.
-        common = sorted(set.intersection(*each))
+    for name, positions_by_call in positions_by_kernel.items():
+        common = sorted(set.intersection(*positions_by_call))
         if common and name not in called_elsewhere(mod):
             marked.update_func(name, mod[name].with_attr(CONSTANT_OPERANDS, common))
     return marked
 
 
 def called_elsewhere(mod: tvm.IRModule) -> set[Any]:
-    """Returns the names that functions other than ``main`` mention: what loops, branches and ``prepare`` call."""
+    """Returns the names of what functions other than ``main`` call: loops, branches and ``prepare``."""
     functions = (f for name, f in mod.functions_items() if isinstance(f, relax.Function) and name.name_hint != "main")
     names: set[Any] = set()
     for func in functions:
@@ -121,7 +124,7 @@ def called_elsewhere(mod: tvm.IRModule) -> set[Any]:
 
 
 class _Pack(NamedTuple):
-    """A kernel that fills a packed copy of constants: the arguments that it reads, and the copy's type."""
+    """A kernel that fills a packed copy of constants: the positions of the arguments it reads, and the copy's type."""
 
     kernel: ir.GlobalVar
     reads: list[int]
@@ -134,16 +137,16 @@ class _Hoist:
     def __init__(self, mod: tvm.IRModule, main: relax.Function, positions: list[int]) -> None:
         self.mod, self.main = mod.clone(), main
         self.constants = [main.params[position] for position in positions]
-        self.fixed = _fixed(main)
+        self.constant_values = _constant_values(main)
         self.before, self.after = Bindings(), Bindings()
         self.split: dict[ir.GlobalVar, tuple[ir.GlobalVar, list[_Pack]]] = {}
         self.packs: dict[Any, relax.Var] = {}
 
     def run(self) -> tvm.IRModule:
-        """Splits the bindings, adds ``prepare``, and appends its results to ``main``'s parameters."""
+        """Moves the work on constants from ``main`` to a new function ``prepare``, whose results ``main`` takes."""
         for block in self.main.body.blocks:
             for binding in block.bindings:
-                self._binding(binding)
+                self._distribute(binding)
         used = _variables([binding.value for binding in self.after.bindings])
         needed = [binding.var for binding in self.before.bindings if binding.var in used]
         self._add_prepare(needed)
@@ -152,30 +155,31 @@ class _Hoist:
         self.mod["main"] = relax.Function(params, body, main.ret_ty, main.is_pure, main.attrs, main.span)
         return self.mod
 
-    def _binding(self, binding: relax.VarBinding) -> None:
-        """Moves a kernel on constants in front of all calls; packs the constants of others there.
+    def _distribute(self, binding: relax.VarBinding) -> None:
+        """Moves a kernel call on constants to the bindings before all calls of ``main``; keeps any other binding.
 
-        What is moved runs in `prepare`, once.
+        If the kernel of a call that stays packs some constants, the packing moves, too.
         """
         call = binding.value
         if not is_kernel_call(call):
-            self.after.again(binding, call)
-        elif binding.var in self.fixed:
+            self.after.rebind(binding, call)
+        elif binding.var in self.constant_values:
             self.before.bind(binding.var, call)
         else:
             self.after.bind(binding.var, self._with_packs(call))
 
     def _with_packs(self, call: relax.Call) -> relax.Call:
-        """Returns the call with its kernel's packed constants passed in."""
+        """Returns the call of a kernel that takes packed copies of its constants as further operands."""
         name, arguments = call.args[0], list(call.args[1].fields)
         kernel, packs = self._split(name, len(arguments))
         if not packs:
             return call
-        more = [self._packed(pack, [arguments[i] for i in pack.reads]) for pack in packs]
-        operands = relax.Tuple([*arguments, *more])
+        copies = [self._packed_copy(pack, [arguments[i] for i in pack.reads]) for pack in packs]
+        operands = relax.Tuple([*arguments, *copies])
         return relax.Call(_CALL_TIR, [kernel, operands], ty_args=call.ty_args, span=call.span, ret_ty=call.ty)
 
-    def _packed(self, pack: _Pack, arguments: list[Any]) -> relax.Var:
+    def _packed_copy(self, pack: _Pack, arguments: list[Any]) -> relax.Var:
+        """Returns the variable with a packed copy of constants; equal copies are made once."""
         key = pack.kernel, tuple(arguments)
         if key not in self.packs:
             call = relax.Call(_CALL_TIR, [pack.kernel, relax.Tuple(arguments)], ty_args=[pack.type], ret_ty=pack.type)
@@ -183,26 +187,30 @@ class _Hoist:
         return self.packs[key]
 
     def _split(self, name: ir.GlobalVar, inputs: int) -> tuple[ir.GlobalVar, list[_Pack]]:
+        """Returns a kernel without the statements that pack constants, and the kernels that do; made once."""
         if name not in self.split:
             self.split[name] = self._new_split(name, inputs)
         return self.split[name]
 
     def _new_split(self, name: ir.GlobalVar, inputs: int) -> tuple[ir.GlobalVar, list[_Pack]]:
-        """Splits a kernel into the kernels that pack its constants, and the rest, which takes the copies as inputs."""
+        """Splits a kernel into kernels that pack its constants, and the remainder, which takes the copies as inputs."""
         func = self.mod[name]
-        nests, rest = _copies(func, {func.params[i] for i in constant_operands(func)})
-        if not nests:
+        packing, remainder = _split_packing(func, {func.params[i] for i in constant_operands(func)})
+        if not packing:
             return name, []
-        packs = [self._pack(name, func, buffer, nest) for buffer, nest in nests.items()]
-        params = [*func.params[:inputs], *nests, *func.params[inputs:]]
+        packs = [self._pack(name, func, buffer, statements) for buffer, statements in packing.items()]
+        params = [*func.params[:inputs], *packing, *func.params[inputs:]]
+        # The remainder takes the kernel's name.
         del self.mod[name]
-        return self._add(name.name_hint, _shifted(_kernel(func, params, rest), len(nests))), packs
+        kernel = _with_shifted_pairs(_build_kernel(func, params, remainder), len(packing))
+        return self._add(name.name_hint, kernel), packs
 
-    def _pack(self, name: ir.GlobalVar, func: tirx.PrimFunc, buffer: tirx.Var, nest: list[tirx.Stmt]) -> _Pack:
-        mentioned = _variables(nest)
-        reads = [i for i, param in enumerate(func.params) if param in mentioned]
+    def _pack(self, name: ir.GlobalVar, func: tirx.PrimFunc, buffer: tirx.Var, statements: list[tirx.Stmt]) -> _Pack:
+        """Adds the kernel that fills one packed copy, by the given statements of a larger kernel."""
+        used = _variables(statements)
+        reads = [i for i, param in enumerate(func.params) if param in used]
         params = [*(func.params[i] for i in reads), buffer]
-        kernel = self._add(f"pack_{name.name_hint}", _kernel(func, params, nest))
+        kernel = self._add(f"pack_{name.name_hint}", _build_kernel(func, params, statements))
         shape = relax.ShapeExpr([tirx.IntImm("int64", int(extent)) for extent in buffer.ty.shape])
         return _Pack(kernel, reads, relax.TensorType(shape, str(buffer.ty.dtype.dtype)))
 
@@ -217,7 +225,7 @@ class _Hoist:
         return var
 
     def _add_prepare(self, needed: list[relax.Var]) -> None:
-        """Adds the function that computes what ``main`` needs from the constants."""
+        """Adds the function ``prepare``, which computes the values that ``main`` needs from the constants."""
         # A variable may be bound in one function of a module only.
         new_vars = {var: relax.Var(var.name, var.ty) for var in self.constants}
         out = Bindings()
@@ -230,14 +238,17 @@ class _Hoist:
         self.mod.update_func(Bindings.typed(ir.GlobalVar(PREPARE), func.ty), func)
 
 
-def _shifted(func: tirx.PrimFunc, more: int) -> tirx.PrimFunc:
-    """Adjusts a kernel's in-place pairs to its new inputs, which stand in front of its results."""
-    if SAFE not in func.attrs:
+def _with_shifted_pairs(func: tirx.PrimFunc, added_inputs: int) -> tirx.PrimFunc:
+    """Adjusts a kernel's (output, input) positions that may share memory to inputs added before its outputs."""
+    if INPLACE_PAIRS not in func.attrs:
         return func
-    return func.with_attr(SAFE, [[int(out) + more, int(source)] for out, source in func.attrs[SAFE]])
+    return func.with_attr(
+        INPLACE_PAIRS, [[int(out) + added_inputs, int(source)] for out, source in func.attrs[INPLACE_PAIRS]]
+    )
 
 
 def _force_pure(main: relax.Function) -> dict[str, Any]:
+    """Returns the attribute by which ``main`` disables Relax's purity check, if it has it."""
     name = "relax.force_pure"
     return {name: main.attrs[name]} if main.attrs and name in main.attrs else {}
 
@@ -247,39 +258,41 @@ def is_kernel_call(value: Any) -> bool:
     return isinstance(value, relax.Call) and value.op == _CALL_TIR and len(value.args) == 2
 
 
-def _used_elsewhere(main: relax.Function) -> set[Any]:
-    """Returns the variables that anything but a kernel uses."""
+def _used_by_other_than_kernels(main: relax.Function) -> set[Any]:
+    """Returns the variables that anything but a kernel uses: tuples, branches, loops, and the function's result."""
     values = [binding.value for block in main.body.blocks for binding in block.bindings]
     return _variables([main.body.body, *(value for value in values if not is_kernel_call(value))])
 
 
-def _copies(func: tirx.PrimFunc, fixed: set[Any]) -> tuple[dict[Any, list[tirx.Stmt]], list[tirx.Stmt]]:
-    """Returns the buffers that a kernel fills from constants alone, with the statements that do, and the others.
+def _split_packing(func: tirx.PrimFunc, constants: set[Any]) -> tuple[dict[Any, list[tirx.Stmt]], list[tirx.Stmt]]:
+    """Separates the statements of a kernel that only pack constants, whose result is the same in every call.
 
-    These are packed operands, which are the same in every call.
+    Returns these statements by the buffer that they fill, and the other statements.
     """
     if not isinstance(func.body, tvm.s_tir.SBlockRealize):
         return {}, []
     body = func.body.block.body
     statements = list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
-    fills: dict[Any, list[tirx.Stmt]] = {}
+    packing: dict[Any, list[tirx.Stmt]] = {}
     for allocation in statements:
         if isinstance(allocation, tirx.AllocBuffer):
-            filling = [s for s in statements if allocation.buffer in written(s)]
-            if filling and all(_fills(s, allocation.buffer, fixed) for s in filling):
-                fills[allocation.buffer] = filling
-    filling_statements = [s for nest in fills.values() for s in nest]
-    rest = [s for s in statements if not any(s.same_as(other) for other in filling_statements)]
-    return fills, [s for s in rest if not (isinstance(s, tirx.AllocBuffer) and s.buffer in fills)]
+            writers = [s for s in statements if allocation.buffer in written(s)]
+            if writers and all(_only_packs(s, allocation.buffer, constants) for s in writers):
+                packing[allocation.buffer] = writers
+    packing_statements = [s for statements_of_buffer in packing.values() for s in statements_of_buffer]
+    remainder = [s for s in statements if not any(s.same_as(other) for other in packing_statements)]
+    return packing, [s for s in remainder if not (isinstance(s, tirx.AllocBuffer) and s.buffer in packing)]
 
 
-def _fills(statement: tirx.Stmt, buffer: Any, fixed: set[Any]) -> bool:
-    """Returns whether a statement reads only constants and its own buffers, and writes only ``buffer``."""
+def _only_packs(statement: tirx.Stmt, buffer: Any, constants: set[Any]) -> bool:
+    """Returns whether a statement reads only constants and buffers of its own, and writes only ``buffer``."""
     reads: list[Any] = []
     structural_walk(statement, (ir.TensorLoad, lambda load: reads.append(load.source)))
     local = [inner.buffer for inner in _allocations(statement)]
-    known = all(source in fixed or source in local or source.same_as(buffer) for source in reads)
-    return known and any(source in fixed for source in reads) and written(statement) <= {buffer, *local}
+    reads_nothing_else = all(source in constants or source in local or source.same_as(buffer) for source in reads)
+    return (
+        reads_nothing_else and any(source in constants for source in reads) and written(statement) <= {buffer, *local}
+    )
 
 
 def _allocations(statement: tirx.Stmt) -> list[Any]:
@@ -288,18 +301,19 @@ def _allocations(statement: tirx.Stmt) -> list[Any]:
     return allocations
 
 
-def _kernel(like: tirx.PrimFunc, params: list[Any], statements: list[tirx.Stmt]) -> tirx.PrimFunc:
+def _build_kernel(like: tirx.PrimFunc, params: list[Any], statements: list[tirx.Stmt]) -> tirx.PrimFunc:
+    """Builds a kernel from statements, with the result type and attributes of the kernel ``like``."""
     root = tvm.s_tir.SBlock([], [], [], "root", emit.sequence(statements))
     body = tvm.s_tir.SBlockRealize([], True, root)
     return tirx.PrimFunc(params, body, like.ty.ret, like.attrs)
 
 
-def _replaced(value: Any, by: dict[Any, Any]) -> Any:
-    return structural_map(value, (ir.Var, lambda var: by.get(var, var)))
+def _replaced(value: Any, replacements: dict[Any, Any]) -> Any:
+    return structural_map(value, (ir.Var, lambda var: replacements.get(var, var)))
 
 
 def _variables(values: list[Any]) -> set[Any]:
-    names: set[Any] = set()
+    found: set[Any] = set()
     for value in values:
-        structural_walk(value, (ir.Var, names.add))
-    return names
+        structural_walk(value, (ir.Var, found.add))
+    return found

@@ -20,15 +20,18 @@ from tvtf.passes.analysis.loop_op import LOOPS
 from tvtf.passes.analysis.rewriter import Bindings
 from tvtf.passes.memory.best_fit import Interval, extent, most_live, placed, rounded
 
-PLACE = "tvtf.arena_tensor"
-RESHAPE = "tvtf.reshape"
+ARENA_TENSOR = "tvtf.arena_tensor"
+ONLY_RESHAPES = "tvtf.reshape"
 """Attribute of a kernel that writes only its results: whether all it does is reshape its argument."""
-SIZE, PARTS, LIVE = "tvtf.arena", "tvtf.arena_parts", "tvtf.live"
+ARENA_SIZE, ARENA_PARTS, PEAK_LIVE_BYTES = "tvtf.arena", "tvtf.arena_parts", "tvtf.live"
 """Attributes of a function: the bytes of its part, the offsets of its callees' parts, and the peak of live bytes."""
 
 
 def plan_arena(mod: tvm.IRModule) -> tvm.IRModule:
-    """Replaces the allocations that can be planned by places in the arena, and drops the kernels that aren't called then."""
+    """Places the values of each function in one block of memory, the arena, instead of allocating them in every call.
+
+    Kernels that aren't called any more are dropped.
+    """
     return _Planner(mod).run()
 
 
@@ -43,61 +46,75 @@ class _Planner:
     def run(self) -> tvm.IRModule:
         result = self.mod.clone()
         for var in _functions(self.mod):
-            result.update_func(var, self.function(var.name_hint))
+            result.update_func(var, self.planned_function(var.name_hint))
         return without_unused(result)
 
-    def function(self, name: str) -> relax.Function:
+    def planned_function(self, name: str) -> relax.Function:
+        """Returns a function of the module with its memory planned."""
         if name not in self.planned:
             func = self.mod[name]
-            self.planned[name] = func  # a recursive function is left as it is
+            # If the function calls itself, the inner call finds it unplanned.
+            self.planned[name] = func
             self.planned[name] = self._plan(func, returns_flag=name in self.conditions)
         return self.planned[name]
 
     def _plan(self, func: relax.Function, returns_flag: bool) -> relax.Function:
-        """Plans one function: offsets of its values and of the parts of functions that it runs."""
-        lives = Lives(self.mod, func, returns_flag)
-        roots = list(lives.places)
-        parts = [(position, callee, self._size(callee)) for position, callee in lives.callees]
-        intervals = [lives.places[root] for root in roots]
-        # A callee's part is in use only while it runs.
+        """Plans the memory of one function: offsets of its values, and of the parts of the functions that it calls.
+
+        Values with separate lifetimes share memory.
+        """
+        lifetimes = Lives(self.mod, func, returns_flag)
+        allocations = list(lifetimes.intervals)
+        parts = [(position, callee, self._size(callee)) for position, callee in lifetimes.callees]
+        intervals = [lifetimes.intervals[allocation] for allocation in allocations]
+        # A called function needs its part only while it runs.
         intervals += [Interval(position, position, size) for position, _, size in parts]
         offsets = placed(intervals)
         size = extent(intervals, offsets)
         if not size:
             return func
-        begin = {callee: offset for (_, callee, _), offset in zip(parts, offsets[len(roots) :])}
-        at = {member: offsets[i] for i, root in enumerate(roots) for member in (root, *lives.views.get(root, ()))}
-        attrs = {SIZE: size, PARTS: begin, LIVE: most_live(intervals)}
-        return _rewritten(func, at, lives).with_attrs(attrs)
+        part_offsets = {callee: offset for (_, callee, _), offset in zip(parts, offsets[len(allocations) :])}
+        value_offsets = {
+            var: offsets[i]
+            for i, allocation in enumerate(allocations)
+            for var in (allocation, *lifetimes.views.get(allocation, ()))
+        }
+        attrs = {ARENA_SIZE: size, ARENA_PARTS: part_offsets, PEAK_LIVE_BYTES: most_live(intervals)}
+        return _rewritten(func, value_offsets, lifetimes).with_attrs(attrs)
 
     def _size(self, name: str) -> int:
-        attrs = self.function(name).attrs
-        return int(attrs[SIZE]) if attrs and SIZE in attrs else 0
+        """Returns the bytes that a function's values need in the arena."""
+        attrs = self.planned_function(name).attrs
+        return int(attrs[ARENA_SIZE]) if attrs and ARENA_SIZE in attrs else 0
 
 
 class Lives:
     """Lifetimes of the allocations in straight-line code that can be planned, and the calls of other functions."""
 
     def __init__(self, mod: tvm.IRModule, func: relax.Function, returns_flag: bool = False) -> None:
+        """Finds the lifetimes of the allocations in a function, as intervals of positions of bindings.
+
+        Those that may be returned are left out, unless the function is a loop's condition, which returns a flag.
+        """
         self.mod = mod
         self.bindings = [b for block in func.body.blocks for b in block.bindings]
-        self.places: dict[Any, Interval] = {}
+        self.intervals: dict[Any, Interval] = {}
         self.views: dict[Any, list[Any]] = {}
         self.reshapes: set[int] = set()
         self.callees: list[tuple[int, str]] = []
         self._sizes: dict[Any, int] = {}
-        self._roots: dict[Any, list[Any]] = {}
+        self._aliased_allocations: dict[Any, list[Any]] = {}
         self._escaping = self._escaping_variables(func)
         for position, binding in enumerate(self.bindings):
-            self._scan(position, binding)
+            self._extend_lifetimes(position, binding)
         if not returns_flag:
-            for root in self._rooted(func.body.body):
-                self.places.pop(root, None)
+            for allocation in self._allocations_of(func.body.body):
+                self.intervals.pop(allocation, None)
 
     def _escaping_variables(self, func: relax.Function) -> set[Any]:
-        """Returns variables whose memory escapes: into tuples, branches, loops, calls that may write, or the result.
+        """Returns variables that escape: into tuples, branches, loops, calls that may write, or the function's result.
 
-        Such memory can't be in the arena, which the next call overwrites.
+        A reshape of such a variable gets memory of its own, since other code might write into a shared one.
         """
         escaping = set(variables(func.body.body))
         for binding in reversed(self.bindings):
@@ -109,46 +126,51 @@ class Lives:
         return escaping
 
     def _only_writes_results(self, value: Any) -> bool:
-        return is_kernel_call(self.mod, value) and RESHAPE in (self.mod[value.op].attrs or ())
+        """Returns whether a value is a call of a kernel that is known to write only its results."""
+        return is_kernel_call(self.mod, value) and ONLY_RESHAPES in (self.mod[value.op].attrs or ())
 
-    def _scan(self, position: int, binding: relax.VarBinding) -> None:
-        """Extends lifetimes by one binding's uses."""
+    def _extend_lifetimes(self, position: int, binding: relax.VarBinding) -> None:
+        """Extends the lifetimes of the allocations that one binding uses to its position."""
         value = binding.value
         if is_allocation(value):
             size = bytes_of(binding.var.ty)
             if size is not None:
                 self._sizes[binding.var] = size
-                self._roots[binding.var] = [binding.var]
+                self._aliased_allocations[binding.var] = [binding.var]
             return
         # A view lives as long as its operand's memory is used through it.
         if self._is_view(value):
-            self._view(position, *value.args)
+            self._add_view(position, *value.args)
             return
         self.callees += [(position, name) for name in _callees(self.mod, value)]
-        used = self._rooted(value)
-        for root in used:
-            first = self.places[root].first if root in self.places else position
-            self.places[root] = Interval(first, position, self._sizes[root])
+        used = self._allocations_of(value)
+        for allocation in used:
+            first = self.intervals[allocation].first if allocation in self.intervals else position
+            self.intervals[allocation] = Interval(first, position, self._sizes[allocation])
         if not is_kernel_call(self.mod, value):
-            self._roots[binding.var] = used
+            self._aliased_allocations[binding.var] = used
 
     def _is_view(self, value: Any) -> bool:
-        """Returns whether a kernel call only reshapes a planned tensor, and neither escapes to code that may write into it."""
-        if not self._only_writes_results(value) or not self.mod[value.op].attrs[RESHAPE]:
-            return False
-        roots = [self._rooted(x) for x in value.args]
-        return all(len(r) == 1 and self._escaping.isdisjoint((x, *r)) for x, r in zip(value.args, roots))
+        """Returns whether a kernel call only reshapes a planned tensor, so that its result can share the memory.
 
-    def _view(self, position: int, source: Any, result: Any) -> None:
-        (root,) = self._roots[source]
-        self.places[root] = self.places[root]._replace(last=position)
-        self.views.setdefault(root, []).append(result)
-        self._roots[result] = [root]
+        Neither may escape to code that may write into it.
+        """
+        if not self._only_writes_results(value) or not self.mod[value.op].attrs[ONLY_RESHAPES]:
+            return False
+        aliased = [(x, self._allocations_of(x)) for x in value.args]
+        return all(len(allocations) == 1 and self._escaping.isdisjoint((x, *allocations)) for x, allocations in aliased)
+
+    def _add_view(self, position: int, source: Any, result: Any) -> None:
+        """Records that the result of a reshape is a view of its source, whose memory it keeps alive."""
+        (allocation,) = self._aliased_allocations[source]
+        self.intervals[allocation] = self.intervals[allocation]._replace(last=position)
+        self.views.setdefault(allocation, []).append(result)
+        self._aliased_allocations[result] = [allocation]
         self.reshapes.add(position)
 
-    def _rooted(self, value: Any) -> list[Any]:
+    def _allocations_of(self, value: Any) -> list[Any]:
         """Returns the allocations that a value may alias, in a deterministic order."""
-        return list(dict.fromkeys(root for var in variables(value) for root in self._roots.get(var, ())))
+        return list(dict.fromkeys(root for var in variables(value) for root in self._aliased_allocations.get(var, ())))
 
 
 def _functions(mod: tvm.IRModule) -> dict[ir.GlobalVar, relax.Function]:
@@ -162,9 +184,10 @@ def _loops(func: relax.Function) -> Iterator[relax.Call]:
 
 
 def _callees(mod: tvm.IRModule, value: Any) -> list[str]:
-    names: list[ir.GlobalVar] = []
-    structural_walk(value, (ir.GlobalVar, names.append))
-    return [var.name_hint for var in names if isinstance(mod[var], relax.Function)]
+    """Returns the names of the Relax functions that a value mentions."""
+    mentioned: list[ir.GlobalVar] = []
+    structural_walk(value, (ir.GlobalVar, mentioned.append))
+    return [var.name_hint for var in mentioned if isinstance(mod[var], relax.Function)]
 
 
 def variables(value: Any) -> list[Any]:
@@ -190,36 +213,40 @@ def is_kernel_call(mod: tvm.IRModule, value: Any) -> bool:
 
 
 def bytes_of(ty: relax.TensorType) -> int | None:
-    """Returns the bytes that a tensor takes in the arena, or None if its size isn't static."""
+    """Returns the bytes that a tensor of a type takes in the arena, rounded up; None if its size isn't static."""
     dims = ty.shape.values if isinstance(ty.shape, relax.ShapeExpr) else [None]
-    sizes = [int(d) for d in dims if isinstance(d, tirx.IntImm)]
-    item = -(-tvm.DataType(str(ty.dtype)).bits // 8)
-    return rounded(prod(sizes) * item) if len(sizes) == len(dims) else None
+    sizes = [int(dim) for dim in dims if isinstance(dim, tirx.IntImm)]
+    item_bytes = -(-tvm.DataType(str(ty.dtype)).bits // 8)
+    return rounded(prod(sizes) * item_bytes) if len(sizes) == len(dims) else None
 
 
-def _rewritten(func: relax.Function, at: dict[Any, int], lives: Lives) -> relax.Function:
-    """Replaces planned allocations by places, and drops reshapes, whose results are views."""
+def _rewritten(func: relax.Function, offsets: dict[Any, int], lifetimes: Lives) -> relax.Function:
+    """Replaces planned allocations by tensors at offsets in the arena, and drops reshapes, whose results are views."""
     out = Bindings()
     out.bindings = [
-        _place(binding, at[binding.var]) if binding.var in at else binding
-        for position, binding in enumerate(lives.bindings)
-        if position not in lives.reshapes
+        _arena_tensor(binding, offsets[binding.var]) if binding.var in offsets else binding
+        for position, binding in enumerate(lifetimes.bindings)
+        if position not in lifetimes.reshapes
     ]
     return out.function(func)
 
 
-def _place(binding: relax.VarBinding, offset: int) -> relax.VarBinding:
+def _arena_tensor(binding: relax.VarBinding, offset: int) -> relax.VarBinding:
+    """Binds the variable of an allocation to a tensor at an offset in the arena."""
     attrs, ty = ir.make_node("ir.DictAttrs", offset=offset), binding.var.ty
-    place = relax.Call(ir.Op.get(PLACE), [ty.shape], attrs=attrs, ty_args=[ty], span=binding.value.span, ret_ty=ty)
-    return relax.VarBinding(binding.var, place)
+    tensor = relax.Call(
+        ir.Op.get(ARENA_TENSOR), [ty.shape], attrs=attrs, ty_args=[ty], span=binding.value.span, ret_ty=ty
+    )
+    return relax.VarBinding(binding.var, tensor)
 
 
 def _register() -> None:
-    tvm_ffi.get_global_func("ir.RegisterOp")(PLACE, "A tensor at an offset in the arena.")
-    ir.register_op_attr(PLACE, "FInferType", lambda call, _: call.ty_args[0])
-    ir.register_op_attr(PLACE, "FPurity", True)
-    ir.register_op_attr(PLACE, "TScriptPrinterName", PLACE)
+    """Registers the operator of a tensor in the arena with Relax."""
+    tvm_ffi.get_global_func("ir.RegisterOp")(ARENA_TENSOR, "A tensor at an offset in the arena.")
+    ir.register_op_attr(ARENA_TENSOR, "FInferType", lambda call, _: call.ty_args[0])
+    ir.register_op_attr(ARENA_TENSOR, "FPurity", True)
+    ir.register_op_attr(ARENA_TENSOR, "TScriptPrinterName", ARENA_TENSOR)
 
 
-if PLACE not in ir.Op.list_op_names():
+if ARENA_TENSOR not in ir.Op.list_op_names():
     _register()

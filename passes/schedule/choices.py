@@ -48,23 +48,24 @@ class Decisions:
         return {name: question.answer for name, question in self.questions.items()}
 
     def answer(self, name: str, options: dict[str, T]) -> T:
-        """Returns the option with the decided label, the first one by default, and records the question."""
+        """Returns the option with the decided label, the first option by default; records which options there were."""
         labels = tuple(options)
-        unique = self._unique_name(name, labels)
-        label = self.decided.get(unique, labels[0])
+        unique_name = self._unique_name(name, labels)
+        label = self.decided.get(unique_name, labels[0])
         if label not in options and self.ignore_unknown:
             label = labels[0]
         if label not in options:
-            raise UnknownChoiceError(f"{unique} can't be {label!r}; the rules offer {', '.join(labels)}")
-        self.questions[unique] = Question(labels, label)
+            raise UnknownChoiceError(f"{unique_name} can't be {label!r}; the rules offer {', '.join(labels)}")
+        self.questions[unique_name] = Question(labels, label)
         return options[label]
 
     def _unique_name(self, name: str, labels: tuple[str, ...]) -> str:
-        unique, number = name, 1
-        while unique in self.questions and self.questions[unique].labels != labels:
+        """Returns the name of a choice, with a number if the name was used for other options."""
+        unique_name, number = name, 1
+        while unique_name in self.questions and self.questions[unique_name].labels != labels:
             number += 1
-            unique = f"{name} #{number}"
-        return unique
+            unique_name = f"{name} #{number}"
+        return unique_name
 
     def check_all_used(self) -> None:
         """Raises UnknownChoiceError if a decision is for a choice that no rule made."""
@@ -83,11 +84,11 @@ _active = _Active()
 @contextmanager
 def deciding(decisions: Decisions) -> Iterator[Decisions]:
     """Makes `choice` in this thread follow decisions."""
-    before, _active.decisions = _active.decisions, decisions
+    outer, _active.decisions = _active.decisions, decisions
     try:
         yield decisions
     finally:
-        _active.decisions = before
+        _active.decisions = outer
 
 
 def choice(name: str, default: T, options: Callable[[], Iterable[T]], label: Callable[[T], str] = str) -> T:

@@ -42,23 +42,23 @@ class Record(NamedTuple):
 
 def folder() -> Path:
     """Returns the path of records: TVTF_TUNED (a folder or a file), else ``tuned`` in the cache folder."""
-    named = os.environ.get("TVTF_TUNED")
-    return Path(named) if named else cache_folder() / "tuned"
+    path = os.environ.get("TVTF_TUNED")
+    return Path(path) if path else cache_folder() / "tuned"
 
 
 def records(target: str) -> dict[str, Record]:
     """Returns the best record of each kernel on a target, by its key."""
-    return _read(_stamps(folder())).get(target, {})
+    return _read_cached(_stamps(folder())).get(target, {})
 
 
 def digest(target: str) -> str:
     """Returns a hash of all choices on a target, or an empty string if there are none."""
-    chosen = {key: sorted(record.choices.items()) for key, record in sorted(records(target).items())}
-    return hashlib.sha256(json.dumps(chosen).encode()).hexdigest() if chosen else ""
+    choices = {key: sorted(record.choices.items()) for key, record in sorted(records(target).items())}
+    return hashlib.sha256(json.dumps(choices).encode()).hexdigest() if choices else ""
 
 
 def keep(found: Iterable[Record]) -> Path:
-    """Appends records to the folder's own file, or to the file that TVTF_TUNED names; returns its path."""
+    """Appends tuning records to the folder's own file, or to the file that TVTF_TUNED names; returns its path."""
     home = folder()
     path = home if home.suffix == ".jsonl" or home.is_file() else home / "tuned.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ def line_of(record: Record) -> str:
 
 
 def record_of(line: str) -> Record:
-    """Parses a line.
+    """Parses a line of JSON as a tuning record.
 
     Raises:
       ValueError: the line isn't a record, or has another version; the text says why.
@@ -98,12 +98,16 @@ def record_of(line: str) -> Record:
             f"a record has the fields {', '.join(Record._fields)}, but this one has {', '.join(map(str, fields))}"
         )
     record = Record(**fields)
-    _check(record)
+    _check_fields(record)
     return record
 
 
-def _check(record: Record) -> None:
-    """Checks the fields of a record: sizes are bounded, because the file may come from someone who isn't trusted."""
+def _check_fields(record: Record) -> None:
+    """Checks the fields of a tuning record, which may come from someone who isn't trusted, so that sizes are bounded.
+
+    Raises:
+      ValueError: a field is of the wrong type, too long, or no time.
+    """
     if not all(map(_is_text, (record.target, record.key, record.kernel))):
         raise ValueError("target, key and kernel must be short strings")
     choices: Any = record.choices
@@ -120,16 +124,17 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_time(value: Any) -> bool:
+    """Returns whether a value is a positive number of seconds."""
     return isinstance(value, float) and math.isfinite(value) and value > 0
 
 
 Stamp = tuple[Path, int, int]
-Known = dict[str, dict[str, Record]]
-_known: dict[tuple[Stamp, ...], Known] = {}
+RecordsByTarget = dict[str, dict[str, Record]]
+_cache: dict[tuple[Stamp, ...], RecordsByTarget] = {}
 
 
 def _stamps(home: Path) -> tuple[Stamp, ...]:
-    """Returns the record files with their modification times and sizes; none if they can't be read.
+    """Returns the files of tuning records, each with its modification time and size; none if they can't be read.
 
     They change whenever records do, without reading the files.
     """
@@ -144,29 +149,29 @@ def _stamps(home: Path) -> tuple[Stamp, ...]:
     return tuple((path, stat.st_mtime_ns, stat.st_size) for path, stat in stats)
 
 
-def _read(stamps: tuple[Stamp, ...]) -> Known:
-    """Returns records by target and key; files are read again when one has changed."""
-    if stamps not in _known:
-        _known.clear()
-        _known[stamps] = best(record for path, _, _ in stamps for record in _records_in(path))
-    return _known[stamps]
+def _read_cached(stamps: tuple[Stamp, ...]) -> RecordsByTarget:
+    """Returns the tuning records in files, by target and key; the files are read again when one has changed."""
+    if stamps not in _cache:
+        _cache.clear()
+        _cache[stamps] = best(record for path, _, _ in stamps for record in _read_file(path))
+    return _cache[stamps]
 
 
-def best(found: Iterable[Record]) -> Known:
-    """Returns, of several records for one kernel, the one with the largest gain.
+def best(found: Iterable[Record]) -> RecordsByTarget:
+    """Returns the tuning records by target and kernel; of several for one kernel, the one with the largest gain.
 
     Files of several machines and days may be merged by appending them.
     """
-    known: Known = {}
+    by_target: RecordsByTarget = {}
     for record in found:
-        of_target = known.setdefault(record.target, {})
-        if record.key not in of_target or of_target[record.key].gain < record.gain:
-            of_target[record.key] = record
-    return known
+        by_kernel = by_target.setdefault(record.target, {})
+        if record.key not in by_kernel or by_kernel[record.key].gain < record.gain:
+            by_kernel[record.key] = record
+    return by_target
 
 
-def _records_in(path: Path) -> list[Record]:
-    """Reads the records of a file; lines that aren't records are rejected with one warning.
+def _read_file(path: Path) -> list[Record]:
+    """Reads the tuning records of a file; lines that aren't records are rejected with one warning.
 
     One damaged line must not cost the others.
     """
@@ -186,7 +191,7 @@ def _records_in(path: Path) -> list[Record]:
 
 
 def _lines(path: Path) -> list[str]:
-    """Returns the lines that aren't empty."""
+    """Returns the lines of a file that aren't empty; raises ValueError if it is too large."""
     if path.stat().st_size > MAX_BYTES:
         raise ValueError(f"the file is larger than {MAX_BYTES} bytes")
     return [line for line in path.read_bytes().decode(errors="replace").split("\n") if line.strip()]

@@ -15,7 +15,7 @@ from tvtf.passes.analysis.loop_op import while_loop
 from tvtf.passes.analysis.rewriter import Bindings
 from tvtf.passes.debug import memory_check
 from tvtf.passes.debug.structural_check import STAGES, StructuralCheck
-from tvtf.passes.memory.memory_plan import PARTS, PLACE, SIZE, _place
+from tvtf.passes.memory.memory_plan import ARENA_PARTS, ARENA_SIZE, ARENA_TENSOR, _arena_tensor
 from tvtf.runtime.target import host_target
 
 ROW = relax.TensorType((16,), "float32")
@@ -185,8 +185,10 @@ def test_an_undefined_dim_is_rejected():
 
 
 def place(name, offset, ty=ROW):
-    made = _place(relax.VarBinding(var(name, ty), relax.Call(relax.ExternFunc("alloc"), [ty.shape], ret_ty=ty)), offset)
-    return made.var, relax.Call(ir.Op.get(PLACE), [ty.shape], attrs=made.value.attrs, ty_args=[ty], ret_ty=ty)
+    made = _arena_tensor(
+        relax.VarBinding(var(name, ty), relax.Call(relax.ExternFunc("alloc"), [ty.shape], ret_ty=ty)), offset
+    )
+    return made.var, relax.Call(ir.Op.get(ARENA_TENSOR), [ty.shape], attrs=made.value.attrs, ty_args=[ty], ret_ty=ty)
 
 
 def memory_error_text(offsets, steps, size=256):
@@ -198,7 +200,7 @@ def memory_error_text(offsets, steps, size=256):
         known = {"x": x} | {v.name: v for v, _ in made}
         void = relax.TupleType([])
         calls = [(var("_", void), relax.Call(name("double"), [known[a], known[b]], ret_ty=void)) for a, b in steps]
-        return function([x], [*made, *calls], x, {SIZE: size, PARTS: {}})
+        return function([x], [*made, *calls], x, {ARENA_SIZE: size, ARENA_PARTS: {}})
 
     return error_text("arena", with_main(build))
 
@@ -217,7 +219,9 @@ def test_memory_that_overlaps_in_part_is_reported():
         void = relax.TupleType([])
         steps = [relax.Call(name("double"), [x, b], ret_ty=void), relax.Call(name("wider"), [x, wide], ret_ty=void)]
         calls = [(var("_", void), step) for step in [*steps, relax.Call(name("double"), [b, a], ret_ty=void)]]
-        return function([x, half], [(a, first), (b, second), (wide, third), *calls], x, {SIZE: 128, PARTS: {}})
+        return function(
+            [x, half], [(a, first), (b, second), (wide, third), *calls], x, {ARENA_SIZE: 128, ARENA_PARTS: {}}
+        )
 
     text = error_text("arena", with_main(build, wider=wider))
     assert text.endswith("it reads 'b', over which 'wide' was written")
@@ -237,10 +241,10 @@ def test_memory_used_one_after_the_other_is_right():
             (var("_", void), relax.Call(name("double"), [s, t], ret_ty=void))
             for s, t in ((x, a), (a, b), (b, c), (c, b))
         ]
-        return function([x], [(a, first), (b, second), (c, third), *calls], x, {SIZE: 128, PARTS: {}})
+        return function([x], [(a, first), (b, second), (c, third), *calls], x, {ARENA_SIZE: 128, ARENA_PARTS: {}})
 
     mod = with_main(build)
-    assert list(memory_check.faults(mod, mod["main"])) == []
+    assert list(memory_check.violations(mod, mod["main"])) == []
 
 
 # -- in the pipeline

@@ -112,7 +112,7 @@ def test_a_line_that_a_crash_cut_costs_only_itself(home):
 def test_a_file_that_is_too_large_is_not_read(home, monkeypatch):
     keep([MATMUL])
     monkeypatch.setattr(tuning_records, "MAX_BYTES", 10)
-    monkeypatch.setattr(tuning_records, "_known", {})
+    monkeypatch.setattr(tuning_records, "_cache", {})
     with pytest.warns(UserWarning, match="the file is larger than 10 bytes"):
         assert records(MATMUL.target) == {}
 

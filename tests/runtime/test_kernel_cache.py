@@ -38,13 +38,13 @@ def nothing_loaded(monkeypatch):
 def compiled(monkeypatch):
     """The names of the kernels that LLVM compiles."""
     names = []
-    build = llvm._Objects._compiled
+    build = llvm._Objects._compile_part
 
     def noted(self, part, cost):
         names.append(cost.name)
         return build(self, part, cost)
 
-    monkeypatch.setattr(llvm._Objects, "_compiled", noted)
+    monkeypatch.setattr(llvm._Objects, "_compile_part", noted)
     return names
 
 
@@ -232,7 +232,7 @@ PROGRAM = """
     import numpy as np
     import tvtf as tf
     from tvtf.passes.codegen import llvm
-    build = llvm._Objects._compiled
+    build = llvm._Objects._compile_part
 
     def slow(self, *args):
         code = build(self, *args)
@@ -240,7 +240,7 @@ PROGRAM = """
         time.sleep(float(sys.argv[1]))
         return code
 
-    llvm._Objects._compiled = slow
+    llvm._Objects._compile_part = slow
     w = tf.Variable(np.random.default_rng(0).normal(size=(7, 7)).astype(np.float32))
     x = tf.constant(np.random.default_rng(1).normal(size=(5, 7)).astype(np.float32))
 

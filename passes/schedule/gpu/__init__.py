@@ -24,19 +24,19 @@ from tvtf.passes.schedule.gpu.target import GpuTarget
 
 
 def schedule(func: PrimFunc, target: Target) -> PrimFunc:
-    """Returns `func` with its loops written as kernels.
+    """Returns `func` with its loops written as GPU kernels.
 
     Args:
         func: a function of blocks as `te.create_prim_func` or FuseTIR makes it, or of plain loops.
         target: a target of kind `cuda`; for one of kind `llvm` the kernels are emulated.
     """
-    facts = GpuTarget.of(target)
+    gpu = GpuTarget.of(target)
     kernel = read_kernel(func)
     if kernel is None:
-        body = emit_opaque(func.body, facts)
+        body = emit_opaque(func.body, gpu)
     else:
         kernel = without_empty(kernel)
-        body = emit_groups(inlined(kernel), kernel, facts)
+        body = emit_groups(inlined(kernel), kernel, gpu)
     # Relax passes that look for reshapes require a root block.
     root = SBlockRealize([], True, SBlock([], [], [], "root", body))
     return func.with_body(root).with_attr(SCHEDULED, True).with_attr("s_tir", True)

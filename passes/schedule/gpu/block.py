@@ -27,6 +27,7 @@ class Registers:
     by_thread: bool
 
     def at(self, thread: ir.Expr, indices: Sequence[ir.Expr]) -> list[ir.Expr]:
+        """Returns the indices of an element of a thread's registers."""
         return [thread, *indices] if self.by_thread else list(indices)
 
     def load(self, thread: ir.Expr, *indices: ir.Expr) -> ir.Expr:
@@ -47,8 +48,7 @@ class Block:
     def registers(self, shape: Sequence[int], dtype: str, name: str) -> Registers:
         """Allocates registers of this shape for each thread."""
         emulated = self.target.emulated
-        # A phase of an emulation ends before the next begins, so that a scalar would lose all threads' values but the
-        # last.
+        # An emulation runs one phase for all threads before the next, so each thread needs an element of its own.
         extents = [self.threads, *shape] if emulated else list(shape)
         buffer = emit.scratch(extents, dtype, name, "global" if emulated else "local")
         self.allocations.append(emit.allocate(buffer))
@@ -68,7 +68,7 @@ class Block:
         return _all_threads(self.threads, work)
 
     def then(self, *phases: Stmt) -> Stmt:
-        """Returns phases one after another; each may read what the one before wrote."""
+        """Returns phases one after another, with barriers: each may read what the one before wrote."""
         parts: list[Stmt] = []
         for phase in phases:
             parts += [self.barrier(), phase] if parts else [phase]
@@ -79,30 +79,41 @@ class Block:
         return emit.loop(extent, lambda step: emit.sequence([phases(step), self.barrier()]), name="step")
 
     def barrier(self) -> Stmt | None:
+        """Returns the statement at which a thread waits for all others of the block; none in an emulation."""
         return None if self.target.emulated else tirx.Evaluate(tirx.op.tvm_storage_sync("shared"))
 
 
 def _all_threads(threads: int, work: Work) -> Stmt:
+    """Returns the emulation of a phase: a loop over the threads."""
     thread = Var("thread", "int64")
     return For(thread, emit.index(0), emit.index(threads), ForKind.SERIAL, emit.sequence([work(thread)]))
 
 
 def launch(target: GpuTarget, blocks: int | ir.Expr, threads: int, body: Callable[[Block], Stmt]) -> Stmt:
-    """Returns a kernel of ``blocks`` times ``threads``; a number of blocks known only at run time may be zero."""
+    """Returns a kernel of ``blocks`` blocks of ``threads`` threads, in each of which ``body`` writes the work.
+
+    The number of blocks may be known only at run time, and may be zero.
+    """
+    # An emulation runs the blocks one after another.
     if target.emulated:
-        return emit.loop(blocks, lambda number: _body(Block(target, threads, number, number), body))
+        return emit.loop(blocks, lambda number: _with_allocations(Block(target, threads, number, number), body))
     number, thread = Var("block", "int64"), Var("thread", "int64")
     block = Block(target, threads, number, thread)
-    inner = _bound(thread, emit.index(threads), "threadIdx.x", _body(block, body, _if_there(number, blocks)))
-    return _bound(number, _at_least_one(blocks), "blockIdx.x", inner)
+    threads_loop = _thread_loop(
+        thread, emit.index(threads), "threadIdx.x", _with_allocations(block, body, _guard_of_empty_grid(number, blocks))
+    )
+    return _thread_loop(number, _at_least_one(blocks), "blockIdx.x", threads_loop)
 
 
-def _body(block: Block, body: Callable[[Block], Stmt], guarded: Callable[[Stmt], Stmt] = lambda work: work) -> Stmt:
-    written = body(block)
-    return emit.sequence([*block.allocations, guarded(written)])
+def _with_allocations(
+    block: Block, body: Callable[[Block], Stmt], guard: Callable[[Stmt], Stmt] = lambda work: work
+) -> Stmt:
+    """Returns a block's work, with the allocations that it needs in front."""
+    statement = body(block)
+    return emit.sequence([*block.allocations, guard(statement)])
 
 
-def _if_there(number: ir.Expr, blocks: int | ir.Expr) -> Callable[[Stmt], Stmt]:
+def _guard_of_empty_grid(number: ir.Expr, blocks: int | ir.Expr) -> Callable[[Stmt], Stmt]:
     """Returns a guard for the one block that is launched even where there is nothing to do.
 
     CUDA rejects a grid without blocks.
@@ -114,14 +125,15 @@ def _at_least_one(blocks: int | ir.Expr) -> ir.Expr:
     return emit.as_expr(blocks) if emit.static(blocks) else tirx.max(emit.as_expr(blocks), emit.index(1))
 
 
-def _bound(var: Var, extent: ir.Expr, tag: str, body: Stmt) -> Stmt:
+def _thread_loop(var: Var, extent: ir.Expr, tag: str, body: Stmt) -> Stmt:
+    """Returns a loop whose iterations are the blocks or threads of a kernel, such as "threadIdx.x"."""
     zero = emit.index(0)
-    place = IterVar(Range.from_min_extent(zero, extent), Var(tag, "int64"), IterVar.ThreadIndex, tag)
-    return For(var, zero, extent, ForKind.THREAD_BINDING, body, place)
+    thread_axis = IterVar(Range.from_min_extent(zero, extent), Var(tag, "int64"), IterVar.ThreadIndex, tag)
+    return For(var, zero, extent, ForKind.THREAD_BINDING, body, thread_axis)
 
 
 def threads_over(target: GpuTarget, points: int | ir.Expr, work: Work) -> Stmt:
-    """Returns a kernel with one thread for each point."""
+    """Returns a kernel with one thread for each of ``points``; ``work`` gets the point's number."""
     known = emit.static(points)
     # Fewer points than a block has threads get a smaller block.
     threads = target.threads if known is None or known >= target.threads else power_of_two(known)
@@ -130,20 +142,20 @@ def threads_over(target: GpuTarget, points: int | ir.Expr, work: Work) -> Stmt:
         """Runs one point per thread; the last block skips threads beyond the last point."""
 
         def point(thread: ir.Expr) -> Stmt | None:
-            place = block.number * threads + thread
-            stmt = work(place)
+            number = block.number * threads + thread
+            stmt = work(number)
             is_exact = known is not None and known % threads == 0
-            return stmt if is_exact or stmt is None else emit.when(place < points, stmt)
+            return stmt if is_exact or stmt is None else emit.when(number < points, stmt)
 
         return block.each(point)
 
     return launch(target, ceil_div(points, threads), threads, body)
 
 
-def ceil_div(value: int | ir.Expr, parts: int) -> int | ir.Expr:
-    """Returns how many parts of a size cover a value."""
+def ceil_div(value: int | ir.Expr, size: int) -> int | ir.Expr:
+    """Returns how many parts of a size cover a value: their quotient, rounded up."""
     known = emit.static(value)
-    return -(-known // parts) if known is not None else emit.simplified(tirx.floordiv(value + (parts - 1), parts))
+    return -(-known // size) if known is not None else emit.simplified(tirx.floordiv(value + (size - 1), size))
 
 
 def power_of_two(least: int) -> int:

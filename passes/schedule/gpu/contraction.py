@@ -28,18 +28,21 @@ LARGE, MIDDLE, SMALL = (128, 128, 64, 32), (64, 64, 32, 32), (32, 32, 16, 16)
 
 
 def tile_of(product: Contraction, instruction: Instruction | None) -> Tile:
-    """Returns the largest tile of which there are enough to fill the GPU."""
+    """Returns the largest tile of a product of which there are enough for the blocks that occupy a GPU.
+
+    Without tensor cores, a thread computes 4 by 4 results of a fixed tile.
+    """
     if instruction is None:
-        return Tile(64, 64, 16, 4, 4, False, 1)
+        return Tile(64, 64, 16, 4, 4, warps=False, stages=1)
     # A sum shorter than the widest tile gets a tile of one instruction's terms; wider ones would be mostly zeros.
     terms = min(
         instruction.widest,
         max(instruction.terms, size_of(product.stage.reduce) // instruction.terms * instruction.terms),
     )
     terms = instruction.widest if terms not in (instruction.terms, instruction.widest) else terms
-    chosen = next((sizes for sizes in (LARGE, MIDDLE) if _fills(product, sizes)), SMALL)
-    rows, columns, own_rows, own_columns = chosen
-    return Tile(rows, columns, terms, own_rows, own_columns, True, 3)
+    sizes = next((sizes for sizes in (LARGE, MIDDLE) if _is_suitable(product, sizes)), SMALL)
+    rows, columns, own_rows, own_columns = sizes
+    return Tile(rows, columns, terms, own_rows, own_columns, warps=True, stages=3)
 
 
 def tile_for(product: Contraction, target: GpuTarget) -> Tile:
@@ -48,28 +51,28 @@ def tile_for(product: Contraction, target: GpuTarget) -> Tile:
 
 
 def blocks_of(product: Contraction, target: GpuTarget) -> int | None:
-    """Returns the number of blocks of a product's kernel, or None if it isn't static."""
+    """Returns the number of blocks, one for each tile, of a product's kernel; None if it isn't static."""
     tile = tile_for(product, target)
-    known = [emit.static(size) for size in (volume_of(product.batch), product.rows, product.columns)]
-    batch, rows, columns = known
+    batch, rows, columns = (emit.static(size) for size in (volume_of(product.batch), product.rows, product.columns))
     if batch is None or rows is None or columns is None:
         return None
     return batch * -(-rows // tile.rows) * -(-columns // tile.columns)
 
 
-def _fills(product: Contraction, sizes: tuple[int, int, int, int]) -> bool:
+def _is_suitable(product: Contraction, sizes: tuple[int, int, int, int]) -> bool:
     """Returns whether a tile of these sizes is no larger than the product; the largest must also fill the GPU."""
     rows, columns = size_of(product.left.side), size_of(product.right.side)
-    if rows < sizes[0] or columns < sizes[1]:
+    tile_rows, tile_columns, _, _ = sizes
+    if rows < tile_rows or columns < tile_columns:
         return False
-    blocks = -(-rows // sizes[0]) * -(-columns // sizes[1]) * size_of(product.batch)
+    blocks = -(-rows // tile_rows) * -(-columns // tile_columns) * size_of(product.batch)
     return blocks >= BLOCKS_THAT_FILL or sizes is not LARGE
 
 
 def emit_contraction(
     product: Contraction, stores: Sequence[Stage], needed: set[Var], local: Sequence[Var], target: GpuTarget
 ) -> Stmt:
-    """Writes a product and the stages that finish its results as one kernel."""
+    """Writes a matrix product, and the stages that finish its results, as one kernel."""
     instruction = instruction_for(product, target)
     if instruction is not None:
         # The instruction takes halves, so that their cast to float32 is left out.
@@ -81,18 +84,17 @@ def emit_contraction(
     def body(block: Block) -> Stmt:
         """Computes one tile of the product in a block of threads."""
         batch, row, column = emit.unflatten(block.number, extents)
-        at = dict(
-            zip((a.var for a in product.batch), emit.unflatten(batch, [a.extent for a in product.batch]), strict=True)
-        )
-        return _Tiled(block, product, tile, instruction, at, row * tile.rows, column * tile.columns, local).write(
-            stores, needed
-        )
+        indices = emit.unflatten(batch, [axis.extent for axis in product.batch])
+        point = {axis.var: index for axis, index in zip(product.batch, indices, strict=True)}
+        first_row, first_column = row * tile.rows, column * tile.columns
+        kernel = _TileKernel(block, product, tile, instruction, point, first_row, first_column, local)
+        return kernel.emit(stores, needed)
 
     return launch(target, emit.volume(extents), tile.threads, body)
 
 
-class _Tiled:
-    """Writes the body of one block."""
+class _TileKernel:
+    """Writes the body of one block, which computes one tile of a product by way of shared memory."""
 
     def __init__(
         self,
@@ -105,45 +107,50 @@ class _Tiled:
         column: ir.Expr,
         local: Sequence[Var],
     ) -> None:
+        """Lays out both operands' tiles in shared memory, and allocates registers for the sums of each thread.
+
+        ``row`` and ``column`` are the tile's first, and ``batch`` has the values of the batch axes.
+        """
         self.block, self.product, self.tile, self.instruction, self.batch = block, product, tile, instruction, batch
         # Padding puts neighbouring lines of a tile into different banks of shared memory.
-        pads = [
-            instruction.pad(o.runs_along_terms) if instruction else (1 if o.runs_along_terms else 4)
-            for o in (product.left, product.right)
-        ]
-        self.left = Side(product.left, row, tile.rows, tile, 0, pads[0], local)
-        self.right = Side(product.right, column, tile.columns, tile, self.left.stop, pads[1], local)
+        left_pad, right_pad = (
+            instruction.pad(operand.runs_along_terms) if instruction else (1 if operand.runs_along_terms else 4)
+            for operand in (product.left, product.right)
+        )
+        self.left = Side(product.left, row, tile.rows, tile, 0, left_pad, local)
+        self.right = Side(product.right, column, tile.columns, tile, self.left.stop, right_pad, local)
         dtype = instruction.shared_type(block.target) if instruction else product.left.dtype
         self.shared = block.shared([self.right.stop], dtype, f"tiles_{dtype}", large=True)
+        # The 32 threads of a warp share the results of its part.
         count = tile.own_rows * tile.own_columns // (32 if tile.warps else 1)
         self.sums = block.registers([count], product.stage.dtype, "sums")
         self.count = count
 
-    def write(self, stores: Sequence[Stage], needed: set[Var]) -> Stmt:
-        """Writes the block: clear the sums, loop over tiles of terms, finish the results."""
+    def emit(self, stores: Sequence[Stage], needed: set[Var]) -> Stmt:
+        """Emits the work of a block: clear the sums, loop over tiles of terms, store the results."""
         steps = ceil_div(self.product.terms, self.tile.terms)
         clear = self.block.each(
-            lambda t: emit.loop(self.count, lambda i: self.sums.store(t, self.product.stage.init, i))
+            lambda thread: emit.loop(self.count, lambda i: self.sums.store(thread, self.product.stage.init, i))
         )
-        last = self.block.each(lambda t: self.finish(t, stores, needed))
+        store = self.block.each(lambda thread: self.store_results(thread, stores, needed))
         if self.tile.stages == 1:
             main = self.block.loop(
                 steps,
-                lambda s: self.block.then(
-                    self.block.each(lambda t: self.fetch(t, s, emit.index(0))),
-                    self.block.each(lambda t: self.multiply(t, emit.index(0))),
+                lambda step: self.block.then(
+                    self.block.each(lambda thread: self.copy_tiles(thread, step, emit.index(0))),
+                    self.block.each(lambda thread: self.multiply_tiles(thread, emit.index(0))),
                 ),
             )
-            return emit.sequence([clear, main, last])
-        return emit.sequence([clear, self.pipelined(steps), last])
+            return emit.sequence([clear, main, store])
+        return emit.sequence([clear, self.emit_pipelined_loop(steps), store])
 
-    def pipelined(self, steps: int | ir.Expr) -> Stmt:
-        """Returns the pipelined loop: later steps' tiles are being copied while one is multiplied."""
+    def emit_pipelined_loop(self, steps: int | ir.Expr) -> Stmt:
+        """Returns the pipelined loop over tiles of terms: later tiles are being copied while one is multiplied."""
         # One buffer is being multiplied, so all others can be filled.
         ahead = self.tile.stages - 1
 
         def prologue(stage: int) -> Stmt:
-            return self.block.each(lambda t: self.fetch_if(t, emit.index(stage), steps))
+            return self.block.each(lambda thread: self.copy_tiles_if_needed(thread, emit.index(stage), steps))
 
         def step(number: ir.Expr) -> Stmt:
             """Writes one step of the software pipeline: fetches a later slice while the present one is multiplied."""
@@ -151,141 +158,153 @@ class _Tiled:
             wait = self.block.each(lambda _: tensorcore.wait(self.block.target, ahead - 1))
 
             def work(thread: ir.Expr) -> Stmt:
-                later = self.fetch_if(thread, number + ahead, steps)
-                return emit.sequence([later, self.multiply(thread, number % self.tile.stages)])
+                later = self.copy_tiles_if_needed(thread, number + ahead, steps)
+                return emit.sequence([later, self.multiply_tiles(thread, number % self.tile.stages)])
 
             return self.block.then(wait, self.block.each(work))
 
         return emit.sequence([*map(prologue, range(ahead)), emit.loop(steps, step, name="step")])
 
-    def fetch_if(self, thread: ir.Expr, step: ir.Expr, steps: int | ir.Expr) -> Stmt:
-        """Copies both operands' tiles of a step, if there is such a step."""
-        fetched = emit.when(step < steps, self.fetch(thread, step, emit.simplified(step % self.tile.stages)))
+    def copy_tiles_if_needed(self, thread: ir.Expr, step: ir.Expr, steps: int | ir.Expr) -> Stmt:
+        """Copies both operands' tiles of a step to shared memory, if there is such a step."""
+        copies = emit.when(step < steps, self.copy_tiles(thread, step, emit.simplified(step % self.tile.stages)))
         # A step beyond the last commits an empty group, because `wait` counts groups.
-        return emit.sequence([fetched, tensorcore.commit(self.block.target)])
+        return emit.sequence([copies, tensorcore.commit(self.block.target)])
 
-    def fetch(self, thread: ir.Expr, step: ir.Expr, stage: ir.Expr) -> Stmt:
+    def copy_tiles(self, thread: ir.Expr, step: ir.Expr, stage: ir.Expr) -> Stmt:
         """Copies both operands' tiles of a step to shared memory."""
-        return emit.sequence([self._fetch_side(side, thread, step, stage) for side in (self.left, self.right)])
+        return emit.sequence([self._copy_tile(side, thread, step, stage) for side in (self.left, self.right)])
 
-    def _fetch_side(self, side: Side, thread: ir.Expr, step: ir.Expr, stage: ir.Expr) -> Stmt:
-        """Copies one operand's tile to shared memory, elements or vectors spread over the threads.
+    def _copy_tile(self, side: Side, thread: ir.Expr, step: ir.Expr, stage: ir.Expr) -> Stmt:
+        """Copies one operand's tile to shared memory, with its elements or vectors spread over the threads.
 
         Neighbouring threads copy neighbours in memory.
         """
-        width = side.chunk if side.moves else 1
-        numbers = side.slow * side.fast // width
-        rounds = -(-numbers // self.tile.threads)
+        width = side.vector_width if side.copies_vectors else 1
+        count = side.line_count * side.line_length // width
+        rounds = -(-count // self.tile.threads)
 
-        def one(round_number: ir.Expr) -> Stmt:
+        def copy_one(round_number: ir.Expr) -> Stmt:
             number = round_number * self.tile.threads + thread
-            where, term = side.split(number, width)
-            to = side.place(stage, where, term)
-            stmt = self._move(side, where, step * self.tile.terms + term, to, width)
-            return stmt if numbers % self.tile.threads == 0 else emit.when(number < numbers, stmt)
+            row_or_column, term = side.position_of(number, width)
+            indices = side.indices_of(stage, row_or_column, term)
+            stmt = self._copy_element(side, row_or_column, step * self.tile.terms + term, indices, width)
+            return stmt if count % self.tile.threads == 0 else emit.when(number < count, stmt)
 
-        return emit.loop(rounds, one, name="turn")
+        return emit.loop(rounds, copy_one, name="turn")
 
-    def _move(self, side: Side, where: ir.Expr, term: ir.Expr, to: list[ir.Expr], width: int) -> Stmt:
-        """Copies one element or vector of an operand, zeros where it is outside.
+    def _copy_element(
+        self, side: Side, row_or_column: ir.Expr, term: ir.Expr, indices: list[ir.Expr], width: int
+    ) -> Stmt:
+        """Copies one element or vector of an operand to shared memory, zeros where it is outside.
 
         Vectors are copied asynchronously, past the registers, by an instruction that fills with zeros itself.
         """
-        at, inside = self._element(side, side.first + where, term)
+        point, inside = self._point_of(side, side.first + row_or_column, term)
         if width == 1 or self.instruction is None:
-            value = substitute(side.operand.value, at)
+            value = substitute(side.operand.value, point)
             value = self.instruction.shared_value(value, self.block.target) if self.instruction else value
             zero = tirx.const(0, str(self.shared.ty.dtype.dtype))
-            return emit.store(self.shared, value if _is_true(inside) else tirx.if_then_else(inside, value, zero), to)
-        load = substitute(side.operand.load, at)
+            return emit.store(
+                self.shared, value if _is_true(inside) else tirx.if_then_else(inside, value, zero), indices
+            )
+        load = substitute(side.operand.load, point)
         if side.operand.is_guarded:
-            inside = tirx.all(inside, substitute(side.operand.value.args[0], at))
-        return self.instruction.move(self.block.target, self.shared, to, load, inside, width)
+            inside = tirx.all(inside, substitute(side.operand.value.args[0], point))
+        return self.instruction.move(self.block.target, self.shared, indices, load, inside, width)
 
-    def _element(self, side: Side, where: ir.Expr, term: ir.Expr) -> tuple[Point, ir.Expr]:
-        """Returns the axes' values of an element, and whether it is inside."""
-        at = dict(self.batch)
+    def _point_of(self, side: Side, row_or_column: ir.Expr, term: ir.Expr) -> tuple[Point, ir.Expr]:
+        """Returns the values of axes at an element of an operand's tile, and whether the element is inside."""
+        point = dict(self.batch)
         tests = []
-        for axes, flat, piece in ((side.operand.side, where, side.width), (side.operand.terms, term, self.tile.terms)):
+        for axes, number, tile_size in (
+            (side.operand.side, row_or_column, side.width),
+            (side.operand.terms, term, self.tile.terms),
+        ):
             extents = [axis.extent for axis in axes]
-            at.update(zip((axis.var for axis in axes), emit.unflatten(flat, extents), strict=True))
+            point.update(zip((axis.var for axis in axes), emit.unflatten(number, extents), strict=True))
             total = emit.volume(extents)
-            known = emit.static(total)
+            static_total = emit.static(total)
             # Whole tiles need no bounds test.
-            if known is None or known % piece:
-                tests.append(flat < total)
-        return at, tirx.all(*tests) if tests else tirx.const(True, "bool")
+            if static_total is None or static_total % tile_size:
+                tests.append(number < total)
+        return point, tirx.all(*tests) if tests else tirx.const(True, "bool")
 
-    def multiply(self, thread: ir.Expr, stage: ir.Expr) -> Stmt:
+    def multiply_tiles(self, thread: ir.Expr, stage: ir.Expr) -> Stmt:
         """Multiplies the tiles in shared memory: by the warp's instruction, else element by element."""
         if self.instruction is not None:
-            row, column = self._warp_at(thread)
+            row, column = self._origin_of_warp(thread)
             return self.instruction.multiply(
                 self.block.target, self.tile, self.sums, self.shared, self.left, self.right, stage, row, column, thread
             )
-        row, column = self._thread_at(thread)
+        row, column = self._origin_of_thread(thread)
         tile = self.tile
 
         def term(k: ir.Expr) -> Stmt:
             """Adds the product of a column and a row to the thread's part of the tile, which is in registers."""
 
-            def one(places: list[ir.Expr]) -> Stmt:
-                i, j = places
-                at = i * tile.own_columns + j
-                a = emit.load(self.shared, self.left.place(stage, row + i, k))
-                b = emit.load(self.shared, self.right.place(stage, column + j, k))
-                return self.sums.store(thread, self.sums.load(thread, at) + a * b, at)
+            def add_product(indices: list[ir.Expr]) -> Stmt:
+                i, j = indices
+                number = i * tile.own_columns + j
+                a = emit.load(self.shared, self.left.indices_of(stage, row + i, k))
+                b = emit.load(self.shared, self.right.indices_of(stage, column + j, k))
+                return self.sums.store(thread, self.sums.load(thread, number) + a * b, number)
 
-            return emit.unrolled_nest([tile.own_rows, tile.own_columns], one)
+            return emit.unrolled_nest([tile.own_rows, tile.own_columns], add_product)
 
         return emit.loop(tile.terms, term, name="term")
 
-    def _thread_at(self, thread: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
-        across = emit.index(self.tile.columns // self.tile.own_columns)
-        return tirx.floordiv(thread, across) * self.tile.own_rows, (thread % across) * self.tile.own_columns
+    def _origin_of_thread(self, thread: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
+        """Returns the first row and column that a thread computes in the tile."""
+        threads_across = emit.index(self.tile.columns // self.tile.own_columns)
+        row, column = tirx.floordiv(thread, threads_across), thread % threads_across
+        return row * self.tile.own_rows, column * self.tile.own_columns
 
-    def _warp_at(self, thread: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
+    def _origin_of_warp(self, thread: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
+        """Returns the first row and column that a thread's warp computes in the tile."""
         warp = tirx.floordiv(thread, emit.index(32))
-        across = emit.index(self.tile.columns // self.tile.own_columns)
-        return tirx.floordiv(warp, across) * self.tile.own_rows, (warp % across) * self.tile.own_columns
+        warps_across = emit.index(self.tile.columns // self.tile.own_columns)
+        return tirx.floordiv(warp, warps_across) * self.tile.own_rows, (warp % warps_across) * self.tile.own_columns
 
-    def finish(self, thread: ir.Expr, stores: Sequence[Stage], needed: set[Var]) -> Stmt:
-        """Stores a thread's results, with the epilogue.
+    def store_results(self, thread: ir.Expr, stores: Sequence[Stage], needed: set[Var]) -> Stmt:
+        """Stores a thread's results, after the stages that finish them.
 
         The loop is unrolled, so that the sums, which are indexed by its variable, stay in registers.
         """
 
-        def one(places: list[ir.Expr]) -> Stmt:
-            (number,) = places
-            row, column = self._place_of(thread, number)
-            return self._store(
+        def store_one(indices: list[ir.Expr]) -> Stmt:
+            (number,) = indices
+            row, column = self._position_of_sum(thread, number)
+            return self._store_result(
                 self.left.first + row, self.right.first + column, self.sums.load(thread, number), stores, needed
             )
 
-        return emit.unrolled_nest([self.count], one)
+        return emit.unrolled_nest([self.count], store_one)
 
-    def _place_of(self, thread: ir.Expr, number: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
-        """Returns the row and column in the block's tile of a thread's sum."""
+    def _position_of_sum(self, thread: ir.Expr, number: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
+        """Returns the row and column, in the block's tile, of a thread's sum with a number."""
         if self.instruction is None:
-            row, column = self._thread_at(thread)
-            across = emit.index(self.tile.own_columns)
-            return row + tirx.floordiv(number, across), column + number % across
-        row, column = self._warp_at(thread)
-        down, right = self.instruction.place_of(thread % 32, number, self.tile)
-        return row + down, column + right
+            row, column = self._origin_of_thread(thread)
+            columns = emit.index(self.tile.own_columns)
+            return row + tirx.floordiv(number, columns), column + number % columns
+        row, column = self._origin_of_warp(thread)
+        row_in_warp, column_in_warp = self.instruction.position_in_warp(thread % 32, number, self.tile)
+        return row + row_in_warp, column + column_in_warp
 
-    def _store(self, row: ir.Expr, column: ir.Expr, value: ir.Expr, stores: Sequence[Stage], needed: set[Var]) -> Stmt:
-        """Stores one result with the epilogue, if it is inside."""
-        at, tests = dict(self.batch), []
-        for side, flat in ((self.left, row), (self.right, column)):
+    def _store_result(
+        self, row: ir.Expr, column: ir.Expr, value: ir.Expr, stores: Sequence[Stage], needed: set[Var]
+    ) -> Stmt:
+        """Stores one result, after the stages that finish it, if it is inside."""
+        point, tests = dict(self.batch), []
+        for side, number in ((self.left, row), (self.right, column)):
             extents = [axis.extent for axis in side.operand.side]
-            at.update(zip((axis.var for axis in side.operand.side), emit.unflatten(flat, extents), strict=True))
+            point.update(zip((axis.var for axis in side.operand.side), emit.unflatten(number, extents), strict=True))
             total = emit.volume(extents)
-            known = emit.static(total)
+            static_total = emit.static(total)
             # Whole tiles need no bounds test.
-            if known is None or known % side.width:
-                tests.append(flat < total)
-        stmt = stores_at(stores, needed, at, {self.product.stage.buffer: value})
+            if static_total is None or static_total % side.width:
+                tests.append(number < total)
+        stmt = stores_at(stores, needed, point, {self.product.stage.buffer: value})
         return emit.when(tirx.all(*tests), stmt) if tests else stmt
 
 

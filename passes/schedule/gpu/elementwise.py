@@ -23,37 +23,40 @@ LANES = {"float32": 4, "int32": 4, "uint32": 4, "float16": 4, "float64": 2, "int
 
 
 def emit_elementwise(stages: Sequence[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
-    """Writes stages that share one box of points as one kernel."""
+    """Writes elementwise stages over the same axes as one kernel.
+
+    A thread computes one point, or a few neighbouring points that it loads and stores as one vector.
+    """
     aligned = on_same_axes(stages)
     axis = next((axis for axis in reversed(aligned[0].spatial) if axis.size != 1), None)
-    lanes = 1 if axis is None else _lanes(aligned, needed, axis)
+    lanes = 1 if axis is None else _lane_count(aligned, needed, axis)
     if axis is None or lanes == 1:
-        return _by_point(aligned, needed, target)
-    return _by_vector(aligned, needed, axis, lanes, target)
+        return _emit_by_point(aligned, needed, target)
+    return _emit_by_vector(aligned, needed, axis, lanes, target)
 
 
-def _by_point(stages: list[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
-    """Writes a kernel with one thread for each point."""
+def _emit_by_point(stages: list[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
+    """Writes elementwise stages as a kernel with one thread for each point."""
     loops = merged_loops(stages, {})
     extents = [loop.extent for loop in loops]
 
-    def work(place: ir.Expr) -> Stmt:
+    def work(number: ir.Expr) -> Stmt:
         point: Point = {}
-        for loop, at in zip(loops, emit.unflatten(place, extents), strict=True):
-            point.update(loop.point(at))
+        for loop, index in zip(loops, emit.unflatten(number, extents), strict=True):
+            point.update(loop.point(index))
         return stores_at(stages, needed, point, {})
 
     return threads_over(target, emit.volume(extents), work)
 
 
-def _lanes(stages: list[Stage], needed: set[Var], axis: Axis) -> int:
-    """Returns the points of a thread: as many as one vector move takes, if enough threads remain."""
+def _lane_count(stages: list[Stage], needed: set[Var], axis: Axis) -> int:
+    """Returns how many neighbouring points a thread computes: those of one vector move, if enough threads remain."""
     total = access.points(stages[0].spatial)
     if total is None or axis.size is None:
         return 1
-    moved = {stage.dtype for stage in stages if stage.buffer in needed}
-    moved |= {str(load.ty.dtype) for stage in stages for load in _contiguous(stage, axis)}
-    lanes = min((LANES.get(dtype, 1) for dtype in moved), default=1)
+    moved_dtypes = {stage.dtype for stage in stages if stage.buffer in needed}
+    moved_dtypes |= {str(load.ty.dtype) for stage in stages for load in _contiguous(stage, axis)}
+    lanes = min((LANES.get(dtype, 1) for dtype in moved_dtypes), default=1)
     while lanes > 1 and (axis.size % lanes or total // lanes < ENOUGH_THREADS):
         lanes //= 2
     return lanes
@@ -73,41 +76,43 @@ def _is_unconditional(stage: Stage, load: TensorLoad) -> bool:
 
     Only such a load can be moved to the front: a conditional one may be out of bounds at some points.
     """
-    tests: list[ir.Expr] = []
-    structural_walk(stage.value, (ir.Call, lambda call: tests.append(call)))
-    guards = [call for call in tests if str(getattr(call.op, "name", "")) in access.FREE_CALLS]
+    calls: list[ir.Expr] = []
+    structural_walk(stage.value, (ir.Call, lambda call: calls.append(call)))
+    guards = [call for call in calls if str(getattr(call.op, "name", "")) in access.FREE_CALLS]
     return not any(conditional.same_as(load) for call in guards for conditional in loads(call))
 
 
-def _by_vector(stages: list[Stage], needed: set[Var], axis: Axis, lanes: int, target: GpuTarget) -> Stmt:
-    """Writes a kernel with one thread for each vector of points along an axis.
+def _emit_by_vector(stages: list[Stage], needed: set[Var], axis: Axis, lanes: int, target: GpuTarget) -> Stmt:
+    """Writes elementwise stages as a kernel with one thread for each vector of points along an axis.
 
     A vector move takes one instruction, and one transaction for the lanes of several threads.
     """
     axes = stages[0].spatial
     extents = [emit.index(int(axis.extent) // lanes) if other is axis else other.extent for other in axes]
 
-    def work(place: ir.Expr) -> Stmt:
-        places = emit.unflatten(place, extents)
+    def work(number: ir.Expr) -> Stmt:
+        indices = emit.unflatten(number, extents)
 
         def point(lane: ir.Expr) -> Point:
-            return {a.var: at * lanes + lane if a is axis else at for a, at in zip(axes, places, strict=True)}
+            return {a.var: index * lanes + lane if a is axis else index for a, index in zip(axes, indices, strict=True)}
 
-        return _vector(stages, needed, axis, point, lanes)
+        return _emit_vector(stages, needed, axis, point, lanes)
 
     return threads_over(target, emit.volume(extents), work)
 
 
-def _vector(stages: list[Stage], needed: set[Var], axis: Axis, point: Callable[[ir.Expr], Point], lanes: int) -> Stmt:
-    """Writes vector loads into registers, the work lane by lane, then vector stores.
+def _emit_vector(
+    stages: list[Stage], needed: set[Var], axis: Axis, point: Callable[[ir.Expr], Point], lanes: int
+) -> Stmt:
+    """Writes a thread's work: vector loads into registers, the stages lane by lane, then vector stores.
 
     Lanes are computed one by one, because CUDA's vector types have no arithmetic.
     """
     lane = Var("lane", "int64")
-    loaded = [load for stage in stages for load in _outside(stage, stages, axis)]
-    fetched = [(load, emit.scratch([lanes], str(load.ty.dtype), "in", "local")) for load in loaded]
-    stored = [stage for stage in stages if stage.buffer in needed]
-    results = {stage.buffer: emit.scratch([lanes], stage.dtype, "out", "local") for stage in stored}
+    vector_loads = [load for stage in stages for load in _loads_of_other_buffers(stage, stages, axis)]
+    load_registers = [(load, emit.scratch([lanes], str(load.ty.dtype), "in", "local")) for load in vector_loads]
+    stored_stages = [stage for stage in stages if stage.buffer in needed]
+    results = {stage.buffer: emit.scratch([lanes], stage.dtype, "out", "local") for stage in stored_stages}
 
     def load_vector(load: TensorLoad, register: Var) -> Stmt:
         return emit.vectorized(lanes, lambda at: emit.store(register, substitute(load, point(at)), [at]))
@@ -118,26 +123,30 @@ def _vector(stages: list[Stage], needed: set[Var], axis: Axis, point: Callable[[
     def store_vector(stage: Stage) -> Stmt:
         return emit.vectorized(lanes, lambda at: _stored_lane(stage, results[stage.buffer], point(at), at))
 
-    inside = [with_value(stage, _from_registers(stage.value, fetched, lane)) for stage in stages]
-    work = stores_at(inside, needed, point(lane), {}, store_lane)
-    buffers = [*(register for _, register in fetched), *results.values()]
+    stages_on_registers = [with_value(stage, _from_registers(stage.value, load_registers, lane)) for stage in stages]
+    work = stores_at(stages_on_registers, needed, point(lane), {}, store_lane)
+    buffers = [*(register for _, register in load_registers), *results.values()]
     unrolled = emit.unrolled(lanes, lambda at: substitute(work, {lane: at}))
-    moves = [load_vector(load, register) for load, register in fetched]
-    return emit.sequence([*map(emit.allocate, buffers), *moves, unrolled, *map(store_vector, stored)])
+    moves = [load_vector(load, register) for load, register in load_registers]
+    return emit.sequence([*map(emit.allocate, buffers), *moves, unrolled, *map(store_vector, stored_stages)])
 
 
-def _outside(stage: Stage, stages: list[Stage], axis: Axis) -> list[TensorLoad]:
+def _loads_of_other_buffers(stage: Stage, stages: list[Stage], axis: Axis) -> list[TensorLoad]:
+    """Returns the contiguous loads of a stage that don't read a result of the stages."""
     buffers = [other.buffer for other in stages]
     return [load for load in _contiguous(stage, axis) if not any(load.source.same_as(buffer) for buffer in buffers)]
 
 
-def _from_registers(value: ir.Expr, fetched: list[tuple[TensorLoad, Var]], lane: Var) -> ir.Expr:
-    def swap(load: TensorLoad) -> ir.Expr:
-        register = next((register for other, register in fetched if load.same_as(other)), None)
+def _from_registers(value: ir.Expr, load_registers: list[tuple[TensorLoad, Var]], lane: Var) -> ir.Expr:
+    """Returns an expression with each load that was done as a vector replaced by one lane of its register."""
+
+    def replace(load: TensorLoad) -> ir.Expr:
+        register = next((register for other, register in load_registers if load.same_as(other)), None)
         return load if register is None else emit.load(register, [lane])
 
-    return structural_map(value, (TensorLoad, swap))
+    return structural_map(value, (TensorLoad, replace))
 
 
 def _stored_lane(stage: Stage, register: Var, point: Point, lane: ir.Expr) -> Stmt:
+    """Returns the store of one lane of a stage's results, from registers to the stage's buffer."""
     return emit.store(stage.buffer, emit.load(register, [lane]), [point[axis.var] for axis in stage.spatial])

@@ -13,36 +13,41 @@ from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.cpu.kernel import Stage, loads, substitute
 
 Point = dict[Var, ir.Expr]
-Known = dict[Var, ir.Expr]
+InRegisters = dict[Var, ir.Expr]
 Store = Callable[[Stage, ir.Expr], Stmt]
 
 
 def stores_at(
-    stages: Sequence[Stage], needed: set[Var], point: Point, known: Known, store: Store | None = None
+    stages: Sequence[Stage], needed: set[Var], point: Point, in_registers: InRegisters, store: Store | None = None
 ) -> Stmt:
-    """Returns the stores of all stages at a point; ``known`` maps buffers to their values in registers."""
-    known, parts = dict(known), []
+    """Returns the stores of all stages of a group at a point.
+
+    ``in_registers`` has the values of buffers that needn't be loaded. ``store`` makes the store of a stage's value, by
+    default to the stage's buffer.
+    """
+    in_registers, statements = dict(in_registers), []
     store = store or (lambda stage, value: emit.store(stage.buffer, value, [point[a.var] for a in stage.spatial]))
     for position, stage in enumerate(stages):
-        value = known.get(stage.buffer)
+        value = in_registers.get(stage.buffer)
         if value is None:
-            value = reading(substitute(stage.value, point), known)
+            value = reading(substitute(stage.value, point), in_registers)
             # A value that later stages read is computed once, into a register.
             if any(_reads(later, stage.buffer) for later in stages[position + 1 :]):
                 register = emit.scratch([1], stage.dtype, "held", "local")
-                parts += [emit.allocate(register), emit.store(register, value, [emit.index(0)])]
-                value = known[stage.buffer] = emit.load(register, [emit.index(0)])
+                statements += [emit.allocate(register), emit.store(register, value, [emit.index(0)])]
+                value = in_registers[stage.buffer] = emit.load(register, [emit.index(0)])
         if stage.buffer in needed:
-            parts.append(store(stage, value))
-    return emit.sequence(parts)
+            statements.append(store(stage, value))
+    return emit.sequence(statements)
 
 
-def reading(value: ir.Expr, known: Known) -> ir.Expr:
-    """Returns a value with loads of known buffers replaced."""
-    if not known:
+def reading(value: ir.Expr, in_registers: InRegisters) -> ir.Expr:
+    """Returns an expression with loads of buffers replaced by their values in registers."""
+    if not in_registers:
         return value
-    return structural_map(value, (TensorLoad, lambda load: known.get(load.source, load)))
+    return structural_map(value, (TensorLoad, lambda load: in_registers.get(load.source, load)))
 
 
 def _reads(stage: Stage, buffer: Var) -> bool:
+    """Returns whether a stage reads a buffer."""
     return any(load.source.same_as(buffer) for load in loads(stage.value))

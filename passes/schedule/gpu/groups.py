@@ -21,7 +21,7 @@ from tvtf.passes.schedule.gpu.target import GpuTarget
 
 
 def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: GpuTarget) -> Stmt:
-    """Writes all stages, kernel after kernel."""
+    """Groups the stages of a function, and writes each group as a kernel."""
     groups = grouped(stages)
     needed = buffers_needed(groups, kernel)
     buffers = local_buffers(stages, kernel, needed)
@@ -30,7 +30,7 @@ def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: GpuTar
 
 
 def grouped(stages: Sequence[Stage | Opaque]) -> list[Member]:
-    """Cuts the stages into chains, and reductions or boxes with the stages that can run in their kernel."""
+    """Groups the stages of a function: chains, and reductions or boxes with the stages that can run in their kernel."""
     groups: list[Member] = []
     position = 0
     while position < len(stages):
@@ -44,7 +44,7 @@ def grouped(stages: Sequence[Stage | Opaque]) -> list[Member]:
 
 
 def _emit_group(group: Member, needed: set[Var], kernel: Kernel, target: GpuTarget) -> Stmt:
-    """Writes one group by the rule for its kind."""
+    """Writes one group of stages by the rule for its kind: a nest, chain, box of points, product, or reduction."""
     if isinstance(group, Opaque):
         return emit_opaque(group.body, target)
     if isinstance(group, Chain):
@@ -54,15 +54,16 @@ def _emit_group(group: Member, needed: set[Var], kernel: Kernel, target: GpuTarg
     if not group.first.reduce:
         return emit_elementwise(group.stages, needed, target)
     aligned = on_same_axes(group.stages)
-    product = as_contraction(aligned[0])
+    reduction = aligned[0]
+    product = as_contraction(reduction)
     if product is not None:
         return emit_product(product, aligned, needed, kernel.local, target)
-    return emit_reduction(aligned[0], aligned, needed, target)
+    return emit_reduction(reduction, aligned, needed, target)
 
 
 def _stage_by_stage(chain: Chain, needed: set[Var], kernel: Kernel, target: GpuTarget) -> Stmt:
     """Writes a chain whose rows are too long for one block stage by stage, with intermediate results in memory."""
     intermediates = [stage.buffer for stage in chain.stages if stage.buffer not in needed]
-    every = {*needed, *intermediates}
-    parts = [_emit_group(Group((stage,)), every, kernel, target) for stage in chain.stages]
+    stored = {*needed, *intermediates}
+    parts = [_emit_group(Group((stage,)), stored, kernel, target) for stage in chain.stages]
     return emit.sequence([*map(emit.allocate, intermediates), *parts])

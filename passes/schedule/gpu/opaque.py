@@ -16,62 +16,68 @@ DECLARATIONS = (tirx.AllocBuffer, tirx.DeclBuffer)
 
 
 def emit_opaque(body: Stmt, target: GpuTarget) -> Stmt:
-    """Writes a nest as kernels, one for each outermost loop."""
-    declared, loops = _at_top(body)
-    return emit.sequence([_kernel(loop, declared, target) for loop in loops])
+    """Writes a loop nest that isn't read as stages as kernels, one for each outermost loop."""
+    declarations, loops = _declarations_and_loops(body)
+    return emit.sequence([_emit_kernel(loop, declarations, target) for loop in loops])
 
 
-def _at_top(body: Stmt) -> tuple[list[Stmt], list[Stmt]]:
+def _declarations_and_loops(body: Stmt) -> tuple[list[Stmt], list[Stmt]]:
     """Splits a nest into its outermost buffer declarations and loops; returns it whole if it contains anything else."""
     if isinstance(body, For) and emit.static(body.extent) == 1:
-        return _at_top(substitute(body.body, {body.loop_var: body.min}))
+        return _declarations_and_loops(substitute(body.body, {body.loop_var: body.min}))
     parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
-    declared = [part for part in parts if isinstance(part, DECLARATIONS)]
+    declarations = [part for part in parts if isinstance(part, DECLARATIONS)]
     loops = [part for part in parts if isinstance(part, For)]
-    return (declared, loops) if len(declared) + len(loops) == len(parts) else ([], [body])
+    return (declarations, loops) if len(declarations) + len(loops) == len(parts) else ([], [body])
 
 
-def _kernel(body: Stmt, declared: list[Stmt], target: GpuTarget) -> Stmt:
+def _emit_kernel(body: Stmt, declarations: list[Stmt], target: GpuTarget) -> Stmt:
     """Writes one loop nest as a kernel with a thread for each point of its outermost independent loops."""
     loops: list[For] = []
     while isinstance(body, For) and _is_independent(body):
         loops.append(body)
         body = body.body
-    # A serial loop around it can run in each thread: every store is in the independent loop.
+    # Serial loops around an independent one can run in each thread, if all stores are in the independent one.
     inner = _only_writer(body)
     if inner is not None:
         loops.append(inner)
         body = _without(body, inner)
     extents = [loop.extent for loop in loops]
-    serial_body = _serial(emit.sequence([*declared, body]))
+    serial_body = _serial(emit.sequence([*declarations, body]))
 
-    def work(place: ir.Expr) -> Stmt:
-        places = emit.unflatten(place, extents)
-        values = {loop.loop_var: loop.min + at for loop, at in zip(loops, places, strict=True)}
+    def work(point: ir.Expr) -> Stmt:
+        indices = emit.unflatten(point, extents)
+        values = {loop.loop_var: loop.min + index for loop, index in zip(loops, indices, strict=True)}
         return substitute(serial_body, values)
 
     return threads_over(target, emit.volume(extents), work)
 
 
 def _is_independent(loop: For) -> bool:
+    """Returns whether the iterations of a loop don't depend on each other."""
     return loop.kind == ForKind.PARALLEL or any(name in loop.annotations for name in INDEPENDENT)
 
 
 def _only_writer(body: Stmt) -> For | None:
-    """Returns an independent loop inside a nest that contains all of its stores, or None."""
+    """Returns an independent loop inside a nest that contains all of its stores, or None.
+
+    Its extent mustn't depend on variables that are bound in the nest.
+    """
     loops: list[For] = []
     structural_walk(body, (For, loops.append))
-    known = [loop for loop in loops if _is_independent(loop) and not _bound_within(body) & variables(loop.extent)]
-    return next((loop for loop in known if _stores(loop) == _stores(body)), None)
+    candidates = [loop for loop in loops if _is_independent(loop) and not _bound_within(body) & variables(loop.extent)]
+    return next((loop for loop in candidates if _store_count(loop) == _store_count(body)), None)
 
 
-def _stores(body: Stmt) -> int:
+def _store_count(body: Stmt) -> int:
+    """Returns the number of stores in a statement."""
     stores: list[tirx.BufferStore] = []
     structural_walk(body, (tirx.BufferStore, stores.append))
     return len(stores)
 
 
 def _bound_within(body: Stmt) -> set[Var]:
+    """Returns the variables that loops and statements in a nest bind."""
     bound: set[Var] = set()
     structural_walk(body, (For, lambda loop: bound.add(loop.loop_var)))
     structural_walk(body, (tirx.Bind, lambda bind: bound.add(bind.var)))

@@ -36,13 +36,13 @@ class Operand:
 
     @cached_property
     def load(self) -> TensorLoad | None:
-        """The load that the operand consists of; None if something is computed."""
-        inner = self.value.args[1] if self.is_guarded else self.value
-        return inner if isinstance(inner, TensorLoad) else None
+        """The load that gives an operand's elements; None if something is computed."""
+        element = self.value.args[1] if self.is_guarded else self.value
+        return element if isinstance(element, TensorLoad) else None
 
     @cached_property
     def is_guarded(self) -> bool:
-        """Whether a bounds test selects between a load and zero."""
+        """Whether the elements are selected by a bounds test: a load or zero."""
         value = self.value
         if not isinstance(value, ir.Call) or str(getattr(value.op, "name", "")) not in access.FREE_CALLS:
             return False
@@ -52,37 +52,42 @@ class Operand:
 
     @cached_property
     def runs_along_terms(self) -> bool:
-        """Whether neighbouring terms are contiguous in memory."""
+        """Whether neighbouring terms are contiguous in memory, rather than neighbouring rows or columns."""
         by_term, by_side = (self._contiguous(axes) for axes in (self.terms, self.side))
         return by_term > by_side
 
     def _contiguous(self, axes: tuple[Axis, ...]) -> int:
-        last = _last_wide(axes)
+        """Returns how many loads are contiguous along the last of some axes."""
+        last = _last_long_axis(axes)
         return 0 if last is None else sum(access.load_stride(load, last.var) == 1 for load in loads(self.value))
 
     @property
     def dtype(self) -> str:
         return str(self.value.ty.dtype)
 
-    def chunk(self, width: int) -> bool:
-        """Returns whether ``width`` neighbours along the faster axis can be moved as one vector."""
-        fast = _last_wide(self.terms if self.runs_along_terms else self.side)
-        if self.load is None or fast is None or fast.size is None or fast.size % width:
+    def has_vectors_of(self, width: int) -> bool:
+        """Returns whether ``width`` neighbours along the contiguous axis can always be copied as one vector."""
+        contiguous = _last_long_axis(self.terms if self.runs_along_terms else self.side)
+        if self.load is None or contiguous is None or contiguous.size is None or contiguous.size % width:
             return False
-        # Some of the neighbours may be outside of the bounds.
-        if self.is_guarded and fast.var in variables(self.value.args[0]):
+        # Otherwise, some of the neighbours may be outside of the bounds.
+        if self.is_guarded and contiguous.var in variables(self.value.args[0]):
             return False
-        return access.load_stride(self.load, fast.var) == 1 and _is_aligned(self.load, fast, width)
+        return access.load_stride(self.load, contiguous.var) == 1 and _is_aligned(self.load, contiguous, width)
 
 
-def _is_aligned(load: TensorLoad, fast: Axis, width: int) -> bool:
-    """Returns whether a load starts at a multiple of ``width`` elements where its fast axis is 0."""
+def _is_aligned(load: TensorLoad, contiguous: Axis, width: int) -> bool:
+    """Returns whether a load starts at a multiple of ``width`` elements where its contiguous axis is 0."""
     offset = access.flat_offset(load.source, list(load.indices))
-    start = emit.simplified(substitute(offset, {fast.var: emit.index(0)}))
+    start = emit.simplified(substitute(offset, {contiguous.var: emit.index(0)}))
     strides = [access.stride(start, var) for var in variables(start)]
-    steps = [None if step is None else emit.static(step) for step in strides]
-    bare = emit.static(emit.simplified(substitute(start, {var: emit.index(0) for var in variables(start)})))
-    return bare is not None and bare % width == 0 and all(step is not None and step % width == 0 for step in steps)
+    static_strides = [None if stride is None else emit.static(stride) for stride in strides]
+    constant_part = emit.static(emit.simplified(substitute(start, {var: emit.index(0) for var in variables(start)})))
+    return (
+        constant_part is not None
+        and constant_part % width == 0
+        and all(stride is not None and stride % width == 0 for stride in static_strides)
+    )
 
 
 @dataclass(frozen=True)
@@ -108,39 +113,41 @@ class Contraction:
 
 
 def as_contraction(stage: Stage) -> Contraction | None:
-    """Returns the stage as a matrix product that is large enough for tiles, or None."""
+    """Returns a stage as a matrix product that is large enough for tiles, or None if it isn't one."""
     factors = _factors(stage)
     if factors is None or not stage.reduce:
         return None
     used = [_axes_in(factor, stage.axes) for factor in factors]
-    batch = tuple(a for a in stage.spatial if a.var in used[0] and a.var in used[1])
+    used_by_left, used_by_right = used
+    batch = tuple(axis for axis in stage.spatial if axis.var in used_by_left and axis.var in used_by_right)
     sides = [
-        tuple(a for a in stage.spatial if a.var in own and a.var not in other) for own, other in (used, used[::-1])
+        tuple(axis for axis in stage.spatial if axis.var in own and axis.var not in other)
+        for own, other in ((used_by_left, used_by_right), (used_by_right, used_by_left))
     ]
-    if any(a.var not in used[0] and a.var not in used[1] and a.size != 1 for a in stage.spatial):
+    # Each result must depend on all of its axes, and each factor on all summed axes.
+    if any(axis.var not in used_by_left | used_by_right and axis.size != 1 for axis in stage.spatial):
         return None
-    if not all(all(a.var in own or a.size == 1 for a in stage.reduce) for own in used):
+    if not all(axis.var in own or axis.size == 1 for own in used for axis in stage.reduce):
         return None
     if min(size_of(side) for side in sides) < SMALLEST_SIDE or size_of(stage.reduce) < SMALLEST_SUM:
         return None
-    operands = [Operand(f, side, stage.reduce) for f, side in zip(factors, sides, strict=True)]
-    units = tuple(
-        a for a in stage.spatial if a.size == 1 and a not in batch and a not in sides[0] and a not in sides[1]
-    )
-    last = _last_wide(stage.spatial)
+    left, right = (Operand(factor, side, stage.reduce) for factor, side in zip(factors, sides, strict=True))
+    used_axes = (*batch, *left.side, *right.side)
+    units = tuple(axis for axis in stage.spatial if axis.size == 1 and axis not in used_axes)
     # Columns are the axis along which results are contiguous, so that neighbouring threads store neighbours.
-    if last in sides[0]:
-        operands.reverse()
-    return Contraction(stage, operands[0], operands[1], (*units, *batch))
+    if _last_long_axis(stage.spatial) in left.side:
+        left, right = right, left
+    return Contraction(stage, left, right, (*units, *batch))
 
 
 def _factors(stage: Stage) -> tuple[ir.Expr, ir.Expr] | None:
-    """Returns the two factors of a sum of products, or None."""
+    """Returns the two factors of a sum of products that starts at 0, or None for any other value."""
     value = stage.value
     if not isinstance(value, tirx.Add) or stage.init is None or not _is_zero(stage.init):
         return None
-    for old, product in ((value.a, value.b), (value.b, value.a)):
-        if isinstance(old, TensorLoad) and old.source.same_as(stage.buffer) and isinstance(product, tirx.Mul):
+    for sum_so_far, product in ((value.a, value.b), (value.b, value.a)):
+        is_sum = isinstance(sum_so_far, TensorLoad) and sum_so_far.source.same_as(stage.buffer)
+        if is_sum and isinstance(product, tirx.Mul):
             return product.a, product.b
     return None
 
@@ -150,15 +157,18 @@ def _is_zero(value: ir.Expr) -> bool:
 
 
 def _axes_in(value: ir.Expr, axes: Sequence[Axis]) -> set[Var]:
+    """Returns the variables of those axes that an expression uses."""
     used = variables(value)
     return {axis.var for axis in axes if axis.var in used}
 
 
-def _last_wide(axes: Sequence[Axis]) -> Axis | None:
+def _last_long_axis(axes: Sequence[Axis]) -> Axis | None:
+    """Returns the last axis with more than one point, or None."""
     return next((axis for axis in reversed(axes) if axis.size != 1), None)
 
 
 def size_of(axes: Sequence[Axis]) -> int:
+    """Returns the number of points of some axes, with an assumed size for those that aren't static."""
     return prod(axis.size or UNKNOWN_SIZE for axis in axes)
 
 
@@ -185,32 +195,39 @@ class Tile:
 
 
 class Side:
-    """An operand's tiles in shared memory from ``start`` on: ``stages`` of ``slow`` lines of ``fast`` elements."""
+    """An operand's tiles in shared memory: ``stages`` of them from ``start`` on, each of ``line_count`` lines.
+
+    A line has ``line_length`` elements that are contiguous, and padding up to ``line_stride``; it holds terms if
+    ``along_terms``, else rows (of the left operand) or columns. ``first`` is the first of a tile's ``width`` rows or
+    columns.
+    """
 
     def __init__(
         self, operand: Operand, first: ir.Expr, width: int, tile: Tile, start: int, pad: int, local: Sequence[Var]
     ) -> None:
+        """Lays an operand's tiles out in shared memory, from ``start`` on, with lines padded by ``pad`` elements."""
         self.operand, self.first, self.width, self.tile = operand, first, width, tile
-        self.along = operand.runs_along_terms
-        self.fast, self.slow = (tile.terms, width) if self.along else (width, tile.terms)
-        self.line, self.start = self.fast + pad, start
-        self.stop = start + tile.stages * self.slow * self.line
-        item = tvm_ffi.dtype(operand.dtype).bits // 8
-        self.chunk = VECTOR_BYTES // item
-        is_own = operand.load is not None and any(operand.load.source.same_as(b) for b in local)
-        self.moves = (
+        self.along_terms = operand.runs_along_terms
+        self.line_length, self.line_count = (tile.terms, width) if self.along_terms else (width, tile.terms)
+        self.line_stride, self.start = self.line_length + pad, start
+        self.stop = start + tile.stages * self.line_count * self.line_stride
+        item_bytes = tvm_ffi.dtype(operand.dtype).bits // 8
+        self.vector_width = VECTOR_BYTES // item_bytes
+        is_local = operand.load is not None and any(operand.load.source.same_as(buffer) for buffer in local)
+        self.copies_vectors = (
             tile.warps
-            and not (is_own and operand.dtype == "bfloat16")
-            and self.fast % self.chunk == 0
-            and operand.chunk(self.chunk)
+            and not (is_local and operand.dtype == "bfloat16")
+            and self.line_length % self.vector_width == 0
+            and operand.has_vectors_of(self.vector_width)
         )
 
-    def place(self, stage: ir.Expr, side: ir.Expr, term: ir.Expr) -> list[ir.Expr]:
-        slow, fast = (side, term) if self.along else (term, side)
-        return [self.start + (stage * self.slow + slow) * self.line + fast]
+    def indices_of(self, stage: ir.Expr, side: ir.Expr, term: ir.Expr) -> list[ir.Expr]:
+        """Returns the indices in shared memory of an element of a tile, by its row or column ``side``, and its term."""
+        line, offset = (side, term) if self.along_terms else (term, side)
+        return [self.start + (stage * self.line_count + line) * self.line_stride + offset]
 
-    def split(self, number: ir.Expr, width: int) -> tuple[ir.Expr, ir.Expr]:
-        """Returns the side and term of an element (or vector) by its number in the tile."""
-        lines = self.fast // width
-        slow, fast = tirx.floordiv(number, emit.index(lines)), (number % lines) * width
-        return (slow, fast) if self.along else (fast, slow)
+    def position_of(self, number: ir.Expr, width: int) -> tuple[ir.Expr, ir.Expr]:
+        """Returns the row or column, and the term, of an element or vector of ``width``, by its number in the tile."""
+        vectors_per_line = self.line_length // width
+        line, offset = tirx.floordiv(number, emit.index(vectors_per_line)), (number % vectors_per_line) * width
+        return (line, offset) if self.along_terms else (offset, line)

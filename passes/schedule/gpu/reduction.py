@@ -26,42 +26,48 @@ Finish = Callable[[Point, ir.Expr], Stmt]
 
 @dataclass(frozen=True)
 class Split:
-    """How a block's threads share work: ``slices`` threads per result; with ``along`` these are neighbours."""
+    """How a block's threads share the work of a reduction: ``slices`` threads for each of some results.
+
+    The threads of a result are neighbours if ``along_terms``; else those of neighbouring results are.
+    """
 
     slices: int
     results: int
-    along: bool
+    along_terms: bool
 
     def slice_of(self, thread: ir.Expr) -> ir.Expr:
-        return thread % self.slices if self.along else tirx.floordiv(thread, emit.index(self.results))
+        """Returns the number of the slice of the terms that a thread reduces."""
+        return thread % self.slices if self.along_terms else tirx.floordiv(thread, emit.index(self.results))
 
     def result_of(self, thread: ir.Expr) -> ir.Expr:
-        return tirx.floordiv(thread, emit.index(self.slices)) if self.along else thread % self.results
+        """Returns the number of the result, in the block, that a thread works on."""
+        return tirx.floordiv(thread, emit.index(self.slices)) if self.along_terms else thread % self.results
 
     def thread_of(self, slice_index: ir.Expr, result: ir.Expr) -> ir.Expr:
-        return result * self.slices + slice_index if self.along else slice_index * self.results + result
+        """Returns the thread that reduces a slice of a result."""
+        return result * self.slices + slice_index if self.along_terms else slice_index * self.results + result
 
 
 def emit_reduction(stage: Stage, stores: Sequence[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
-    """Writes a reduction and the stages that finish each of its results as a kernel; as two if there are many terms."""
+    """Writes a reduction and the stages that finish each of its results as a kernel; as two if it has many terms."""
     merged = merged_reduction(stage)
     stores = [merged if other is stage else other for other in stores]
     combine = combiner(merged)
-    chunks = _chunks(merged, target)
-    if combine is None or chunks == 1:
-        return _kernel(merged, combine, stores, needed, target)
-    return _in_two_steps(merged, combine, stores, needed, chunks, target)
+    chunk_count = _chunk_count(merged, target)
+    if combine is None or chunk_count == 1:
+        return _emit_one_kernel(merged, combine, stores, needed, target)
+    return _emit_two_kernels(merged, combine, stores, needed, chunk_count, target)
 
 
 def emit_kernel(stage: Stage, stores: Sequence[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
     """Writes a reduction and the stages that finish each of its results as one kernel."""
-    return _kernel(stage, combiner(stage), stores, needed, target)
+    return _emit_one_kernel(stage, combiner(stage), stores, needed, target)
 
 
-def _kernel(
+def _emit_one_kernel(
     stage: Stage, combine: Combine | None, stores: Sequence[Stage], needed: set[Var], target: GpuTarget
 ) -> Stmt:
-    """Writes one kernel: each block reduces some results, each by several threads."""
+    """Writes a reduction as one kernel: each block reduces some results, each by several threads."""
     split = split_of(stage, combine, target.threads, access.points(stage.spatial), target)
     extents = [axis.extent for axis in stage.spatial]
     total = emit.volume(extents)
@@ -73,20 +79,20 @@ def _kernel(
         """Reduces the results of one block, each in several threads."""
 
         def point(thread: ir.Expr) -> tuple[Point, ir.Expr]:
-            place = block.number * split.results + split.result_of(thread)
-            places = emit.unflatten(place, extents)
-            return {a.var: at for a, at in zip(stage.spatial, places, strict=True)}, _inside(
-                place, total, split.results
-            )
+            number = block.number * split.results + split.result_of(thread)
+            indices = emit.unflatten(number, extents)
+            values = {axis.var: index for axis, index in zip(stage.spatial, indices, strict=True)}
+            return values, _is_inside(number, total, split.results)
 
         return reduce_in_block(block, stage, combine, split, point, finish)
 
     return launch(target, ceil_div(total, split.results), split.slices * split.results, body)
 
 
-def _inside(place: ir.Expr, total: ir.Expr, results: int) -> ir.Expr:
-    known = emit.static(total)
-    return tirx.const(True, "bool") if known is not None and known % results == 0 else place < total
+def _is_inside(number: ir.Expr, total: ir.Expr, results: int) -> ir.Expr:
+    """Returns whether a result with a number exists; no test is needed if blocks of ``results`` fit exactly."""
+    static_total = emit.static(total)
+    return tirx.const(True, "bool") if static_total is not None and static_total % results == 0 else number < total
 
 
 def reduce_in_block(
@@ -97,9 +103,9 @@ def reduce_in_block(
     point: Callable[[ir.Expr], tuple[Point, ir.Expr]],
     finish: Finish,
 ) -> Stmt:
-    """Reduces terms by slices, one per thread, then combines slices by halves; ``finish`` gets each result.
+    """Reduces terms by slices, one for each thread, then combines the slices of a result in shared memory, by halves.
 
-    ``point(thread)`` returns the point of the thread's result, and whether it exists.
+    ``point(thread)`` returns the point of the thread's result, and whether it exists; ``finish`` gets each result.
     """
     zero = emit.index(0)
     accumulator = block.registers([1], stage.dtype, "accumulator")
@@ -110,7 +116,7 @@ def reduce_in_block(
         return emit.sequence(
             [
                 accumulator.store(thread, substitute(stage.init, at), zero),
-                emit.when(inside, _terms(stage, split.slices, split.slice_of(thread), at, accumulator, thread)),
+                emit.when(inside, _reduce_slice(stage, split.slices, split.slice_of(thread), at, accumulator, thread)),
             ]
         )
 
@@ -120,65 +126,67 @@ def reduce_in_block(
 
     if combine is None or split.slices == 1:
         return block.each(lambda t: emit.sequence([slice_work(t), finished(t, accumulator.load(t, zero))]))
-    places = block.shared([block.threads], stage.dtype, "partial")
+    partials = block.shared([block.threads], stage.dtype, "partial")
 
     def share(thread: ir.Expr) -> Stmt:
-        return emit.sequence([slice_work(thread), emit.store(places, accumulator.load(thread, zero), [thread])])
+        return emit.sequence([slice_work(thread), emit.store(partials, accumulator.load(thread, zero), [thread])])
 
     def halve(step: int) -> Stmt:
-        """Writes one step of the tree reduction in shared memory, which halves the number of partial results."""
+        """Combines the partial results of slices with those ``step`` slices further, which halves their number."""
 
         def work(thread: ir.Expr) -> Stmt:
             slice_index, result = split.slice_of(thread), split.result_of(thread)
-            other = emit.load(places, [split.thread_of(slice_index + step, result)])
-            both = combine(emit.load(places, [thread]), other)
-            return emit.when(slice_index < step, emit.store(places, both, [thread]))
+            other = emit.load(partials, [split.thread_of(slice_index + step, result)])
+            both = combine(emit.load(partials, [thread]), other)
+            return emit.when(slice_index < step, emit.store(partials, both, [thread]))
 
         return block.each(work)
 
     steps = [split.slices >> k for k in range(1, split.slices.bit_length())]
-    last = block.each(lambda t: emit.when(split.slice_of(t) < 1, finished(t, emit.load(places, [t]))))
+    last = block.each(lambda t: emit.when(split.slice_of(t) < 1, finished(t, emit.load(partials, [t]))))
     return block.then(block.each(share), *(halve(step) for step in steps), last)
 
 
-def _terms(stage: Stage, slices: int, slice_index: ir.Expr, at: Point, accumulator: object, thread: ir.Expr) -> Stmt:
-    """Returns the updates of one slice: every ``slices``-th term.
+def _reduce_slice(
+    stage: Stage, slices: int, slice_index: ir.Expr, point: Point, accumulator: object, thread: ir.Expr
+) -> Stmt:
+    """Returns the loop that reduces one slice of a result's terms: every ``slices``-th term.
 
     Where terms are contiguous, neighbouring threads read neighbours, which the GPU joins into one memory access.
     """
     extents = [axis.extent for axis in stage.reduce]
     total = emit.volume(extents)
-    known = emit.static(total)
+    static_total = emit.static(total)
     zero = emit.index(0)
 
     def update(step: ir.Expr) -> Stmt:
         """Combines one term with the accumulator; steps beyond the last term are skipped."""
-        place = step * slices + slice_index if slices > 1 else step
-        terms = {a.var: p for a, p in zip(stage.reduce, emit.unflatten(place, extents), strict=True)}
+        number = step * slices + slice_index if slices > 1 else step
+        terms = {axis.var: i for axis, i in zip(stage.reduce, emit.unflatten(number, extents), strict=True)}
         old = accumulator.load(thread, zero)  # type: ignore[attr-defined]
-        value = replace_loads(substitute(stage.value, {**at, **terms}), stage.buffer, lambda _: old)
+        value = replace_loads(substitute(stage.value, {**point, **terms}), stage.buffer, lambda _: old)
         stored = accumulator.store(thread, value, zero)  # type: ignore[attr-defined]
-        is_exact = slices == 1 or (known is not None and known % slices == 0)
-        return stored if is_exact else emit.when(place < total, stored)
+        is_exact = slices == 1 or (static_total is not None and static_total % slices == 0)
+        return stored if is_exact else emit.when(number < total, stored)
 
     return emit.loop(ceil_div(total, slices), update, name="term")
 
 
 def split_of(stage: Stage, combine: Combine | None, threads: int, results: int | None, target: GpuTarget) -> Split:
-    """Chooses how the threads of a block share results and terms.
+    """Chooses how the threads of a block share the results and terms of a reduction.
 
     Neighbouring threads get what is contiguous in memory, terms or results, so that their accesses are joined.
     """
     terms = access.points(stage.reduce) or UNKNOWN_SIZE
     count = results if results is not None else UNKNOWN_SIZE
     if combine is None:
-        return Split(1, min(threads, power_of_two(count)), False)
+        return Split(1, min(threads, power_of_two(count)), along_terms=False)
     if runs_along_terms(stage):
         slices = min(threads, power_of_two(-(-terms // TERMS_PER_THREAD)))
-        return Split(slices, max(1, min(threads // slices, power_of_two(count))), True)
+        return Split(slices, max(1, min(threads // slices, power_of_two(count))), along_terms=True)
     threads_per_result = max(1, target.resident_threads // max(1, count))
     slices = min(threads // target.warp, power_of_two(threads_per_result), power_of_two(-(-terms // TERMS_PER_THREAD)))
-    return Split(slices, max(1, min(threads // slices, power_of_two(count))), False)
+    return Split(slices, max(1, min(threads // slices, power_of_two(count))), along_terms=False)
 
 
 def runs_along_terms(stage: Stage) -> bool:
@@ -186,23 +194,24 @@ def runs_along_terms(stage: Stage) -> bool:
 
     Neighbouring threads should read neighbours, whichever these are.
     """
-    row, column = _last_wide(stage.reduce), _last_wide(stage.spatial)
-    if row is None:
+    last_term_axis, last_result_axis = _last_long_axis(stage.reduce), _last_long_axis(stage.spatial)
+    if last_term_axis is None:
         return False
-    if column is None:
+    if last_result_axis is None:
         return True
     terms = terms_of(stage)
-    by_row = sum(access.load_stride(term, row.var) == 1 for term in terms)
-    by_column = sum(access.load_stride(term, column.var) == 1 for term in terms)
-    return by_row > by_column
+    along_terms = sum(access.load_stride(term, last_term_axis.var) == 1 for term in terms)
+    along_results = sum(access.load_stride(term, last_result_axis.var) == 1 for term in terms)
+    return along_terms > along_results
 
 
-def _last_wide(axes: tuple[Axis, ...]) -> Axis | None:
+def _last_long_axis(axes: tuple[Axis, ...]) -> Axis | None:
+    """Returns the last axis with more than one point, or None."""
     return next((axis for axis in reversed(axes) if axis.size != 1), None)
 
 
-def _chunks(stage: Stage, target: GpuTarget) -> int:
-    """Returns how many chunks to cut the terms of few results into, so that the whole GPU has work."""
+def _chunk_count(stage: Stage, target: GpuTarget) -> int:
+    """Returns into how many chunks the terms of few results are split, so that the whole GPU has work."""
     terms, results = access.points(stage.reduce), access.points(stage.spatial)
     if terms is None or results is None or terms < LONG_REDUCTION or results == 0:
         return 1
@@ -210,10 +219,10 @@ def _chunks(stage: Stage, target: GpuTarget) -> int:
     return max(1, min(MAX_CHUNKS, chunks_that_fill, terms // (TERMS_PER_THREAD * target.threads)))
 
 
-def _in_two_steps(
+def _emit_two_kernels(
     stage: Stage, combine: Combine, stores: Sequence[Stage], needed: set[Var], chunks: int, target: GpuTarget
 ) -> Stmt:
-    """Writes one kernel with partial results of each chunk of the terms, and one that combines them.
+    """Writes a reduction as two kernels: one computes partial results of chunks of the terms, and one combines them.
 
     A block reduces each chunk, so that few results keep more than a few blocks busy.
     """
@@ -223,24 +232,24 @@ def _in_two_steps(
     chunk, term = Axis(Var("chunk", "int64"), emit.index(chunks)), Axis(Var("term", "int64"), emit.as_expr(length))
     shape = [chunk.extent, *(axis.extent for axis in stage.spatial)]
     partial = emit.scratch(shape, stage.dtype, "partials")
-    place = chunk.var * length + term.var
+    number = chunk.var * length + term.var
     partial_indices = [chunk.var, *(axis.var for axis in stage.spatial)]
-    points = dict(zip((axis.var for axis in stage.reduce), emit.unflatten(place, extents), strict=True))
+    points = dict(zip((axis.var for axis in stage.reduce), emit.unflatten(number, extents), strict=True))
     old = emit.load(partial, partial_indices)
     value = replace_loads(substitute(stage.value, points), stage.buffer, lambda _: old)
     # The last chunk may be shorter.
     if int(total) % chunks:
-        value = tirx.if_then_else(place < total, value, old)
+        value = tirx.if_then_else(number < total, value, old)
     first = Stage(partial, (chunk, *stage.spatial), (term,), stage.init, value)
     last_axis = Axis(Var("chunk", "int64"), emit.index(chunks))
     spatial = [axis.var for axis in stage.spatial]
-    joined = combine(emit.load(stage.buffer, spatial), emit.load(partial, [last_axis.var, *spatial]))
-    last = replace(stage, reduce=(last_axis,), value=joined)
+    combined = combine(emit.load(stage.buffer, spatial), emit.load(partial, [last_axis.var, *spatial]))
+    last = replace(stage, reduce=(last_axis,), value=combined)
     stores = [last if other is stage else other for other in stores]
     return emit.sequence(
         [
             emit.allocate(partial),
-            _kernel(first, combine, [first], {partial}, target),
-            _kernel(last, combine, stores, needed, target),
+            _emit_one_kernel(first, combine, [first], {partial}, target),
+            _emit_one_kernel(last, combine, stores, needed, target),
         ]
     )

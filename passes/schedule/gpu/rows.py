@@ -26,16 +26,18 @@ SHORTEST_ROW = 32
 
 
 def chain_of(stages: Sequence[Stage | Opaque], start: int) -> Chain | None:
-    """Returns the chain that begins at a stage, if its rows are long enough for a block and it can run all stages."""
+    """Returns the chain that begins at a stage, if one block can run each row; None if there is none.
+
+    Its rows must be long enough to occupy a block.
+    """
     chain = chain_at(stages, start, ANY_CPU)
-    return (
-        chain
-        if chain is not None and all(_fits(stage, chain.depth) for stage in chain.stages) and _is_long(chain)
-        else None
-    )
+    if chain is None or not all(_fits_block(stage, chain.depth) for stage in chain.stages):
+        return None
+    return chain if _is_long(chain) else None
 
 
-def _fits(stage: Stage, depth: int) -> bool:
+def _fits_block(stage: Stage, depth: int) -> bool:
+    """Returns whether a block can run a stage of a row: of static size, and with one result if it is a reduction."""
     results = access.points(stage.spatial[depth:])
     if results is None or any(axis.size is None for axis in stage.reduce):
         return False
@@ -43,20 +45,21 @@ def _fits(stage: Stage, depth: int) -> bool:
 
 
 def _is_long(chain: Chain) -> bool:
+    """Returns whether the longest stage of a chain's rows is long enough for a block."""
     return max(prod(a.size or 1 for a in (*s.spatial[chain.depth :], *s.reduce)) for s in chain.stages) >= SHORTEST_ROW
 
 
 def emit_chain(chain: Chain, needed: set[Var], target: GpuTarget) -> Stmt | None:
-    """Returns one kernel for a chain, or None if a row doesn't fit into shared memory.
+    """Returns one kernel for a chain, in which a block computes a row; None if a row doesn't fit into shared memory.
 
-    A block computes a row; what only its stages read stays in shared memory.
+    What only the chain's stages read stays in shared memory.
     """
     intermediates = [stage for stage in chain.stages if stage.buffer not in needed]
-    inner = {
+    row_shapes = {
         stage.buffer: [emit.index(axis.size or 1) for axis in stage.spatial[chain.depth :]] for stage in intermediates
     }
-    # Four bytes are reserved for narrower types, too.
-    size = sum(prod(map(int, inner[stage.buffer])) * max(4, stage.item_bytes) for stage in intermediates)
+    # Elements of narrower types count as four bytes.
+    size = sum(prod(map(int, row_shapes[stage.buffer])) * max(4, stage.item_bytes) for stage in intermediates)
     partials = sum(target.threads * stage.item_bytes for stage in chain.stages if stage.reduce)
     if size + partials > target.shared_bytes:
         return None
@@ -64,31 +67,32 @@ def emit_chain(chain: Chain, needed: set[Var], target: GpuTarget) -> Stmt | None
 
     def body(block: Block) -> Stmt:
         shared_buffers = {
-            stage.buffer: block.shared([*map(int, inner[stage.buffer])] or [1], stage.dtype, "row")
+            stage.buffer: block.shared([*map(int, row_shapes[stage.buffer])] or [1], stage.dtype, "row")
             for stage in intermediates
         }
-        row = _Row(block, chain.depth, emit.unflatten(block.number, rows), shared_buffers)
-        return block.then(*map(row.stage, chain.stages))
+        row = _RowKernel(block, chain.depth, emit.unflatten(block.number, rows), shared_buffers)
+        return block.then(*map(row.emit_stage, chain.stages))
 
     return launch(target, emit.volume(rows), target.threads, body)
 
 
 @dataclass(frozen=True)
-class _Row:
-    """A block working on the row at ``places``, with buffers that nothing else needs in shared memory."""
+class _RowKernel:
+    """Emits a block's work on the row at ``places``; intermediate results are in shared memory."""
 
     block: Block
     depth: int
     places: list[ir.Expr]
     shared_buffers: dict[Var, Var]
 
-    def stage(self, stage: Stage) -> Stmt:
-        point = {axis.var: at for axis, at in zip(stage.spatial, self.places, strict=False)}
+    def emit_stage(self, stage: Stage) -> Stmt:
+        """Emits one stage of the row."""
+        point = {axis.var: index for axis, index in zip(stage.spatial, self.places, strict=False)}
         if stage.reduce:
-            return self._reduced(merged_reduction(stage), point)
-        return self._each(replace(stage, value=self._reading(stage)), point)
+            return self._emit_reduction(merged_reduction(stage), point)
+        return self._emit_elementwise(replace(stage, value=self._value_from_shared(stage)), point)
 
-    def _reading(self, stage: Stage) -> ir.Expr:
+    def _value_from_shared(self, stage: Stage) -> ir.Expr:
         """Returns a stage's value with buffers in shared memory read from there."""
         value = stage.value
         for buffer, shared in self.shared_buffers.items():
@@ -97,18 +101,23 @@ class _Row:
         return value
 
     def _load_of(self, shared: Var) -> Callable[[list[ir.Expr]], ir.Expr]:
-        return lambda indices: emit.load(shared, self._inner(indices))
+        """Returns the function that loads an element of a buffer from its row in shared memory."""
+        return lambda indices: emit.load(shared, self._indices_in_row(indices))
 
-    def _inner(self, indices: Sequence[ir.Expr]) -> list[ir.Expr]:
+    def _indices_in_row(self, indices: Sequence[ir.Expr]) -> list[ir.Expr]:
+        """Returns the indices of an element within its row."""
         return list(indices[self.depth :]) or [emit.index(0)]
 
     def _store(self, stage: Stage, value: ir.Expr, point: Point) -> Stmt:
-        at = [point[axis.var] for axis in stage.spatial]
+        """Stores an element in its buffer, or in shared memory if only the chain's stages read it."""
+        indices = [point[axis.var] for axis in stage.spatial]
         shared = self.shared_buffers.get(stage.buffer)
-        return emit.store(stage.buffer, value, at) if shared is None else emit.store(shared, value, self._inner(at))
+        if shared is None:
+            return emit.store(stage.buffer, value, indices)
+        return emit.store(shared, value, self._indices_in_row(indices))
 
-    def _each(self, stage: Stage, row: Point) -> Stmt:
-        """Returns an elementwise stage of the row; each thread takes every n-th element.
+    def _emit_elementwise(self, stage: Stage, row: Point) -> Stmt:
+        """Emits an elementwise stage of the row; each thread takes every n-th element.
 
         Neighbouring threads thus access neighbours in memory.
         """
@@ -119,28 +128,29 @@ class _Row:
         def work(thread: ir.Expr) -> Stmt:
             """Computes a thread's elements of a row, one in every round of all threads."""
 
-            def one(round_number: ir.Expr) -> Stmt | None:
-                place = round_number * threads + thread
-                point = {**row, **{a.var: at for a, at in zip(axes, emit.unflatten(place, extents), strict=True)}}
+            def element(round_number: ir.Expr) -> Stmt | None:
+                number = round_number * threads + thread
+                indices = emit.unflatten(number, extents)
+                point = {**row, **{axis.var: index for axis, index in zip(axes, indices, strict=True)}}
                 stmt = self._store(stage, substitute(stage.value, point), point)
-                return stmt if total % threads == 0 else emit.when(place < total, stmt)
+                return stmt if total % threads == 0 else emit.when(number < total, stmt)
 
-            return emit.loop(ceil_div(total, threads), one, name="turn")
+            return emit.loop(ceil_div(total, threads), element, name="turn")
 
         return self.block.each(work)
 
-    def _reduced(self, stage: Stage, row: Point) -> Stmt:
-        """Returns a reduction of the row; all threads share its terms."""
+    def _emit_reduction(self, stage: Stage, row: Point) -> Stmt:
+        """Emits a reduction of the row, whose terms all threads of the block share."""
         combine = combiner(stage)
         point = {**row, **{axis.var: emit.index(0) for axis in stage.spatial[self.depth :]}}
-        always = tirx.const(True, "bool")
-        reading = replace(stage, value=self._reading(stage))
-        split = Split(self.block.threads, 1, True)
+        exists = tirx.const(True, "bool")
+        from_shared = replace(stage, value=self._value_from_shared(stage))
+        split = Split(slices=self.block.threads, results=1, along_terms=True)
         return reduce_in_block(
             self.block,
-            reading,
+            from_shared,
             combine,
             split,
-            lambda _: (point, always),
+            lambda _: (point, exists),
             lambda at, value: self._store(stage, value, at),
         )

@@ -27,7 +27,7 @@ MIN_PARTS = 4
 def emit_product(
     product: Contraction, stores: Sequence[Stage], needed: set[Var], local: Sequence[Var], target: GpuTarget
 ) -> Stmt:
-    """Writes a product and the stages that finish its results as one kernel, or as two if there are too few tiles.
+    """Writes a product and the stages that finish its results as one kernel, or as two if it has too few tiles.
 
     A tile is the work of one block, so that few tiles would leave most of a GPU idle.
     """
@@ -35,49 +35,52 @@ def emit_product(
     parts = as_contraction(split) if split is not None else None
     if split is None or parts is None:
         return emit_contraction(product, stores, needed, local, target)
-    last = _sum_of_parts(product.stage, split)
-    stores = [last if other is product.stage else other for other in stores]
+    sum_of_parts = _sum_of_parts(product.stage, split)
+    stores = [sum_of_parts if other is product.stage else other for other in stores]
     return emit.sequence(
         [
             emit.allocate(split.buffer),
             emit_contraction(parts, [split], {split.buffer}, local, target),
-            emit_kernel(last, stores, needed, target),
+            emit_kernel(sum_of_parts, stores, needed, target),
         ]
     )
 
 
 def _split_stage(product: Contraction, target: GpuTarget) -> Stage | None:
-    """Returns the products of equal parts of a summed axis; None with enough blocks or no axis to split."""
+    """Returns the stage that computes the products of equal parts of a summed axis.
+
+    None if there are enough blocks without it, or there is no axis to split.
+    """
     stage = product.stage
     axis = next((axis for axis in stage.reduce if axis.size != 1), None)
     count = 1 if axis is None else _part_count(product, axis, target)
     if axis is None or count == 1:
         return None
     length = int(axis.extent) // count
-    part, inner = Axis(Var("part", "int64"), emit.index(count)), Axis(Var("term", "int64"), emit.index(length))
+    part, term = Axis(Var("part", "int64"), emit.index(count)), Axis(Var("term", "int64"), emit.index(length))
     # A new first axis numbers the parts; the value accumulates into the part's own results.
-    partial = emit.scratch([part.extent, *(a.extent for a in stage.spatial)], stage.dtype, "partials")
-    value = substitute(stage.value, {axis.var: part.var * length + inner.var})
-    places = [part.var, *(a.var for a in stage.spatial)]
-    value = replace_loads(value, stage.buffer, lambda _: emit.load(partial, places))
-    terms = tuple(inner if other is axis else other for other in stage.reduce)
+    partial = emit.scratch([part.extent, *(other.extent for other in stage.spatial)], stage.dtype, "partials")
+    value = substitute(stage.value, {axis.var: part.var * length + term.var})
+    indices = [part.var, *(other.var for other in stage.spatial)]
+    value = replace_loads(value, stage.buffer, lambda _: emit.load(partial, indices))
+    terms = tuple(term if other is axis else other for other in stage.reduce)
     return Stage(partial, (part, *stage.spatial), terms, stage.init, value)
 
 
 def _part_count(product: Contraction, axis: Axis, target: GpuTarget) -> int:
-    """Returns the largest number of equal parts that are each worth a block, or 1."""
+    """Returns the largest number of equal parts of a summed axis that are each worth a block, or 1."""
     tile, blocks, terms = tile_for(product, target), blocks_of(product, target), emit.static(product.terms)
     if blocks is None or terms is None or axis.size is None or 2 * blocks > BLOCKS_THAT_FILL:
         return 1
-    most = min(2 * BLOCKS_THAT_FILL // blocks, terms // (tile.terms * MIN_STEPS))
+    most_parts = min(2 * BLOCKS_THAT_FILL // blocks, terms // (tile.terms * MIN_STEPS))
     # Parts of whole tiles need no bounds test; with several summed axes, tiles don't follow this one's ends.
     multiple = tile.terms if axis.size == terms else 1
-    return next((n for n in range(most, MIN_PARTS - 1, -1) if axis.size % (n * multiple) == 0), 1)
+    return next((count for count in range(most_parts, MIN_PARTS - 1, -1) if axis.size % (count * multiple) == 0), 1)
 
 
 def _sum_of_parts(stage: Stage, parts: Stage) -> Stage:
-    """Returns the stage as the sum of its parts' results."""
-    number = Axis(Var("part", "int64"), parts.spatial[0].extent)
-    here = [axis.var for axis in stage.spatial]
-    value = emit.load(stage.buffer, here) + emit.load(parts.buffer, [number.var, *here])
-    return replace(stage, reduce=(number,), value=value)
+    """Returns the stage that computes a product's results as the sums of its parts' results."""
+    part = Axis(Var("part", "int64"), parts.spatial[0].extent)
+    spatial = [axis.var for axis in stage.spatial]
+    value = emit.load(stage.buffer, spatial) + emit.load(parts.buffer, [part.var, *spatial])
+    return replace(stage, reduce=(part,), value=value)

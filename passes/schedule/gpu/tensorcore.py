@@ -40,13 +40,14 @@ class Instruction:
         return 32 if self.dtype in HALF_PTX else 16
 
     def narrowed(self, product: Contraction) -> Contraction:
-        """Returns the product with operands before they are cast to float32."""
+        """Returns the product with operands as they are before their cast to float32, which the instruction takes."""
         if self.dtype not in HALF_PTX:
             return product
-        left, right = (replace(o, value=o.value.value) for o in (product.left, product.right))
+        left, right = (replace(operand, value=operand.value.value) for operand in (product.left, product.right))
         return replace(product, left=left, right=right)
 
     def shared_type(self, target: GpuTarget) -> str:
+        """Returns the dtype of tiles in shared memory."""
         return "float32" if target.emulated else SHARED_TYPES[self.dtype]
 
     def pad(self, along_terms: bool) -> int:
@@ -54,23 +55,24 @@ class Instruction:
         return 8 if self.dtype in HALF_PTX or not along_terms else 4
 
     def shared_value(self, value: ir.Expr, target: GpuTarget) -> ir.Expr:
+        """Returns an element as it is stored in shared memory."""
         if target.emulated:
             return value.astype("float32") if self.dtype in HALF_PTX else value
         return tirx.reinterpret("uint16", value) if self.dtype == "bfloat16" else value
 
     def move(
-        self, target: GpuTarget, buffer: Var, to: list[ir.Expr], load: ir.Expr, inside: ir.Expr, width: int
+        self, target: GpuTarget, buffer: Var, indices: list[ir.Expr], load: ir.Expr, inside: ir.Expr, width: int
     ) -> Stmt:
-        """Copies ``width`` elements to shared memory, zeros where they are outside.
+        """Copies ``width`` elements to shared memory, or zeros where they are outside the operand.
 
         `cp.async` copies without a register, and writes zeros beyond ``size`` bytes.
         """
         if target.emulated:
-            return _copied(self, target, buffer, to, load, inside, width)
-        place = tirx.address_of(emit.load(buffer, to))
+            return _copy_one_by_one(self, target, buffer, indices, load, inside, width)
+        destination = tirx.address_of(emit.load(buffer, indices))
         source = tirx.address_of(tirx.BufferLoad(load.source, list(load.indices)))
         size = tirx.Select(inside, tirx.const(VECTOR_BYTES, "int32"), tirx.const(0, "int32"))
-        return tirx.Evaluate(cuda_func_call("tvtf_copy_async", place, source, size, source_code=COPY_ASYNC))
+        return tirx.Evaluate(cuda_func_call("tvtf_copy_async", destination, source, size, source_code=COPY_ASYNC))
 
     def multiply(
         self,
@@ -85,20 +87,20 @@ class Instruction:
         column: ir.Expr,
         thread: ir.Expr,
     ) -> Stmt:
-        """Adds one tile's products to the sums of each thread of a warp."""
+        """Multiplies a warp's parts of two tiles, and adds the products to the sums of each of its threads."""
         if target.emulated:
-            return self._emulated(tile, sums, shared, left, right, stage, row, column, thread)
+            return self._emulate(tile, sums, shared, left, right, stage, row, column, thread)
         zero = emit.index(0)
-        name, code = self._code(tile, left, right)
-        places = [
+        name, code = self._cuda_function(tile, left, right)
+        arguments = [
             tirx.address_of(tirx.BufferLoad(sums.buffer, [zero])),
-            tirx.address_of(emit.load(shared, left.place(stage, row, zero))),
-            tirx.address_of(emit.load(shared, right.place(stage, column, zero))),
+            tirx.address_of(emit.load(shared, left.indices_of(stage, row, zero))),
+            tirx.address_of(emit.load(shared, right.indices_of(stage, column, zero))),
             (thread % 32).astype("int32"),
         ]
-        return tirx.Evaluate(cuda_func_call(name, *places, source_code=code))
+        return tirx.Evaluate(cuda_func_call(name, *arguments, source_code=code))
 
-    def _emulated(
+    def _emulate(
         self,
         tile: Tile,
         sums: Registers,
@@ -110,72 +112,74 @@ class Instruction:
         column: ir.Expr,
         thread: ir.Expr,
     ) -> Stmt:
-        """Computes the instruction's sums element by element."""
+        """Computes the sums that the instruction would, element by element."""
         count = tile.own_rows * tile.own_columns // 32
 
-        def one(places: list[ir.Expr]) -> Stmt:
-            number, term = places
-            down, across = self.place_of(thread % 32, number, tile)
-            a = emit.load(shared, left.place(stage, row + down, term))
-            b = emit.load(shared, right.place(stage, column + across, term))
+        def add_product(indices: list[ir.Expr]) -> Stmt:
+            number, term = indices
+            row_in_warp, column_in_warp = self.position_in_warp(thread % 32, number, tile)
+            a = emit.load(shared, left.indices_of(stage, row + row_in_warp, term))
+            b = emit.load(shared, right.indices_of(stage, column + column_in_warp, term))
             return sums.store(thread, sums.load(thread, number) + a * b, number)
 
-        return emit.nest([count, tile.terms], one)
+        return emit.nest([count, tile.terms], add_product)
 
-    def place_of(self, lane: ir.Expr, number: ir.Expr, tile: Tile) -> tuple[ir.Expr, ir.Expr]:
-        """Returns the row and column, in the warp's part, of a thread's sum by its number.
+    def position_in_warp(self, lane: ir.Expr, number: ir.Expr, tile: Tile) -> tuple[ir.Expr, ir.Expr]:
+        """Returns the row and column, in the warp's part of the tile, of a thread's sum with a number.
 
         These are the fragments of the accumulators in the PTX ISA, "Matrix Fragments for mma.m16n8k16".
         """
-        across = emit.index(tile.own_columns // COLUMNS)
+        matrices_across = emit.index(tile.own_columns // COLUMNS)
         matrix, number_in_matrix = tirx.floordiv(number, emit.index(SUMS)), number % SUMS
         row = (
-            tirx.floordiv(matrix, across) * ROWS
+            tirx.floordiv(matrix, matrices_across) * ROWS
             + tirx.floordiv(lane, emit.index(4))
             + tirx.floordiv(number_in_matrix, emit.index(2)) * 8
         )
-        return row, (matrix % across) * COLUMNS + (lane % 4) * 2 + number_in_matrix % 2
+        return row, (matrix % matrices_across) * COLUMNS + (lane % 4) * 2 + number_in_matrix % 2
 
-    def _code(self, tile: Tile, left: Side, right: Side) -> tuple[str, str]:
+    def _cuda_function(self, tile: Tile, left: Side, right: Side) -> tuple[str, str]:
         """Returns the name and CUDA source of the function that multiplies one tile.
 
         CUDA's compiler sees constants, and unrolls all loops; kernels with the same sizes share the function.
         """
-        values = {
+        constants = {
             "DOWN": tile.own_rows // ROWS,
             "ACROSS": tile.own_columns // COLUMNS,
             "TERMS": tile.terms,
-            "LEFT_LINE": left.line,
-            "RIGHT_LINE": right.line,
-            "LEFT_ALONG": int(left.along),
-            "RIGHT_ALONG": int(right.along),
+            "LEFT_LINE": left.line_stride,
+            "RIGHT_LINE": right.line_stride,
+            "LEFT_ALONG": int(left.along_terms),
+            "RIGHT_ALONG": int(right.along_terms),
         }
-        short = HALF_PTX.get(self.dtype, "tf32")
-        name = f"tvtf_mma_{short}_" + "_".join(map(str, values.values()))
-        code = (HALF_CODE if self.dtype in HALF_PTX else TF32_CODE).replace("NAME", name).replace("TYPE", short)
-        for key in sorted(values, key=len, reverse=True):
-            code = code.replace(f"<{key}>", str(values[key]))
+        ptx_type = HALF_PTX.get(self.dtype, "tf32")
+        name = f"tvtf_mma_{ptx_type}_" + "_".join(map(str, constants.values()))
+        code = (HALF_CODE if self.dtype in HALF_PTX else TF32_CODE).replace("NAME", name).replace("TYPE", ptx_type)
+        for key in sorted(constants, key=len, reverse=True):
+            code = code.replace(f"<{key}>", str(constants[key]))
         return name, code
 
 
-def _copied(
+def _copy_one_by_one(
     instruction: Instruction,
     target: GpuTarget,
     buffer: Var,
-    to: list[ir.Expr],
+    indices: list[ir.Expr],
     load: ir.Expr,
     inside: ir.Expr,
     width: int,
 ) -> Stmt:
-    """Copies elements to shared memory one by one, as the emulation does."""
+    """Copies elements to shared memory one by one, for the emulation; zeros where they are outside."""
 
-    def one(lane: ir.Expr) -> Stmt:
-        at = [*load.indices]
-        moved = tirx.BufferLoad(load.source, [*at[:-1], at[-1] + lane])
-        value = instruction.shared_value(moved, target)
-        return emit.store(buffer, tirx.if_then_else(inside, value, tirx.const(0, "float32")), [*to[:-1], to[-1] + lane])
+    def copy_lane(lane: ir.Expr) -> Stmt:
+        source_indices = [*load.indices]
+        element = tirx.BufferLoad(load.source, [*source_indices[:-1], source_indices[-1] + lane])
+        value = instruction.shared_value(element, target)
+        return emit.store(
+            buffer, tirx.if_then_else(inside, value, tirx.const(0, "float32")), [*indices[:-1], indices[-1] + lane]
+        )
 
-    return emit.loop(width, one, name="lane")
+    return emit.loop(width, copy_lane, name="lane")
 
 
 def commit(target: GpuTarget) -> Stmt | None:
@@ -184,7 +188,7 @@ def commit(target: GpuTarget) -> Stmt | None:
 
 
 def wait(target: GpuTarget, left: int) -> Stmt | None:
-    """Waits until at most the last ``left`` groups of copies are unfinished."""
+    """Waits until at most the last ``left`` groups of asynchronous copies are unfinished."""
     if target.emulated:
         return None
     name = f"tvtf_copy_wait_{left}"
@@ -192,15 +196,15 @@ def wait(target: GpuTarget, left: int) -> Stmt | None:
 
 
 def instruction_for(product: Contraction, target: GpuTarget) -> Instruction | None:
-    """Returns the instruction that multiplies a product's operands, or None.
+    """Returns the tensor-core instruction that multiplies a product's operands, or None if there is none.
 
     Halves are multiplied exactly, while tf32 rounds float32 operands, which the user has to allow.
     """
     if not target.has_tensor_cores or product.stage.dtype != "float32":
         return None
-    values = [product.left.value, product.right.value]
-    if all(isinstance(v, tirx.Cast) for v in values):
-        dtypes = {str(v.value.ty.dtype) for v in values}
+    operands = [product.left.value, product.right.value]
+    if all(isinstance(operand, tirx.Cast) for operand in operands):
+        dtypes = {str(operand.value.ty.dtype) for operand in operands}
         if len(dtypes) == 1 and dtypes <= set(HALF_PTX):
             return Instruction(dtypes.pop())
     return Instruction("float32") if target.has_tf32 else None
