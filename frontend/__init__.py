@@ -80,9 +80,11 @@ def _recompute_batch(*args: Any, **attrs: Any) -> Any:
 
 
 def _bind_once(primitive: Any, inputs: Any, attrs: Any) -> Any:
-    from tvtf.frontend.control_flow.effects_once import bound_once, is_flow, is_watched
+    """Binds control flow whose effects must run once although tapes watch it; NotImplemented for other primitives."""
+    from tvtf.frontend.control_flow.effects_once import bound_once, is_flow_with_effects, is_watched
 
-    return bound_once(primitive, inputs, attrs) if is_watched(inputs) and is_flow(primitive, attrs) else NotImplemented
+    is_recorded = is_watched(inputs) and is_flow_with_effects(primitive, attrs)
+    return bound_once(primitive, inputs, attrs) if is_recorded else NotImplemented
 
 
 hooks.variables = _TracedVariables()

@@ -14,11 +14,11 @@ from tvtf.frontend.autograph.status import ARTIFACT, artifact
 
 
 def convert(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns ``function`` with its control flow on tensors, and that of its callees, converted.
+    """Returns ``function`` as AutoGraph converts it: control flow on tensors becomes ops of the graph.
 
-    Errors name the user's lines.
+    So does that of the functions that it calls. Errors that it raises name the user's lines.
     """
-    if hasattr(function, ARTIFACT):
+    if hasattr(function, ARTIFACT):  # it is converted already, or must not be
         return function
 
     @functools.wraps(function)
@@ -56,7 +56,7 @@ def to_code(entity: Callable[..., Any], recursive: bool = True, experimental_opt
 def to_graph(
     entity: Callable[..., Any], recursive: bool = True, experimental_optional_features: Any = None
 ) -> Callable[..., Any]:
-    """Returns the converted function, for use in a trace or eagerly.
+    """Returns ``entity`` with its control flow on tensors converted to ops, for use in a trace or eagerly.
 
     >>> import tvtf as tf
     >>> def f(x):

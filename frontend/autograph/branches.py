@@ -22,7 +22,7 @@ from tvtf.frontend.autograph.values import (
 from tvtf.frontend.autograph.whole_malt import Undefined, UndefinedReturnValue
 from tvtf.frontend.control_flow.abstract_trace import AbstractTrace
 from tvtf.frontend.control_flow.cond_while import traced_cond
-from tvtf.frontend.control_flow.tensor_array import settled
+from tvtf.frontend.control_flow.tensor_array import with_array_buffers
 from tvtf.ir.trace import tracing
 
 MSG_STRUCTURE = "'{name}' must have the same nested structure in the main and else branches:\n\n{error}"
@@ -44,7 +44,10 @@ def if_stmt(
     symbol_names: tuple[str, ...],
     nouts: int,
 ) -> None:
-    """Runs one branch if the condition is a Python value; traces both if it is a tensor."""
+    """Runs an ``if`` statement: one branch if the condition is a Python value; traces both if it is a tensor.
+
+    ``get_state`` and ``set_state`` read and write the variables (``symbol_names``) that a branch assigns.
+    """
     if not is_symbolic(cond):
         body() if cond else orelse()
         return
@@ -64,11 +67,11 @@ class _Branching:
         self.after: dict[str, tuple[Any, ...]] = {}
 
     def run(self, pred: Any, body: Callable[[], None], orelse: Callable[[], None]) -> None:
-        """Traces both branches into a cond, and sets the symbols to its results."""
+        """Traces both branches into a ``cond``, and sets the symbols to its results."""
         # TensorArrays get their buffers before the cond, so that both branches have them.
         for run_branch in (body, orelse):
-            self.before = settled(self.before, partial(self.after_branch, run_branch))
-        self.filled = self.fillings(body, orelse)
+            self.before = with_array_buffers(self.before, partial(self.symbols_after, run_branch))
+        self.return_placeholders = self.zeros_for_missing_returns(body, orelse)
         try:
             tensors = traced_cond(pred, lambda: self.branch("main", body), lambda: self.branch("else", orelse))
         except BaseException:  # the user's symbols come back, whatever interrupts the branch
@@ -77,58 +80,70 @@ class _Branching:
         merged = with_objects(tensors, self.after["main"])
         self.set_state((*merged, *self.before[self.nouts :]))
 
-    def branch(self, which: str, run: Callable[[], None]) -> Any:
-        """Traces one branch; returns the symbols as tensors."""
+    def branch(self, branch_name: str, run: Callable[[], None]) -> Any:
+        """Traces one branch; returns as tensors the symbols' values after it.
+
+        After the second branch ("else"), checks that both gave each symbol the same structure, dtype and rank.
+        """
         self.set_state(self.before)
         run()
-        values = tuple(self.filled.get(n, v) if _unreturned(v) else v for n, v in zip(self.names, self.get_state()))
-        self.after[which] = values
-        for_each(self.names, lambda name, value: _require_defined(name, value, which), values)
-        if which == "else":
+        values = tuple(
+            self.return_placeholders.get(name, value) if _is_unset_return(value) else value
+            for name, value in zip(self.names, self.get_state())
+        )
+        self.after[branch_name] = values
+        for_each(self.names, lambda name, value: _require_defined(name, value, branch_name), values)
+        if branch_name == "else":
             for_each(self.names, _require_agreement, self.after["main"], values)
         return as_tensors(values)
 
-    def fillings(self, body: Callable[[], None], orelse: Callable[[], None]) -> dict[str, Any]:
-        """Returns zeros for return values that one branch does not set.
+    def zeros_for_missing_returns(self, body: Callable[[], None], orelse: Callable[[], None]) -> dict[str, Any]:
+        """Returns, by name, zeros for return values that only one branch sets.
 
-        In a loop one branch may return while the other goes on with the loop.
+        In a loop one branch may return while the other goes on with the loop; a ``cond`` needs a value from both.
         """
-        if not status.scopes or not status.scopes[-1].loops or not any(map(_unreturned, self.before[: self.nouts])):
+        if (
+            not status.scopes
+            or not status.scopes[-1].loops
+            or not any(map(_is_unset_return, self.before[: self.nouts]))
+        ):
             return {}
-        ends = [self.abstract_results(run) for run in (body, orelse)]
+        results = [self.abstract_symbols_after(run) for run in (body, orelse)]
         zeros = {}
-        for name, *values in zip(self.names, *ends):
-            returned = [v for v in values if not _unreturned(v)]
-            if _unreturned(self.before[self.names.index(name)]):
+        for name, *values in zip(self.names, *results):
+            returned = [value for value in values if not _is_unset_return(value)]
+            if _is_unset_return(self.before[self.names.index(name)]):
                 zeros[name] = placeholder(returned[0]) if returned else None
         return zeros
 
-    def abstract_results(self, run: Callable[[], None]) -> tuple[Any, ...]:
+    def abstract_symbols_after(self, run: Callable[[], None]) -> tuple[Any, ...]:
         with tracing(AbstractTrace("if_aside")) as abstract:
-            return self.after_branch(run, abstract)[: self.nouts]
+            return self.symbols_after(run, abstract)[: self.nouts]
 
-    def after_branch(self, run: Callable[[], None], _trace: AbstractTrace) -> tuple[Any, ...]:
-        """Returns the symbols after a branch that is traced only for their types."""
+    def symbols_after(self, run: Callable[[], None], _trace: AbstractTrace) -> tuple[Any, ...]:
+        """Runs a branch only to find out the types of its results; returns the symbols' values after it."""
         self.set_state(self.before)
         try:
             run()
+            # Symbols from `nouts` on aren't read after the statement.
             return (*self.get_state()[: self.nouts], *self.before[self.nouts :])
         finally:
             self.set_state(self.before)
 
 
-def _unreturned(value: Any) -> bool:
+def _is_unset_return(value: Any) -> bool:
     return isinstance(value, UndefinedReturnValue)
 
 
-def _require_defined(name: str, value: Any, which: str) -> None:
+def _require_defined(name: str, value: Any, branch_name: str) -> None:
     if isinstance(value, Undefined):
-        raise ValueError(f"'{name}' must also be initialized in the {which} branch")
+        raise ValueError(f"'{name}' must also be initialized in the {branch_name} branch")
     if isinstance(value, UndefinedReturnValue):
-        raise ValueError(f"the {which} branch must also have a return statement.")
+        raise ValueError(f"the {branch_name} branch must also have a return statement.")
 
 
 def _require_agreement(name: str, main: Any, other: Any) -> None:
+    """Raises an error if a symbol's values after both branches differ in structure, dtype or rank."""
     require_same_structure(name, main, other, MSG_STRUCTURE)
     flat = (nest.flatten(values, expand_composites=True) for values in (main, other))
     for first_leaf, second_leaf in zip(*flat):
@@ -138,25 +153,28 @@ def _require_agreement(name: str, main: Any, other: Any) -> None:
 def _require_same_leaf(name: str, main: Any, other: Any) -> None:
     if main is None and other is None:
         return
-    for value, which in ((main, "main"), (other, "else")):
+    for value, branch_name in ((main, "main"), (other, "else")):
         if value is None:
-            raise ValueError(f"'{name}' is None at the end of the {which} branch.")
+            raise ValueError(f"'{name}' is None at the end of the {branch_name} branch.")
     require_same_form(name, main, other, BRANCHES)
 
 
 def if_exp(cond: Any, if_true: Callable[[], Any], if_false: Callable[[], Any], expr_repr: str) -> Any:
-    """Runs the expression ``a if cond else b``."""
+    """Evaluates the expression ``if_true() if cond else if_false()``; a tensor as condition makes it a ``cond``.
+
+    ``expr_repr`` is its source text, for errors.
+    """
     if not is_symbolic(cond):
         return if_true() if cond else if_false()
-    values: list[Any] = []
+    results: list[Any] = []
 
     def branch(run: Callable[[], Any]) -> Any:
-        values.append(run())
-        if len(values) > 1:
-            _require_agreement(expr_repr, *values)
-        return as_tensors(values[-1])
+        results.append(run())
+        if len(results) > 1:  # both branches have been traced
+            _require_agreement(expr_repr, *results)
+        return as_tensors(results[-1])
 
     tensors = traced_cond(
         require_condition(cond, "conditional expression"), lambda: branch(if_true), lambda: branch(if_false)
     )
-    return with_objects(tensors, values[0])
+    return with_objects(tensors, results[0])

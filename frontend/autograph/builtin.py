@@ -35,16 +35,16 @@ def is_symbolic(value: Any) -> bool:
 
 
 def len_(s: Any) -> Any:
-    """Returns a tensor's first dim: an int if it is static, else a scalar tensor."""
+    """Implements ``len`` for tensors: returns the first dimension, an int if it is static, else a scalar tensor."""
     if not is_symbolic(s):
         return len(s)
-    x = convert_to_tensor(s)
-    if isinstance(x._type.shape, AnyShape):
-        return Leading(x).length()
-    if not x.ndim:
+    tensor = convert_to_tensor(s)
+    if isinstance(tensor._type.shape, AnyShape):
+        return Leading(tensor).length()
+    if not tensor.ndim:
         raise ValueError("len requires a non-scalar tensor, got one of rank 0")
-    size = x._type.shape[0]
-    return size if isinstance(size, int) else Leading(x).length()
+    size = tensor._type.shape[0]
+    return size if isinstance(size, int) else Leading(tensor).length()
 
 
 def int_(x: Any = 0, *base: Any) -> Any:
@@ -81,31 +81,34 @@ def zip_(*iterables: Any, strict: bool = False) -> Any:
 
 
 def sorted_(iterable: Any, *, key: Any = None, reverse: Any = False) -> Any:
-    """Returns a tensor's elements sorted, as a tensor; ``key`` maps elements to sort keys.
+    """Implements ``sorted`` for tensors: returns the elements of a vector in order, as a tensor.
+
+    ``key`` maps elements to sort keys.
 
     Raises:
       ValueError: elements, or results of ``key``, that are no scalars.
     """
     if not is_symbolic(iterable):
         return sorted(iterable, key=key, reverse=reverse)
-    public, direction = public_names(), "DESCENDING" if reverse else "ASCENDING"
-    keys = iterable if key is None else public["vectorized_map"](key, iterable)
+    functions, direction = public_names(), "DESCENDING" if reverse else "ASCENDING"
+    keys = iterable if key is None else functions["vectorized_map"](key, iterable)
     if keys.shape.rank is not None and keys.shape.rank != 1:
         raise ValueError("sort only supports only 1D tensors")
     if key is None:
-        return public["sort"](keys, direction=direction)
-    return public["gather"](iterable, public["argsort"](keys, direction=direction))
+        return functions["sort"](keys, direction=direction)
+    return functions["gather"](iterable, functions["argsort"](keys, direction=direction))
 
 
-def _extreme(python: Callable[..., Any], pairwise: str, reduction: str) -> Callable[..., Any]:
-    """Returns the overload of ``max`` or ``min``: of several tensors elementwise, of one over its elements.
+def _max_or_min(builtin: Callable[..., Any], pairwise: str, reduction: str) -> Callable[..., Any]:
+    """Returns the replacement of ``max`` or ``min`` in converted code.
 
-    As in Python, one argument is a collection.
+    It is elementwise for several tensors (``pairwise``), and over the first axis of a single one (``reduction``), which
+    Python's ``max`` takes as a collection. Without tensors it calls ``builtin``.
     """
 
     def overload(*args: Any, **kwargs: Any) -> Any:
         if not any(map(is_symbolic, args)) or kwargs:
-            return python(*args, **kwargs)
+            return builtin(*args, **kwargs)
         if len(args) == 1:
             return getattr(bind, reduction)(convert_to_tensor(args[0]), axis=(0,), keepdims=False)
         return functools.reduce(lambda x, y: getattr(bind, pairwise)(*promote(x, y)), args)
@@ -121,7 +124,7 @@ OVERLOADS: dict[Any, Callable[..., Any]] = {
     builtins.enumerate: enumerate_,
     builtins.zip: zip_,
     builtins.sorted: sorted_,
-    builtins.max: _extreme(max, "maximum", "reduce_max"),
-    builtins.min: _extreme(min, "minimum", "reduce_min"),
+    builtins.max: _max_or_min(max, "maximum", "reduce_max"),
+    builtins.min: _max_or_min(min, "minimum", "reduce_min"),
     create.arange: arange_,
 }

@@ -56,25 +56,28 @@ def converted_call(
     options: Any = None,
     is_explicit: bool = False,
 ) -> Any:
-    """Calls ``f``, converted if it is a user's function, or one that was itself passed to ``tf.function``."""
+    """Calls ``f``; if it is Python code to convert, its control flow on tensors is converted first.
+
+    ``is_explicit``: ``f`` was itself passed to ``tf.function``. Then a library's function is converted, too; else only
+    the user's functions are.
+    """
     kwargs = kwargs or {}
-    # The function behind it may be the user's.
-    if isinstance(f, functools.partial):
+    if isinstance(f, functools.partial):  # the function in it may be the user's
         return converted_call(f.func, (*f.args, *args), {**f.keywords, **kwargs}, scope, options, is_explicit)
-    overload = _overload(f, scope)
-    if overload is not None:
-        return overload(*args, **kwargs)
+    replacement = _builtin_replacement(f, scope)
+    if replacement is not None:
+        return replacement(*args, **kwargs)
     target, bound = _python_function(f)
     if status.disabled or target is None or not _is_user_code(target, OWN if is_explicit else LIBRARIES):
         return f(*args, **kwargs)
     return _call_python(f, target, (*bound, *args), kwargs)
 
 
-def _overload(f: Any, scope: Any) -> Any:
-    """Returns the replacement of a builtin, None if there is none."""
+def _builtin_replacement(f: Any, scope: Any) -> Any:
+    """Returns what converted code calls in place of the builtin ``f``; None if it calls ``f`` itself."""
     if not isinstance(f, (types.BuiltinFunctionType, type, types.FunctionType)):
         return None
-    # These look at their caller's frame, which in converted code is another one.
+    # These builtins look at the frame of their caller, which in converted code isn't the user's function.
     if f is builtins.super:
         return lambda *args: py_builtins.super_in_original_context(f, args, scope)
     if f is builtins.eval:
@@ -87,34 +90,40 @@ def _overload(f: Any, scope: Any) -> Any:
 
 
 def _python_function(f: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Returns the plain function behind a callable, and its bound ``self``; None for constructors and native code."""
+    """Returns the Python function that a callable runs, and the arguments bound to it: ``self`` or none.
+
+    Returns (None, ()) for constructors and native code, which can't be converted.
+    """
     if isinstance(f, types.MethodType):
         return (f.__func__, (f.__self__,)) if isinstance(f.__func__, types.FunctionType) else (None, ())
     if isinstance(f, types.FunctionType):
         return f, ()
-    call = next((vars(c)["__call__"] for c in type(f).__mro__ if "__call__" in vars(c)), None)
+    # An object with `__call__` runs the one that its class defines or inherits.
+    call = next((vars(base)["__call__"] for base in type(f).__mro__ if "__call__" in vars(base)), None)
     return (call, (f,)) if isinstance(call, types.FunctionType) and not isinstance(f, type) else (None, ())
 
 
 def _is_user_code(function: types.FunctionType, libraries: Set[str] = LIBRARIES) -> bool:
-    """Returns whether a function is a user's, to be converted."""
+    """Returns whether AutoGraph converts a function: it is in a user's module, and not a generator or coroutine."""
     if hasattr(function, ARTIFACT) or inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
         return False
     if function.__code__.co_filename.startswith("<doctest "):  # examples in a library's docstrings are for its users
         return True
-    return all(_is_users(module, libraries) for module in (function.__globals__.get("__name__"), function.__module__))
+    return all(
+        _is_user_module(module, libraries) for module in (function.__globals__.get("__name__"), function.__module__)
+    )
 
 
-def _is_users(module: str | None, libraries: Set[str]) -> bool:
-    """Returns whether a module is a user's.
+def _is_user_module(module: str | None, libraries: Set[str]) -> bool:
+    """Returns whether a module is the user's, and not part of a library or of tvtf.
 
-    Both modules of a function are checked, as a decorator may give its wrapper the module of the library's function.
+    ``_is_user_code`` checks two modules of a function: a decorator may give its wrapper the module of what it wraps.
     """
     return (module or "").partition(".")[0] not in libraries or f"{module}.".startswith(f"{PROGRAMS}.")
 
 
 def _call_python(f: Any, target: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Calls the converted function; unconverted, with a warning, if the conversion fails."""
+    """Calls a Python function converted by AutoGraph; if the conversion fails, as it is, with a warning."""
     try:
         converted = transpiled(target)
     except (ConversionError, malt_errors.PyCTError, OSError, SyntaxError) as error:
@@ -127,7 +136,10 @@ def _call_python(f: Any, target: types.FunctionType, args: tuple[Any, ...], kwar
 
 
 def _call_as_is(target: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any], cause: Any) -> Any:
-    """Runs a function that can't be converted; a tensor used as a condition in it raises an error that says why."""
+    """Calls a function that can't be converted, after a warning; ``cause`` is the error of the conversion.
+
+    If the function uses a tensor as a Python condition, the error it raises then names that cause.
+    """
     if target.__code__ not in _warned:
         _warned.add(target.__code__)
         logger.warning(MSG_AS_IS, target, cause)

@@ -42,26 +42,26 @@ class UserFrames(NamedTuple):
 
 
 def attach(error: BaseException, converted: Any) -> None:
-    """Adds the frames of a converted function to the metadata of an error that passes through it."""
+    """Adds a converted function's frames to the user's stack that is kept in an error passing through it."""
     frames = _frames(error, converted.ag_source_map)
-    known: UserFrames | None = getattr(error, ATTRIBUTE, None)
-    if known is None:
+    inner_frames: UserFrames | None = getattr(error, ATTRIBUTE, None)
+    if inner_frames is None:
         metadata = UserFrames(frames, f"{type(error).__name__}: {error}")
     else:
-        # The frames inside of it are known already.
-        metadata = UserFrames((*known.frames, *frames[-1:]), known.message)
+        # The functions that it called have added theirs: only its own frame is new.
+        metadata = UserFrames((*inner_frames.frames, *frames[-1:]), inner_frames.message)
     error.ag_error_metadata = metadata  # type: ignore[attr-defined]
 
 
 def _frames(error: BaseException, source_map: Any) -> tuple[Frame, ...]:
-    """Returns the frames from the innermost to the converted function's own.
+    """Returns the user's frames of an error's traceback, innermost first, up to the converted function's own.
 
-    Frames of tvtf itself would hide the user's lines.
+    ``source_map`` maps lines of generated code to the user's lines. Frames of tvtf itself are left out.
     """
-    lines = {(place.filename, place.lineno): origin for place, origin in source_map.items()}
+    origins = {(generated.filename, generated.lineno): origin for generated, origin in source_map.items()}
     frames = []
     for frame in reversed(traceback.extract_tb(error.__traceback__)[1:]):
-        origin = lines.get((frame.filename, frame.lineno))
+        origin = origins.get((frame.filename, frame.lineno))
         if origin is not None:
             frames.append(
                 Frame(origin.loc.filename, origin.loc.lineno, origin.function_name, origin.source_code_line, True)
@@ -83,7 +83,7 @@ MultilineKeyError.__name__ = "KeyError"
 
 
 def to_user_error(error: Exception) -> Exception:
-    """Returns the error to raise: of the same type, with the user's stack in its text if the type allows that."""
+    """Returns the error to raise to the user: ``error`` with the user's stack in its text, if its type allows that."""
     metadata: UserFrames | None = getattr(error, ATTRIBUTE, None)
     if metadata is None:
         return error
@@ -93,16 +93,17 @@ def to_user_error(error: Exception) -> Exception:
 
 
 def _with_text(error: Exception, text: str) -> Exception:
-    """Makes an error of the same type with another text; types with a constructor of their own are left alone.
+    """Returns an error of the same type with another text; the error itself if its type has its own constructor.
 
     What such a constructor takes isn't known.
     """
-    kind = type(error)
+    error_type = type(error)
     if isinstance(error, OpError):
-        return kind(error.node_def, error.op, text)
-    if kind is KeyError:
+        return error_type(error.node_def, error.op, text)
+    if error_type is KeyError:
         return MultilineKeyError(text)
-    constructors = [
-        c for c in kind.__mro__ if c.__module__ != "builtins" and ("__init__" in vars(c) or "__new__" in vars(c))
-    ]
-    return error if constructors or isinstance(error, (OSError, UnicodeError)) else kind(text)
+    has_constructor = any(
+        base.__module__ != "builtins" and ("__init__" in vars(base) or "__new__" in vars(base))
+        for base in error_type.__mro__
+    )
+    return error if has_constructor or isinstance(error, (OSError, UnicodeError)) else error_type(text)

@@ -27,8 +27,8 @@ class Range:
     @classmethod
     def of(cls, start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None) -> Range:
         first, last = (0, start) if limit is None else (start, limit)
-        kind = as_dtype(dtype) if dtype is not None else create.range_dtype((first, last, delta))
-        return cls(*(create.bound_as(x, kind) for x in (first, last, delta)))
+        common_dtype = as_dtype(dtype) if dtype is not None else create.range_dtype((first, last, delta))
+        return cls(*(create.bound_as(x, common_dtype) for x in (first, last, delta)))
 
     def ascending(self) -> bool | None:
         """Returns whether the step is not negative; None if it is unknown."""
@@ -97,7 +97,7 @@ def is_iterated(value: Any) -> bool:
 
 
 def has_steps(value: Any) -> bool:
-    """Returns whether ``value`` supplies the steps of a traced loop itself, as datasets and traced ragged tensors do."""
+    """Returns whether ``value`` supplies its own steps for a traced loop, as datasets and traced ragged tensors do."""
     return hasattr(value, "_traced_steps") or (is_ragged(value) and not value.is_eager())
 
 
@@ -114,16 +114,19 @@ _ranges: dict[int, tuple[weakref.ref[SymbolicTensor], Range]] = {}
 
 
 def known_range(start: Any, limit: Any, delta: Any, dtype: Any) -> Any:
-    """Returns ``tf.range`` of these bounds, and remembers them: a loop then counts instead of reading elements."""
+    """Returns ``tf.range`` of these bounds, and records them for the loop that iterates over the tensor.
+
+    The loop then adds ``delta`` to a counter instead of reading the elements from memory.
+    """
     tensor = create.arange(start, limit, delta, dtype)
     if _depends_on_data(start, limit, delta):
         _remember(tensor, Range.of(start, limit, delta, dtype))
         return tensor
     if isinstance(tensor, SymbolicTensor):
         first, last = (0, start) if limit is None else (start, limit)
-        begin, end, step = (_bound(x, tensor) for x in (first, last, delta))
-        if begin is not None and end is not None and step is not None:
-            _remember(tensor, Range(begin, end, step, tensor._type.shape[0]))
+        start_tensor, limit_tensor, delta_tensor = (_bound(x, tensor) for x in (first, last, delta))
+        if start_tensor is not None and limit_tensor is not None and delta_tensor is not None:
+            _remember(tensor, Range(start_tensor, limit_tensor, delta_tensor, tensor._type.shape[0]))
     return tensor
 
 

@@ -32,19 +32,19 @@ from tvtf.frontend.autograph.status import status
 from tvtf.frontend.autograph.values import (
     Places,
     as_tensors,
+    becomes_tensor,
     is_undefined,
     only_if,
     placeholder,
     require_condition,
     require_same_form,
     require_same_structure,
-    travels,
     with_objects,
 )
 from tvtf.frontend.autograph.whole_malt import Undefined, UndefinedReturnValue
 from tvtf.frontend.control_flow.abstract_trace import AbstractTrace
 from tvtf.frontend.control_flow.cond_while import repack, traced_while, varying_shape
-from tvtf.frontend.control_flow.tensor_array import Growth, grows, loose_shapes, settled
+from tvtf.frontend.control_flow.tensor_array import Growth, growing_array_shapes, grows_arrays, with_array_buffers
 from tvtf.frontend.control_flow.tensor_array_traced import COUNT
 from tvtf.frontend.function.deferred_call import with_checked_shape
 from tvtf.ir.trace import Trace, tracing
@@ -82,16 +82,19 @@ def while_stmt(
     symbol_names: tuple[str, ...],
     opts: dict[str, Any],
 ) -> None:
-    """Runs a ``while``: as a loop of the graph if its first condition is a tensor, else in Python."""
+    """Runs a ``while`` statement: as a loop of the graph if its first condition is a tensor, else in Python.
+
+    ``get_state`` and ``set_state`` read and write the variables (``symbol_names``) that the loop uses.
+    """
     if state.trace is None:
         _python_while(test, body)
         return
-    # Traced aside, only to see whether it is a tensor: a loop of the graph traces it again.
+    # A temporary trace, only to see whether the condition is a tensor: a loop of the graph traces it again.
     with tracing(Trace("while_test", state.trace)):
-        first = test()
-    if is_symbolic(first):
+        first_condition = test()
+    if is_symbolic(first_condition):
         _Loop(get_state, set_state, symbol_names, opts, body).run(test, body)
-    elif first:
+    elif first_condition:
         body()
         _python_while(test, body)
 
@@ -116,35 +119,40 @@ class _Carried:
     """The tensors that a loop carries: its symbols, after a flag whether it ran if some are undefined before it."""
 
     def __init__(self, before: tuple[Any, ...], flagged: bool, generalized: dict[int, TensorShape]) -> None:
-        self.before, self.flags, self.generalized = before, int(flagged), generalized
+        self.before, self.flag_count, self.generalized = before, int(flagged), generalized
         self.shapes: list[Any] = []
         self.entry = as_tensors(before)
         ran = [state.trace.own(convert_to_tensor(False))] if flagged else []
         self.start = [*ran, *_leaves(self.entry)]
 
     def names(self, symbols: tuple[str, ...]) -> list[str]:
-        return ["<ran>"] * self.flags + [n for n, v in zip(symbols, self.entry) for _ in _leaves(v)]
+        """Returns a name for each carried tensor, for errors."""
+        return ["<ran>"] * self.flag_count + [name for name, value in zip(symbols, self.entry) for _ in _leaves(value)]
 
-    def invariants(self, pairs: Any, counters: int) -> list[Any] | None:
-        """Returns the shape invariants, declared or inferred, of everything that is carried."""
-        if not pairs and not self.generalized:
+    def invariants(self, declared_pairs: Any, counter_count: int) -> list[Any] | None:
+        """Returns a shape invariant per carried tensor, None where its shape stays; None if no shape changes.
+
+        ``declared_pairs`` are the user's pairs of a value and its shape. The shapes of loop counters and of the flag
+        that the loop ran, which come first, stay.
+        """
+        if not declared_pairs and not self.generalized:
             return None
-        declared = {id(convert_to_tensor(value)): shape for value, shape in pairs or ()}
+        declared = {id(convert_to_tensor(value)): shape for value, shape in declared_pairs or ()}
         flat = nest.flatten(self.before, expand_composites=True)
         self.shapes = [declared.get(id(value)) for value in flat]
         for place, shape in self.generalized.items():
             self.shapes[place] = shape
-        travelling = nest.flatten(self.entry, expand_composites=True)
-        invariants = [shape for shape, tensor in zip(self.shapes, travelling) if tensor is not None]
-        return [None] * (counters + self.flags) + invariants
+        carried = nest.flatten(self.entry, expand_composites=True)
+        invariants = [shape for shape, tensor in zip(self.shapes, carried) if tensor is not None]
+        return [None] * (counter_count + self.flag_count) + invariants
 
     def restored(self, tensors: Any) -> tuple[Any, ...]:
-        """Returns the symbols' values; objects that are not tensors stay as they were."""
-        values = tensors[self.flags :]
+        """Returns the symbols' values, made from the carried tensors; objects that aren't tensors stay as they were."""
+        values = tensors[self.flag_count :]
         return with_objects(repack(self.entry, values), self.before)
 
 
-class _Grows(Exception):
+class _ArrayOutgrowsRows(Exception):
     """Raised if an array is written beyond the rows that the loop reserved."""
 
 
@@ -159,13 +167,17 @@ class _Loop:
         opts: dict[str, Any],
         body: Callable[..., None],
         bound: Any = None,
-        room: Any = None,
+        row_limit: Any = None,
     ) -> None:
+        """Reads the symbols' values before the loop; ``bound`` and ``row_limit`` are the most iterations, if known.
+
+        ``bound`` is known while tracing, ``row_limit`` is a tensor: arrays get rows for so many writes before the loop.
+        """
         self.get_state, self.set_state = get_state, set_state
-        self.names, self.opts, self.bound, self.room = names, opts, bound, room
+        self.names, self.opts, self.bound, self.row_limit = names, opts, bound, row_limit
         self.before: tuple[Any, ...] = get_state()
         self.original = self.before
-        self.missing = [is_undefined(v) for v in self.before]
+        self.missing = [is_undefined(value) for value in self.before]
         self.generalized: dict[int, TensorShape] = {}
         self.claimed = claimed_names(body, names)
 
@@ -176,23 +188,30 @@ class _Loop:
         try:
             if any(self.missing):
                 self.before = self.with_placeholders(body)
-            self.before = settled(self.before, lambda abstract: self.first_iteration(body, abstract), self.room)
+            self.before = with_array_buffers(
+                self.before, lambda abstract: self.first_iteration(body, abstract), self.row_limit
+            )
             self.set_state(self.original)
             final = self.traced(test, body)
-        except BaseException:  # the user's symbols come back, whatever interrupts the iteration
+        except BaseException:  # restores the user's symbols, whatever interrupts the iteration
             self.set_state(self.original)
             raise
         finally:
             scope.loops -= 1
+        # Only at run time is it known whether the loop's return statement was reached.
         scope.partial |= any(isinstance(v, UndefinedReturnValue) for v in self.original)
         self.set_state(final)
 
     def traced(self, test: Callable[[], Any], body: Callable[[], None]) -> tuple[Any, ...]:
-        """Traces the loop; again without reserved rows, or without claimed shapes, if these don't hold."""
+        """Traces the loop, again if an assumption of the first attempt doesn't hold.
+
+        It assumes that arrays need no more rows than were reserved, and that variables have the shapes that
+        ``set_shape`` claims.
+        """
         try:
-            return self.carried_through(test, body)
-        except _Grows:
-            self.room = None
+            return self.bind_loop(test, body)
+        except _ArrayOutgrowsRows:
+            self.row_limit = None
         except (TypeError, ValueError, NotImplementedError, OpError):
             if not self.claimed:
                 raise
@@ -200,22 +219,26 @@ class _Loop:
         self.set_state(self.original)
         return self.traced(test, body)
 
-    def carried_through(self, test: Callable[[], Any], body: Callable[[], None]) -> tuple[Any, ...]:
-        """Binds the loop over the symbols; returns their final values.
+    def bind_loop(self, test: Callable[[], Any], body: Callable[[], None]) -> tuple[Any, ...]:
+        """Binds the loop primitive; returns the symbols' values after the loop.
 
-        Flags that the loop ran are carried only where symbols have no value before it.
+        If symbols have no value before the loop, it also carries a flag whether an iteration ran.
         """
         carried = _Carried(self.before, any(self.missing), self.generalized)
-        condition, step, start, count = self.limited(
+        graph_condition, graph_body, start, counter_count = self.with_iteration_limit(
             self.condition(test, carried), self.step(body, carried), carried.start, self.opts.get("maximum_iterations")
         )
-        names = ["<counter>"] * count + carried.names(self.names)
+        names = ["<counter>"] * counter_count + carried.names(self.names)
         claimed = [i for i, name in enumerate(names) if name in self.claimed and start[i].shape.is_fully_defined()]
-        invariants = carried.invariants(self.opts.get("shape_invariants"), count)
-        growth = Growth(carried.entry if self.room is None else (), count + carried.flags)
-        outputs = traced_while(condition, step, start, invariants, self.bound, names, growth, claimed)[count:]
+        invariants = carried.invariants(self.opts.get("shape_invariants"), counter_count)
+        growth = Growth(carried.entry if self.row_limit is None else (), counter_count + carried.flag_count)
+        results = traced_while(graph_condition, graph_body, start, invariants, self.bound, names, growth, claimed)
+        outputs = results[counter_count:]
         final = carried.restored(outputs)
-        return self.initialized(outputs[0], final) if carried.flags else final
+        if not carried.flag_count:
+            return final
+        has_run = outputs[0]
+        return self.initialized(has_run, final)
 
     def condition(self, test: Callable[[], Any], carried: _Carried) -> Callable[..., Any]:
         """Returns the loop's condition as a function of the carried tensors.
@@ -223,49 +246,56 @@ class _Loop:
         Symbols are set to the loop's own tensors, because the user's condition reads them by name.
         """
 
-        def condition(*tensors: Any) -> Any:
+        def graph_condition(*tensors: Any) -> Any:
             self.set_state(carried.restored(tensors))
             return require_condition(test(), "while loop")
 
-        return condition
+        return graph_condition
 
     def step(self, body: Callable[[], None], carried: _Carried) -> Callable[..., list[Any]]:
         """Returns the loop's body as a function of the carried tensors."""
 
-        def step(*tensors: Any) -> list[Any]:
-            """Runs one iteration on symbolic variables; returns the variables, after flags that the loop ran."""
+        def graph_body(*tensors: Any) -> list[Any]:
+            """Runs one iteration on the carried tensors; returns their new values, with the flag that the loop ran."""
             start = carried.restored(tensors)
-            if self.room is not None:
-                state.trace.room_for = {tensors[carried.flags]._var, COUNT}
+            if self.row_limit is not None:
+                state.trace.room_for = {tensors[carried.flag_count]._var, COUNT}
             self.set_state(start)
             body()
             end = self.get_state()
             self.check(start, end, carried.shapes)
-            return [*(convert_to_tensor(True) for _ in range(carried.flags)), *_leaves(as_tensors(end))]
+            return [*(convert_to_tensor(True) for _ in range(carried.flag_count)), *_leaves(as_tensors(end))]
 
-        return step
+        return graph_body
 
-    def limited(self, condition: Any, step: Any, start: list[Any], limit: Any) -> tuple[Any, Any, list[Any], int]:
-        """Adds a counter in front if the loop has ``maximum_iterations``."""
+    def with_iteration_limit(
+        self, graph_condition: Any, graph_body: Any, start: list[Any], limit: Any
+    ) -> tuple[Any, Any, list[Any], int]:
+        """Adds a counter to a loop that has ``maximum_iterations``, as the first carried value.
+
+        Returns the condition, the body, the initial values and the number of counters added, which is 0 or 1.
+        """
         if limit is None:
-            return condition, step, start, 0
-        most = convert_to_tensor(limit)
-        one, zero = (convert_to_tensor(n, most.dtype) for n in (1, 0))
-        # Stacks for the loop's gradient are then allocated at once.
-        if isinstance(limit, int):
+            return graph_condition, graph_body, start, 0
+        max_iterations = convert_to_tensor(limit)
+        one, zero = (convert_to_tensor(n, max_iterations.dtype) for n in (1, 0))
+        if isinstance(limit, int):  # with a bound, stacks for the loop's gradient are allocated at once
             self.bound = limit if self.bound is None else self.bound
         return (
-            lambda i, *v: bind.logical_and(bind.less(i, most), condition(*v)),
-            lambda i, *v: [bind.add(i, one), *step(*v)],
+            lambda counter, *values: bind.logical_and(bind.less(counter, max_iterations), graph_condition(*values)),
+            lambda counter, *values: [bind.add(counter, one), *graph_body(*values)],
             [zero, *start],
             1,
         )
 
-    def initialized(self, ran: Tensor, final: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Makes symbols that only an iteration defines fail at run time when they are used though none ran."""
+    def initialized(self, has_run: Tensor, final: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Has symbols that only an iteration defines fail at run time if they are used and none ran.
+
+        ``has_run`` is the loop's flag, ``final`` the symbols' values after it.
+        """
         return tuple(
             nest.map_structure(
-                lambda leaf, n=name: only_if(leaf, ran, MSG_NO_ITERATION + n), value, expand_composites=True
+                lambda leaf, n=name: only_if(leaf, has_run, MSG_NO_ITERATION + n), value, expand_composites=True
             )
             if missing and isinstance(before, Undefined)
             else value
@@ -275,48 +305,59 @@ class _Loop:
     # -- symbols without a value before the loop
 
     def with_placeholders(self, body: Callable[[], None]) -> tuple[Any, ...]:
-        """Traces one iteration in a temporary trace for the types of undefined symbols; before it, zeros replace them.
+        """Returns the symbols before the loop, with zeros for those that only an iteration defines.
 
-        The loop needs an initial value of each tensor that it carries.
+        The loop needs an initial value of each tensor that it carries. One iteration is traced temporarily for the
+        types.
         """
         failure = ""
-        first: tuple[Any, ...] = (None,) * len(self.before)
+        first_results: tuple[Any, ...] = (None,) * len(self.before)
         try:
             with tracing(AbstractTrace("while_first")) as abstract:
-                first = self.first_iteration(body, abstract)
+                first_results = self.first_iteration(body, abstract)
         except (UnboundLocalError, TypeError, ValueError, KeyError) as error:
             failure = (
                 f"\nNote: AutoGraph tried to define it automatically, but ran into a {type(error).__name__}: {error}"
             )
         finally:
             self.set_state(self.original)
-        filled = tuple(placeholder(f) if m else v for v, f, m in zip(self.before, first, self.missing))
-        self.generalized = dict(self.computed_shapes(filled, first))
-        for name, value, after in zip(self.names, filled, first):
+        filled = tuple(
+            placeholder(result) if is_missing else value
+            for value, result, is_missing in zip(self.before, first_results, self.missing)
+        )
+        self.generalized = dict(self.computed_shapes(filled, first_results))
+        for name, value, after in zip(self.names, filled, first_results):
             _require_start(name, value, after, failure)
         return filled
 
-    def computed_shapes(self, filled: tuple[Any, ...], first: tuple[Any, ...]) -> Iterator[tuple[int, TensorShape]]:
-        """Yields the shapes, by place, of placeholders without elements: only an iteration computes their sizes."""
-        place = 0
-        for zeros, like, missing in zip(filled, first, self.missing):
-            parts, values = (nest.flatten(value, expand_composites=True) for value in (zeros, like))
-            for i, zero in enumerate(parts):
+    def computed_shapes(
+        self, with_zeros: tuple[Any, ...], after_iteration: tuple[Any, ...]
+    ) -> Iterator[tuple[int, TensorShape]]:
+        """Yields the shape invariants, by leaf index, of placeholders whose sizes only an iteration computes."""
+        first_index = 0
+        for zero_value, inferred, missing in zip(with_zeros, after_iteration, self.missing):
+            zero_leaves, inferred_leaves = (
+                nest.flatten(value, expand_composites=True) for value in (zero_value, inferred)
+            )
+            for i, zero in enumerate(zero_leaves):
                 if (
                     missing
                     and isinstance(zero, Tensor)
-                    and not _are_same_kind(zero, of := convert_to_tensor(values[i]))
+                    and not _have_same_shape(zero, inferred_leaf := convert_to_tensor(inferred_leaves[i]))
                 ):
-                    yield place + i, TensorShape([d if d == z else None for d, z in zip(of.shape, zero.shape)])
-            place += len(parts)
+                    sizes = zip(inferred_leaf.shape, zero.shape)
+                    yield first_index + i, TensorShape([size if size == other else None for size, other in sizes])
+            first_index += len(zero_leaves)
 
     def first_iteration(self, body: Callable[[], None], abstract: AbstractTrace) -> tuple[Any, ...]:
-        """Returns the symbols after an iteration in a temporary trace.
+        """Runs the body once in a temporary trace; returns the symbols after it.
 
-        Only what becomes a tensor of the graph gets a parameter; other objects stay as they are.
+        Values that become tensors of the graph are replaced by parameters; other objects stay as they are.
         """
         values = nest.map_structure(
-            lambda v: abstract.param_of(v) if travels(v) else v, self.before, expand_composites=True
+            lambda value: abstract.param_of(value) if becomes_tensor(value) else value,
+            self.before,
+            expand_composites=True,
         )
         self.set_state(values)
         body()
@@ -325,23 +366,23 @@ class _Loop:
     # -- checks
 
     def check(self, start: tuple[Any, ...], end: tuple[Any, ...], declared: Sequence[Any]) -> None:
-        """Checks that an iteration keeps the symbols' structures, dtypes and shapes.
+        """Checks that an iteration keeps the structure, dtype and shape of each symbol.
 
-        These errors name the user's symbols, while those of ``traced_while`` could only number its tensors.
+        ``declared`` has the declared shape of each leaf, or None. These errors name the user's symbols, while those of
+        ``traced_while`` could only number its tensors.
         """
-        if self.room is not None and grows(start, end):
-            raise _Grows
-        loose = loose_shapes(start) if self.room is None else ()
-        shapes = [a or b for a, b in zip_longest(declared, loose)]
-        remaining = iter(shapes)
+        if self.row_limit is not None and grows_arrays(start, end):
+            raise _ArrayOutgrowsRows
+        growing = growing_array_shapes(start) if self.row_limit is None else ()
+        remaining_shapes = iter([shape or growing_shape for shape, growing_shape in zip_longest(declared, growing)])
         for name, before, after in zip(self.names, start, end):
             text = "'{name}' does not have the same nested structure after one iteration.\n\n{error}"
             require_same_structure(name, before, after, text)
             flat = (nest.flatten(values, expand_composites=True) for values in (before, after))
-            for a, b in zip(*flat):
-                may_vary = next(remaining, None) is not None or name in self.claimed or _varies(a, b)
-                if not may_vary:  # traced_while checks the others
-                    _check_leaf(name, a, b)
+            for leaf_before, leaf_after in zip(*flat):
+                may_vary = next(remaining_shapes, None) is not None or name in self.claimed
+                if not may_vary and not _varies(leaf_before, leaf_after):  # traced_while checks the others
+                    _check_leaf(name, leaf_before, leaf_after)
 
 
 def claimed_names(body: Callable[..., None], names: Sequence[str]) -> frozenset[str]:
@@ -353,19 +394,20 @@ def claimed_names(body: Callable[..., None], names: Sequence[str]) -> frozenset[
 
 
 def _claimed_in(code: CodeType) -> Iterator[str]:
-    """Yields the names that are loaded right before ``set_shape`` in byte code, nested functions included.
+    """Yields the variables on which byte code calls ``set_shape``, including that of nested functions.
 
-    Such a loop variable may come back with the shape that the body claims, as in TensorFlow.
+    The variable is the name that was loaded last before ``set_shape``. A loop variable may come back with the shape
+    that the body claims, as in TensorFlow.
     """
-    loaded = ""
-    for step in dis.get_instructions(code):
-        if step.opname in ("LOAD_DEREF", "LOAD_FAST", "LOAD_CLASSDEREF"):
-            loaded = step.argval
-        elif step.argval == "set_shape":
-            yield loaded
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _claimed_in(inner)
+    last_loaded = ""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in ("LOAD_DEREF", "LOAD_FAST", "LOAD_CLASSDEREF"):
+            last_loaded = instruction.argval
+        elif instruction.argval == "set_shape":
+            yield last_loaded
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _claimed_in(constant)
 
 
 def _varies(before: Any, after: Any) -> bool:
@@ -374,21 +416,22 @@ def _varies(before: Any, after: Any) -> bool:
     return are_tensors and varying_shape(before, after) is not None
 
 
-def _are_same_kind(zero: Tensor, inferred: Tensor) -> bool:
+def _have_same_shape(zero: Tensor, inferred: Tensor) -> bool:
+    """Returns whether a placeholder has the shape that was inferred; unknown ranks count as equal."""
     shapes = zero._type.shape, inferred._type.shape
     return any(isinstance(shape, AnyShape) for shape in shapes) or same_shape(*shapes)
 
 
-def _require_start(name: str, value: Any, after: Any, failure: str) -> None:
-    """Raises TensorFlow's error for a symbol that has no usable value before the loop."""
-    if isinstance(value, UndefinedReturnValue) or (value is None and isinstance(after, UndefinedReturnValue)):
+def _require_start(name: str, value: Any, after_iteration: Any, failure: str) -> None:
+    """Raises TensorFlow's error if a symbol has no value before the loop; ``failure`` says why none was inferred."""
+    if isinstance(value, UndefinedReturnValue) or (value is None and isinstance(after_iteration, UndefinedReturnValue)):
         raise NotImplementedError(
             "a return statement cannot be placed inside this TensorFlow loop; this may happen if a return statement "
             "depends on a static Python condition such as a hyperparameter"
         )
-    if value is None and after is not None:
+    if value is None and after_iteration is not None:
         raise ValueError(
-            f"'{name}' must be one of {LEGAL} after an iteration of the loop, but is {type(after).__name__}"
+            f"'{name}' must be one of {LEGAL} after an iteration of the loop, but is {type(after_iteration).__name__}"
         )
     if value is None:
         raise ValueError(f"'{name}' must be defined before the loop{failure}")
@@ -412,7 +455,10 @@ def for_stmt(
     symbol_names: tuple[str, ...],
     opts: dict[str, Any],
 ) -> None:
-    """Runs a ``for``: as a loop of the graph over tensors, ranges of tensors and datasets, else in Python."""
+    """Runs a ``for`` statement: as a loop of the graph over tensors and datasets, else in Python.
+
+    ``extra_test`` says whether the loop goes on after a ``break`` or ``return`` in it.
+    """
     iter_ = iter_._as_tensor() if hasattr(iter_, "_as_tensor") and not is_iterated(iter_) else iter_
     if state.trace is None or not (is_iterated(iter_) or isinstance(iter_, Tensor) or has_steps(iter_)):
         _python_for(iter_, extra_test, body)
@@ -430,52 +476,71 @@ def _python_for(iter_: Any, extra_test: Callable[[], Any] | None, body: Callable
 
 
 def _graph_for(iter_: Any, extra_test: Any, body: Any, get_state: Any, set_state: Any, names: Any, opts: Any) -> None:
-    """Runs a graph loop whose position is one more symbol.
+    """Runs a ``for`` as a ``while`` of the graph.
 
-    The position is carried like any symbol of the user's.
+    The position in what is iterated is carried as one more symbol, before the user's.
     """
     steps = _steps(iter_)
 
     def test() -> Any:
-        more = steps.more()
-        return more if extra_test is None else _both(more, extra_test)
+        has_more = steps.more()
+        return has_more if extra_test is None else _and_extra_test(has_more, extra_test)
 
     def step() -> None:
         before = get_state() if steps.may_lose_shapes else ()
         body(steps.element())
         if steps.may_lose_shapes:
-            set_state(tuple(map(_as_before, before, get_state())))
+            set_state(tuple(map(_with_shapes_before, before, get_state())))
         steps.advance()
 
-    def get() -> tuple[Any, ...]:
-        defined = (_value_or(n, v, opts.get("iterate_names"), steps) for n, v in zip(names, get_state()))
+    def get_with_position() -> tuple[Any, ...]:
+        defined = (
+            _value_or_range_start(name, value, opts.get("iterate_names"), steps)
+            for name, value in zip(names, get_state())
+        )
         return (steps.position, *defined)
 
-    def put(values: tuple[Any, ...]) -> None:
+    def set_with_position(values: tuple[Any, ...]) -> None:
         steps.position = values[0]
         set_state(tuple(values[1:]))
 
-    _Loop(get, put, ("<internal iterate>", *names), opts, body, bound=steps.size, room=steps.limit).run(test, step)
+    _Loop(
+        get_with_position,
+        set_with_position,
+        ("<internal iterate>", *names),
+        opts,
+        body,
+        bound=steps.size,
+        row_limit=steps.limit,
+    ).run(test, step)
     steps.end()
 
 
-def _as_before(before: Any, after: Any) -> Any:
-    """Returns a symbol after an iteration; if it lost a known shape, the shape is checked at run time."""
+def _with_shapes_before(before: Any, after: Any) -> Any:
+    """Returns a symbol's value after an iteration; tensors that lost a known shape get a run-time check of it."""
     try:
-        return nest.map_structure(_of_its_shape, before, after, expand_composites=True)
+        return nest.map_structure(_with_shape_of, before, after, expand_composites=True)
     except (TypeError, ValueError):  # structures that differ: the loop raises an error for them
         return after
 
 
-def _of_its_shape(before: Any, after: Any) -> Any:
-    lost = isinstance(after, SymbolicTensor) and isinstance(after._type.shape, AnyShape)
-    if not lost or not travels(before) or isinstance(convert_to_tensor(before)._type.shape, AnyShape):
+def _with_shape_of(before: Any, after: Any) -> Any:
+    """Returns ``after``; if its rank is unknown, with a run-time check that it has the shape of ``before``."""
+    has_unknown_rank = isinstance(after, SymbolicTensor) and isinstance(after._type.shape, AnyShape)
+    if (
+        not has_unknown_rank
+        or not becomes_tensor(before)
+        or isinstance(convert_to_tensor(before)._type.shape, AnyShape)
+    ):
         return after
     return with_checked_shape(after, convert_to_tensor(before).shape)
 
 
 def _steps(iter_: Any) -> Any:
-    """Returns the iteration of a loop: over rows, over a dataset's own steps, over a range, or by index."""
+    """Returns the object that goes through the elements of ``iter_`` in a loop of the graph.
+
+    Its elements are the rows of a ragged tensor, a dataset's elements, the numbers of a range, or a tensor's slices.
+    """
     if is_ragged(iter_):
         return _RowSteps(iter_)
     if has_steps(iter_):
@@ -484,15 +549,18 @@ def _steps(iter_: Any) -> Any:
     return _RangeSteps(bounds) if bounds is not None else _IndexSteps(iter_)
 
 
-def _value_or(name: str, value: Any, iterate_names: Any, steps: Any) -> Any:
-    """Returns a symbol's value; the target of a range loop has a type before the first iteration too."""
+def _value_or_range_start(name: str, value: Any, iterate_names: Any, steps: Any) -> Any:
+    """Returns a symbol's value; for a range loop's target that is undefined before the loop, the range's start.
+
+    So the target has a type before the first iteration.
+    """
     undefined = isinstance(value, Undefined) and name == iterate_names and isinstance(steps, _RangeSteps)
     return steps.position if undefined else value
 
 
-def _both(more: Tensor, extra_test: Callable[[], Any]) -> Any:
+def _and_extra_test(has_more: Tensor, extra_test: Callable[[], Any]) -> Any:
     extra = extra_test()
-    return bind.logical_and(more, convert_to_tensor(extra)) if is_symbolic(extra) or not extra else more
+    return bind.logical_and(has_more, convert_to_tensor(extra)) if is_symbolic(extra) or not extra else has_more
 
 
 class Steps(abc.ABC):
@@ -538,8 +606,8 @@ class _RangeSteps(Steps):
         ascending = self.range.ascending()
         if ascending is not None:
             return self._is_below_limit() if ascending else self._is_above_limit()
-        forward = bind.less(convert_to_tensor(0, self.range.delta.dtype), self.range.delta)
-        return bind.select(forward, self._is_below_limit(), self._is_above_limit())
+        is_ascending = bind.less(convert_to_tensor(0, self.range.delta.dtype), self.range.delta)
+        return bind.select(is_ascending, self._is_below_limit(), self._is_above_limit())
 
     def _is_below_limit(self) -> Any:
         return bind.less(self.position, self.range.limit)

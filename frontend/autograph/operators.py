@@ -40,13 +40,16 @@ class FunctionScope:
         status.disabled = self.disabled
 
     def ret(self, value: Any, did_return: Any) -> Any:
-        """Returns the function's result; None if no return statement was reached."""
+        """Returns the result of a converted function: ``value``, or None if it reached no return statement.
+
+        If a return statement stands in a traced loop, the result is checked at run time.
+        """
         if isinstance(value, UndefinedReturnValue):
             return None
         if not self.partial or not is_symbolic(did_return):
             return value
         message = "the function must return a value after its loop, too"
-        return nest.map_structure(lambda v: only_if(v, did_return, message), value, expand_composites=True)
+        return nest.map_structure(lambda leaf: only_if(leaf, did_return, message), value, expand_composites=True)
 
 
 def with_function_scope(thunk: Callable[[FunctionScope], Any], scope_name: str, options: Any) -> Any:

@@ -61,11 +61,11 @@ class _Unsupported(ast.NodeVisitor):
         self.source = source
 
     def visit(self, node: ast.AST) -> Any:
-        """Raises for an unsupported node, else visits its children."""
+        """Raises an error for a construct that AutoGraph can't convert; else visits the node's children."""
         construct = self.CONSTRUCTS.get(type(node).__name__)
         if isinstance(node, (ast.For, ast.While)) and node.orelse:
             construct = "else clause of a loop"
-        # Python mangles such a name by its class, which converted code isn't in.
+        # Python adds the class's name to a private one (name mangling), but converted code is outside of the class.
         if isinstance(node, ast.Attribute) and node.attr.startswith("__") and not node.attr.endswith("__"):
             construct = f"private name {node.attr}"
         if construct:
@@ -139,10 +139,15 @@ _PASSES: Sequence[tuple[Callable[[Any, Any], Any], set[type[ast.AST]]]] = (
 
 
 def _constructs(node: ast.AST) -> set[type[ast.AST]]:
-    """Returns the classes of a function's nodes, with those that passes will add; ``Return`` only for an early return."""
-    constructs = {type(each) for each in ast.walk(node)} - {ast.Return}
-    last = {id(each.body[-1]) for each in ast.walk(node) if isinstance(each, ast.FunctionDef)}
-    if any(isinstance(each, ast.Return) and id(each) not in last for each in ast.walk(node)):
+    """Returns the classes of a function's syntax nodes, by which the passes that have work are chosen.
+
+    They include classes that passes will add. A ``return`` counts only if it isn't the last statement.
+    """
+    nodes = list(ast.walk(node))
+    constructs = {type(child) for child in nodes} - {ast.Return}
+    last_statements = {id(child.body[-1]) for child in nodes if isinstance(child, ast.FunctionDef)}
+    if any(isinstance(child, ast.Return) and id(child) not in last_statements for child in nodes):
+        # Early returns, as well as breaks and continues, become flags, which `if`, `not` and `and` test.
         constructs |= {ast.Return, ast.If, ast.Not}
     if ast.Break in constructs:
         constructs |= {ast.Continue, ast.BoolOp}
@@ -158,6 +163,7 @@ class Transpiler(api.PyToPy):
     """Per thread: the `function` that is converted, and whether malt has `parsed` it: ValueErrors are the passes' then."""
 
     def __init__(self, operators: Mapping[str, Any]) -> None:
+        """Makes the module ``ag__`` that converted code refers to, with ``operators`` and what malt expects in it."""
         super().__init__()
         # malt's own locks stay locked in a child that was forked while another thread converted.
         self._cache_lock = inspect_utils._linecache_lock = Lock()
@@ -187,7 +193,7 @@ class Transpiler(api.PyToPy):
         return self._extra_locals
 
     def transform_ast(self, node: Any, ctx: Any) -> Any:
-        """Applies malt's passes in its order, with tvtf's replacements among them, as far as the function has work for them.
+        """Applies malt's passes to a function's syntax tree, in malt's order, except passes that have nothing to do.
 
         Each pass takes 1 to 5 ms, which is more than tracing most functions does.
         """
@@ -205,19 +211,22 @@ class Transpiler(api.PyToPy):
         return node
 
     def transform_function(self, fn: Any, user_context: Any) -> Any:
+        """Converts a function, with an error of ours if its source lines aren't those of one function."""
         self._current.function = fn
         self._current.parsed = False
         try:
             return super().transform_function(fn, user_context)
-        except ValueError as error:  # of malt's parser, where the lines aren't those of one function
-            if self._current.parsed:
+        except ValueError as error:
+            if self._current.parsed:  # raised by a pass, not by malt's parser
                 raise
             raise _without_source(fn) from error
         finally:
             self._current.function = None  # it holds what it closes over
 
     def converted(self, function: Callable[..., Any]) -> Any:
-        """Returns the converted function, with malt's source map as ``ag_source_map``; cached by code object.
+        """Returns a function converted to code that calls ``ag__``'s operators; cached by code object.
+
+        The result has malt's map from generated lines to the user's as ``ag_source_map``.
 
         Raises:
           ConversionError: the function can't be converted.
@@ -241,10 +250,11 @@ class Transpiler(api.PyToPy):
 
 
 def require_supported(node: ast.AST, fn: Any) -> None:
-    """Raises for source lines that aren't the function's own, and for constructs that can't be converted.
+    """Raises an error if ``node`` isn't the source of ``fn``, or has a construct that can't be converted.
 
     Raises:
-      ConversionError: ``node`` is of another function; Python 3.13 returns the lines of ``-c`` for any function from "<string>".
+      ConversionError: ``node`` is of another function; Python 3.13 returns the lines of ``-c`` for any function from
+        "<string>".
       UnsupportedLanguageElementError: with the construct and its line.
     """
     if getattr(node, "name", "<lambda>") != fn.__code__.co_name:
@@ -257,7 +267,7 @@ def _without_source(fn: Any) -> ConversionError:
 
 
 def _remember_lines(source_map: Any, file: str) -> None:
-    """Maps lines of the generated ``file`` to the user's, for recorded spans.
+    """Records which of the user's lines each line of the generated ``file`` comes from, for the spans of traced ops.
 
     malt's map has lines of other files too, which are skipped.
     """

@@ -28,26 +28,31 @@ def is_undefined(value: Any) -> bool:
     return value is None or isinstance(value, (Undefined, UndefinedReturnValue))
 
 
-def travels(leaf: Any) -> bool:
+def becomes_tensor(leaf: Any) -> bool:
     """Returns whether a leaf becomes a tensor of the graph."""
     return isinstance(leaf, _VALUES) or (not is_undefined(leaf) and is_tensor(leaf))
 
 
 def as_tensors(structure: Any) -> Any:
-    """Returns the structure with tensors of the active trace; None in place of all other objects."""
+    """Returns the structure with its leaves converted to tensors of the active trace.
+
+    Objects that no tensor can hold become None; ``with_objects`` puts them back.
+    """
     return nest.map_structure(
-        lambda v: state.trace.own(convert_to_tensor(v)) if travels(v) else None, structure, expand_composites=True
+        lambda leaf: state.trace.own(convert_to_tensor(leaf)) if becomes_tensor(leaf) else None,
+        structure,
+        expand_composites=True,
     )
 
 
-def with_objects(tensors: Any, like: Any) -> Any:
-    """Returns the structure of tensors, with the objects of ``like`` where there are none."""
-    pairs = zip(nest.flatten(tensors, expand_composites=True), nest.flatten(like, expand_composites=True))
+def with_objects(tensors: Any, originals: Any) -> Any:
+    """Puts the Python objects of ``originals`` back where ``as_tensors`` replaced them by None."""
+    pairs = zip(nest.flatten(tensors, expand_composites=True), nest.flatten(originals, expand_composites=True))
     merged = [obj if tensor is None else tensor for tensor, obj in pairs]
-    return nest.pack_sequence_as(like, merged, expand_composites=True)
+    return nest.pack_sequence_as(originals, merged, expand_composites=True)
 
 
-def require_condition(cond: Any, tag: str) -> Tensor:
+def require_condition(cond: Any, statement: str) -> Tensor:
     """Returns a statement's condition as a boolean scalar.
 
     Raises:
@@ -57,15 +62,15 @@ def require_condition(cond: Any, tag: str) -> Tensor:
     cond = convert_to_tensor(cond)
     if not cond.dtype.is_bool:
         raise ValueError(
-            f"condition of {tag} expected to be `tf.bool` scalar, got {cond}; to use as boolean Tensor, use "
+            f"condition of {statement} expected to be `tf.bool` scalar, got {cond}; to use as boolean Tensor, use "
             f"`tf.cast`; {hint}"
         )
-    if isinstance(cond._type.shape, AnyShape):
+    if isinstance(cond._type.shape, AnyShape):  # the rank is known at run time: the reshape then checks the size
         return bind.reshape(cond, shape=())
     if not cond.ndim:
         return cond
-    if np.prod([d for d in cond.shape if d is not None]) > 1:
-        raise ValueError(f"condition of {tag} expected to be `tf.bool` scalar, got {cond}; {hint}")
+    if np.prod([size for size in cond.shape if size is not None]) > 1:
+        raise ValueError(f"condition of {statement} expected to be `tf.bool` scalar, got {cond}; {hint}")
     return bind.reshape(cond, shape=())
 
 
@@ -88,26 +93,28 @@ class Places:
 
 
 def require_same_form(name: str, first: Any, second: Any, places: Places) -> None:
-    """Checks that tensors have one dtype and shape at both places, and that objects are the same.
+    """Checks that a symbol has the same form at two points of a program, as before and after an iteration.
+
+    Tensors must have one dtype and shape; other objects must be equal.
 
     Raises:
       TypeError: objects or dtypes differ.
       ValueError: shapes differ.
     """
-    if travels(first) and travels(second):
+    if becomes_tensor(first) and becomes_tensor(second):
         _require_same_type(name, convert_to_tensor(first), convert_to_tensor(second), places)
-    elif first is not second and (travels(first) or travels(second) or first != second):
+    elif first is not second and (becomes_tensor(first) or becomes_tensor(second) or first != second):
         raise TypeError(f"'{name}' is {first!r} {places.first}, but {second!r} {places.second}; {places.objects}")
 
 
 def _require_same_type(name: str, first: Tensor, second: Tensor, places: Places) -> None:
-    """Checks that a symbol has the same dtype and shape at both places."""
+    """Raises an error if a symbol's tensors at two points of the program differ in dtype or shape."""
     if first.dtype is not second.dtype:
         raise TypeError(
             f"'{name}' has dtype {first.dtype.name} {places.first}, but dtype {second.dtype.name} {places.second}"
         )
-    agree = agree_rank if places.shapes_may_differ else keeps_shape
-    if not agree(first._type.shape, second._type.shape):
+    shapes_agree = agree_rank if places.shapes_may_differ else keeps_shape
+    if not shapes_agree(first._type.shape, second._type.shape):
         raise ValueError(
             f"'{name}' has shape {first.shape} {places.first}, but shape {second.shape} {places.second}{places.shapes}"
         )
@@ -120,7 +127,10 @@ def for_each(names: Sequence[str], check: Callable[..., None], *states: Sequence
 
 
 def only_if(value: Any, holds: Tensor, message: str) -> Any:
-    """Returns a tensor that is valid only where ``holds`` is true: using it elsewhere fails with ``message``."""
+    """Returns a tensor whose use fails at run time with ``message`` unless ``holds`` is true.
+
+    Values that are no tensors are returned unchanged.
+    """
     return bind.initialized(value, holds, message=message) if isinstance(value, Tensor) else value
 
 
@@ -132,10 +142,10 @@ def placeholder(like: Any) -> Any:
 def _zero(like: Any) -> Any:
     if isinstance(like, (bool, int, float, str, bytes)):
         return type(like)()
-    if not travels(like):
+    if not becomes_tensor(like):
         return None
-    of = convert_to_tensor(like)._type
-    return zeros(of.shape if isinstance(of.shape, AnyShape) else [d if _is_known(d) else 0 for d in of.shape], of.dtype)
+    shape, dtype = convert_to_tensor(like)._type
+    return zeros(shape if isinstance(shape, AnyShape) else [d if _is_known(d) else 0 for d in shape], dtype)
 
 
 def _is_known(dim: Dim) -> bool:

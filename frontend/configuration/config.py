@@ -95,8 +95,8 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
 
     Source: https://www.tensorflow.org/api_docs/python/tf/config/list_physical_devices
     """
-    kinds = ["CPU", *["GPU"] * (_gpus() if device_type in (None, "GPU") else 0)]
-    devices = [PhysicalDevice(f"/physical_device:{kind}:{max(i - 1, 0)}", kind) for i, kind in enumerate(kinds)]
+    types = ["CPU", *["GPU"] * (_gpus() if device_type in (None, "GPU") else 0)]
+    devices = [PhysicalDevice(f"/physical_device:{type_}:{max(i - 1, 0)}", type_) for i, type_ in enumerate(types)]
     return [device for device in devices if device_type in (None, device.device_type)]
 
 
@@ -134,8 +134,8 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
             raise ValueError(f"Unrecognized device: {device!r}")
         if device_type is not None and device.device_type != device_type:
             raise ValueError(f"Unrecognized device: {device!r}")
-    for kind in ("CPU", "GPU") if device_type is None else (device_type,):
-        _settings.visible[kind] = [device for device in chosen if device.device_type == kind]
+    for type_of_device in ("CPU", "GPU") if device_type is None else (device_type,):
+        _settings.visible[type_of_device] = [device for device in chosen if device.device_type == type_of_device]
 
 
 @export("config.list_logical_devices", "config.experimental.list_logical_devices")
@@ -149,12 +149,17 @@ def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
     Source: https://www.tensorflow.org/api_docs/python/tf/config/list_logical_devices
     """
     visible = get_visible_devices(device_type)
-    return [LogicalDevice(d.name.replace("/physical_device:", "/device:"), d.device_type) for d in visible]
+    return [
+        LogicalDevice(device.name.replace("/physical_device:", "/device:"), device.device_type) for device in visible
+    ]
 
 
 @export("config.get_logical_device_configuration", "config.experimental.get_virtual_device_configuration")
 def get_logical_device_configuration(device: PhysicalDevice) -> None:
-    """Returns None: devices are never divided.
+    """Returns None, as devices are never divided.
+
+    Raises:
+      ValueError: there is no such device.
 
     >>> import tvtf as tf
     >>> tf.config.get_logical_device_configuration(tf.config.list_physical_devices("CPU")[0])
@@ -234,7 +239,7 @@ def get_intra_op_parallelism_threads() -> int:
 
 @export("config.threading.set_inter_op_parallelism_threads")
 def set_inter_op_parallelism_threads(num_threads: int) -> None:
-    """Stored without effect: kernels run one after the other.
+    """Stores the value, which has no effect: kernels run one after the other.
 
     >>> import tvtf as tf
     >>> tf.config.threading.set_inter_op_parallelism_threads(0)
@@ -246,7 +251,7 @@ def set_inter_op_parallelism_threads(num_threads: int) -> None:
 
 @export("config.threading.set_intra_op_parallelism_threads")
 def set_intra_op_parallelism_threads(num_threads: int) -> None:
-    """Stored without effect: ``TVTF_NUM_THREADS``, set before the program starts, limits the cores of kernels.
+    """Stores the value, which has no effect: ``TVTF_NUM_THREADS``, set before the start, limits the cores of kernels.
 
     >>> import tvtf as tf
     >>> tf.config.threading.set_intra_op_parallelism_threads(0)
@@ -271,7 +276,7 @@ def get_jit() -> Any:
 
 @export("config.optimizer.set_jit")
 def set_jit(enabled: Any) -> None:
-    """Stored without effect: every function is compiled.
+    """Stores the value, which has no effect: every function is compiled.
 
     >>> import tvtf as tf
     >>> tf.config.optimizer.set_jit("")
@@ -296,7 +301,7 @@ def get_experimental_options() -> dict[str, Any]:
 
 @export("config.optimizer.set_experimental_options")
 def set_experimental_options(options: dict[str, Any]) -> None:
-    """Stored without effect: tvtf's passes are always on.
+    """Stores the value, which has no effect: tvtf's passes are always on.
 
     >>> import tvtf as tf
     >>> tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
@@ -308,7 +313,7 @@ def set_experimental_options(options: dict[str, Any]) -> None:
 
 @export("config.experimental.set_memory_growth")
 def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
-    """Stored without effect: GPU memory is always allocated as needed.
+    """Stores the value, which has no effect: GPU memory is always allocated as needed.
 
     Raises:
       ValueError: the device is no GPU.
@@ -328,7 +333,7 @@ def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
 
 @export("config.experimental.get_memory_growth")
 def get_memory_growth(device: PhysicalDevice) -> bool:
-    """Returns the value of ``set_memory_growth`` for a GPU.
+    """Returns the value that ``set_memory_growth`` stored for a GPU.
 
     >>> import tvtf as tf
     >>> [tf.config.experimental.get_memory_growth(gpu) for gpu in tf.config.list_physical_devices("GPU")]
@@ -376,8 +381,8 @@ def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Seque
 
     Source: https://www.tensorflow.org/api_docs/python/tf/test/is_gpu_available
     """
-    least = tuple(min_cuda_compute_capability or (0, 0))
-    return any(get_device_details(gpu)["compute_capability"] >= least for gpu in list_physical_devices("GPU"))
+    min_capability = tuple(min_cuda_compute_capability or (0, 0))
+    return any(get_device_details(gpu)["compute_capability"] >= min_capability for gpu in list_physical_devices("GPU"))
 
 
 @export("test.gpu_device_name")

@@ -45,10 +45,13 @@ class device:  # noqa: N801  (named as TensorFlow's)
         self._outside = state.device
         if self.name is not None:
             kind, number = device_kind(self.name)
-            state.device = f"{kind}:{number}" if kind != CPU and self._is_there() else None
+            state.device = f"{kind}:{number}" if kind != CPU and self._is_usable() else None
 
-    def _is_there(self) -> bool:
-        """Returns whether the GPU can be used; with soft placement functions run on the CPU if it can't."""
+    def _is_usable(self) -> bool:
+        """Returns whether the GPU can be used; if it can't, raises the reason unless placement is soft.
+
+        With soft placement functions then run on the CPU.
+        """
         try:
             target_of(self.name)
         except RuntimeError:

@@ -14,7 +14,7 @@ _settings: dict[str, Any] = {"traceback_filtering": True, "log_device_placement"
 
 @export("debugging.enable_traceback_filtering")
 def enable_traceback_filtering() -> None:
-    """Accepted: tracebacks have the user's lines, and few of tvtf's.
+    """Sets what ``is_traceback_filtering_enabled`` returns; tracebacks always show the user's lines, and few of tvtf's.
 
     >>> import tvtf as tf
     >>> tf.debugging.enable_traceback_filtering()
@@ -43,7 +43,7 @@ def disable_traceback_filtering() -> None:
 
 @export("debugging.is_traceback_filtering_enabled")
 def is_traceback_filtering_enabled() -> bool:
-    """Returns the value that was set last.
+    """Returns whether traceback filtering was enabled last; it is by default.
 
     >>> import tvtf as tf
     >>> tf.debugging.is_traceback_filtering_enabled()
@@ -56,7 +56,7 @@ def is_traceback_filtering_enabled() -> bool:
 
 @export("debugging.set_log_device_placement")
 def set_log_device_placement(enabled: bool) -> None:
-    """Accepted: functions run on the device of ``tf.device``, eager ops on the CPU.
+    """Stores the value, which has no effect: functions run on the device of ``tf.device``, eager ops on the CPU.
 
     >>> import tvtf as tf
     >>> tf.debugging.set_log_device_placement(False)
@@ -68,7 +68,7 @@ def set_log_device_placement(enabled: bool) -> None:
 
 @export("debugging.get_log_device_placement")
 def get_log_device_placement() -> bool:
-    """Returns the value that was set last.
+    """Returns the value that ``set_log_device_placement`` stored; False by default.
 
     >>> import tvtf as tf
     >>> tf.debugging.get_log_device_placement()
@@ -81,7 +81,7 @@ def get_log_device_placement() -> bool:
 
 @export("config.experimental.enable_op_determinism")
 def enable_op_determinism() -> None:
-    """Accepted: programs are always deterministic on the same machine.
+    """Does nothing: programs are always deterministic on the same machine.
 
     >>> import tvtf as tf
     >>> tf.config.experimental.enable_op_determinism()
@@ -130,7 +130,7 @@ def get_synchronous_execution() -> bool:
 
 @export("config.experimental.set_synchronous_execution")
 def set_synchronous_execution(enable: bool | None) -> None:
-    """Accepted: eager ops have always finished when they return.
+    """Does nothing: eager ops have always finished when they return.
 
     >>> import tvtf as tf
     >>> tf.config.experimental.set_synchronous_execution(True)
@@ -142,7 +142,7 @@ def set_synchronous_execution(enable: bool | None) -> None:
 @export("experimental.async_scope")
 @contextmanager
 def async_scope() -> Iterator[None]:
-    """Accepted: an op that fails in the context raises at once.
+    """Does nothing: an op that fails in the context raises at once.
 
     >>> import tvtf as tf
     >>> with tf.experimental.async_scope():
@@ -156,7 +156,7 @@ def async_scope() -> Iterator[None]:
 
 @export("experimental.async_clear_error")
 def async_clear_error() -> None:
-    """Accepted: no error is ever pending.
+    """Does nothing: no error is ever pending.
 
     >>> import tvtf as tf
     >>> tf.experimental.async_clear_error()
@@ -167,7 +167,7 @@ def async_clear_error() -> None:
 
 @export("experimental.enable_strict_mode")
 def enable_strict_mode() -> None:
-    """Accepted: it changes nothing.
+    """Does nothing; it exists for programs that call it.
 
     >>> import tvtf as tf
     >>> tf.experimental.enable_strict_mode()

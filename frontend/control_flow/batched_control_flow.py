@@ -13,7 +13,7 @@ from typing import Any
 from tvtf.core.shape import Dim, TensorType
 from tvtf.core.tensor import Tensor
 from tvtf.core.thread_state import state
-from tvtf.frontend.control_flow.closure_conversion import Inner, lift
+from tvtf.frontend.control_flow.closure_conversion import TracedFunction, lift
 from tvtf.frontend.control_flow.cond_while import _bound_cond
 from tvtf.frontend.control_flow.vectorized_map import Batched, level, unwrapped
 from tvtf.ops.control import call
@@ -33,40 +33,44 @@ class _Elements(level):
         self.size = size
 
     def __enter__(self) -> Any:
-        self.own = super().__enter__()
+        self.level = super().__enter__()
         return self
 
-    def of(self, tensors: Raw, batched: Flags) -> list[Tensor]:
-        return [Batched(x, self.own) if b else x for x, b in zip(tensors, batched, strict=True)]
+    def as_elements(self, tensors: Raw, batched: Flags) -> list[Tensor]:
+        return [Batched(x, self.level) if b else x for x, b in zip(tensors, batched, strict=True)]
 
-    def has(self, x: Tensor) -> bool:
-        return x.is_batched and x.level == self.own  # type: ignore[attr-defined]
+    def is_batched(self, x: Tensor) -> bool:
+        return x.is_batched and x.level == self.level  # type: ignore[attr-defined]
 
-    def whole(self, results: Sequence[Any]) -> list[Tensor]:
-        return [unwrapped(x, self.own, self.size) for x in results]
+    def as_batches(self, results: Sequence[Any]) -> list[Tensor]:
+        return [unwrapped(x, self.level, self.size) for x in results]
 
 
 def cond_batch(size: Dim, inputs: Raw, batched: Flags, *, then_branch: Any, else_branch: Any, shapes: Any = ()) -> Any:
-    """Runs the chosen branch for all elements; both branches and a select if the elements choose.
+    """Maps a ``cond`` over ``size`` elements; ``batched`` says which inputs differ between elements.
 
-    It is left to a loop over the elements (NotImplemented) if they choose and a branch has effects.
+    If the condition is the same for all elements, one branch runs for all. Else both branches run, and a select takes
+    each element's results; that needs branches without effects and results of one shape. Otherwise NotImplemented is
+    returned, which has the caller loop over the elements.
     """
     pred, *captured = inputs
+    is_pred_batched, *are_captured_batched = batched
     branches = (then_branch, else_branch)
-    # A select needs results of one shape, and runs both branches.
-    if batched[0] and (shapes or not all(map(_is_pure, branches))):
+    if is_pred_batched and (shapes or not all(map(_is_pure, branches))):
         return NotImplemented
     with _Elements(size) as elements:
-        operands = elements.of(captured, batched[1:])
-        if batched[0]:
-            (chosen,) = elements.of([pred], [True])
+        operands = elements.as_elements(captured, are_captured_batched)
+        if is_pred_batched:
+            (chosen,) = elements.as_elements([pred], [True])
             pairs = zip(*(call(branch, operands) for branch in branches))
-            return tuple(elements.whole([bind.select(chosen, a, b) for a, b in pairs]))
+            return tuple(elements.as_batches([bind.select(chosen, then, other) for then, other in pairs]))
         if state.trace is None:
-            return tuple(elements.whole(call(branches[0] if pred.eager_array() else branches[1], operands)))
-        inners = [Inner("cond_of_rows", lambda f=f: elements.whole(call(f, operands))) for f in branches]
-        shared = lift(inners)
-        return _bound_cond(pred, shared, [inner.graph() for inner in inners])
+            return tuple(elements.as_batches(call(branches[0] if pred.eager_array() else branches[1], operands)))
+        traced_branches = [
+            TracedFunction("cond_of_rows", lambda f=f: elements.as_batches(call(f, operands))) for f in branches
+        ]
+        shared = lift(traced_branches)
+        return _bound_cond(pred, shared, [branch.graph() for branch in traced_branches])
 
 
 def _is_pure(function: Any) -> bool:
@@ -85,9 +89,10 @@ def while_batch(
     shapes: Any = (),
     arrays: Any = (),
 ) -> Any:
-    """Runs one loop for all elements.
+    """Maps a ``while`` over ``size`` elements: runs one loop for all, until the last element is done.
 
-    It is left to a loop over the elements (NotImplemented) if its arrays grow, or, in a trace, if its shapes change.
+    Returns NotImplemented, which has the caller loop over the elements, if the loop's arrays grow or if, in a trace,
+    its shapes change.
     """
     if arrays or (state.trace is not None and shapes):
         return NotImplemented
@@ -102,93 +107,114 @@ class _Loop:
     def __init__(
         self, elements: _Elements, inputs: Raw, batched: Flags, condition: Any, body: Any, carried: int
     ) -> None:
+        """Takes the inputs and attributes of the loop; ``batched`` says which inputs differ between elements."""
         self.elements, self.condition, self.body = elements, condition, body
         self.start, self.flags = list(inputs[:carried]), list(batched[:carried])
-        self.invariants = elements.of(inputs[carried:], batched[carried:])
+        self.invariants = elements.as_elements(inputs[carried:], batched[carried:])
 
-    def iterate(self, values: Raw) -> list[Tensor]:
-        """Returns the values after an iteration; elements that are done keep theirs."""
+    def run_iteration(self, values: Raw) -> list[Tensor]:
+        """Runs one iteration for all elements and returns the values after it; elements that are done keep theirs."""
         (continues,) = call(self.condition, [*values, *self.invariants])
         new = call(self.body, [*values, *self.invariants])
-        if not self.elements.has(continues):
+        if not self.elements.is_batched(continues):
             return list(new)
         return [bind.select(continues, after, before) for after, before in zip(new, values)]
 
     def test(self, values: Raw) -> Tensor:
-        """Returns whether any element goes on."""
+        """Returns whether the loop goes on for any element."""
         (result,) = call(self.condition, [*values, *self.invariants])
-        if not self.elements.has(result):
+        if not self.elements.is_batched(result):
             return result
         return bind.reduce_any(result.inner, axis=(0,), keepdims=False)  # type: ignore[attr-defined, no-any-return]
 
     def run(self) -> tuple[Tensor, ...]:
-        values = self.elements.of(self.start, self.flags)
+        values = self.elements.as_elements(self.start, self.flags)
         while self.test(values).eager_array():
-            values = self.iterate(values)
-        return tuple(self.elements.whole(values))
+            values = self.run_iteration(values)
+        return tuple(self.elements.as_batches(values))
 
     def traced(self, bound: Any) -> tuple[Tensor, ...]:
-        """Binds the loop; values that come to differ between elements are batched from the start."""
+        """Binds one ``while`` in the active trace that runs the loop for all elements.
+
+        It carries whole batches of values that an iteration makes different between elements. Such a value may make
+        others differ in the next iteration, so that the body is traced until no more do.
+        """
         start = [state.trace.own(x) for x in self.start]
-        # A value that an iteration batches may make others differ, so that iterations are traced until none does.
-        while (step := self._step(start)).flags != self.flags:
-            start = [stretch(self.elements.size, x, f is g) for x, f, g in zip(start, self.flags, step.flags)]
-            self.flags = step.flags
-        test = Inner("rows_cond", lambda *raw: self.test(self.elements.of(raw, self.flags)), [x._type for x in start])
-        shared = lift([test, step.inner])
-        outputs = while_primitive.bind(
-            *start, *shared, condition=test.graph(), body=step.inner.graph(), carried=len(start), bound=bound
+        while (body := self._step(start)).flags != self.flags:
+            start = [
+                stretch(self.elements.size, x, was_batched is is_batched)
+                for x, was_batched, is_batched in zip(start, self.flags, body.flags)
+            ]
+            self.flags = body.flags
+        test = TracedFunction(
+            "rows_cond", lambda *raw: self.test(self.elements.as_elements(raw, self.flags)), [x._type for x in start]
         )
-        return tuple(self.elements.whole(self.elements.of(outputs, self.flags)))
+        shared = lift([test, body.function])
+        outputs = while_primitive.bind(
+            *start, *shared, condition=test.graph(), body=body.function.graph(), carried=len(start), bound=bound
+        )
+        return tuple(self.elements.as_batches(self.elements.as_elements(outputs, self.flags)))
 
     def _step(self, start: Raw) -> _Step:
         return _Step(self, [x._type for x in start])
 
 
 class _Step:
-    """The body over whole batches, and which of its values differ between elements afterwards."""
+    """A loop's body traced over whole batches, and which of its values differ between elements after an iteration."""
 
     def __init__(self, loop: _Loop, types: Sequence[TensorType]) -> None:
+        """Traces the loop's body; ``flags`` say which values differ between elements after an iteration."""
         self.flags = list(loop.flags)
 
-        def body(*raw: Tensor) -> list[Tensor]:
-            results = loop.iterate(loop.elements.of(raw, loop.flags))
+        def body(*batches: Tensor) -> list[Tensor]:
+            """Runs an iteration for all elements; returns a batch of each value that differs between them."""
+            results = loop.run_iteration(loop.elements.as_elements(batches, loop.flags))
             # Only the traced results show which values an iteration batches.
-            self.flags = [f or loop.elements.has(x) for f, x in zip(loop.flags, results)]
+            self.flags = [
+                is_batched or loop.elements.is_batched(result) for is_batched, result in zip(loop.flags, results)
+            ]
             return [
-                unwrapped(x, loop.elements.own, loop.elements.size) if f else x for f, x in zip(self.flags, results)
+                unwrapped(result, loop.elements.level, loop.elements.size) if is_batched else result
+                for is_batched, result in zip(self.flags, results)
             ]
 
-        self.inner = Inner("rows_body", body, types)
+        self.function = TracedFunction("rows_body", body, types)
 
 
 def recompute_batch(size: Dim, inputs: Raw, batched: Flags, *, forward: Any, count: int) -> Any:
-    """Runs the function itself, so that its intermediates are kept for all elements."""
+    """Maps a ``recompute`` over elements by running its function for all of them.
+
+    The function's intermediates are therefore kept for the gradient, not recomputed.
+    """
     with _Elements(size) as elements:
-        return tuple(elements.whole(call(forward, elements.of(inputs, batched))))
+        return tuple(elements.as_batches(call(forward, elements.as_elements(inputs, batched))))
 
 
 def custom_batch(
     size: Dim, inputs: Raw, batched: Flags, *, backward: Any, count: int, given: Any, error_text: str
 ) -> Any:
-    """Passes whole batches through; shared operands get the sum of their elements' cotangents."""
+    """Maps a function with a custom gradient over elements: ``backward`` runs over whole batches of cotangents.
+
+    ``inputs`` are ``count`` results, then what the gradient takes. An operand that all elements share gets the sum of
+    the elements' cotangents. ``given`` lists the operands that ``backward`` gives a cotangent.
+    """
     results = [stretch(size, x, b) for x, b in zip(inputs[:count], batched)]
     if error_text:
         attrs: dict[str, Any] = {"backward": None, "count": count, "given": (), "error_text": error_text}
         return with_gradient.bind(*results, *inputs[count:], **attrs)
     used = used_from(len(inputs), backward, count)
     with _Elements(size) as elements:
-        each = elements.of(inputs, batched)
+        each = elements.as_elements(inputs, batched)
 
         def backward_of_batch(*raw: Tensor) -> list[Tensor]:
-            cotangents = call(backward, elements.of(raw, [*[True] * count, *batched[used:]]))
+            cotangents = call(backward, elements.as_elements(raw, [*[True] * count, *batched[used:]]))
             dense = [as_dense(g) for g in gradients_of(each, cotangents, given) if g is not None]
             return [
                 x if batched[i] else bind.reduce_sum(x, axis=(0,), keepdims=False)
-                for (i, _), x in zip(given, elements.whole(dense))
+                for (i, _), x in zip(given, elements.as_batches(dense))
             ]
 
-        inner = Inner("rows_backward", backward_of_batch, [x._type for x in (*results, *inputs[used:])])
+        inner = TracedFunction("rows_backward", backward_of_batch, [x._type for x in (*results, *inputs[used:])])
         shared = lift([inner])
         places = tuple((i, False) for i, _ in given)
         attrs = {"backward": inner.graph(), "count": count, "given": places, "error_text": ""}

@@ -43,15 +43,15 @@ def switch_case(
     """
     branches = _ordered_functions(branch_index, branch_fns, default)
     if isinstance(branch_index, EagerTensor):
-        place = int(branch_index)
-        chosen = branches[place if 0 <= place < len(branches) else -1]
+        index = int(branch_index)
+        chosen = branches[index if 0 <= index < len(branches) else -1]
         return nest.map_structure(_as_tensor, chosen(), expand_composites=True)
     branches = [with_operations_as(branch_index, branch) for branch in branches]
     return _nested_switch(branch_index, list(enumerate(branches)), [])
 
 
 def _ordered_functions(index: Any, fns: Any, default: Any) -> list[Callable[[], Any]]:
-    """Returns the functions in the order of their indices, the default last."""
+    """Returns the functions of a ``switch_case`` in the order of their indices, followed by the default if any."""
     if hasattr(index, "_as_tensor") and not isinstance(index, Tensor):
         index = index._as_tensor()
     if not isinstance(index, Tensor):
@@ -71,7 +71,7 @@ def _ordered_functions(index: Any, fns: Any, default: Any) -> list[Callable[[], 
 
 
 def _check_pairs(pairs: Sequence[Any]) -> None:
-    """Checks pairs of index and function, with TensorFlow's errors."""
+    """Checks the pairs of index and function that ``tf.switch_case`` takes; the errors are TensorFlow's."""
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise TypeError(f"Each entry in 'branch_fns' must be a 2-tuple. Received {pair}.")
@@ -96,22 +96,28 @@ def _traced_tensor(value: Any) -> Tensor | None:
     return None if value is None else state.trace.own(convert_to_tensor(value))
 
 
-def _nested_switch(index: Tensor, branches: Sequence[tuple[int, Any]], first: list[Any]) -> Any:
-    """Binds a cond for each function but the last; all must return the structure of the first."""
-    (place, function), *rest = branches
+def _nested_switch(index: Tensor, branches: Sequence[tuple[int, Any]], results: list[Any]) -> Any:
+    """Binds a ``switch_case`` as nested conds, one per function except the last.
+
+    ``branches`` are pairs of an index and a function. The functions' results are appended to ``results``; all must have
+    the structure of the first.
+    """
+    (branch_index, function), *others = branches
 
     def checked() -> Any:
+        """Runs the function, and checks that its result has the structure of the first function's."""
         result = nest.map_structure(_traced_tensor, function(), expand_composites=True)
-        if first:
-            check_branches(first[0], result, ("branches[0]", f"branches[{place}]"), "switch_case", place)
-        first.append(result)
+        if results:
+            check_branches(
+                results[0], result, ("branches[0]", f"branches[{branch_index}]"), "switch_case", branch_index
+            )
+        results.append(result)
         return result
 
-    # No test for the last: as in TensorFlow, it runs for every other index.
-    if not rest:
+    if not others:  # as in TensorFlow, the last function runs for every other index
         return checked()
-    pred = bind.equal(index, convert_to_tensor(place, index.dtype))
-    return traced_cond(pred, checked, lambda: _nested_switch(index, rest, first))
+    pred = bind.equal(index, convert_to_tensor(branch_index, index.dtype))
+    return traced_cond(pred, checked, lambda: _nested_switch(index, others, results))
 
 
 @export("case")
@@ -157,30 +163,31 @@ def case(
 
 
 def _checked_pairs(pairs: Any) -> list[tuple[Any, Any]]:
-    """Returns the pairs of predicate and function, checked with TensorFlow's errors."""
+    """Returns the pairs of predicate and function that ``tf.case`` takes, checked with TensorFlow's errors."""
     if not isinstance(pairs, (list, tuple, dict)):
         raise TypeError(f"'pred_fn_pairs' must be a list, tuple, or dict. Received: {type(pairs)}")
     entries = list(pairs.items()) if isinstance(pairs, dict) else list(pairs)
     for pair in entries:
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise TypeError(f"Each entry in 'pred_fn_pairs' must be a 2-tuple. Received {pair}.")
-        if not is_tensor(pair[0]):
-            raise TypeError(f"pred must be a Tensor, got: {pair[0]!r}")
-        if not convert_to_tensor(pair[0]).dtype.is_bool:
-            raise TypeError(f"pred must be Tensor of type bool: {pair[0]!r}")
-        if not callable(pair[1]):
-            raise TypeError(f"fn for pred {pair[0]!r} must be callable.")
+        pred, fn = pair
+        if not is_tensor(pred):
+            raise TypeError(f"pred must be a Tensor, got: {pred!r}")
+        if not convert_to_tensor(pred).dtype.is_bool:
+            raise TypeError(f"pred must be Tensor of type bool: {pred!r}")
+        if not callable(fn):
+            raise TypeError(f"fn for pred {pred!r} must be callable.")
     return entries
 
 
 def _eager_case(pairs: Sequence[tuple[Any, Any]], default: Any, exclusive: bool) -> Any:
-    """Runs the function of the first predicate that holds, with TensorFlow's errors."""
+    """Runs a ``tf.case`` eagerly: calls the function of the first predicate that holds, else the default."""
     # All predicates are evaluated: with `exclusive`, a second one that holds is an error.
-    holding = [fn for pred, fn in pairs if pred]
-    if exclusive and len(holding) > 1:
+    chosen = [fn for pred, fn in pairs if pred]
+    if exclusive and len(chosen) > 1:
         raise InvalidArgumentError(None, "Assert", MSG_MANY_TRUE)
-    if holding:
-        return holding[0]()
+    if chosen:
+        return chosen[0]()
     if default is None:
         raise InvalidArgumentError(None, "Assert", MSG_NONE_TRUE)
     return default()

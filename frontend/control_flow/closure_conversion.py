@@ -20,73 +20,83 @@ from tvtf.ir.trace import Graph, Trace, tracing
 from tvtf.passes.analysis.dead_code import needed_bindings
 
 
-class Inner:
-    """A function traced within the active trace: parameters, the returned structure, and the tensors in it."""
+class TracedFunction:
+    """A Python function traced within the active trace, as a branch or a loop body of it.
+
+    ``params`` are its parameters, ``structure`` what it returned, ``leaves`` the tensors in that.
+    """
 
     def __init__(self, name: str, function: Callable[..., Any], types: Sequence[TensorType] = ()) -> None:
         self.trace = Trace(name, state.trace)
         with tracing(self.trace):
             self.params = [self.trace.add_param(t) for t in types]
-            self.structure = nest.map_structure(_leaf, function(*self.params), expand_composites=True)
+            self.structure = nest.map_structure(_traced_result, function(*self.params), expand_composites=True)
         self.leaves = [leaf for leaf in nest.flatten(self.structure, expand_composites=True) if leaf is not None]
 
     def graph(self, extra: Iterable[Tensor] = ()) -> Graph:
         return self.trace.finish([*self.leaves, *extra])
 
-    def with_types(self, types: Sequence[TensorType]) -> Inner:
-        """Returns the same function for other parameter types.
+    def with_types(self, types: Sequence[TensorType]) -> TracedFunction:
+        """Returns the same function for other parameter types, made from its bindings.
 
-        Its bindings are replayed: running the user's Python again would repeat its prints and appends.
+        Running the user's Python again would repeat its prints and appends.
         """
         define_dims(self.trace)
-        old, variables = self.trace, list(self.trace.variables.values())
+        old_trace, variables = self.trace, list(self.trace.variables.values())
         graph = self.graph(value for _, value in variables)
 
         def bound_again(*params: Tensor) -> Any:
-            """Binds the branch's graph again in the current trace, and takes over its updates of Variables."""
-            captures = [state.trace.capture(outer, inner._type, "captured") for outer, inner in old.captures.values()]
+            """Binds the function's graph again in the current trace, with its assignments of Variables."""
+            captures = [
+                state.trace.capture(outer, inner._type, "captured") for outer, inner in old_trace.captures.values()
+            ]
             results = evaluate(graph.module(), "main", [*params, *captures])
-            state.trace.take_variables(old, results[len(self.leaves) :])
+            state.trace.take_variables(old_trace, results[len(self.leaves) :])
             remaining = iter(results)
             return nest.map_structure(
                 lambda leaf: None if leaf is None else next(remaining), self.structure, expand_composites=True
             )
 
-        return Inner(old.name, bound_again, types)
+        return TracedFunction(old_trace.name, bound_again, types)
 
 
-def _leaf(value: Any) -> Tensor | None:
-    """Returns a returned value as a tensor of the trace; None for None and for an op without results."""
+def _traced_result(value: Any) -> Tensor | None:
+    """Returns a function's result as a tensor of the trace; None for None and for an operation without results."""
     return None if value is None or isinstance(value, Operation) else state.trace.own(convert_to_tensor(value))
 
 
-def assigned_variables(inners: Sequence[Inner]) -> list[Any]:
+def assigned_variables(functions: Sequence[TracedFunction]) -> list[Any]:
     """Returns the Variables that any of the functions assigns, each once, in order."""
-    variables = {id(v): v for inner in inners for v, _ in inner.trace.assigned()}
+    variables = {id(variable): variable for function in functions for variable, _ in function.trace.assigned()}
     return list(variables.values())
 
 
-def carried_variables(inners: Sequence[Inner]) -> list[Any]:
-    """Returns the Variables that a loop of these functions carries: those assigned; if Python is called, all used."""
-    if not any(inner.trace.is_after_python for inner in inners):
-        return assigned_variables(inners)
-    return list({id(v): v for inner in inners for v, _ in inner.trace.variables.values()}.values())
+def carried_variables(functions: Sequence[TracedFunction]) -> list[Any]:
+    """Returns the Variables that a loop made of these functions carries.
+
+    They are those that it assigns; if it calls Python, which may assign any, all that it uses.
+    """
+    if not any(function.trace.is_after_python for function in functions):
+        return assigned_variables(functions)
+    return list(
+        {id(variable): variable for function in functions for variable, _ in function.trace.variables.values()}.values()
+    )
 
 
-def variable_value(inner: Inner, variable: Any) -> SymbolicTensor:
+def variable_value(function: TracedFunction, variable: Any) -> SymbolicTensor:
     """Returns a Variable's value at the end of the function."""
-    return inner.trace.read_variable(variable)
+    return function.trace.read_variable(variable)
 
 
-def lift(inners: Sequence[Inner]) -> list[Tensor]:
-    """Gives the functions the same captures in the same order; returns the captures as tensors of the active trace."""
-    return lift_traces([inner.trace for inner in inners])
+def lift(functions: Sequence[TracedFunction]) -> list[Tensor]:
+    """Gives functions the same captured tensors in the same order; returns these as tensors of the active trace."""
+    return lift_traces([function.trace for function in functions])
 
 
 def lift_traces(traces: Sequence[Trace]) -> list[Tensor]:
-    """Gives traces the same captures in the same order; returns the captures as tensors of the active trace.
+    """Gives traces the same captured tensors in the same order; returns these as tensors of the active trace.
 
-    Both branches, or a loop's condition and body, take the same arguments.
+    Both branches of a cond, or a loop's condition and body, take the same arguments.
     """
     if any(trace.is_after_python for trace in traces):
         state.trace.settle()
@@ -99,11 +109,11 @@ def lift_traces(traces: Sequence[Trace]) -> list[Tensor]:
             trace.capture(outer, outer._type, "captured")
         trace.captures = {key: trace.captures[key] for key in outers}
     with state.trace.seeing_assignments_before(outers.values()) if state.trace is not None else nullcontext():
-        return [as_read(outer) for outer in outers.values()]
+        return [read_in_active_trace(outer) for outer in outers.values()]
 
 
-def as_read(outer: Tensor) -> Tensor:
-    """Reads a Variable's present value again, so that enclosing tapes see the read."""
+def read_in_active_trace(outer: Tensor) -> Tensor:
+    """Returns a captured tensor as one of the active trace; a Variable's value is read, which tapes record."""
     if state.trace is None:
         return outer._as_tensor() if hasattr(outer, "_as_tensor") else outer
     for variable, value in state.trace.variables.values():
@@ -120,23 +130,23 @@ def _recorded_read(variable: Any, tensor: Tensor) -> Tensor:
 
 
 def without_unused(trace: Trace, results: Sequence[SymbolicTensor]) -> None:
-    """Removes dead code from a function, and captures that only dead code used.
+    """Removes from a traced function what its results don't need: dead code, and the captures that only it used.
 
     A capture is an argument of the control flow, so that one without a use would keep a tensor alive for nothing.
     """
-    params = [p._var for p in [*trace.params, *(inner for _, inner in trace.captures.values())]]
-    trace.bindings = needed_bindings(params, trace.bindings, [r._var for r in results])
-    used = {r._var for r in results}
+    params = [param._var for param in [*trace.params, *(inner for _, inner in trace.captures.values())]]
+    trace.bindings = needed_bindings(params, trace.bindings, [result._var for result in results])
+    used = {result._var for result in results}
     for binding in trace.bindings:
         used.update(relax.analysis.free_vars(binding.value))
     trace.captures = {key: (outer, inner) for key, (outer, inner) in trace.captures.items() if inner._var in used}
 
 
 def define_dims(trace: Trace) -> None:
-    """Captures a tensor for each symbolic dim that the function uses and no parameter has.
+    """Captures, for each symbolic dim that a traced function uses and no parameter has, a tensor that has it.
 
     Raises:
-      ValueError: no tensor has a dim that the function doesn't compute.
+      ValueError: no tensor has the dim, and the function doesn't compute it.
     """
     missing = capture_dims(trace)
     if missing:
@@ -144,14 +154,15 @@ def define_dims(trace: Trace) -> None:
 
 
 def capture_dims(trace: Trace) -> list[Any]:
-    """Captures a tensor for each symbolic dim that only enclosing traces know; returns the dims that no tensor has.
+    """Captures, for each symbolic dim that a traced function uses and only enclosing traces know, a tensor of that dim.
 
-    A function of its own can read a size only from its arguments.
+    Returns the dims that no tensor has. A compiled function reads a size from its arguments' shapes.
     """
-    params = [p._var for p in [*trace.params, *(inner for _, inner in trace.captures.values())]]
+    params = [param._var for param in [*trace.params, *(inner for _, inner in trace.captures.values())]]
     block = relax.BindingBlock(trace.bindings)
     body = relax.Function(params, relax.SeqExpr([block], relax.Tuple([])), ret_ty=relax.TupleType([]))
-    computed = {dim for bound in _calls(trace) for dim in _computed_by(bound)} | set(_deferred_dims(trace))
+    computed = {dim for primitive_call in _calls(trace) for dim in _computed_by(primitive_call)}
+    computed.update(_deferred_dims(trace))
     missing = []
     for symbol in relax.analysis.free_symbolic_vars(body):
         outer = carrier(trace.parent or trace.caller, symbol)
@@ -166,12 +177,18 @@ COMPUTING = ("stack_sized", "told_dims", "common_dims", "call_python", *CONTROL)
 """Primitives whose attributes name dims that running them computes; so do those of host primitives."""
 
 
-def _computed_by(bound: dialect.Bound) -> set[Any]:
-    """Returns the symbolic dims that a call defines: those in its attributes that no operand has."""
-    if bound.primitive.name not in COMPUTING and not bound.primitive.host:
+def _computed_by(primitive_call: dialect.Bound) -> set[Any]:
+    """Returns the symbolic dims that a primitive call defines: those in its attributes that no operand has."""
+    if primitive_call.primitive.name not in COMPUTING and not primitive_call.primitive.host:
         return set()
-    operand_dims = {d for x in bound.inputs if x.ty.shape is not None for d in x.ty.shape.values}
-    return {d for d in _flat(tuple(bound.attrs.values())) if isinstance(d, tirx.Var) and d not in operand_dims}
+    operand_dims = {
+        dim for operand in primitive_call.inputs if operand.ty.shape is not None for dim in operand.ty.shape.values
+    }
+    return {
+        dim
+        for dim in _flattened(tuple(primitive_call.attrs.values()))
+        if isinstance(dim, tirx.Var) and dim not in operand_dims
+    }
 
 
 def _deferred_dims(trace: Trace) -> Iterator[Any]:
@@ -182,10 +199,10 @@ def _deferred_dims(trace: Trace) -> Iterator[Any]:
             yield from (d for ty in types if ty.shape is not None for d in ty.shape.values if isinstance(d, tirx.Var))
 
 
-def _flat(value: Any) -> Iterable[Any]:
+def _flattened(value: Any) -> Iterable[Any]:
     if not isinstance(value, tuple):
         return [value]
-    return [each for part in value for each in _flat(part)]
+    return [each for part in value for each in _flattened(part)]
 
 
 def _calls(trace: Trace) -> Iterable[dialect.Bound]:
@@ -193,13 +210,17 @@ def _calls(trace: Trace) -> Iterable[dialect.Bound]:
 
 
 def carrier(trace: Trace | None, symbol: Any) -> SymbolicTensor | None:
-    """Returns a tensor of an enclosing trace that has ``symbol`` as a dim."""
-    for each in trace.enclosing() if trace is not None else ():
-        for tensor in [*each.params, *(inner for _, inner in each.captures.values()), *_bound(each)]:
+    """Returns a tensor of this or an enclosing trace that has ``symbol`` as a dim; None if there is none."""
+    for enclosing_trace in trace.enclosing() if trace is not None else ():
+        for tensor in [
+            *enclosing_trace.params,
+            *(inner for _, inner in enclosing_trace.captures.values()),
+            *_bound_tensors(enclosing_trace),
+        ]:
             dims = tensor._type.shape
             if isinstance(dims, AnyShape):  # its rank is unknown, so the axis of the dim is too
                 continue
-            if any(d is symbol or symbol.same_as(d) for d in dims if not isinstance(d, int)):
+            if any(dim is symbol or symbol.same_as(dim) for dim in dims if not isinstance(dim, int)):
                 return tensor
     return None
 
@@ -209,29 +230,31 @@ def knows_dim(trace: Trace | None, dim: Any) -> bool:
     return isinstance(dim, int) or all(carrier(trace, v) is not None for v in tirx.analysis.undefined_vars(dim))
 
 
-def _bound(trace: Trace) -> Iterable[SymbolicTensor]:
+def _bound_tensors(trace: Trace) -> Iterable[SymbolicTensor]:
+    """Yields the tensors that a trace's bindings define."""
     for binding in trace.bindings:
         if isinstance(binding.var.ty, relax.TensorType) and binding.var.ty.shape is not None:
             yield SymbolicTensor(binding.var, dialect.from_relax_type(binding.var.ty), trace)
 
 
 def value_in_this_call(trace: Trace, tensor: SymbolicTensor) -> Tensor:
-    """Evaluates a traced tensor for the arguments of the call being traced: the initial value of a Variable.
+    """Evaluates a traced tensor for the arguments of the call that is being traced: a Variable's initial value.
 
-    Variables that it depends on, such as the state of random numbers, take their new values.
+    Variables that it depends on, such as the state of random numbers, are assigned their new values. If the tensor
+    can't be evaluated, it is returned unchanged.
     """
     if tensor._trace is not trace or trace.parent is not None:
         return tensor
-    known = static_value(tensor)
-    if known is not None:
-        return EagerTensor(known)
-    inputs = {p._var: x for p, x in zip(trace.params, trace.call_args) if isinstance(x, EagerTensor)}
+    constant = static_value(tensor)
+    if constant is not None:
+        return EagerTensor(constant)
+    inputs = {param._var: x for param, x in zip(trace.params, trace.call_args) if isinstance(x, EagerTensor)}
     inputs |= {inner._var: outer for outer, inner in trace.captures.values()}
-    changed = [(v, value) for v, value in trace.assigned() if _depend(trace, [tensor], v)]
-    values = _evaluate_if_known(trace, [tensor, *(value for _, value in changed)], inputs)
-    for (variable, _), value in zip(changed, values[1:]):
+    changed = [(variable, new) for variable, new in trace.assigned() if _depend(trace, [tensor], variable)]
+    result, *new_values = _evaluate_if_known(trace, [tensor, *(new for _, new in changed)], inputs)
+    for (variable, _), value in zip(changed, new_values):
         variable.assign(value)
-    return values[0]
+    return result
 
 
 def _depend(trace: Trace, tensors: Sequence[SymbolicTensor], variable: Any) -> bool:
@@ -240,11 +263,11 @@ def _depend(trace: Trace, tensors: Sequence[SymbolicTensor], variable: Any) -> b
 
 
 def _needed_bindings_and_vars(trace: Trace, tensors: Sequence[SymbolicTensor]) -> tuple[list[Any], set[Any]]:
-    """Returns the bindings that tensors depend on, in order, and the variables in them.
+    """Returns the bindings that tensors depend on, in order, and all variables that these read.
 
     Bindings are visited last to first, so that whatever reads a variable comes before its binding.
     """
-    used = {t._var for t in tensors}
+    used = {tensor._var for tensor in tensors}
     bindings = []
     for binding in reversed(trace.bindings):
         if binding.var in used:
@@ -256,17 +279,24 @@ def _needed_bindings_and_vars(trace: Trace, tensors: Sequence[SymbolicTensor]) -
 def _evaluate_if_known(
     trace: Trace, tensors: Sequence[SymbolicTensor], inputs: Mapping[Any, Any]
 ) -> tuple[Tensor, ...]:
-    """Evaluates traced tensors on known inputs; returns them unchanged if an input is unknown."""
-    bindings, used = _needed_bindings_and_vars(trace, tensors)
-    params = [p._var for p in [*trace.params, *(inner for _, inner in trace.captures.values())] if p._var in used]
-    if not all(p in inputs for p in params):
+    """Evaluates traced tensors, given the values of parameters and captures by their variables (``inputs``).
+
+    Returns the tensors unchanged if a value that they need is unknown.
+    """
+    bindings, used_vars = _needed_bindings_and_vars(trace, tensors)
+    params = [
+        param._var
+        for param in [*trace.params, *(inner for _, inner in trace.captures.values())]
+        if param._var in used_vars
+    ]
+    if not all(param in inputs for param in params):
         return tuple(tensors)
-    result = relax.Tuple([t._var for t in tensors])
+    result = relax.Tuple([tensor._var for tensor in tensors])
     function = relax.Function(params, relax.SeqExpr([relax.BindingBlock(bindings)], result), ret_ty=result.ty)
     functions = {var: graph.function for var, graph in trace.subgraphs.items()}
     for graph in trace.subgraphs.values():
         functions |= graph.reachable()
-    arguments = [convert_to_tensor(inputs[p]) for p in params]
+    arguments = [convert_to_tensor(inputs[param]) for param in params]
     # The values are needed for tracing only, and must not appear in gradients.
     tapes, state.tapes = state.tapes, []
     try:

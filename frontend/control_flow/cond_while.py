@@ -16,7 +16,7 @@ from tvtf.core.specialization import UnknownSize, of_any_rank
 from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
 from tvtf.frontend.control_flow.late_types import takes_type, typed_as, typed_as_returned
-from tvtf.frontend.control_flow.tensor_array import Growth, params_of, settled
+from tvtf.frontend.control_flow.tensor_array import Growth, params_of, with_array_buffers
 from tvtf.frontend.control_flow.variable_effects import traced_assign
 from tvtf.ops import stack as _stack  # noqa: F401 - declares the primitives of loops
 from tvtf.ops.control import cond as cond_primitive
@@ -25,7 +25,7 @@ from tvtf.ops.create import zeros
 from tvtf.ops.rules import bind
 
 if TYPE_CHECKING:
-    from tvtf.frontend.control_flow.closure_conversion import Inner
+    from tvtf.frontend.control_flow.closure_conversion import TracedFunction
     from tvtf.ir.trace import Graph
 
 MSG_BRANCHES = (
@@ -89,11 +89,11 @@ def cond(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/cond
     """
-    for branch, what in ((true_fn, "true_fn"), (false_fn, "false_fn")):
+    for branch, argument_name in ((true_fn, "true_fn"), (false_fn, "false_fn")):
         if branch is None:
-            raise TypeError(f"cond(): '{what}' argument required")
+            raise TypeError(f"cond(): '{argument_name}' argument required")
         if not callable(branch):
-            raise TypeError(f"'{what}' must be callable.")
+            raise TypeError(f"'{argument_name}' must be callable.")
     if state.trace is None or not hasattr(pred, "dtype"):
         return true_fn() if pred else false_fn()  # type: ignore[misc]
     pred = convert_to_tensor(pred)
@@ -101,7 +101,7 @@ def cond(
 
 
 def with_operations_as(value: Tensor, branch: Callable[[], Any]) -> Callable[[], Any]:
-    """Returns the branch with its operations replaced by ``value``, so that it returns tensors only."""
+    """Returns a branch that returns tensors only: ``value`` in place of each operation that ``branch`` returns."""
     return lambda: nest.map_structure(
         lambda leaf: value if isinstance(leaf, Operation) else leaf, branch(), expand_composites=True
     )
@@ -114,16 +114,20 @@ def traced_cond(
     names: tuple[str, str] = ("true_fn", "false_fn"),
     op: str = "cond",
 ) -> Any:
-    """Binds the ``cond`` primitive over both branches, and assigns the Variables' new values outside of it."""
+    """Binds the ``cond`` primitive over both branches; the Variables that they assign are assigned after it.
+
+    The primitive returns the branches' results, then the new values of these Variables.
+    """
     from tvtf.frontend.control_flow.closure_conversion import assigned_variables, lift, variable_value
 
     branches = _traced_branches(op, true_fn, false_fn)
+    # Branches of different ranks can't be compiled, but only one of them is needed if the condition is constant.
     constant_pred = _constant_condition(pred) if _ranks_differ(*branches) else None
     if constant_pred is not None:
         return true_fn() if constant_pred else false_fn()
     check_branches(branches[0].structure, branches[1].structure, names, op)
     variables = assigned_variables(branches)
-    updates = [[variable_value(b, v) for v in variables] or _something(b) for b in branches]
+    updates = [[variable_value(b, v) for v in variables] or _dummy_result(b) for b in branches]
     with state.trace.seeing_assignments_before([pred]):
         captured = lift(branches)
     graphs = [b.graph(values) for b, values in zip(branches, updates)]
@@ -135,7 +139,7 @@ def traced_cond(
     return repack(branches[0].structure, outputs[:count])
 
 
-def _ranks_differ(first: Inner, other: Inner) -> bool:
+def _ranks_differ(first: TracedFunction, other: TracedFunction) -> bool:
     """Returns whether two branches return equally many tensors, some of different ranks."""
     pairs = [[leaf for leaf in branch.leaves if leaf is not None] for branch in (first, other)]
     return len(pairs[0]) == len(pairs[1]) and not all(agree_rank(a._type.shape, b._type.shape) for a, b in zip(*pairs))
@@ -147,38 +151,40 @@ def _constant_condition(pred: Tensor) -> Any:
     return symbol._trace.computed_constants.value(symbol._var)
 
 
-def _traced_branches(op: str, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> tuple[Inner, Inner]:
-    """Traces both branches.
+def _traced_branches(
+    op: str, true_fn: Callable[[], Any], false_fn: Callable[[], Any]
+) -> tuple[TracedFunction, TracedFunction]:
+    """Traces both branches of a cond; gives untyped values in one of them the types that the other branch returns.
 
-    In a trace for one call's shapes, a branch that is invalid for these shapes is replaced by one that fails when it
-    runs: the program may never take it.
+    In a trace for one call's shapes, a branch that is invalid for these shapes is replaced by one that raises an error
+    when it runs: the program may never take it.
     """
-    from tvtf.frontend.control_flow.closure_conversion import Inner
+    from tvtf.frontend.control_flow.closure_conversion import TracedFunction
 
-    names = f"{op}_true", f"{op}_false"
-    branch = _traced_or_error(names[0], true_fn)
+    true_name, false_name = f"{op}_true", f"{op}_false"
+    branch = _traced_or_error(true_name, true_fn)
     if isinstance(branch, ValueError):
-        other = Inner(names[1], false_fn)
-        return _raising_branch(names[0], branch, other), other
+        other = TracedFunction(false_name, false_fn)
+        return _raising_branch(true_name, branch, other), other
     first = branch
-    branch = _traced_or_error(names[1], lambda: typed_as(false_fn(), first.structure))
+    branch = _traced_or_error(false_name, lambda: typed_as(false_fn(), first.structure))
     if isinstance(branch, ValueError):
-        return first, _raising_branch(names[1], branch, first)
+        return first, _raising_branch(false_name, branch, first)
     second = branch
     if takes_type(first.structure, second.structure):
-        first = Inner(names[0], lambda: typed_as(true_fn(), second.structure))
+        first = TracedFunction(true_name, lambda: typed_as(true_fn(), second.structure))
     return first, second
 
 
-def _traced_or_error(name: str, branch: Callable[[], Any]) -> Inner | ValueError:
+def _traced_or_error(name: str, branch: Callable[[], Any]) -> TracedFunction | ValueError:
     """Traces a branch; returns the error if the branch is invalid for the shapes that the trace is for.
 
     Calls with these shapes may never take the branch, so that it should fail only if it runs.
     """
-    from tvtf.frontend.control_flow.closure_conversion import Inner
+    from tvtf.frontend.control_flow.closure_conversion import TracedFunction
 
     try:
-        return Inner(name, branch)
+        return TracedFunction(name, branch)
     except (ValueError, UnknownSize) as error:
         shape_error = error.error if isinstance(error, UnknownSize) else error
         if not (
@@ -190,35 +196,36 @@ def _traced_or_error(name: str, branch: Callable[[], Any]) -> Inner | ValueError
         return shape_error
 
 
-def _raising_branch(name: str, error: ValueError, other: Inner) -> Inner:
+def _raising_branch(name: str, error: ValueError, other: TracedFunction) -> TracedFunction:
     """Returns a branch that raises ``error`` when it runs; its results have the other branch's types."""
-    from tvtf.frontend.control_flow.closure_conversion import Inner
+    from tvtf.frontend.control_flow.closure_conversion import TracedFunction
 
-    # A result of unknown rank has no placeholder.
+    # The branch must return a tensor of each type, and there are no zeros of unknown rank.
     if any(isinstance(leaf._type.shape, AnyShape) for leaf in other.leaves):
         raise error
 
-    def fail() -> Any:
+    def raise_at_run_time() -> Any:
         bind.guard(convert_to_tensor(False), message=str(error))
-        return nest.map_structure(_blank, other.structure, expand_composites=True)
+        return nest.map_structure(_zeros_like_leaf, other.structure, expand_composites=True)
 
-    return Inner(name, fail)
+    return TracedFunction(name, raise_at_run_time)
 
 
-def _blank(leaf: Tensor | None) -> Tensor | None:
+def _zeros_like_leaf(leaf: Tensor | None) -> Tensor | None:
     if leaf is None:
         return None
     return zeros([size if isinstance(size, int) else 0 for size in leaf._type.shape], leaf.dtype)
 
 
 def _bound_cond(pred: Tensor, captured: Sequence[Tensor], graphs: Sequence[Graph]) -> tuple[Tensor, ...]:
-    """Binds the primitive; defers it if ranks of results are unknown."""
+    """Binds the ``cond`` primitive over two graphs; defers that if they return tensors of unknown rank."""
+    then_branch, else_branch = graphs
+    then_types, else_types = then_branch.output_types, else_branch.output_types
     # The primitive's type rule needs ranks.
-    types = [graph.output_types for graph in graphs]
-    if any(isinstance(t.shape, AnyShape) for t in (*types[0], *types[1])):
-        return hooks.defer_call(one_of, (pred, *captured), {"then_branch": graphs[0], "else_branch": graphs[1]})  # type: ignore[no-any-return]
+    if any(isinstance(result_type.shape, AnyShape) for result_type in (*then_types, *else_types)):
+        return hooks.defer_call(one_of, (pred, *captured), {"then_branch": then_branch, "else_branch": else_branch})  # type: ignore[no-any-return]
     return cond_primitive.bind(  # type: ignore[no-any-return]
-        pred, *captured, then_branch=graphs[0], else_branch=graphs[1], shapes=_merged_shapes(*types)
+        pred, *captured, then_branch=then_branch, else_branch=else_branch, shapes=_merged_shapes(then_types, else_types)
     )
 
 
@@ -244,7 +251,7 @@ def _merged_dim(a: Any, b: Any) -> Any:
     return a if same_dim(a, b) else fresh_dim(state.trace.root.unique("size"))
 
 
-def _something(branch: Any) -> list[Tensor]:
+def _dummy_result(branch: Any) -> list[Tensor]:
     """Returns a dummy result for a branch without results: TVM's passes lose track of branches without a value."""
     return [] if branch.leaves else [branch.trace.own(convert_to_tensor(0))]
 
@@ -260,13 +267,18 @@ def check_branches(first: Any, other: Any, names: tuple[str, str], op: str, inde
 
     Different ranks are an error only here: TensorFlow's branches may return them.
     """
-    counts = [sum(leaf is not None for leaf in nest.flatten(s, expand_composites=True)) for s in (first, other)]
+    counts = [
+        sum(leaf is not None for leaf in nest.flatten(structure, expand_composites=True))
+        for structure in (first, other)
+    ]
     if counts[0] != counts[1]:
         raise ValueError(MSG_LENGTHS.format(op="cond" if op == "cond" else "case", a=counts[0], i=index, b=counts[1]))
     try:
         nest.assert_same_structure(first, other, expand_composites=True)
-        for a, b in zip(*(nest.flatten(s, expand_composites=True) for s in (first, other))):
-            _check_leaves(a, b)
+        for first_leaf, second_leaf in zip(
+            *(nest.flatten(structure, expand_composites=True) for structure in (first, other))
+        ):
+            _check_leaves(first_leaf, second_leaf)
     except (TypeError, ValueError) as error:
         text = MSG_BRANCHES.format(first=names[0], second=names[1], op=op, a=first, b=other, detail=error)
         raise (ValueError if isinstance(error, _RanksDiffer) else TypeError)(text) from None
@@ -277,7 +289,7 @@ class _RanksDiffer(ValueError):
 
 
 def _check_leaves(first: Any, other: Any) -> None:
-    """Checks that two results of branches have the same dtype and rank."""
+    """Raises an error if two branches' results at one place differ in dtype or rank, or only one of them is None."""
     if first is None or other is None:
         if first is not other:
             raise TypeError(f"{first} and {other} have different types")
@@ -342,41 +354,43 @@ def while_loop(
 
 
 def _eager_while(cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any) -> Any:
-    """Runs a loop in Python; the results are tensors, as those of a traced loop."""
+    """Runs a loop in Python; returns tensors, as a traced loop does, even where the loop variables aren't."""
     values, count = loop_vars, 0
     while (maximum_iterations is None or count < maximum_iterations) and cond(*values):
         result = body(*values)
-        nested = _as_loop_vars(result, loop_vars, expand_composites=False)
-        values = type(result)(nested) if type(result) in (list, tuple) else nested  # as TensorFlow does
+        packed = _as_loop_vars(result, loop_vars, expand_composites=False)
+        values = type(result)(packed) if type(result) in (list, tuple) else packed  # as TensorFlow does
         count += 1
-    return nest.map_structure(lambda v: None if v is None else convert_to_tensor(v), values, expand_composites=True)
+    return nest.map_structure(
+        lambda value: None if value is None else convert_to_tensor(value), values, expand_composites=True
+    )
 
 
 def _as_loop_vars(values: Any, like: Any, expand_composites: bool = True) -> Any:
-    """Returns the body's results in the structure of the loop variables."""
+    """Returns the body's results in the structure of the loop variables ``like``."""
     values = values if isinstance(values, (list, tuple)) else [values]
     nest.assert_same_structure(list(values), list(like), expand_composites=expand_composites)
     return nest.pack_sequence_as(like, nest.flatten(values, expand_composites), expand_composites)
 
 
 def _limited_while(cond: Any, body: Any, loop_vars: Any, shape_invariants: Any, limit: Any) -> Any:
-    """Runs a loop with a counter among its variables, which stops it after ``limit`` iterations."""
+    """Traces a ``while`` with ``maximum_iterations``, using a counter that is carried before the loop variables."""
 
-    most = convert_to_tensor(limit)
-    if most.ndim:
-        raise ValueError(f"'maximum_iterations' must be a scalar. Received shape: {most.shape}")
-    one = convert_to_tensor(1, most.dtype)
-    zero = convert_to_tensor(0, most.dtype)
+    max_iterations = convert_to_tensor(limit)
+    if max_iterations.ndim:
+        raise ValueError(f"'maximum_iterations' must be a scalar. Received shape: {max_iterations.shape}")
+    one = convert_to_tensor(1, max_iterations.dtype)
+    zero = convert_to_tensor(0, max_iterations.dtype)
     invariants = None if shape_invariants is None else (TensorShape([]), shape_invariants)
-    _, values = traced_while(
-        lambda i, v: bind.logical_and(bind.less(i, most), convert_to_tensor(cond(*v))),
+    _, results = traced_while(
+        lambda counter, values: bind.logical_and(bind.less(counter, max_iterations), convert_to_tensor(cond(*values))),
         # TensorArrays in `v` may still have no buffer when the body is traced to infer their shapes.
-        lambda i, v: (bind.add(i, one), _as_loop_vars(body(*v), v, expand_composites=False)),
+        lambda counter, values: (bind.add(counter, one), _as_loop_vars(body(*values), values, expand_composites=False)),
         (zero, loop_vars),
         invariants,
         bound=_constant_int(limit),
     )
-    return values
+    return results
 
 
 def _constant_int(value: Any) -> int | None:
@@ -407,11 +421,11 @@ def traced_while(
         these sizes unknown; those that an iteration keeps are made static afterwards on the IR, so that the body's
         Python (prints, appends) runs once, as in TensorFlow.
     """
-    from tvtf.frontend.control_flow.closure_conversion import Inner, carried_variables, lift, variable_value
+    from tvtf.frontend.control_flow.closure_conversion import TracedFunction, carried_variables, lift, variable_value
     from tvtf.frontend.control_flow.trip_count import trip_count
 
     loop_vars = typed_as_returned(loop_vars, body)
-    loop_vars = settled(loop_vars, lambda abstract: body(*params_of(abstract, loop_vars)))
+    loop_vars = with_array_buffers(loop_vars, lambda abstract: body(*params_of(abstract, loop_vars)))
     growth = growth or Growth(loop_vars)
     entry = [state.trace.own(convert_to_tensor(v)) for v in nest.flatten(loop_vars, expand_composites=True)]
     names = names or [getattr(t, "name", "Const:0") for t in entry]
@@ -424,44 +438,51 @@ def traced_while(
         _show_shapes(tensors, entry, declared)
         return nest.pack_sequence_as(loop_vars, tensors, expand_composites=True)
 
-    def traced() -> tuple[Inner, Inner, list[TensorType]]:
+    def trace_functions() -> tuple[TracedFunction, TracedFunction, list[TensorType]]:
+        """Traces the condition and the body for the shape invariants so far; returns them and the condition's types."""
         types = _types(entry, shapes)
-        test = Inner("while_cond", lambda *tensors: cond(*unpacked(*tensors)), types)
+        traced_condition = TracedFunction("while_cond", lambda *tensors: cond(*unpacked(*tensors)), types)
         body_types = _own_types(types, shapes)
-        step = Inner("while_body", lambda *tensors: _as_loop_vars(body(*unpacked(*tensors)), loop_vars), body_types)
-        return test, step, types
+        traced_body = TracedFunction(
+            "while_body", lambda *tensors: _as_loop_vars(body(*unpacked(*tensors)), loop_vars), body_types
+        )
+        return traced_condition, traced_body, types
 
     declared = list(shapes)
     for place in claimed:
         shapes[place] = TensorShape([None] * entry[place].ndim)
-    test, step, types = traced()
+    traced_condition, traced_body, types = trace_functions()
     if claimed:
         for place in claimed:
-            shapes[place] = _invariant_shape(entry[place], step.params[place], step.leaves[place])
-        types, params = _types(entry, shapes), step.params
-        test, step = test.with_types(types), step.with_types(_own_types(types, shapes))
-        growth.rename(params, step.params)
-    while (generalized := _generalized_shapes(entry, step, shapes)) is not None:
+            shapes[place] = _invariant_shape(entry[place], traced_body.params[place], traced_body.leaves[place])
+        types, params = _types(entry, shapes), traced_body.params
+        traced_condition, traced_body = (
+            traced_condition.with_types(types),
+            traced_body.with_types(_own_types(types, shapes)),
+        )
+        growth.rename(params, traced_body.params)
+    while (generalized := _generalized_shapes(entry, traced_body, shapes)) is not None:
         growth.forget()
         shapes = generalized
-        test, step, types = traced()
+        traced_condition, traced_body, types = trace_functions()
     if growth.is_partial():
         body = _without_reserved_rows(body)
-        test, step, types = traced()
-    _check_carried(entry, step, names, shapes)
+        traced_condition, traced_body, types = trace_functions()
+    _check_carried(entry, traced_body, names, shapes)
     if bound is None:
-        bound = _usable_bound(trip_count(entry, test, step))
-    variables = carried_variables([test, step])
+        bound = _usable_bound(trip_count(entry, traced_condition, traced_body))
+    variables = carried_variables([traced_condition, traced_body])
     with state.trace.seeing_assignments_before(entry):
-        carried_values = _carry_variables((test, step), variables)
-        updates = [variable_value(step, v) for v in variables]
-        captured = lift([test, step])
+        carried_values = _carry_variables((traced_condition, traced_body), variables)
+        updates = [variable_value(traced_body, v) for v in variables]
+        captured = lift([traced_condition, traced_body])
     with state.trace.together():
         outputs = while_primitive.bind(
             *entry, *carried_values, *captured,
-            condition=test.graph(), body=step.graph(updates), carried=len(entry) + len(variables), bound=bound,
+            condition=traced_condition.graph(), body=traced_body.graph(updates),
+            carried=len(entry) + len(variables), bound=bound,
             shapes=_final_shapes([*types, *(v._type for v in carried_values)], shapes),
-            arrays=growth.arrays(step.params, step.leaves),
+            arrays=growth.arrays(traced_body.params, traced_body.leaves),
         )  # fmt: skip
         for variable, value in zip(variables, outputs[len(entry) :]):
             traced_assign(variable, value, read_value=False)
@@ -485,29 +506,35 @@ def _own_types(types: Sequence[TensorType], shapes: Sequence[Any]) -> list[Tenso
 
 
 def _without_reserved_rows(body: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the loop body for arrays that grow inside of it: the loop reserves no rows for them.
+    """Returns a loop body for whose writes to TensorArrays no rows are reserved: the arrays grow inside of it.
 
-    A loop that foresees only some of their writes can't tell how many rows to reserve.
+    A loop that knows only some of its writes beforehand can't tell how many rows to reserve.
     """
 
-    def run(*values: Any) -> Any:
+    def body_without_rows(*values: Any) -> Any:
         state.trace.room_for = frozenset()
         return body(*values)
 
-    return run
+    return body_without_rows
 
 
-def _generalized_shapes(entry: Sequence[Tensor], step: Any, shapes: Sequence[Any]) -> list[Any] | None:
+def _generalized_shapes(entry: Sequence[Tensor], traced_body: Any, shapes: Sequence[Any]) -> list[Any] | None:
     """Returns shape invariants in which the sizes that an iteration changes are unknown; None if there are none."""
-    invariants = [s or varying_shape(a, b) for a, b, s in zip(entry, step.leaves, shapes)]
-    return None if all(a is b for a, b in zip(invariants, shapes)) else invariants
+    invariants = [
+        shape or varying_shape(before, after) for before, after, shape in zip(entry, traced_body.leaves, shapes)
+    ]
+    return None if all(new is old for new, old in zip(invariants, shapes)) else invariants
 
 
 def _invariant_shape(before: Tensor, start: Tensor, end: Tensor) -> TensorShape | None:
-    """Returns which sizes a value traced with unknown ones keeps in an iteration; None if all of ``before``'s."""
-    known = state.trace.root.known_dim
-    triples = zip(before._type.shape, start._type.shape, map(known, end._type.shape))
-    sizes = [size if same_dim(known(symbol), after) or size == after else None for size, symbol, after in triples]
+    """Returns the shape invariant that a traced iteration shows; None if it keeps all sizes.
+
+    The loop was traced with unknown sizes: ``start`` and ``end`` are a loop variable at the start and the end of the
+    iteration, ``before`` is its value before the loop.
+    """
+    known_dim = state.trace.root.known_dim
+    triples = zip(before._type.shape, start._type.shape, map(known_dim, end._type.shape))
+    sizes = [size if same_dim(known_dim(symbol), after) or size == after else None for size, symbol, after in triples]
     return None if None not in sizes else TensorShape(sizes)
 
 
@@ -520,53 +547,55 @@ def _show_shapes(tensors: Sequence[SymbolicTensor], entry: Sequence[Tensor], dec
 
 
 def varying_shape(before: Tensor, after: SymbolicTensor) -> TensorShape | None:
-    """Returns the shape that a loop variable has in every iteration; None if it keeps its entry shape.
+    """Returns a shape invariant in which the sizes that an iteration changes are unknown; None if it isn't needed.
 
-    TensorFlow lets a size change that was unknown before the loop, and trusts the sizes that ``set_shape`` claims.
+    ``before`` and ``after`` are a loop variable before the loop and after an iteration. TensorFlow lets a size change
+    that was unknown before the loop, and trusts the sizes that ``set_shape`` claims.
     """
-    shapes = before._type.shape, after._type.shape
-    if any(isinstance(shape, AnyShape) for shape in shapes) or len(shapes[0]) != len(shapes[1]):
+    old_shape, new_shape = before._type.shape, after._type.shape
+    if isinstance(old_shape, AnyShape) or isinstance(new_shape, AnyShape) or len(old_shape) != len(new_shape):
         return None
-    if after.claimed is not None:
-        sizes = [d if same_dim(d, e) else None for d, e in zip(*shapes)]
+    if after.claimed is not None:  # the sizes that `set_shape` claims
+        sizes = [old if same_dim(old, new) else None for old, new in zip(old_shape, new_shape)]
         return TensorShape(sizes) if None in sizes and before.shape == after.shape else None
     if of_any_rank():
         return None  # deferred calls have other dims in each instance
-    if all(isinstance(a, int) or same_dim(a, b) for a, b in zip(*shapes)):
+    if all(isinstance(old, int) or same_dim(old, new) for old, new in zip(old_shape, new_shape)):
         return None
-    return TensorShape([a if isinstance(a, int) else None for a in shapes[0]])
+    return TensorShape([old if isinstance(old, int) else None for old in old_shape])
 
 
 def _invariants(entry: Sequence[Tensor], loop_vars: Any, declared: Any, names: Sequence[str]) -> list[Any]:
-    """Returns the declared shape invariant of each loop tensor; None where the entry shape is invariant.
+    """Returns each loop tensor's declared shape invariant, checked; None where its shape before the loop stays.
 
     A rank that changes can't be compiled, though TensorFlow allows it.
     """
     if declared is None:
         return [None] * len(entry)
-    invariants = [_shape_of(s) for leaf in _leaves_like(declared, loop_vars) for s in leaf]
-    for t, shape, name in zip(entry, invariants, names):
-        if shape is not None and shape.rank not in (None, t.ndim):
-            raise ValueError(MSG_INVARIANT.format(name=name, entry=t.shape, invariant=shape))
+    invariants = [_shape_of(spec) for leaf in _leaves_like(declared, loop_vars) for spec in leaf]
+    for before, shape, name in zip(entry, invariants, names):
+        if shape is not None and shape.rank not in (None, before.ndim):
+            raise ValueError(MSG_INVARIANT.format(name=name, entry=before.shape, invariant=shape))
         if shape is not None and shape.rank is None:
-            raise NotImplementedError(MSG_RANK.format(name=name, entry=t.shape, left=shape))
-        if shape is not None and not all(s is None or s == d for s, d in zip(shape, t.shape)):
-            raise ValueError(MSG_INVARIANT.format(name=name, entry=t.shape, invariant=shape))
+            raise NotImplementedError(MSG_RANK.format(name=name, entry=before.shape, left=shape))
+        if shape is not None and not all(size is None or size == dim for size, dim in zip(shape, before.shape)):
+            raise ValueError(MSG_INVARIANT.format(name=name, entry=before.shape, invariant=shape))
     return invariants
 
 
 def _leaves_like(declared: Any, loop_vars: Any) -> list[list[Any]]:
-    """Returns the shape invariants per leaf of the loop variables; a shape given as a list is a leaf.
+    """Returns, for each leaf of the loop variables, the declared shape invariants of its tensors.
 
-    The list ``[None, 3]`` is one shape, where the loop variables have a tensor.
+    The loop variables' structure decides what a leaf is: where they have a tensor, the list ``[None, 3]`` is one shape.
     """
     if nest.is_nested(loop_vars):
-        parts = [declared[k] for k in nest.sorted_keys(loop_vars)] if isinstance(loop_vars, dict) else list(declared)
-        children = (
-            [loop_vars[k] for k in nest.sorted_keys(loop_vars)] if isinstance(loop_vars, dict) else list(loop_vars)
-        )
+        if isinstance(loop_vars, dict):
+            keys = nest.sorted_keys(loop_vars)
+            parts, children = [declared[key] for key in keys], [loop_vars[key] for key in keys]
+        else:
+            parts, children = list(declared), list(loop_vars)
         if len(parts) != len(children):
-            nest.assert_same_structure(list(loop_vars), list(declared))
+            nest.assert_same_structure(list(loop_vars), list(declared))  # raises TensorFlow's error
         return [leaf for part, child in zip(parts, children) for leaf in _leaves_like(part, child)]
     if nest.is_composite(loop_vars):
         specs = nest.flatten(declared, expand_composites=True) if isinstance(declared, TypeSpec) else [None]
@@ -594,26 +623,26 @@ def _final_shapes(types: Sequence[TensorType], shapes: Sequence[Any]) -> tuple[A
     return tuple(t.shape for t in types)
 
 
-def _carry_variables(inners: Sequence[Any], variables: Sequence[Any]) -> list[Tensor]:
-    """Turns the Variables' incoming values from captures into loop parameters; returns their values before the loop.
+def _carry_variables(functions: Sequence[Any], variables: Sequence[Any]) -> list[Tensor]:
+    """Makes the Variables that a loop assigns parameters of its condition and body, no longer captures.
 
-    An iteration may assign them, so that the next one must read what the one before assigned.
+    Returns the Variables' values before the loop. An iteration must read what the one before it assigned.
     """
-    from tvtf.frontend.control_flow.closure_conversion import as_read
+    from tvtf.frontend.control_flow.closure_conversion import read_in_active_trace
 
     values = []
     for variable in variables:
         outer = state.trace.value_before(variable)
-        for inner in inners:
-            inner.trace.params.append(inner.trace.capture(outer, outer._type, "variable"))
-            del inner.trace.captures[id(outer)]
-        values.append(as_read(outer))
+        for function in functions:
+            function.trace.params.append(function.trace.capture(outer, outer._type, "variable"))
+            del function.trace.captures[id(outer)]
+        values.append(read_in_active_trace(outer))
     return values
 
 
-def _check_carried(entry: Sequence[Tensor], step: Any, names: Sequence[str], shapes: Sequence[Any]) -> None:
-    """Raises TensorFlow's errors if a loop variable changes its dtype or shape."""
-    for before, start, after, name, invariant in zip(entry, step.params, step.leaves, names, shapes):
+def _check_carried(entry: Sequence[Tensor], traced_body: Any, names: Sequence[str], shapes: Sequence[Any]) -> None:
+    """Raises TensorFlow's errors if an iteration changes a loop variable's dtype or shape against the invariant."""
+    for before, start, after, name, invariant in zip(entry, traced_body.params, traced_body.leaves, names, shapes):
         if before.dtype is not after.dtype:
             raise TypeError(MSG_LOOP_TYPE.format(name=name, entry=before.dtype, left=after.dtype))
         if invariant is None and not keeps_shape(before._type.shape, after._type.shape):
@@ -623,6 +652,7 @@ def _check_carried(entry: Sequence[Tensor], step: Any, names: Sequence[str], sha
 
 
 def _check_within(before: Tensor, start: Tensor, after: Tensor, name: str, invariant: TensorShape) -> None:
+    """Raises an error if an iteration changes a loop variable's rank, or a size that its shape invariant fixes."""
     if before.ndim != after.ndim:
         raise NotImplementedError(MSG_RANK.format(name=name, entry=before.shape, left=after.shape))
     dims = [(a, b) for a, b, known in zip(start._type.shape, after._type.shape, invariant) if known is not None]

@@ -17,7 +17,7 @@ from tvtf.core.graph_operation import Operation, done
 from tvtf.core.primitive import export
 from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor, static_value
 from tvtf.core.thread_state import state
-from tvtf.ops.rules import bind, several
+from tvtf.ops.rules import bind, variadic_inputs
 
 
 @export("control_dependencies")
@@ -142,7 +142,7 @@ def identity_n(input: Any, name: str | None = None) -> list[Tensor]:  # noqa: A0
 
     Source: https://www.tensorflow.org/api_docs/python/tf/identity_n
     """
-    return [bind.identity(convert_to_tensor(x)) for x in several(input, "input", "IdentityN")]
+    return [bind.identity(convert_to_tensor(x)) for x in variadic_inputs(input, "input", "IdentityN")]
 
 
 @export("init_scope")

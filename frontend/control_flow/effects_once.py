@@ -22,11 +22,11 @@ from tvtf.frontend.control_flow.loop_stack import stacks_for
 from tvtf.frontend.control_flow.rematerialize import (
     WithoutEffects,
     dims_in,
+    evaluation_of,
     has_effect_results,
     is_computable_from,
     record_on_tapes,
-    used_by,
-    walk,
+    variables_used_by,
     zeros_for,
     zeros_of,
 )
@@ -42,7 +42,7 @@ Bound = tuple[Sequence[Tensor], Sequence[Tensor]]
 
 def bound_once(prim: Any, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
     """Binds control flow with effects; the tapes record its counterpart without them."""
-    return tuple(_FLOWS[prim.name.removeprefix("effect_")](attrs).bound(inputs)[0])
+    return tuple(_FLOWS[prim.name.removeprefix("effect_")](attrs).bind_with_effects(inputs)[0])
 
 
 def calls_effect_results(function: Any) -> bool:
@@ -77,9 +77,9 @@ class _Effect(NamedTuple):
 
 
 class EffectReplay:
-    """A function with effects that have results.
+    """A function with effects that have results, such as a call of Python.
 
-    It runs once with its effects, which keeps their results, and from then on without them, given these results.
+    It runs once with its effects, which records them, and from then on without them, given their results.
     """
 
     def __init__(self, function: Any) -> None:
@@ -87,24 +87,27 @@ class EffectReplay:
         self.parts: list[Any] = []
 
     def run_with_effects(self, inputs: Sequence[Tensor]) -> Bound:
-        """Runs it with its effects, in a trace; returns its outputs and the needed results of the effects."""
-        run = walk(self.function, inputs, _RecordEffects)
-        run.effects = effects = list[tuple[Any, Sequence[Tensor]]]()
+        """Runs the function with its effects; returns its outputs and those results of the effects that are needed."""
+        run = evaluation_of(self.function, inputs, _RecordEffects)
+        run.effects = effects = list[tuple[Any, Sequence[Tensor]]]()  # filled by the run
         outputs = [state.trace.own(x) for x in run.run()]
-        used = used_by(state.trace, outputs)
-        self.parts = [_effect_record(part, values, used) for part, values in effects]
-        effect_results = [x for part, (_, values) in zip(self.parts, effects) if _is_needed(part) for x in values]
+        used = variables_used_by(state.trace, outputs)
+        self.parts = [_effect_record(record, values, used) for record, values in effects]
+        effect_results = [x for record, (_, values) in zip(self.parts, effects) if _is_needed(record) for x in values]
         return outputs, [state.trace.own(x) for x in effect_results]
 
     def run_without_effects(self, inputs: Sequence[Tensor], effect_results: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Runs it without its effects, which are given their results."""
-        run = walk(self.function, inputs, _ReplayEffects)
+        """Runs the function without its effects, which get their results from ``effect_results``."""
+        run = evaluation_of(self.function, inputs, _ReplayEffects)
         run.parts, run.remaining = iter(self.parts), iter(effect_results)
         return run.run()  # type: ignore[no-any-return]
 
 
 def _effect_record(part: Any, values: Sequence[Tensor], used: set[Any]) -> Any:
-    """Returns the description of an effect, now that it is known whether its results are used."""
+    """Returns the record of an effect, once it is known which variables are used.
+
+    ``part`` tells whether a primitive with effects returned a tuple; a record of control flow is complete already.
+    """
     if part is None or isinstance(part, bool):
         return _Effect(len(values), bool(part), any(x._var in used for x in values))  # type: ignore[attr-defined]
     return part
@@ -120,12 +123,12 @@ class _RecordEffects:
     effects: list[tuple[Any, Sequence[Tensor]]] | None = None  # None in nested functions
 
     def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """Notes the effects that have results; control flow is bound with its effects' results."""
+        """Binds a primitive, and records its results if it has effects; nested control flow records its own effects."""
         if self.effects is None:
             return super().bind(prim, inputs, attrs)  # type: ignore[misc]
-        if is_flow(prim, attrs):
+        if is_flow_with_effects(prim, attrs):
             flow = _FLOWS[prim.name.removeprefix("effect_")](attrs)
-            outputs, effect_results = flow.bound(inputs)
+            outputs, effect_results = flow.bind_with_effects(inputs)
             self.effects.append((flow, effect_results))
             return tuple(outputs)
         result = super().bind(prim, inputs, attrs)  # type: ignore[misc]
@@ -141,14 +144,13 @@ class _ReplayEffects(WithoutEffects):
     remaining: Iterator[Tensor]
 
     def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """Replaces effects by their results, and control flow by its counterpart without effects."""
-        if self.parts is None or not (has_effect_results(prim, attrs) or is_flow(prim, attrs)):
+        """Binds a primitive; instead of running effects again, takes their recorded results."""
+        if self.parts is None or not (has_effect_results(prim, attrs) or is_flow_with_effects(prim, attrs)):
             return super().bind(prim, inputs, attrs)
         part = next(self.parts)
         if not isinstance(part, _Effect):
             return part.run_without_effects(inputs, [next(self.remaining) for _ in range(part.count)])
-        # Nothing reads it, so that it wasn't passed in.
-        if not part.is_needed:
+        if not part.is_needed:  # nothing reads its results, so that they weren't passed in
             return zeros_for(prim, inputs, attrs)
         values = tuple(next(self.remaining) for _ in range(part.size))
         if prim.name == "call_python" and attrs["differentiable"]:
@@ -157,8 +159,8 @@ class _ReplayEffects(WithoutEffects):
         return values if part.is_tuple else values[0]
 
 
-def is_flow(prim: Any, attrs: dict[str, Any]) -> bool:
-    """Returns whether a primitive is control flow with effects that have results."""
+def is_flow_with_effects(prim: Any, attrs: dict[str, Any]) -> bool:
+    """Returns whether a primitive is a cond or while whose functions have effects with results."""
     return prim.name in CONTROL and any(calls_effect_results(f) for f in attrs.values() if _is_function(f))
 
 
@@ -166,55 +168,63 @@ def _is_function(value: Any) -> bool:
     return isinstance(value, Graph) or hasattr(value, "mod")
 
 
-class _Cond:
+class _CondWithEffects:
     """A cond with effects; a branch returns zeros for the results of the other branch's effects."""
 
     def __init__(self, attrs: dict[str, Any]) -> None:
         self.branches = [EffectReplay(attrs["then_branch"]), EffectReplay(attrs["else_branch"])]
         self.shapes = attrs.get("shapes", ())
 
-    def bound(self, inputs: Sequence[Tensor]) -> Bound:
-        """Binds the cond with the effects' results as extra results."""
+    def bind_with_effects(self, inputs: Sequence[Tensor]) -> Bound:
+        """Binds the cond with its effects' results as extra results; returns its own results and these.
+
+        Both branches return the results of both branches' effects, with zeros for those of the other branch.
+        """
         types = [x._type for x in inputs[1:]]
         traces = [Trace("branch", state.trace) for _ in self.branches]
         traced = [_traced_with_effects(trace, function, types) for trace, function in zip(traces, self.branches)]
-        effect_types = [[x._type for x in own] for _, own in traced]
-        self.counts, self.count = [len(k) for k in effect_types], len(effect_types[0]) + len(effect_types[1])
+        effect_types = [[x._type for x in effect_results] for _, effect_results in traced]
+        self.counts = [len(types_of_branch) for types_of_branch in effect_types]
+        self.count = len(effect_types[0]) + len(effect_types[1])
         known, outputs = dims_in(types), traced[0][0]
         graphs = []
-        for i, (trace, (values, own)) in enumerate(zip(traces, traced)):
+        for index, (trace, (values, effect_results)) in enumerate(zip(traces, traced)):
             with tracing(trace):
-                # Both branches return the effects' results of both: zeros for those of the other branch.
-                others = [trace.own(zeros_of(t, known)) for t in effect_types[1 - i]]
-            graphs.append(trace.finish([*values, *([*own, *others] if i == 0 else [*others, *own])]))
-        outside = [_with_own(t.shape, known) for t in (*effect_types[0], *effect_types[1])]
-        shapes = (*(self.shapes or [x._type.shape for x in outputs]), *outside)
-        varies = bool(self.shapes) or any(s != t.shape for s, t in zip(outside, (*effect_types[0], *effect_types[1])))
+                zeros = [trace.own(zeros_of(t, known)) for t in effect_types[1 - index]]
+            graphs.append(
+                trace.finish([*values, *([*effect_results, *zeros] if index == 0 else [*zeros, *effect_results])])
+            )
+        effect_shapes = [_with_new_dims(t.shape, known) for t in (*effect_types[0], *effect_types[1])]
+        shapes = (*(self.shapes or [x._type.shape for x in outputs]), *effect_shapes)
+        varies = bool(self.shapes) or any(
+            s != t.shape for s, t in zip(effect_shapes, (*effect_types[0], *effect_types[1]))
+        )
         attrs = {"then_branch": graphs[0], "else_branch": graphs[1], "shapes": shapes if varies else ()}
         results = state.trace.emit(table["cond"], inputs, attrs)
         outputs, effects = results[: len(outputs)], results[len(outputs) :]
         if is_watched(inputs):
-            record_on_tapes(table["cond"], (*inputs, *effects), outputs, self.pure([*inputs, *effects], self.shapes))
+            record_on_tapes(
+                table["cond"], (*inputs, *effects), outputs, self.without_effects([*inputs, *effects], self.shapes)
+            )
         return outputs, effects
 
     def run_without_effects(self, inputs: Sequence[Tensor], effect_results: Sequence[Tensor]) -> Any:
-        return bind.cond(*inputs, *effect_results, **self.pure([*inputs, *effect_results], ()))
+        return bind.cond(*inputs, *effect_results, **self.without_effects([*inputs, *effect_results], ()))
 
-    def pure(self, inputs: Sequence[Tensor], shapes: Any) -> dict[str, Any]:
-        """Returns the attributes of the cond without effects, over the inputs and then the effects' results."""
+    def without_effects(self, inputs: Sequence[Tensor], shapes: Any) -> dict[str, Any]:
+        """Returns the attributes of the cond without effects, which takes their results after the cond's own inputs."""
         types = [x._type for x in inputs[1:]]
+        # After the inputs come the results of the first branch's effects, then those of the second's.
         size, middle = len(types) - self.count, len(types) - self.counts[1]
-        graphs = [
-            trace_graph(
-                "branch",
-                lambda *xs: self.branches[0].run_without_effects(xs[:size], xs[size:middle]),
-                types,
-                state.trace,
-            ),
-            trace_graph(
-                "branch", lambda *xs: self.branches[1].run_without_effects(xs[:size], xs[middle:]), types, state.trace
-            ),
-        ]
+        then_replay, else_replay = self.branches
+
+        def then_branch(*xs: Tensor) -> Sequence[Tensor]:
+            return then_replay.run_without_effects(xs[:size], xs[size:middle])
+
+        def else_branch(*xs: Tensor) -> Sequence[Tensor]:
+            return else_replay.run_without_effects(xs[:size], xs[middle:])
+
+        graphs = [trace_graph("branch", branch, types, state.trace) for branch in (then_branch, else_branch)]
         shapes = shapes or _merged_shapes(*(graph.output_types for graph in graphs))
         return {"then_branch": graphs[0], "else_branch": graphs[1], "shapes": shapes}
 
@@ -225,8 +235,8 @@ def _traced_with_effects(trace: Trace, function: EffectReplay, types: Sequence[T
         return function.run_with_effects([trace.add_param(t) for t in types])
 
 
-def _with_own(shape: Any, known: Any) -> Any:
-    """Returns a shape with new symbols for the dims that are not computable from those given."""
+def _with_new_dims(shape: Any, known: Any) -> Any:
+    """Returns a shape with a new symbol for each dim that is not computable from the ``known`` ones."""
     return tuple(d if is_computable_from(d, known) else fresh_dim(state.trace.root.unique("size")) for d in shape)
 
 
@@ -235,78 +245,99 @@ def is_watched(inputs: Sequence[Tensor]) -> bool:
     return any(tape.watches(x) for tape in state.tapes for x in inputs)
 
 
-class _While:
+class _WhileWithEffects:
     """A while with effects: it counts its iterations and stacks the results of the effects of each."""
 
     def __init__(self, attrs: dict[str, Any]) -> None:
-        self.condition, self.replayed, self.size = attrs["condition"], EffectReplay(attrs["body"]), attrs["carried"]
-        self.most, self.shapes, self.arrays = attrs.get("bound"), attrs.get("shapes", ()), attrs.get("arrays", ())
+        self.condition = attrs["condition"]
+        self.body = EffectReplay(attrs["body"])
+        self.carried_count = attrs["carried"]
+        self.bound = attrs.get("bound")
+        self.shapes = attrs.get("shapes", ())
+        self.arrays = attrs.get("arrays", ())
 
-    def bound(self, inputs: Sequence[Tensor]) -> Bound:
-        """Binds the loop with a counter and stacks of the effects' results."""
-        start, invariants = inputs[: self.size], inputs[self.size :]
-        types, fixed = self._own([x._type for x in start], self.shapes), [x._type for x in invariants]
+    def bind_with_effects(self, inputs: Sequence[Tensor]) -> Bound:
+        """Binds the loop with a counter and with stacks, to which each iteration writes its effects' results.
+
+        Returns the loop's outputs, and the number of iterations and the stacks. The loop carries the counter, its own
+        variables, then the stacks.
+        """
+        loop_vars, invariants = inputs[: self.carried_count], inputs[self.carried_count :]
+        types = self._with_varying_dims([x._type for x in loop_vars], self.shapes)
+        invariant_types = [x._type for x in invariants]
         with tracing(Trace("aside", state.trace)) as abstract:
-            _, effect_results = self.replayed.run_with_effects([abstract.add_param(t) for t in (*types, *fixed)])
+            _, effect_results = self.body.run_with_effects([abstract.add_param(t) for t in (*types, *invariant_types)])
         self.stacks = stacks = stacks_for(
-            [x._type for x in effect_results], dims_in(x._type for x in inputs), self.most
+            [x._type for x in effect_results], dims_in(x._type for x in inputs), self.bound
         )
-        first = [convert_to_tensor(0), *start, *stacks.start]
-        shapes, arrays = self._counted(stacks, [x._type for x in start])
-        types, size = self._own([x._type for x in first], shapes), len(first)
+        entry = [convert_to_tensor(0), *loop_vars, *stacks.start]
+        shapes, arrays = self._attributes_with_counter(stacks, [x._type for x in loop_vars])
+        types, size = self._with_varying_dims([x._type for x in entry], shapes), len(entry)
 
-        def condition(count: Tensor, *rest: Tensor) -> Any:
-            return call(self.condition, [*rest[: self.size], *rest[size - 1 :]])
+        def condition(count: Tensor, *values: Tensor) -> Any:
+            return call(self.condition, [*values[: self.carried_count], *values[size - 1 :]])
 
-        def body(count: Tensor, *rest: Tensor) -> Any:
-            outputs, effect_results = self.replayed.run_with_effects([*rest[: self.size], *rest[size - 1 :]])
-            written = stacks.written(rest[self.size : size - 1], count, effect_results)
+        def body(count: Tensor, *values: Tensor) -> Any:
+            outputs, effect_results = self.body.run_with_effects([*values[: self.carried_count], *values[size - 1 :]])
+            written = stacks.written(values[self.carried_count : size - 1], count, effect_results)
             return (bind.add(count, convert_to_tensor(1)), *outputs, *written)
 
         attrs = {
-            "condition": trace_graph("while_cond", condition, [*types, *fixed], state.trace),
-            "body": trace_graph("while_body", body, [*types, *fixed], state.trace),
-            "carried": size, "bound": self.most, "shapes": shapes, "arrays": arrays,
+            "condition": trace_graph("while_cond", condition, [*types, *invariant_types], state.trace),
+            "body": trace_graph("while_body", body, [*types, *invariant_types], state.trace),
+            "carried": size, "bound": self.bound, "shapes": shapes, "arrays": arrays,
         }  # fmt: skip
-        count, *results = state.trace.emit(table["while"], [*first, *invariants], attrs)
-        outputs, effects = results[: self.size], [count, *results[self.size :]]
+        count, *results = state.trace.emit(table["while"], [*entry, *invariants], attrs)
+        outputs, effects = results[: self.carried_count], [count, *results[self.carried_count :]]
         self.count = len(effects)
         if is_watched(inputs):
-            operands, attrs = self.pure(inputs, effects)
+            operands, attrs = self.without_effects(inputs, effects)
             record_on_tapes(table["while"], operands, (count, *outputs), attrs)
         return outputs, effects
 
-    def _counted(self, stacks: Any, start: Sequence[TensorType]) -> tuple[Any, Any]:
-        """Returns shapes and arrays for the loop with a counter in front and stacks at the end."""
-        shapes = self.shapes or (tuple(t.shape for t in start) if stacks.vary else ())
-        arrays = tuple((1 + i, step, tuple(1 + c for c in counters)) for i, step, counters in self.arrays)
-        arrays += tuple((1 + self.size + i, 1, (0,)) for i in stacks.growing)
+    def _attributes_with_counter(self, stacks: Any, start: Sequence[TensorType]) -> tuple[Any, Any]:
+        """Returns ``shapes`` and ``arrays`` of the loop with a counter before its variables and stacks after them."""
+        shapes = self.shapes or (tuple(tensor_type.shape for tensor_type in start) if stacks.vary else ())
+        arrays = tuple(
+            (1 + index, rows_per_iteration, tuple(1 + counter for counter in counters))
+            for index, rows_per_iteration, counters in self.arrays
+        )
+        arrays += tuple((1 + self.carried_count + index, 1, (0,)) for index in stacks.growing)
         return ((), *shapes, *stacks.shapes()) if shapes else (), arrays
 
-    def _own(self, types: Sequence[TensorType], shapes: Any) -> list[TensorType]:
+    def _with_varying_dims(self, types: Sequence[TensorType], shapes: Any) -> list[TensorType]:
         return [t._replace(shape=own_dims(t, varying_dims(t, shapes, i))) for i, t in enumerate(types)]
 
     def run_without_effects(self, inputs: Sequence[Tensor], effect_results: Sequence[Tensor]) -> Any:
-        inputs, attrs = self.pure(inputs, effect_results)
+        inputs, attrs = self.without_effects(inputs, effect_results)
         return while_.bind(*inputs, **attrs)[1:]
 
-    def pure(self, inputs: Sequence[Tensor], effects: Sequence[Tensor]) -> tuple[Sequence[Tensor], dict[str, Any]]:
-        """Returns operands and attributes of the loop without effects, which takes their results and the trip count."""
-        values, last = [convert_to_tensor(0), *inputs, *effects], len(inputs)
+    def without_effects(
+        self, inputs: Sequence[Tensor], effects: Sequence[Tensor]
+    ) -> tuple[Sequence[Tensor], dict[str, Any]]:
+        """Returns operands and attributes of the loop without effects.
+
+        Its operands are a counter, the inputs, and the ``effects``: the number of iterations and the stacks of results,
+        from which each iteration reads its own.
+        """
+        values, count_pos = [convert_to_tensor(0), *inputs, *effects], len(inputs)
         shapes = ((), *self.shapes) if self.shapes else ()
-        carried = self._own([x._type for x in values[: 1 + self.size]], shapes)
-        types = [*carried, *(x._type for x in values[1 + self.size :])]
+        carried = self._with_varying_dims([x._type for x in values[: 1 + self.carried_count]], shapes)
+        types = [*carried, *(x._type for x in values[1 + self.carried_count :])]
 
         def body(i: Tensor, *rest: Tensor) -> Any:
-            effect_results = self.stacks.read(rest[last + 1 :], i)
-            return (bind.add(i, convert_to_tensor(1)), *self.replayed.run_without_effects(rest[:last], effect_results))
+            effect_results = self.stacks.read(rest[count_pos + 1 :], i)
+            return (
+                bind.add(i, convert_to_tensor(1)),
+                *self.body.run_without_effects(rest[:count_pos], effect_results),
+            )
 
         return values, {
-            "condition": trace_graph("while_cond", lambda i, *rest: bind.less(i, rest[last]), types, state.trace),
+            "condition": trace_graph("while_cond", lambda i, *rest: bind.less(i, rest[count_pos]), types, state.trace),
             "body": trace_graph("while_body", body, types, state.trace),
-            "carried": 1 + self.size, "bound": self.most, "shapes": shapes,
+            "carried": 1 + self.carried_count, "bound": self.bound, "shapes": shapes,
             "arrays": tuple((1 + i, step, tuple(1 + c for c in counters)) for i, step, counters in self.arrays),
         }  # fmt: skip
 
 
-_FLOWS: dict[str, Any] = {"cond": _Cond, "while": _While}
+_FLOWS: dict[str, Any] = {"cond": _CondWithEffects, "while": _WhileWithEffects}

@@ -19,7 +19,7 @@ from tvtf.passes.autodiff.reverse_mode import Record
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowCotangents:
     """Values for rows of tensor number ``key`` whose first ``depth`` axes are flattened; places below 0 mean no row."""
 
     key: int
@@ -27,86 +27,91 @@ class Rows:
     places: Tensor
     values: Tensor
 
-    def deeper(self, shape: Sequence[Dim], depth: int) -> Rows:
-        """Returns the same values for the smaller rows behind ``depth`` axes.
+    def split_into_rows_at(self, shape: Sequence[Dim], depth: int) -> RowCotangents:
+        """Returns the same cotangents for the smaller rows behind ``depth`` axes of a tensor of this shape.
 
         Reads of one tensor at different depths can then be added to one buffer of rows.
         """
         if depth == self.depth:
             return self
-        count = size_of(shape[self.depth : depth])
-        (rows,) = self.places._type.shape
-        first = bind.multiply(self.places, scalar_of(count))
-        column = bind.reshape(first, shape=(rows, 1))
-        places = bind.reshape(bind.add(column, _range(count)), shape=(rows * count,))
-        return Rows(self.key, depth, places, bind.reshape(self.values, shape=(rows * count, *shape[depth:])))
+        rows_per_row = size_of(shape[self.depth : depth])
+        (row_count,) = self.places._type.shape
+        first_places = bind.multiply(self.places, scalar_of(rows_per_row))
+        column = bind.reshape(first_places, shape=(row_count, 1))
+        places = bind.reshape(bind.add(column, _range(rows_per_row)), shape=(row_count * rows_per_row,))
+        return RowCotangents(
+            self.key, depth, places, bind.reshape(self.values, shape=(row_count * rows_per_row, *shape[depth:]))
+        )
 
 
-class Shared:
+class SharedTensors:
     """The tensors that all iterations share, by their stand-ins in a run of the body, and the rows that reads give."""
 
     def __init__(self, stand_ins: dict[int, tuple[int, Sequence[Dim]]]) -> None:
-        self.stand_ins, self.rows = stand_ins, list[Rows]()
+        self.stand_ins, self.rows = stand_ins, list[RowCotangents]()
 
     @staticmethod
-    def within(outer: Shared | None, captured: Sequence[Tensor], inner: Sequence[Tensor]) -> Shared:
-        """Returns the shared tensors that a function captures, by its own stand-ins."""
+    def within(outer: SharedTensors | None, captured: Sequence[Tensor], inner: Sequence[Tensor]) -> SharedTensors:
+        """Returns the shared tensors that a function captures.
+
+        ``captured`` are tensors outside of the function, ``inner`` the tensors that stand for them inside.
+        """
         stand_ins = {} if outer is None else outer.stand_ins
-        return Shared({id(b): stand_ins[id(a)] for a, b in zip(captured, inner) if id(a) in stand_ins})
+        return SharedTensors({id(b): stand_ins[id(a)] for a, b in zip(captured, inner) if id(a) in stand_ins})
 
     def replace_reads(self, records: Sequence[Record], branches: Callable[..., Any]) -> list[Record]:
-        """Returns the records with reads of shared tensors replaced.
+        """Returns the tapes' records with reads of shared tensors replaced by :class:`_RowRead`.
 
         ``branches`` is the vjp of a cond: its branches may read shared tensors too.
         """
         return [self._replace_read(record, branches) for record in records]
 
     def _replace_read(self, record: Record, branches: Callable[..., Any]) -> Record:
-        """Returns a record with the read of a shared tensor replaced; a reshaped tensor is shared too."""
+        """Returns a record, or its replacement if it reads a shared tensor; a reshaped shared tensor is shared too."""
         prim, inputs, outputs, attrs = record
-        # A branch may read the tensor, too.
         if prim.name == "cond" and any(id(x) in self.stand_ins for x in inputs[1:]):
-            return _Branches(self, branches), inputs, outputs, attrs
+            return _CondWithReads(self, branches), inputs, outputs, attrs
         if not inputs or id(inputs[0]) not in self.stand_ins:
             return record
         if prim.name == "reshape":
             self.stand_ins[id(outputs)] = self.stand_ins[id(inputs[0])]
         depth = self._depth(record)
-        return record if depth is None else (_Reading(self, depth, prim.name), inputs, outputs, attrs)
+        return record if depth is None else (_RowRead(self, depth, prim.name), inputs, outputs, attrs)
 
     def _depth(self, record: Record) -> int | None:
-        """Returns how many axes of the shared tensor precede the rows that a record reads; None if it reads none."""
-        prim, (x, *rest), _, attrs = record
+        """Returns how many axes of a shared tensor precede the rows that a record reads; None if it reads no rows."""
+        prim, (x, *operands), _, attrs = record
         if prim.name not in READS:
             return None
-        depth = READS[prim.name].depth(x, *rest, **attrs)
+        depth = READS[prim.name].depth(x, *operands, **attrs)
         _, shape = self.stand_ins[id(x)]
         leading = len(shape) - (x.ndim - depth)
         return leading if leading > 0 and same_shape(shape[leading:], x._type.shape[depth:]) else None
 
 
-class _Reading:
+class _RowRead:
     """Replaces the primitive of a read: its cotangent goes to the rows."""
 
     tf_name = "Read"
 
-    def __init__(self, shared: Shared, depth: int, name: str) -> None:
+    def __init__(self, shared: SharedTensors, depth: int, name: str) -> None:
         self.shared, self.depth, self.name = shared, depth, name
 
-    def vjp(self, ct: Tensor, y: Tensor, x: Tensor, *rest: Tensor, **attrs: Any) -> tuple[None, ...]:
+    def vjp(self, ct: Tensor, y: Tensor, x: Tensor, *operands: Tensor, **attrs: Any) -> tuple[None, ...]:
+        """Adds the cotangent ``ct`` of the rows that were read to the shared tensor's; the read itself gives none."""
         key, shape = self.shared.stand_ins[id(x)]
-        places = READS[self.name].places(x, *rest, **attrs)
+        places = READS[self.name].places(x, *operands, **attrs)
         values = bind.reshape(ct, shape=(*places._type.shape, *shape[self.depth :]))
-        self.shared.rows.append(Rows(key, self.depth, places, values))
+        self.shared.rows.append(RowCotangents(key, self.depth, places, values))
         return (None,)
 
 
-class _Branches:
+class _CondWithReads:
     """Replaces ``cond``, whose branches' reads go to the rows too."""
 
     tf_name = "If"
 
-    def __init__(self, shared: Shared, vjp: Callable[..., Any]) -> None:
+    def __init__(self, shared: SharedTensors, vjp: Callable[..., Any]) -> None:
         self.shared, self.run = shared, vjp
 
     def vjp(self, cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
@@ -116,7 +121,7 @@ class _Branches:
 # -- what primitives read: how many axes precede the rows, and the rows' places along the flattened axes
 
 
-class _Kind(NamedTuple):
+class _ReadRule(NamedTuple):
     depth: Callable[..., int]
     places: Callable[..., Tensor]
 
@@ -126,43 +131,44 @@ def _range(count: Dim) -> Tensor:
 
 
 def _combined_places(extents: Sequence[Dim], along: Sequence[Tensor]) -> Tensor:
-    """Returns the flattened places of all combinations of places along each axis.
+    """Returns the flattened row-major places of all combinations of the places ``along`` each axis.
 
-    Places are numbered in row-major order.
+    ``extents`` are the sizes of these axes.
     """
-    first, *rest = along
-    for extent, places in zip(extents[1:], rest):
-        before, count = first._type.shape[0], places._type.shape[0]
-        column = bind.reshape(bind.multiply(first, scalar_of(extent)), shape=(before, 1))
-        first = bind.reshape(bind.add(column, places), shape=(size_of((before, count)),))
-    return first
+    combined, *others = along
+    for extent, places in zip(extents[1:], others):
+        combined_count, count = combined._type.shape[0], places._type.shape[0]
+        column = bind.reshape(bind.multiply(combined, scalar_of(extent)), shape=(combined_count, 1))
+        combined = bind.reshape(bind.add(column, places), shape=(size_of((combined_count, count)),))
+    return combined
 
 
-def _wide(x: Tensor) -> Tensor:
+def _as_int64(x: Tensor) -> Tensor:
     return bind.cast(x, dtype=int64)
 
 
-def _gathered(x: Tensor, indices: Tensor, *, axis: int, batch_dims: int) -> Tensor:
-    flat_indices = bind.reshape(_wide(indices), shape=(size_of(indices._type.shape),))
+def _gather_places(x: Tensor, indices: Tensor, *, axis: int, batch_dims: int) -> Tensor:
+    """Returns the flattened places that ``gather`` reads along an axis, for all places along the axes before it."""
+    flat_indices = bind.reshape(_as_int64(indices), shape=(size_of(indices._type.shape),))
     return _combined_places(x._type.shape, [*map(_range, x._type.shape[:axis]), flat_indices])
 
 
-def _named(x: Tensor, indices: Tensor) -> Tensor:
-    """Returns the flattened place that each vector of indices names."""
+def _gather_nd_places(x: Tensor, indices: Tensor) -> Tensor:
+    """Returns the flattened places that ``gather_nd`` reads, one per vector of indices."""
     *outer, depth = indices._type.shape
-    vectors = bind.reshape(_wide(indices), shape=(size_of(tuple(outer)), depth))
+    vectors = bind.reshape(_as_int64(indices), shape=(size_of(tuple(outer)), depth))
     strides = [scalar_of(size_of(x._type.shape[i + 1 : depth])) for i in range(depth)]
     weighted = bind.multiply(vectors, bind.stack(*strides, axis=0))
     return bind.reduce_sum(weighted, axis=(1,), keepdims=False)
 
 
 def _window_places(x: Tensor, *starts: Tensor, axes: Any, sizes: Any, wrap: bool) -> Tensor:
-    """Returns the positions of a window's elements, whose gradients are added there.
+    """Returns the flattened places that ``dynamic_slice`` reads, to which the gradient is added.
 
-    Negative starts count from the end where ``wrap`` says so, as the read itself does.
+    A negative start counts from the end where ``wrap`` says so, as in the read itself.
     """
     along = list(map(_range, x._type.shape[: max(axes) + 1]))
-    for start, axis, size in zip(map(_wide, starts), axes, sizes):
+    for start, axis, size in zip(map(_as_int64, starts), axes, sizes):
         if wrap:
             from_end = bind.add(start, scalar_of(x._type.shape[axis]))
             start = bind.select(bind.less(start, number(0, start)), from_end, start)
@@ -170,23 +176,28 @@ def _window_places(x: Tensor, *starts: Tensor, axes: Any, sizes: Any, wrap: bool
     return _combined_places(x._type.shape, along)
 
 
-def _sliced(x: Tensor, *, begin: Any, size: Any, strides: Any, checked: Any) -> Tensor:
-    cut = _cut(x, begin, size)
-    steps = zip(begin[:cut], size[:cut], strides[:cut])
-    along = [bind.add(scalar_of(b), bind.multiply(_range(n), scalar_of(s))) for b, n, s in steps]
+def _strided_slice_places(x: Tensor, *, begin: Any, size: Any, strides: Any, checked: Any) -> Tensor:
+    """Returns the flattened places that ``strided_slice`` reads along the axes that it slices."""
+    axis_count = _sliced_axis_count(x, begin, size)
+    bounds = zip(begin[:axis_count], size[:axis_count], strides[:axis_count])
+    along = [
+        bind.add(scalar_of(start), bind.multiply(_range(count), scalar_of(stride))) for start, count, stride in bounds
+    ]
     return _combined_places(x._type.shape, along)
 
 
-def _cut(x: Tensor, begin: Any, size: Any) -> int:
+def _sliced_axis_count(x: Tensor, begin: Any, size: Any) -> int:
     """Returns the number of leading axes up to the last one that is sliced."""
     is_whole_axis = [same_dim(n, d) for n, d in zip(size, x._type.shape)]
     return max((i + 1 for i, is_whole in enumerate(is_whole_axis) if not is_whole), default=0)
 
 
 READS = {
-    "stack_read": _Kind(lambda x, index: 1, lambda x, index: bind.reshape(_wide(index), shape=(1,))),
-    "gather": _Kind(lambda x, at, *, axis, batch_dims: 0 if batch_dims else axis + 1, _gathered),
-    "gather_nd": _Kind(lambda x, at: at._type.shape[-1], _named),
-    "dynamic_slice": _Kind(lambda x, *starts, axes, sizes, wrap: max(axes) + 1, _window_places),
-    "strided_slice": _Kind(lambda x, *, begin, size, strides, checked: _cut(x, begin, size), _sliced),
+    "stack_read": _ReadRule(lambda x, index: 1, lambda x, index: bind.reshape(_as_int64(index), shape=(1,))),
+    "gather": _ReadRule(lambda x, at, *, axis, batch_dims: 0 if batch_dims else axis + 1, _gather_places),
+    "gather_nd": _ReadRule(lambda x, at: at._type.shape[-1], _gather_nd_places),
+    "dynamic_slice": _ReadRule(lambda x, *starts, axes, sizes, wrap: max(axes) + 1, _window_places),
+    "strided_slice": _ReadRule(
+        lambda x, *, begin, size, strides, checked: _sliced_axis_count(x, begin, size), _strided_slice_places
+    ),
 }

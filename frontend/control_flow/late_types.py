@@ -24,10 +24,10 @@ def is_untyped(value: Any) -> bool:
 def takes_type(value: Any, like: Any) -> bool:
     """Returns whether :func:`typed_as` would change the type of something in ``value``."""
     leaves, other_leaves = nest.flatten(value), nest.flatten(like)
-    return len(leaves) == len(other_leaves) and any(map(_takes_type, leaves, other_leaves))
+    return len(leaves) == len(other_leaves) and any(map(_leaf_takes_type, leaves, other_leaves))
 
 
-def _takes_type(value: Any, other: Any) -> bool:
+def _leaf_takes_type(value: Any, other: Any) -> bool:
     if isinstance(value, IndexedSlices) and isinstance(other, IndexedSlices):
         return value.indices.dtype is int32 and other.indices.dtype is int64
     return is_untyped(value) and not is_untyped(other)
@@ -38,10 +38,16 @@ def typed_as(value: Any, like: Any) -> Any:
     if not takes_type(value, like):
         return value
     pairs = zip(nest.flatten(value), nest.flatten(like))
-    return nest.pack_sequence_as(value, [_typed(m, t) if _takes_type(m, t) else m for m, t in pairs])
+    return nest.pack_sequence_as(
+        value,
+        [
+            _leaf_typed_as(value_leaf, other_leaf) if _leaf_takes_type(value_leaf, other_leaf) else value_leaf
+            for value_leaf, other_leaf in pairs
+        ],
+    )
 
 
-def _typed(value: Any, other: Any) -> Any:
+def _leaf_typed_as(value: Any, other: Any) -> Any:
     if isinstance(value, IndexedSlices):
         return IndexedSlices(value.values, bind.cast(value.indices, dtype=int64), value.dense_shape)
     return value._typed_as(other)
@@ -56,7 +62,7 @@ def typed_as_returned(loop_vars: Sequence[Any], body: Callable[..., Any]) -> Seq
         return loop_vars
     abstract = AbstractTrace("while_types")
     with tracing(abstract):
-        results = body(*(_param_of(abstract, v) for v in loop_vars))
+        results = body(*(_param_of(abstract, value) for value in loop_vars))
     return typed_as(list(loop_vars), list(results) if isinstance(results, (list, tuple)) else [results])  # type: ignore[no-any-return]
 
 

@@ -19,19 +19,23 @@ from tvtf.ops.stack import new_stack
 
 
 def stacks_for(types: Sequence[TensorType], known: Collection[Any], bound: Dim | None) -> Stacks:
-    """Returns stacks for values of these types, in a loop that knows the ``known`` dims.
+    """Returns stacks for values of these types in a loop, one value per iteration.
 
-    ``bound`` is its greatest number of iterations, if known.
+    ``known`` are the dims known before the loop, ``bound`` its greatest number of iterations, if known.
     """
     return Stacks(
-        [_Even(t) if all(is_computable_from(d, known) for d in t.shape) else _Uneven(t) for t in types], bound
+        [
+            _FixedSizeStack(t) if all(is_computable_from(d, known) for d in t.shape) else _VaryingSizeStack(t)
+            for t in types
+        ],
+        bound,
     )
 
 
 class Stacks:
     """The stacks of a loop: their initial buffers, and which buffers get more rows as the loop runs."""
 
-    def __init__(self, stacks: Sequence[_Even | _Uneven], bound: Dim | None) -> None:
+    def __init__(self, stacks: Sequence[_FixedSizeStack | _VaryingSizeStack], bound: Dim | None) -> None:
         self.stacks, self.is_bound = stacks, bound is not None
         rows = 0 if bound is None else bound
         self.start = [x for s in stacks for x in s.start(rows)]
@@ -48,6 +52,7 @@ class Stacks:
         return [x._type.shape if is_fixed else _of_any_rows(x._type.shape) for x, is_fixed in zip(self.start, fixed)]
 
     def written(self, buffers: Sequence[Tensor], index: Tensor, values: Sequence[Tensor]) -> list[Tensor]:
+        """Returns the buffers with an iteration's values written at ``index``."""
         remaining, results = iter(buffers), list[Tensor]()
         for stack, value in zip(self.stacks, values, strict=True):
             results += stack.written([next(remaining) for _ in stack.rows], index, value)
@@ -62,7 +67,7 @@ def _of_any_rows(shape: Sequence[Dim]) -> tuple[Dim, ...]:
     return (fresh_dim(state.trace.root.unique("rows")), *shape[1:])
 
 
-class _Even:
+class _FixedSizeStack:
     """A stack of values of one size: a buffer with a row per iteration."""
 
     rows = (True,)
@@ -80,7 +85,7 @@ class _Even:
         return bind.stack_read(buffers[0], index)  # type: ignore[no-any-return]
 
 
-class _Uneven:
+class _VaryingSizeStack:
     """A stack of values of varying sizes: a table of offsets and dims, and a vector of all elements."""
 
     rows = (True, False)

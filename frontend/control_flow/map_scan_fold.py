@@ -24,21 +24,25 @@ from tvtf.ops.stack import new_stack, stack_read, stack_write
 
 
 def _elements(elems: Any) -> tuple[list[Tensor], Any]:
-    """Returns the flat tensors and their common leading size; None if their rank is unknown."""
-    flat = [convert_to_tensor(e) for e in nest.flatten(elems)]
+    """Returns the tensors in ``elems``, and their leading size, which is None if the first one's rank is unknown.
+
+    Raises:
+      ValueError: there are none, or a scalar.
+    """
+    flat = [convert_to_tensor(leaf) for leaf in nest.flatten(elems)]
     if not flat:
         raise ValueError(
             "elems must be a Tensor or (possibly nested) sequence of Tensors. "
             f"Got {elems}, which does not contain any Tensors."
         )
-    for e in flat:
-        if not isinstance(e._type.shape, AnyShape) and not e.ndim:
-            raise ValueError(f"Elements in elems must be 1+ dimensional Tensors, not scalars: {e!r}")
+    for tensor in flat:
+        if not isinstance(tensor._type.shape, AnyShape) and not tensor.ndim:
+            raise ValueError(f"Elements in elems must be 1+ dimensional Tensors, not scalars: {tensor!r}")
     first = flat[0]._type.shape
     return flat, None if isinstance(first, AnyShape) else first[0]
 
 
-def _at(flat: Sequence[Tensor], elems: Any, index: Any) -> Any:
+def _slice_at(flat: Sequence[Tensor], elems: Any, index: Any) -> Any:
     place = convert_to_tensor(index)
     return nest.pack_sequence_as(elems, [stack_read.bind(x, place) for x in flat])
 
@@ -60,7 +64,7 @@ def _of_shape(x: Tensor, shape: Any) -> Tensor:
     return x if keeps_shape(shape, x._type.shape) else bind.ensure_shape(state.trace.own(x), shape=shape)
 
 
-def _packed(results: Sequence[Any]) -> Any:
+def _stacked_results(results: Sequence[Any]) -> Any:
     """Stacks the Python results of all iterations."""
     return nest.map_structure(lambda *values: hooks.pack(list(values), None), *results)
 
@@ -68,23 +72,23 @@ def _packed(results: Sequence[Any]) -> Any:
 def _structure_and_types(
     function: Callable[[Sequence[Tensor]], Any], flat: Sequence[Tensor]
 ) -> tuple[Any, list[TensorType]]:
-    """Returns the structure and the types of a function's results; sizes that it computes are the first row's.
+    """Returns the structure and types of a function's results, by tracing it on the first row.
 
-    The results of a map without rows have the same types.
+    Sizes that it computes are the first row's. The results of a map without rows have the same types.
     """
     from tvtf.frontend.control_flow.abstract_trace import types_at_first
 
     structures: list[Any] = []
 
-    def results(tensors: Sequence[Tensor]) -> list[Tensor]:
+    def flat_results(tensors: Sequence[Tensor]) -> list[Tensor]:
         structures[:] = [function(tensors)]
-        return [convert_to_tensor(r) for r in nest.flatten(structures[0])]
+        return [convert_to_tensor(result) for result in nest.flatten(structures[0])]
 
-    types = types_at_first(results, flat)
+    types = types_at_first(flat_results, flat)
     return structures[0], types
 
 
-def _limit(flat: Sequence[Tensor], size: Any) -> Tensor:
+def _size_tensor(flat: Sequence[Tensor], size: Any) -> Tensor:
     if isinstance(size, int):
         return convert_to_tensor(size)
     return stack_read.bind(bind.shape(flat[0], dtype=as_dtype("int32")), convert_to_tensor(0))
@@ -94,35 +98,39 @@ def _is_composite(elems: Any) -> bool:
     return any(map(nest.is_composite, nest.flatten(elems)))
 
 
-def _map_of_rows(fn: Callable[[Any], Any], elems: Any, signature: Any) -> Any:
-    """Maps ``fn`` over composite rows eagerly; results are stacked, as ragged tensors if their shapes differ."""
+def _map_composites_eagerly(fn: Callable[[Any], Any], elems: Any, signature: Any) -> Any:
+    """Maps ``fn`` eagerly over the rows of composite tensors, such as ragged or sparse ones.
+
+    The results are stacked, as ragged tensors if their shapes differ. ``signature``: their declared dtypes or specs.
+    """
     columns = map(_rows, map(_tensor, nest.flatten(elems)))
     results = [fn(nest.pack_sequence_as(elems, row)) for row in zip(*columns)]
     if signature is None or _is_composite(signature):
         return nest.map_structure(lambda *column: _stack_results(list(map(_tensor, column))), *results)
-    return _packed([_with_checked_dtypes(lambda result: result, signature)(result) for result in results])
+    return _stacked_results([_with_checked_dtypes(lambda result: result, signature)(result) for result in results])
 
 
-def _mapped_by_index(fn: Callable[[Any], Any], elems: Any) -> tuple[Callable[[Any], Any], Any]:
-    """Returns a function of row indices, and the indices to map it over, in place of rows of composite tensors.
+def _as_map_over_indices(fn: Callable[[Any], Any], elems: Any) -> tuple[Callable[[Any], Any], Any]:
+    """Returns a function and elements to map it over in a trace, for elements that include composite tensors.
 
-    A row of a composite tensor isn't a row of its components, so that the body takes it by its index.
+    A row of a composite tensor isn't made of rows of its components, so that the function takes the row's index
+    instead.
     """
     leaves = [_tensor(leaf) for leaf in nest.flatten(elems)]
     specs: list[Any] = [leaf._type_spec if isinstance(leaf, CompositeTensor) else None for leaf in leaves]
 
-    def at_places(rows: Any) -> Any:
+    def with_rows_at(rows: Any) -> Any:
         triples = zip(specs, leaves, nest.flatten(rows))
         return fn(
             nest.pack_sequence_as(elems, [row if spec is None else spec._row(leaf, row) for spec, leaf, row in triples])
         )
 
-    plain = [leaf if spec is None else arange(spec._size(leaf)) for spec, leaf in zip(specs, leaves)]
-    return at_places, nest.pack_sequence_as(elems, plain)
+    rows_or_indices = [leaf if spec is None else arange(spec._size(leaf)) for spec, leaf in zip(specs, leaves)]
+    return with_rows_at, nest.pack_sequence_as(elems, rows_or_indices)
 
 
 def _rows(value: Any) -> Iterable[Any]:
-    """Returns the rows of an eager value, as tensors that tapes record."""
+    """Returns the rows of an eager value, as tensors whose reads are recorded by tapes."""
     return (
         rows(value, value._type_spec) if isinstance(value, CompositeTensor) else (value[i] for i in range(len(value)))
     )
@@ -133,7 +141,7 @@ def _tensor(value: Any) -> Any:
 
 
 def _stack_results(results: list[Any]) -> Any:
-    """Stacks the results of all rows; rows of different lengths become a ragged tensor."""
+    """Stacks the results of all rows of a map; results of different lengths become a ragged tensor."""
     if isinstance(results[0], CompositeTensor) and not is_ragged(results[0]):
         return stacked(results, results[0]._type_spec)
     if results[0].shape.rank == 0:
@@ -144,14 +152,14 @@ def _stack_results(results: list[Any]) -> Any:
 
 
 def over_rows(fn: Callable[[Any], Any], flat: Sequence[Tensor], elems: Any, run: Callable[..., Any]) -> Any:
-    """Traces ``fn`` now, for rows of unknown rank; ``run`` is deferred until the rank is known.
+    """Traces ``fn`` for rows of unknown rank; ``run``, which maps the traced function, is deferred until it is known.
 
     The user's Python runs once, while tracing, as in any other loop.
     """
-    from tvtf.frontend.control_flow.closure_conversion import Inner, assigned_variables, lift
+    from tvtf.frontend.control_flow.closure_conversion import TracedFunction, assigned_variables, lift
 
     types = [x._type._replace(shape=_row_shape(x._type.shape)) for x in flat]
-    inner = Inner("rows", lambda *rows: fn(nest.pack_sequence_as(elems, rows)), types)
+    inner = TracedFunction("rows", lambda *rows: fn(nest.pack_sequence_as(elems, rows)), types)
     if assigned_variables([inner]):
         raise UnknownRank("the rank of `elems` mapped by a function that assigns Variables")
     captured = lift([inner])
@@ -209,32 +217,39 @@ def map_fn(
         signature = encoding(fn_output_signature) if nest.is_composite(fn_output_signature) else None
         return inner.whole(map_fn(inner, inner.leaves, fn_output_signature=signature))
     if state.trace is None and _is_composite((elems, fn_output_signature)):
-        return _map_of_rows(fn, elems, dtype if fn_output_signature is None else fn_output_signature)
+        return _map_composites_eagerly(fn, elems, dtype if fn_output_signature is None else fn_output_signature)
     if _is_composite(elems):
-        fn, elems = _mapped_by_index(fn, elems)
+        fn, elems = _as_map_over_indices(fn, elems)
     flat, size = _elements(elems)
     signature = dtype if fn_output_signature is None else fn_output_signature
     fn = _with_checked_dtypes(fn, signature)
     if state.trace is None:
-        return _packed([fn(_at(flat, elems, i)) for i in range(size)]) if size else _of_none(elems, signature)
+        return (
+            _stacked_results([fn(_slice_at(flat, elems, i)) for i in range(size)])
+            if size
+            else _empty_map_results(elems, signature)
+        )
     if size is None:
         return over_rows(fn, flat, elems, mapped_rows)
-    structure, types = _structure_and_types(lambda tensors: fn(_at(tensors, elems, 0)), flat)
+    structure, types = _structure_and_types(lambda tensors: fn(_slice_at(tensors, elems, 0)), flat)
     if any(isinstance(t.shape, AnyShape) for t in types):
         return over_rows(fn, flat, elems, mapped_rows)
     stacks = _Stacks(structure, types, size)
-    limit, one = _limit(flat, size), convert_to_tensor(1)
+    limit, one = _size_tensor(flat, size), convert_to_tensor(1)
 
     def body(i: Tensor, buffers: Any) -> Any:
-        return bind.add(i, one), stacks.written(buffers, i, fn(_at(flat, elems, i)))
+        return bind.add(i, one), stacks.written(buffers, i, fn(_slice_at(flat, elems, i)))
 
     start = (convert_to_tensor(0), stacks.buffers)
     _, buffers = traced_while(lambda i, _: bind.less(i, limit), body, start, bound=size)
     return nest.pack_sequence_as(stacks.structure, buffers)
 
 
-def _of_none(elems: Any, signature: Any) -> Any:
-    """Returns the results of a map over no elements: empty vectors of the declared dtypes (``fn`` is not called)."""
+def _empty_map_results(elems: Any, signature: Any) -> Any:
+    """Returns the results of a map over no elements: empty vectors of the declared dtypes, as ``fn`` is not called.
+
+    Without a declaration (``signature``) they have the dtypes of ``elems``.
+    """
     signature_or_elems = nest.map_structure(convert_to_tensor, elems) if signature is None else signature
     return nest.map_structure(lambda s: zeros([0], _dtype_of(s)), signature_or_elems)
 
@@ -251,36 +266,36 @@ def _with_checked_dtypes(fn: Callable[..., Any], signature: Any) -> Callable[...
     """Returns ``fn`` with a check that its results have the declared dtypes."""
     if signature is None:
         return fn
-    kinds = nest.map_structure(_dtype_of, signature)
+    dtypes = nest.map_structure(_dtype_of, signature)
 
     def checked(value: Any) -> Any:
         """Applies the function. Raises InvalidArgumentError if a result has another dtype than declared."""
         results = nest.map_structure(convert_to_tensor, fn(value))
-        nest.assert_same_structure(kinds, results)
-        for kind, result in zip(nest.flatten(kinds), nest.flatten(results)):
-            if result.dtype is not kind:
-                message = f"TensorArray dtype is {kind.name} but Op is trying to write dtype {result.dtype.name}"
+        nest.assert_same_structure(dtypes, results)
+        for dtype, result in zip(nest.flatten(dtypes), nest.flatten(results)):
+            if result.dtype is not dtype:
+                message = f"TensorArray dtype is {dtype.name} but Op is trying to write dtype {result.dtype.name}"
                 raise InvalidArgumentError(None, "TensorListSetItem", f"{message} [Op:TensorListSetItem] name: ")
         return results
 
     return checked
 
 
-def _with_elements(flat: list[Any], limit: Any) -> list[Any]:
-    """Returns the tensors with a run-time check that there is at least one element."""
+def _with_nonempty_check(flat: list[Any], limit: Any) -> list[Any]:
+    """Returns the tensors with a run-time check that there is at least one element; ``limit`` is their number."""
     if not isinstance(limit, SymbolicTensor):
         return flat
     message = "Trying to access element 0 in a list with 0 elements."
-    some = bind.greater(limit, number(0, limit))
-    return [bind.initialized(x, some, message=message) for x in flat]
+    is_nonempty = bind.greater(limit, number(0, limit))
+    return [bind.initialized(x, is_nonempty, message=message) for x in flat]
 
 
 def _fold(fn: Callable[..., Any], elems: Any, initializer: Any, backwards: bool) -> Any:
-    """Folds over the slices, eagerly in Python or as a loop of the graph."""
+    """Folds ``fn`` over the slices of ``elems``, eagerly in Python or as a loop of the graph."""
     if not callable(fn):
         raise TypeError(f"{fn.__class__.__name__} is not callable. Please provide a callable function.")
     flat, size = _elements(elems)
-    limit = _limit(flat, size)
+    limit = _size_tensor(flat, size)
     one = convert_to_tensor(1)
 
     def place(i: Any) -> Any:
@@ -289,16 +304,16 @@ def _fold(fn: Callable[..., Any], elems: Any, initializer: Any, backwards: bool)
     # Without an initial value, the first slice is the start.
     first = 0 if initializer is not None else 1
     if initializer is None:
-        flat = _with_elements(flat, limit)
-    start = _at(flat, elems, place(convert_to_tensor(0))) if initializer is None else initializer
+        flat = _with_nonempty_check(flat, limit)
+    start = _slice_at(flat, elems, place(convert_to_tensor(0))) if initializer is None else initializer
     if state.trace is None:
         value = nest.map_structure(convert_to_tensor, start)
         for i in range(first, size):
-            value = fn(value, _at(flat, elems, place(convert_to_tensor(i))))
+            value = fn(value, _slice_at(flat, elems, place(convert_to_tensor(i))))
         return value
 
     def body(i: Tensor, value: Any) -> Any:
-        return bind.add(i, one), fn(value, _at(flat, elems, place(i)))
+        return bind.add(i, one), fn(value, _slice_at(flat, elems, place(i)))
 
     return traced_while(lambda i, _: bind.less(i, limit), body, (convert_to_tensor(first), start), bound=size)[1]
 
@@ -376,19 +391,21 @@ def scan(
     if not callable(fn):
         raise TypeError(f"{fn.__class__.__name__} is not callable. Please provide a callable function.")
     flat, size = _elements(elems)
-    limit, one = _limit(flat, size), convert_to_tensor(1)
+    limit, one = _size_tensor(flat, size), convert_to_tensor(1)
 
     def place(i: Tensor) -> Tensor:
         return bind.subtract(bind.subtract(limit, one), i) if reverse else i
 
     first = 0 if initializer is not None else 1
     if initializer is None:
-        flat = _with_elements(flat, limit)
+        flat = _with_nonempty_check(flat, limit)
     zero = convert_to_tensor(0)
-    start = nest.map_structure(convert_to_tensor, _at(flat, elems, place(zero)) if initializer is None else initializer)
+    start = nest.map_structure(
+        convert_to_tensor, _slice_at(flat, elems, place(zero)) if initializer is None else initializer
+    )
     if state.trace is None:
         return _eager_scan(
-            fn, start, [_at(flat, elems, place(convert_to_tensor(i))) for i in range(first, size)], first, reverse
+            fn, start, [_slice_at(flat, elems, place(convert_to_tensor(i))) for i in range(first, size)], first, reverse
         )
     values = nest.flatten(start)
     if size is None or any(isinstance(x._type.shape, AnyShape) for x in values):
@@ -397,7 +414,7 @@ def scan(
     buffers = stacks.written(stacks.buffers, place(zero), start) if first else stacks.buffers
 
     def body(i: Tensor, value: Any, buffers: Any) -> Any:
-        new = fn(value, _at(flat, elems, place(i)))
+        new = fn(value, _slice_at(flat, elems, place(i)))
         return bind.add(i, one), new, stacks.written(buffers, place(i), new)
 
     begin = (convert_to_tensor(first), start, buffers)
@@ -408,17 +425,20 @@ def scan(
 def _scan_of_any_rank(
     fn: Callable[..., Any], flat: list[Tensor], elems: Any, start: Any, reverse: bool, from_first: bool
 ) -> Any:
-    """Traces ``fn`` now; the scan is deferred until the rank of its tensors is known."""
-    from tvtf.frontend.control_flow.closure_conversion import Inner, assigned_variables, lift
+    """Traces ``fn`` once for slices of unknown rank; the scan is deferred until their rank is known.
+
+    ``from_first``: the first slice is the start.
+    """
+    from tvtf.frontend.control_flow.closure_conversion import TracedFunction, assigned_variables, lift
 
     values = nest.flatten(start)
     types = [x._type for x in values] + [x._type._replace(shape=_row_shape(x._type.shape)) for x in flat]
 
     def step(*tensors: Any) -> Any:
-        of_start, row = tensors[: len(values)], tensors[len(values) :]
-        return fn(nest.pack_sequence_as(start, of_start), nest.pack_sequence_as(elems, row))
+        values_so_far, row = tensors[: len(values)], tensors[len(values) :]
+        return fn(nest.pack_sequence_as(start, values_so_far), nest.pack_sequence_as(elems, row))
 
-    inner = Inner("scanned", step, types)
+    inner = TracedFunction("scanned", step, types)
     if assigned_variables([inner]):
         raise UnknownRank("the rank of `elems` scanned by a function that assigns Variables")
     captured = lift([inner])
@@ -429,7 +449,7 @@ def _scan_of_any_rank(
 def scanned_rows(
     flat: list[Tensor], start: list[Tensor], captured: list[Tensor], function: Any, reverse: bool, from_first: bool
 ) -> Any:
-    """Scans with a traced function of the values so far, a row of each tensor, and its captures."""
+    """Scans rows with a traced ``function`` of the values so far, a row of each tensor, and its captures."""
 
     def step(values: list[Tensor], rows: list[Tensor]) -> list[Tensor]:
         return list(call(function, [*values, *rows, *captured]))
@@ -438,8 +458,9 @@ def scanned_rows(
 
 
 def _eager_scan(fn: Callable[..., Any], start: Any, slices: Sequence[Any], first: int, reverse: bool) -> Any:
+    """Scans over a list of slices in Python; ``first`` is 1 if the start is a slice itself, and thus a result."""
     values = [start]
-    for piece in slices:
-        values.append(fn(values[-1], piece))
+    for slice_ in slices:
+        values.append(fn(values[-1], slice_))
     results = values if first else values[1:]
-    return _packed(results[::-1] if reverse else results)
+    return _stacked_results(results[::-1] if reverse else results)

@@ -40,6 +40,10 @@ class Replay:
     def __init__(
         self, function: Any, inputs: Sequence[Tensor], saved: Residuals | None = None, carried: int | None = None
     ) -> None:
+        """Runs ``function`` on ``inputs`` under a tape; results in ``saved`` are taken instead of computed.
+
+        ``carried``: for a loop's body, the number of loop variables, which the invariants follow.
+        """
         trace = state.trace
         self.inputs = list(inputs) if trace is None else [trace.own(x).alias() for x in inputs]
         recorder = Recorder()
@@ -49,14 +53,16 @@ class Replay:
         tapes, state.tapes = state.tapes, [*state.tapes, recorder]
         try:
             loop_invariant = [] if carried is None else self.inputs[carried:]
-            self.walk = walk(function, self.inputs, WalkWithoutEffects).start(saved or {}, loop_invariant)
-            self.outputs = self.walk.run()
+            self.evaluation = evaluation_of(function, self.inputs, ResidualsWithoutEffects).start(
+                saved or {}, loop_invariant
+            )
+            self.outputs = self.evaluation.run()
         finally:
             state.tapes = tapes
         self.records: list[Record] = recorder.records
 
     def sweep(self, cts: Sequence[Any], sources: Sequence[Any], zeros: bool = True) -> list[Any]:
-        """Returns the cotangents of ``sources``, given those of the outputs; None where there is none."""
+        """Returns the cotangents of ``sources``, given those of the outputs (``cts``); None where there is none."""
         seeds = [(y, ct) for y, ct in zip(self.outputs, cts) if ct is not None]
         cotangents = sweep(self.records, seeds, sources, zeros=zeros)
         return [as_dense(ct) for ct in cotangents]
@@ -68,7 +74,8 @@ class WithoutEffects:
     def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
         """Binds a primitive without its effects.
 
-        Control flow becomes pure, checks are dropped, and other effects are left out; unused results are zeros.
+        Control flow becomes pure, checks are dropped, and primitives that only have effects give zeros, which nothing
+        reads.
         """
         if prim.name in CONTROL:
             prim, attrs = table[prim.name.removeprefix("effect_")], _without_growth(inputs, attrs)
@@ -77,25 +84,31 @@ class WithoutEffects:
         elif prim.name == "guard":
             return inputs[0]
         elif prim.name == "with_gradient":
-            attrs = attrs | {"backward": loud(attrs["backward"])}
+            attrs = attrs | {"backward": with_effects(attrs["backward"])}
         elif not prim.pure and not has_effect_results(prim, attrs):
             return zeros_for(prim, inputs, attrs)
         return super().bind(prim, inputs, attrs)  # type: ignore[misc]
 
 
-def loud(function: Any) -> Any:
-    """Returns a gradient function with its effects: it runs for the first time, so a quiet run must not drop them."""
+def with_effects(function: Any) -> Any:
+    """Returns a gradient function that runs with its effects, even in an evaluation without effects.
+
+    It runs there for the first time.
+    """
     return Subfunction(function.mod, function.name) if isinstance(function, Subfunction) else function
 
 
-class Walk:
+class KeepResiduals:
     """An evaluation that keeps the results of costly primitives, or takes them from ``saved``."""
 
     saved: dict[int, dict[int, Tensor]] | None = None  # by position and index; None in nested functions
     place = 0
 
     def start(self, saved: Residuals, loop_invariant: Sequence[Tensor] = ()) -> Any:
-        """Sets what is taken instead of computed; ``loop_invariant`` are the inputs that every iteration of a loop shares."""
+        """Sets the ``saved`` results to take instead of computing them.
+
+        ``loop_invariant`` are the inputs that all iterations of a loop share.
+        """
         self.saved = defaultdict[int, dict[int, Tensor]](dict)
         for (place, i), x in saved.items():
             self.saved[place][i] = x
@@ -104,7 +117,7 @@ class Walk:
         return self
 
     def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """Binds a primitive, or takes its saved results; keeps the results of costly ones."""
+        """Binds a primitive or takes its saved results; keeps those of costly primitives and rows read from arrays."""
         if self.saved is None:
             return super().bind(prim, inputs, attrs)  # type: ignore[misc]
         self.place += 1
@@ -112,27 +125,32 @@ class Walk:
             result = _saved_result(prim, inputs, attrs, self.saved[self.place])
         else:
             result = super().bind(prim, inputs, attrs)  # type: ignore[misc]
-        if prim.heavy or prim.name in COSTLY or self._reads_array(prim, inputs):
+        if prim.heavy or prim.name in COSTLY or self._reads_varying_array(prim, inputs):
             self.residuals |= {(self.place, i): x for i, x in enumerate(as_tuple(result))}
         return result
 
-    def _reads_array(self, prim: Any, inputs: list[Any]) -> bool:
-        """Returns whether a row is read of an array that differs between iterations: only the row is kept."""
+    def _reads_varying_array(self, prim: Any, inputs: list[Any]) -> bool:
+        """Returns whether a primitive reads a row of an array that differs between iterations.
+
+        Keeping the row saves keeping the array.
+        """
         return prim.name == "stack_read" and not any(inputs[0] is x for x in self.loop_invariant)
 
 
-class WalkWithoutEffects(Walk, WithoutEffects):
+class ResidualsWithoutEffects(KeepResiduals, WithoutEffects):
     """An evaluation without effects that keeps or takes the results of costly primitives."""
 
 
-def _saved_result(prim: Any, inputs: list[Any], attrs: dict[str, Any], items: dict[int, Tensor]) -> Any:
-    """Returns the saved results of a primitive, zeros for those that are unused, and has the tapes record it."""
-    # Only results that something reads were saved; the tapes' record needs a tensor for each.
+def _saved_result(prim: Any, inputs: list[Any], attrs: dict[str, Any], saved: dict[int, Tensor]) -> Any:
+    """Returns the saved results of a primitive, and has the tapes record it as if it had run.
+
+    ``saved`` are the results by index. Only those that something reads were saved; the others are zeros.
+    """
     zeros = zeros_for(prim, inputs, attrs)
     if isinstance(zeros, Tensor):
-        results: Any = items.get(0, zeros)
+        results: Any = saved.get(0, zeros)
     else:
-        results = tuple(items.get(i, x) for i, x in enumerate(zeros))
+        results = tuple(saved.get(i, x) for i, x in enumerate(zeros))
     record_on_tapes(prim, inputs, results, attrs)
     return results
 
@@ -144,13 +162,16 @@ def record_on_tapes(prim: Any, inputs: Sequence[Any], outputs: Any, attrs: dict[
 
 
 def _without_growth(inputs: Sequence[Tensor], attrs: dict[str, Any]) -> dict[str, Any]:
-    """Returns a loop's attributes without growth for arrays that already have all their rows."""
+    """Returns a loop's attributes without growth of the arrays that already have all their rows.
+
+    In a rerun of a loop, arrays start with the number of rows that they had at the end (``final_rows``).
+    """
     if not attrs.get("arrays") or state.trace is None:
         return attrs
     entry = [x._type.shape for x in inputs]
-    wide = {i for i, *_ in attrs["arrays"] if entry[i][0] in state.trace.root.final_rows}
-    arrays = tuple(growing for growing in attrs["arrays"] if growing[0] not in wide)
-    shapes = tuple(entry[i] if i in wide else shape for i, shape in enumerate(attrs["shapes"]))
+    complete = {i for i, *_ in attrs["arrays"] if entry[i][0] in state.trace.root.final_rows}
+    arrays = tuple(growing for growing in attrs["arrays"] if growing[0] not in complete)
+    shapes = tuple(entry[i] if i in complete else shape for i, shape in enumerate(attrs["shapes"]))
     return attrs | {"arrays": arrays, "shapes": () if all(map(same_shape, shapes, entry)) else shapes}
 
 
@@ -188,15 +209,15 @@ COSTLY = ("matmul", "contract", "recompute")
 
 
 @cache
-def _walking(kind: Any, way: Any) -> Any:
-    return kind if issubclass(kind, way) else type(way.__name__, (way, kind), {})
+def _evaluation_class(base: Any, mixin: Any) -> Any:
+    return base if issubclass(base, mixin) else type(mixin.__name__, (mixin, base), {})
 
 
-def walk(function: Any, inputs: Sequence[Tensor], way: Any = Walk) -> Any:
-    """Returns an evaluation of a function attribute on tensors, not yet started."""
+def evaluation_of(function: Any, inputs: Sequence[Tensor], mixin: Any = KeepResiduals) -> Any:
+    """Returns an evaluation of a function attribute on tensors, not yet started; ``mixin`` extends its class."""
     is_graph = hasattr(function, "all_params")
     mod, name = (function.module(), "main") if is_graph else (function.mod, function.name)
-    return _walking(Evaluation if is_graph else function.kind, way)(mod, mod[name], inputs)
+    return _evaluation_class(Evaluation if is_graph else function.kind, mixin)(mod, mod[name], inputs)
 
 
 def read_by(function: Any) -> set[int]:
@@ -210,37 +231,43 @@ def read_by(function: Any) -> set[int]:
 
 
 def has_effects(*functions: Any) -> bool:
-    """Returns whether graphs of the active trace have effects; functions of modules are called by effect primitives instead."""
+    """Returns whether graphs of the active trace have effects.
+
+    Functions of modules have none: where they would, effect primitives call them.
+    """
     return state.trace is not None and not all(getattr(f, "pure", True) for f in functions)
 
 
-def position_of(bindings: Sequence[Any], outputs: Sequence[Any], effects: bool) -> int | None:
-    """Returns the index of the binding of the loop with these outputs; None if it is not in the active trace.
+def loop_position(bindings: Sequence[Any], outputs: Sequence[Any], has_effects: bool) -> int | None:
+    """Returns the index, in the active trace's bindings, of the loop with these outputs; None if it isn't there.
 
     In an outer trace, or after a rewrite, the loop can't be given stacks, and is run again instead.
     """
-    places = {b.var: i for i, b in enumerate(bindings)}
-    item = places.get(getattr(outputs[0], "_var", None))
-    projection = None if item is None else bindings[item].value
-    position = places.get(projection.tuple_value) if isinstance(projection, relax.TupleGetItem) else None
+    positions = {b.var: i for i, b in enumerate(bindings)}
+    output_position = positions.get(getattr(outputs[0], "_var", None))
+    projection = None if output_position is None else bindings[output_position].value
+    # The loop returns a tuple, of which each output is an item.
+    position = positions.get(projection.tuple_value) if isinstance(projection, relax.TupleGetItem) else None
     if position is None or not dialect.is_dialect(bindings[position].value):
         return None
-    return position if bindings[position].value.op.name.startswith("tvtf.effect_") == effects else None
+    has_effect_op = bindings[position].value.op.name.startswith("tvtf.effect_")
+    return position if has_effect_op == has_effects else None
 
 
-def put_instead(position: int, first: int, results: Sequence[Tensor]) -> None:
+def replace_binding(position: int, first: int, results: Sequence[Tensor]) -> None:
     """Replaces a binding of the active trace by the bindings from ``first`` on, which compute ``results``."""
     bindings = state.trace.bindings
     replacement = relax.VarBinding(bindings[position].var, relax.Tuple([state.trace.own(x)._var for x in results]))
     bindings[position:] = [*bindings[first:], replacement, *bindings[position + 1 : first]]
 
 
-def used_by(trace: Trace, results: Sequence[Any]) -> set[Any]:
-    """Returns the trace's variables that the results depend on.
+def variables_used_by(trace: Trace, results: Sequence[Any]) -> set[Any]:
+    """Returns the variables of a trace that the results depend on.
 
-    Of a loop's inputs, those that the loop needs for these results. A dim depends on the variable that first has it.
+    Of a loop's inputs, these are the ones that the loop needs for the results. A symbolic dim depends on the variable
+    that first has it.
     """
-    used = {trace.own(r)._var for r in results if isinstance(trace.own(r)._var, relax.Var)}
+    used = {trace.own(result)._var for result in results if isinstance(trace.own(result)._var, relax.Var)}
     functions = {var: graph.function for var, graph in trace.subgraphs.items()}
     loop_results: dict[Any, set[int]] = defaultdict(set)
     dim_sources = _dim_sources(trace)
@@ -258,7 +285,7 @@ def used_by(trace: Trace, results: Sequence[Any]) -> set[Any]:
 
 
 def _dim_sources(trace: Trace) -> dict[Any, relax.Var]:
-    """Returns, for each dim that no parameter has, the variable that first has it."""
+    """Returns, for each symbolic dim that no parameter has, the first variable whose type has it."""
     param_dims = {dim for param in trace.params for dim in _dims(param._var.ty)}
     sources: dict[Any, relax.Var] = {}
     for binding in trace.bindings:

@@ -69,12 +69,12 @@ class TensorArray(CompositeTensor):
     ) -> None:
         if size is None:
             raise ValueError("Size must be declared for TensorArrays when eager execution is enabled.")
-        kind, shape = as_dtype(dtype), as_shape(element_shape)
+        element_dtype, shape = as_dtype(dtype), as_shape(element_shape)
         if state.trace is None:
             clear = True if clear_after_read is None else clear_after_read
-            self._array: Any = EagerArray(kind, int(size), bool(dynamic_size), clear, infer_shape, shape)
+            self._array: Any = EagerArray(element_dtype, int(size), bool(dynamic_size), clear, infer_shape, shape)
         else:
-            self._array = TracedArray.of_size(kind, size, bool(dynamic_size), infer_shape, shape)
+            self._array = TracedArray.of_size(element_dtype, size, bool(dynamic_size), infer_shape, shape)
 
     @classmethod
     def _of(cls, array: Any) -> TensorArray:
@@ -212,26 +212,28 @@ class TensorArraySpec(TypeSpec):
 # -- arrays carried by loops: each has a buffer of a known shape
 
 
-def settled(values: Any, iteration: Callable[[AbstractTrace], Any], room: Any = None) -> Any:
-    """Returns the loop variables with buffers for the arrays that have none yet.
+def with_array_buffers(values: Any, iteration: Callable[[AbstractTrace], Any], extra_rows: Any = None) -> Any:
+    """Returns the loop variables with a buffer for each TensorArray that has none yet.
 
-    Element shapes are inferred by tracing the body; sizes that it computes are those of the first iteration.
-    ``room``: for how many more elements arrays of dynamic size get rows; None if that is unknown.
+    Element shapes are inferred by tracing an ``iteration``; sizes that it computes are those of the first iteration.
+    ``extra_rows``: how many more elements arrays of dynamic size get rows for; None if that is unknown.
     """
     arrays = [
-        v._array for v in nest.flatten(values) if isinstance(v, TensorArray) and isinstance(v._array, TracedArray)
+        value._array
+        for value in nest.flatten(values)
+        if isinstance(value, TensorArray) and isinstance(value._array, TracedArray)
     ]
-    if all(a.buffer is not None and not a.dynamic for a in arrays):
+    if all(array.buffer is not None and not array.dynamic for array in arrays):
         return values
     element_dims: list[Any] = [None] * len(nest.flatten(values))
-    if any(a.buffer is None and not a.element_shape.is_fully_defined() for a in arrays):
+    if any(array.buffer is None and not array.element_shape.is_fully_defined() for array in arrays):
         element_dims = _inferred_element_dims(iteration)
-    flat = [_settled(v, dims, room) for v, dims in zip(nest.flatten(values), element_dims)]
+    flat = [_with_array_buffer(value, dims, extra_rows) for value, dims in zip(nest.flatten(values), element_dims)]
     return nest.pack_sequence_as(values, flat)
 
 
 def _inferred_element_dims(iteration: Callable[[AbstractTrace], Any]) -> list[Any]:
-    """Returns the dims of the elements that an iteration writes to each loop variable; None for non-arrays.
+    """Returns the dims of the elements that an iteration writes to each TensorArray; None for other loop variables.
 
     A buffer must have its shape before the loop, although only an iteration shows what is written.
     """
@@ -240,9 +242,9 @@ def _inferred_element_dims(iteration: Callable[[AbstractTrace], Any]) -> list[An
 
     abstract = AbstractTrace("while_shapes")
     with tracing(abstract):
-        element_dims = [_element_dims(v) for v in nest.flatten(iteration(abstract))]
-    sizes = abstract.sizes(d for dims in element_dims for d in dims or ())
-    return [None if dims is None else tuple(substitute_dim(d, sizes) for d in dims) for dims in element_dims]
+        element_dims = [_element_dims(value) for value in nest.flatten(iteration(abstract))]
+    sizes = abstract.sizes(dim for dims in element_dims for dim in dims or ())
+    return [None if dims is None else tuple(substitute_dim(dim, sizes) for dim in dims) for dims in element_dims]
 
 
 def _element_dims(value: Any) -> Any:
@@ -250,10 +252,10 @@ def _element_dims(value: Any) -> Any:
     return array.buffer._type.shape[1:] if isinstance(array, TracedArray) and array.buffer is not None else None
 
 
-def _settled(value: Any, dims: Any, room: Any) -> Any:
+def _with_array_buffer(value: Any, dims: Any, extra_rows: Any) -> Any:
     if not isinstance(value, TensorArray) or not isinstance(value._array, TracedArray):
         return value
-    return TensorArray._of(value._array.settled_as(dims, room))
+    return TensorArray._of(value._array.with_settled_buffer(dims, extra_rows))
 
 
 def params_of(abstract: AbstractTrace, values: Sequence[Any]) -> list[Any]:
@@ -264,17 +266,17 @@ def params_of(abstract: AbstractTrace, values: Sequence[Any]) -> list[Any]:
 class Growth:
     """The arrays of dynamic size among a loop's variables, and the writes of an iteration to them.
 
-    ``first`` is the position of the variables among the tensors that the loop carries.
+    ``first_position`` is that of the variables among the tensors that the loop carries.
     """
 
-    def __init__(self, values: Any, first: int = 0) -> None:
-        tensors = zip(loose_shapes(values), nest.flatten(values, expand_composites=True))
+    def __init__(self, values: Any, first_position: int = 0) -> None:
+        tensors = zip(growing_array_shapes(values), nest.flatten(values, expand_composites=True))
         shapes = [shape for shape, tensor in tensors if tensor is not None]
-        self.shapes = {first + i: shape for i, shape in enumerate(shapes) if shape is not None}
+        self.shapes = {first_position + i: shape for i, shape in enumerate(shapes) if shape is not None}
         self.before = len(state.trace.root.array_writes)
 
     def is_partial(self) -> bool:
-        """Returns whether the loop can foresee some of the writes but not all: then it must reserve rows for none."""
+        """Returns whether the loop knows the rows of some writes but not of all; it must then reserve none."""
         written = state.trace.root.array_writes[self.before :]
         if BEYOND not in written or all(w is BEYOND for w in written):
             return False
@@ -282,49 +284,60 @@ class Growth:
         return True
 
     def forget(self) -> None:
-        """Forgets the writes, as the loop's body is traced again."""
+        """Removes the recorded writes of the loop's body, which is traced again."""
         del state.trace.root.array_writes[self.before :]
 
     def rename(self, params: Sequence[Any], new_params: Sequence[Any]) -> None:
-        """Renames parameters in the writes, as the loop's body was bound again over others."""
-        names = {p._var: other._var for p, other in zip(params, new_params)}
+        """Replaces parameters in the recorded writes, because the loop's body was bound again with other parameters."""
+        new_vars = {param._var: new_param._var for param, new_param in zip(params, new_params)}
         written = state.trace.root.array_writes
-        written[self.before :] = [w if w is BEYOND else (names.get(w[0], w[0]), w[1]) for w in written[self.before :]]
+        written[self.before :] = [
+            write if write is BEYOND else (new_vars.get(write[0], write[0]), write[1])
+            for write in written[self.before :]
+        ]
 
     def arrays(self, params: Sequence[Any], results: Sequence[Any]) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
-        """Returns the ``arrays`` attribute of the loop's primitive, once its body was traced."""
+        """Returns the ``arrays`` attribute of the loop's primitive, after its body was traced.
+
+        For each growing buffer: its position, the rows to add per iteration, and the positions of the counters of its
+        rows. Empty if a write has no reserved row: the body extends the arrays then.
+        """
         written = state.trace.root.array_writes[self.before :]
         if BEYOND in written:
             return ()
-        places = {p._var: i for i, p in enumerate(params)}
-        counters = {places[var] for var, _ in written if var in places}
+        positions = {param._var: i for i, param in enumerate(params)}
+        counters = {positions[var] for var, _ in written if var in positions}
         # An iteration needs at most a row for each write, and as many more as an index is ahead of its counter.
-        step = len(written) + max(0, *(offset for _, offset in written), 0)
+        row_count = len(written) + max(0, *(offset for _, offset in written), 0)
+        # A buffer is followed by the array's count, up to which rows are needed, too.
         return tuple(
-            (b, self._step(step, params[b], results[b]), tuple(sorted({b + 1, *counters}))) for b in self.shapes
+            (i, self._rows_to_add(row_count, params[i], results[i]), tuple(sorted({i + 1, *counters})))
+            for i in self.shapes
         )
 
-    def _step(self, step: int, before: Tensor, after: Tensor) -> int:
-        """Returns the rows per iteration; 0 if the body itself makes the array larger."""
-        return step if same_dim(before._type.shape[0], after._type.shape[0]) else 0
+    def _rows_to_add(self, row_count: int, before: Tensor, after: Tensor) -> int:
+        """Returns the rows to add per iteration; 0 if the body itself makes the array larger."""
+        return row_count if same_dim(before._type.shape[0], after._type.shape[0]) else 0
 
 
-def grows(before: Any, after: Any) -> bool:
-    """Returns whether an iteration makes an array larger whose rows the loop was to reserve beforehand."""
-    pairs = zip(loose_shapes(before), *(nest.flatten(v, expand_composites=True) for v in (before, after)))
-    return any(shape is not None and not same_dim(a._type.shape[0], b._type.shape[0]) for shape, a, b in pairs)
+def grows_arrays(before: Any, after: Any) -> bool:
+    """Returns whether an iteration makes an array larger whose rows the loop should have reserved."""
+    pairs = zip(growing_array_shapes(before), *(nest.flatten(v, expand_composites=True) for v in (before, after)))
+    return any(shape is not None and not same_dim(old._type.shape[0], new._type.shape[0]) for shape, old, new in pairs)
 
 
-def loose_shapes(values: Any) -> list[TensorShape | None]:
-    """Returns, for each tensor in values, its shape with free rows if it is a growing array's buffer; else None.
+def growing_array_shapes(values: Any) -> list[TensorShape | None]:
+    """Returns the shapes, with an unknown number of rows, of the buffers of growing TensorArrays in ``values``.
 
-    Such a loop variable changes its shape from iteration to iteration.
+    The list has an entry for each tensor in ``values``; it is None for all other tensors.
     """
     shapes: list[TensorShape | None] = []
     for value in nest.flatten(values):
-        parts = nest.flatten(value, expand_composites=True)
-        grows = (
-            isinstance(value, TensorArray) and isinstance(value._array, TracedArray) and value.dynamic_size and parts
+        tensors = nest.flatten(value, expand_composites=True)
+        is_growing = (
+            isinstance(value, TensorArray) and isinstance(value._array, TracedArray) and value.dynamic_size and tensors
         )
-        shapes += [TensorShape([None, *parts[0].shape[1:]]) if grows and i == 0 else None for i in range(len(parts))]
+        shapes += [
+            TensorShape([None, *tensors[0].shape[1:]]) if is_growing and i == 0 else None for i in range(len(tensors))
+        ]
     return shapes

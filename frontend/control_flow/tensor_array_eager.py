@@ -26,8 +26,12 @@ class EagerArray:
 
     @classmethod
     def made_of(cls, like: Any, components: Any) -> EagerArray:
-        """Returns the array that a compiled function returned."""
-        buffer, *count = (c.eager_array() for c in components)
+        """Returns the array whose elements are the rows of the buffer that a compiled function returned.
+
+        ``components`` are the buffer and, for a dynamic array, the number of elements, as the buffer may have more
+        rows.
+        """
+        buffer, *count = (component.eager_array() for component in components)
         rows = buffer[: int(count[0])] if count else buffer
         array = cls(like.dtype, 0, like.dynamic, False, like.infer_shape, TensorShape(buffer.shape[1:]))
         array.items = [EagerTensor(np.array(row)) for row in rows]
@@ -40,7 +44,7 @@ class EagerArray:
         return self
 
     def read(self, index: Any) -> Tensor:
-        """Returns the element; with ``clear`` it can be read only once, as in TensorFlow."""
+        """Returns the element at an index; with ``clear`` it can be read only once, as in TensorFlow."""
         i = int(index)
         if i < 0:
             raise OutOfRangeError(None, None, f"Reading from negative indices (index {i}) is not allowed.")
@@ -60,7 +64,7 @@ class EagerArray:
         return element
 
     def element(self, i: int) -> Tensor:
-        """Returns the element; zeros if it was never written."""
+        """Returns the element; zeros if it was never written, which needs a known element shape."""
         if self.items[i] is None:
             if not self.element_shape.is_fully_defined():
                 raise ValueError(f"Cannot convert a partially known TensorShape {self.element_shape} to a Tensor.")
@@ -79,12 +83,12 @@ class EagerArray:
                 f"Tried to write to index {i} but array is not resizeable and size is: {len(self.items)} ",
             )
         tensor = self.checked(convert_to_tensor(value, dtype_hint=self.dtype))
-        self.items += [None] * (i + 1 - len(self.items))
+        self.items += [None] * (i + 1 - len(self.items))  # nothing if there is such an element
         self.items[i] = tensor
         return self
 
     def checked(self, value: Tensor) -> Tensor:
-        """Checks an element's dtype and shape against the array's."""
+        """Returns an element after checking its dtype and shape; ``infer_shape`` gives later ones the same shape."""
         if value.dtype is not self.dtype:
             raise InvalidArgumentError(
                 None,
@@ -113,8 +117,8 @@ class EagerArray:
     def concat(self) -> Tensor:
         """Concatenates all elements along their first axis."""
         elements = self.all()
-        for i, each in enumerate(elements):
-            if not each.ndim:
+        for i, element in enumerate(elements):
+            if not element.ndim:
                 raise InvalidArgumentError(
                     None, None, f"Concat saw a scalar shape at index {i} but requires at least vectors."
                 )
@@ -122,12 +126,10 @@ class EagerArray:
 
     def unstack(self, value: Tensor) -> EagerArray:
         """Replaces the elements by the rows of ``value``; returns the array."""
-        pieces = list(value)
-        if len(pieces) > len(self.items) and not self.dynamic:
-            raise ValueError(
-                f"Cannot unstack {len(pieces)} tensors into a TensorArray of static size {len(self.items)} "
-            )
-        self.items = pieces
+        rows = list(value)
+        if len(rows) > len(self.items) and not self.dynamic:
+            raise ValueError(f"Cannot unstack {len(rows)} tensors into a TensorArray of static size {len(self.items)} ")
+        self.items = rows
         return self
 
     def scatter(self, indices: Any, value: Tensor) -> EagerArray:
@@ -136,16 +138,16 @@ class EagerArray:
         return self
 
     def split(self, value: Tensor, lengths: Tensor) -> EagerArray:
-        """Replaces the elements by parts of ``value`` of these lengths; returns the array."""
+        """Replaces the elements by consecutive parts of ``value`` of these lengths; returns the array."""
         sizes = lengths.numpy()
-        problem = self.problem_of_split(value, sizes)
-        if problem:
-            raise InvalidArgumentError(None, None, problem)
+        error_text = self.split_error(value, sizes)
+        if error_text:
+            raise InvalidArgumentError(None, None, error_text)
         ends = np.cumsum(sizes)
         self.items = [value[end - size : end] for size, end in zip(sizes.tolist(), ends.tolist())]
         return self
 
-    def problem_of_split(self, value: Tensor, sizes: Any) -> str:
+    def split_error(self, value: Tensor, sizes: Any) -> str:
         """Returns TensorFlow's error text for lengths that don't fit; empty if they do."""
         if np.ndim(sizes) != 1:
             return f"Expected lengths to be a vector, received shape: {list(np.shape(sizes))} "

@@ -64,14 +64,15 @@ class TracedArray:
         array.buffer = buffer
         return array
 
-    def settled_as(self, dims: Sequence[Dim] | None, room: Any) -> TracedArray:
-        """Returns the array with a buffer of elements of these dims; with ``room`` more rows if its size is dynamic.
+    def with_settled_buffer(self, dims: Sequence[Dim] | None, extra_rows: Any) -> TracedArray:
+        """Returns the array with a buffer of elements of these dims, or of its ``element_shape``.
 
-        Control flow carries tensors, so that an array needs its buffer before it begins.
+        If its size is dynamic, it gets ``extra_rows`` more rows. Control flow carries tensors, so that an array needs
+        its buffer before it begins.
         """
         array = self
-        if self.dynamic and room is not None:
-            array = self._with_more_rows(room)
+        if self.dynamic and extra_rows is not None:
+            array = self._with_more_rows(extra_rows)
         if array.buffer is not None:
             return array
         if dims is not None:
@@ -79,13 +80,13 @@ class TracedArray:
         return array._with_buffer(self.element_shape.as_list()) if self.element_shape.is_fully_defined() else array
 
     def _with_more_rows(self, more: Any) -> TracedArray:
-        """Returns the array with ``more`` additional rows of zeros; without a buffer yet, only their number is recorded."""
+        """Returns the array with ``more`` rows of zeros added; without a buffer yet, only their number is recorded."""
         if self.buffer is not None:
             rows = _stack(more, TensorType(self.buffer._type.shape[1:], self.dtype))
             return self._with(bind.concat(self.buffer, rows, axis=0))
         array = copy.copy(self)
-        both = isinstance(self.room, int) and isinstance(more, int)
-        array.room = self.room + more if both else bind.add(_scalar(self.room), _scalar(more))
+        are_static = isinstance(self.room, int) and isinstance(more, int)
+        array.room = self.room + more if are_static else bind.add(_scalar(self.room), _scalar(more))
         return array
 
     def _with_buffer(self, dims: Sequence[Dim]) -> TracedArray:
@@ -93,7 +94,7 @@ class TracedArray:
             return self
         return self._with(_stack(self.room, TensorType(tuple(dims), self.dtype)))
 
-    def _filled(self) -> Tensor:
+    def _buffer_or_zeros(self) -> Tensor:
         """Returns the buffer; zeros if nothing has been written."""
         if self.buffer is None and not self.element_shape.is_fully_defined():
             raise InvalidArgumentError(
@@ -107,22 +108,22 @@ class TracedArray:
     # -- elements
 
     def write(self, index: Any, value: Any) -> TracedArray:
-        """Returns the array with ``value`` at ``index``."""
+        """Returns the array with ``value`` at ``index``; an array of dynamic size gets enough elements for it."""
         value = self.checked(convert_to_tensor(value, dtype_hint=self.dtype))
         array = self._with_buffer(value._type.shape)
         if self.dynamic:
-            array = array._reaching(index)
-        array._require(index, "modify")
-        at = _scalar(index)
+            array = array._extended_to(index)
+        array._require_index(index, "modify")
+        position = _scalar(index)
         dims, shape = array.buffer._type.shape[1:], value._type.shape  # type: ignore[union-attr]
         if not isinstance(shape, AnyShape) and not isinstance(dims, AnyShape) and not same_shape(dims, shape):
             value = bind.ensure_shape(state.trace.own(value), shape=dims)  # sizes known only at run time
-        array = array._with(bind.stack_write(array.buffer, at, value))
+        array = array._with(bind.stack_write(array.buffer, position, value))
         array.element_shape = self.element_shape.merge_with(value.shape) if self.infer_shape else self.element_shape
         return array
 
     def checked(self, value: Tensor) -> Tensor:
-        """Checks an element's dtype and shape against the array's."""
+        """Returns an element after checking that its dtype and shape fit the array."""
         if value.dtype is not self.dtype:
             raise InvalidArgumentError(
                 None,
@@ -133,59 +134,69 @@ class TracedArray:
         if not known.is_compatible_with(value.shape):
             raise ValueError(f"Inconsistent shapes: saw {value.shape} but expected {known} ")
         if self.buffer is not None:
-            agree_shape(self.buffer._type.shape[1:], value._type.shape)  # what it cannot prove is compared at run time
+            # Sizes that may differ are compared at run time.
+            agree_shape(self.buffer._type.shape[1:], value._type.shape)
         return value
 
-    def _reaching(self, index: Any) -> TracedArray:
-        """Returns the array with enough elements for this index; the buffer grows now if both are static."""
-        last, room = _known(index), self.buffer._type.shape[0]  # type: ignore[union-attr]
+    def _extended_to(self, index: Any) -> TracedArray:
+        """Returns an array of dynamic size with enough elements for this index.
+
+        The buffer gets more rows now if index and size are static, and at run time if the loop reserves no row for the
+        write.
+        """
+        last, row_count = _known(index), self.buffer._type.shape[0]  # type: ignore[union-attr]
         array = self
-        if last is not None and isinstance(room, int):
-            array = self._with_more_rows(last + 1 - room) if last >= room else copy.copy(self)
-        elif self._is_in_bounds(index):
+        if last is not None and isinstance(row_count, int):
+            array = self._with_more_rows(last + 1 - row_count) if last >= row_count else copy.copy(self)
+        elif self._has_reserved_row(index):
             array = copy.copy(self)
         else:
-            array = self._with(_grown_for(self.buffer, index))  # type: ignore[arg-type]
+            array = self._with(_buffer_extended_to(self.buffer, index))  # type: ignore[arg-type]
         if last is not None and isinstance(self.count, int):
             array.count = max(self.count, last + 1)
         else:
             array.count = bind.maximum(_scalar(self.count), bind.add(_scalar(index), convert_to_tensor(1)))
         return array
 
-    def _is_in_bounds(self, index: Any) -> bool:
-        """Returns whether the enclosing loop reserves a row for this write: for its counter, or for one more element.
+    def _has_reserved_row(self, index: Any) -> bool:
+        """Returns whether the enclosing loop reserves a row for a write at this index.
 
-        For any other index the number of rows is unknown before the loop, so its body extends the array.
+        It does for an index that is a loop variable (plus a constant), and for one more element at the array's count.
+        For any other index the number of rows is unknown before the loop, so that its body extends the array.
         """
         loop = _loop()
         if loop is None:
             return False
         var, offset = _base_and_offset(index, loop)
-        if loop.room_for is not None and not _reserves_nothing(loop):
-            return offset <= 0 and self._has_room(loop.room_for, var, loop)
-        counted = any(var is not None and p._var is var for p in loop.params)
-        in_bounds = not _reserves_nothing(loop) and (counted or (offset <= 0 and self._is_count(var, loop)))
-        state.trace.root.array_writes.append((var if counted else None, offset) if in_bounds else BEYOND)
-        return in_bounds
+        # A `for` of known length has reserved rows beforehand; other loops get rows for the writes recorded here.
+        if loop.room_for is not None and not _reserves_no_rows(loop):
+            return offset <= 0 and self._uses_reserved_row(loop.room_for, var, loop)
+        is_loop_variable = any(var is not None and param._var is var for param in loop.params)
+        is_reserved = not _reserves_no_rows(loop) and (is_loop_variable or (offset <= 0 and self._is_count(var, loop)))
+        state.trace.root.array_writes.append((var if is_loop_variable else None, offset) if is_reserved else BEYOND)
+        return is_reserved
 
-    def _has_room(self, room_for: set[Any], var: Any, loop: Any) -> bool:
-        """Returns whether a row was reserved for the loop's counter or, instead, for one more element per iteration.
+    def _uses_reserved_row(self, reserved_for: set[Any], var: Any, loop: Any) -> bool:
+        """Returns whether the loop reserved a row for the index ``var``: for its counter, or for one more element.
 
-        Each reserved row is good for one write, and is used up by it.
+        ``reserved_for`` says which rows are left: each is good for one write, which uses it up.
         """
-        if var in room_for:
-            room_for.discard(COUNT)
+        if var in reserved_for:
+            reserved_for.discard(COUNT)
             return True
-        if COUNT in room_for and self._is_count(var, loop):
-            room_for.clear()
+        if COUNT in reserved_for and self._is_count(var, loop):
+            reserved_for.clear()
             return True
         return False
 
     def _is_count(self, var: Any, loop: Any) -> bool:
         return var is not None and _base_and_offset(self.count, loop) == (var, 0)
 
-    def _require(self, index: Any, verb: str) -> None:
-        """Checks an index: now if it is static, else at run time."""
+    def _require_index(self, index: Any, verb: str) -> None:
+        """Checks that there is such an element: now if index and size are static, else at run time.
+
+        ``verb`` is what the error message says was tried.
+        """
         size, known = self.buffer._type.shape[0], _known(index)  # type: ignore[union-attr]
         if known is not None and isinstance(size, int):
             if not 0 <= known < size:
@@ -193,24 +204,24 @@ class TracedArray:
                     None, "TensorList", f"Trying to {verb} element {known} in a list with {size} elements."
                 )
             return
-        at, end = _scalar(index), _scalar(size)
-        is_inside = bind.logical_and(bind.less_equal(convert_to_tensor(0), at), bind.less(at, end))
+        position, end = _scalar(index), _scalar(size)
+        is_inside = bind.logical_and(bind.less_equal(convert_to_tensor(0), position), bind.less(position, end))
         message = f"Trying to {verb} an element that is not in a list with {size} elements."
         bind.guard(is_inside, message=message)
 
     def read(self, index: Any) -> Tensor:
-        array = self._with(self._filled())
-        array._require(index, "access")
+        array = self._with(self._buffer_or_zeros())
+        array._require_index(index, "access")
         return bind.stack_read(array.buffer, _scalar(index))
 
     def stack(self) -> Tensor:
-        buffer = self._filled()
+        buffer = self._buffer_or_zeros()
         if not self.dynamic:
             return buffer
         return buffer[: self.count]
 
     def gather(self, indices: Any) -> Tensor:
-        return bind.gather(self._filled(), convert_to_tensor(indices), axis=0, batch_dims=0)
+        return bind.gather(self._buffer_or_zeros(), convert_to_tensor(indices), axis=0, batch_dims=0)
 
     def concat(self) -> Tensor:
         stacked = self.stack()
@@ -228,15 +239,18 @@ class TracedArray:
         return array
 
     def scatter(self, indices: Any, value: Tensor) -> TracedArray:
-        places = convert_to_tensor(indices)
+        positions = convert_to_tensor(indices)
         array = self._with_buffer(value._type.shape[1:])
-        known = static_value(places)
-        if self.dynamic and known is not None and known.size:
-            array = array._reaching(int(known.max()))
-        return array._with(tensor_scatter_nd_update(array.buffer, places[:, None], value))
+        static_positions = static_value(positions)
+        if self.dynamic and static_positions is not None and static_positions.size:
+            array = array._extended_to(int(static_positions.max()))
+        return array._with(tensor_scatter_nd_update(array.buffer, positions[:, None], value))
 
     def split(self, value: Tensor, lengths: Tensor) -> TracedArray:
-        """Replaces the elements by parts of ``value``, which must have the same length: the buffer is one tensor."""
+        """Returns the array of consecutive parts of ``value`` of these lengths.
+
+        They must be equal, as the elements are rows of one tensor.
+        """
         sizes = static_value(lengths)
         if sizes is None or len(set(sizes.tolist())) > 1:
             raise NotImplementedError(
@@ -260,20 +274,20 @@ def _loop() -> Any:
     return trace
 
 
-def _reserves_nothing(loop: Any) -> bool:
+def _reserves_no_rows(loop: Any) -> bool:
     """Returns whether this loop, or an enclosing one, reserves no rows: its arrays grow by themselves."""
     while loop is not None and loop.room_for != frozenset():
         loop = loop.parent
     return loop is not None
 
 
-def _grown_for(buffer: Tensor, index: Any) -> Tensor:
-    """Returns the buffer, extended at run time by zero rows up to this index."""
+def _buffer_extended_to(buffer: Tensor, index: Any) -> Tensor:
+    """Returns the buffer, extended at run time by rows of zeros so that it has this index."""
     rows, *dims = buffer._type.shape
-    end = bind.maximum(scalar_of(rows), bind.add(bind.cast(_scalar(index), dtype=dtypes.int64), scalar_of(1)))
-    (size,) = dims_of(state.trace.own(bind.reshape(end, shape=(1,))))
-    more = new_stack(size - rows, TensorType(tuple(dims), buffer.dtype))  # type: ignore[operator]
-    return bind.ensure_shape(bind.concat(buffer, more, axis=0), shape=(size, *dims))  # type: ignore[no-any-return]
+    new_row_count = bind.maximum(scalar_of(rows), bind.add(bind.cast(_scalar(index), dtype=dtypes.int64), scalar_of(1)))
+    (new_size,) = dims_of(state.trace.own(bind.reshape(new_row_count, shape=(1,))))
+    new_rows = new_stack(new_size - rows, TensorType(tuple(dims), buffer.dtype))  # type: ignore[operator]
+    return bind.ensure_shape(bind.concat(buffer, new_rows, axis=0), shape=(new_size, *dims))  # type: ignore[no-any-return]
 
 
 def _count(size: Any) -> Any:
@@ -292,10 +306,10 @@ def _known(index: Any) -> int | None:
 
 
 def _scalar(value: Any) -> Tensor:
-    """Returns a number, dim or tensor as an int32 scalar of the trace."""
+    """Returns a number, symbolic dim or tensor as an int32 scalar of the trace."""
     if isinstance(value, Tensor):
         return value if value.dtype is dtypes.int32 else bind.cast(value, dtype=dtypes.int32)
-    if isinstance(value, int) or not type(value).__module__.startswith("tvm"):
+    if isinstance(value, int) or not type(value).__module__.startswith("tvm"):  # symbolic dims are TVM's expressions
         return state.trace.own(convert_to_tensor(value, dtypes.int32))
     return bind.cast(scalar_of(value), dtype=dtypes.int32)
 
@@ -305,11 +319,14 @@ def _stack(count: Any, of: TensorType) -> Tensor:
 
 
 def _base_and_offset(index: Any, loop: Any) -> tuple[Any, int]:
-    """Returns the loop-body variable that an index is computed from by adding a number, and that number."""
+    """Returns the variable of the loop's body that an index is computed from by adding a constant, and that constant.
+
+    The variable is None if the index depends on no tensor of the body.
+    """
     var, offset = None, 0
     while isinstance(index, SymbolicTensor):
-        var, more = _base_and_addend(index)
-        offset += more
+        var, addend = _base_and_addend(index)
+        offset += addend
         # The variable may be captured from an enclosing trace.
         outer = {inner._var: outer for outer, inner in index._trace.captures.values()}
         index = None if index._trace is loop else outer.get(var)
@@ -317,7 +334,7 @@ def _base_and_offset(index: Any, loop: Any) -> tuple[Any, int]:
 
 
 def _base_and_addend(index: SymbolicTensor) -> tuple[Any, int]:
-    """Returns the variable that an index is computed from by adding constants, and their sum."""
+    """Returns the variable that an index is computed from, in its own trace, by adding constants, and their sum."""
     from tvm import ir
 
     from tvtf.ir import dialect

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def traced_assign(variable: Any, value: Tensor, read_value: bool) -> Any:
-    """Binds an assignment: later reads in this trace see the value.
+    """Binds an assignment to a Variable: later reads in the active trace see the value.
 
     Tapes don't record it, because gradients don't flow through assignments.
     """

@@ -14,7 +14,7 @@ from tvtf.state.variable import Variable
 
 
 def reload(variable: Variable, trace: Trace) -> SymbolicTensor:
-    """Reads the Variable's memory when the program reaches this place."""
+    """Binds a call that reads the Variable's memory when the program reaches this place; returns the value."""
     with tracing(trace):
         function = HostFunction(lambda: (variable._array,), is_brief=True, of_variable=True)
         (value,) = bound_call(function, [], [TensorSpec(variable.shape, variable.dtype)])
@@ -22,11 +22,11 @@ def reload(variable: Variable, trace: Trace) -> SymbolicTensor:
 
 
 def store(variable: Variable, value: Tensor, trace: Trace) -> None:
-    """Writes the value to the Variable's memory when the program reaches this place."""
+    """Binds a call that writes the value to the Variable's memory when the program reaches this place."""
 
-    def run(array: np.ndarray) -> tuple[()]:
+    def write(array: np.ndarray) -> tuple[()]:
         variable.store_beside(array)
         return ()
 
     with tracing(trace):
-        bound_call(HostFunction(run, is_brief=True, of_variable=True), [value], [])
+        bound_call(HostFunction(write, is_brief=True, of_variable=True), [value], [])

@@ -53,16 +53,17 @@ def is_mapped(tensors: Sequence[Tensor]) -> bool:
 
 
 def bind_batched(prim: Primitive[Any], inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
-    """Binds a primitive over the innermost level among its inputs; tapes opened inside that level record elements."""
+    """Binds a primitive whose inputs stand for many elements, over the innermost map that any of them belongs to."""
     level = max(x.level for x in inputs if x.is_batched)  # type: ignore[attr-defined]
-    flags = [x.is_batched and x.level == level for x in inputs]  # type: ignore[attr-defined]
-    raw = [x.inner if f else x for x, f in zip(inputs, flags)]  # type: ignore[attr-defined]
-    size = next(x._type.shape[0] for x, f in zip(raw, flags) if f)
+    # Values of outer maps are the same for all elements of this one.
+    are_batched = [x.is_batched and x.level == level for x in inputs]  # type: ignore[attr-defined]
+    raw = [x.inner if is_batched else x for x, is_batched in zip(inputs, are_batched)]  # type: ignore[attr-defined]
+    size = next(x._type.shape[0] for x, is_batched in zip(raw, are_batched) if is_batched)
     tapes = state.tapes
     # Tapes opened inside of the level record elements, as their users see them; others record whole batches.
-    state.tapes = [t for t in tapes if t.level < level]
+    state.tapes = [tape for tape in tapes if tape.level < level]
     try:
-        results = _apply(prim, size, raw, flags, attrs)
+        results = _apply(prim, size, raw, are_batched, attrs)
     finally:
         state.tapes = tapes
     outputs = _wrapped(results, level)
@@ -86,7 +87,7 @@ def _wrapped(results: Any, level: int) -> Any:
 def loop_over_elements(
     prim: Primitive[Any], size: Any, inputs: Sequence[Any], batched: Sequence[bool], attrs: dict[str, Any]
 ) -> Any:
-    """Applies a primitive without batching rule to each element, and stacks the results.
+    """Applies a primitive without batching rule to each element in a loop, and stacks the results.
 
     Raises:
       ValueError: ``fallback_to_while_loop=False`` was passed.
@@ -94,26 +95,29 @@ def loop_over_elements(
     _require_loop(prim.tf_name, inputs)
     elements = [x for x, is_mapped in zip(inputs, batched) if is_mapped]
 
-    def one(rows: Sequence[Any]) -> Any:
+    def apply_to_one(rows: Sequence[Any]) -> Any:
         remaining = iter(rows)
         return list(as_tuple(prim.bind(*(next(remaining) if b else x for x, b in zip(inputs, batched)), **attrs)))
 
-    stacked = tuple(_empty_results(one, elements) if size == 0 else map_fn(one, elements))
+    stacked = tuple(_empty_results(apply_to_one, elements) if size == 0 else map_fn(apply_to_one, elements))
     return stacked if len(stacked) > 1 else stacked[0]
 
 
-def _empty_results(one: Callable[[Sequence[Any]], Any], elements: Sequence[Any]) -> list[Any]:
-    """Returns the results for no elements: empty, of the types that an element's would have.
+def _empty_results(function: Callable[[Sequence[Any]], Any], elements: Sequence[Any]) -> list[Any]:
+    """Returns the results of mapping ``function`` over no elements: empty tensors of its result types.
 
-    Only tracing the function tells their types, as there is no row to call it with.
+    Only tracing shows these types, as there is no element to call it with.
     """
     from tvtf.ir.trace import Trace, tracing
 
     with tracing(Trace("aside", state.trace)) as abstract:
         types = [
-            y._type for y in one([abstract.add_param(x._type._replace(shape=x._type.shape[1:])) for x in elements])
+            result._type
+            for result in function(
+                [abstract.add_param(element._type._replace(shape=element._type.shape[1:])) for element in elements]
+            )
         ]
-    return [bind.stack_new(shape=(0, *t.shape), dtype=t.dtype) for t in types]
+    return [bind.stack_new(shape=(0, *tensor_type.shape), dtype=tensor_type.dtype) for tensor_type in types]
 
 
 hooks.batch = bind_batched
@@ -176,13 +180,13 @@ def vectorized_map(fn: Callable[..., Any], elems: Any, fallback_to_while_loop: b
             return nest.map_structure(
                 lambda t: t if t is None else unwrapped(t, map_level, size), results, expand_composites=True
             )
-    except _OfPython:
+    except _CallsPython:
         return _map_by_loop(fn, tensors, elems)
     finally:
         state.one_by_one = outer
 
 
-class _OfPython(NotImplementedError):
+class _CallsPython(NotImplementedError):
     """Raised if a mapped function calls Python whose results have unknown ranks."""
 
     def __init__(self) -> None:
@@ -192,20 +196,17 @@ class _OfPython(NotImplementedError):
 
 
 def _map_by_loop(fn: Callable[..., Any], tensors: Sequence[Tensor], elems: Any) -> Any:
-    """Maps a function that calls Python, element by element.
-
-    Python can't be called on whole batches.
-    """
+    """Maps a function that calls Python over the elements one by one, as Python can't be called on whole batches."""
     _require_loop("EagerPyFunc", tensors)
     size = _common_size(tensors)
-    several = [x for x in tensors if same_dim(x._type.shape[0], size)]
+    elements = [tensor for tensor in tensors if same_dim(tensor._type.shape[0], size)]
 
-    def one(rows: Sequence[Tensor]) -> Any:
+    def apply_to_one(rows: Sequence[Tensor]) -> Any:
         remaining = iter(rows)
-        flat = [next(remaining) if same_dim(x._type.shape[0], size) else x[0] for x in tensors]
+        flat = [next(remaining) if same_dim(tensor._type.shape[0], size) else tensor[0] for tensor in tensors]
         return fn(nest.pack_sequence_as(elems, flat))
 
-    return map_fn(one, several)
+    return map_fn(apply_to_one, elements)
 
 
 def _require_loop(op: str, inputs: Sequence[Any]) -> None:
@@ -224,15 +225,16 @@ def _common_size(tensors: Sequence[Tensor]) -> Any:
       ValueError: there are none, or scalars among them.
       InvalidArgumentError: the sizes differ.
     """
-    if not tensors or not all(t._type.shape for t in tensors):
+    if not tensors or not all(tensor._type.shape for tensor in tensors):
         raise ValueError(f"vectorized_map needs elements with a leading size, but got shapes {_shapes(tensors)}")
-    sizes = [t._type.shape[0] for t in tensors]
-    several = [n for n in sizes if n != 1] or sizes[:1]
-    if not all(agree_dim(n, several[0]) for n in several):
+    sizes = [tensor._type.shape[0] for tensor in tensors]
+    sizes_to_agree = [n for n in sizes if n != 1] or sizes[:1]
+    size = sizes_to_agree[0]
+    if not all(agree_dim(n, size) for n in sizes_to_agree):
         raise InvalidArgumentError(
             None, None, f"vectorized_map needs elements of one leading size, but got shapes {_shapes(tensors)}"
         )
-    return several[0]
+    return size
 
 
 def _shapes(tensors: Sequence[Tensor]) -> list[tuple[Any, ...]]:
@@ -240,12 +242,12 @@ def _shapes(tensors: Sequence[Tensor]) -> list[tuple[Any, ...]]:
 
 
 def by_element(function: Callable[..., Any], tensors: Sequence[Tensor], place: Tensor | None = None) -> Any:
-    """Traces ``function`` for one element of batched tensors and runs it for all at once, control flow included.
+    """Traces ``function`` for one element of batched tensors, and runs it for all at once, control flow included.
 
-    ``place`` is the element's index, for a user's function: random numbers depend on it. Variables that are assigned
-    get the first element's value, as in TensorFlow.
+    ``place`` is the element's index if the function is a user's: random numbers depend on it. Variables that are
+    assigned get the first element's value, as in TensorFlow.
     """
-    from tvtf.frontend.control_flow.closure_conversion import Inner, assigned_variables, lift, variable_value
+    from tvtf.frontend.control_flow.closure_conversion import TracedFunction, assigned_variables, lift, variable_value
 
     operands = [*tensors] if place is None else [*tensors, place]
 
@@ -254,10 +256,10 @@ def by_element(function: Callable[..., Any], tensors: Sequence[Tensor], place: T
             state.trace.element = rows[-1], place.size  # type: ignore[attr-defined]
         return function(*rows[: len(tensors)])
 
-    deferred = len(state.trace.specialization.deferred or ()) if state.trace else 0
-    inner = Inner("element", traced, [x._type for x in operands])
-    if len(inner.trace.specialization.deferred or ()) > deferred:
-        raise _OfPython
+    deferred_before = len(state.trace.specialization.deferred or ()) if state.trace else 0
+    inner = TracedFunction("element", traced, [x._type for x in operands])
+    if len(inner.trace.specialization.deferred or ()) > deferred_before:
+        raise _CallsPython
     variables = assigned_variables([inner])
     values = [variable_value(inner, v) for v in variables]
     results = call(inner.graph(values), [*operands, *lift([inner])])
@@ -292,13 +294,16 @@ def unwrapped(result: Any, map_level: int, size: Any) -> Tensor:
     return result.inner if is_batched_here else stretch(size, result, False)  # type: ignore[attr-defined]
 
 
-def basis(of: TensorType) -> Tensor:
-    """Returns every one-hot cotangent of a target, of shape (elements, *target.shape)."""
-    shape, dtype = of
+def one_hot_cotangents(tensor_type: TensorType) -> Tensor:
+    """Returns all one-hot cotangents of a tensor, one per element: shape (elements, *shape).
+
+    A jacobian is the reverse sweep mapped over them.
+    """
+    shape, dtype = tensor_type
     count = size_of(shape)
     if isinstance(count, int):
         return convert_to_tensor(np.eye(count, dtype=dtype.np).reshape(count, *shape))
     # The number of elements is known only at run time.
-    places = bind.range(start=0, size=count, delta=1, dtype=int32)
-    rows, columns = (bind.reshape(places, shape=dims) for dims in ((count, 1), (1, count)))
+    indices = bind.range(start=0, size=count, delta=1, dtype=int32)
+    rows, columns = (bind.reshape(indices, shape=dims) for dims in ((count, 1), (1, count)))
     return bind.reshape(bind.cast(bind.equal(rows, columns), dtype=dtype), shape=(count, *shape))  # type: ignore[no-any-return]

@@ -20,10 +20,10 @@ class ArgumentMismatch(Exception):
 
 
 def bind_call(concrete: Any, args: Any, kwargs: Any) -> tuple[list[Any], list[Variable]]:
-    """Returns the tensors and the Variables of a call, in the trace's order.
+    """Returns the tensors and the Variables of a call of one trace (``concrete``), in the trace's order.
 
     Python values of the trace may be left out. If the arguments don't fit the Python function's signature, they are
-    taken as the flat list of tensors.
+    bound as the flat list of the trace's tensors.
 
     Raises:
       TypeError: the arguments don't fit the trace.
@@ -31,45 +31,45 @@ def bind_call(concrete: Any, args: Any, kwargs: Any) -> tuple[list[Any], list[Va
     """
     traced = concrete.arguments
     try:
-        bound = _filled(concrete._signature, traced, args, kwargs)
-        values = [_fitted(leaf, value) for leaf, value in zip(traced.leaves, _flattened(traced, bound))]
+        bound = _with_traced_leaves(concrete._signature, traced, args, kwargs)
+        values = [_checked_argument(leaf, value) for leaf, value in zip(traced.leaves, _flattened(traced, bound))]
     except (TypeError, ValueError, ArgumentMismatch) as error:
         return _bind_flat(concrete, args, kwargs, str(error)), traced.variables
-    tensors = [v for leaf, v in zip(traced.leaves, values) if leaf.spec is not None]
-    return tensors, [v for v in values if isinstance(v, Variable)]
+    tensors = [value for leaf, value in zip(traced.leaves, values) if leaf.spec is not None]
+    return tensors, [value for value in values if isinstance(value, Variable)]
 
 
 def _bind_flat(concrete: Any, args: Any, kwargs: Any, reason: str) -> list[Any]:
-    """Binds the arguments as the flat list of the trace's tensors."""
+    """Binds a call's arguments as the flat list of the trace's tensors; ``reason`` is why the signature didn't fit."""
     leaves = [leaf for leaf in concrete.arguments.leaves if leaf.spec is not None]
     try:
-        flat_values = _by_name(concrete, [leaf.name for leaf in leaves], args, kwargs)
+        flat_values = _values_in_order(concrete, [leaf.name for leaf in leaves], args, kwargs)
         return [_flat_tensor(concrete.name, i, leaf, value) for i, (leaf, value) in enumerate(zip(leaves, flat_values))]
-    except ArgumentMismatch as flat:
+    except ArgumentMismatch as error:
         # TensorFlow tries the function's own signature first, and says why each of the two failed.
-        flat_reason = "" if str(flat) == reason else f"\nFallback to flat signature also failed due to: {flat}."
+        flat_reason = "" if str(error) == reason else f"\nFallback to flat signature also failed due to: {error}."
         raise TypeError(
             f"Binding inputs to tf.function failed due to `{reason}`. Received args: {args} and kwargs: {kwargs} for "
             f"signature: {concrete.function_type}.{flat_reason}"
         ) from None
 
 
-def _by_name(concrete: Any, names: list[str], args: Any, kwargs: Any) -> list[Any]:
-    """Returns the values of the tensors with these names."""
-    called = f"{concrete.name}({', '.join(names)})"
+def _values_in_order(concrete: Any, names: list[str], args: Any, kwargs: Any) -> list[Any]:
+    """Returns a call's values in the order of ``names``, passed by position or by keyword."""
+    call_text = f"{concrete.name}({', '.join(names)})"
     if len(args) > len(names):
-        raise ArgumentMismatch(f"{called} takes {len(names)} positional arguments, got {len(args)}")
+        raise ArgumentMismatch(f"{call_text} takes {len(names)} positional arguments, got {len(args)}")
     values = dict(zip(names, args)) | kwargs
     missing = [name for name in names if name not in values]
     if missing:
-        raise ArgumentMismatch(f"{called} missing required arguments: {', '.join(missing)}")
+        raise ArgumentMismatch(f"{call_text} missing required arguments: {', '.join(missing)}")
     unexpected = [name for name in values if name not in names]
     if unexpected:
-        raise ArgumentMismatch(f"{called} got unexpected keyword arguments: {', '.join(unexpected)}")
+        raise ArgumentMismatch(f"{call_text} got unexpected keyword arguments: {', '.join(unexpected)}")
     return [values[name] for name in names]
 
 
-def _flat_tensor(name: str, place: int, leaf: Leaf, value: Any) -> Any:
+def _flat_tensor(name: str, index: int, leaf: Leaf, value: Any) -> Any:
     """Converts a value to the tensor of a leaf, with TensorFlow's errors."""
     try:
         tensor = convert_to_tensor(value, dtype_hint=leaf.spec.dtype)  # type: ignore[union-attr]
@@ -80,15 +80,15 @@ def _flat_tensor(name: str, place: int, leaf: Leaf, value: Any) -> Any:
         raise InvalidArgumentError(
             None,
             None,
-            f"cannot compute {name} as input #{place}(zero-based) was expected to be a {expected} tensor but is a {actual} "
+            f"cannot compute {name} as input #{index}(zero-based) was expected to be a {expected} tensor but is a {actual} "
             f"tensor [Op:{name}]",
         )
     return _tensor(leaf, tensor)
 
 
-def _filled(signature: inspect.Signature, traced: Arguments, args: Any, kwargs: Any) -> Any:
-    """Returns the call's ``(args, kwargs)``; an argument that is left out is the trace's leaf."""
-    traced_args, traced_kwargs = traced.described(lambda leaf: leaf)
+def _with_traced_leaves(signature: inspect.Signature, traced_arguments: Arguments, args: Any, kwargs: Any) -> Any:
+    """Returns the call's ``(args, kwargs)``; in place of an argument that is left out it has the trace's leaf."""
+    traced_args, traced_kwargs = traced_arguments.described(lambda leaf: leaf)
     bound = signature.bind(*traced_args, **traced_kwargs)
     bound.arguments |= signature.bind_partial(*args, **kwargs).arguments
     return bound.args, bound.kwargs
@@ -101,8 +101,8 @@ def _flattened(traced: Arguments, arguments: Any) -> list[Any]:
     return flat
 
 
-def _fitted(leaf: Leaf, value: Any) -> Any:
-    """Returns the value to pass for a leaf, checked against what was traced.
+def _checked_argument(leaf: Leaf, value: Any) -> Any:
+    """Returns the value to pass for a leaf of the trace, after checking it against what was traced.
 
     Python values were constants of the trace, so that a call must pass equal ones.
     """
@@ -110,7 +110,7 @@ def _fitted(leaf: Leaf, value: Any) -> Any:
         return _dataset_number(leaf, value)
     if leaf.spec is not None:
         return _tensor(leaf, value)
-    if value is leaf:
+    if value is leaf:  # the argument was left out
         return leaf.value
     if isinstance(leaf.value, Variable) and isinstance(value, Variable):
         return value
@@ -125,8 +125,8 @@ def require_unmodified(function: Callable[..., Any], signature: inspect.Signatur
     Tracing passes copies, so the caller's objects would stay unchanged, and later calls, which run no Python, would
     change nothing either.
     """
-    old, new = (signature.bind(*args, **kwargs).arguments for args, kwargs in (before, after))
-    modified = [name for name in old if not _is_same(old[name], new[name])]
+    old_arguments, new_arguments = (signature.bind(*args, **kwargs).arguments for args, kwargs in (before, after))
+    modified = [name for name in old_arguments if not _is_same(old_arguments[name], new_arguments[name])]
     if modified:
         raise ValueError(
             f"{getattr(function, '__qualname__', function)}{signature} should not modify its Python input arguments. "
@@ -152,8 +152,8 @@ def _dataset_number(leaf: Leaf, value: Any) -> Any:
 
 
 def _tensor(leaf: Leaf, value: Any) -> Any:
-    """Returns the value as a tensor that fits the leaf's spec."""
-    if value is leaf:
+    """Returns an argument as a tensor that fits the leaf's spec."""
+    if value is leaf:  # the argument was left out
         raise ArgumentMismatch(f"missing a required argument: {leaf.name!r}")
     spec = TensorSpec(leaf.spec.shape, leaf.spec.dtype)  # type: ignore[union-attr]
     tensor = convert_to_tensor(value, dtype_hint=spec.dtype)

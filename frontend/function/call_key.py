@@ -15,12 +15,12 @@ _VALUES = frozenset([bool, int, float, complex, str, bytes])
 """Types of Python values that a trace embeds."""
 _NUMBERS = frozenset("?bBhHiIlLqQefdFD")
 """Characters of NumPy's dtypes that tell the tensor's; texts and objects have to be looked at, others can't be tensors."""
-MOST_FORMS = 64
+MAX_KEYWORD_COMBINATIONS = 64
 """Combinations of keywords that are remembered for a function."""
 
 
 def fast_key(args: tuple[Any, ...]) -> Any:
-    """Returns the shapes and dtypes of eager tensors; None if any argument is something else."""
+    """Returns a key of a call's positional arguments: their shapes and dtypes, if all are eager tensors; else None."""
     key: list[Any] = []
     for x in args:
         if type(x) is not EagerTensor:
@@ -38,25 +38,25 @@ def nested_key(value: Any, tensors: list[Any]) -> Any:
     Returns:
       The key; None if anything else is among the arguments.
     """
-    kind = type(value)
-    if kind is EagerTensor:
+    value_type = type(value)
+    if value_type is EagerTensor:
         tensors.append(value)
         return value._array.shape, value._array.dtype
-    if kind is tuple or kind is list:
-        parts = [nested_key(part, tensors) for part in value]
-        return None if None in parts else (kind, *parts)
+    if value_type is tuple or value_type is list:
+        part_keys = [nested_key(part, tensors) for part in value]
+        return None if None in part_keys else (value_type, *part_keys)
     if value is None:
-        return kind
-    if kind in _VALUES:
-        return kind, value
-    if kind is dict:
+        return value_type
+    if value_type in _VALUES:
+        return value_type, value
+    if value_type is dict:
         return _dict_key(value, tensors)
-    if kind is np.ndarray:
+    if value_type is np.ndarray:
         if value.dtype.char not in _NUMBERS:
             return None
         tensors.append(value)
-        return kind, value.shape, value.dtype
-    if not hasattr(kind, "as_argument"):
+        return value_type, value.shape, value.dtype
+    if not hasattr(value_type, "as_argument"):
         return None
     tensor, spec = value.as_argument()
     tensors.append(tensor)
@@ -64,13 +64,14 @@ def nested_key(value: Any, tensors: list[Any]) -> Any:
 
 
 def _dict_key(value: dict[Any, Any], tensors: list[Any]) -> Any:
+    """Returns the key of a dict, whatever the order of its keys; None if these aren't all strings."""
     names = list(value)
     if len(names) > 1:
         if not all(type(name) is str for name in names):  # others may not be comparable, or equal but of other types
             return None
         names.sort()
-    parts = [nested_key(value[name], tensors) for name in names]
-    return None if None in parts else (dict, *names, *parts)
+    part_keys = [nested_key(value[name], tensors) for name in names]
+    return None if None in part_keys else (dict, *names, *part_keys)
 
 
 def as_tensors(values: list[Any]) -> list[Tensor]:
@@ -95,30 +96,37 @@ class KeywordPlaces:
         self._fixed: dict[int, bool] = {}
 
     def placed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Returns the call's ``(args, kwargs)`` with defaults filled in; None if they don't fit the signature."""
-        form = (len(args), *kwargs)
-        bound = self._bound.get(form)
+        """Returns the call's ``(args, kwargs)`` with keywords moved to their parameters' places and defaults filled in.
+
+        None if they don't fit the signature. How a combination of keywords is bound is remembered.
+        """
+        call_form = (len(args), *kwargs)
+        bound = self._bound.get(call_form)
         if bound is None:
             bound = self._bind(len(args), list(kwargs))
-            if bound is None or len(self._bound) >= MOST_FORMS:
+            if bound is None or len(self._bound) >= MAX_KEYWORD_COMBINATIONS:
                 return None
-            self._bound[form] = bound
-        given = (*args, *kwargs.values())
-        return tuple(_value(x, given) for x in bound.args), {n: _value(x, given) for n, x in bound.kwargs.items()}
+            self._bound[call_form] = bound
+        call_values = (*args, *kwargs.values())
+        placed_kwargs = {name: _value(x, call_values) for name, x in bound.kwargs.items()}
+        return tuple(_value(x, call_values) for x in bound.args), placed_kwargs
 
     def has_fixed_defaults(self, count: int) -> bool:
-        """Returns whether a call of ``count`` positional arguments is the same call whenever these are the same."""
+        """Returns whether calls of ``count`` equal positional arguments are equal: their defaults can't change."""
         if count not in self._fixed:
             bound = self._bind(count, [])
             values = () if bound is None else (*bound.args, *bound.kwargs.values())
-            self._fixed[count] = all(type(each) is _Place or is_fixed(each) for each in values)
+            self._fixed[count] = all(type(argument) is _Place or is_fixed(argument) for argument in values)
         return self._fixed[count]
 
     def _bind(self, count: int, names: list[str]) -> inspect.BoundArguments | None:
-        """Binds a place for each of ``count`` positional arguments and of the keywords ``names``."""
-        places = [_Place(number) for number in range(count + len(names))]
+        """Binds placeholders for ``count`` positional arguments and keywords to the signature, and fills in defaults.
+
+        Returns None if a call of that form doesn't fit the signature.
+        """
+        placeholders = [_Place(number) for number in range(count + len(names))]
         try:
-            bound = self._signature.bind(*places[:count], **dict(zip(names, places[count:])))
+            bound = self._signature.bind(*placeholders[:count], **dict(zip(names, placeholders[count:])))
         except TypeError:
             return None
         bound.apply_defaults()
@@ -134,5 +142,5 @@ class _Place:
         self.number = number
 
 
-def _value(bound: Any, given: tuple[Any, ...]) -> Any:
-    return given[bound.number] if type(bound) is _Place else bound
+def _value(bound: Any, call_values: tuple[Any, ...]) -> Any:
+    return call_values[bound.number] if type(bound) is _Place else bound

@@ -54,7 +54,7 @@ from tvtf.ops.extents import symbols_in
 from tvtf.ops.rules import bind
 from tvtf.passes.autodiff.reverse_mode import Recorder, sweep
 
-PLAIN = (
+HOLDABLE_TYPES = (
     bool,
     int,
     float,
@@ -75,7 +75,10 @@ PLAIN = (
 
 
 def argument_shape(name: str, tensor: Any) -> AnyShape:
-    """Returns the shape of an argument of unknown rank; its first example has the rank of ``tensor``, if any."""
+    """Returns the shape of an argument of unknown rank, as a function of the example traced.
+
+    The first example has the rank of ``tensor``, if that is given.
+    """
     if tensor is None:
         return example_shape(name)
     shape = tensor._type.shape
@@ -92,18 +95,19 @@ class Example:
 
     @classmethod
     def for_any_sizes(cls, examples: Sequence[tuple[Sizes, Example]]) -> Example | None:
-        """Merges examples for several sizes into one that holds for any; None if their dtypes differ.
+        """Merges the examples that were traced for several sizes into one that holds for any sizes.
 
-        A dtype can't be left open until sizes are known.
+        Returns None if their dtypes differ, as a dtype can't be left open until sizes are known.
         """
         merged = cls.__new__(cls)
-        merged.structure = examples[0][1].structure
-        dtypes = {tuple(t.dtype for t in each.types) for _, each in examples}
+        _, first = examples[0]
+        merged.structure = first.structure
+        dtypes = {tuple(t.dtype for t in example.types) for _, example in examples}
         if len(dtypes) > 1:
             return None
-        places = range(len(examples[0][1].types))
-        merged.types = [common_type([(sizes, each.types[i]) for sizes, each in examples]) for i in places]
-        merged.known = [common_value([each.known[i] for _, each in examples]) for i in places]
+        indices = range(len(first.types))
+        merged.types = [common_type([(sizes, example.types[i]) for sizes, example in examples]) for i in indices]
+        merged.known = [common_value([example.known[i] for _, example in examples]) for i in indices]
         return merged
 
 
@@ -114,6 +118,7 @@ class Call:
     """A gradient rule that replaces the gradient of the called function."""
 
     def __init__(self, function: Callable[..., Any], structure: Any, leaves: list[Any], places: list[int]) -> None:
+        """Takes a function and its arguments as ``structure`` and ``leaves``; the leaves at ``places`` are tensors."""
         self.function = function
         self._naming_errors = name_errors(function) if type(function) is FunctionType else function
         self.structure = structure
@@ -127,15 +132,15 @@ class Call:
 
     @classmethod
     def of(cls, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        """Makes the call of ``function`` on these arguments.
+        """Makes a deferred call of ``function`` from its arguments.
 
         Raises:
-          UnknownRank: an argument has a type that cannot be deferred.
+          UnknownRank: an argument has a type that a deferred call can't hold.
         """
         args, kwargs = nest.map_structure(_bounds_of_slice, (args, kwargs))
         leaves = nest.flatten((args, kwargs), expand_composites=True)
         places = [i for i, leaf in enumerate(leaves) if is_tensor(leaf)]
-        if not all(is_tensor(leaf) or _is_plain(leaf) for leaf in leaves):
+        if not all(is_tensor(leaf) or _is_holdable(leaf) for leaf in leaves):
             raise UnknownRank(f"{getattr(function, '__name__', function)} of a tensor of unknown rank")
         return cls(
             function,
@@ -152,24 +157,24 @@ class Call:
         return [convert_to_tensor(self.leaves[i]) for i in self.places]
 
     def learn(self, inputs: Sequence[Any]) -> None:
-        """Infers the types of the results from examples.
+        """Infers the types of the call's results by tracing it for examples of its arguments.
 
         Raises:
           The function's error for the first example, if every other example fails too.
         """
         arguments = [(x._type, x.known) for x in inputs]
         self.specialization = state.trace.specialization
-        arguments = [_with_known_dims(*each) for each in arguments]
+        arguments = [_with_known_dims(*argument) for argument in arguments]
         self.examples = Examples(lambda index: self._traced_example(arguments, index))
         vary = any(isinstance(known, AnyValue) or self._varies(shape) for (shape, _), known in arguments)
         self.has_examples = vary or self._calls_functions
         first = self._first_example()
-        # What two examples differ in depends on the arguments.
+        # What differs between two examples depends on the rank.
         second = self._example_or_none(1) if self.has_examples else first
         self.result = first.structure
-        places = range(len(first.types))
-        self.types = [self._type(i, first.types[i], second.types[i] if second else None) for i in places]
-        self.known = [self._value(i, first.known[i], (second or first).known[i]) for i in places]
+        indices = range(len(first.types))
+        self.types = [self._type(i, first.types[i], second.types[i] if second else None) for i in indices]
+        self.known = [self._value(i, first.known[i], (second or first).known[i]) for i in indices]
 
     def _varies(self, shape: Any) -> bool:
         """Returns whether a shape depends on an unknown rank."""
@@ -181,7 +186,7 @@ class Call:
         return any(isinstance(leaf, Subfunction) for leaf in self.leaves)
 
     def _first_example(self) -> Example:
-        """Returns the first example; if it fails, the next that does not."""
+        """Returns the example of the first rank or, if the function fails for it, of the next that it accepts."""
         try:
             return self.examples.example(0)
         except (Exception, UnknownRank) as error:  # any op's error
@@ -200,17 +205,18 @@ class Call:
             self.mistyped = error if is_of_any_size(error) else self.mistyped
             return None
 
-    def _type(self, place: int, first: TensorType, second: TensorType | None) -> TensorType:
-        """Returns a result's type for every rank.
+    def _type(self, index: int, first: TensorType, second: TensorType | None) -> TensorType:
+        """Returns the type of result number ``index`` for every rank, given those of two examples.
 
-        Two examples of very different ranks show which sizes, and whether the result's rank, depend on the rank.
+        The examples have very different ranks, so that they show which sizes, and whether the result's rank, depend on
+        it.
         """
         if second is not None and _have_one_rank(first.shape, second.shape):
             dims = tuple(map(_common_dim, first.shape, second.shape))
-            self._record_dims(place, [axis for axis, dim in enumerate(dims) if dim is not first.shape[axis]], dims)
+            self._record_dims(index, [axis for axis, dim in enumerate(dims) if dim is not first.shape[axis]], dims)
             return first._replace(shape=dims)
         return first._replace(
-            shape=AnyShape(lambda index: self._from_example(index, lambda each: each.types[place].shape))
+            shape=AnyShape(lambda number: self._from_example(number, lambda example: example.types[index].shape))
         )
 
     def _record_dims(self, place: int, axes: Sequence[int], dims: Sequence[Any]) -> None:
@@ -221,24 +227,29 @@ class Call:
     def _size_of(self, place: int, axis: int) -> Examples:
         return Examples(lambda index: self._from_example(index, lambda each: each.types[place].shape[axis]))
 
-    def _value(self, place: int, first: Any, second: Any) -> Any:
-        """Returns the known value of an integer result; one that varies has a value per example."""
+    def _value(self, result_index: int, first: Any, second: Any) -> Any:
+        """Returns the known value of an integer result for every rank, given those of two examples; None if unknown.
+
+        A value that depends on the rank has a value per example.
+        """
         if first is None or second is None:
             return None
-        same = (
+        are_equal = (
             first.shape == second.shape and is_static_shape(first.flat) and all(map(same_dim, first.flat, second.flat))
         )
-        return first if same else AnyValue(lambda index: self._from_example(index, lambda each: each.known[place]))
+        if are_equal:
+            return first
+        return AnyValue(lambda number: self._from_example(number, lambda example: example.known[result_index]))
 
     def _from_example(self, index: int, pick: Callable[[Example], Any]) -> Any:
-        """Picks a part of an example; None if there is none."""
+        """Returns what ``pick`` takes from example number ``index``; None if the function fails for it."""
         example = self._example_or_none(index)
         picked = example and pick(example)
         return picked.example(index) if isinstance(picked, Examples) else picked
 
     def _traced_example(self, arguments: Sequence[tuple[TensorType, Any]], example: int) -> Example:
-        """Traces the call for an example; for several sizes if it needs sizes."""
-        inputs = [_exemplified(*each, example, self.specialization.dim_examples) for each in arguments]
+        """Traces the call for one example of ranks or, if it needs sizes, for several sizes of that example."""
+        inputs = [_argument_in_example(*argument, example, self.specialization.dim_examples) for argument in arguments]
         try:
             return self._example(inputs, example, self.specialization.may_know_more)
         except UnknownSize as needed:
@@ -251,7 +262,7 @@ class Call:
             raise needed.error from None
 
     def _example(self, inputs: Sequence[tuple[TensorType, Any]], example: int, is_refinable: bool = False) -> Example:
-        """Traces the function in a throw-away trace and returns its result types."""
+        """Traces the function in a temporary trace, for inputs of these types and known values."""
         specialization = Specialization(example=example, is_refinable=is_refinable)
         with tracing(Trace("example", specialization=specialization)) as trace:
             params = [trace.add_param(tensor_type) for tensor_type, _ in inputs]
@@ -262,37 +273,52 @@ class Call:
             return Example(structure, [trace.own(leaf) for leaf in leaves])
 
     def _for_any_sizes(self, inputs: Sequence[tuple[TensorType, Any]], example: int) -> Example | None:
-        """Returns what examples of several sizes have in common; None if the function fails for all."""
+        """Traces the function for several sizes; returns what the examples have in common, None if it fails for all."""
         errors: list[BaseException] = []
 
-        def attempt(sizes: Sizes) -> Example | None:
+        def try_sizes(sizes: Sizes) -> Example | None:
             """Returns the example for some sizes; None if it would be large, or the function fails."""
-            sized = [with_sizes(each, sizes) for each in inputs]
-            if not is_small(sized):
+            sized_inputs = [with_sizes(typed, sizes) for typed in inputs]
+            if not is_small(sized_inputs):
                 return None
             try:
-                return self._example(sized, example)
+                return self._example(sized_inputs, example)
             except (Exception, UnknownRank) as error:  # any op's error
                 errors.append(error)
                 return None
 
-        examples = samples_that_work(inputs, attempt)
+        examples = samples_that_work(inputs, try_sizes)
         if errors and not examples and all(map(is_of_any_size, errors)):
             raise errors[0]
         self.needs_sizes = self.needs_sizes or bool(examples)
         return Example.for_any_sizes(examples) if examples else None
 
-    def _run(self, inputs: Sequence[Any], kind: Any = None) -> tuple[list[Tensor], Any]:
-        """Runs the function; returns its tensors, its result, and which leaves of the result are tensors."""
-        args, kwargs = self.arguments(inputs, kind)
+    def _run(self, inputs: Sequence[Any], evaluation_class: Any = None) -> tuple[list[Tensor], Any]:
+        """Calls the function with the tensors ``inputs`` in their places among its arguments.
+
+        Returns the tensors in its result, and the result itself with a flag per leaf, which says whether it is a
+        tensor.
+        """
+        args, kwargs = self.arguments(inputs, evaluation_class)
         result = self._naming_errors(*args, **kwargs)
         flat = nest.flatten(result, expand_composites=True)
-        are_tensors = [x is not None and not isinstance(x, Operation) for x in flat]
-        return [convert_to_tensor(x) for x, is_given in zip(flat, are_tensors) if is_given], (result, are_tensors)
+        are_tensors = [leaf is not None and not isinstance(leaf, Operation) for leaf in flat]
+        return [convert_to_tensor(leaf) for leaf, is_tensor_leaf in zip(flat, are_tensors) if is_tensor_leaf], (
+            result,
+            are_tensors,
+        )
 
-    def arguments(self, inputs: Sequence[Any], kind: Any = None) -> Any:
-        """Returns the arguments with these tensors in place; functions among them are evaluated as ``kind`` does."""
-        leaves = [Subfunction(f.mod, f.name, kind) if kind and isinstance(f, Subfunction) else f for f in self.leaves]
+    def arguments(self, inputs: Sequence[Any], evaluation_class: Any = None) -> Any:
+        """Returns ``(args, kwargs)`` with these tensors in place.
+
+        ``evaluation_class`` runs the functions among the arguments.
+        """
+        leaves = [
+            Subfunction(leaf.mod, leaf.name, evaluation_class)
+            if evaluation_class and isinstance(leaf, Subfunction)
+            else leaf
+            for leaf in self.leaves
+        ]
         for place, tensor in zip(self.places, inputs):
             leaves[place] = tensor
         return _with_slices(nest.pack_sequence_as(self.structure, leaves, expand_composites=True))
@@ -303,11 +329,11 @@ class Call:
     def checked(self, inputs: Sequence[Any]) -> tuple[Tensor, ...]:
         """Runs the call and checks that its results have the inferred types.
 
-        Types of several sample sizes don't prove those of all sizes.
+        Types that were inferred from several sample sizes may not hold for all sizes.
         """
         outputs = self(inputs)
         for expected, output in zip(self.types, outputs) if self.needs_sizes else ():
-            if not _may_be(expected.shape, output._type.shape):
+            if not _may_be_same_shape(expected.shape, output._type.shape):
                 name = getattr(self.function, "__name__", self.function)
                 raise ValueError(
                     f"{name} returned shape {output.shape}, but tracing inferred {_visible_shape(expected.shape)}"
@@ -315,12 +341,17 @@ class Call:
         return outputs
 
     def packed(self, tensors: Sequence[Tensor], operation: Operation | None = None) -> Any:
-        """Packs the results, with an operation of this trace in place of the example's."""
-        structure, is_given = self.result
+        """Packs the result tensors into the structure of the traced example's result.
+
+        ``operation`` replaces an operation in that, which belongs to the example's trace.
+        """
+        structure, are_tensors = self.result
         results = iter(tensors)
-        leaves_of_example = nest.flatten(structure, expand_composites=True)
-        own_operations = [operation if isinstance(other, Operation) else other for other in leaves_of_example]
-        leaves = [next(results) if g else other for g, other in zip(is_given, own_operations)]
+        example_leaves = nest.flatten(structure, expand_composites=True)
+        own_operations = [operation if isinstance(other, Operation) else other for other in example_leaves]
+        leaves = [
+            next(results) if is_tensor_leaf else other for is_tensor_leaf, other in zip(are_tensors, own_operations)
+        ]
         return nest.pack_sequence_as(structure, leaves, expand_composites=True)
 
 
@@ -340,21 +371,21 @@ def _bounds_of_slice(leaf: Any) -> Any:
 
 
 def _with_slices(structure: Any) -> Any:
-    """Returns the structure with :class:`_Bounds` turned back into slices."""
+    """Returns a nested structure with each :class:`_Bounds` in it turned back into a slice."""
     if isinstance(structure, _Bounds):
         return slice(*structure)
     if type(structure) in (tuple, list):
         return type(structure)(map(_with_slices, structure))
     if type(structure) is dict:
-        return {key: _with_slices(each) for key, each in structure.items()}
+        return {key: _with_slices(part) for key, part in structure.items()}
     return structure
 
 
-def _is_plain(leaf: Any) -> bool:
+def _is_holdable(leaf: Any) -> bool:
     """Returns whether a leaf is a Python value, or a graph, that a deferred call may hold."""
     if isinstance(leaf, slice):
-        return all(map(_is_plain, (leaf.start, leaf.stop, leaf.step)))
-    return isinstance(leaf, PLAIN) or hasattr(leaf, "all_params")
+        return all(map(_is_holdable, (leaf.start, leaf.stop, leaf.step)))
+    return isinstance(leaf, HOLDABLE_TYPES) or hasattr(leaf, "all_params")
 
 
 def _constant(leaf: Any) -> Any:
@@ -365,13 +396,13 @@ def _constant(leaf: Any) -> Any:
 
 
 def _with_known_dims(tensor_type: TensorType, known: Any) -> tuple[TensorType, Any]:
-    """Substitutes the dims that have been assumed equal so far."""
+    """Returns an argument's type and known value, with one symbol for all dims that the trace assumes to be equal."""
     shape, dtype = tensor_type
     known_dim = state.trace.root.known_dim
     if not isinstance(shape, AnyShape):
         tensor_type = TensorType(tuple(map(known_dim, shape)), dtype)
     if isinstance(known, np.ndarray):
-        known = np.array([known_dim(d) for d in known.flat], object).reshape(known.shape)
+        known = np.array([known_dim(dim) for dim in known.flat], object).reshape(known.shape)
     return tensor_type, known
 
 
@@ -380,17 +411,21 @@ def _symbols(shape: Sequence[Any]) -> set[Any]:
     return {symbol for dim in shape if not isinstance(dim, int) for symbol in symbols_in(dim)}
 
 
-def _exemplified(
-    tensor_type: TensorType, known: Any, example: int, dims: Mapping[Any, Examples]
+def _argument_in_example(
+    tensor_type: TensorType, known: Any, example: int, dim_examples: Mapping[Any, Examples]
 ) -> tuple[TensorType, Any]:
-    """Returns the type and the known value of an argument in an example."""
+    """Returns the type and the known value that an argument has in an example.
+
+    Raises:
+      UnknownRank: the argument has no such example.
+    """
     shape, dtype = tensor_type
     if isinstance(shape, AnyShape):
         shape = shape.example(example)
         if shape is None:
             raise UnknownRank("another example")
     else:
-        sizes = {symbol: dims[symbol].example(example) for symbol in _symbols(shape) if symbol in dims}
+        sizes = {symbol: dim_examples[symbol].example(example) for symbol in _symbols(shape) if symbol in dim_examples}
         if None in sizes.values():
             raise UnknownRank("another example")
         shape = tuple(substitute_dim(dim, sizes) for dim in shape)
@@ -402,7 +437,7 @@ def _have_one_rank(a: Any, b: Any) -> bool:
     return not isinstance(a, AnyShape) and not isinstance(b, AnyShape) and len(a) == len(b)
 
 
-def _may_be(inferred: Any, actual: Any) -> bool:
+def _may_be_same_shape(inferred: Any, actual: Any) -> bool:
     """Returns whether two shapes may be the same, as far as their dims are known."""
     if isinstance(inferred, AnyShape) or isinstance(actual, AnyShape):
         return True
@@ -421,12 +456,12 @@ class DeferredCall(Primitive[Any]):
     """The primitive of a deferred call: bound while ranks or sizes are unknown, run when they are known."""
 
     def bind(self, *inputs: Any, key: int) -> Any:
-        """Runs the call if it can, in this trace or as Python; else binds it as deferred."""
+        """Runs the call if ranks and sizes are known, in this trace or as Python; else binds it as deferred."""
         if not of_any_rank():
             try:
                 return bare(calls[key].checked(inputs))
             except UnknownSize as needed:
-                if state.trace.specialization.level is Level.SHAPES:
+                if state.trace.specialization.level is Level.SHAPES:  # only the running program knows the sizes
                     return bare(_run_as_python(calls[key], inputs, needed))
                 require_deferrable(needed)
         key = calls[key].key_here(key)
@@ -445,7 +480,7 @@ def bare(outputs: Sequence[Any]) -> Any:
 
 
 def _run_as_python(call: Call, inputs: Sequence[Any], needed: UnknownSize) -> Sequence[Tensor]:
-    """Runs the call as Python when the program runs, as only then the needed sizes are known."""
+    """Binds a call of Python that runs the deferred call in the program, where the sizes that it needs are known."""
     if all(is_static_shape(x._type.shape) for x in inputs) or any(isinstance(t.shape, AnyShape) for t in call.types):
         raise needed.error
     specs = [TensorSpec(_visible_shape(t.shape), t.dtype) for t in call.types]
@@ -453,7 +488,7 @@ def _run_as_python(call: Call, inputs: Sequence[Any], needed: UnknownSize) -> Se
 
 
 def _vjp(ct: Any, y: Any, *inputs: Any, key: int) -> list[Any]:
-    """Returns the gradient of a deferred call: its function is recorded and swept."""
+    """Returns the cotangents of a deferred call's inputs: its function runs under a tape, which is swept backward."""
     if of_any_rank():
         raise UnknownRank("a gradient")
     if (rule := calls[key].vjp) is not None:
@@ -463,11 +498,11 @@ def _vjp(ct: Any, y: Any, *inputs: Any, key: int) -> list[Any]:
     inputs = tuple(_with_new_identity(x) if x.dtype.is_differentiable else x for x in inputs)
     for x in inputs:
         recorder.watch(x)
-    outer, state.tapes = state.tapes, [*state.tapes, recorder]
+    outer_tapes, state.tapes = state.tapes, [*state.tapes, recorder]
     try:
         outputs = calls[key](inputs)
     finally:
-        state.tapes = outer
+        state.tapes = outer_tapes
     return sweep(recorder.records, zip(outputs, as_tuple(ct)), inputs)
 
 
@@ -532,40 +567,46 @@ def defer(
     inputs = call.tensors()
     if not of_any_rank():
         raise _rank_error(inputs)
-    call.learn([state.trace.own(t) for t in inputs])
-    return _bound(call, inputs, recorded)
+    call.learn([state.trace.own(tensor) for tensor in inputs])
+    return _bind_deferred(call, inputs, recorded)
 
 
 def _deferred_for_sizes(function: Any, args: Any, kwargs: Any, needed: UnknownSize, recorded: bool) -> Any:
-    """Defers a call that needs sizes."""
+    """Defers a call that needs sizes, and returns its results; raises ``needed`` if that is impossible."""
     require_deferrable(needed)
     try:
         call = Call.of(function, args, kwargs)
         inputs = call.tensors()
-        call.learn([state.trace.own(t) for t in inputs])
+        call.learn([state.trace.own(tensor) for tensor in inputs])
     except (Exception, Unspecialized) as error:  # any op's error; an enclosing call may be deferred instead
         raise (error if is_of_any_size(error) else needed) from None
-    return _bound(call, inputs, recorded)
+    return _bind_deferred(call, inputs, recorded)
 
 
-def _bound(call: Call, inputs: Sequence[Tensor], recorded: bool) -> Any:
-    """Binds the primitive of a deferred call and packs its results."""
+def _bind_deferred(call: Call, inputs: Sequence[Tensor], recorded: bool) -> Any:
+    """Binds the primitive of a deferred call in the active trace; returns its results in their structure.
+
+    If not ``recorded``, no tape sees it.
+    """
     mark_deferring(call)
     key = new_key(call)
     outputs: list[Any] = []
 
-    def emit() -> None:
+    def emit_call() -> None:
         bound = waiting.bind if recorded else lambda *operands, key: state.trace.emit(waiting, operands, {"key": key})
         outputs.extend(as_tuple(bound(*inputs, key=key)))
 
-    operation = _done_by(call, emit)
+    operation = _bind_as_operation(call, emit_call)
     for output, known in zip(outputs, call.known):
         output.known = known
     return call.packed(outputs, operation)
 
 
-def _done_by(call: Call, work: Callable[[], None]) -> Operation | None:
-    """Binds a call with ``work``; returns the operation that stands for an op without results, if the call has one."""
+def _bind_as_operation(call: Call, work: Callable[[], None]) -> Operation | None:
+    """Binds a call by ``work``, as part of an operation if the call returns one (an op without results).
+
+    Returns that operation, or None.
+    """
     operation = next(
         (x for x in nest.flatten(call.result[0], expand_composites=True) if isinstance(x, Operation)), None
     )
@@ -589,7 +630,7 @@ def _rank_error(tensors: Sequence[Tensor]) -> Exception:
 
 
 def with_shape(x: Tensor, shape: TensorShape) -> Tensor:
-    """Returns ``x`` with this shape set.
+    """Returns ``x`` with its static shape set, as ``set_shape`` does.
 
     Raises:
       InvalidArgumentError: ``x`` has another shape.
@@ -614,7 +655,7 @@ def _type_of_shape(shape: TensorShape, dtype: DType) -> TensorType:
 
 
 def set_rank(tensor: SymbolicTensor, shape: TensorShape) -> None:
-    """Gives a symbolic tensor of unknown rank the rank of ``shape`` in place; instances check it."""
+    """Gives a symbolic tensor of unknown rank the rank of ``shape`` in place; it is checked when the rank is known."""
     if shape.rank is None:
         return
     if not of_any_rank():
@@ -622,8 +663,8 @@ def set_rank(tensor: SymbolicTensor, shape: TensorShape) -> None:
     call = Call.of(with_shape, (tensor, shape), {})
     call.types = [_type_of_shape(shape, tensor.dtype)]
     trace = tensor._trace
-    # The function's parameter stays of unknown rank; from here on the user's tensor is the shaped value.
-    trace.params = [p.alias() if p is tensor else p for p in trace.params]
+    # The function's parameter stays of unknown rank; the user's tensor becomes the result of the deferred call.
+    trace.params = [param.alias() if param is tensor else param for param in trace.params]
     shaped = trace.emit(waiting, [tensor], {"key": new_key(call)})
     tensor._var, tensor._type = shaped._var, shaped._type
 

@@ -16,23 +16,23 @@ WORTH_COMPILING = 1 << 15
 """Operand elements from which the compiled kernel's speed outweighs its compilation (about 0.1 s, then cached on disk)."""
 WORTH_WHEN_REPEATED = 1 << 16
 """The same for primitives that NumPy runs well enough: they are compiled only when the call repeats."""
-_PLAIN_TIMES = 2
+_NUMPY_CALLS = 2
 """How many such calls NumPy runs before the kernel is compiled."""
 
 
 def run_heavy(prim: Primitive[Any], inputs: Sequence[EagerTensor], attrs: dict[str, Any], expected: Any) -> Any:
     """Runs a primitive on eager tensors: the compiled kernel for large operands, NumPy for small ones."""
     if _is_worth_compiling(prim, inputs, attrs):
-        results = _compiled(*_kind(prim, inputs, attrs))._run(inputs)
+        results = _compiled(*_call_key(prim, inputs, attrs))._run(inputs)
         return results[0] if type(expected) is TensorType else results
     arrays = quietly(prim.numpy, [x._array for x in inputs], attrs)
     return wrap(arrays, expected) if type(expected) is TensorType else tuple(map(wrap, arrays, expected))
 
 
 def _is_worth_compiling(prim: Primitive[Any], inputs: Sequence[EagerTensor], attrs: dict[str, Any]) -> bool:
-    """Returns whether compiling pays, by the size of the operands and how often the call was made.
+    """Returns whether compiling a primitive pays, by the number of elements and how often the call was made.
 
-    While compilations are verified it never does: they are compared with what NumPy computes, by eager calls.
+    Never while compilations are verified: they are compared with what NumPy computes in eager calls.
     """
     if dials.verify:
         return False
@@ -41,24 +41,24 @@ def _is_worth_compiling(prim: Primitive[Any], inputs: Sequence[EagerTensor], att
         return size >= WORTH_COMPILING
     if size < WORTH_WHEN_REPEATED or any(x._array.dtype.kind not in "biuf" for x in inputs):
         return False
-    times = _times(*_kind(prim, inputs, attrs))
-    times[0] += 1
-    return times[0] > _PLAIN_TIMES
+    counter = _call_counter(*_call_key(prim, inputs, attrs))
+    counter[0] += 1
+    return counter[0] > _NUMPY_CALLS
 
 
-def _kind(prim: Primitive[Any], inputs: Sequence[EagerTensor], attrs: dict[str, Any]) -> Any:
+def _call_key(prim: Primitive[Any], inputs: Sequence[EagerTensor], attrs: dict[str, Any]) -> Any:
     return prim.name, tuple([x._type for x in inputs]), tuple(attrs.items())
 
 
 @lru_cache(maxsize=512)
-def _times(name: str, types: tuple[TensorType, ...], attrs: tuple[Any, ...]) -> list[int]:
+def _call_counter(name: str, types: tuple[TensorType, ...], attrs: tuple[Any, ...]) -> list[int]:
     """Returns the counter of such calls; the cache keeps it."""
     return [0]
 
 
 @lru_cache(maxsize=512)
 def _compiled(name: str, types: tuple[TensorType, ...], attrs: tuple[Any, ...]) -> Any:
-    """Returns the primitive as a compiled function, made once per kind of arguments."""
+    """Returns a primitive as a compiled function for operands of these types; the cache keeps it for later calls."""
     from tvtf.frontend.function.executor import GraphFunction
     from tvtf.ir.trace import trace_graph
 

@@ -18,7 +18,7 @@ from tvtf.core.variable_lock import cached_property, join
 from tvtf.dtypes import string
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.control_flow.closure_conversion import define_dims
-from tvtf.frontend.control_flow.cond_grad import of_size
+from tvtf.frontend.control_flow.cond_grad import with_shape_of_result
 from tvtf.frontend.control_flow.effects_once import EffectReplay
 from tvtf.frontend.control_flow.rematerialize import dims_in, is_computable_from
 from tvtf.frontend.control_flow.vectorized_map import is_mapped
@@ -277,7 +277,7 @@ def _cotangent(trace: Trace, like: Tensor, params: Sequence[Tensor]) -> Tensor:
     """
     known = dims_in(p._type for p in params)
     dims = tuple(d if is_computable_from(d, known) else fresh_dim(trace.unique("size")) for d in like._type.shape)
-    return of_size(trace.add_param(like._type._replace(shape=dims), "ct"), like)  # type: ignore[no-any-return]
+    return with_shape_of_result(trace.add_param(like._type._replace(shape=dims), "ct"), like)  # type: ignore[no-any-return]
 
 
 def _recorded(recorder: Recorder, run: Callable[[], Any]) -> Any:

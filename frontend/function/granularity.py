@@ -23,17 +23,19 @@ class Granularity:
         """Why each shape has its own trace; None if it has none."""
 
     def applied_to(self, arguments: Arguments) -> Arguments:
-        """Returns a call's arguments, with as much of its tensors' shapes in their specs as traces are specialized to."""
+        """Returns a call's arguments with specs as specific as traces are: with ranks, shapes or datasets if needed."""
         if self.by_dataset:
             arguments = arguments.with_datasets_as_values()
         if self.by_rank:
             arguments = arguments.of_ranks(arguments.tensors)
-        if self.by_shape is not None and all(t is not None for t in arguments.tensors):
+        if self.by_shape is not None and all(tensor is not None for tensor in arguments.tensors):
             arguments = arguments.of_sizes(arguments.tensors)
         return arguments
 
     def refined(self, arguments: Arguments, needed: Unspecialized) -> tuple[Arguments, UnknownSize | None]:
-        """Returns the arguments with what a trace of them ``needed``, and why they have sizes now, if they got them.
+        """Returns the arguments with specs that have what a trace of them ``needed``.
+
+        The second result is why the specs have sizes now; None if they don't.
 
         Raises:
           ValueError: the call doesn't supply a rank that is needed.
@@ -54,12 +56,14 @@ class Granularity:
         return arguments.of_sizes(arguments.tensors), needed
 
     def _with_datasets(self, arguments: Arguments) -> Arguments:
+        """Has each dataset traced separately from now on; returns the arguments with datasets as Python values."""
         arguments = arguments.with_datasets_as_values()
         self.by_dataset = True
         self.log.note("it does more with a dataset than loop over it, so each dataset has its own trace")
         return arguments
 
     def _with_ranks(self, arguments: Arguments, needed: UnknownRank) -> Arguments:
+        """Has each rank traced separately from now on; returns the arguments with their ranks."""
         if any(t is None or isinstance(t._type.shape, AnyShape) for t in arguments.tensors):
             raise rank_error(needed) from needed
         self.by_rank = True

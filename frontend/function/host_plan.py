@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from tvtf.frontend.function.concrete_function import ConcreteFunction
     from tvtf.state.variable import Variable
 
-MOST_NUMBERS = 1024
+MAX_FLOATS = 1024
 """The largest floating-point result that NumPy computes in the time that a call of compiled code takes."""
 _LEAVES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "computed": lambda slot, values, tensors: EagerTensor(values[slot]),
     "param": lambda place, values, tensors: tensors[place],
     "value": lambda value, values, tensors: value,
 }
-BRIEF = ("tvtf.ops.strings", "tvtf.composites.ragged", "tvtf.examples")
+NONBLOCKING_MODULES = ("tvtf.ops.strings", "tvtf.composites.ragged", "tvtf.examples")
 """Modules of string ops, which hold Python's lock; others (on images, say) release it, and threads help them."""
 Values = list[Any]
 Slots = Any
@@ -46,9 +46,9 @@ class NeedsCode(Exception):
 
 
 def planned(concrete: ConcreteFunction) -> Plan | None:
-    """Returns the plan of a traced function; None if it has to be compiled.
+    """Returns the plan by which NumPy runs a traced function on strings; None if it has to be compiled.
 
-    Ops on strings are computed by NumPy in compiled code, too.
+    NumPy also computes the ops on strings that compiled code calls, so that little is lost without compilation.
     """
     graph = concrete.graph
     if not graph.holds_texts or concrete.variables or graph.inferred_sizes or dials.verify or dials.dump:
@@ -66,17 +66,21 @@ class Plan:
     """
 
     def __init__(self, concrete: ConcreteFunction, mod: ir.IRModule) -> None:
+        """Makes the steps of a traced function's main function, in which each value gets a slot.
+
+        Raises:
+          NeedsCode: something in it needs compiled code.
+        """
         self.concrete = concrete
         self.constants = [c.eager_array() for c in concrete.captures]
-        self.blank: Values = []
+        self.initial_values: Values = []
         self.slots: dict[Any, Slots] = {}
         self.dims: dict[Any, int] = {}
-        # Other functions are those of branches and loops, which NumPy doesn't run.
-        if len(mod.functions) > 1:
+        if len(mod.functions) > 1:  # the others are of branches and loops, which NumPy doesn't run
             raise NeedsCode
         main = mod["main"]
         for param in main.params:
-            self.slots[param] = self._new()
+            self.slots[param] = self._new_slot()
         self.params = [_Param(param.ty) for param in main.params[: len(main.params) - len(self.constants)]]
         bindings = [b for block in main.body.blocks for b in block.bindings]
         self.steps = [step for b in bindings if (step := self._step(b)) is not None]
@@ -85,19 +89,19 @@ class Plan:
             step.sizes = [s for ty, slot in zip(step.types, step.outputs) for s in self._sizes(ty, slot)]
         self.is_pure = all(step.prim.pure for step in self.steps)
         self.is_bare = concrete.results.is_bare
-        self.is_brief = all(self._is_brief(step) for step in self.steps)
+        self.is_brief = all(self._is_nonblocking(step) for step in self.steps)
         outputs = as_tuple(self._slots(main.body.body))
         self.leaves = [self._leaf(kind, which, outputs) for kind, which in concrete.results.leaves]
-        self.rest = [*self.constants, *self.blank[len(main.params) :]]
+        self.values_after_arguments = [*self.constants, *self.initial_values[len(main.params) :]]
 
-    def _leaf(self, kind: str, which: Any, outputs: Sequence[Slots]) -> tuple[str, Any]:
-        """Returns how a result leaf is obtained; a capture is a constant."""
-        if kind == "param" and which >= len(self.params):  # a capture
-            return "value", EagerTensor(self.constants[which - len(self.params)])
-        return kind, outputs[which] if kind == "computed" else which
+    def _leaf(self, kind: str, source: Any, outputs: Sequence[Slots]) -> tuple[str, Any]:
+        """Returns how a leaf of the result is obtained: a key of ``_LEAVES``, and a slot, position or value for it."""
+        if kind == "param" and source >= len(self.params):  # a capture
+            return "value", EagerTensor(self.constants[source - len(self.params)])
+        return kind, outputs[source] if kind == "computed" else source
 
     def __call__(self, tensors: Sequence[EagerTensor], variables: Sequence[Variable] = ()) -> Any:
-        """Runs the steps on tensors; falls back to compiled code if an argument doesn't fit."""
+        """Runs the plan's steps on tensors; runs compiled code instead if an argument doesn't fit or a check fails."""
         arrays = [t._array for t in tensors]
         if not all(param.fits(array) for param, array in zip(self.params, arrays)):
             return self.concrete.code()(tensors, variables)
@@ -111,11 +115,11 @@ class Plan:
             raise
         if self.is_bare:
             return EagerTensor(values[self.leaves[0][1]])
-        return self.concrete.results.packed([_LEAVES[kind](which, values, tensors) for kind, which in self.leaves])
+        return self.concrete.results.packed([_LEAVES[kind](source, values, tensors) for kind, source in self.leaves])
 
     def _run(self, *arrays: np.ndarray) -> Values:
-        """Runs the steps; returns the values of all slots."""
-        values = [*arrays, *self.rest]
+        """Runs the steps on the argument arrays; returns the values of all slots."""
+        values = [*arrays, *self.values_after_arguments]
         for dim, slot, axis in self.sizes:
             values[dim] = values[slot].shape[axis]
         for step in self.steps:
@@ -124,34 +128,35 @@ class Plan:
             except ArgumentError as error:
                 raise error.for_op(step.prim.tf_name) from None
             except MISTAKES as error:
-                # Compiled code can begin again, as nothing had effects, and reports the mistake by its own checks.
+                # Nothing had effects, so that compiled code can begin again, and report the mistake by its own checks.
                 if self.is_pure and not step.is_on_host:
                     raise NeedsCode from None
                 raise instead(error, step.prim.tf_name, [values[i] for i in step.inputs], None) from None
         return values
 
-    def _is_brief(self, step: Step) -> bool:
-        """Returns whether a step holds Python's lock and never waits, so that more threads would gain nothing."""
+    def _is_nonblocking(self, step: Step) -> bool:
+        """Returns whether a step holds Python's global interpreter lock and never waits: threads would gain nothing."""
         if isinstance(step, PythonStep):
             return getattr(self.concrete.captures[step.inputs[0] - len(self.params)], "is_brief", False)
-        return step.prim.pure and (not step.prim.host or step.prim.front.__module__.startswith(BRIEF))
+        return step.prim.pure and (not step.prim.host or step.prim.front.__module__.startswith(NONBLOCKING_MODULES))
 
     # -- building it from a Relax function
 
-    def _new(self, value: Any = None) -> int:
+    def _new_slot(self, value: Any = None) -> int:
         """Adds a slot for a value; returns its index."""
-        self.blank.append(value)
-        return len(self.blank) - 1
+        self.initial_values.append(value)
+        return len(self.initial_values) - 1
 
     def _slots(self, expr: Any) -> Slots:
-        """Returns the slots of an expression's value.
+        """Returns the slot of an expression's value, or a tuple of slots; a constant gets a new one.
 
-        Anything else needs compiled code.
+        Raises:
+          NeedsCode: any other expression.
         """
         if isinstance(expr, relax.Var):
             return self.slots[expr]
         if isinstance(expr, ir.Constant):
-            return self._new(np.array(expr.value.numpy()))
+            return self._new_slot(np.array(expr.value.numpy()))
         if isinstance(expr, relax.Tuple):
             return tuple(map(self._slots, expr.fields))
         if isinstance(expr, relax.TupleGetItem):
@@ -159,56 +164,60 @@ class Plan:
         raise NeedsCode
 
     def _step(self, binding: Any) -> Step | None:
-        """Makes the step of a binding; None if it only renames values."""
+        """Makes the step that computes a binding; None if the binding only names other values."""
         if not dialect.is_dialect(binding.value):
             self.slots[binding.var] = self._slots(binding.value)
             return None
-        bound = dialect.read(binding.value)
-        ty = binding.var.ty
-        types = list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
-        dtypes = dialect.dtypes_of(binding.value, bound)
-        kind = PythonStep if bound.primitive.name == "call_python" else Step
-        inputs = [self._slots(x) for x in bound.inputs]
-        step = kind(bound, inputs, [d.np for d in dtypes[len(inputs) :]], types)
-        step.is_on_host = host.runs_on_host(bound.primitive, dtypes) or kind is PythonStep
-        # NumPy runs such a step more slowly than compiled code, which doesn't matter where it is small.
-        if not step.is_on_host:
-            _require_light(bound, types)
-        step.attrs = {name: self._attribute(value) for name, value in bound.attrs.items()}
+        primitive_call = dialect.read(binding.value)
+        result_type = binding.var.ty
+        types = list(result_type.fields) if isinstance(result_type, relax.TupleType) else [result_type]
+        dtypes = dialect.dtypes_of(binding.value, primitive_call)
+        step_class = PythonStep if primitive_call.primitive.name == "call_python" else Step
+        inputs = [self._slots(x) for x in primitive_call.inputs]
+        step = step_class(primitive_call, inputs, [dtype.np for dtype in dtypes[len(inputs) :]], types)
+        step.is_on_host = host.runs_on_host(primitive_call.primitive, dtypes) or step_class is PythonStep
+        if not step.is_on_host:  # compiled code is faster than NumPy, which doesn't matter if there is little to do
+            _require_small(primitive_call, types)
+        step.attrs = {name: self._attribute(value) for name, value in primitive_call.attrs.items()}
         step.computed = {name: value for name, value in step.attrs.items() if callable(value)}
-        step.outputs = [self._new() for _ in types]
-        self.slots[binding.var] = tuple(step.outputs) if isinstance(ty, relax.TupleType) else step.outputs[0]
+        step.outputs = [self._new_slot() for _ in types]
+        self.slots[binding.var] = tuple(step.outputs) if isinstance(result_type, relax.TupleType) else step.outputs[0]
         return step
 
     def _attribute(self, value: Any) -> Any:
-        """Returns an attribute; if dims are in it, a function that computes it from the values."""
+        """Returns an attribute of a step; if it has symbolic dims, a function that computes it from the values."""
         if isinstance(value, ir.GlobalVar):
             raise NeedsCode
         if isinstance(value, ir.Expr):
             return self._dim(value)
         if not isinstance(value, tuple):
             return value
-        parts = [self._attribute(v) for v in value]
-        if not any(map(callable, parts)):
-            return tuple(parts)
-        return lambda values: tuple(p(values) if callable(p) else p for p in parts)
+        part_values = [self._attribute(part) for part in value]
+        if not any(map(callable, part_values)):
+            return tuple(part_values)
+        return lambda values: tuple(
+            part_value(values) if callable(part_value) else part_value for part_value in part_values
+        )
 
     def _dim(self, dim: Any) -> Callable[[Values], Any]:
-        """Returns a function that computes a dim from the values; None until a tensor with the dim exists."""
+        """Returns a function that computes a symbolic dim from the slots' values.
+
+        The function returns None until there is a tensor that has the dim.
+        """
         if isinstance(dim, tirx.IntImm):
             return lambda values: int(dim.value)
         if isinstance(dim, tirx.Var):
             if dim not in self.dims:
-                self.dims[dim] = self._new()
+                self.dims[dim] = self._new_slot()
             return operator.itemgetter(self.dims[dim])
         compute = _OPERATORS.get(type(dim).__name__)
         if compute is None:
             raise NeedsCode
         a, b = self._dim(dim.a), self._dim(dim.b)
-        return lambda values: _known(compute, a(values), b(values))
+        return lambda values: _computed_if_known(compute, a(values), b(values))
 
     def _sizes(self, ty: Any, slot: int) -> list[tuple[int, int, int]]:
-        """Returns, for dims that attributes use, their slot, and the tensor slot and axis that have the size."""
+        """Returns, for each dim of a tensor that attributes use: the dim's slot, the tensor's slot, and the axis."""
         return [(self.dims[d], slot, axis) for axis, d in enumerate(ty.shape.values) if d in self.dims]
 
 
@@ -221,21 +230,22 @@ class Step:
     sizes: list[tuple[int, int, int]]
     is_on_host: bool
 
-    def __init__(self, bound: dialect.Bound, inputs: list[int], dtypes: list[Any], types: list[Any]) -> None:
-        self.prim: Primitive[Any] = bound.primitive
+    def __init__(self, primitive_call: dialect.Bound, inputs: list[int], dtypes: list[Any], types: list[Any]) -> None:
+        """Takes a primitive call, the slots of its inputs, and the dtypes and types of its results."""
+        self.prim: Primitive[Any] = primitive_call.primitive
         self.inputs = inputs
         self.dtypes = dtypes
         self.types = types
         # Operands of static types were checked at trace time.
         self.is_checked = (self.prim.host or self.prim.guard is not None) and not all(
-            _is_static(x.ty) for x in bound.inputs
+            _is_static(x.ty) for x in primitive_call.inputs
         )
 
     def __call__(self, values: Values) -> None:
         """Runs the step: reads its inputs from the slots, writes its outputs and their sizes to theirs."""
         attrs = self.attrs
         if self.computed:
-            attrs = attrs | {name: find(values) for name, find in self.computed.items()}
+            attrs = attrs | {name: compute(values) for name, compute in self.computed.items()}
         results = self.results([values[i] for i in self.inputs], attrs)
         for slot, dtype, result in zip(self.outputs, self.dtypes, as_tuple(results)):
             values[slot] = result if type(result) is np.ndarray and result.dtype == dtype else np.asarray(result, dtype)
@@ -243,7 +253,7 @@ class Step:
             values[dim] = values[slot].shape[axis]
 
     def results(self, arrays: list[np.ndarray], attrs: dict[str, Any]) -> Any:
-        """Runs the kernel; checks its arguments first if they were not checked at trace time."""
+        """Runs the primitive's NumPy kernel; checks its arguments first if they weren't checked while tracing."""
         if not self.prim.pure:
             return tuple(host.run_kernel(self.prim, attrs, arrays))
         if self.is_checked:
@@ -254,11 +264,11 @@ class Step:
 class PythonStep(Step):
     """One call of a Python function."""
 
-    def __init__(self, bound: dialect.Bound, *rest: Any) -> None:
-        super().__init__(bound, *rest)
-        if bound.attrs["backward"]:
+    def __init__(self, primitive_call: dialect.Bound, *slots_and_types: Any) -> None:
+        super().__init__(primitive_call, *slots_and_types)
+        if primitive_call.attrs["backward"]:
             raise NeedsCode
-        self.ranks = [len(shape) for shape in bound.attrs["shapes"]]
+        self.ranks = [len(shape) for shape in primitive_call.attrs["shapes"]]
 
     def results(self, arrays: list[np.ndarray], attrs: dict[str, Any]) -> Any:
         return host.run_of_ranks(arrays[0], arrays[1:], host.plain, self.ranks)
@@ -282,12 +292,12 @@ def _is_static(ty: Any) -> bool:
     return all(isinstance(d, tirx.IntImm) for d in ty.shape.values)
 
 
-def _require_light(bound: dialect.Bound, types: Sequence[Any]) -> None:
-    """Raises NeedsCode if compiled code is faster than NumPy, or checks more than the NumPy kernel does."""
+def _require_small(bound: dialect.Bound, types: Sequence[Any]) -> None:
+    """Raises NeedsCode if NumPy would be slower than compiled code, or would check less."""
     prim = bound.primitive
     sizes = [size_of(t.shape) for t in map(dialect.from_relax_type, types) if t.dtype.is_floating]
-    few = all(isinstance(n, int) and n <= MOST_NUMBERS for n in sizes)
-    if prim.heavy == "always" or not prim.pure or not few:
+    are_small = all(isinstance(n, int) and n <= MAX_FLOATS for n in sizes)
+    if prim.heavy == "always" or not prim.pure or not are_small:
         raise NeedsCode
 
 
@@ -302,6 +312,6 @@ _OPERATORS: dict[str, Callable[[int, int], int]] = {
 }
 
 
-def _known(compute: Callable[[int, int], int], a: int | None, b: int | None) -> int | None:
+def _computed_if_known(compute: Callable[[int, int], int], a: int | None, b: int | None) -> int | None:
     """Applies ``compute`` unless an operand is unknown (None)."""
     return None if a is None or b is None else compute(a, b)

@@ -22,18 +22,18 @@ class Inlined(Instance):
 
     owners: dict[int, tuple[Variable, Tensor]] | None = None
     """None in nested functions: they take Variables' memory as operands."""
-    plain: frozenset[int] = frozenset()
+    argument_ids: frozenset[int] = frozenset()
     """The arguments, by identity: assigning to one is no assignment to a Variable."""
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        if self.owners is not None and prim.name == "assign" and id(inputs[0]) not in self.plain:
-            return self._assigned(prim, inputs)
+        if self.owners is not None and prim.name == "assign" and id(inputs[0]) not in self.argument_ids:
+            return self._bind_assignment(prim, inputs)
         if self.owners is not None and prim.name in CONTROL:
             inputs = self._with_memory(inputs, [f for f in attrs.values() if isinstance(f, Subfunction)])
         return super().bind(prim, inputs, attrs)
 
-    def _assigned(self, prim: Primitive[Any], inputs: list[Any]) -> Any:
-        """Binds an assignment with the memory of its Variable in this trace."""
+    def _bind_assignment(self, prim: Primitive[Any], inputs: list[Any]) -> Any:
+        """Binds an assignment to a Variable with the memory that the Variable has in the calling trace."""
         old, value, *_ = inputs
         variable, _ = self.owners[id(old)]  # type: ignore[index]
         memory = () if state.trace.parent is None else (state.trace.root.memory_of(variable),)
@@ -42,9 +42,11 @@ class Inlined(Instance):
         return result
 
     def _with_memory(self, inputs: list[Any], functions: Sequence[Subfunction]) -> list[Any]:
-        """Replaces the operands of control flow that its functions write by the Variables' memory in this trace."""
-        places = {len(inputs) + i for f in functions for i in memories_of(f.mod, f.mod[f.name])}
-        return [self._memory_of(x) if i in places else x for i, x in enumerate(inputs)]
+        """Replaces operands of control flow that its functions assign by the Variables' memory in the calling trace."""
+        assigned_indices = {
+            len(inputs) + i for function in functions for i in memories_of(function.mod, function.mod[function.name])
+        }
+        return [self._memory_of(x) if i in assigned_indices else x for i, x in enumerate(inputs)]
 
     def _memory_of(self, value: Tensor) -> Tensor:
         variable, _ = self.owners[id(value)]  # type: ignore[index]
@@ -54,8 +56,11 @@ class Inlined(Instance):
 def inlined(
     mod: Any, tensors: Sequence[Tensor], outer: Sequence[Any], captured: Sequence[Tensor]
 ) -> tuple[Tensor, ...]:
-    """Binds ``main`` in the active trace, on ``tensors`` and the ``captured`` values of ``outer``."""
+    """Binds the function ``main`` of a module in the active trace; returns its results.
+
+    Its parameters get ``tensors``, then the values (``captured``) that its captures ``outer`` have in this trace.
+    """
     run = Inlined(mod, mod["main"], [*tensors, *captured])
     run.owners = {id(value): (v, value) for v, value in zip(outer, captured) if isinstance(v, Variable)}
-    run.plain = frozenset(map(id, tensors)) - run.owners.keys()
+    run.argument_ids = frozenset(map(id, tensors)) - run.owners.keys()
     return run.run()

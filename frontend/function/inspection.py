@@ -32,14 +32,14 @@ DRAWN_BEFORE = "native-loops"
 
 
 def traced_ir(concrete: Any, function: Callable[..., Any] | None) -> Listing:
-    """Returns the listing of a function as it was traced."""
+    """Returns the printed IR of a function as it was traced."""
     pairs = [list(pair) for pair in donations(concrete.graph, concrete.results.updates)]
     mod = concrete.graph.with_attributes({"tvtf.donate": pairs}, bare=False)
     return print_module(mod, entry_of(concrete, function))
 
 
 def lowered_ir(concrete: Any, function: Callable[..., Any] | None, phase: str) -> Listing:
-    """Returns the listing of a function after a phase of its compilation; no code is made or run.
+    """Returns the printed IR of a function after a phase of its compilation; no machine code is generated or run.
 
     Raises:
       ValueError: there is no such phase.
@@ -49,31 +49,34 @@ def lowered_ir(concrete: Any, function: Callable[..., Any] | None, phase: str) -
 
 
 def module_after(concrete: Any, phase: str) -> tuple[Any, dict[str, set[UserLine]], dict[str, list[str]]]:
-    """Returns a module after a phase, and from fusion on the user's lines and the ops of each kernel, by its name."""
+    """Returns a traced function's module after a phase of the pipeline.
+
+    Also returns the user's lines and the ops of each kernel, by its name; these are empty before fusion.
+    """
     concrete.require_known_ranks()
     leading = leading_call(concrete.graph, concrete.captures)
     mod = entry_module(concrete, leading, bool(concrete.graph.speculated_equalities))
     lines: dict[str, set[UserLine]] = {}
-    parts: dict[str, list[str]] = {}
+    ops_of_kernels: dict[str, list[str]] = {}
     for name, lowered in lower_through(mod, target_of(state.device), phase):
         mod = lowered
         if name == FUSED:
-            lines, parts = kernel_lines(mod), kernel_parts(mod)
-    return mod, lines, parts
+            lines, ops_of_kernels = kernel_lines(mod), kernel_parts(mod)
+    return mod, lines, ops_of_kernels
 
 
 def draw(
     concrete: Any, function: Callable[..., Any] | None, seconds: Mapping[str, float] | None, phase: str
 ) -> Drawing:
-    """Returns the drawing of a function's kernels, with their times where these are known.
+    """Draws a function's kernels and the values that flow between them; ``seconds`` are the kernels' times, if known.
 
     Raises:
       ValueError: there is no such phase, or it is one after which calls write into memory, so that no edges are left.
     """
     if phase in names_after(DRAWN_BEFORE):
         raise ValueError(f"after {phase!r} values are places in memory: draw after {DRAWN!r}, or a phase before it")
-    mod, lines, parts = module_after(concrete, phase)
-    return draw_module(mod, entry_of(concrete, function, lines), parts, seconds)
+    mod, lines, ops_of_kernels = module_after(concrete, phase)
+    return draw_module(mod, entry_of(concrete, function, lines), ops_of_kernels, seconds)
 
 
 def kernel_seconds(profile: Any) -> dict[str, float] | None:
@@ -90,15 +93,15 @@ def names_after(first: str) -> list[str]:
 def entry_of(
     concrete: Any, function: Callable[..., Any] | None, lines: dict[str, set[UserLine]] | None = None
 ) -> Entry:
-    """Returns the names that a printed function has for its inputs and results, and which Variables are donated."""
+    """Returns what a printed function shows of its entry: names of inputs and results, and donated Variables."""
     graph, results = concrete.graph, concrete.results
-    params = [p._var.name for p in graph.all_params]
+    param_names = [p._var.name for p in graph.all_params]
     captured = {inner._var.name: outer for outer, inner in graph.captures}
-    names = argument_names(concrete.arguments, params[: len(graph.params)]) | captured_names(function, captured)
+    names = argument_names(concrete.arguments, param_names[: len(graph.params)]) | captured_names(function, captured)
     names |= variable_argument_names(concrete.arguments, captured)
-    donated = frozenset(params[place] for _, place in donations(graph, results.updates))
+    donated = frozenset(param_names[place] for _, place in donations(graph, results.updates))
     labels = result_labels(results.structure)
-    printed_results = [Result(label, kind, _printable(which)) for label, (kind, which) in zip(labels, results.leaves)]
+    printed_results = [Result(label, kind, _printable(source)) for label, (kind, source) in zip(labels, results.leaves)]
     return Entry(concrete.name, names, donated, printed_results, lines or {})
 
 

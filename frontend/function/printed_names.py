@@ -15,12 +15,15 @@ from tvtf.state.variable import Variable
 
 DEFAULT_NAMES = ("Variable", "constant", "watched", "captured")
 """Names that tracing gives what has none of its own."""
-MOST_LEVELS = 3
+MAX_PATH_LENGTH = 3
 """``self.encoder.w`` is found, deeper ones keep their default names: looking costs each object a look at its attributes."""
 
 
 def captured_names(function: Callable[..., Any] | None, captures: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the Python function's names of its captures, by their names in the IR; Variables with a name keep it."""
+    """Returns the names by which the Python function refers to its captures, by their names in the IR.
+
+    Only captures with a default name get one.
+    """
     unnamed = {id(value): name for name, value in captures.items() if _is_default(name)}
     if function is None or not unnamed:
         return {}
@@ -38,23 +41,23 @@ def _is_default(name: str) -> bool:
 
 
 def _reachable(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
-    """Yields the tensors and Variables that a function can name, with the names: shorter paths first."""
-    python: Any = inspect.unwrap(function)
-    owner = getattr(python, "__self__", None)
+    """Yields the tensors and Variables that a function's code can refer to, with their names: shorter paths first."""
+    method_or_function: Any = inspect.unwrap(function)
+    owner = getattr(method_or_function, "__self__", None)
     try:
-        used = inspect.getclosurevars(getattr(python, "__func__", python))
+        closure_vars = inspect.getclosurevars(getattr(method_or_function, "__func__", method_or_function))
     except (TypeError, ValueError):  # no function of Python's, or one whose closure isn't filled yet
         return
-    names: dict[str, Any] = {**used.globals, **used.nonlocals}
+    names: dict[str, Any] = {**closure_vars.globals, **closure_vars.nonlocals}
     level = list(names.items()) if owner is None else [("self", owner), *names.items()]
     seen: set[int] = set()
-    for _ in range(MOST_LEVELS):
+    for _ in range(MAX_PATH_LENGTH):
         yield from ((path, value) for path, value in level if isinstance(value, (Tensor, Variable)))
-        level = [part for path, value in level for part in _parts(path, value, seen)]
+        level = [part for path, value in level for part in _children(path, value, seen)]
 
 
-def _parts(path: str, value: Any, seen: set[int]) -> list[tuple[str, Any]]:
-    """Returns a container's elements or a module's attributes with their paths; nothing on a second visit."""
+def _children(path: str, value: Any, seen: set[int]) -> list[tuple[str, Any]]:
+    """Returns a container's elements, or a module's attributes, with their paths; nothing on a second visit."""
     if isinstance(value, (Tensor, Variable)) or id(value) in seen:
         return []
     seen.add(id(value))
@@ -69,22 +72,24 @@ def _parts(path: str, value: Any, seen: set[int]) -> list[tuple[str, Any]]:
 
 def argument_names(arguments: Arguments, names: list[str]) -> dict[str, str]:
     """Returns the names of composite arguments' components, such as ``x.values``, by their names in the IR."""
-    flat = iter([leaf.spec is not None for leaf in arguments.leaves])
-    left = iter(names)
-    found: dict[str, str] = {}
-    for each in nest.flatten(arguments.structure):
-        count = len(nest.flatten(each, expand_composites=True)) if nest.is_composite(each) else 1
-        own = [next(left) for _ in range(count) if next(flat)]
-        if nest.is_composite(each) and len(own) == count:
-            found.update(zip(own, (f"{own[0]}.{field}" for field in component_names(each))))
-    return found
+    are_tensors = iter([leaf.spec is not None for leaf in arguments.leaves])
+    remaining_names = iter(names)
+    names_by_component: dict[str, str] = {}
+    for argument in nest.flatten(arguments.structure):
+        count = len(nest.flatten(argument, expand_composites=True)) if nest.is_composite(argument) else 1
+        component_ir_names = [next(remaining_names) for _ in range(count) if next(are_tensors)]
+        if nest.is_composite(argument) and len(component_ir_names) == count:
+            names_by_component.update(
+                zip(component_ir_names, (f"{component_ir_names[0]}.{field}" for field in component_names(argument)))
+            )
+    return names_by_component
 
 
 def variable_argument_names(arguments: Arguments, captures: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the names of Variables that are arguments: those of the parameters."""
-    names = [leaf.name for leaf in arguments.leaves if isinstance(leaf.value, Variable)]
+    """Returns the parameters' names of Variables that are arguments, by the Variables' names in the IR."""
+    parameter_names = [leaf.name for leaf in arguments.leaves if isinstance(leaf.value, Variable)]
     positions = {name: value.position for name, value in captures.items() if getattr(value, "is_argument", False)}
-    return {name: names[position] for name, position in positions.items()}
+    return {name: parameter_names[position] for name, position in positions.items()}
 
 
 def result_labels(structure: Any) -> list[str]:
@@ -93,9 +98,10 @@ def result_labels(structure: Any) -> list[str]:
     >>> result_labels({"loss": 1, "parts": (2, 3)}), result_labels((1, 2)), result_labels(1)
     (['loss', 'parts[0]', 'parts[1]'], ['', ''], [''])
     """
+    # A path of indices only, such as "[0][1]", says nothing.
     return [
-        label if any(c != "]" and not c.isdigit() and c != "[" for c in label) else ""
-        for label in _leaf_paths("", structure)
+        path if any(c != "]" and not c.isdigit() and c != "[" for c in path) else ""
+        for path in _leaf_paths("", structure)
     ]
 
 
@@ -105,8 +111,8 @@ def _leaf_paths(path: str, structure: Any) -> Iterator[str]:
         yield from (f"{path}.{field}".removeprefix(".") for field in component_names(structure))
     elif nest.is_nested(structure):
         for key, part in nest.named_parts(structure):
-            step = f"[{key}]" if isinstance(key, int) else f".{key}"
-            yield from _leaf_paths(f"{path}{step}".removeprefix("."), part)
+            key_text = f"[{key}]" if isinstance(key, int) else f".{key}"
+            yield from _leaf_paths(f"{path}{key_text}".removeprefix("."), part)
     else:
         yield path
 

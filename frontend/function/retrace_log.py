@@ -15,9 +15,9 @@ from tvtf.frontend.function.signature import Arguments, Leaf
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-TOO_MANY, LAST_CALLS, MOST_WARNINGS = 5, 10, 2
+TRACES_TO_WARN, COUNTED_CALLS, MAX_WARNINGS = 5, 10, 2
 """TensorFlow warns at this many traces within so many calls, and at most so often (``_FrequentTracingDetector``)."""
-OFTEN = (
+MSG_FREQUENT = (
     "%d out of the last %d calls to %s triggered tf.function retracing. Tracing is expensive and the excessive number of "
     "tracings could be due to (1) creating @tf.function repeatedly in a loop, (2) passing tensors with different shapes, "
     "(3) passing Python objects instead of tensors. For (1), please define your @tf.function outside of the loop. For (2), "
@@ -27,7 +27,7 @@ OFTEN = (
 )
 """TensorFlow's text, with the reason of the last trace and a remedy."""
 
-MADE_AGAIN = "a function made anew"
+RECREATED_FUNCTION = "a function made anew"
 CREATED_VARIABLES = "the first call created Variables"
 
 
@@ -42,16 +42,19 @@ class Calls:
         self.warnings = 0
 
     def traced(self) -> tuple[int, int] | None:
-        """Counts a call that traced; returns how many of the last calls traced if that deserves a warning."""
+        """Counts a call that traced; returns what to warn of, if the function is traced too often.
+
+        The result is how many of the last calls traced, and the number of these calls; None without a warning.
+        """
         if self.since:
             self.per_trace = self.per_trace or [0]
             self.per_trace[-1] += self.since
         self.since = 0
         self.per_trace.append(1)
-        # The oldest traces are forgotten, with the calls that followed each, until LAST_CALLS calls are left.
-        while sum(self.per_trace) - self.per_trace[0] > LAST_CALLS:
+        # Each entry is a call that traced, and counts the calls that followed it. The oldest are dropped.
+        while sum(self.per_trace) - self.per_trace[0] > COUNTED_CALLS:
             del self.per_trace[0]
-        if len(self.per_trace) < TOO_MANY or self.warnings == MOST_WARNINGS:
+        if len(self.per_trace) < TRACES_TO_WARN or self.warnings == MAX_WARNINGS:
             return None
         self.warnings += 1
         return len(self.per_trace), sum(self.per_trace)
@@ -62,10 +65,10 @@ _calls: weakref.WeakKeyDictionary[Any, Calls] = weakref.WeakKeyDictionary()
 
 
 def calls_of(python_function: Any) -> Calls:
-    """Returns the call counter of a Python function.
+    """Returns the counter of calls of a Python function, shared by all ``tf.function`` objects made of the same code.
 
-    Wrappers and methods of many objects share the counter of the function that was written once: a ``tf.function``
-    made in a loop counts as the same.
+    Wrappers, and methods of many objects, count as the function that was written once: so does a ``tf.function`` that
+    is made again in a loop.
     """
     while hasattr(python_function, "__wrapped__"):
         python_function = python_function.__wrapped__
@@ -81,7 +84,7 @@ class Retrace(NamedTuple):
 
     number: int
     reason: str
-    cure: str = ""
+    remedy: str = ""
 
 
 class RetraceReport(str):
@@ -113,10 +116,10 @@ class RetraceReport(str):
 
 
 def _table(name: str, count: int, retraces: Sequence[Retrace]) -> Table:
-    """Returns a sentence if there is only one reason, else a table with a row for each."""
+    """Returns the table of a function's retraces; a sentence alone if there is only one reason."""
     times = {0: "not traced yet", 1: "traced once", 2: "traced twice"}.get(count, f"traced {count} times")
-    rows = [[str(r.number), r.reason, r.cure] for r in retraces]
-    if len(retraces) == 1 and not retraces[0].cure:
+    rows = [[str(r.number), r.reason, r.remedy] for r in retraces]
+    if len(retraces) == 1 and not retraces[0].remedy:
         times, rows = f"{times}: {retraces[0].reason}", []
     return Table(f"{name} was {times}", [Column("trace", True), Column("why"), Column("to avoid it")], rows)
 
@@ -136,7 +139,7 @@ class RetraceLog:
         self.count += 1
         reason = self.reason = self._reason(arguments, earlier)
         if reason:
-            self.retraces.append(Retrace(self.count, reason, cure(reason)))
+            self.retraces.append(Retrace(self.count, reason, remedy(reason)))
         if dials.debug >= 1:
             print(f"tvtf: {self.name} trace {self.count}{f': {reason}' if reason else ''}", file=sys.stderr)
 
@@ -158,10 +161,10 @@ class RetraceLog:
             return ""
         return min((differences(old, arguments) for old in reversed(earlier)), key=len)
 
-    def warn(self, often: tuple[int, int], python_function: Any) -> None:
+    def warn(self, counts: tuple[int, int], python_function: Any) -> None:
         """Warns of frequent retracing, with the last reason and a remedy."""
-        reason = self.reason or MADE_AGAIN
-        logger.warning(OFTEN, *often, python_function, reason, cure(reason))
+        reason = self.reason or RECREATED_FUNCTION
+        logger.warning(MSG_FREQUENT, *counts, python_function, reason, remedy(reason))
 
 
 def differences(old: Arguments, new: Arguments) -> str:
@@ -181,9 +184,9 @@ def _difference(old: Leaf, new: Leaf) -> str:
     return f"{where}: shape {old.spec.shape} -> {new.spec.shape}"
 
 
-def cure(reason: str) -> str:
-    """Returns advice that prevents retraces of this kind."""
-    if reason == MADE_AGAIN:
+def remedy(reason: str) -> str:
+    """Returns advice how to avoid retraces for this reason."""
+    if reason == RECREATED_FUNCTION:
         return "Make it once, outside the loop."
     if "shape" in reason:
         return "Use reduce_retracing=True, or an input_signature with None for the dims that vary."

@@ -19,21 +19,21 @@ from tvtf.core.shape import TensorType, fresh_dim, is_static_shape, same_dim, su
 
 SIZES = (2, 3, 1, 4, 5, 8, 16)
 """The sizes that all unknown dims are given in turn; as many as there are examples of ranks."""
-FAR = 17
+BIG_STEP = 17
 """How much a size is changed alone: more than windows move by, so that their number changes too."""
-MOST_INTEGERS = 64
+MAX_INTEGERS = 64
 """The largest integer tensor in a sample: each of its elements may become a dim."""
 Sizes = Mapping[Any, int]
 
 
 def symbols_of(inputs: Sequence[tuple[TensorType, Any]]) -> list[Any]:
-    """Returns the symbolic sizes in the types and the known values of tensors."""
+    """Returns the symbolic sizes in the types and known values of tensors, each once."""
     from tvm import tirx
 
     symbols: list[Any] = []
     for dim in _dims(inputs):
         for symbol in [] if isinstance(dim, int) else tirx.analysis.undefined_vars(dim):
-            if not any(symbol.same_as(known) for known in symbols):
+            if not any(symbol.same_as(found) for found in symbols):
                 symbols.append(symbol)
     return symbols
 
@@ -46,7 +46,7 @@ def _dims(inputs: Sequence[tuple[TensorType, Any]]) -> Iterator[Any]:
 
 
 def with_sizes(typed: tuple[TensorType, Any], sizes: Sizes) -> tuple[TensorType, Any]:
-    """Substitutes sizes in a type and a known value."""
+    """Substitutes sizes for symbolic dims in a tensor's type and known value, which are given as a pair."""
     (shape, dtype), known = typed
     dims = tuple(substitute_dim(d, sizes) for d in shape)
     value = None if known is None else np.array([substitute_dim(d, sizes) for d in known.flat], object)
@@ -55,35 +55,42 @@ def with_sizes(typed: tuple[TensorType, Any], sizes: Sizes) -> tuple[TensorType,
 
 def is_small(inputs: Sequence[tuple[TensorType, Any]]) -> bool:
     """Returns whether the integer tensors are small."""
-    return all(math.prod(shape) <= MOST_INTEGERS for (shape, dtype), _ in inputs if dtype.is_integer)
+    return all(math.prod(shape) <= MAX_INTEGERS for (shape, dtype), _ in inputs if dtype.is_integer)
 
 
 def samples_that_work(
     inputs: Sequence[tuple[TensorType, Any]], attempt: Callable[[Sizes], Any]
 ) -> list[tuple[Sizes, Any]]:
-    """Returns sample sizes that the call accepts, with its results; ``attempt`` returns None if it fails."""
+    """Returns sample sizes that a call accepts, each with the call's result for it.
+
+    ``attempt`` runs the call for some sizes, and returns None if it fails.
+    """
     symbols = symbols_of(inputs)
-    static = sorted({d for (shape, _), _ in inputs for d in shape if isinstance(d, int) and d > 0} - set(SIZES))
-    samples = [(sizes, result) for k in (*SIZES, *static) if (result := attempt(sizes := dict.fromkeys(symbols, k)))]
-    return samples + list(_changed(samples[0][0], attempt)) if samples else []
+    known = {dim for (shape, _), _ in inputs for dim in shape if isinstance(dim, int) and dim > 0}
+    # The call may need an unknown size to equal a known one.
+    sizes_to_try = (*SIZES, *sorted(known - set(SIZES)))
+    samples = [(sizes, result) for n in sizes_to_try if (result := attempt(sizes := dict.fromkeys(symbols, n)))]
+    if not samples:
+        return []
+    base, _ = samples[0]
+    return samples + list(_samples_with_one_change(base, attempt))
 
 
-def _changed(base: Sizes, attempt: Callable[[Sizes], Any]) -> Iterator[tuple[Sizes, Any]]:
+def _samples_with_one_change(base: Sizes, attempt: Callable[[Sizes], Any]) -> Iterator[tuple[Sizes, Any]]:
     """Yields, for each unknown size, up to two samples in which it alone is changed."""
     for symbol, size in base.items():
-        variants = ({**base, symbol: other} for other in (size + FAR, size + 1, 2 * size + 1, size + 2, size - 1))
+        variants = ({**base, symbol: other} for other in (size + BIG_STEP, size + 1, 2 * size + 1, size + 2, size - 1))
         yield from itertools.islice(((sizes, result) for sizes in variants if (result := attempt(sizes))), 2)
 
 
 def common_type(samples: Sequence[tuple[Sizes, TensorType]]) -> TensorType:
-    """Returns the type that holds for any sizes, given those of the samples."""
-    types = [t for _, t in samples]
-    if len(types) < 2 or any(isinstance(t.shape, AnyShape) or len(t.shape) != len(types[0].shape) for t in types):
-        return types[0]._replace(shape=_any_shape(samples))
-    base = samples[0][0]
-    is_varied = all(any(_changes_only(sizes, base, symbol) for sizes, _ in samples) for symbol in base)
-    columns = zip(*(t.shape for t in types))
-    return types[0]._replace(shape=tuple(_common_dim(column, is_varied) for column in columns))
+    """Returns the type that a result has for any sizes, given its types for the sample sizes."""
+    base, first = samples[0]
+    shapes = [sample_type.shape for _, sample_type in samples]
+    if len(shapes) < 2 or any(isinstance(s, AnyShape) or len(s) != len(first.shape) for s in shapes):
+        return first._replace(shape=_any_shape(samples))
+    are_all_varied = all(any(_changes_only(sizes, base, symbol) for sizes, _ in samples) for symbol in base)
+    return first._replace(shape=tuple(_common_dim(dims, are_all_varied) for dims in zip(*shapes)))
 
 
 def _changes_only(sizes: Sizes, base: Sizes, symbol: Any) -> bool:
@@ -91,34 +98,38 @@ def _changes_only(sizes: Sizes, base: Sizes, symbol: Any) -> bool:
     return all((sizes[s] != base[s]) == s.same_as(symbol) for s in base)
 
 
-def _common_dim(column: Sequence[Any], is_varied: bool) -> Any:
-    """Returns a dim that is the same in all samples; else a new symbol."""
-    stays = is_varied and isinstance(column[0], int) and all(same_dim(column[0], d) for d in column)
-    return column[0] if stays else fresh_dim("any")
+def _common_dim(sample_dims: Sequence[Any], are_all_varied: bool) -> Any:
+    """Returns a result's dim for any sizes, given the dim in all samples.
+
+    It is their common value if each unknown size was also changed alone; else a new symbol.
+    """
+    first = sample_dims[0]
+    is_constant = are_all_varied and isinstance(first, int) and all(same_dim(first, dim) for dim in sample_dims)
+    return first if is_constant else fresh_dim("any")
 
 
 def _any_shape(samples: Sequence[tuple[Sizes, TensorType]]) -> AnyShape:
-    """Returns the shape of a result whose rank varies: an example per size."""
+    """Returns the shape of a result whose rank varies between samples: an example of it per size in ``SIZES``."""
     # Samples in which all symbols have one size come first.
-    equal = {next(iter(sizes.values()), 0): t.shape for sizes, t in samples if len(set(sizes.values())) < 2}
-    shapes = [equal.get(size) for size in SIZES]
+    shape_by_size = {next(iter(sizes.values()), 0): t.shape for sizes, t in samples if len(set(sizes.values())) < 2}
+    shapes = [shape_by_size.get(size) for size in SIZES]
     if shapes[0] is None or shapes[1] is None:
-        shapes_in_order = [t.shape for _, t in samples]
+        shapes_in_order = [sample_type.shape for _, sample_type in samples]
         shapes = [*shapes_in_order, *[None] * len(SIZES)][: len(SIZES)]
     shapes = _distinct_ranks_first(shapes)
-    return AnyShape(lambda index: _open(shapes[index], index))
+    return AnyShape(lambda index: _with_unknown_sizes(shapes[index], index))
 
 
 def _distinct_ranks_first(shapes: list[Any]) -> list[Any]:
     """Moves a shape whose rank differs from the first to the second place: two examples are compared."""
     if any(isinstance(s, AnyShape) for s in shapes):
         return shapes
-    other = next((i for i, s in enumerate(shapes) if s is not None and len(s) != len(shapes[0])), 1)
-    shapes[1], shapes[other] = shapes[other], shapes[1]
+    other_index = next((i for i, s in enumerate(shapes) if s is not None and len(s) != len(shapes[0])), 1)
+    shapes[1], shapes[other_index] = shapes[other_index], shapes[1]
     return shapes
 
 
-def _open(shape: Any, index: int) -> Any:
+def _with_unknown_sizes(shape: Any, index: int) -> Any:
     """Returns a shape of the same rank with unknown sizes."""
     if isinstance(shape, AnyShape):
         return shape.example(index)
@@ -130,5 +141,5 @@ def common_value(values: Sequence[Any]) -> Any:
     first = values[0]
     if first is None or not is_static_shape(first.flat):
         return None
-    same = all(v is not None and v.shape == first.shape and all(map(same_dim, first.flat, v.flat)) for v in values)
-    return first if same else None
+    are_equal = all(v is not None and v.shape == first.shape and all(map(same_dim, first.flat, v.flat)) for v in values)
+    return first if are_equal else None

@@ -20,7 +20,7 @@ from tvtf.core.tensor_spec import TensorSpec, type_spec_from_value
 from tvtf.dtypes import TRACED
 from tvtf.state.variable import Variable
 
-_DATASET = "held"
+_DATASET_KIND = "held"
 
 
 class Leaf:
@@ -33,6 +33,7 @@ class Leaf:
     __slots__ = ("name", "spec", "tensor", "value", "key")
 
     def __init__(self, name: str, value: Any) -> None:
+        """Computes the key of an argument's value, and its tensor and spec if ``tf.function`` traces it as a tensor."""
         self.name = name
         self.value = value
         self.tensor = self.as_tensor(value)
@@ -41,16 +42,16 @@ class Leaf:
             self.spec = TensorSpec(self.tensor.shape, self.tensor.dtype, name)
         self.key = ("tensor", self.spec) if self.spec is not None else value_key(value)
         if self.spec is None and hasattr(type(value), "as_argument"):
-            self.tensor, kind = value.as_argument()
-            self.spec, self.key = TensorSpec([], self.tensor.dtype, name), (_DATASET, kind)
+            self.tensor, dataset_spec = value.as_argument()
+            self.spec, self.key = TensorSpec([], self.tensor.dtype, name), (_DATASET_KIND, dataset_spec)
 
     @property
     def is_dataset(self) -> bool:
         """Whether a tensor stands for this object: a dataset or an iterator."""
-        return self.key[0] == _DATASET  # type: ignore[no-any-return]
+        return self.key[0] == _DATASET_KIND  # type: ignore[no-any-return]
 
     def as_value(self) -> Leaf:
-        """Returns the leaf with its dataset as a Python value, by identity.
+        """Returns the leaf with its dataset as a Python value, keyed by identity: each dataset has its own trace then.
 
         Raises:
           UnknownDataset: the object is itself known by a tensor only.
@@ -58,7 +59,7 @@ class Leaf:
         if not self.is_dataset:
             return self
         self.value.require_value()
-        leaf = Leaf.__new__(Leaf)
+        leaf = Leaf.__new__(Leaf)  # the constructor would make a tensor of the dataset
         leaf.name, leaf.value, leaf.tensor, leaf.spec = self.name, self.value, None, None
         leaf.key = value_key(self.value)
         return leaf
@@ -71,19 +72,19 @@ class Leaf:
         return convert_to_tensor(value) if isinstance(value, (np.ndarray, np.generic)) else None
 
     def accepts(self, other: Leaf) -> bool:
-        """Returns whether a trace for this leaf serves the other."""
+        """Returns whether a trace for this leaf serves the other: an equal value, or a tensor of a narrower type."""
         if self.spec is None or other.spec is None or self.is_dataset or other.is_dataset:
             return self.key == other.key
         return self.spec.dtype is other.spec.dtype and _covers(self.spec, other.spec)
 
     def widened(self, other: Leaf) -> Leaf | None:
-        """Returns a leaf that accepts both if only their shapes differ; else None."""
+        """Returns a leaf that accepts both this one and ``other``; None if they differ in more than their shapes."""
         if self.spec is None or other.spec is None or self.is_dataset or other.is_dataset:
             return self if self.key == other.key else None
         if self.spec.dtype is not other.spec.dtype:
             return None
-        unknown = TensorSpec(None, self.spec.dtype, self.spec.name)
-        return self.with_spec(self.spec.most_general(other.spec) or unknown)
+        of_unknown_rank = TensorSpec(None, self.spec.dtype, self.spec.name)
+        return self.with_spec(self.spec.most_general(other.spec) or of_unknown_rank)
 
     def of_rank(self, rank: int) -> Leaf:
         """Returns the leaf with this rank, if its rank was unknown."""
@@ -98,12 +99,12 @@ class Leaf:
     def with_spec(self, spec: TensorSpec) -> Leaf:
         """Returns the leaf with another spec.
 
-        Not by the constructor, which would take the spec from the value.
+        The constructor would take the spec from the value.
         """
-        wider = Leaf.__new__(Leaf)
-        wider.name, wider.value, wider.tensor, wider.spec = self.name, self.value, self.tensor, spec
-        wider.key = ("tensor", spec)
-        return wider
+        leaf = Leaf.__new__(Leaf)
+        leaf.name, leaf.value, leaf.tensor, leaf.spec = self.name, self.value, self.tensor, spec
+        leaf.key = ("tensor", spec)
+        return leaf
 
     def typed_text(self) -> str:
         """Returns the leaf's trace type as TensorFlow prints it."""
@@ -126,11 +127,13 @@ def _covers(wide: TensorSpec, narrow: TensorSpec) -> bool:
         return True
     if wide.shape.rank != narrow.shape.rank:
         return False
-    return all(a is None or a == b for a, b in zip(wide.shape, narrow.shape))
+    return all(
+        wide_size is None or wide_size == narrow_size for wide_size, narrow_size in zip(wide.shape, narrow.shape)
+    )
 
 
 def value_key(value: Any) -> Any:
-    """Returns the cache key of a Python value: the value if it is hashable, else its identity.
+    """Returns the cache key of a Python value: the value if it compares by value, else its identity.
 
     An identity stays valid because traces keep their arguments alive.
     """
@@ -157,6 +160,11 @@ class Arguments:
     """The flattened arguments of one call; a composite tensor is its spec in the structure, its components leaves."""
 
     def __init__(self, structure: Any, leaves: list[Leaf]) -> None:
+        """Takes the flattened arguments of a call, and computes the keys by which a trace for them is found.
+
+        ``form`` is what must be equal for a trace to serve other arguments: the structure, and which Variables are the
+        same. ``key`` also has the types and values.
+        """
         self.structure = structure
         self.leaves = leaves
         self.variables = [leaf.value for leaf in leaves if isinstance(leaf.value, Variable)]
@@ -187,24 +195,24 @@ class Arguments:
         """Returns whether a trace for these arguments serves the others."""
         if self.form != other.form or not all(map(_has_subtype, self.composites, other.composites)):
             return False
-        return all(a.accepts(b) for a, b in zip(self.leaves, other.leaves))
+        return all(leaf.accepts(other_leaf) for leaf, other_leaf in zip(self.leaves, other.leaves))
 
     def generalized_with(self, earlier: Arguments) -> Arguments | None:
-        """Returns arguments that accept both, with unknown dims where they differ; None if more differs.
+        """Returns arguments that accept both these and the earlier ones, with unknown dims where shapes differ.
 
-        One trace then serves both calls, and others like them.
+        One trace then serves both calls, and others like them. Returns None if anything but shapes differs.
         """
         if self.form != earlier.form:
             return None
-        specs = [a.most_specific_common_supertype([b]) for a, b in zip(self.composites, earlier.composites)]
-        wider = [a.widened(b) for a, b in zip(self.leaves, earlier.leaves)]
-        if any(w is None for w in (*specs, *wider)):
+        specs = [spec.most_specific_common_supertype([old]) for spec, old in zip(self.composites, earlier.composites)]
+        wider_leaves = [leaf.widened(old) for leaf, old in zip(self.leaves, earlier.leaves)]
+        if any(wider is None for wider in (*specs, *wider_leaves)):
             return None
         remaining_specs = iter(specs)
         structure = nest.map_structure(
             lambda leaf: next(remaining_specs) if nest.is_composite(leaf) else leaf, self.structure
         )
-        return Arguments(structure, wider)  # type: ignore[arg-type]
+        return Arguments(structure, wider_leaves)  # type: ignore[arg-type]
 
     def of_ranks(self, tensors: Sequence[Any]) -> Arguments:
         """Returns the arguments with the tensors' ranks in place of unknown ones."""
@@ -214,7 +222,7 @@ class Arguments:
         )
 
     def of_sizes(self, tensors: Sequence[Any]) -> Arguments:
-        """Returns the arguments with the tensors' shapes."""
+        """Returns the arguments with the tensors' shapes, so that their trace is only for these shapes."""
         values = iter(tensors)
         sized = Arguments(
             self.structure, [leaf if leaf.spec is None else leaf.of_sizes(next(values)) for leaf in self.leaves]
@@ -239,7 +247,7 @@ class Arguments:
     def rebuild(
         self, tensors: Sequence[Any], variables: Sequence[Any] | None = None
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Returns ``(args, kwargs)`` with these tensors and Variables in their places."""
+        """Returns the Python function's ``(args, kwargs)`` with these tensors and Variables in their places."""
         remaining, stand_ins = iter(tensors), iter(self.variables if variables is None else variables)
         flat = [self._replaced(leaf, remaining, stand_ins) for leaf in self.leaves]
         return nest.pack_sequence_as(self.structure, flat, expand_composites=True)
@@ -248,13 +256,13 @@ class Arguments:
         """Returns ``(args, kwargs)`` with ``describe(leaf)`` for each leaf; composite tensors are their specs."""
         leaves = iter(self.leaves)
 
-        def description(each: Any) -> Any:
-            if not nest.is_composite(each):
+        def description(part: Any) -> Any:
+            if not nest.is_composite(part):
                 return describe(next(leaves))
             # Each of its components is a leaf.
-            for _ in nest.flatten(each, expand_composites=True):
+            for _ in nest.flatten(part, expand_composites=True):
                 next(leaves)
-            return each
+            return part
 
         return nest.map_structure(description, self.structure)
 
@@ -278,16 +286,19 @@ def _has_subtype(wide: Any, narrow: Any) -> bool:
 
 
 def structure_key(structure: Any) -> Any:
-    """Returns a hashable key of a nested structure.
+    """Returns a hashable key of a nested structure, without its leaves.
 
     A list and a tuple are different structures, as in TensorFlow.
     """
     if not nest.is_nested(structure):
         return type(structure) if nest.is_composite(structure) else "."
     if isinstance(structure, Mapping):
-        return type(structure).__name__, tuple((k, structure_key(structure[k])) for k in nest.sorted_keys(structure))
-    kind = (type(structure), nest.metadata_of(structure)) if nest.is_record(structure) else type(structure).__name__
-    return kind, tuple(map(structure_key, nest.parts_of(structure)))
+        return type(structure).__name__, tuple(
+            (key, structure_key(structure[key])) for key in nest.sorted_keys(structure)
+        )
+    is_record = nest.is_record(structure)
+    container_key = (type(structure), nest.metadata_of(structure)) if is_record else type(structure).__name__
+    return container_key, tuple(map(structure_key, nest.parts_of(structure)))
 
 
 class Signature:
@@ -316,14 +327,14 @@ class Signature:
         structure = self._structure(args, kwargs)
         names = self._leaf_names(structure)
         values = nest.flatten(structure)
-        leaves = [leaf for n, v in zip(names, values) for leaf in _leaves_of(n, v)]
+        leaves = [leaf for name, value in zip(names, values) for leaf in _leaves_of(name, value)]
         return Arguments(nest.map_structure(spec_if_composite, structure), leaves)
 
     def _structure(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
             bound = self.python.bind(*args, **kwargs)
         except TypeError as error:
-            raise self._misfit(error, args, kwargs) from None
+            raise self._binding_error(error, args, kwargs) from None
         bound.apply_defaults()
         return bound.args, bound.kwargs
 
@@ -339,39 +350,47 @@ class Signature:
         return [n for name, value in named for n in _names_of(name, value, expand_composites)]
 
     def _bind_specs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        """Binds the arguments to ``input_signature``; arguments beyond its specs are fixed Python values."""
-        values, extra = self._structure(args, kwargs)
+        """Binds a call's arguments to ``input_signature``; those without a spec are values that the trace embeds."""
+        values, keyword_values = self._structure(args, kwargs)
         specs = self.specs or ()
-        specified, rest = tuple(values[: len(specs)]), tuple(values[len(specs) :])
+        specified, unspecified = tuple(values[: len(specs)]), tuple(values[len(specs) :])
         flat_specs = nest.flatten(list(specs), expand_composites=True)
-        flat = self._flat(specs, specified, args, kwargs) if len(specified) == len(specs) else None
-        if flat is None or args[len(specs) :]:
+        flat_values = self._flat(specs, specified, args, kwargs) if len(specified) == len(specs) else None
+        if flat_values is None or args[len(specs) :]:
             reason = f"expected {len(specs)} arguments but got {len(args) + len(kwargs)}"
-            raise self._misfit(reason, args, kwargs)
+            raise self._binding_error(reason, args, kwargs)
         names = self._leaf_names((specs, {}), expand_composites=True)
-        leaves = [self._specified(n, v, s, args, kwargs) for n, v, s in zip(names, flat, flat_specs)]
-        # Defaults beyond the specs are part of the trace.
-        fixed = [leaf for i, v in enumerate(nest.flatten((rest, extra))) for leaf in _leaves_of(f"default_{i}", v)]
-        return Arguments(nest.map_structure(spec_if_composite, (specs + rest, extra)), leaves + fixed)
+        leaves = [
+            self._specified(n, value, spec, args, kwargs) for n, value, spec in zip(names, flat_values, flat_specs)
+        ]
+        # Parameters beyond the specs have their defaults.
+        default_leaves = [
+            leaf
+            for i, value in enumerate(nest.flatten((unspecified, keyword_values)))
+            for leaf in _leaves_of(f"default_{i}", value)
+        ]
+        return Arguments(
+            nest.map_structure(spec_if_composite, (specs + unspecified, keyword_values)), leaves + default_leaves
+        )
 
     def _flat(self, specs: Any, values: Any, args: Any, kwargs: Any) -> list[Any] | None:
         try:
             return flatten_up_to(list(specs), list(values))
         except TypeError as error:
-            raise self._misfit(error, args, kwargs) from None
+            raise self._binding_error(error, args, kwargs) from None
 
-    def _misfit(self, why: Any, args: Any, kwargs: Any) -> TypeError:
+    def _binding_error(self, why: Any, args: Any, kwargs: Any) -> TypeError:
         return TypeError(f"Binding inputs to tf.function failed due to `{why}`. {self._received(args, kwargs)}")
 
     def _specified(self, name: str, value: Any, spec: TypeSpec, args: Any, kwargs: Any) -> Leaf:
         if isinstance(spec, TensorSpec):
-            return self._of_tensor_spec(name, value, spec, args, kwargs)
+            return self._tensor_leaf(name, value, spec, args, kwargs)
         if not spec.is_compatible_with(value):
-            raise self._misfit(f"{value!r} is not compatible with {spec!r}", args, kwargs)
+            raise self._binding_error(f"{value!r} is not compatible with {spec!r}", args, kwargs)
         return Leaf(name, value)
 
-    def _of_tensor_spec(self, name: str, value: Any, spec: TensorSpec, args: Any, kwargs: Any) -> Leaf:
-        """Returns the leaf of a tensor argument, with the name of its spec or of its parameter."""
+    def _tensor_leaf(self, name: str, value: Any, spec: TensorSpec, args: Any, kwargs: Any) -> Leaf:
+        """Returns the leaf of a tensor argument; it is named as its spec or, if that has no name, as its parameter."""
         # The constructor takes the dims' names from the shape, which has lost them.
         named = TensorSpec.__new__(TensorSpec)
         named.shape, named.dtype = spec.shape, spec.dtype
@@ -384,14 +403,14 @@ class Signature:
         return leaf.with_spec(named)
 
     def _cast(self, value: Any, spec: TensorSpec, args: Any, kwargs: Any) -> Tensor:
-        """Converts a value to a tensor that fits the spec."""
+        """Converts an argument to a tensor; raises an error if that doesn't fit the spec."""
         try:
             tensor = convert_to_tensor(value, dtype_hint=spec.dtype)
         except (TypeError, ValueError) as error:
-            raise self._misfit(error, args, kwargs) from None
+            raise self._binding_error(error, args, kwargs) from None
         actual = TensorSpec(tensor.shape, tensor.dtype)
         if not spec.is_compatible_with(tensor):
-            raise self._misfit(f"Can not cast {actual!r} to {spec!r}", args, kwargs)
+            raise self._binding_error(f"Can not cast {actual!r} to {spec!r}", args, kwargs)
         return tensor
 
     def __str__(self) -> str:
@@ -401,7 +420,7 @@ class Signature:
 
 
 def flatten_up_to(shallow: Any, deep: Any) -> list[Any] | None:
-    """Returns the parts of ``deep`` at the leaves of ``shallow``; None if their structures differ.
+    """Flattens ``deep`` only as far as ``shallow`` is nested; returns None if their structures differ.
 
     Raises:
       TypeError: ``shallow`` has the spec of a composite tensor where ``deep`` has something else.
@@ -422,7 +441,7 @@ def flatten_up_to(shallow: Any, deep: Any) -> list[Any] | None:
 
 
 def _positional_names(signature: inspect.Signature, count: int) -> list[str]:
-    """Returns the names of the positional arguments; those of ``*args`` are numbered."""
+    """Returns the parameters' names of ``count`` positional arguments; those that go to ``*args`` are numbered."""
     names: list[str] = []
     for parameter in signature.parameters.values():
         if parameter.kind is parameter.VAR_POSITIONAL:
@@ -450,13 +469,16 @@ def spec_if_composite(value: Any) -> Any:
 
 
 def _leaves_of(name: str, value: Any) -> list[Leaf]:
-    """Returns a value's leaf; for a composite tensor, the leaves of its components with the types of its spec."""
+    """Returns the leaf of an argument or, for a composite tensor, the leaves of its components."""
     if not nest.is_composite(value):
         return [Leaf(name, value)]
-    parts = nest.flatten(value, expand_composites=True)
+    components = nest.flatten(value, expand_composites=True)
     specs = nest.flatten(nest.spec_of(value), expand_composites=True)
-    names = _component_names(name, len(parts))
-    return [_component(Leaf(n, part), spec) for n, part, spec in zip(names, parts, specs)]
+    names = _component_names(name, len(components))
+    return [
+        _component(Leaf(component_name, component), spec)
+        for component_name, component, spec in zip(names, components, specs)
+    ]
 
 
 def _component(leaf: Leaf, spec: TensorSpec) -> Leaf:

@@ -32,15 +32,20 @@ class _Call:
     """Whether the gradient function assigns Variables."""
 
     def __init__(self, name: str, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        """Calls the user's function, which returns a result and a gradient function; notes which Variables it reads.
+
+        Raises:
+          TypeError: it reads Variables, and its gradient function doesn't take them.
+        """
         self.name, self.args, self.function = name, args, getattr(f, "__code__", f)
-        watcher = _Watcher()
+        watcher = _VariableWatcher()
         state.tapes, tapes = [*state.tapes, watcher], state.tapes
         try:
             self.result, self.grad_fn = f(*args, **kwargs)
         finally:
             state.tapes = tapes
-        arguments = set(map(id, nest.flatten((args, kwargs))))
-        self.variables = [v for v in watcher.variables.values() if id(v) not in arguments]
+        argument_ids = set(map(id, nest.flatten((args, kwargs))))
+        self.variables = [v for v in watcher.variables.values() if id(v) not in argument_ids]
         if self.variables and not _takes_variables(self.grad_fn):
             raise TypeError(
                 "@tf.custom_gradient grad_fn must accept keyword argument 'variables', since function uses variables: "
@@ -56,35 +61,36 @@ class _Call:
 
     def with_outputs(self, outputs: Sequence[Tensor]) -> Any:
         """Returns the result with its tensors replaced."""
-        return nest.pack_sequence_as(self.result, _replaced(nest.flatten(self.result), outputs))
+        return nest.pack_sequence_as(self.result, _with_tensors_replaced(nest.flatten(self.result), outputs))
 
     def backward(self, cts: Sequence[Any]) -> list[Any]:
-        """Calls the gradient function; returns the cotangents of the inputs.
+        """Calls the user's gradient function with the results' cotangents; returns the cotangents of the inputs.
 
         Raises:
           ValueError: the function returned another number of them.
         """
-        result_cts = _replaced(nest.flatten(self.result), cts)
+        result_cts = _with_tensors_replaced(nest.flatten(self.result), cts)
         if self.variables:
-            of_inputs, of_variables = self.grad_fn(*result_cts, variables=self.variables)
+            argument_grads, variable_grads = self.grad_fn(*result_cts, variables=self.variables)
         else:
-            of_inputs, of_variables = self.grad_fn(*result_cts), []
-        if len(of_variables) != len(self.variables):
+            argument_grads, variable_grads = self.grad_fn(*result_cts), []
+        if len(variable_grads) != len(self.variables):
             raise ValueError("Must return gradient for each variable from @custom_gradient grad_fn.")
-        input_cts, count = [g for x in nest.flatten(of_inputs) for g in _parts_of_gradient(x)], len(_parts(self.args))
+        input_cts = [part for grad in nest.flatten(argument_grads) for part in _parts_of_gradient(grad)]
+        count = len(_parts(self.args))
         if len(input_cts) != count:
             raise ValueError(
                 f"custom_gradient function {self.name!r} expected to return {count} gradients, one for each argument, "
                 f"but returned {len(input_cts)}"
             )
-        return [*input_cts, *of_variables]
+        return [*input_cts, *variable_grads]
 
     def vjp(self, cts: Any, outputs: Any, *inputs: Any) -> list[Any]:
         """Returns the vjp that tapes record for an eager call, as of an op on the results and the inputs."""
         return [*[None] * len(cts), *self.backward(cts)]
 
 
-class _Watcher(Recorder):
+class _VariableWatcher(Recorder):
     """A tape that collects the trainable Variables that are read."""
 
     def __init__(self) -> None:
@@ -105,20 +111,22 @@ def _parts(structure: Any) -> list[Tensor]:
     return [convert_to_tensor(t) for x in nest.flatten(structure) for t in nest.flatten(gradient_parts(x))]
 
 
-def _replaced(values: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
-    """Returns the values with their differentiable tensors replaced, in order.
+def _with_tensors_replaced(values: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
+    """Returns the values with their differentiable tensors replaced by ``tensors``, in order.
 
-    A composite tensor is differentiated by some of its components.
+    Of a composite tensor only some components are differentiable.
     """
     remaining = iter(tensors)
 
-    def one(x: Any) -> Any:
-        if not isinstance(x, CompositeTensor):
+    def replaced_value(value: Any) -> Any:
+        if not isinstance(value, CompositeTensor):
             return next(remaining)
-        parts = x._gradient_components()
-        return x._with_gradient(nest.pack_sequence_as(parts, [next(remaining) for _ in nest.flatten(parts)]))
+        components = value._gradient_components()
+        return value._with_gradient(
+            nest.pack_sequence_as(components, [next(remaining) for _ in nest.flatten(components)])
+        )
 
-    return list(map(one, values))
+    return list(map(replaced_value, values))
 
 
 def _takes_variables(grad_fn: Callable[..., Any]) -> bool:
@@ -182,19 +190,19 @@ class CustomGradient:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = getattr(self.function, "__name__", "custom_gradient")
         if state.trace is None:
-            return _called(_Call(name, self.function, args, kwargs))
+            return _eager_result(_Call(name, self.function, args, kwargs))
         args = nest.map_structure(convert_to_tensor, args, expand_composites=True)
-        return _traced(_Call(name, self.function, args, kwargs))
+        return _traced_result(_Call(name, self.function, args, kwargs))
 
 
-def _called(call: _Call) -> Any:
-    """Calls it eagerly; tapes that watch an input record the call.
+def _eager_result(call: _Call) -> Any:
+    """Returns the result of an eager call; tapes that watch an input record the call as one op.
 
-    Other tapes record identities of the results, as in TensorFlow. Tapes have seen the function's own ops, for
+    Other tapes record identities of the results, as in TensorFlow. Tapes have recorded the function's own ops, for
     second-order gradients, but first-order gradients come from the recorded call.
     """
     inputs, results = call.inputs(), call.outputs()
-    outputs = _unseen(lambda: tuple(bind.identity(x) for x in results))
+    outputs = _without_recording(lambda: tuple(bind.identity(x) for x in results))
     for tape in state.tapes:
         if any(map(tape.watches, inputs)):
             tape.record(call, (*results, *inputs), outputs, {})
@@ -204,8 +212,8 @@ def _called(call: _Call) -> Any:
     return call.with_outputs(outputs)
 
 
-def _unseen(run: Callable[[], Any]) -> Any:
-    """Runs a function whose ops the tapes must not record."""
+def _without_recording(run: Callable[[], Any]) -> Any:
+    """Runs a function without tapes recording its ops."""
     state.tapes, tapes = list(state.observers), state.tapes
     try:
         return run()
@@ -213,8 +221,11 @@ def _unseen(run: Callable[[], Any]) -> Any:
         state.tapes = tapes
 
 
-def _traced(call: _Call) -> Any:
-    """Binds the op that carries the gradient."""
+def _traced_result(call: _Call) -> Any:
+    """Returns the result of a traced call; it passes through the op ``with_gradient``, which has the user's gradient.
+
+    The op takes the results, the inputs, and what the traced gradient function captures.
+    """
     results, inputs = [state.trace.own(x) for x in call.outputs()], call.inputs()
     try:
         captured, attrs = _gradient_function(call, results)
@@ -226,31 +237,35 @@ def _traced(call: _Call) -> Any:
     if not call.assigns:
         return call.with_outputs(with_gradient.bind(*operands, **attrs))
     # Tapes record the call itself: its gradient function assigns, which only they can run.
-    outputs = _unseen(lambda: with_gradient.bind(*operands, **attrs))
+    outputs = _without_recording(lambda: with_gradient.bind(*operands, **attrs))
     for tape in state.tapes:
         tape.record(call, (*results, *inputs), outputs, {})
     return call.with_outputs(outputs)
 
 
-ORDERS = 2
+MAX_GRADIENT_ORDER = 2
 """How deep a gradient function that calls its own function is traced: each trace would require another one."""
 
 _tracing: ContextVar[tuple[Any, ...]] = ContextVar("_tracing", default=())
 
 
 def _gradient_function(call: _Call, outputs: Sequence[Tensor]) -> tuple[list[Tensor], dict[str, Any]]:
-    """Traces the gradient function; returns its captures and the op's attributes."""
-    from tvtf.frontend.control_flow.closure_conversion import Inner, assigned_variables, lift
+    """Traces the gradient function, whose parameters are the results' cotangents.
 
-    active = _tracing.get()
-    # Tracing a function that its own gradient calls would never end.
-    if active.count(call.function) == ORDERS:
+    Returns its captures and the op's attributes. If it can't be compiled, the attributes hold the text of the error
+    that taking the gradient raises.
+    """
+    from tvtf.frontend.control_flow.closure_conversion import TracedFunction, assigned_variables, lift
+
+    functions_being_traced = _tracing.get()
+    # Each gradient of a function that calls the function itself needs a gradient again: stop at some order.
+    if functions_being_traced.count(call.function) == MAX_GRADIENT_ORDER:
         return _raising_backward(
-            f"{call.name!r} is called by its own gradient: compiled code has gradients of such functions up to order {ORDERS}"
+            f"{call.name!r} is called by its own gradient: compiled code has gradients of such functions up to order {MAX_GRADIENT_ORDER}"
         )
-    token = _tracing.set((*active, call.function))
+    token = _tracing.set((*functions_being_traced, call.function))
     try:
-        inner = Inner(f"{call.name}_gradient", lambda *cts: call.backward(cts), [x._type for x in outputs])
+        inner = TracedFunction(f"{call.name}_gradient", lambda *cts: call.backward(cts), [x._type for x in outputs])
     finally:
         _tracing.reset(token)
     assigned = assigned_variables([inner])
@@ -260,10 +275,10 @@ def _gradient_function(call: _Call, outputs: Sequence[Tensor]) -> tuple[list[Ten
             f"the gradient function of {call.name!r} assigns {', '.join(v.name for v in assigned)}: only tapes in the same "
             "tf.function, and in the same branch or loop body, can compute this gradient"
         )
-    grads = [(len(outputs) + i, g) for i, g in enumerate(inner.structure) if g is not None]
+    grads = [(len(outputs) + i, g) for i, g in enumerate(inner.structure) if g is not None]  # inputs follow the results
     tensors = [x for _, g in grads for x in ([g.values, g.indices] if isinstance(g, IndexedSlices) else [g])]
-    places = tuple((i, isinstance(g, IndexedSlices)) for i, g in grads)
-    return lift([inner]), {"backward": inner.trace.finish(tensors), "given": places, "error_text": ""}
+    operand_places = tuple((i, isinstance(g, IndexedSlices)) for i, g in grads)
+    return lift([inner]), {"backward": inner.trace.finish(tensors), "given": operand_places, "error_text": ""}
 
 
 def _raising_backward(reason: str) -> tuple[list[Tensor], dict[str, Any]]:

@@ -50,7 +50,7 @@ class ForwardAccumulator:
 
     def __init__(self, primals: Any, tangents: Any) -> None:
         flat = nest.flatten(primals)
-        if len({id(p) for p in flat}) < len(flat):
+        if len({id(primal) for primal in flat}) < len(flat):  # the same tensor twice
             raise ValueError(MSG_TWICE)
         self.level = state.batches
         self._recording = False
@@ -74,7 +74,7 @@ class ForwardAccumulator:
         self._recording = False
 
     def jvp(self, primals: Any, unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE) -> Any:
-        """Returns the tangents of the results of the ops so far.
+        """Returns the tangents of ``primals``, which ops have computed since the accumulator was entered.
 
         Args:
           primals: a tensor or nest of them.
@@ -85,11 +85,11 @@ class ForwardAccumulator:
         """
 
         def tangent_of(tensor: Any) -> Any:
-            tangent = self._tangents.get(id(tensor))
-            if tangent is not None:
-                return tangent[1]
-            is_zero = wants_zeros(unconnected_gradients)
-            return zeros_like(convert_to_tensor(tensor)) if is_zero else None
+            entry = self._tangents.get(id(tensor))
+            if entry is not None:
+                _, tangent = entry
+                return tangent
+            return zeros_like(convert_to_tensor(tensor)) if wants_zeros(unconnected_gradients) else None
 
         return nest.map_structure(tangent_of, primals)
 
@@ -109,9 +109,13 @@ class ForwardAccumulator:
 
     def record(self, prim: Any, inputs: Sequence[Any], outputs: Any, attrs: dict[str, Any]) -> None:
         """Computes the tangents of an op's results from those of its inputs."""
-        moving = [(i, self._tangents[id(x)][1]) for i, x in enumerate(inputs) if id(x) in self._tangents]
-        results = [y for y in as_tuple(outputs) if y.dtype.is_differentiable]
-        if not moving or not results or prim is ReadVariable:
+        input_tangents = [
+            (i, self._tangents[id(input_tensor)][1])
+            for i, input_tensor in enumerate(inputs)
+            if id(input_tensor) in self._tangents
+        ]
+        results = [result for result in as_tuple(outputs) if result.dtype.is_differentiable]
+        if not input_tangents or not results or prim is ReadVariable:
             return
         if prim.tf_name == with_gradient.tf_name:  # in TensorFlow tangents follow the function's own ops
             self._pass_on(inputs, outputs)
@@ -120,14 +124,14 @@ class ForwardAccumulator:
             raise LookupError(f"gradient registry has no entry for: {prim.tf_name}")
         tapes = state.tapes
         try:
-            # Only tapes around this one differentiate tangents.
+            # Only tapes opened before this one record, and so differentiate, how tangents are computed.
             state.tapes = tapes[: tapes.index(self)]
-            result_tangents = transposed(prim, inputs, outputs, attrs, moving, results)
+            result_tangents = jacobian_vector_product(prim, inputs, outputs, attrs, input_tangents, results)
         finally:
             state.tapes = tapes
-        for y, tangent in zip(results, result_tangents):
+        for result, tangent in zip(results, result_tangents):
             if tangent is not None:
-                self._tangents[id(y)] = y, tangent
+                self._tangents[id(result)] = result, tangent
 
     def _pass_on(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Gives each output the tangent of the input at the same place."""
@@ -136,30 +140,33 @@ class ForwardAccumulator:
                 self._tangents[id(y)] = y, self._tangents[id(x)][1]
 
 
-def transposed(
+def jacobian_vector_product(
     prim: Any,
     inputs: Sequence[Any],
     outputs: Any,
     attrs: dict[str, Any],
-    moving: Sequence[tuple[int, Tensor]],
+    input_tangents: Sequence[tuple[int, Tensor]],
     results: Sequence[Tensor],
 ) -> list[Any]:
-    """Returns the tangents of ``results``, given those of the ``moving`` inputs.
+    """Returns the tangents of ``results``, given those of some inputs: pairs of the input's index and its tangent.
 
-    The vjp is linear in the cotangents; its derivative by them is the Jacobian times the tangents (see above).
+    The vjp is linear in the cotangents u: the derivative of ``sum(vjp(u) * tangents)`` by u is the Jacobian times the
+    tangents. So the vjp is recorded on cotangents of zero and swept backward.
     """
-    cotangents = {id(y): bind.identity(zeros_like(y)) for y in as_tuple(outputs)}
+    cotangents = {id(output): bind.identity(zeros_like(output)) for output in as_tuple(outputs)}
     recorder = Recorder()
-    for y in results:
-        recorder.watch(cotangents[id(y)])
+    for output in results:
+        recorder.watch(cotangents[id(output)])
     outer, state.tapes = state.tapes, [*state.tapes, recorder]
     try:
-        cts = tuple(cotangents[id(y)] for y in as_tuple(outputs))
-        parts = at_once(prim.vjp)(cts if type(outputs) is tuple else cts[0], outputs, *inputs, **attrs)
-        pairs = [(as_dense(parts[i]), tangent) for i, tangent in moving if parts[i] is not None]
+        cts = tuple(cotangents[id(output)] for output in as_tuple(outputs))
+        input_cotangents = at_once(prim.vjp)(cts if type(outputs) is tuple else cts[0], outputs, *inputs, **attrs)
+        pairs = [
+            (as_dense(input_cotangents[i]), tangent) for i, tangent in input_tangents if input_cotangents[i] is not None
+        ]
     finally:
         state.tapes = outer
-    return sweep(recorder.records, pairs, [cotangents[id(y)] for y in results])
+    return sweep(recorder.records, pairs, [cotangents[id(output)] for output in results])
 
 
 export("autodiff.GradientTape")(GradientTape)

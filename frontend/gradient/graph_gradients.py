@@ -9,7 +9,7 @@ from tvtf.core import nest
 from tvtf.core.primitive import export, table
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
-from tvtf.frontend.control_flow.vectorized_map import Batched, basis, level, unwrapped
+from tvtf.frontend.control_flow.vectorized_map import Batched, level, one_hot_cotangents, unwrapped
 from tvtf.frontend.gradient.custom_gradient import custom_gradient
 from tvtf.frontend.gradient.tape import UnconnectedGradients, wants_zeros
 from tvtf.ops.indexed_slices import as_dense
@@ -41,19 +41,20 @@ class AggregationMethod:
 
 
 class _Program:
-    """The bindings of a trace and of its enclosing traces as records, with one tensor per variable.
+    """The ops of a trace and of its enclosing traces as a tape's records, with one tensor per variable.
 
     A branch or loop body captures tensors of enclosing traces: captured and original are the same tensor here.
     """
 
     def __init__(self, trace: Trace) -> None:
+        """Reads the bindings of the trace, after those of its enclosing traces, into ``records``."""
         self.trace = trace
         enclosing = trace.parent or trace.caller
         self.outer = None if enclosing is None else _Program(enclosing)
         self.records: list[Record] = [] if self.outer is None else [*self.outer.records]
-        self.tensors = _recorded(trace) | self._captured()
+        self.tensors = _tensors_on_tapes(trace) | self._captured()
         self._tuples: dict[relax.Var, tuple[Any, list[Any]]] = {}
-        self._names: dict[relax.Var, relax.Expr] = _last_names(trace.bindings)
+        self._aliases: dict[relax.Var, relax.Expr] = _last_aliases(trace.bindings)
         for binding in trace.bindings:
             self._read(binding)
 
@@ -62,23 +63,23 @@ class _Program:
         if self.outer is None:
             return {}
         uses = (*self.trace.captures.values(), *self.trace.constants.values())
-        pairs = ((self.outer.outer_of(outer), inner) for outer, inner in uses)
+        pairs = ((self.outer.tensor_of_capture(outer), inner) for outer, inner in uses)
         return {inner._var: outer for outer, inner in pairs if outer is not None}
 
-    def outer_of(self, captured: Any) -> SymbolicTensor | None:
+    def tensor_of_capture(self, captured: Any) -> SymbolicTensor | None:
         """Returns the tensor that an inner trace captures; None for a Variable that has been assigned before."""
         if isinstance(captured, (SymbolicTensor, EagerTensor)) and not isinstance(captured, Variable):
-            return self.of(captured)
+            return self.tensor_of_value(captured)
         capture = self.trace.captures.get(id(captured))
         is_assigned = any(variable is captured for variable, _ in self.trace.assigned())
-        return None if capture is None or is_assigned else self.tensor(capture[1]._var)
+        return None if capture is None or is_assigned else self.tensor_of(capture[1]._var)
 
-    def tensor(self, expr: Any) -> SymbolicTensor:
-        """Returns the tensor of a variable or constant."""
+    def tensor_of(self, expr: Any) -> SymbolicTensor:
+        """Returns the tensor of an IR variable or constant of the trace."""
         from tvtf.ir import dialect
 
-        while expr in self._names:
-            expr = self._names[expr]
+        while expr in self._aliases:
+            expr = self._aliases[expr]
         tensor = self.tensors.get(expr)
         if tensor is None:
             tensor = self.trace.tensors.get(expr)
@@ -87,69 +88,78 @@ class _Program:
         self.tensors[expr] = tensor
         return tensor
 
-    def of(self, value: Any) -> SymbolicTensor:
-        """Returns the tensor for a user's value; for a Variable, its value when the program begins."""
+    def tensor_of_value(self, value: Any) -> SymbolicTensor:
+        """Returns the program's tensor for a user's value; for a Variable, its value when the program begins."""
         if isinstance(value, Variable):
-            value._as_tensor()
+            value._as_tensor()  # has the trace capture it
             if self.outer is not None and id(value) not in self.trace.captures:
-                return self.outer.of(value)
-            return self.tensor(self.trace.captures[id(value)][1]._var)
+                return self.outer.tensor_of_value(value)
+            return self.tensor_of(self.trace.captures[id(value)][1]._var)
         if self.outer is not None and not (isinstance(value, SymbolicTensor) and value._trace is self.trace):
-            return self.outer.of(value)
-        return self.tensor(self.trace.own(convert_to_tensor(value))._var)
+            return self.outer.tensor_of_value(value)
+        return self.tensor_of(self.trace.own(convert_to_tensor(value))._var)
 
     def _read(self, binding: Any) -> None:
-        """Adds the record of a binding; one with several results is complete when all of them are unpacked."""
+        """Adds the record of a binding; an op with several results is recorded when all of them have been unpacked."""
         from tvm import relax
 
         from tvtf.ir import dialect
 
         value = binding.value
         if isinstance(value, relax.TupleGetItem) and value.tuple_value in self._tuples:
-            outputs = self._tuples[value.tuple_value]
-            outputs[1].append(self.tensor(binding.var))
-            if len(outputs[1]) == len(value.tuple_value.ty.fields):
-                self._record(outputs[0], tuple(outputs[1]))
+            primitive_call, outputs = self._tuples[value.tuple_value]
+            outputs.append(self.tensor_of(binding.var))
+            if len(outputs) == len(value.tuple_value.ty.fields):
+                self._record(primitive_call, tuple(outputs))
         elif dialect.is_dialect(value):
-            bound = dialect.read(value)
+            primitive_call = dialect.read(value)
             if isinstance(binding.var.ty, relax.TupleType):
-                self._tuples[binding.var] = bound, []
+                self._tuples[binding.var] = primitive_call, []
             else:
-                self._record(bound, self.tensor(binding.var))
+                self._record(primitive_call, self.tensor_of(binding.var))
 
-    def _record(self, bound: Any, outputs: Any) -> None:
-        attrs = {k: self.trace.subgraphs.get(v, v) if _is_graph(v) else v for k, v in bound.attrs.items()}
-        self.records.append((bound.primitive, tuple(map(self.tensor, bound.inputs)), outputs, attrs))
+    def _record(self, primitive_call: Any, outputs: Any) -> None:
+        """Adds a record of a primitive call; functions among its attributes are the trace's graphs."""
+        attrs = {
+            key: self.trace.subgraphs.get(value, value) if _is_graph(value) else value
+            for key, value in primitive_call.attrs.items()
+        }
+        self.records.append(
+            (primitive_call.primitive, tuple(map(self.tensor_of, primitive_call.inputs)), outputs, attrs)
+        )
 
 
-def _last_names(bindings: Iterable[Any]) -> dict[relax.Var, relax.Expr]:
-    """Maps variables that are bound again, as results of rewritten loops are, to the variable bound last."""
+def _last_aliases(bindings: Iterable[Any]) -> dict[relax.Var, relax.Expr]:
+    """Maps variables that are bound again, as the results of rewritten loops are, to the variable bound last.
+
+    Variables that are bound to a constant are mapped to it.
+    """
     from tvm import relax
 
-    names: dict[relax.Var, relax.Expr] = {}
-    tuples: dict[relax.Var, Any] = {}
+    aliases: dict[relax.Var, relax.Expr] = {}
+    tuple_fields: dict[relax.Var, Any] = {}
     for binding in bindings:
         var, value = binding.var, binding.value
         if isinstance(value, relax.Tuple):
-            tuples[var] = value.fields
+            tuple_fields[var] = value.fields
             continue
-        if isinstance(value, relax.TupleGetItem) and value.tuple_value in tuples:
-            value = tuples[value.tuple_value][value.index]
-        if isinstance(value, relax.Var) and value not in names:
-            names[value] = var
+        if isinstance(value, relax.TupleGetItem) and value.tuple_value in tuple_fields:
+            value = tuple_fields[value.tuple_value][value.index]
+        if isinstance(value, relax.Var) and value not in aliases:
+            aliases[value] = var
         elif not isinstance(value, (relax.Call, relax.TupleGetItem)):
-            names[var] = value
-    return names
+            aliases[var] = value
+    return aliases
 
 
-def _recorded(trace: Trace) -> dict[relax.Expr, SymbolicTensor]:
-    """Returns the tensors that open tapes have recorded, by variable.
+def _tensors_on_tapes(trace: Trace) -> dict[relax.Expr, SymbolicTensor]:
+    """Returns the trace's tensors that open tapes have recorded, by variable.
 
     Gradients made of other tensors for the same variables would be unknown to the tapes: the gradient of a gradient
     would be None.
     """
-    tensors = (t for tape in state.tapes for t in tape.followed() if type(t) is SymbolicTensor)
-    return {t._var: t for t in tensors if t._trace is trace}
+    tensors = (tensor for tape in state.tapes for tensor in tape.followed() if type(tensor) is SymbolicTensor)
+    return {tensor._var: tensor for tensor in tensors if tensor._trace is trace}
 
 
 def _is_graph(value: Any) -> bool:
@@ -199,12 +209,12 @@ def gradients(
         )
     targets = [convert_to_tensor(y) for y in nest.flatten(ys)]
     program = _Program(trace)
-    sources = [program.of(x) for x in nest.flatten(xs)]
-    stopped = {id(program.of(s)) for s in nest.flatten(stop_gradients or [])}
+    sources = [program.tensor_of_value(x) for x in nest.flatten(xs)]
+    stopped = {id(program.tensor_of_value(s)) for s in nest.flatten(stop_gradients or [])}
     records = [r for r in program.records if not any(id(y) in stopped for y in nest.flatten(r[2]))]
     seeds = [None] * len(targets) if grad_ys is None else nest.flatten(grad_ys)
     cotangents = [ones_like(y) if g is None else convert_to_tensor(g, y.dtype) for y, g in zip(targets, seeds)]
-    grads = sweep(records, zip(map(program.of, targets), cotangents), sources)
+    grads = sweep(records, zip(map(program.tensor_of_value, targets), cotangents), sources)
     if wants_zeros(unconnected_gradients):
         grads = [zeros_like(x) if g is None else g for g, x in zip(grads, sources)]
     return grads
@@ -235,20 +245,20 @@ def hessians(
     Source: https://www.tensorflow.org/api_docs/python/tf/hessians
     """
     sources = nest.flatten(xs)
-    return [None if g is None else _hessian(g, x) for g, x in zip(gradients(ys, sources), sources)]
+    return [None if gradient is None else _hessian(gradient, x) for gradient, x in zip(gradients(ys, sources), sources)]
 
 
-def _hessian(first: Tensor, x: Any) -> Tensor:
-    """Returns the derivative of a gradient by its source: one sweep, mapped over the gradient's elements.
+def _hessian(gradient: Tensor, x: Any) -> Tensor:
+    """Returns the derivative of ``gradient`` by its source: one sweep, mapped over the gradient's elements.
 
     A loop over the elements would sweep the program once for each.
     """
     program = _Program(state.trace)
-    source = program.of(x)
+    source = program.tensor_of_value(x)
     shape = source._type.shape
     with level() as map_level:
-        cotangents = basis(first._type)
-        row = sweep(program.records, [(program.of(first), Batched(cotangents, map_level))], [source])[0]
+        cotangents = one_hot_cotangents(gradient._type)
+        row = sweep(program.records, [(program.tensor_of_value(gradient), Batched(cotangents, map_level))], [source])[0]
         rows = zeros_like(source) if row is None else as_dense(row)
         rows = unwrapped(rows, map_level, cotangents._type.shape[0])
     return bind.reshape(rows, shape=(*shape, *shape))
@@ -256,7 +266,7 @@ def _hessian(first: Tensor, x: Any) -> Tensor:
 
 @export("grad_pass_through")
 def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns ``f`` with the gradient of the identity.
+    """Returns a function that computes ``f``, but has the gradient of the identity.
 
     >>> import tvtf as tf
     >>> x = tf.Variable(1.7)
@@ -269,10 +279,10 @@ def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @custom_gradient
-    def passed(*args: Any, **kwargs: Any) -> Any:
+    def with_identity_gradient(*args: Any, **kwargs: Any) -> Any:
         return f(*args, **kwargs), lambda *cts: cts[0] if len(args) == 1 else cts
 
-    return passed
+    return with_identity_gradient
 
 
 @export("RegisterGradient")

@@ -57,8 +57,8 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
         if is_mapped(tensors):
             return f(*args, **kwargs)
         if state.trace is not None:
-            return _traced(name, functools.partial(f, *args, **kwargs), tensors)
-        return _recorded(name, f, (args, kwargs)) if state.tapes else f(*args, **kwargs)
+            return _bind_recompute(name, functools.partial(f, *args, **kwargs), tensors)
+        return _recorded_call(name, f, (args, kwargs)) if state.tapes else f(*args, **kwargs)
 
     return defer_unknown_rank(decorated)
 
@@ -66,70 +66,71 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
 # -- traced
 
 
-def _traced(name: str, run: Callable[[], Any], tensors: Sequence[Any]) -> Any:
-    """Binds the primitive over the function's captures; assigned Variables get their new values outside of it."""
-    from tvtf.frontend.control_flow.closure_conversion import Inner, assigned_variables, lift, variable_value
+def _bind_recompute(name: str, run: Callable[[], Any], tensors: Sequence[Any]) -> Any:
+    """Traces the function and binds the ``recompute`` primitive; Variables that it assigns are assigned after it."""
+    from tvtf.frontend.control_flow.closure_conversion import TracedFunction, assigned_variables, lift, variable_value
 
-    def owned_run() -> Any:
+    def run_with_captured_arguments() -> Any:
         for x in tensors:
             if isinstance(x, SymbolicTensor):
                 state.trace.own(x)
         return run()
 
-    inner = Inner(name, owned_run)
-    variables = assigned_variables([inner])
-    values = [variable_value(inner, variable) for variable in variables]
-    captured, count = lift([inner]), len(inner.leaves)
-    outputs = as_tuple(recompute.bind(*captured, forward=inner.graph(values), count=count))
+    traced = TracedFunction(name, run_with_captured_arguments)
+    variables = assigned_variables([traced])
+    values = [variable_value(traced, variable) for variable in variables]
+    captured, count = lift([traced]), len(traced.leaves)
+    outputs = as_tuple(recompute.bind(*captured, forward=traced.graph(values), count=count))
     for variable, value in zip(variables, outputs[count:]):
         traced_assign(variable, value, read_value=False)
-    return repack(inner.structure, outputs[:count])
+    return repack(traced.structure, outputs[:count])
 
 
 def recompute_vjp(cts: Any, outputs: Any, *inputs: Tensor, forward: Any, count: int) -> list[Any]:
-    """Runs the function again and sweeps it.
+    """Returns the cotangents of a recomputed function's inputs: runs the function again under a tape.
 
     The inputs pass through ``apart``, so that no pass merges the second run with the first, which would keep the
     intermediates.
     """
     copies = [bind.apart(x) for x in inputs]
-    return _swept(lambda: call(forward, copies)[:count], copies, cts)
+    return _cotangents_of_rerun(lambda: call(forward, copies)[:count], copies, cts)
 
 
 # -- eager
 
 
-def _recorded(name: str, f: Callable[..., Any], structure: Any) -> Any:
+def _recorded_call(name: str, f: Callable[..., Any], structure: Any) -> Any:
     """Calls ``f`` eagerly; the tapes record the call as one op on the tensors that it uses.
 
-    Other ops on the tape would keep the intermediates that are to be recomputed.
+    Ops recorded one by one would keep the intermediates that are to be recomputed. ``structure`` is the pair of args
+    and kwargs.
     """
     flat = nest.flatten(structure, expand_composites=True)
-    places = [i for i, x in enumerate(flat) if is_tensor(x) and not isinstance(x, Variable)]
-    tensor_args = [flat[i] for i in places]
+    tensor_positions = [i for i, x in enumerate(flat) if is_tensor(x) and not isinstance(x, Variable)]
+    tensor_args = [flat[i] for i in tensor_positions]
 
     def run(tensors: Sequence[Tensor]) -> Any:
-        replaced = dict(zip(places, tensors))
+        replaced = dict(zip(tensor_positions, tensors))
         args, kwargs = nest.pack_sequence_as(
             structure, [replaced.get(i, x) for i, x in enumerate(flat)], expand_composites=True
         )
         return f(*args, **kwargs)
 
-    tapes, uses = state.tapes, _Uses(state.tapes, tensor_args)
-    state.tapes = [*state.observers, uses]
+    tapes, used = state.tapes, _UsedTensors(state.tapes, tensor_args)
+    state.tapes = [*state.observers, used]
     try:
         result = run(tensor_args)
         outputs = [bind.identity(convert_to_tensor(x)) for x in nest.flatten(result, expand_composites=True)]
     finally:
         state.tapes = tapes
-    outer, variables = list(uses.tensors.values()), list(uses.variables.values())
-    inputs = [*tensor_args, *outer, *(variable._as_tensor() for variable in variables)]
+    captured, variables = list(used.tensors.values()), list(used.variables.values())
+    inputs = [*tensor_args, *captured, *(variable._as_tensor() for variable in variables)]
     for tape in tapes:
-        tape.record(_Again(name, run, len(tensor_args), [*outer, *variables]), inputs, tuple(outputs), {})
+        tape.record(_RecomputedCall(name, run, len(tensor_args), [*captured, *variables]), inputs, tuple(outputs), {})
     return nest.pack_sequence_as(result, outputs, expand_composites=True)
 
 
-class _Uses(Recorder):
+class _UsedTensors(Recorder):
     """A tape that collects the outside tensors and Variables that ``tapes`` may need gradients for."""
 
     def __init__(self, tapes: Sequence[Any], arguments: Sequence[Tensor]) -> None:
@@ -150,7 +151,7 @@ class _Uses(Recorder):
         return any(tape.watches(x) for tape in self.tapes)
 
 
-class _Again:
+class _RecomputedCall:
     """The op that tapes record for an eager call; its vjp runs the function again."""
 
     def __init__(self, name: str, run: Callable[[Sequence[Tensor]], Any], count: int, outer: Sequence[Any]) -> None:
@@ -161,11 +162,13 @@ class _Again:
 
     def vjp(self, cts: Sequence[Any], outputs: Any, *inputs: Tensor) -> list[Any]:
         copies = [bind.apart(x) for x in inputs[: self.count]]
-        return _swept(lambda: nest.flatten(self.run(copies), expand_composites=True), [*copies, *self.outer], cts)
+        return _cotangents_of_rerun(
+            lambda: nest.flatten(self.run(copies), expand_composites=True), [*copies, *self.outer], cts
+        )
 
 
-def _swept(run: Callable[[], Sequence[Any]], sources: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-    """Runs a function under a tape; returns the cotangents of ``sources``.
+def _cotangents_of_rerun(run: Callable[[], Sequence[Any]], sources: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+    """Runs a function under a tape; returns the cotangents of ``sources``, given those of its results (``cts``).
 
     They are zeros for unconnected sources, as in TensorFlow, and None for those without gradients.
     """

@@ -12,7 +12,7 @@ from tvtf.core.log import logger
 from tvtf.core.shape import TensorType, same_dim, same_shape
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.core.thread_state import state
-from tvtf.frontend.control_flow.vectorized_map import Batched, basis, level, unwrapped
+from tvtf.frontend.control_flow.vectorized_map import Batched, level, one_hot_cotangents, unwrapped
 from tvtf.frontend.function.signature import flatten_up_to
 from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, number, zeros_like
@@ -34,7 +34,7 @@ class UnconnectedGradients(Enum):
 
 
 def wants_zeros(unconnected: UnconnectedGradients | str) -> bool:
-    """Returns whether sources that no target depends on get zeros.
+    """Returns whether sources that no target depends on get zeros as their gradient, rather than None.
 
     Raises:
       ValueError: the argument is neither a member nor the value of one.
@@ -104,14 +104,14 @@ class GradientTape(Recorder):
         Raises:
           ValueError: a value is no tensor.
         """
-        for each in [tensor] if type(tensor) is EagerTensor else nest.flatten(tensor, expand_composites=True):
-            if not is_tensor(each) or not isinstance(each, (Tensor, Variable)):
+        for leaf in [tensor] if type(tensor) is EagerTensor else nest.flatten(tensor, expand_composites=True):
+            if not is_tensor(leaf) or not isinstance(leaf, (Tensor, Variable)):
                 raise ValueError(
-                    f"Passed in object {each} of type {type(each).__name__!r}, not tf.Tensor or tf.Variable or ExtensionType."
+                    f"Passed in object {leaf} of type {type(leaf).__name__!r}, not tf.Tensor or tf.Variable or ExtensionType."
                 )
-            if not each.dtype.is_differentiable:
-                logger.warning("The dtype of the watched tensor must be floating (e.g. tf.float32), got %r", each.dtype)
-            self._watch_one(each)
+            if not leaf.dtype.is_differentiable:
+                logger.warning("The dtype of the watched tensor must be floating (e.g. tf.float32), got %r", leaf.dtype)
+            self._watch_one(leaf)
 
     def _watch_one(self, each: Any) -> None:
         key = id(each)
@@ -197,7 +197,7 @@ class GradientTape(Recorder):
         """Returns the gradient for each source: None, or zeros where they are wanted, if no target depends on it."""
         grads = self._sweep(targets, sources, self._seeds(targets, structure, output_gradients))
         if wants_zeros(unconnected):
-            return [_zeros(s) if g is None else g for g, s in zip(grads, sources)]
+            return [_zeros(source) if grad is None else grad for grad, source in zip(grads, sources)]
         return grads
 
     def _use(self, unconnected: UnconnectedGradients | str) -> None:
@@ -209,12 +209,11 @@ class GradientTape(Recorder):
             self._stop()
 
     def _sweep(self, targets: list[Any], sources: list[Any], seeds: list[Tensor]) -> list[Any]:
-        """Runs the reverse sweep over a copy of the records, as a persistent tape may still be recording."""
+        """Sweeps the records backward from the targets' cotangents (``seeds``); returns the sources' cotangents."""
         if self.watched.issubset(map(id, sources)):
-            # Everything recorded depends on a source.
-            needed: Any = self.active
+            needed: Any = self.active  # everything recorded depends on a source
         else:
-            needed = needed_by(self.records, [s for s in sources if self.watches(s)])
+            needed = needed_by(self.records, [source for source in sources if self.watches(source)])
         grads = sweep(tuple(self.records), zip(targets, seeds), sources, needed)
         if not self.persistent:
             self.records.clear()
@@ -227,14 +226,14 @@ class GradientTape(Recorder):
         return target if is_tensor(target) else convert_to_tensor(target)
 
     def _seeds(self, targets: list[Any], structure: Any, output_gradients: Any) -> list[Tensor]:
-        """Returns the cotangents from which the reverse sweep starts: ``output_gradients``, or ones where there is none."""
+        """Returns the targets' cotangents, with which the reverse sweep starts: ``output_gradients``, or ones."""
         ones = ones_for(targets)
         if output_gradients is None:
             return ones
         seeds = flatten_up_to(structure, output_gradients)
         if seeds is None:
             raise ValueError("output_gradients must have the structure of the target")
-        return [o if g is None else _seed(g, o) for o, g in zip(ones, seeds)]
+        return [one if seed is None else _seed(seed, one) for one, seed in zip(ones, seeds)]
 
     def jacobian(
         self,
@@ -262,12 +261,12 @@ class GradientTape(Recorder):
         self._use(unconnected_gradients)
         flat = [*map(of_library, nest.flatten(sources))]
         target = self._tensor_of(target)
-        jacobians = self._mapped_sweep(target, basis(_value(target)._type), flat)
+        jacobians = self._mapped_sweep(target, one_hot_cotangents(_value(target)._type), flat)
         shaped = [_jacobian(g, target, s, unconnected_gradients) for g, s in zip(jacobians, flat)]
         return nest.pack_sequence_as(sources, shaped)
 
     def _mapped_sweep(self, target: Any, cotangents: Tensor, sources: list[Any]) -> list[Any]:
-        """Sweeps for all cotangents along the leading axis at once."""
+        """Sweeps the records backward for all cotangents along the leading axis at once."""
         with level() as map_level:
             grads = self._sweep([target], sources, [Batched(cotangents, map_level)])
             return [None if g is None else unwrapped(as_dense(g), map_level, cotangents._type.shape[0]) for g in grads]
@@ -296,15 +295,18 @@ class GradientTape(Recorder):
             raise ValueError(
                 f"Need first dimension of target shape ({value.shape}) and source shape ({source_value.shape}) to match."
             )
-        batch, *rest = value._type.shape
-        row = basis(TensorType(tuple(rest), value.dtype))
-        count = row._type.shape[0]
-        repeated = bind.broadcast_to(bind.reshape(row, shape=(count, 1, *rest)), shape=(count, batch, *rest))
+        batch, *row_shape = value._type.shape
+        one_hot_rows = one_hot_cotangents(TensorType(tuple(row_shape), value.dtype))
+        element_count = one_hot_rows._type.shape[0]
+        repeated = bind.broadcast_to(
+            bind.reshape(one_hot_rows, shape=(element_count, 1, *row_shape)), shape=(element_count, batch, *row_shape)
+        )
         (grad,) = self._mapped_sweep(target, repeated, [source])
         if grad is None:
-            return _unconnected(unconnected_gradients, (batch, *rest, *source_value._type.shape[1:]), source_value)
+            return _unconnected(unconnected_gradients, (batch, *row_shape, *source_value._type.shape[1:]), source_value)
+        # Of shape (elements, batch, *source): the batch comes first.
         axes = (1, 0, *range(2, len(source_value._type.shape) + 1))
-        return bind.reshape(bind.transpose(grad, perm=axes), shape=(batch, *rest, *source_value._type.shape[1:]))
+        return bind.reshape(bind.transpose(grad, perm=axes), shape=(batch, *row_shape, *source_value._type.shape[1:]))
 
 
 _LEAVES = frozenset([EagerTensor, SymbolicTensor, Variable, ResourceVariable])
@@ -312,7 +314,7 @@ _LEAVES = frozenset([EagerTensor, SymbolicTensor, Variable, ResourceVariable])
 
 
 def _check_differentiable(target: Any, sources: Any) -> None:
-    """Raises TypeError for values other than tensors and Variables."""
+    """Raises TypeError if a target or source is neither a tensor nor a Variable."""
     if target is None:
         raise TypeError(
             "Argument `target` should be a list or nested structure of Tensors, Variables or CompositeTensors to be "

@@ -50,7 +50,7 @@ class CriticalSection:
         """
         if not callable(fn):
             raise ValueError(f"fn must be callable, but got {fn!r}")
-        if state.trace is not None:
+        if state.trace is not None:  # the locks of Variables order the calls of compiled functions
             return fn()
         with self._lock:
             return fn()

@@ -44,15 +44,18 @@ class PythonCall(Call):
         state.trace.specialization.start_deferring()[copy.key] = copy
         return copy.key
 
-    def __call__(self, inputs: Sequence[Any], kind: Any = None) -> tuple[Tensor, ...]:
-        """Calls Python now, or binds a call for the ranks that are known."""
+    def __call__(self, inputs: Sequence[Any], evaluation_class: Any = None) -> tuple[Tensor, ...]:
+        """Calls Python now or, in a trace, binds a call of it for the ranks that the trace assumes."""
         if state.trace is None:
             return self._now([x.eager_array() for x in inputs])
-        trace = state.trace.specialization
-        ranks = trace.python_ranks.get(self.key) if trace.example is None else _ranks(self.specs, RANKS[trace.example])
+        specialization = state.trace.specialization
+        if specialization.example is None:
+            ranks = specialization.python_ranks.get(self.key)
+        else:  # all unknown ranks in an example are the same
+            ranks = _ranks(self.specs, RANKS[specialization.example])
         if ranks is None:
             return self.bound(inputs)
-        types = [TensorType(_dims(s, rank), s.dtype) for s, rank in zip(self.specs, ranks)]
+        types = [TensorType(_dims(spec, rank), spec.dtype) for spec, rank in zip(self.specs, ranks)]
         return host.call_by(inputs[0], inputs[1:], types, self.differentiable)  # type: ignore[no-any-return]
 
     def bound(self, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -78,20 +81,21 @@ def _dims(spec: TensorSpec, rank: int | None = None) -> Any:
     return example_shape("found") if rank is None else tuple(host.unknown_dim() for _ in range(rank))
 
 
-class Learning(Instance):
+class RankEvaluation(Instance):
     """Evaluates a function on eager tensors; Variables are assigned before Python is called, as it may read them."""
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """Binds a primitive eagerly; Python is called with pending assignments written."""
-        call: Assignments = state.effects
+        """Runs a primitive on eager tensors; before Python is called, pending assignments are written."""
+        assignments: Assignments = state.effects
+        # Deferred calls other than those of Python can be made now, as all ranks are known.
         if prim is waiting and not isinstance(deferred := calls[attrs["key"]], PythonCall):
             prim = table["cond"] if deferred.function is one_of else getattr(deferred.function, "__self__", prim)
             if prim.name not in CONTROL:
-                return bare(deferred(inputs, Learning))
-            operands, attrs = deferred.arguments(inputs, Learning)
+                return bare(deferred(inputs, RankEvaluation))
+            operands, attrs = deferred.arguments(inputs, RankEvaluation)
             inputs = list(operands)
         if prim.name in ("waiting", "call_python"):
-            call.write()
+            assignments.write()
         if prim.host and not prim.pure:
             results = tuple(map(EagerTensor, host.run_kernel(prim, attrs, [x.eager_array() for x in inputs])))
             return results if len(results) > 1 else results[0]
@@ -102,7 +106,7 @@ class Learning(Instance):
             return outputs
         result = super().bind(prim, inputs, attrs)
         if prim.name == "assign":
-            call.assigned(inputs[0], result, *inputs[2:])
+            assignments.assigned(inputs[0], result, *inputs[2:])
         return result
 
 
@@ -128,13 +132,13 @@ class Assignments(host.Effects):
                 variable.store_beside(value)
 
     def next(self, run: Callable[[], Any]) -> tuple[np.ndarray, ...]:
-        """Returns the results of the next call of Python, recorded or made now, with its assignments done."""
-        is_new, place = self.place == len(self.results), self.place
+        """Returns the results of the next call of Python, recorded or made now, with the Variables as it left them."""
+        is_new, index = self.place == len(self.results), self.place
         results = super().next(run)
         if is_new:
             self.after.append(self._arrays())
         else:
-            self._restore(self.after[place])
+            self._restore(self.after[index])
         return results
 
     def undo(self) -> None:
@@ -144,11 +148,11 @@ class Assignments(host.Effects):
         self.again()
 
     def reads(self, captured: Sequence[Any], values: Sequence[Tensor]) -> None:
-        """Notes which captured arrays are Variables' values."""
+        """Records which captured arrays are values of Variables."""
         self.owners = {id(x._array): (v, x._array) for v, x in zip(captured, values) if isinstance(v, Variable)}  # type: ignore[attr-defined]
 
     def assigned(self, old: Tensor, new: Tensor, memory: Tensor | None = None) -> None:
-        """Notes an assignment, to be written before Python is called."""
+        """Records an assignment, which is written to the Variable before Python is called."""
         variable, _ = self.owners[id((old if memory is None else memory).eager_array())]
         self.owners[id(new.eager_array())] = variable, new.eager_array()
         self.pending[id(variable)] = variable, new
@@ -169,39 +173,45 @@ class Instances:
         self.specs = {key: call.specs for key, call in calls.items() if isinstance(call, PythonCall)}
         self.ranks: dict[int, tuple[int, ...]] = {}
 
-    def run(self, tensors: Sequence[Any], variables: Sequence[Variable], how: Callable[..., Any]) -> Any:
-        """Calls the instance for the ranks that Python returns now, by ``how``."""
+    def run(self, tensors: Sequence[Any], variables: Sequence[Variable], run_instance: Callable[..., Any]) -> Any:
+        """Runs the instance for the ranks that Python returns in this call, by ``run_instance``.
+
+        If Python returns other ranks than in the calls before, the function is interpreted, which shows the ranks, and
+        its effects are undone; the instance for these ranks then takes the results that Python returned.
+        """
         concrete = self.concrete
-        used = [concrete.bound(c, variables) for c in concrete.captures if isinstance(c, Variable)]
-        with remembered(Assignments(used)) as call:
+        used_variables = [
+            concrete.bound(capture, variables) for capture in concrete.captures if isinstance(capture, Variable)
+        ]
+        with recording_effects(Assignments(used_variables)) as effects:
             if self.ranks:
                 try:
-                    return how(self._instance(tensors), tensors, variables)
+                    return run_instance(self._instance(tensors), tensors, variables)
                 except host.OtherRanks:
-                    call.undo()
-            with _unseen():
-                self._interpreted(call, tensors, variables)
-            call.undo()
-            # One place returned several ranks, which code can't handle.
-            if any(len(ranks) > 1 for ranks in call.ranks.values()):
-                return concrete.results.assemble_values(*self._interpreted(call, tensors, variables), variables)
-            self.ranks |= {key: rank for key, (rank,) in call.ranks.items()}
-            return how(self._instance(tensors), tensors, variables)
+                    effects.undo()
+            with _without_recording():
+                self._interpreted(effects, tensors, variables)
+            effects.undo()
+            # The same call in the program returned several ranks, as in a loop: no compiled instance fits.
+            if any(len(ranks) > 1 for ranks in effects.ranks.values()):
+                return concrete.results.assemble_values(*self._interpreted(effects, tensors, variables), variables)
+            self.ranks |= {key: rank for key, (rank,) in effects.ranks.items()}
+            return run_instance(self._instance(tensors), tensors, variables)
 
     def _interpreted(self, call: Assignments, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
         """Interprets the function, which learns the ranks."""
         concrete = self.concrete
         captured = concrete._captured_values(variables)
         call.reads([concrete.bound(c, variables) for c in concrete.captures], captured)
-        return evaluate(concrete.module(), "main", [*tensors, *captured], Learning), tensors, captured
+        return evaluate(concrete.module(), "main", [*tensors, *captured], RankEvaluation), tensors, captured
 
     def _instance(self, tensors: Sequence[Any]) -> Any:
-        """Returns the instance; Python that was not called yet is assumed to return ranks that the function accepts."""
-        unknown = [key for key in self.specs if key not in self.ranks]
-        for rank in sorted(RANKS) if unknown else RANKS[:1]:
+        """Returns the instance for the known ranks; for Python that was not called yet, ranks are tried."""
+        unknown_keys = [key for key in self.specs if key not in self.ranks]
+        for rank in sorted(RANKS) if unknown_keys else RANKS[:1]:
             try:
                 return self.concrete.instance(
-                    tensors, self.ranks | {key: _ranks(self.specs[key], rank) for key in unknown}
+                    tensors, self.ranks | {key: _ranks(self.specs[key], rank) for key in unknown_keys}
                 )
             except InvalidArgumentError as error:
                 last_error = error
@@ -213,7 +223,7 @@ def _ranks(specs: Sequence[TensorSpec], rank: int) -> tuple[int, ...]:
 
 
 @contextmanager
-def _unseen() -> Iterator[None]:
+def _without_recording() -> Iterator[None]:
     """Hides the ops of a ``with`` block from the tapes."""
     tapes, state.tapes = state.tapes, []
     try:
@@ -223,8 +233,8 @@ def _unseen() -> Iterator[None]:
 
 
 @contextmanager
-def remembered(call: Assignments) -> Iterator[Assignments]:
-    """Records the effects of Python in a ``with`` block in ``call``."""
+def recording_effects(call: Assignments) -> Iterator[Assignments]:
+    """Has the effects of Python in a ``with`` block recorded in ``call``."""
     outer, state.effects = state.effects, call
     try:
         yield call

@@ -22,8 +22,8 @@ from tvtf.ops.rules import bind, stretch
 from tvtf.ops.tensor_text import filled, tensor_text
 from tvtf.state.variable import Variable
 
-_HOLE = "\x00tensor\x00"
-_FILE = "file://"
+_PLACEHOLDER = "\x00tensor\x00"
+_FILE_PREFIX = "file://"
 
 
 @export("print")
@@ -51,13 +51,13 @@ def print_(*inputs: Any, **kwargs: Any) -> Operation | None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/print
     """
-    stream = _named(kwargs.pop("output_stream", sys.stderr))
+    stream = _stream_name(kwargs.pop("output_stream", sys.stderr))
     summarize, sep, end = kwargs.pop("summarize", 3), kwargs.pop("sep", " "), kwargs.pop("end", "\n")
     name = kwargs.pop("name", None)
     if kwargs:
         raise ValueError(f"Unrecognized keyword arguments for tf.print: {kwargs}")
     summarize = _checked(summarize)
-    pieces, symbolic, bare = _known_as_text(*_template(inputs, sep, end, summarize), summarize)
+    pieces, symbolic, bare = _with_known_values_as_text(*_template(inputs, sep, end, summarize), summarize)
     bind.print_text(*symbolic, pieces=pieces, summarize=summarize, stream=stream, bare=bare)
     return done("PrintV2", name)
 
@@ -70,25 +70,26 @@ def _checked(summarize: Any) -> int:
     return int(summarize)
 
 
-def _known_as_text(
+def _with_known_values_as_text(
     template: list[str], tensors: list[Tensor], bare: list[bool], summarize: int
 ) -> tuple[tuple[str, ...], list[Tensor], tuple[bool, ...]]:
-    """Returns the text around the tensors without a value yet; the values of others become part of the text.
+    """Writes the tensors whose values are known into the text; returns the text's pieces around the other tensors.
 
-    Only values that the program computes have to be passed to the call that prints.
+    The results are these pieces, the other tensors, and which of them are printed without quotes. Only they have to be
+    passed to the call that prints.
     """
     pieces, symbolic = [template[0]], []
-    for tensor, is_bare, after in zip(tensors, bare, template[1:]):
+    for tensor, is_bare, piece in zip(tensors, bare, template[1:]):
         if isinstance(tensor, EagerTensor):
-            pieces[-1] += _text(tensor.eager_array(), is_bare, summarize) + after
+            pieces[-1] += _text(tensor.eager_array(), is_bare, summarize) + piece
         else:
             symbolic.append((tensor, is_bare))
-            pieces.append(after)
+            pieces.append(piece)
     return tuple(pieces), [tensor for tensor, _ in symbolic], tuple(is_bare for _, is_bare in symbolic)
 
 
 def _text(array: np.ndarray, bare: bool, summarize: int) -> str:
-    return _bare(array) if bare else tensor_text(array, summarize)
+    return _unquoted(array) if bare else tensor_text(array, summarize)
 
 
 def _print_now(
@@ -115,21 +116,21 @@ def print_text(*tensors: Tensor, pieces: tuple[str, ...], summarize: int, stream
     return tensors, {"pieces": pieces, "summarize": summarize, "stream": stream, "bare": bare}
 
 
-def _bare(text: np.ndarray) -> str:
+def _unquoted(text: np.ndarray) -> str:
     return text.item().decode(errors="replace")  # type: ignore[no-any-return]
 
 
 # -- streams
 
 
-def _named(stream: Any) -> str:
-    """Returns a stream's name.
+def _stream_name(stream: Any) -> str:
+    """Returns the name of an output stream, which is looked up when something is printed.
 
-    The stream is looked up when something is printed, as it may have been replaced by then.
+    ``sys.stdout`` may have been replaced by then.
     """
     if stream is sys.stdout or stream is sys.stderr:
         return "stdout" if stream is sys.stdout else "stderr"
-    if isinstance(stream, str) and stream.startswith(_FILE):
+    if isinstance(stream, str) and stream.startswith(_FILE_PREFIX):
         return stream
     raise ValueError(
         f"Unsupported output stream, logging level, or file. {stream!r}. Supported streams are sys.stdout and sys.stderr. "
@@ -138,8 +139,8 @@ def _named(stream: Any) -> str:
 
 
 def _write(stream: str, text: str) -> None:
-    if stream.startswith(_FILE):
-        _append(Path(stream.removeprefix(_FILE)), text)
+    if stream.startswith(_FILE_PREFIX):
+        _append(Path(stream.removeprefix(_FILE_PREFIX)), text)
     else:
         print(text, end="", file=getattr(sys, stream), flush=True)
 
@@ -155,20 +156,23 @@ def _append(path: Path, text: str) -> None:
 def _template(
     inputs: tuple[Any, ...], sep: str, end: str, summarize: int
 ) -> tuple[list[str], list[Tensor], list[bool]]:
-    """Returns the pieces of text around the tensors, the tensors, and which of them are text without quotes."""
+    """Formats the arguments of ``tf.print`` as text, with the tensors left out.
+
+    Returns the pieces of text around the tensors, the tensors, and which of them are text without quotes.
+    """
     tensors: list[tuple[Tensor, bool]] = []
     text = sep.join(_described(value, tensors, summarize) for value in inputs) + end
     # TensorFlow prints a text alone without quotes.
     is_single_text = len(inputs) == 1 and is_text(inputs[0])
-    return text.split(_HOLE), [tensor for tensor, _ in tensors], [bare or is_single_text for _, bare in tensors]
+    return text.split(_PLACEHOLDER), [tensor for tensor, _ in tensors], [bare or is_single_text for _, bare in tensors]
 
 
 def _described(value: Any, tensors: list[tuple[Tensor, bool]], summarize: int) -> str:
-    """Returns a value as text, with holes for the tensors in it, which are appended to ``tensors``."""
+    """Returns a value as text, with a placeholder for each tensor in it; the tensors are appended to ``tensors``."""
     if isinstance(value, str):
         return value
-    flat = [_hole(leaf, tensors, summarize) for leaf in nest.flatten(value)]
-    return pprint.pformat(nest.pack_sequence_as(value, flat) if nest.is_nested(value) else flat[0])
+    leaves = [_placeholder_for(leaf, tensors, summarize) for leaf in nest.flatten(value)]
+    return pprint.pformat(nest.pack_sequence_as(value, leaves) if nest.is_nested(value) else leaves[0])
 
 
 def is_text(value: Any) -> bool:
@@ -176,27 +180,27 @@ def is_text(value: Any) -> bool:
     return isinstance(value, Tensor) and value.dtype is string and value.ndim == 0
 
 
-class _Hole:
-    """Stands for tensors in a structure that is being formatted."""
+class _Placeholder:
+    """Stands for a tensor in a structure that is being formatted."""
 
-    def __init__(self, text: str = _HOLE) -> None:
+    def __init__(self, text: str = _PLACEHOLDER) -> None:
         self.text = text
 
     def __repr__(self) -> str:
         return self.text
 
 
-def _hole(leaf: Any, tensors: list[tuple[Tensor, bool]], summarize: int) -> Any:
-    """Returns a hole for a tensor, which is appended to ``tensors``; other leaves are returned as they are."""
+def _placeholder_for(leaf: Any, tensors: list[tuple[Tensor, bool]], summarize: int) -> Any:
+    """Returns a placeholder for a tensor, which is appended to ``tensors``; other leaves are returned as they are."""
     if is_ragged(leaf):
         from tvtf.composites.ragged.formatting import format_ragged
 
         tensors.append((format_ragged(leaf, summarize), True))
-        return _Hole()
+        return _Placeholder()
     if is_sparse(leaf):
         tensors += [(leaf.indices, False), (leaf.values, False), (leaf.dense_shape, False)]
-        return _Hole(f"'SparseTensor(indices={_HOLE}, values={_HOLE}, shape={_HOLE})'")
+        return _Placeholder(f"'SparseTensor(indices={_PLACEHOLDER}, values={_PLACEHOLDER}, shape={_PLACEHOLDER})'")
     if not isinstance(leaf, (Tensor, Variable)):
         return leaf
     tensors.append((convert_to_tensor(leaf), False))
-    return _Hole()
+    return _Placeholder()

@@ -19,7 +19,7 @@ from tvtf.dtypes import DType, as_dtype
 from tvtf.frontend.gradient.tape import GradientTape
 from tvtf.ops import host
 
-_KINDS = {
+_ERROR_CLASSES = {
     ValueError: errors.InvalidArgumentError,
     TypeError: errors.InvalidArgumentError,
     StopIteration: errors.OutOfRangeError,
@@ -63,7 +63,7 @@ def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: str |
     """
     if func is None:
         return lambda func: wraps(func)(lambda *inp: py_function(func, inp, Tout, name))
-    return _call_or_bind(func, inp, Tout, _on_tensors(func), "EagerPyFunc", _recorded)
+    return _call_or_bind(func, inp, Tout, _on_tensors(func), "EagerPyFunc", _with_gradient)
 
 
 @export("numpy_function")
@@ -97,7 +97,11 @@ def numpy_function(
 
 
 def _call_or_bind(func: Any, inp: Any, out_types: Any, run: Any, op: str, record: Any) -> Any:
-    """Calls the function now, or binds a call of it in the active trace."""
+    """Calls ``func`` on ``inp`` eagerly, or binds a call of it in the active trace; returns its results.
+
+    ``run`` is ``func`` as a function of arrays. ``record`` makes the function that runs it under a tape; None if it has
+    no gradient.
+    """
     if not callable(func):
         if state.trace is None and record is None:
             raise TypeError(f"{type(func).__name__!r} object is not callable")
@@ -106,9 +110,9 @@ def _call_or_bind(func: Any, inp: Any, out_types: Any, run: Any, op: str, record
     if any(map(nest.is_composite, nest.flatten([inp, out_types]))):
         return _call_on_components(func, inp, out_types, run, op, record)
     if state.trace is None and record is None:
-        return _as_it_comes(func(*map(np.array, inp)))
+        return _unchecked_results(func(*map(np.array, inp)))
     inputs = [convert_to_tensor(x) for x in nest.flatten(inp)]
-    specs = [_spec(t) for t in nest.flatten([] if out_types is None else out_types)]
+    specs = [_spec(out_type) for out_type in nest.flatten([] if out_types is None else out_types)]
     if state.trace is None:
         with raises_op_errors(op):
             results: Sequence[Tensor] = _results(func(*inputs), specs, op)
@@ -120,10 +124,7 @@ def _call_or_bind(func: Any, inp: Any, out_types: Any, run: Any, op: str, record
 
 
 def _call_on_components(func: Any, inp: list[Any], out_types: Any, run: Any, op: str, record: Any) -> Any:
-    """Calls the function with composite tensors passed and returned as their components.
-
-    A traced call passes tensors only.
-    """
+    """Calls a function of composite tensors as one of their components, since a traced call passes tensors only."""
 
     def on_components(*flat: Any) -> list[Any]:
         results = func(*nest.flatten(nest.pack_sequence_as(inp, flat, expand_composites=True)))
@@ -133,9 +134,9 @@ def _call_on_components(func: Any, inp: list[Any], out_types: Any, run: Any, op:
         raise TypeError(
             f"{op} takes and returns arrays, but there is a composite tensor among them: use tf.py_function"
         )
-    parts = nest.flatten(out_types, expand_composites=True) if out_types is not None else None
+    component_types = nest.flatten(out_types, expand_composites=True) if out_types is not None else None
     flat = nest.flatten(inp, expand_composites=True)
-    results = _call_or_bind(on_components, flat, parts, _on_tensors(on_components), op, record)
+    results = _call_or_bind(on_components, flat, component_types, _on_tensors(on_components), op, record)
     return None if out_types is None else nest.pack_sequence_as(out_types, results, expand_composites=True)
 
 
@@ -146,7 +147,7 @@ def _spec(out_type: Any) -> TensorSpec:
 def by_python(func: Callable[..., Any], inputs: Sequence[Tensor], specs: Sequence[TensorSpec]) -> Sequence[Tensor]:
     """Binds a call of ``func``, from tensors to tensors, in the active trace; gradients flow through it."""
     op = "EagerPyFunc"
-    return traced(_checked(_on_tensors(func), specs, op), inputs, specs, _recorded(func, specs, op))
+    return traced(_checked(_on_tensors(func), specs, op), inputs, specs, _with_gradient(func, specs, op))
 
 
 def traced(
@@ -156,12 +157,12 @@ def traced(
     record: Callable[..., Any] | None = None,
     is_barrier: bool = False,
 ) -> Sequence[Tensor]:
-    """Binds a call of ``run``, from arrays to arrays, in the active trace.
+    """Binds a call of ``run``, a function from arrays to arrays, in the active trace.
 
-    A barrier sees Variables as assigned before it, and its own assignments are seen after it: pending assignments are
-    written to the Variables' memory first, and Variables are read again after it. After the first barrier every call is
-    treated as one, because later assignments are not where a plain call would look for them. TensorFlow 1's graphs, the
-    traces whose tensors are keys, have no barriers.
+    A barrier is a call that may use Variables: pending assignments are written to the Variables' memory before it, and
+    Variables are read again after it. After the first barrier every call is treated as one, because later assignments
+    are not where a plain call would look for them. TensorFlow 1's graphs, the traces whose tensors are keys, have no
+    barriers.
     """
     trace, python, function = state.trace, state.trace.root.python, host.HostFunction(run, record)
     if trace.has_keys or not (is_barrier or python.barriers):
@@ -174,13 +175,13 @@ def traced(
 
 
 def bound_call(function: host.HostFunction, inputs: Sequence[Tensor], specs: Sequence[TensorSpec]) -> Sequence[Tensor]:
-    """Binds a call of ``function`` in the active trace."""
-    if any(s.shape.rank is None for s in specs):
+    """Binds a call of a host function in the active trace; if the rank of a result is unknown, as a deferred call."""
+    if any(spec.shape.rank is None for spec in specs):
         from tvtf.frontend.host import host_rank as ranks
 
         key = state.trace.pass_in(function)
         return ranks.PythonCall(specs, function.record is not None).bound([key, *inputs])  # type: ignore[no-any-return]
-    return host.call(function, inputs, [_type_of(s) for s in specs])
+    return host.call(function, inputs, [_type_of(spec) for spec in specs])
 
 
 def _type_of(spec: TensorSpec) -> TensorType:
@@ -190,7 +191,7 @@ def _type_of(spec: TensorSpec) -> TensorType:
 # -- running it
 
 
-def _as_it_comes(results: Any) -> Any:
+def _unchecked_results(results: Any) -> Any:
     """Returns a NumPy function's results as tensors; outside traces TensorFlow does not check them against ``Tout``."""
     values = [None if value is None else convert_to_tensor(value) for value in nest.flatten(results)]
     return values[0] if len(values) == 1 else values
@@ -206,34 +207,34 @@ def _on_arrays(func: Any) -> Callable[..., Any]:
 
 
 def _checked(run: Any, specs: Sequence[TensorSpec], op: str) -> Callable[..., tuple[np.ndarray, ...]]:
-    """Returns ``run`` with a check that its arrays have the declared types.
+    """Returns ``run`` with a check that the arrays it returns have the declared types (``specs``).
 
     Compiled code reads the arrays by the declared types, without looking at them.
     """
 
     def checked(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         with raises_op_errors(op):
-            return tuple(t.eager_array() for t in _results(run(*arrays), specs, op))
+            return tuple(tensor.eager_array() for tensor in _results(run(*arrays), specs, op))
 
     return checked
 
 
 def _results(returned: Any, specs: Sequence[TensorSpec], op: str) -> list[Tensor]:
-    """Converts what the function returned to the declared tensors, with TensorFlow's errors."""
+    """Converts what a Python function returned to the declared tensors (``specs``), with TensorFlow's errors."""
     values = nest.flatten([] if returned is None and not specs else returned)
     if op == "EagerPyFunc":  # TensorFlow ignores surplus values
         values = values[: len(specs)]
-    if not specs:
+    if not specs:  # nothing is declared: what the function returned is ignored
         return []
     if len(values) != len(specs):
         raise errors.InvalidArgumentError(
             None, op, f"{op} returned {len(values)} values, but expects to see {len(specs)} values."
         )
-    return [_result(v, s, i, op) for i, (v, s) in enumerate(zip(values, specs))]
+    return [_result(value, spec, index, op) for index, (value, spec) in enumerate(zip(values, specs))]
 
 
 def _result(value: Any, spec: TensorSpec, index: int, op: str) -> Tensor:
-    """Converts one returned value, and checks its dtype and shape against the declaration."""
+    """Converts one value that Python returned to a tensor, and checks its dtype and shape against the declared spec."""
     dtype: DType = spec.dtype
     is_array = isinstance(value, (np.ndarray, np.generic))
     if is_array and op == "EagerPyFunc":
@@ -261,26 +262,29 @@ class raises_op_errors:  # noqa: N801 - a context manager
     def __exit__(self, kind: Any, error: Any, _: Any) -> None:
         if error is None or not isinstance(error, Exception) or isinstance(error, errors.OpError):
             return
-        raised = next((new for old, new in _KINDS.items() if isinstance(error, old)), errors.UnknownError)
-        raise raised(None, self.op, f"{type(error).__name__}: {error}") from error
+        error_class = next((new for old, new in _ERROR_CLASSES.items() if isinstance(error, old)), errors.UnknownError)
+        raise error_class(None, self.op, f"{type(error).__name__}: {error}") from error
 
 
-def _recorded(func: Any, specs: Sequence[TensorSpec], op: str) -> Callable[..., Any]:
-    """Returns a function that runs ``func`` under a tape: its results, and its backward function."""
+def _with_gradient(func: Any, specs: Sequence[TensorSpec], op: str) -> Callable[..., Any]:
+    """Returns a function that runs ``func`` under a tape: it returns the results, and a function for their gradients.
+
+    That function takes the results' cotangents, and returns those of the floating-point inputs.
+    """
 
     def record(*arrays: np.ndarray) -> tuple[tuple[np.ndarray, ...], Callable[..., Any]]:
-        """Calls the function under a tape; returns the results and a function that computes their gradients."""
+        """Calls ``func`` under a tape; returns its results, and a function from their cotangents to the inputs'."""
         inputs = list(map(EagerTensor, arrays))
         floating = [x for x in inputs if x.dtype.is_floating]
         with raises_op_errors(op), GradientTape(persistent=True) as tape:
             tape.watch(floating)
             results = _results(func(*inputs), specs, op)
 
-        def back(*cts: np.ndarray) -> tuple[np.ndarray, ...]:
+        def backward(*cts: np.ndarray) -> tuple[np.ndarray, ...]:
             grads = tape.gradient(results, floating, list(map(EagerTensor, cts)), unconnected_gradients="zero")
-            return tuple(g.eager_array() for g in grads)
+            return tuple(grad.eager_array() for grad in grads)
 
-        return tuple(t.eager_array() for t in results), back
+        return tuple(result.eager_array() for result in results), backward
 
     return record
 

@@ -37,6 +37,7 @@ class QueueBase:
     """
 
     def __init__(self, dtypes: Any, shapes: Any, names: Any, capacity: int, name: str) -> None:
+        """Makes an empty queue; each of its rows has a tensor per dtype. A capacity below 0 is no limit."""
         self._dtypes = [as_dtype(d) for d in (dtypes if isinstance(dtypes, (list, tuple)) else [dtypes])]
         if not self._dtypes:
             raise ArgumentError("Length for attr 'component_types' of 0 must be at least minimum 1").for_op("Queue")
@@ -47,7 +48,7 @@ class QueueBase:
         self._capacity = capacity if capacity >= 0 else None
         self._closed = self._cancelled = False
         self._changed = Condition()
-        self._rows = self._store()
+        self._rows = self._empty_storage()
 
     @staticmethod
     def from_list(index: Any, queues: list[QueueBase]) -> QueueBase:
@@ -56,15 +57,15 @@ class QueueBase:
         Raises:
           TypeError: the argument is no list of queues, or their dtypes or names differ.
         """
-        if not queues or not isinstance(queues, list) or not all(isinstance(q, QueueBase) for q in queues):
+        if not queues or not isinstance(queues, list) or not all(isinstance(queue, QueueBase) for queue in queues):
             raise TypeError("A list of queues expected")
-        if any(q.dtypes != queues[0].dtypes for q in queues):
+        if any(queue.dtypes != queues[0].dtypes for queue in queues):
             raise TypeError("Queues do not have matching component dtypes.")
-        if any(q.names != queues[0].names for q in queues):
+        if any(queue.names != queues[0].names for queue in queues):
             raise TypeError("Queues do not have matching component names.")
         return queues[static_int(convert_to_tensor(index), "index")]
 
-    def _store(self) -> Any:
+    def _empty_storage(self) -> Any:
         return deque()
 
     @property
@@ -86,9 +87,9 @@ class QueueBase:
     # -- in Python
 
     def _put(self, row: tuple[np.ndarray, ...]) -> None:
-        """Adds a row, waiting for room.
+        """Adds a row, waiting for a free place if the queue is full.
 
-        A closed queue wakes all who wait, and rejects their rows.
+        If the queue is or gets closed, all who wait are woken, and an error rejects their rows.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._capacity is None or len(self._rows) < self._capacity)
@@ -97,20 +98,19 @@ class QueueBase:
             self._add(row)
             self._changed.notify_all()
 
-    def _take(self, least: int, most: int) -> list[tuple[np.ndarray, ...]]:
-        """Removes ``most`` rows, waiting for them; at least ``least`` of them if the queue is closed."""
+    def _take(self, min_count: int, max_count: int) -> list[tuple[np.ndarray, ...]]:
+        """Removes ``max_count`` rows, waiting for them; from a closed queue fewer, but at least ``min_count``."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._ready() >= most)
-            count = min(most, len(self._rows))
-            if count < least:
+            self._changed.wait_for(lambda: self._closed or self._ready() >= max_count)
+            count = min(max_count, len(self._rows))
+            if count < min_count:
                 raise OutOfRangeError(
                     None, "QueueDequeueV2",
-                    f"{type(self).__name__} '_0_{self._name}' is closed and has insufficient elements (requested {most}, "
+                    f"{type(self).__name__} '_0_{self._name}' is closed and has insufficient elements (requested {max_count}, "
                     f"current size {len(self._rows)})",
                 )  # fmt: skip
             rows = [self._remove() for _ in range(count)]
-            # Others may wait for the room.
-            self._changed.notify_all()
+            self._changed.notify_all()  # others may wait for a free place
             return rows
 
     def _ready(self) -> int:
@@ -132,22 +132,22 @@ class QueueBase:
           ValueError: other shapes than the queue's; TypeError: another number of tensors.
         """
         row = self._checked(vals, 0)
-        put: Any = lambda *tensors: self._put(tuple(t.numpy() for t in tensors))  # noqa: E731
-        return self._done("QueueEnqueueV2", name, put, row)
+        put: Any = lambda *tensors: self._put(tuple(tensor.numpy() for tensor in tensors))  # noqa: E731
+        return self._as_operation("QueueEnqueueV2", name, put, row)
 
     def enqueue_many(self, vals: Any, name: str | None = None) -> Any:
         """Puts the rows of tensors into the queue, one by one."""
 
-        def put(*tensors: Any) -> None:
-            for row in zip(*(t.numpy() for t in tensors)):
-                self._put(tuple(np.asarray(x) for x in row))
+        def put_rows(*tensors: Any) -> None:
+            for row in zip(*(tensor.numpy() for tensor in tensors)):
+                self._put(tuple(np.asarray(value) for value in row))
 
         columns = self._checked(vals, 1)
         for column in columns:
             if not column.ndim:
                 raise ValueError(f"Shape {column.shape} must have rank at least 1")
             column.shape[:1].assert_is_compatible_with(columns[0].shape[:1])
-        return self._done("QueueEnqueueManyV2", name, put, columns)
+        return self._as_operation("QueueEnqueueManyV2", name, put_rows, columns)
 
     def dequeue(self, name: str | None = None) -> Any:
         """Takes one tuple out: a single tensor if it has only one, a dict if the queue has names.
@@ -155,27 +155,27 @@ class QueueBase:
         Raises:
           OutOfRangeError: the queue is empty and closed.
         """
-        return self._packed(self._do(lambda: list(self._take(1, 1)[0]), [], self._specs()))
+        return self._packed(self._now_or_in_program(lambda: list(self._take(1, 1)[0]), [], self._specs()))
 
     def dequeue_many(self, n: int, name: str | None = None) -> Any:
         """Takes ``n`` tuples out, stacked."""
-        count = _how_many(n)
-        return self._several(count, count)
+        count = _row_count(n)
+        return self._dequeue_stacked(count, count)
 
     def dequeue_up_to(self, n: int, name: str | None = None) -> Any:
         """Takes ``n`` tuples out, stacked; fewer if the queue is closed and has fewer."""
-        return self._several(1, _how_many(n))
+        return self._dequeue_stacked(1, _row_count(n))
 
-    def _several(self, least: int, most: int) -> Any:
-        """Dequeues between ``least`` and ``most`` elements and stacks them."""
+    def _dequeue_stacked(self, min_count: int, max_count: int) -> Any:
+        """Dequeues between ``min_count`` and ``max_count`` elements and stacks them."""
 
         def take() -> list[np.ndarray]:
-            rows = self._take(least, most) if most else []
-            return [self._stacked([row[i] for row in rows], i) for i in range(len(self._dtypes))]
+            rows = self._take(min_count, max_count) if max_count else []
+            return [self._stacked([row[index] for row in rows], index) for index in range(len(self._dtypes))]
 
-        count = most if least == most else None
-        specs = [TensorSpec([count, *s.shape], s.dtype) for s in self._specs(stacked=True)]
-        return self._packed(self._do(take, [], specs))
+        count = max_count if min_count == max_count else None
+        specs = [TensorSpec([count, *spec.shape], spec.dtype) for spec in self._specs(stacked=True)]
+        return self._packed(self._now_or_in_program(take, [], specs))
 
     def _stacked(self, column: list[np.ndarray], index: int) -> np.ndarray:
         if not column:
@@ -184,12 +184,12 @@ class QueueBase:
 
     def size(self, name: str | None = None) -> Tensor:
         """Returns the number of tuples in the queue, int32."""
-        return self._do(lambda: [len(self._rows)], [], [TensorSpec([], int32)])[0]
+        return self._now_or_in_program(lambda: [len(self._rows)], [], [TensorSpec([], int32)])[0]
 
     def close(self, cancel_pending_enqueues: bool = False, name: str | None = None) -> Any:
         """Closes the queue: nothing more can be put in, the rest can be taken out."""
 
-        return self._done("QueueCloseV2", name, self.shut, [])
+        return self._as_operation("QueueCloseV2", name, self.shut, [])
 
     def shut(self, cancelled: bool = False) -> None:
         """Closes the queue now, even while a function is traced."""
@@ -203,28 +203,28 @@ class QueueBase:
 
     # -- checking, converting and running
 
-    def _do(self, work: Any, inputs: Sequence[Any], specs: Sequence[TensorSpec]) -> list[Any]:
-        """Does the work now or, in a trace, when the program runs."""
+    def _now_or_in_program(self, work: Any, inputs: Sequence[Any], specs: Sequence[TensorSpec]) -> list[Any]:
+        """Does the work now or, in a trace, when the program runs; returns its results as tensors of these specs."""
         if state.trace is not None:
             return list(py_function(work, list(inputs), list(specs)) or [])
         results = work(*inputs)
         return [convert_to_tensor(x, s.dtype) for x, s in zip(results or [], specs)]
 
-    def _done(self, kind: str, name: str | None, work: Any, inputs: Sequence[Any]) -> Any:
-        """Does the work; in a trace, returns the operation for it."""
+    def _as_operation(self, op_type: str, name: str | None, work: Any, inputs: Sequence[Any]) -> Any:
+        """Does the work; in a trace, has the program do it, and returns the operation for it."""
         if state.trace is None:
             work(*inputs)
             return None
-        called = name or f"{self._name}_{_OP_NAMES[kind]}"
-        return state.trace.doing(kind, called, lambda: self._do(work, inputs, []))
+        op_name = name or f"{self._name}_{_OP_NAMES[op_type]}"
+        return state.trace.doing(op_type, op_name, lambda: self._now_or_in_program(work, inputs, []))
 
     def _specs(self, stacked: bool = False) -> list[TensorSpec]:
         if stacked and any(s.rank is None for s in self._shapes):
             raise ValueError(f"{self._name} needs `shapes` to return several elements as one tensor")
         return [TensorSpec(s, d) for s, d in zip(self._shapes, self._dtypes)]
 
-    def _checked(self, vals: Any, lead: int) -> list[Any]:
-        """Converts values to the queue's tensors; checks their number, names and shapes after ``lead`` axes."""
+    def _checked(self, vals: Any, leading_axes: int) -> list[Any]:
+        """Converts values to the queue's tensors; checks their number, names, and shapes after ``leading_axes``."""
         if isinstance(vals, dict):
             if not self._names:
                 raise ValueError("Queue must have names to enqueue a dictionary")
@@ -243,9 +243,9 @@ class QueueBase:
             )
         if len(values) != len(self._dtypes):
             raise ValueError(f"{self._name} takes {len(self._dtypes)} tensors at a time, but got {len(values)}")
-        tensors = [convert_to_tensor(v, d) for v, d in zip(values, self._dtypes)]
+        tensors = [convert_to_tensor(value, dtype) for value, dtype in zip(values, self._dtypes)]
         for tensor, shape in zip(tensors, self._shapes):
-            self._check_shape(tensor.shape[lead:], shape)
+            self._check_shape(tensor.shape[leading_axes:], shape)
         return tensors
 
     def _check_shape(self, shape: TensorShape, expected: TensorShape) -> None:
@@ -261,7 +261,7 @@ class QueueBase:
 _OP_NAMES = {"QueueEnqueueV2": "enqueue", "QueueEnqueueManyV2": "EnqueueMany", "QueueCloseV2": "Close"}
 
 
-def _how_many(n: Any) -> int:
+def _row_count(n: Any) -> int:
     count = static_int(operand(n, int32, 1), "n")
     if count < 0:
         raise ArgumentError(f"DequeueManyOp requested {count} < 0 elements")
@@ -274,13 +274,16 @@ def _single(vals: Any) -> list[Any]:
 
 
 def _as_shapes(shapes: Any, count: int) -> list[TensorShape]:
-    """Returns a shape per component."""
+    """Returns a shape for each of the queue's ``count`` components; of unknown rank if none were given."""
     if shapes is None:
         return [TensorShape(None)] * count
-    several = isinstance(shapes, (list, tuple)) and shapes and isinstance(shapes[0], (list, tuple, TensorShape))
-    if not several and not isinstance(shapes, (list, tuple, TensorShape)):
+    # A list of sizes is one shape.
+    is_list_of_shapes = (
+        isinstance(shapes, (list, tuple)) and shapes and isinstance(shapes[0], (list, tuple, TensorShape))
+    )
+    if not is_list_of_shapes and not isinstance(shapes, (list, tuple, TensorShape)):
         raise TypeError(f"Shapes must be a TensorShape or a list or tuple of TensorShapes, got {type(shapes)} instead.")
-    result = [as_shape(s) for s in (shapes if several else [shapes])]
+    result = [as_shape(shape) for shape in (shapes if is_list_of_shapes else [shapes])]
     if len(result) != count:
         raise ValueError(
             f"Queue shapes must have the same length as dtypes, received len(shapes)={len(result)}, len(dtypes)={count}"
@@ -289,7 +292,7 @@ def _as_shapes(shapes: Any, count: int) -> list[TensorShape]:
 
 
 def _as_names(names: Any, count: int) -> list[str] | None:
-    """Returns a name per component, None if there are none."""
+    """Returns a name for each of the queue's ``count`` components; None if there are none."""
     if names is None or (isinstance(names, (list, tuple)) and not names):
         return None
     result = [names] if isinstance(names, str) else list(names)
@@ -400,16 +403,16 @@ class PriorityQueue(QueueBase):
         name: str = "priority_queue",
     ) -> None:  # fmt: skip
         types = types if isinstance(types, (list, tuple)) else [types]
-        rest = _as_shapes(shapes, len(types))
-        self._count = 0
-        super().__init__([int64, *types], [TensorShape([]), *rest], names, capacity, name)
+        component_shapes = _as_shapes(shapes, len(types))
+        self._insertions = 0
+        super().__init__([int64, *types], [TensorShape([]), *component_shapes], names, capacity, name)
 
-    def _store(self) -> Any:
+    def _empty_storage(self) -> Any:
         return []
 
     def _add(self, row: tuple[np.ndarray, ...]) -> None:
-        self._count += 1
-        heapq.heappush(self._rows, (int(row[0]), self._count, row))
+        self._insertions += 1
+        heapq.heappush(self._rows, (int(row[0]), self._insertions, row))
 
     def _remove(self) -> tuple[np.ndarray, ...]:
         return heapq.heappop(self._rows)[-1]

@@ -65,27 +65,27 @@ def conjugate_gradient(
     limit = norm(full_rhs, axis=-1) * tol
     start = zeros(dims_of(full_rhs), full_rhs.dtype) if x is None else convert_to_tensor(x)
     residual = full_rhs if x is None else b - operator.matvec(start)
-    direction0 = _improved(residual, preconditioner)
-    state = CGState(convert_to_tensor(0), start, residual, direction0, _dot(residual, direction0))
+    first_direction = _preconditioned(residual, preconditioner)
+    state = CGState(convert_to_tensor(0), start, residual, first_direction, _dot(residual, first_direction))
 
-    def continues(i: Tensor, state: CGState) -> Tensor:
+    def has_not_converged(i: Tensor, state: CGState) -> Tensor:
         return public_names()["logical_and"](i < max_iter, public_names()["reduce_any"](norm(state.r, axis=-1) > limit))  # type: ignore[no-any-return]
 
     def step(i: Tensor, state: CGState) -> tuple[Tensor, CGState]:
         """Moves along the search direction to the minimum, and computes the next conjugate direction."""
         image = operator.matvec(state.p)
-        length = column(state.gamma / _dot(state.p, image))
-        rest = state.r - length * image
-        improved = _improved(rest, preconditioner)
-        gamma = _dot(rest, improved)
-        direction = improved + column(gamma / state.gamma) * state.p
-        return i + 1, CGState(i + 1, state.x + length * state.p, rest, direction, gamma)
+        step_length = column(state.gamma / _dot(state.p, image))
+        residual = state.r - step_length * image
+        preconditioned = _preconditioned(residual, preconditioner)
+        gamma = _dot(residual, preconditioned)
+        direction = preconditioned + column(gamma / state.gamma) * state.p
+        return i + 1, CGState(i + 1, state.x + step_length * state.p, residual, direction, gamma)
 
-    _, result = while_loop(continues, step, [cast(0, "int32"), state])
+    _, result = while_loop(has_not_converged, step, [cast(0, "int32"), state])
     return result  # type: ignore[no-any-return]
 
 
-def _improved(x: Tensor, preconditioner: Any) -> Tensor:
+def _preconditioned(x: Tensor, preconditioner: Any) -> Tensor:
     return x if preconditioner is None else preconditioner.matvec(x)  # type: ignore[no-any-return]
 
 

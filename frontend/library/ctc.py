@@ -32,9 +32,9 @@ from tvtf.ops.rules import bind, zeros_like
 from tvtf.ops.softmax import log_softmax
 from tvtf.ops.value_checks import required
 
-NEVER = -1e30
+LOG_ZERO = -1e30
 """The logarithm of probability zero: finite, so that differences of two are not NaN."""
-HARDLY = float(np.float32(np.log(1e-307)))
+LOG_NEARLY_ZERO = float(np.float32(np.log(1e-307)))
 """TensorFlow's logarithm for states in which a path of dense labels may not begin or end."""
 
 
@@ -88,13 +88,15 @@ def ctc_loss(
         message = "sequence_length is larger than the number of frames"
         check = functools.partial(_check_frames, count=count)
         lengths = required(lengths, check, lambda x: bind.less_equal(cast(x, int64), scalar_of(count)), message)
-        labels, label_length = _dense(labels), _counted(labels)
+        labels, label_length = _dense(labels), _label_counts(labels)
     blank = _class_from(blank_index or 0, frames._type.shape[2])
     label_ids = cast(convert_to_tensor(labels), int32)
     if blank_index:
         # TensorFlow moves the blank to the first place: a label that names it means the class before it.
         label_ids = where(equal(label_ids, blank), blank - 1, label_ids)
-    compute = custom_gradient(functools.partial(_loss_and_gradient, blank=blank, limit=NEVER if is_sparse else HARDLY))
+    compute = custom_gradient(
+        functools.partial(_loss_and_gradient, blank=blank, limit=LOG_ZERO if is_sparse else LOG_NEARLY_ZERO)
+    )
     loss = compute(frames, label_ids, cast(convert_to_tensor(label_length), int32), lengths)
     return loss if loss.dtype is dtype else cast(loss, dtype)  # type: ignore[no-any-return]
 
@@ -121,7 +123,7 @@ def _dense(labels: SparseTensor) -> Tensor:
     return to_dense(labels)
 
 
-def _counted(labels: SparseTensor) -> Tensor:
+def _label_counts(labels: SparseTensor) -> Tensor:
     """Returns the number of labels of each row."""
     ones = SparseTensor(
         labels.indices, bind.broadcast_to(convert_to_tensor(1), shape=labels.values._type.shape), labels.dense_shape
@@ -130,43 +132,56 @@ def _counted(labels: SparseTensor) -> Tensor:
     return bind.reduce_sum(dense, axis=(1,), keepdims=False)  # type: ignore[no-any-return]
 
 
-class _Paths:
+class _AlignmentStates:
     """The states of an alignment (blanks and labels in turn) and their transitions."""
 
     def __init__(self, labels: Tensor, counts: Tensor, blank: Any, classes: Dim, limit: float) -> None:
+        """Lays out the states of each row of labels: blank, label, blank, ..., label, blank.
+
+        ``skips``, ``first`` and ``last`` are added to log-probabilities: of paths that skip the blank before a state,
+        begin in it, or end in it. They are 0 where that is allowed.
+        """
         batch, size = labels._type.shape
         blanks = bind.broadcast_to(convert_to_tensor(blank, int32), shape=(batch, size))
-        pairs = bind.reshape(public_names()["stack"]([blanks, labels], axis=2), shape=(batch, 2 * size))
-        last = bind.broadcast_to(convert_to_tensor(blank, int32), shape=(batch, 1))
+        blank_label_pairs = bind.reshape(public_names()["stack"]([blanks, labels], axis=2), shape=(batch, 2 * size))
+        last_blank = bind.broadcast_to(convert_to_tensor(blank, int32), shape=(batch, 1))
         self.classes, self.limit = _number(classes), limit
-        self.states = bind.concat(pairs, last, axis=1)
-        places = arange(_number(2 * size + 1))
-        before = self.shifted(cast(self.states, float32), 2, -1.0)
-        is_label = bind.broadcast_to(equal(places % 2, 1), shape=self.states._type.shape)
-        is_new = bind.logical_and(is_label, not_equal(cast(self.states, float32), before))
-        self.counted = where(bind.logical_and(is_label, equal(self.states, blank)), -1, self.states)
+        self.states = bind.concat(blank_label_pairs, last_blank, axis=1)
+        state_indices = arange(_number(2 * size + 1))
+        label_before = self.shifted(cast(self.states, float32), 2, -1.0)
+        is_label = bind.broadcast_to(equal(state_indices % 2, 1), shape=self.states._type.shape)
+        is_new = bind.logical_and(is_label, not_equal(cast(self.states, float32), label_before))
+        self.gradient_class = where(bind.logical_and(is_label, equal(self.states, blank)), -1, self.states)
         """The class that a state contributes to in the gradient; -1, as in TensorFlow, for a blank among the labels."""
-        self.skips = where(is_new, 0.0, NEVER)
+        self.skips = where(is_new, 0.0, LOG_ZERO)
         ends = 2 * bind.reshape(counts, shape=(batch, 1))
-        self.last = where(bind.logical_or(equal(places, ends), equal(places, ends - 1)), 0.0, limit)
-        self.first = where(bind.broadcast_to(places < 2, shape=self.states._type.shape), 0.0, NEVER)
+        self.last = where(bind.logical_or(equal(state_indices, ends), equal(state_indices, ends - 1)), 0.0, limit)
+        self.first = where(bind.broadcast_to(state_indices < 2, shape=self.states._type.shape), 0.0, LOG_ZERO)
 
     @staticmethod
     def shifted(x: Tensor, by: int, fill: float) -> Tensor:
-        """Returns ``x`` moved to later states, or to earlier ones if ``by`` is negative."""
+        """Returns ``x`` moved by some states to later ones, or to earlier ones if ``by`` is negative.
+
+        The states that have no value then get ``fill``.
+        """
         batch, size = x._type.shape
         edge = bind.broadcast_to(convert_to_tensor(fill, x.dtype), shape=(batch, abs(by)))
-        rest = x[:, : size - by] if by > 0 else x[:, -by:]  # type: ignore[index]
-        return bind.concat(*((edge, rest) if by > 0 else (rest, edge)), axis=1)  # type: ignore[no-any-return]
+        remaining = x[:, : size - by] if by > 0 else x[:, -by:]  # type: ignore[index]
+        return bind.concat(*((edge, remaining) if by > 0 else (remaining, edge)), axis=1)  # type: ignore[no-any-return]
 
     def forward(self, value: Tensor) -> Tensor:
-        """Returns the log-probability of each state one frame later, before that frame's scores are added."""
-        return _sum(value, self.shifted(value, 1, NEVER), self.shifted(value, 2, NEVER) + cast(self.skips, value.dtype))
+        """Returns the log-probabilities of the states one frame later, before that frame's scores are added.
+
+        A path stays in its state, goes on to the next, or skips a blank between two different labels.
+        """
+        return _log_sum_exp(
+            value, self.shifted(value, 1, LOG_ZERO), self.shifted(value, 2, LOG_ZERO) + cast(self.skips, value.dtype)
+        )
 
     def backward(self, value: Tensor) -> Tensor:
         """Returns the log-probability of the remaining frames from each state, one frame earlier."""
-        skipped = self.shifted(value + cast(self.skips, value.dtype), -2, NEVER)
-        return _sum(value, self.shifted(value, -1, NEVER), skipped)
+        skipped = self.shifted(value + cast(self.skips, value.dtype), -2, LOG_ZERO)
+        return _log_sum_exp(value, self.shifted(value, -1, LOG_ZERO), skipped)
 
     def frame_scores(self, scores: Tensor) -> Tensor:
         """Returns the states' scores in each frame; a label that is no class scores 0."""
@@ -176,8 +191,8 @@ class _Paths:
         return where(is_class, rows, zeros_like(rows))  # type: ignore[no-any-return]
 
 
-def _sum(*parts: Tensor) -> Tensor:
-    """Returns ``log(sum(exp(part)))``."""
+def _log_sum_exp(*parts: Tensor) -> Tensor:
+    """Returns ``log(sum(exp(part)))``, elementwise over the parts; subtracting the largest avoids overflow."""
     largest = functools.reduce(bind.maximum, parts)
     return largest + bind.log(functools.reduce(bind.add, [bind.exp(part - largest) for part in parts]))  # type: ignore[no-any-return]
 
@@ -185,39 +200,52 @@ def _sum(*parts: Tensor) -> Tensor:
 def _loss_and_gradient(
     logits: Tensor, labels: Tensor, counts: Tensor, lengths: Tensor, blank: Any, limit: float
 ) -> tuple[Tensor, Any]:
-    """Returns the loss of dense labels, and its gradient function, by the forward-backward algorithm."""
+    """Returns the CTC loss of dense labels, and its gradient function, by the forward-backward algorithm.
+
+    ``counts`` are the numbers of labels, ``lengths`` those of frames, of each row. ``limit`` is the log-probability of
+    states in which no path may begin or end.
+    """
     count, batch, classes = logits._type.shape
     dtype = logits.dtype
-    paths = _Paths(labels, counts, blank, classes, limit)
+    paths = _AlignmentStates(labels, counts, blank, classes, limit)
     scores = log_softmax(logits)
     state_scores = paths.frame_scores(scores)
     ends = cast(paths.last, dtype)
     start = bind.broadcast_to(convert_to_tensor(limit, dtype), shape=ends._type.shape)
     first = bind.maximum(paths.forward(start), cast(paths.first, dtype))
 
-    def step_back(later: tuple[Tensor, Tensor], frame: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    def backward_step(later: tuple[Tensor, Tensor], frame: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         """Returns the log-probabilities of all later frames, without and with this one; past the last, of the end."""
         score, index = frame
-        after = where(bind.reshape(index >= lengths - 1, shape=(batch, 1)), ends, later[1])
-        return after, paths.backward(after + score)
+        backward_scores = where(bind.reshape(index >= lengths - 1, shape=(batch, 1)), ends, later[1])
+        return backward_scores, paths.backward(backward_scores + score)
 
-    after, _ = scan(step_back, (state_scores, arange(_number(count))), initializer=(ends, ends), reverse=True)
-    total_score = reduce_logsumexp(first + state_scores[0] + after[0], axis=-1)  # type: ignore[index]
+    backward_scores, _ = scan(
+        backward_step, (state_scores, arange(_number(count))), initializer=(ends, ends), reverse=True
+    )
+    total_score = reduce_logsumexp(first + state_scores[0] + backward_scores[0], axis=-1)  # type: ignore[index]
     empty = bind.select(equal(counts, 0), convert_to_tensor(0, dtype), convert_to_tensor(limit, dtype))
     likelihood = where(equal(lengths, 0), empty, total_score)
-    loss = where(likelihood < NEVER / 2, convert_to_tensor(np.inf, likelihood.dtype), -likelihood)
+    loss = where(likelihood < LOG_ZERO / 2, convert_to_tensor(np.inf, likelihood.dtype), -likelihood)
 
     def gradient(ct: Tensor) -> tuple[Any, ...]:
-        """Computes the gradient by the forward-backward algorithm: the classes' probabilities minus their posteriors."""
-        before = scan(
+        """Computes the gradient: the classes' probabilities minus their posteriors, of all alignments."""
+        forward_scores = scan(
             lambda value, frame: paths.forward(value) + frame, state_scores[1:], initializer=first + state_scores[0]
         )  # type: ignore[index]
-        both = bind.concat(bind.reshape(first + state_scores[0], shape=(1, *first._type.shape)), before, axis=0) + after  # type: ignore[index]
-        total = reduce_logsumexp(both, axis=2, keepdims=True)
-        shares = where(total < NEVER / 2, zeros_like(both), bind.exp(both - total))
-        by_class = product(transpose(shares, [1, 0, 2]), one_hot(paths.counted, _number(classes), dtype=dtype))
-        within = cast(transpose(sequence_mask(lengths, _number(count))), dtype)
-        weights = bind.reshape(within * ct, shape=(count, batch, 1))
-        return (bind.exp(scores) - transpose(by_class, [1, 0, 2])) * weights, None, None, None
+        path_scores = (
+            bind.concat(bind.reshape(first + state_scores[0], shape=(1, *first._type.shape)), forward_scores, axis=0)
+            + backward_scores
+        )  # type: ignore[index]
+        log_likelihood = reduce_logsumexp(path_scores, axis=2, keepdims=True)
+        posteriors = where(
+            log_likelihood < LOG_ZERO / 2, zeros_like(path_scores), bind.exp(path_scores - log_likelihood)
+        )
+        class_posteriors = product(
+            transpose(posteriors, [1, 0, 2]), one_hot(paths.gradient_class, _number(classes), dtype=dtype)
+        )
+        is_in_sequence = cast(transpose(sequence_mask(lengths, _number(count))), dtype)
+        weights = bind.reshape(is_in_sequence * ct, shape=(count, batch, 1))
+        return (bind.exp(scores) - transpose(class_posteriors, [1, 0, 2])) * weights, None, None, None
 
     return cast(loss, dtype), gradient

@@ -24,17 +24,17 @@ Labels = list[int]
 _NO_GRADIENT = {"vjp": "labels have no gradient"}
 
 
-def _flat(rows: list[Labels]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns rows of labels as the components of a sparse tensor."""
-    places = [(i, j) for i, row in enumerate(rows) for j in range(len(row))]
+def _sparse_components(rows: list[Labels]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns rows of labels as the components of a sparse tensor: indices, values, and dense shape."""
+    positions = [(i, j) for i, row in enumerate(rows) for j in range(len(row))]
     values = [label for row in rows for label in row]
     widest = max(map(len, rows), default=0)
-    indices = np.array(places, np.int64).reshape(-1, 2)
+    indices = np.array(positions, np.int64).reshape(-1, 2)
     return indices, np.array(values, np.int64), np.array([len(rows), widest], np.int64)
 
 
 def _check(inputs: np.ndarray, lengths: np.ndarray, op: str) -> None:
-    """Checks the inputs of a decoder, with TensorFlow's errors."""
+    """Raises TensorFlow's errors for inputs of a CTC decoder: (frames, batch, classes) scores and (batch,) lengths."""
     if not inputs.size:
         raise ArgumentError("inputs must not be empty")
     if len(lengths) != inputs.shape[1]:
@@ -50,18 +50,21 @@ def _check(inputs: np.ndarray, lengths: np.ndarray, op: str) -> None:
 def _decoded_types(
     inputs: TensorType, lengths: TensorType, counts: tuple[Any, ...], **_: Any
 ) -> tuple[TensorType, ...]:
-    """Returns the result types of a decoder, with TensorFlow's errors."""
+    """Returns the result types of a CTC decoder: three components of each sparse tensor of labels, then the scores.
+
+    ``counts`` are the (symbolic) numbers of labels in these tensors. Errors are TensorFlow's.
+    """
     require_dtype(inputs, (float32, float64), "inputs")
     if len(inputs.shape) != 3:
         raise ArgumentError("inputs is not a 3-Tensor")
     if len(lengths.shape) != 1:
         raise ArgumentError("sequence_length is not a vector")
-    paths = [
-        kind
+    components = [
+        component
         for count in counts
-        for kind in (TensorType((count, 2), int64), TensorType((count,), int64), TensorType((2,), int64))
+        for component in (TensorType((count, 2), int64), TensorType((count,), int64), TensorType((2,), int64))
     ]
-    return (*paths, TensorType((inputs.shape[1], len(counts)), inputs.dtype))
+    return (*components, TensorType((inputs.shape[1], len(counts)), inputs.dtype))
 
 
 # -- the best class of each frame
@@ -72,7 +75,7 @@ def blank_class(value: Any, what: str) -> int | None:
 
 
 def _greedy(inputs: np.ndarray, lengths: np.ndarray, counts: Any, blank: int, merges: bool) -> tuple[np.ndarray, ...]:
-    """Decodes each row by the best class of each frame.
+    """Decodes each row of scores by the best class of each frame, without blanks and, if ``merges``, repetitions.
 
     As in TensorFlow, a row's score is the negative sum of its greatest logits.
     """
@@ -83,7 +86,7 @@ def _greedy(inputs: np.ndarray, lengths: np.ndarray, counts: Any, blank: int, me
         scores[i] = -inputs[:length, i].max(-1, initial=-np.inf).sum() if length else 0
         labels = [label for label, _ in groupby(best)] if merges else best
         rows.append([label for label in labels if label != blank])
-    return (*_flat(rows), scores)
+    return (*_sparse_components(rows), scores)
 
 
 @host_primitive(tf_name="CTCGreedyDecoder", type=_decoded_types, numpy=_greedy, why_not=_NO_GRADIENT)
@@ -136,44 +139,56 @@ def ctc_greedy_decoder(
 
 
 def _beam(inputs: np.ndarray, lengths: np.ndarray, counts: Any, width: int) -> tuple[np.ndarray, ...]:
-    """Decodes each row by a beam search."""
+    """Decodes each row of scores by a beam search; returns the components of as many sparse tensors as ``counts`` has.
+
+    The last result has the log-probabilities, of shape (batch, paths).
+    """
     _check(inputs, lengths, "CTCBeamSearchDecoder")
-    best = [_best_labels(inputs[:length, i], width)[: len(counts)] for i, length in enumerate(lengths)]
-    if any(len(labelling) < len(counts) for labelling in best):
+    paths_by_row = [_best_labels(inputs[:length, i], width)[: len(counts)] for i, length in enumerate(lengths)]
+    if any(len(row_paths) < len(counts) for row_paths in paths_by_row):
         raise ArgumentError("requested more paths than the beam width.")
-    parts = [part for k in range(len(counts)) for part in _flat([list(labelling[k][0]) for labelling in best])]
-    scores = np.array([[score for _, score in labelling] for labelling in best], inputs.dtype)
-    return (*parts, scores.reshape(inputs.shape[1], len(counts)))
+    components = [
+        part
+        for path in range(len(counts))
+        for part in _sparse_components([list(row_paths[path][0]) for row_paths in paths_by_row])
+    ]
+    scores = np.array([[score for _, score in row_paths] for row_paths in paths_by_row], inputs.dtype)
+    return (*components, scores.reshape(inputs.shape[1], len(counts)))
 
 
 def _best_labels(frames: np.ndarray, width: int) -> list[tuple[tuple[int, ...], float]]:
-    """Returns labels with their log-probabilities, the best first, by a beam search over prefixes.
+    """Returns the ``width`` best labellings of a row with their log-probabilities, by a beam search over prefixes.
 
-    A prefix has two probabilities: of ending in a blank, and of ending in its last label.
+    A prefix has two log-probabilities: of ending in a blank, and of ending in its last label.
     """
     beam = {(): (0.0, -np.inf)}
     for frame in frames.astype(np.float64):
         scores = frame - np.logaddexp.reduce(frame, keepdims=True)
-        grown: dict[Any, list[float]] = defaultdict(lambda: [-np.inf, -np.inf])
-        for prefix, (blank, label) in beam.items():
-            _extend_prefix(grown, prefix, blank, label, scores)
-        ranked = sorted(grown.items(), key=lambda item: -np.logaddexp(item[1][0], item[1][1]))
-        beam = {prefix: (ends[0], ends[1]) for prefix, ends in ranked[:width]}
-    return [(prefix, float(np.logaddexp(*ends))) for prefix, ends in beam.items()]
+        extended: dict[Any, list[float]] = defaultdict(lambda: [-np.inf, -np.inf])
+        for prefix, (blank_end, label_end) in beam.items():
+            _extend_prefix(extended, prefix, blank_end, label_end, scores)
+        # The most probable prefixes first, whatever they end in.
+        ranked = sorted(extended.items(), key=lambda item: -np.logaddexp(item[1][0], item[1][1]))
+        beam = {prefix: (log_probs[0], log_probs[1]) for prefix, log_probs in ranked[:width]}
+    return [(prefix, float(np.logaddexp(*log_probs))) for prefix, log_probs in beam.items()]
 
 
 def _extend_prefix(
-    grown: dict[Any, list[float]], prefix: tuple[int, ...], blank: float, label: float, scores: np.ndarray
+    extended: dict[Any, list[float]], prefix: tuple[int, ...], blank_end: float, label_end: float, scores: np.ndarray
 ) -> None:
-    """Extends a prefix by one more frame; ``blank`` and ``label`` are its log-probabilities by how it ends."""
-    either, last = np.logaddexp(blank, label), prefix[-1] if prefix else None
-    grown[prefix][0] = np.logaddexp(grown[prefix][0], either + scores[-1])
-    for k, score in enumerate(scores[:-1]):
+    """Adds the extensions of a prefix by one more frame to ``extended``, with their two log-probabilities.
+
+    ``blank_end`` and ``label_end`` are those of the prefix, by how it ends; ``scores`` are the frame's, of "blank"
+    last.
+    """
+    either, last_label = np.logaddexp(blank_end, label_end), prefix[-1] if prefix else None
+    extended[prefix][0] = np.logaddexp(extended[prefix][0], either + scores[-1])
+    for class_index, score in enumerate(scores[:-1]):
         # Without a blank in between, a repeated label is one label.
-        if k == last:
-            grown[prefix][1] = np.logaddexp(grown[prefix][1], label + score)
-        longer = grown[prefix + (k,)]  # noqa: RUF005 - unpacking in an index needs Python 3.11
-        longer[1] = np.logaddexp(longer[1], (blank if k == last else either) + score)
+        if class_index == last_label:
+            extended[prefix][1] = np.logaddexp(extended[prefix][1], label_end + score)
+        longer = extended[prefix + (class_index,)]  # noqa: RUF005 - unpacking in an index needs Python 3.11
+        longer[1] = np.logaddexp(longer[1], (blank_end if class_index == last_label else either) + score)
 
 
 @host_primitive(tf_name="CTCBeamSearchDecoder", type=_decoded_types, numpy=_beam, why_not=_NO_GRADIENT)
@@ -225,12 +240,13 @@ def ctc_beam_search_decoder(
 
 
 def _unique(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    unique, places = np.zeros(labels.shape, np.int64), np.zeros(labels.shape, np.int32)
-    for row, unique_row, index_row in zip(labels.tolist(), unique, places):
+    """Returns the distinct labels of each row, padded with zeros, and for each label its index among them."""
+    unique, indices = np.zeros(labels.shape, np.int64), np.zeros(labels.shape, np.int32)
+    for row, unique_row, index_row in zip(labels.tolist(), unique, indices):
         index_of = {label: i for i, label in enumerate(dict.fromkeys(row))}
         unique_row[: len(index_of)] = list(index_of)
         index_row[:] = [index_of[label] for label in row]
-    return unique, places
+    return unique, indices
 
 
 @host_primitive(
@@ -264,6 +280,7 @@ def ctc_unique_labels(labels: Any, name: str | None = None) -> list[Tensor]:
 
 
 def _collapsed(labels: np.ndarray, lengths: np.ndarray, size: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the rows with repeated labels merged, padded with zeros to one length, and the rows' new lengths."""
     rows = [[label for label, _ in groupby(row[:count])] for row, count in zip(labels.tolist(), lengths)]
     counts = np.array([len(row) for row in rows])
     padded = np.zeros((len(rows), counts.max(initial=0)), labels.dtype)
@@ -285,7 +302,7 @@ def without_repetitions(labels: Tensor, lengths: Tensor, size: Any) -> Any:
 
 @export("nn.collapse_repeated")
 def collapse_repeated(labels: Any, seq_length: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
-    """Merges repeated labels.
+    """Merges equal labels that follow each other in a row into one.
 
     Args:
       labels: integer tensor of shape (batch, longest).

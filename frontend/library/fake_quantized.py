@@ -20,31 +20,41 @@ from tvtf.ops.rules import bind, require_dtype, require_same_dtype
 
 
 def _limits(x: Tensor, low: Any, high: Any, range_given: bool, axis: int) -> tuple[Tensor, Tensor]:
-    """Returns the least and the largest number, of all or for each slice along an axis."""
-    reduced = tuple(i for i in range(x.ndim) if axis < 0 or i != axis)
+    """Returns the limits of the range that is quantized, of shapes that broadcast to ``x``.
+
+    They are ``low`` and ``high`` if a range is given, else the least and the largest number of ``x``, or of each slice
+    along ``axis`` if that isn't negative.
+    """
+    reduced_axes = tuple(i for i in range(x.ndim) if axis < 0 or i != axis)
     if not range_given:
-        return tuple(reduce(x, axis=reduced, keepdims=True) for reduce in (bind.reduce_min, bind.reduce_max))  # type: ignore[return-value]
+        return tuple(reduce(x, axis=reduced_axes, keepdims=True) for reduce in (bind.reduce_min, bind.reduce_max))  # type: ignore[return-value]
     shape = (1,) * x.ndim if axis < 0 else tuple(-1 if i == axis else 1 for i in range(x.ndim))
-    return tuple(bind.reshape(end, shape=shape) for end in (low, high))  # type: ignore[return-value]
+    return tuple(bind.reshape(limit, shape=shape) for limit in (low, high))  # type: ignore[return-value]
 
 
-def _rounded(
+def _rounded_to_steps(
     x: Tensor, low: Tensor, high: Tensor, signed: bool, num_bits: int, narrow: bool, clips: bool, half_up: bool
 ) -> Tensor:
-    """Rounds numbers to multiples of a step, of which as many as the bits allow fit between the limits; zero is one.
+    """Rounds numbers to multiples of a step, the smallest for which ``num_bits`` bits reach ``low`` and ``high``.
+
+    ``clips``: numbers beyond the limits become the outermost multiples.
 
     Source: tensorflow/core/kernels/quantize_and_dequantize_op.h
     """
-    least = (-(2 ** (num_bits - 1)) + narrow) if signed else 0
-    most = 2 ** (num_bits - 1) - 1 if signed else 2**num_bits - 1
-    largest = float(x.dtype.max)
-    from_low = where(least * low > 0, least / low, largest)
-    from_high = where(most * high > 0, most / high, largest)
-    by_low = from_low < from_high
-    scale = where(by_low, from_low, from_high)
-    step = where(by_low, low / least if least else low, high / most)
+    min_integer = (-(2 ** (num_bits - 1)) + narrow) if signed else 0
+    max_integer = 2 ** (num_bits - 1) - 1 if signed else 2**num_bits - 1
+    # A limit that is zero, or has another sign than its integer, doesn't bound the scale.
+    max_float = float(x.dtype.max)
+    scale_for_low = where(min_integer * low > 0, min_integer / low, max_float)
+    scale_for_high = where(max_integer * high > 0, max_integer / high, max_float)
+    is_bound_by_low = scale_for_low < scale_for_high
+    scale = where(is_bound_by_low, scale_for_low, scale_for_high)
+    step = where(is_bound_by_low, low / min_integer if min_integer else low, high / max_integer)
     if clips:
-        x = bind.minimum(bind.maximum(x, where(by_low, low, least * step)), where(by_low, most * step, high))
+        x = bind.minimum(
+            bind.maximum(x, where(is_bound_by_low, low, min_integer * step)),
+            where(is_bound_by_low, max_integer * step, high),
+        )
     scaled = x * scale
     return (bind.floor(scaled + 0.5) if half_up else public_names()["round"](scaled)) * step  # type: ignore[no-any-return]
 
@@ -67,26 +77,29 @@ def _quantized(
     axis: int | None,
     passes_all: bool,
 ) -> Tensor:
-    """Rounds to quantization steps, with a gradient of its own (straight-through)."""
+    """Quantizes numbers to integers of ``num_bits`` bits and back, with a straight-through gradient.
+
+    ``passes_all``: the gradient passes through everywhere, else only where the numbers lie in the range.
+    """
     x, low, high = operands(input, low, high)
     require_same_dtype([t._type for t in (x, low, high)], ("input", "input_min", "input_max"))
     if not 0 < num_bits < (62 if signed else 63):
         raise ArgumentValueError(f"num_bits is out of range: {num_bits} with signed_input_ {int(signed)}")
     if range_given:
         _check_range(low, high)
-    along = -1 if axis is None else axis % x.ndim
+    slice_axis = -1 if axis is None else axis % x.ndim
 
     @custom_gradient
     def compute(x: Tensor) -> tuple[Tensor, Any]:
         """Rounds to the quantized values; the gradient passes straight through inside the limits."""
-        limits = _limits(x, low, high, range_given, along)
-        rounded = _rounded(x, *limits, signed, num_bits, narrow, range_given, round_mode == "HALF_UP")
+        limits = _limits(x, low, high, range_given, slice_axis)
+        rounded = _rounded_to_steps(x, *limits, signed, num_bits, narrow, range_given, round_mode == "HALF_UP")
 
         def gradient(ct: Tensor) -> Tensor:
             if passes_all:
                 return ct
-            least, most = _limits(x, low, high, True, along)
-            within = public_names()["logical_and"](x >= least, x <= most)
+            range_min, range_max = _limits(x, low, high, True, slice_axis)
+            within = public_names()["logical_and"](x >= range_min, x <= range_max)
             return ct * cast(within, ct.dtype)  # type: ignore[no-any-return]
 
         return rounded, gradient
@@ -134,8 +147,8 @@ def quantize_and_dequantize_v2(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/quantization/quantize_and_dequantize_v2
     """
-    kinds = (signed_input, num_bits, range_given, round_mode, narrow_range, axis)
-    return _quantized(input, input_min, input_max, *kinds, passes_all=False)
+    options = (signed_input, num_bits, range_given, round_mode, narrow_range, axis)
+    return _quantized(input, input_min, input_max, *options, passes_all=False)
 
 
 @export("quantization.quantize_and_dequantize")
@@ -161,22 +174,25 @@ def quantize_and_dequantize(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/quantization/quantize_and_dequantize
     """
-    kinds = (signed_input, num_bits, range_given, round_mode, narrow_range, axis)
-    return _quantized(input, input_min, input_max, *kinds, passes_all=True)
+    options = (signed_input, num_bits, range_given, round_mode, narrow_range, axis)
+    return _quantized(input, input_min, input_max, *options, passes_all=True)
 
 
 # -- gradients of depthwise convolutions
 
 
-def _gradient_by(
-    first: Tensor, second: Tensor, which: int, ct: Any, strides: Any, padding: Any, format: Any, rates: Any
+def _depthwise_conv_gradient(
+    images: Tensor, filters: Tensor, operand_index: int, ct: Any, strides: Any, padding: Any, format: Any, rates: Any
 ) -> Tensor:
-    """Returns the gradient of a depthwise convolution by one of its operands."""
-    operands = (first, second)
+    """Returns the gradient of a depthwise convolution by its images (``operand_index`` 0) or its filter (1).
+
+    Only the shape of that operand matters. ``ct`` is the cotangent of the convolution's result.
+    """
+    operands = (images, filters)
     with GradientTape() as tape:
-        tape.watch(operands[which])
-        y = depthwise_conv2d(first, second, strides, padding, format, None if rates is None else _pair(rates, format))
-    return tape.gradient(y, operands[which], output_gradients=convert_to_tensor(ct, y.dtype))  # type: ignore[no-any-return]
+        tape.watch(operands[operand_index])
+        y = depthwise_conv2d(images, filters, strides, padding, format, None if rates is None else _pair(rates, format))
+    return tape.gradient(y, operands[operand_index], output_gradients=convert_to_tensor(ct, y.dtype))  # type: ignore[no-any-return]
 
 
 def _pair(rates: Sequence[int], format: Any) -> list[int]:
@@ -211,7 +227,7 @@ def depthwise_conv2d_backprop_input(
     """
     w = _floating(filter)
     sizes = operand(input_sizes, int32, 0)
-    return _gradient_by(
+    return _depthwise_conv_gradient(
         zeros(sizes, w.dtype), w, 0, operand(out_backprop, w.dtype, 2), strides, padding, data_format, dilations
     )
 
@@ -238,6 +254,6 @@ def depthwise_conv2d_backprop_filter(
     """
     x = _floating(input)
     sizes = operand(filter_sizes, int32, 1)
-    return _gradient_by(
+    return _depthwise_conv_gradient(
         x, zeros(sizes, x.dtype), 1, operand(out_backprop, x.dtype, 2), strides, padding, data_format, dilations
     )

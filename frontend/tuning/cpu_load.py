@@ -11,7 +11,7 @@ IDLE = (3, 4)
 """The columns of idle ticks and of ticks waiting for a disk (proc_stat(5))."""
 COUNTED = 8
 """The columns to add up; the guests' columns after them are contained in others."""
-LEAST_TICKS = 1000
+MIN_TICKS = 1000
 """The shortest interval, in ticks of all cores, from which a share is computed."""
 
 
@@ -24,14 +24,14 @@ class Ticks(NamedTuple):
 
 
 def ticks(stat: str, cores: set[int], own: float) -> Ticks:
-    """Parses ``/proc/stat``.
+    """Returns the clock ticks of these cores, parsed from the text of ``/proc/stat``; ``own`` are this process's.
 
     >>> ticks("cpu0 10 0 5 80 5 0 0 0 0 0\\ncpu1 1 1 1 1 1 1 1 1 0 0", {0}, 15.0)
     Ticks(all=100, busy=15, own=15.0)
     """
     lines = [line.split() for line in stat.splitlines()]
-    named = {f"cpu{core}" for core in cores}
-    counts = [[int(count) for count in line[1 : 1 + COUNTED]] for line in lines if line and line[0] in named]
+    core_names = {f"cpu{core}" for core in cores}
+    counts = [[int(count) for count in line[1 : 1 + COUNTED]] for line in lines if line and line[0] in core_names]
     total = sum(map(sum, counts))
     return Ticks(total, total - sum(line[i] for line in counts for i in IDLE), own)
 
@@ -43,16 +43,18 @@ def current_ticks() -> Ticks | None:
     except OSError:
         return None
     times = os.times()
-    used = (times.user + times.system) * os.sysconf("SC_CLK_TCK")
-    return ticks(text, os.sched_getaffinity(0), used)
+    own_ticks = (times.user + times.system) * os.sysconf("SC_CLK_TCK")
+    return ticks(text, os.sched_getaffinity(0), own_ticks)
 
 
 def others_share(start: Ticks | None, end: Ticks | None) -> float:
-    """Returns the share of the cores' time that other programs used; 0 if unknown, or after too short a time.
+    """Returns the share of the cores' time between two moments that other programs used.
+
+    It is 0 if the ticks are unknown or the time was too short.
 
     >>> others_share(Ticks(0, 0, 0.0), Ticks(2000, 1500, 1000.0))
     0.25
     """
-    if start is None or end is None or end.all - start.all < LEAST_TICKS:
+    if start is None or end is None or end.all - start.all < MIN_TICKS:
         return 0.0
     return max(0.0, (end.busy - start.busy - (end.own - start.own)) / (end.all - start.all))

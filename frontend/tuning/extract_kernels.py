@@ -50,14 +50,19 @@ def _dim(dim: Any) -> str:
 
 
 def isolated_kernels(mod: tvm.IRModule, target: Target) -> list[IsolatedKernel]:
-    """Returns the kernels of a dialect module that have a schedule rule and are called from Relax."""
+    """Returns the kernels of a module that can be tuned alone: those that have a schedule rule and that Relax calls.
+
+    The module is one of the dialect, as traced; it is lowered up to scheduling first.
+    """
     with target, tvm.transform.PassContext(opt_level=3):
         for phase in takewhile(_is_before_schedule, phases(target)):
             mod = phase.run(mod)
     calls = {call.args[0].name_hint: call for call in _kernel_calls(mod)}
-    kernels = {var.name_hint: f for var, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
+    kernels = {var.name_hint: func for var, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)}
     return [
-        IsolatedKernel(n, f, calls[n]) for n, f in sorted(kernels.items()) if n in calls and _is_separable(f, calls[n])
+        IsolatedKernel(name, func, calls[name])
+        for name, func in sorted(kernels.items())
+        if name in calls and _is_separable(func, calls[name])
     ]
 
 
@@ -72,23 +77,26 @@ def _kernel_calls(mod: tvm.IRModule) -> Iterator[relax.Call]:
 
 
 def _is_separable(func: tirx.PrimFunc, call: relax.Call) -> bool:
-    """Returns whether schedule rules can read the kernel, and its operands' dims determine all sizes.
+    """Returns whether a kernel can be compiled alone: schedule rules read it, and its operands' dims give all sizes.
 
     Sizes that only other kernels' operands have are unknown in a module of its own.
     """
     operands = list(call.args[1].fields)
-    if not all(isinstance(x.ty, relax.TensorType) and x.ty.shape is not None for x in operands):
+    if not all(isinstance(operand.ty, relax.TensorType) and operand.ty.shape is not None for operand in operands):
         return False
-    dims = [dim for x in operands for dim in x.ty.shape.values]
-    mentioned: list[tirx.Var] = []
-    structural_walk([dims, call.ty_args], (tirx.Var, mentioned.append))
-    known = [dim for dim in dims if isinstance(dim, tirx.Var)]
-    return all(any(var.same_as(dim) for dim in known) for var in mentioned) and read_kernel(func) is not None
+    dims = [dim for operand in operands for dim in operand.ty.shape.values]
+    used_symbols: list[tirx.Var] = []
+    structural_walk([dims, call.ty_args], (tirx.Var, used_symbols.append))
+    operand_symbols = [dim for dim in dims if isinstance(dim, tirx.Var)]
+    return (
+        all(any(symbol.same_as(dim) for dim in operand_symbols) for symbol in used_symbols)
+        and read_kernel(func) is not None
+    )
 
 
 def lowered_isolated(isolated: IsolatedKernel, scheduled: tirx.PrimFunc, target: Target) -> tvm.IRModule:
     """Returns the lowered module around a scheduled kernel, ready for `build_library`."""
-    mod = _module_of(isolated, scheduled)
+    mod = _calling_module(isolated, scheduled)
     with target, tvm.transform.PassContext(opt_level=3):
         for phase in list(dropwhile(_is_before_schedule, phases(target)))[1:]:
             mod = phase.run(mod)
@@ -100,15 +108,15 @@ def compile_isolated(lowered: tvm.IRModule, target: Target, out: Path) -> None:
     build_library(lowered, target, out, threads=1)
 
 
-def _module_of(isolated: IsolatedKernel, scheduled: tirx.PrimFunc) -> tvm.IRModule:
-    """Returns a module whose ``main`` calls the kernel once."""
+def _calling_module(isolated: IsolatedKernel, scheduled: tirx.PrimFunc) -> tvm.IRModule:
+    """Returns a module with a scheduled kernel and a ``main`` that passes its parameters to the kernel."""
     kernel = Bindings.typed(ir.GlobalVar(isolated.name), isolated.func.ty)
     params = [relax.Var(f"x{i}", x.ty) for i, x in enumerate(isolated.call.args[1].fields)]
     call = isolated.call
-    out = Bindings()
+    bindings = Bindings()
     value = relax.Call(call.op, [kernel, relax.Tuple(params)], ty_args=call.ty_args, ret_ty=call.ty)
-    result = out.emit(value, "result")
-    body = Bindings.typed(relax.SeqExpr([relax.BindingBlock(out.bindings)], result), result.ty)
+    result = bindings.emit(value, "result")
+    body = Bindings.typed(relax.SeqExpr([relax.BindingBlock(bindings.bindings)], result), result.ty)
     main = relax.Function(params, body, result.ty, True)
     main = main.with_attrs({"global_symbol": "main", CONSTANTS: isolated.constants, "tvtf.donate": []})
     return tvm.IRModule({ir.GlobalVar("main"): main, kernel: scheduled})

@@ -43,7 +43,10 @@ def costs(mod: tvm.IRModule) -> list[KernelCost]:
 
 
 def _kernels(mod: tvm.IRModule) -> tuple[dict[str, tirx.PrimFunc], dict[str, set[tuple[str, int]]]]:
-    """Returns the kernels before they are scheduled; lines are read before fused kernels become one."""
+    """Returns the kernels that a traced module is lowered to, before they are scheduled, and the user's lines of each.
+
+    Lines are read after fusion, where the ops of a kernel still have theirs.
+    """
     lines: dict[str, set[tuple[str, int]]] = {}
     target = host_target()
     with target, tvm.transform.PassContext(opt_level=3):
@@ -51,7 +54,7 @@ def _kernels(mod: tvm.IRModule) -> tuple[dict[str, tirx.PrimFunc], dict[str, set
             mod = phase.run(mod)
             if phase.name == "fuse":
                 lines = kernel_lines(mod)
-    return {n.name_hint: f for n, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}, lines
+    return {var.name_hint: func for var, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)}, lines
 
 
 def _flops(kernel: tirx.PrimFunc) -> int | None:

@@ -88,17 +88,17 @@ class Profile(NamedTuple):
         caption = f"A call took {self.seconds * 1e6:,.1f} us in these kernels and parts of the machine, slowest first:"
         return Table(caption if self.kernels else NO_KERNELS, PROFILE_COLUMNS, [self._row(k) for k in self.kernels])
 
-    def _row(self, k: KernelTime) -> list[str]:
+    def _row(self, kernel: KernelTime) -> list[str]:
         """Returns the cells of a kernel's row in the table."""
-        rates = _short(k.gigaflops), _short(k.gigabytes)
-        share = f"{k.seconds / self.seconds:.1%}"
+        rates = _short(kernel.gigaflops), _short(kernel.gigabytes)
+        share = f"{kernel.seconds / self.seconds:.1%}"
         return [
-            k.name,
-            f"{k.seconds * 1e6:,.1f}",
+            kernel.name,
+            f"{kernel.seconds * 1e6:,.1f}",
             share,
-            str(k.calls),
+            str(kernel.calls),
             *rates,
-            show_lines(k.cost.lines if k.cost else ()),
+            show_lines(kernel.cost.lines if kernel.cost else ()),
         ]
 
 
@@ -137,7 +137,7 @@ class Stopwatch:
 
 
 def profile(code: Any, tensors: Sequence[Any], variables: Sequence[Variable], repeat: int) -> Profile:
-    """Times the kernels of compiled code on these arguments; Variables are copied, so none changes."""
+    """Times the kernels of compiled code in ``repeat`` calls; Variables are copied, so none changes."""
     executable, handles = handles_of(code, tensors, variables)
     if executable is None:
         return Profile(())
@@ -146,15 +146,24 @@ def profile(code: Any, tensors: Sequence[Any], variables: Sequence[Variable], re
     for _ in range(repeat):
         watch.start()
         run(*handles)
-    known = {c.name: c for c in costs(code.module())}
-    parts = [KernelTime(n, calls, s, known.get(n)) for n, (calls, s) in (watch.best() if watch.runs else {}).items()]
-    return Profile(tuple(sorted(parts, key=lambda k: -k.seconds)))
+    cost_by_name = {cost.name: cost for cost in costs(code.module())}
+    kernels = [
+        KernelTime(name, calls, seconds, cost_by_name.get(name))
+        for name, (calls, seconds) in (watch.best() if watch.runs else {}).items()
+    ]
+    return Profile(tuple(sorted(kernels, key=lambda kernel: -kernel.seconds)))
 
 
 def handles_of(code: Any, tensors: Sequence[Any], variables: Sequence[Variable]) -> tuple[Any, list[Any]]:
-    """Returns compiled code (None if nothing is computed) and its arguments, with copies of Variables."""
-    captures = [code.bound(c, variables) for c in code.captures]
-    handles = [*map(handle_of, tensors), *(_copied(c) if isinstance(c, Variable) else handle_of(c) for c in captures)]
+    """Returns the executable of compiled code (None if nothing is computed) and the arguments to call it with.
+
+    Variables among them are copied.
+    """
+    captures = [code.bound(capture, variables) for capture in code.captures]
+    handles = [
+        *map(handle_of, tensors),
+        *(_copied(capture) if isinstance(capture, Variable) else handle_of(capture) for capture in captures),
+    ]
     leading_results = [] if code.leading is None else code.leading.run([*tensors, *captures])
     executable, prepared, _ = code.code()
     return executable, [*handles, *leading_results, *prepared]

@@ -20,7 +20,7 @@ NOISE = 1.03
 """The ratio by which two measurements of the same code differ, as medians of LAST_ROUNDS."""
 SMALLEST_STEP = 1.01
 """The smallest gain for which the search moves on to another candidate."""
-SURE = 0.75
+MIN_WINS = 0.75
 """The share of rounds in which the best must beat the default to be recorded."""
 
 
@@ -69,23 +69,26 @@ class Search:
         self.interrupted = False
 
     def run(self) -> Found:
-        """Searches from the default until no single choice makes it faster, the budget is spent, or Ctrl-C."""
+        """Searches until changing a single choice makes the best candidate no faster; returns the best and the default.
+
+        It also ends when the budget is spent, or with Ctrl-C.
+        """
         (default,) = self.build([{}])
         if default is None:
             raise ValueError("tune: the kernel doesn't compile with its default schedule")
-        self.best, start = default, None
+        self.best, previous_best = default, None
         try:
-            while self.best is not start and self.goes_on():
-                start = self.best
+            while self.best is not previous_best and self.goes_on():
+                previous_best = self.best
                 self._try_each_choice()
         except KeyboardInterrupt:
             self.interrupted = True
         return self._compared(default, self.best)
 
     def _try_each_choice(self) -> None:
-        """Tries all values of each choice in turn, from the best candidate so far.
+        """Tries all values of each choice in turn, each time changing the best candidate so far.
 
-        A better candidate may offer further choices, which are tried in the same round.
+        A better candidate may have further choices, which are tried, too.
         """
         done: set[str] = set()
         while (name := next((name for name in self.best.questions if name not in done), None)) is not None:
@@ -95,42 +98,42 @@ class Search:
                     return
                 built = [candidate for candidate in self.build(batch) if candidate is not None]
                 self.tried += len(built)
-                self.best = self._quickest(self.best, built)
+                self.best = self._fastest_correct(self.best, built)
 
-    def _quickest(self, best: Candidate, candidates: Sequence[Candidate]) -> Candidate:
-        """Returns the fastest of the candidates that compute the default's results.
+    def _fastest_correct(self, best: Candidate, candidates: Sequence[Candidate]) -> Candidate:
+        """Returns the fastest of the candidates that compute the default's results; ``best`` if none is faster.
 
         Candidates that are faster in a few rounds are checked, and timed again in more.
         """
         if not candidates:
             return best
         best_times, *times = self.measure([best, *candidates], QUICK_ROUNDS)
-        order = sorted(range(len(candidates)), key=lambda i: min(times[i]))
-        faster = [candidates[i] for i in order if min(times[i]) < min(best_times)][:FINALISTS]
-        right = [candidate for candidate in faster if self._is_right(candidate)]
-        if not right:
+        fastest_first = sorted(range(len(candidates)), key=lambda i: min(times[i]))
+        faster = [candidates[i] for i in fastest_first if min(times[i]) < min(best_times)][:FINALISTS]
+        correct = [candidate for candidate in faster if self._is_correct(candidate)]
+        if not correct:
             return best
-        best_times, *times = self.measure([best, *right], CLOSE_ROUNDS)
-        gains = [gain_of(best_times, their) for their in times]
-        most = max(gains)
-        return right[gains.index(most)] if most > SMALLEST_STEP else best
+        best_times, *times = self.measure([best, *correct], CLOSE_ROUNDS)
+        gains = [gain_of(best_times, candidate_times) for candidate_times in times]
+        best_gain = max(gains)
+        return correct[gains.index(best_gain)] if best_gain > SMALLEST_STEP else best
 
-    def _is_right(self, candidate: Candidate) -> bool:
-        right = self.agrees(candidate)
-        self.mismatched += not right
-        return right
+    def _is_correct(self, candidate: Candidate) -> bool:
+        is_correct = self.agrees(candidate)
+        self.mismatched += not is_correct
+        return is_correct
 
     def _compared(self, default: Candidate, best: Candidate) -> Found:
-        """Compares the best with the default in the last, longest rounds.
+        """Times the best candidate and the default again, in the last and longest rounds, and returns the result.
 
-        They are timed anew, because the quickest of many candidates was also the luckiest in the search's own rounds.
+        The search's own times don't count: the fastest of many candidates was also the luckiest in them.
         """
         if best is default:
             (times,) = self.measure([default], CLOSE_ROUNDS)
             return Found(default, default, median(times), median(times), self.tried, self.mismatched, False)
         before, after = self.measure([default, best], LAST_ROUNDS)
-        ahead = sum(b > a for b, a in zip(before, after, strict=True)) / len(before)
-        is_sure = gain_of(before, after) > NOISE and ahead >= SURE
+        share_of_wins = sum(b > a for b, a in zip(before, after, strict=True)) / len(before)
+        is_sure = gain_of(before, after) > NOISE and share_of_wins >= MIN_WINS
         return Found(default, best, median(before), median(after), self.tried, self.mismatched, is_sure)
 
 

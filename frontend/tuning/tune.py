@@ -37,15 +37,15 @@ from tvtf.runtime.executable import Executable
 from tvtf.runtime.target import host_target, target_of
 from tvtf.state.variable import Variable
 
-LEAST_SHARE = 0.01
+MIN_SHARE = 0.01
 """The smallest share of a call's time for which a kernel is tuned."""
-LEAST_SECONDS_OF_A_ROUND = 3e-4
+MIN_SECONDS_PER_ROUND = 3e-4
 """A kernel is repeated in a round until it has run for so long."""
 SLOW_RATIO = 3.0
 """A candidate that is so many times slower than the fastest is timed only once."""
-ROUNDS_OF_THE_WHOLE = 11
+ROUNDS_OF_CALLS = 11
 CALLS_FOR_SHARES = 5
-MOST_OF_OTHERS = 0.1
+MAX_SHARE_OF_OTHERS = 0.1
 """Tuning warns if other programs used a larger share of the cores."""
 TOLERANCE = {"float64": 1e-10, "float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
 
@@ -100,7 +100,7 @@ class Budget:
         self.clock, self.end, self.trials = clock, clock() + seconds, trials
 
     def share(self, part: float) -> Callable[[], bool]:
-        """Returns a function that says whether something is left of a share of the remaining budget."""
+        """Returns a function that says whether some of this ``part`` (a fraction) of the remaining budget is left."""
         end = self.clock() + part * (self.end - self.clock())
         last_trial = None if self.trials is None else self.trials - max(1, round(part * self.trials))
 
@@ -123,7 +123,9 @@ def tune(
     budget: Budget,
     report: Callable[[TunedKernel], None] = lambda _: None,
 ) -> Tuning:
-    """Searches the kernels of compiled code on these arguments and records the best; Ctrl-C ends it early.
+    """Searches schedules for the kernels of compiled code on these arguments, and records the best.
+
+    ``report`` is called with each result. Ctrl-C ends the search early.
 
     Raises:
       NotImplementedError: the device in use is a GPU.
@@ -144,7 +146,7 @@ def tune(
                 has_budget = budget.share(part.share / sum(p.share for p in parts[number:]))
                 bench = Bench(part.isolated, operands[part.isolated.name], Path(folder) / str(number), budget)
                 search = Search(bench.build, bench.measure, bench.agrees, has_budget)
-                kernel, record = _result(part, search.run())
+                kernel, record = _kernel_and_record(part, search.run())
                 path = tuning_records.keep([record]) if record else path
                 kernels.append(kernel)
                 report(kernel)
@@ -158,7 +160,7 @@ def tune(
 
 
 def _warn_if_busy(share: float) -> None:
-    if share > MOST_OF_OTHERS:
+    if share > MAX_SHARE_OF_OTHERS:
         warnings.warn(
             f"tune: other programs took {share:.0%} of the cores, so the schedules found may not be faster without them; "
             "tune again when nothing else runs",
@@ -175,12 +177,12 @@ class Part(NamedTuple):
 
 
 def _parts(code: Any, tensors: Sequence[Any], variables: Sequence[Variable]) -> list[Part]:
-    """Returns the kernels that take a share worth tuning, largest first.
+    """Returns the kernels that take a share of a call's time that is worth tuning, largest first.
 
     Kernels of one structure share a record, so that their shares are added.
     """
     times = profile(code, tensors, variables, CALLS_FOR_SHARES)
-    seconds = {k.name: k.seconds for k in times.kernels}
+    seconds = {kernel.name: kernel.seconds for kernel in times.kernels}
     parts: dict[str, Part] = {}
     for isolated in isolated_kernels(code.module(), host_target()):
         if isolated.name not in seconds:
@@ -188,60 +190,60 @@ def _parts(code: Any, tensors: Sequence[Any], variables: Sequence[Variable]) -> 
         key, share = workload_key(isolated.func), seconds[isolated.name] / times.seconds
         part = parts.get(key)
         parts[key] = Part(isolated, key, share) if part is None else part._replace(share=part.share + share)
-    return sorted((p for p in parts.values() if p.share >= LEAST_SHARE), key=lambda p: -p.share)
+    return sorted((part for part in parts.values() if part.share >= MIN_SHARE), key=lambda part: -part.share)
 
 
 def _operands(
     code: Any, tensors: Sequence[Any], variables: Sequence[Variable], kernels: Sequence[IsolatedKernel]
 ) -> dict[str, list[Any]]:
-    """Returns copies of the operands that one call of the function passes to its kernels.
+    """Returns, by kernel, copies of the operands that a call of the function passes to it.
 
     A kernel may read indices, so that its operands can't be made up.
     """
-    counts = {isolated.name: isolated.operands for isolated in kernels}
+    operand_counts = {isolated.name: isolated.operands for isolated in kernels}
     operands: dict[str, list[Any]] = {}
 
     def copy_operands(_function: Any, name: str, before: bool, _result: Any, *args: Any) -> int:
         # Before the kernel runs, as it may overwrite its operands.
-        if before and name in counts and name not in operands:
-            operands[name] = [to_handle(to_array(x).copy()) for x in args[: counts[name]]]
+        if before and name in operand_counts and name not in operands:
+            operands[name] = [to_handle(to_array(x).copy()) for x in args[: operand_counts[name]]]
         return RUN_KERNEL
 
     executable, handles = handles_of(code, tensors, variables)
-    if counts:
+    if operand_counts:
         executable.instrumented(copy_operands)(*handles)
     return operands
 
 
-def _result(part: Part, result: Found) -> tuple[TunedKernel, tuning_records.Record | None]:
-    """Returns the result for the user, and a record if the best is reliably faster."""
+def _kernel_and_record(part: Part, found: Found) -> tuple[TunedKernel, tuning_records.Record | None]:
+    """Returns a kernel's result for the user, and the record to keep; None if the best isn't reliably faster."""
     name, target = part.isolated.name, describe(host_target())
-    if not result.is_sure:
-        return TunedKernel(name, part.share, result.before, result.before, {}, result.tried, result.mismatched), None
-    kernel = TunedKernel(
-        name, part.share, result.before, result.after, _changed(result), result.tried, result.mismatched
-    )
+    if not found.is_sure:
+        return TunedKernel(name, part.share, found.before, found.before, {}, found.tried, found.mismatched), None
+    kernel = TunedKernel(name, part.share, found.before, found.after, _changed(found), found.tried, found.mismatched)
     description = f"{name}: {part.isolated.shapes}"[: tuning_records.LONGEST_TEXT]
-    return kernel, tuning_records.Record(
-        target, part.key, description, result.best.choices, result.before, result.after
-    )
+    return kernel, tuning_records.Record(target, part.key, description, found.best.choices, found.before, found.after)
 
 
-def _changed(result: Found) -> dict[str, str]:
-    """Returns the choices that differ from the default's."""
-    default = result.default.choices
-    return {name: q.answer for name, q in result.best.questions.items() if q.answer != default.get(name, q.default)}
+def _changed(found: Found) -> dict[str, str]:
+    """Returns the choices of the best schedule that differ from those of the default one."""
+    default = found.default.choices
+    return {
+        name: question.answer
+        for name, question in found.best.questions.items()
+        if question.answer != default.get(name, question.default)
+    }
 
 
 def _call_seconds(
     code: Any, default_executable: Any, tensors: Sequence[Any], variables: Sequence[Variable]
 ) -> tuple[float, float]:
-    """Returns the seconds of a call before and after tuning; the function is compiled again for that."""
-    _, old = handles_of(code, tensors, variables)
+    """Returns the median seconds of a call before and after tuning; the function is compiled again for that."""
+    _, old_arguments = handles_of(code, tensors, variables)
     code.forget()
-    tuned_code, new = handles_of(code, tensors, variables)
-    runs = [partial(default_executable.function(), *old), partial(tuned_code.function(), *new)]
-    before, after = in_turns(runs, ROUNDS_OF_THE_WHOLE)
+    tuned_code, new_arguments = handles_of(code, tensors, variables)
+    runs = [partial(default_executable.function(), *old_arguments), partial(tuned_code.function(), *new_arguments)]
+    before, after = in_turns(runs, ROUNDS_OF_CALLS)
     return median(before), median(after)
 
 
@@ -253,38 +255,43 @@ class Bench:
 
     def __init__(self, isolated: IsolatedKernel, operands: list[Any], folder: Path, budget: Budget) -> None:
         self.isolated, self.folder, self.budget, self.target = isolated, folder, budget, host_target()
-        self.real, self.random = operands, [_random(x) for x in operands]
-        self.seen: set[int] = set()
+        self.recorded_operands, self.random = operands, [_random(x) for x in operands]
+        self.schedule_hashes: set[int] = set()
         self.expected: list[list[np.ndarray]] = []
         folder.mkdir()
 
     def build(self, choice_sets: Sequence[Mapping[str, str]]) -> list[Candidate | None]:
         """Builds candidates; None for one whose code was built before or that cannot be built."""
         with ThreadPoolExecutor(available_cores()) as pool:
-            jobs = [self._started(choices, pool) for choices in choice_sets]
-            return [None if job is None else self._finished(*job) for job in jobs]
+            jobs = [self._start_compiling(choices, pool) for choices in choice_sets]
+            return [None if job is None else self._finish_compiling(*job) for job in jobs]
 
-    def _started(self, choices: Mapping[str, str], pool: ThreadPoolExecutor) -> tuple[Decisions, Path, Any] | None:
-        """Schedules and lowers a candidate, and starts its compilation.
+    def _start_compiling(
+        self, choices: Mapping[str, str], pool: ThreadPoolExecutor
+    ) -> tuple[Decisions, Path, Any] | None:
+        """Schedules and lowers a candidate, and starts its compilation in the pool.
 
-        Different choices may lead to the same schedule, which is compiled and timed once.
+        Returns None if that fails, or if other choices led to the same schedule, which is compiled and timed once.
         """
         decisions = Decisions(choices, ignore_unknown=True)
         try:
             scheduled = schedule(self.isolated.func, self.target, decisions)
-            code = tvm_ffi.structural_hash(scheduled)
-            if code in self.seen:
+            schedule_hash = tvm_ffi.structural_hash(scheduled)
+            if schedule_hash in self.schedule_hashes:
                 return None
-            self.seen.add(code)
+            self.schedule_hashes.add(schedule_hash)
             lowered = lowered_isolated(self.isolated, scheduled, self.target)
         except Exception as error:
             self._warn_failure(decisions, error)
             return None
-        path = self.folder / f"{len(self.seen)}.so"
+        path = self.folder / f"{len(self.schedule_hashes)}.so"
         return decisions, path, pool.submit(compile_isolated, lowered, self.target, path)
 
-    def _finished(self, decisions: Decisions, path: Path, job: Any) -> Candidate | None:
-        """Waits for a candidate's compilation; the first one is the default, whose results the others must equal."""
+    def _finish_compiling(self, decisions: Decisions, path: Path, job: Any) -> Candidate | None:
+        """Waits for a candidate's compilation and returns it; None if that failed.
+
+        The first candidate is the default, whose results the others must equal.
+        """
         self.budget.spend(1)
         try:
             job.result()
@@ -292,7 +299,7 @@ class Bench:
             self._warn_failure(decisions, error)
             return None
         code = Executable(path)
-        candidate = Candidate(decisions.questions, code, run_isolated(code, self.isolated, self.real))
+        candidate = Candidate(decisions.questions, code, run_isolated(code, self.isolated, self.recorded_operands))
         if not self.expected:
             self.expected = self._results(candidate)
         return candidate
@@ -305,7 +312,7 @@ class Bench:
         )
 
     def agrees(self, candidate: Candidate) -> bool:
-        """Returns whether a candidate computes what the default does, on the function's operands and on random numbers."""
+        """Returns whether a candidate computes what the default does, on recorded operands and on random numbers."""
         pairs = zip(self.expected, self._results(candidate), strict=True)
         return all(agree(a, b) for expected, actual in pairs for a, b in zip(expected, actual, strict=True))
 
@@ -334,6 +341,8 @@ def _arrays(result: Any) -> list[np.ndarray]:
 def agree(expected: np.ndarray, actual: np.ndarray) -> bool:
     """Returns whether two results differ by rounding only, as sums in another order do; integers must be equal.
 
+    The tolerance is relative to each number and to the root mean square of all.
+
     >>> agree(np.array([1.0, 200.0], "float32"), np.array([1.001, 200.0], "float32"))
     True
     >>> agree(np.array([1.0, 2.0], "float32"), np.array([1.001, 2.0], "float32"))
@@ -354,16 +363,19 @@ def agree(expected: np.ndarray, actual: np.ndarray) -> bool:
 def in_turns(
     runs: Sequence[Callable[[], Any]], rounds: int, clock: Callable[[], float] = time.perf_counter
 ) -> list[list[float]]:
-    """Returns the seconds of a call of each run in each round; runs take turns, a much slower one runs once."""
+    """Returns the seconds of a call of each run in each round; the runs take turns in a round.
+
+    A run that is much slower than the fastest is timed only once, before the rounds.
+    """
     # Twice, because the very first call may take longer than later ones.
     first_times = [_seconds(run, 1, clock) for run in runs]
     first_times = [min(first_time, _seconds(run, 1, clock)) for first_time, run in zip(first_times, runs)]
-    least = min(first_times)
-    repeat = max(1, round(LEAST_SECONDS_OF_A_ROUND / max(least, 1e-9)))
+    fastest = min(first_times)
+    repeat = max(1, round(MIN_SECONDS_PER_ROUND / max(fastest, 1e-9)))
     times_of_runs: list[list[float]] = [[] for _ in runs]
     for _ in range(rounds):
         for run, first_time, times in zip(runs, first_times, times_of_runs):
-            times.append(first_time if first_time > SLOW_RATIO * least else _seconds(run, repeat, clock))
+            times.append(first_time if first_time > SLOW_RATIO * fastest else _seconds(run, repeat, clock))
     return times_of_runs
 
 

@@ -19,7 +19,7 @@ def compiled(monkeypatch):
     """The names of what was compiled for eager ops in this test."""
     names, make = [], eager_compile._compiled.__wrapped__
     monkeypatch.setattr(eager_compile, "_compiled", lambda *kind: (names.append(kind[0]), make(*kind))[1])
-    eager_compile._times.cache_clear()
+    eager_compile._call_counter.cache_clear()
     return names
 
 

@@ -9,7 +9,7 @@ import pytest
 import tvtf as tf
 from tests.ir import programs
 from tvtf.core.display import Column, Table
-from tvtf.frontend.function.retrace_log import Retrace, RetraceReport, cure
+from tvtf.frontend.function.retrace_log import Retrace, RetraceReport, remedy
 
 
 class Terminal(io.StringIO):
@@ -71,8 +71,8 @@ def test_creating_variables_is_explained_in_plain_words():
 
 def test_retraces_are_listed_with_what_to_do():
     assert retraced().explain_retraces().table.rows == [
-        ["2", "argument `x`: shape (1,) -> (2,)", cure("shape")],
-        ["3", "argument `x`: dtype float32 -> int32", cure("dtype")],
+        ["2", "argument `x`: shape (1,) -> (2,)", remedy("shape")],
+        ["3", "argument `x`: dtype float32 -> int32", remedy("dtype")],
     ]
 
 
