@@ -231,7 +231,7 @@ def test_rows_that_collide_are_combined_in_order(columns):
         np.testing.assert_allclose(own.numpy(), expected.numpy(), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("rows", [5, 35], ids=["few rows", "in stretches"])
+@pytest.mark.parametrize("rows", [5, 35], ids=["few rows", "in row blocks"])
 def test_many_updates_of_wide_rows(rows):
     rng = np.random.default_rng(0)
     x, u = rng.normal(size=(rows, 66)), rng.normal(size=(500, 66))

@@ -232,7 +232,7 @@ def test_a_choice_among_many_elements_is_that_among_few(dtype):
     condition = np.random.default_rng(0).random((70, 1, 80)) > 0.5
     values = np.array([0, -0.0, 1, 3, 100] if dtype.is_integer or dtype.is_bool else [0, -0.0, np.nan, -np.inf, 3])
     x, y = (np.resize(np.roll(values, n), shape).astype(dtype.np) for n, shape in enumerate(((70, 3, 1), (80,))))
-    assert condition.size > compare._WORTH_BITS
+    assert condition.size > compare._MASK_THRESHOLD
     chosen = tf.where(condition, x, y).numpy()
     expected = np.where(condition, x, y)
     assert (chosen.dtype, chosen.shape) == (expected.dtype, expected.shape)

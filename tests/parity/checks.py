@@ -118,6 +118,7 @@ def _shapes(tf):
             "a size of another": (lambda x: d.assert_shapes([(x, ("N", "M")), (x, ("M", "N"))]), x),
             "a rank": (lambda x: d.assert_shapes([(x, ("N",))]), x),
             "innermost": (lambda x: d.assert_shapes([(x, (..., 3)), (x, ("*", "D")), (x, (None, "."))]), x),
+            "innermost without a size": (lambda x: d.assert_shapes([(x, (...,)), (1.0, ("*",))]), x),
             "innermost of another size": (lambda x: d.assert_shapes([(x, (..., 4))]), x),
             "too many innermost": (lambda x: d.assert_shapes([(x, (..., 2, 3, 4))]), x),
             "dots in the middle": (lambda x: d.assert_shapes([(x, (2, ...))]), x),

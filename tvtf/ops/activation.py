@@ -20,10 +20,10 @@ def _relu_grad_array(ct: np.ndarray, y: np.ndarray, *, slope: float | None, most
 
 
 def _relu_grad_kernel(t: Any, ct: Any, y: Any, *, slope: float | None, most: float | None) -> Any:
-    """Selects between the cotangent and its part below 0 and above ``most``; None stands for no slope or bound."""
-    flat = t.const(0, ct) if slope is None else t.times(ct, slope)
-    within = ct if most is None else t.select(y < t.const(most, y), ct, flat)
-    return t.select(y > t.const(0, y), within, flat)
+    """Selects the cotangent where ``0 < y < most``, else ``slope`` times it; None stands for slope 0 or no bound."""
+    outside = t.const(0, ct) if slope is None else t.times(ct, slope)
+    within = ct if most is None else t.select(y < t.const(most, y), ct, outside)
+    return t.select(y > t.const(0, y), within, outside)
 
 
 def _relu_grad_onnx(
@@ -110,7 +110,7 @@ def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Any:
 
     Args:
       features: floating tensor of shape (...); integers become float32.
-      alpha: the slope below 0; its gradient there holds at 0, too.
+      alpha: the slope below 0, which is also the derivative at 0.
 
     Returns:
       A tensor of the same shape.
@@ -167,7 +167,7 @@ def _selu_lower(t: Any, x: Any) -> Any:
     public=("nn.selu",),
 )
 def selu(features: Any, name: str | None = None) -> Any:
-    """Computes ``scale * elu(features, alpha)``, elementwise, with the constants that keep mean 0 and variance 1.
+    """Computes ``scale * elu(features, alpha)``, elementwise; its constants keep activations at mean 0 and variance 1.
 
     >>> import tvtf as tf
     >>> tf.nn.selu([0., 1.]).numpy()
@@ -230,14 +230,15 @@ def silu(features: Any, beta: Any = 1.0) -> Any:
     Source: https://arxiv.org/abs/1710.05941
     """
     x = convert_to_tensor(features)
-    slope = like(beta, x.dtype)
-    scaled_x = x if isinstance(beta, (int, float)) and beta == 1 else bind.multiply(slope, x)
+    factor = like(beta, x.dtype)
+    is_one = isinstance(beta, (int, float)) and beta == 1  # the default needs no multiplication
+    scaled_x = x if is_one else bind.multiply(factor, x)
     return bind.multiply(x, bind.sigmoid(scaled_x))
 
 
 @export("nn.gelu")
 def gelu(features: Any, approximate: bool = False, name: str | None = None) -> Any:
-    """Computes ``x * P(X <= x)`` for a normal X, elementwise.
+    """Computes ``x * P(X <= x)`` for a standard normal X, elementwise.
 
     Args:
       features: floating tensor of shape (...).
@@ -259,9 +260,11 @@ def gelu(features: Any, approximate: bool = False, name: str | None = None) -> A
     if not x.dtype.is_floating:
         raise ValueError(f"`features.dtype` must be a floating point tensor. Received:features.dtype={x.dtype!r}")
     half = scaled(x, 0.5)
-    return bind.multiply(half, shifted(_gelu_tanh(x) if approximate else bind.erf(scaled(x, np.sqrt(0.5))), 1))
+    erf = _gelu_tanh(x) if approximate else bind.erf(scaled(x, np.sqrt(0.5)))
+    return bind.multiply(half, shifted(erf, 1))  # P(X <= x) = (1 + erf(x / sqrt(2))) / 2
 
 
 def _gelu_tanh(x: Tensor) -> Tensor:
+    """Approximates ``erf(x / sqrt(2))`` by a hyperbolic tangent, as the paper on GELU does."""
     cubic = bind.multiply(x, shifted(scaled(bind.square(x), 0.044715), 1))
     return bind.tanh(scaled(cubic, np.sqrt(2 / np.pi)))

@@ -28,7 +28,7 @@ def _require_floating(x: Tensor, op: str) -> None:
 
 @export("reduce_logsumexp", "math.reduce_logsumexp")
 def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
-    """Computes ``log(sum(exp(x)))`` over axes, without overflow: the largest element is taken out first.
+    """Computes ``log(sum(exp(x)))`` over axes, without overflow: the largest element is subtracted first.
 
     Args:
       input_tensor: floating tensor.
@@ -45,9 +45,10 @@ def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False
     Source: https://www.tensorflow.org/api_docs/python/tf/math/reduce_logsumexp
     """
     x = convert_to_tensor(input_tensor)
-    _require_floating(x, "IsFinite")
+    _require_floating(x, "IsFinite")  # the op of TensorFlow's composition that rejects integers
     axes = canonical_axes(axis, x.ndim)
     largest = bind.stop_gradient(bind.reduce_max(x, axis=axes, keepdims=True))
+    # inf - inf would be NaN
     shift = bind.select(bind.is_finite(largest), largest, _number(0, x))
     total = bind.reduce_sum(bind.exp(bind.subtract(x, shift)), axis=axes, keepdims=True)
     result = bind.add(bind.log(total), shift)
@@ -105,7 +106,7 @@ def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 def reduce_euclidean_norm(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
 ) -> Tensor:
-    """Computes ``sqrt(sum(x * conj(x)))`` over axes; integers are rounded down, and what is too large for them wraps around.
+    """Computes ``sqrt(sum(x * conj(x)))`` over axes; in integers, squares wrap around and the root is rounded down.
 
     >>> import tvtf as tf
     >>> tf.math.reduce_euclidean_norm([3., 4.]).numpy()
@@ -140,9 +141,9 @@ def count_nonzero(
     """
     x = convert_to_tensor(input)
     zero = EagerTensor(np.array(b"", object) if x.dtype.name == "string" else np.zeros((), x.dtype.np))
-    hits = x if x.dtype is boolean else bind.not_equal(x, zero)
+    is_nonzero = x if x.dtype is boolean else bind.not_equal(x, zero)
     axes = canonical_axes(axis, x.ndim)
-    total = bind.reduce_sum(bind.cast(hits, dtype=int64), axis=axes, keepdims=bool(keepdims))
+    total = bind.reduce_sum(bind.cast(is_nonzero, dtype=int64), axis=axes, keepdims=bool(keepdims))
     return bind.cast(total, dtype=as_dtype(dtype))
 
 
@@ -168,10 +169,10 @@ def norm(
     Source: https://www.tensorflow.org/api_docs/python/tf/norm
     """
     x = convert_to_tensor(tensor)
-    pair = isinstance(axis, (list, tuple))
-    if pair and len(axis) != 2:
+    is_matrix = isinstance(axis, (list, tuple))
+    if is_matrix and len(axis) != 2:
         raise ValueError("'axis' must be None, an integer, or a tuple of 2 unique integers")
-    if pair:
+    if is_matrix:
         return _matrix_norm(x, ord, canonical_axes(axis, x.ndim), tuple(a % x.ndim for a in axis), bool(keepdims))
     if not (ord in ("euclidean", np.inf) or (isinstance(ord, (int, float)) and ord > 0)):
         raise ValueError(f"'ord' must be a supported vector norm, got {ord}")
@@ -179,21 +180,21 @@ def norm(
 
 
 def _vector_norm(x: Tensor, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-    """Computes a norm of any order over axes."""
+    """Computes ``sum(|x| ** ord) ** (1 / ord)`` over ``axes``, for orders 1, 2 and infinity by cheaper formulas."""
     if ord in ("euclidean", "fro", 2):
         require_dtype(x._type, FLOATING_AND_COMPLEX)
         return _root_of_squares(x, axes, keepdims)
-    size = magnitude(x)
+    magnitudes = magnitude(x)
     if ord == 1:
-        return bind.reduce_sum(size, axis=axes, keepdims=keepdims)
+        return bind.reduce_sum(magnitudes, axis=axes, keepdims=keepdims)
     if ord == np.inf:
-        return bind.reduce_max(size, axis=axes, keepdims=keepdims)
-    total = bind.reduce_sum(bind.pow(size, _number(ord, size)), axis=axes, keepdims=keepdims)
-    return bind.pow(total, _number(1 / ord, size))
+        return bind.reduce_max(magnitudes, axis=axes, keepdims=keepdims)
+    total = bind.reduce_sum(bind.pow(magnitudes, _number(ord, magnitudes)), axis=axes, keepdims=keepdims)
+    return bind.pow(total, _number(1 / ord, magnitudes))
 
 
 def _spectral_norm(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-    """Returns the largest singular value."""
+    """Returns the largest singular value of each matrix in two axes."""
     order = (*(i for i in range(x.ndim) if i not in axes), *axes)
     values = bind.singular_values(bind.transpose(x, perm=order))
     largest = bind.reduce_max(values, axis=(values.ndim - 1,), keepdims=False)
@@ -201,14 +202,18 @@ def _spectral_norm(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
 
 
 def _matrix_norm(x: Tensor, ord: Any, axes: tuple[int, ...], ordered_axes: tuple[int, int], keepdims: bool) -> Tensor:
-    """Computes a norm of matrices in two axes; for 1 and inf the order of the axes matters."""
+    """Computes a norm of the matrices in two axes.
+
+    ``axes`` is the sorted pair. ``ordered_axes`` has rows before columns, as the norms 1 and inf distinguish the two.
+    """
     if ord in ("euclidean", "fro"):
         return _vector_norm(x, "euclidean", axes, keepdims)
     if ord == 2:
         return _spectral_norm(x, axes, keepdims)
     if ord not in (1, np.inf):
         raise ValueError(f"'ord' must be a supported matrix norm in ['euclidean', 'fro', 1, 2, inf], got {ord}")
-    summed, best = ordered_axes if ord == 1 else ordered_axes[::-1]
-    sums = bind.reduce_sum(magnitude(x), axis=(summed,), keepdims=True)
-    largest = bind.reduce_max(sums, axis=(best,), keepdims=True)
+    # the largest sum of a column for 1, of a row for inf
+    summed_axis, other_axis = ordered_axes if ord == 1 else ordered_axes[::-1]
+    sums = bind.reduce_sum(magnitude(x), axis=(summed_axis,), keepdims=True)
+    largest = bind.reduce_max(sums, axis=(other_axis,), keepdims=True)
     return largest if keepdims else bind.reshape(largest, shape=reduced_shape(x._type.shape, axes, False))

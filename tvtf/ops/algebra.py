@@ -39,10 +39,10 @@ def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
     x = convert_to_tensor(x)
     if not coeffs:
         return bind.broadcast_to(number(0, x), shape=x._type.shape)
-    total, *others = map(convert_to_tensor, coeffs)
-    for c in others:
-        total = bind.add(c, bind.multiply(total, x))
-    return total
+    result, *lower_coefficients = map(convert_to_tensor, coeffs)
+    for coefficient in lower_coefficients:
+        result = bind.add(coefficient, bind.multiply(result, x))
+    return result
 
 
 @export("math.reciprocal_no_nan")
@@ -87,7 +87,7 @@ def approx_max_k(
     aggregate_to_topk: bool = True,
     name: str | None = None,
 ) -> ApproxTopK:
-    """Returns the ``k`` largest elements along an axis and their places: here the exact ones.
+    """Returns the ``k`` largest elements along an axis and their indices, exactly whatever ``recall_target`` is.
 
     >>> import tvtf as tf
     >>> tf.math.approx_max_k([3., 1., 2.], 2)[0].numpy()
@@ -98,10 +98,10 @@ def approx_max_k(
     x = convert_to_tensor(operand)
     require_dtype(x._type, (float16, bfloat16, float32), "input")
     axis = canonical_axis(reduction_dimension, x.ndim)
-    order = [i for i in range(x.ndim) if i != axis] + [axis]
-    back = tuple(int(i) for i in np.argsort(order))
-    values, places = top_k(bind.transpose(x, perm=tuple(order)), k)
-    return ApproxTopK(bind.transpose(values, perm=back), bind.transpose(places, perm=back))
+    axis_last = [i for i in range(x.ndim) if i != axis] + [axis]
+    inverse = tuple(int(i) for i in np.argsort(axis_last))
+    values, indices = top_k(bind.transpose(x, perm=tuple(axis_last)), k)
+    return ApproxTopK(bind.transpose(values, perm=inverse), bind.transpose(indices, perm=inverse))
 
 
 @export("math.approx_min_k", "nn.approx_min_k")
@@ -115,7 +115,7 @@ def approx_min_k(
     aggregate_to_topk: bool = True,
     name: str | None = None,
 ) -> ApproxTopK:
-    """Returns the ``k`` smallest elements along an axis and their places: here the exact ones.
+    """Returns the ``k`` smallest elements along an axis and their indices, exactly whatever ``recall_target`` is.
 
     >>> import tvtf as tf
     >>> tf.math.approx_min_k([3., 1., 2.], 2)[0].numpy()
@@ -123,8 +123,8 @@ def approx_min_k(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/approx_min_k
     """
-    values, places = approx_max_k(bind.negative(convert_to_tensor(operand)), k, reduction_dimension)
-    return ApproxTopK(bind.negative(values), places)
+    negated_values, indices = approx_max_k(bind.negative(convert_to_tensor(operand)), k, reduction_dimension)
+    return ApproxTopK(bind.negative(negated_values), indices)
 
 
 @export("approx_top_k")
@@ -146,9 +146,9 @@ def approx_top_k(
     aggregate_to_topk: bool = True,
     name: str | None = None,
 ) -> ApproxTopK:
-    """Returns the ``k`` largest or, without ``is_max_k``, smallest elements along an axis and their places.
+    """Returns the ``k`` largest or, without ``is_max_k``, smallest elements along an axis and their indices.
 
-    Here the exact ones.
+    They are exact, whatever ``recall_target`` is.
 
     >>> import tvtf as tf
     >>> tf.approx_top_k([3., 1., 2.], 2, is_max_k=False).indices.numpy()
@@ -163,7 +163,7 @@ def approx_top_k(
 @computed("dim", "num_results", "skip", gives=lambda arguments: [TensorSpec([None, None], arguments["dtype"])])
 @attributes(dtype=one_of(float32, float64))
 def sobol_sample(dim: int, num_results: int, skip: int = 0, dtype: Any = float32, name: str | None = None) -> Tensor:
-    """Returns points of the Sobol sequence, shape (num_results, dim), after the first, zero, and ``skip`` more.
+    """Returns points of the Sobol sequence, shape (num_results, dim); the first ``skip + 1`` points are left out.
 
     >>> import tvtf as tf
     >>> tf.math.sobol_sample(2, 2).numpy()
@@ -174,11 +174,13 @@ def sobol_sample(dim: int, num_results: int, skip: int = 0, dtype: Any = float32
     """
     from scipy.stats import qmc
 
-    count, skipped, size = (static_int(operand(v, int32, i), "dim") for i, v in enumerate((num_results, skip, dim)))
-    if size < 1:
+    count, skipped, dimensions = (
+        static_int(operand(v, int32, i), "dim") for i, v in enumerate((num_results, skip, dim))
+    )
+    if dimensions < 1:
         raise ArgumentError("dim must be at least one")
     if count < 1 or skipped < 0:
         raise ArgumentError(f"num_results must be at least one and skip non-negative, but got {count} and {skipped}")
-    sequence = qmc.Sobol(size, scramble=False)
-    sequence.fast_forward(skipped + 1)
+    sequence = qmc.Sobol(dimensions, scramble=False)
+    sequence.fast_forward(skipped + 1)  # the first point is all zeros, and TensorFlow leaves it out
     return EagerTensor(np.ascontiguousarray(sequence.random(count), as_dtype(dtype).np))

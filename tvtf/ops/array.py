@@ -43,11 +43,11 @@ from tvtf.ops.rules import (
     number,
     require_dtype,
     scalar,
-    several,
     static_dims,
     static_int,
     static_value,
     unbroadcast,
+    variadic_inputs,
 )
 
 
@@ -72,27 +72,27 @@ def _reshape_guard(x: Tensor, *, shape: tuple[Dim, ...]) -> list[tuple[Tensor, s
 
 
 def filled(source: Sequence[Dim], target: Sequence[Dim]) -> tuple[Dim, ...]:
-    """Returns the target shape of a reshape with its -1, if any, replaced by the size left for it."""
-    for i, d in enumerate(target):
-        if isinstance(d, int) and d < -1:
-            graph_message = f"Invalid value in tensor used for shape: {d}"
-            raise ArgumentError(f"Size {i} must be non-negative, not {d}", ValueError, graph_message)
-    inferred = [i for i, d in enumerate(target) if isinstance(d, int) and d < 0]
+    """Returns the target shape of a reshape, with a -1 replaced by the size that keeps the number of elements."""
+    for axis, dim in enumerate(target):
+        if isinstance(dim, int) and dim < -1:
+            graph_message = f"Invalid value in tensor used for shape: {dim}"
+            raise ArgumentError(f"Size {axis} must be non-negative, not {dim}", ValueError, graph_message)
+    inferred = [axis for axis, dim in enumerate(target) if isinstance(dim, int) and dim < 0]
     if not inferred:
         return tuple(target)
     if len(inferred) > 1:
         raise ArgumentError(
             f"Only one input size may be -1, not both {inferred[0]} and {inferred[1]}: shape {show_shape(target)}"
         )
-    explicit = [d for d in target if not (isinstance(d, int) and d < 0)]
+    explicit = [dim for dim in target if not (isinstance(dim, int) and dim < 0)]
     if 0 in explicit:  # then TensorFlow infers the -1 from the dims that aren't zero
-        source, explicit = ([d for d in dims if d != 0] for dims in (source, explicit))
+        source, explicit = ([dim for dim in dims if dim != 0] for dims in (source, explicit))
     known, total = size_of(explicit), size_of(source)
     if isinstance(known, int) and isinstance(total, int) and total % known:
         raise ArgumentError(
             f"Input to reshape is a tensor with {total} values, but the requested shape requires a multiple of {known}"
         )
-    return tuple(simplify_dim(total // known) if i == inferred[0] else d for i, d in enumerate(target))
+    return tuple(simplify_dim(total // known) if axis == inferred[0] else dim for axis, dim in enumerate(target))
 
 
 @primitive(
@@ -137,11 +137,15 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
 
 
 def _filled_at_run_time(x: Tensor, computed: Any) -> Tensor:
-    """Replaces the -1, if any, in a target shape that the program computes; :func:`filled` as ops of the program."""
+    """Replaces the -1, if any, in a reshape's target shape that is computed at run time.
+
+    It emits the computation of :func:`filled` as ops of the traced program.
+    """
     sizes = bind.cast(computed, dtype=int64)
     is_inferred, is_zero = (bind.equal(sizes, number(size, sizes)) for size in (-1, 0))
     bind.guard(_at_most_one(is_inferred), message="Only one input size may be -1")
     dims = shape_of(x, int64)
+    # beside a 0, TensorFlow infers the -1 from the dims that aren't zero
     has_zero = bind.reduce_any(is_zero, axis=(0,), keepdims=False)
     total = bind.select(has_zero, _product(dims, bind.equal(dims, number(0, dims))), _product(dims))
     remaining = bind.floordiv(total, _product(sizes, bind.logical_or(is_inferred, is_zero)))
@@ -160,7 +164,7 @@ def _product(sizes: Tensor, excluded: Tensor | None = None) -> Tensor:
 
 
 def _broadcast_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
-    """Checks that a shape broadcasts to another, as far as the trace knows their dims."""
+    """Checks that ``x`` broadcasts to ``shape``, as far as the trace knows the dims of both."""
     trailing = shape[len(shape) - len(x.shape) :]
     if len(trailing) < len(x.shape) or not all(_may_broadcast(a, b) for a, b in zip(x.shape, trailing)):
         raise ArgumentError(f"Incompatible shapes: {brackets(x.shape)} vs. {brackets(shape)}")
@@ -177,14 +181,21 @@ def _may_broadcast(own: Dim, wide: Dim) -> bool:
 
 
 def _broadcast_guard(x: Tensor, *, shape: tuple[Dim, ...]) -> list[Any]:
-    """Checks at run time each dim that the trace could not prove equal to the target's, or to 1."""
+    """Returns the run-time check of ``broadcast_to``, unless each dim is known to be 1 or the target's.
+
+    The check is a tuple of the condition, the error's message, and the dims that fill the message's placeholders.
+    """
     trailing = shape[len(shape) - x.ndim :]
-    pairs = [(a, b) for a, b in zip(x._type.shape, trailing) if not (isinstance(a, int) and a == 1 or same_dim(a, b))]
-    if not pairs:
+    unproven = [
+        (own, target)
+        for own, target in zip(x._type.shape, trailing)
+        if not (isinstance(own, int) and own == 1 or same_dim(own, target))
+    ]
+    if not unproven:
         return []
     conditions = [
-        bind.logical_or(bind.equal(scalar_of(a), scalar_of(b)), bind.equal(scalar_of(a), scalar_of(1)))
-        for a, b in pairs
+        bind.logical_or(bind.equal(scalar_of(own), scalar_of(target)), bind.equal(scalar_of(own), scalar_of(1)))
+        for own, target in unproven
     ]
     shapes = [",".join(HOLE for _ in dims) for dims in (x._type.shape, shape)]
     message = f"Incompatible shapes: [{shapes[0]}] vs. [{shapes[1]}]"
@@ -208,10 +219,10 @@ MOST_KNOWN = 64
 """Limit of elements for which a trace keeps the value of a broadcast: shapes have fewer, data has more."""
 
 
-def _known_repeated(x: Any, *, shape: tuple[Dim, ...]) -> np.ndarray | None:
-    """Returns the value of a broadcast of a known scalar.
+def _known_broadcast(x: Any, *, shape: tuple[Dim, ...]) -> np.ndarray | None:
+    """Returns the elements of a small broadcast of integers that the trace knows, else None.
 
-    Programs build shapes from ``tf.ones(tf.rank(x) - 1, tf.int32)``.
+    Programs build shapes from such broadcasts: ``tf.ones(tf.rank(x) - 1, tf.int32)``.
     """
     if x.known is None or not x._type.dtype.is_integer or not is_static_shape(shape) or math.prod(shape) > MOST_KNOWN:
         return None
@@ -224,7 +235,7 @@ def _known_repeated(x: Any, *, shape: tuple[Dim, ...]) -> np.ndarray | None:
     lower=kernel("array.broadcast_to"),
     guard=_broadcast_guard,
     vjp=lambda ct, y, x, *, shape: unbroadcast(ct, x),
-    value=_known_repeated,
+    value=_known_broadcast,
     batch=_broadcast_batch,
     onnx=lambda emitter, inputs, outputs, types, *, shape: emitter.node(
         "Expand", [inputs[0], emitter.shape(shape)], outputs
@@ -236,7 +247,7 @@ def _known_repeated(x: Any, *, shape: tuple[Dim, ...]) -> np.ndarray | None:
     public=("broadcast_to",),
 )
 def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:
-    """Repeats along axes of size 1 and new leading axes, to ``shape``.
+    """Broadcasts a tensor to ``shape`` by repeating it along axes of size 1 and new leading axes.
 
     >>> import tvtf as tf
     >>> tf.broadcast_to([1, 2], [2, 2]).numpy()
@@ -287,7 +298,7 @@ def _shape_node(emitter: Any, inputs: Sequence[str], outputs: Sequence[str], dty
 @export("shape")
 @attributes(out_type=one_of(int32, int64))
 def shape(input: Any, out_type: Any = int32, name: str | None = None) -> Tensor:
-    """Returns the shape as a vector of ``out_type``; unknown dims are computed when the program runs.
+    """Returns the shape of a tensor as a vector of ``out_type``; unknown dims are computed when the program runs.
 
     >>> import tvtf as tf
     >>> tf.shape([[1, 2, 3]])
@@ -313,7 +324,7 @@ def shape_n(input: Sequence[Any], out_type: Any = int32, name: str | None = None
 
     Source: https://www.tensorflow.org/api_docs/python/tf/shape_n
     """
-    return [shape(x, out_type) for x in several(input, "input", "shape_n")]
+    return [shape(x, out_type) for x in variadic_inputs(input, "input", "shape_n")]
 
 
 @export("size")
@@ -351,13 +362,14 @@ def rank(input: Any, name: str | None = None) -> Tensor:
 
 
 def _transpose_type(x: TensorType, *, perm: tuple[int, ...]) -> TensorType:
-    """Checks that ``perm`` is a permutation of the axes; the errors are those of TensorFlow's kernel."""
+    """Returns the type of a transpose after checking that ``perm`` is a permutation, with TensorFlow's errors."""
     rank = len(x.shape)
     if len(perm) != rank:
         raise ArgumentError(
             f"transpose expects a vector of size {rank}. But input(1) is a vector of size {len(perm)}",
-            ValueError,
-            f"Dimension must be {rank} but is {len(perm)} for the permutation {perm} of an input of shape {show_shape(x.shape)}",
+            graph=ValueError,
+            traced=f"Dimension must be {rank} but is {len(perm)} for the permutation {perm} of an input of shape "
+            f"{show_shape(x.shape)}",
         )
     for axis in perm:
         if not 0 <= axis < rank:
@@ -386,7 +398,7 @@ def inverse_permutation(perm: Sequence[int]) -> tuple[int, ...]:
     public=("transpose",),
 )
 def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str = "transpose") -> Any:
-    """Axis ``i`` of the result is axis ``perm[i]`` of ``a``.
+    """Permutes the axes of a tensor: axis ``i`` of the result is axis ``perm[i]`` of ``a``.
 
     Args:
       a: tensor of shape (d0, ..., dn).
@@ -420,7 +432,7 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str = "tr
 
 @export("linalg.matrix_transpose")
 def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = False) -> Tensor:
-    """Swaps the last two axes.
+    """Swaps the last two axes of a tensor: transposes each matrix of a batch.
 
     >>> import tvtf as tf
     >>> tf.linalg.matrix_transpose([[1, 2]]).numpy()
@@ -466,13 +478,13 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
         raise ArgumentError(f"Tried to expand dim index {index} for tensor with {x.ndim} dimensions.").for_op(
             "ExpandDims"
         )
-    index %= x.ndim + 1
+    index %= x.ndim + 1  # a negative axis counts from the end of the result's axes
     dims = x._type.shape
     return bind.reshape(x, shape=(*dims[:index], 1, *dims[index:]))
 
 
 def _single(axis: Any) -> Any:
-    """Unwraps an axis given as a list or tensor of one element, at any depth."""
+    """Unwraps the axis of expand_dims from a list or tensor of one element, which may be nested."""
     value = static_value(axis, "axis")
     if isinstance(value, (list, tuple)):
         if len(value) != 1:
@@ -489,7 +501,7 @@ MSG_RUN_TIME_ONE = (
 
 @export("squeeze")
 def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
-    """Axes of size 1 taken out: those of ``axis``, or all where that is None.
+    """Removes axes of size 1: those in ``axis``, or all of them where it is None.
 
     >>> import tvtf as tf
     >>> tf.squeeze([[[1, 2]]], [0]).shape
@@ -504,18 +516,19 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
     if axis is None or not np.size(axis):
         x = _guard_against_ones(x)
     dims = x._type.shape
-    removed = _ones_of(dims) if axis is None else _squeezed(dims, np.ravel(static_value(axis, "axis")))
-    if any(not same_dim(dims[i], 1) for i in removed):
+    removed = _axes_of_size_one(dims) if axis is None else _axes_to_remove(dims, np.ravel(static_value(axis, "axis")))
+    if any(not same_dim(dims[i], 1) for i in removed):  # a dim unknown while tracing, which must be 1 at run time
         x = bind.ensure_shape(x, shape=tuple(1 if i in removed else d for i, d in enumerate(dims)))
     return bind.reshape(x, shape=tuple(d for i, d in enumerate(dims) if i not in removed))
 
 
 def _guard_against_ones(x: Tensor) -> Tensor:
-    """Guards ``x`` against unknown dims that are 1 at run time, which squeezing all axes would have to remove.
+    """Makes ``x`` fail at run time if a dim unknown while tracing is 1, for squeezing all axes would have to remove it.
 
     Raises:
       UnknownSize: the trace may be specialized to the sizes of its calls instead.
     """
+    # a trace made for the sizes of one call, level SHAPES, can't be made again for known sizes
     if (
         state.trace is not None
         and state.trace.specialization.level is not Level.SHAPES
@@ -531,12 +544,12 @@ def _guard_against_ones(x: Tensor) -> Tensor:
     return x
 
 
-def _ones_of(dims: Sequence[Dim]) -> set[int]:
+def _axes_of_size_one(dims: Sequence[Dim]) -> set[int]:
     return {i for i, d in enumerate(dims) if isinstance(d, int) and d == 1}
 
 
-def _squeezed(dims: Sequence[Dim], axes: Any) -> set[int]:
-    """Returns the axes to remove, after checking that they exist and can have size 1; all of size 1 for no axes."""
+def _axes_to_remove(dims: Sequence[Dim], axes: Any) -> set[int]:
+    """Returns the axes that squeeze removes: ``axes``, which must be able to have size 1, or all of size 1 for none."""
     removed = set()
     for axis in map(int, axes):
         if not -len(dims) <= axis < len(dims):
@@ -548,7 +561,7 @@ def _squeezed(dims: Sequence[Dim], axes: Any) -> set[int]:
                 "Squeeze"
             )
         removed.add(axis % len(dims))
-    return removed or _ones_of(dims)
+    return removed or _axes_of_size_one(dims)
 
 
 # -- the tensor itself

@@ -24,7 +24,7 @@ from tvtf.ops.rules import bind
 
 @export("debugging.assert_rank", "assert_rank")
 def assert_rank(x: Any, rank: Any, message: Any = None, name: str | None = None) -> Any:
-    """Fails unless ``x`` has the rank; ranks are known while tracing, so that it never waits for the program to run.
+    """Raises an error unless ``x`` has the given rank, at once even while tracing, for ranks are known then.
 
     Args:
       x: tensor.
@@ -32,7 +32,7 @@ def assert_rank(x: Any, rank: Any, message: Any = None, name: str | None = None)
       message: begins the error's text.
 
     Raises:
-      ValueError: it has another, or ``rank`` is no scalar.
+      ValueError: ``x`` has another rank, or ``rank`` is no scalar.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_rank(tf.zeros([2, 3]), 2)
@@ -44,7 +44,7 @@ def assert_rank(x: Any, rank: Any, message: Any = None, name: str | None = None)
 
 @export("debugging.assert_rank_at_least")
 def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: str | None = None) -> Any:
-    """Fails unless ``x`` has the rank or a greater one; otherwise as ``assert_rank``.
+    """Raises an error unless ``x`` has at least the given rank; otherwise as ``assert_rank``.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_rank_at_least(tf.zeros([2, 3]), 1)
@@ -54,19 +54,22 @@ def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: str | Non
     return _assert_rank(x, rank, message, " at least", lambda rank, expected: rank >= expected)
 
 
-def _assert_rank(x: Any, rank: Any, message: Any, least: str, matches: Callable[[int, int], bool]) -> Any:
-    """Checks the static rank; returns an op without effect, as TensorFlow does if the rank is known."""
+def _assert_rank(x: Any, rank: Any, message: Any, qualifier: str, matches: Callable[[int, int], bool]) -> Any:
+    """Raises ValueError unless ``matches(x's rank, rank)``; ``qualifier`` comes before the rank in the error's text.
+
+    Returns an op without effect, as TensorFlow does if the rank is known while tracing.
+    """
     x, expected = convert_to_tensor(x), _known_rank(rank)
     if not matches(x.ndim, expected):
         raise ValueError(
-            f"{prefix(message)}Tensor {called(x, '')} must have rank{least} {expected}.  Received rank {x.ndim}, "
+            f"{prefix(message)}Tensor {called(x, '')} must have rank{qualifier} {expected}.  Received rank {x.ndim}, "
             f"shape {x.shape}"
         )
     return done("NoOp", "static_checks_determined_all_ok")
 
 
 def _known_rank(rank: Any) -> int:
-    """Returns an expected rank as an int; it must be a scalar that is known while tracing."""
+    """Converts the rank that an assertion expects to an int; it must be an int32 scalar that is known while tracing."""
     rank = convert_to_tensor(rank)
     assert_type(rank, dtypes.int32)
     known = static_value(rank)
@@ -79,7 +82,7 @@ def _known_rank(rank: Any) -> int:
 
 @export("debugging.assert_rank_in")
 def assert_rank_in(x: Any, ranks: Sequence[Any], message: Any = None, name: str | None = None) -> Any:
-    """Fails unless ``x`` has one of the ranks; otherwise as ``assert_rank``.
+    """Raises an error unless ``x`` has one of the given ranks; otherwise as ``assert_rank``.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_rank_in(tf.zeros([2, 3]), [1, 2])
@@ -97,10 +100,10 @@ def assert_rank_in(x: Any, ranks: Sequence[Any], message: Any = None, name: str 
 
 @export("debugging.assert_scalar")
 def assert_scalar(tensor: Any, message: Any = None, name: str | None = None) -> None:
-    """Fails unless ``tensor`` is a scalar.
+    """Raises an error unless ``tensor`` is a scalar.
 
     Raises:
-      ValueError: it has another rank.
+      ValueError: ``tensor`` has another rank than 0.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_scalar(tf.constant(1.))
@@ -109,15 +112,18 @@ def assert_scalar(tensor: Any, message: Any = None, name: str | None = None) -> 
     """
     x = convert_to_tensor(tensor)
     if x.ndim:
-        named = f" for {called(x, '')}" if state.trace is not None else ""
-        raise ValueError(f"{prefix(message)}Expected scalar shape{named}, saw shape: {x.shape}.")
+        for_tensor = f" for {called(x, '')}" if state.trace is not None else ""  # eager tensors have no name
+        raise ValueError(f"{prefix(message)}Expected scalar shape{for_tensor}, saw shape: {x.shape}.")
 
 
 # -- shapes
 
 
 class _Constraint(NamedTuple):
-    """A tensor and the symbols of its dims, or of its ``innermost`` ones. A scalar counts as a vector of one."""
+    """A tensor of ``assert_shapes`` and the symbols of its dims, or of its innermost dims if ``innermost`` is True.
+
+    A symbol is a size, a name, or None or "." for any size. A scalar counts as a vector of one.
+    """
 
     tensor: Tensor
     symbols: tuple[Any, ...]
@@ -127,7 +133,8 @@ class _Constraint(NamedTuple):
     def dims(self) -> tuple[Dim, ...]:
         return self.tensor._type.shape or (1,)
 
-    def places(self) -> list[tuple[int, Any]]:
+    def constrained_axes(self) -> list[tuple[int, Any]]:
+        """Returns each axis whose size matters, with its symbol."""
         first = -len(self.symbols) if self.innermost else 0
         return [(first + i, symbol) for i, symbol in enumerate(self.symbols) if symbol not in (None, ".")]
 
@@ -139,7 +146,7 @@ class _Constraint(NamedTuple):
 def assert_shapes(
     shapes: Any, data: Any = None, summarize: int | None = None, message: Any = None, name: str | None = None
 ) -> None:
-    """Fails unless the tensors have the shapes, where equal names stand for equal sizes.
+    """Raises an error unless tensors have the given shapes, in which equal names stand for equal sizes.
 
     Args:
       shapes: pairs of a tensor and its shape, an iterable of sizes, names, and None or "." for any size; where the first
@@ -158,16 +165,16 @@ def assert_shapes(
     """
     pairs = shapes.items() if isinstance(shapes, dict) else shapes
     constraints = [_constraint(convert_to_tensor(x), shape, message) for x, shape in pairs if shape is not None]
-    for each in constraints:
-        _check_rank(each, message)
-    known: dict[Any, tuple[Any, str]] = {}
-    for each in constraints:
-        for place, symbol in each.places():
-            _check_size(each, place, symbol, known, _ErrorFormat(message, data, summarize))
+    for constraint in constraints:
+        _check_rank(constraint, message)
+    known_sizes: dict[Any, tuple[Any, str]] = {}
+    for constraint in constraints:
+        for axis, symbol in constraint.constrained_axes():
+            _check_size(constraint, axis, symbol, known_sizes, _ErrorFormat(message, data, summarize))
 
 
 def _constraint(x: Tensor, shape: Any, message: Any) -> _Constraint:
-    """Parses a shape specification; its first entry may be ``...`` for any leading dims."""
+    """Parses the shape that ``assert_shapes`` gets for a tensor; a first entry ``...`` stands for any leading dims."""
     if not hasattr(shape, "__iter__"):
         raise ValueError(
             f"{prefix(message)}Tensor {called(x, shape_and_dtype(x))}.  Specified shape must be an iterable.  "
@@ -181,19 +188,21 @@ def _constraint(x: Tensor, shape: Any, message: Any) -> _Constraint:
                 "`*` for a variable number of unspecified dimensions is only allowed as the first entry"
             )
     innermost = bool(symbols) and symbols[0] in (..., "*")
-    return _Constraint(x, symbols[innermost:] or (1,), innermost)
+    sizes = symbols[1:] if innermost else symbols
+    # A scalar counts as a vector of one. For ``...`` alone TensorFlow demands a last dim of one, too.
+    return _Constraint(x, sizes or (1,), innermost)
 
 
-def _check_rank(each: _Constraint, message: Any) -> None:
-    """Checks that a tensor has the rank of its symbols, or at least that rank where leading axes may be any."""
-    rank = len(each.symbols)
-    if each.innermost:
+def _check_rank(constraint: _Constraint, message: Any) -> None:
+    """Checks that a tensor has as many axes as its specified shape, or at least as many if that begins with ``...``."""
+    rank = len(constraint.symbols)
+    if constraint.innermost:
         if rank > 1:
-            assert_rank_at_least(each.tensor, rank, message)
+            assert_rank_at_least(constraint.tensor, rank, message)
     elif rank == 1:
-        assert_rank_in(each.tensor, [0, 1], message)
+        assert_rank_in(constraint.tensor, [0, 1], message)  # a scalar counts as a vector of one
     else:
-        assert_rank(each.tensor, rank, message)
+        assert_rank(constraint.tensor, rank, message)
 
 
 class _ErrorFormat(NamedTuple):
@@ -204,16 +213,21 @@ class _ErrorFormat(NamedTuple):
     summarize: int | None
 
 
-def _check_size(each: _Constraint, place: int, symbol: Any, known: dict[Any, Any], error_format: _ErrorFormat) -> None:
-    """Checks a dim against its symbol; the first dim of a symbol defines its size."""
-    size = each.dims[place]
+def _check_size(
+    constraint: _Constraint, axis: int, symbol: Any, known_sizes: dict[Any, Any], error_format: _ErrorFormat
+) -> None:
+    """Checks the size of an axis against a number or a name, which stands for the size of the first axis that has it.
+
+    ``known_sizes`` maps each name found before to its size and to text about where that comes from.
+    """
+    size = constraint.dims[axis]
     if _is_size(symbol):
-        _require_size(each, place, int(symbol), "Specified explicitly", error_format)
-    elif symbol in known:
-        expected, why = known[symbol]
-        _require_size(each, place, expected, why, error_format)
+        _require_size(constraint, axis, int(symbol), "Specified explicitly", error_format)
+    elif symbol in known_sizes:
+        expected, origin = known_sizes[symbol]
+        _require_size(constraint, axis, expected, origin, error_format)
     else:
-        known[symbol] = size, f"Specified by tensor {each.name()} dimension {place}"
+        known_sizes[symbol] = size, f"Specified by tensor {constraint.name()} dimension {axis}"
 
 
 def _is_size(symbol: Any) -> bool:
@@ -224,19 +238,23 @@ def _is_size(symbol: Any) -> bool:
     return True
 
 
-def _require_size(each: _Constraint, place: int, expected: Dim, why: str, error_format: _ErrorFormat) -> None:
-    """Checks that a dim has a size: now if both are known, else when the program runs."""
-    size = each.dims[place]
+def _require_size(constraint: _Constraint, axis: int, expected: Dim, origin: str, error_format: _ErrorFormat) -> None:
+    """Checks that an axis has the expected size: now if both are known, else when the program runs.
+
+    ``origin`` says in the error's text where the expected size comes from.
+    """
+    size = constraint.dims[axis]
     if isinstance(size, int) and isinstance(expected, int):
         if size != expected:
             raise ValueError(
-                f"{prefix(error_format.message)}{why}.  Tensor {each.name()} dimension {place} must have size {expected}.  "
-                f"Received size {size}, shape {each.tensor.shape}"
+                f"{prefix(error_format.message)}{origin}.  Tensor {constraint.name()} dimension {axis} must have size "
+                f"{expected}.  Received size {size}, shape {constraint.tensor.shape}"
             )
         return
     sizes = [convert_to_tensor(d) if isinstance(d, int) else _scalar_of(d) for d in (size, expected)]
-    message = [prefix(error_format.message), why, f"Tensor {each.name()} dimension", place, "must have size", sizes[1]]
-    assert_data = [*message, "Received shape: ", bind.shape(each.tensor, dtype=dtypes.int32)]
+    tensor_name = f"Tensor {constraint.name()} dimension"
+    message = [prefix(error_format.message), origin, tensor_name, axis, "must have size", sizes[1]]
+    assert_data = [*message, "Received shape: ", bind.shape(constraint.tensor, dtype=dtypes.int32)]
     guarded(bind.equal(*sizes), error_format.data or assert_data, error_format.summarize)
 
 
@@ -249,10 +267,10 @@ def _scalar_of(dim: Dim) -> Tensor:
 
 @export("debugging.assert_type")
 def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: str | None = None) -> None:
-    """Fails unless ``tensor`` has the dtype.
+    """Raises an error unless ``tensor`` has the given dtype.
 
     Raises:
-      TypeError: it has another.
+      TypeError: ``tensor`` has another dtype.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_type(tf.constant(1.), tf.float32)
@@ -268,10 +286,10 @@ def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: str | None
 
 @export("debugging.assert_integer")
 def assert_integer(x: Any, message: Any = None, name: str | None = None) -> None:
-    """Fails unless ``x`` has an integer dtype.
+    """Raises an error unless ``x`` has an integer dtype.
 
     Raises:
-      TypeError: it has another.
+      TypeError: ``x`` has another dtype.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_integer(tf.constant(1))
@@ -287,10 +305,10 @@ def assert_integer(x: Any, message: Any = None, name: str | None = None) -> None
 
 @export("debugging.assert_same_float_dtype")
 def assert_same_float_dtype(tensors: Iterable[Any] | None = None, dtype: DType | None = None) -> DType:
-    """Returns the floating dtype that all tensors, and ``dtype``, have; float32 where neither is given.
+    """Checks that all tensors have one floating dtype, ``dtype`` if given; returns it, or float32 for no tensors.
 
     Raises:
-      ValueError: they differ, or theirs is not floating.
+      ValueError: the dtypes differ, or are not floating.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_same_float_dtype([tf.constant(1.), tf.constant([2.])])
@@ -298,13 +316,13 @@ def assert_same_float_dtype(tensors: Iterable[Any] | None = None, dtype: DType |
 
     Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_same_float_dtype
     """
-    like = ""
+    reference = ""
     for x in (x for x in tensors or () if x is not None):
         dtype = dtype or x.dtype
-        named = called(x, str(x))
+        described = called(x, str(x))
         if x.dtype is not dtype:
-            raise ValueError(f"{named}, type={x.dtype}, must be of the same type ({dtype}){like}.")
-        like = like or f" as {named}"
+            raise ValueError(f"{described}, type={x.dtype}, must be of the same type ({dtype}){reference}.")
+        reference = reference or f" as {described}"
     dtype = dtype or dtypes.float32
     if not dtype.is_floating:
         raise ValueError(f"Expected floating point type, got {dtype}.")
@@ -326,10 +344,10 @@ def is_numeric_tensor(tensor: Any) -> bool:
 
 @export("debugging.assert_proper_iterable")
 def assert_proper_iterable(values: Any) -> None:
-    """Fails for anything but an iterable that is neither a tensor, an array nor a string.
+    """Raises an error unless ``values`` is an iterable other than a tensor, an array or a string.
 
     Raises:
-      TypeError: it is one of these.
+      TypeError: ``values`` is one of these, or no iterable.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_proper_iterable([1, 2])

@@ -21,41 +21,55 @@ from tvtf.ops.math import abs as magnitude
 from tvtf.ops.rules import bind
 
 Data = Sequence[Any] | None
-_TESTS = {"==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
+_COMPARISONS = {
+    "==": "equal",
+    "!=": "not_equal",
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
+}
 
 
-def _assert_pairs(sign: str, x: Any, y: Any, message: Any, summarize: int | None, data: Data = None) -> Any:
-    """Asserts ``x sign y`` for all elements: now if both are known, else when the program runs."""
+def _assert_comparison(sign: str, x: Any, y: Any, message: Any, summarize: int | None, data: Data = None) -> Any:
+    """Asserts that ``x sign y`` (such as ``x <= y``) holds for all elements.
+
+    The check happens at once in eager execution and for constants, else when the traced program runs. ``data`` are the
+    values that the error shows, by default both operands.
+    """
     x, y = convert_to_tensor(x), convert_to_tensor(y)
-    test = getattr(bind, _TESTS[sign])
+    compare = getattr(bind, _COMPARISONS[sign])
     if state.trace is None:
-        holds = test(x, y)
+        holds = compare(x, y)
         if not holds.numpy().all():
             reported = _eager_message(sign, x, y, holds, summarize, message) if data is None else data
-            raise InvalidArgumentError(None, None, "\n".join(_pretty(each, summarize) for each in reported))
+            raise InvalidArgumentError(None, None, "\n".join(_formatted(item, summarize) for item in reported))
         return None
     if data is None:
         prefix_parts = [] if message is None else [message]
         parts = [f"x ({called(x, 'x')}) = ", x, f"y ({called(y, 'y')}) = ", y]
         data = [*prefix_parts, f"Condition x {sign} y did not hold element-wise:", *parts]
-    _require_now(sign, x, y, data)
-    return guarded(_all(test(x, y)), data, summarize)
+    _check_constants(sign, x, y, data)
+    return guarded(_all(compare(x, y)), data, summarize)
 
 
 def _all(flags: Tensor) -> Tensor:
     return bind.reduce_all(flags, axis=tuple(range(flags.ndim)), keepdims=False)
 
 
-def _require_now(sign: str, x: Tensor, y: Tensor, data: Sequence[Any]) -> None:
+def _check_constants(sign: str, x: Tensor, y: Tensor, data: Sequence[Any]) -> None:
     """Raises while tracing if both operands are constants for which the assertion fails, as TensorFlow does."""
     known = [static_value(x), static_value(y)]
-    if known[0] is not None and known[1] is not None and not getattr(np, _TESTS[sign])(*known).all():
-        reported = [each if not isinstance(each, Tensor) else static_value(each) for each in data]
+    if known[0] is not None and known[1] is not None and not getattr(np, _COMPARISONS[sign])(*known).all():
+        reported = [item if not isinstance(item, Tensor) else static_value(item) for item in data]
         raise InvalidArgumentError(None, None, "\n".join(map(str, reported)))
 
 
 def _eager_message(sign: str, x: Tensor, y: Tensor, holds: Tensor, summarize: int | None, message: Any) -> list[Any]:
-    """Returns the parts of an eager error: what did not hold, where, and the first elements."""
+    """Returns the parts of an eager assertion's error: the comparison, where it fails, and the operands.
+
+    ``holds`` is the comparison's result.
+    """
     limit = _limit(summarize)
     parts = [*([] if message is None else [message]), f"Condition x {sign} y did not hold."]
     if not limit:
@@ -69,20 +83,22 @@ def _eager_message(sign: str, x: Tensor, y: Tensor, holds: Tensor, summarize: in
 
 
 def _differences(x: np.ndarray, y: np.ndarray, holds: np.ndarray, limit: int) -> list[Any]:
-    where = np.argwhere(~holds)[:limit]
+    """Returns the parts of an error that show the first elements for which a comparison fails."""
+    indices = np.argwhere(~holds)[:limit]
     pairs = [part for name, a in (("x", x), ("y", y)) for part in (f"Corresponding {name} values:", a[~holds][:limit])]
-    return [f"Indices of first {len(where)} different values:", where, *pairs]
+    return [f"Indices of first {len(indices)} different values:", indices, *pairs]
 
 
 def _limit(summarize: int | None) -> int:
+    """Returns how many elements of a tensor an error shows; a negative ``summarize`` stands for all."""
     return FEW if summarize is None else int(1e9) if summarize < 0 else summarize
 
 
-def _pretty(each: Any, summarize: int | None) -> str:
-    """Formats an item of a message; a tensor by its first elements."""
-    if not isinstance(each, Tensor):
-        return str(each)
-    array, limit = each.eager_array(), _limit(summarize)
+def _formatted(item: Any, summarize: int | None) -> str:
+    """Formats a part of an eager error's text; of a tensor it shows the first ``summarize`` elements."""
+    if not isinstance(item, Tensor):
+        return str(item)
+    array, limit = item.eager_array(), _limit(summarize)
     if not array.ndim:
         return str(array[()])
     return str([*map(str, array.ravel()[:limit]), *(["..."] if limit < array.size else [])])
@@ -90,7 +106,7 @@ def _pretty(each: Any, summarize: int | None) -> str:
 
 @export("debugging.assert_equal", "assert_equal")
 def assert_equal(x: Any, y: Any, message: Any = None, summarize: int | None = None, name: str | None = None) -> Any:
-    """Fails unless ``x == y`` for every pair of (broadcast) elements; in a traced function, whenever it runs.
+    """Raises an error unless ``x == y`` for every pair of (broadcast) elements; in a traced function, whenever it runs.
 
     Args:
       x, y: tensors of one dtype, with shapes that broadcast.
@@ -118,77 +134,80 @@ def assert_equal(x: Any, y: Any, message: Any = None, summarize: int | None = No
 
     Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_equal
     """
-    return done("NoOp") if x is y else _assert_pairs("==", x, y, message, summarize)
+    return done("NoOp") if x is y else _assert_comparison("==", x, y, message, summarize)
 
 
 @export("debugging.assert_none_equal")
 def assert_none_equal(x: Any, y: Any, summarize: int | None = None, message: Any = None, name: Any = None) -> Any:
-    """Fails unless ``x != y`` for every pair of (broadcast) elements; otherwise as ``assert_equal``.
+    """Raises an error unless ``x != y`` for every pair of (broadcast) elements; otherwise as ``assert_equal``.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_none_equal(tf.constant([1, 2]), tf.constant([3, 4]))
 
     Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_none_equal
     """
-    return _assert_pairs("!=", x, y, message, summarize)
+    return _assert_comparison("!=", x, y, message, summarize)
 
 
 @export("debugging.assert_less", "assert_less")
 def assert_less(x: Any, y: Any, message: Any = None, summarize: int | None = None, name: str | None = None) -> Any:
-    """Fails unless ``x < y`` for every pair of (broadcast) elements; otherwise as ``assert_equal``.
+    """Raises an error unless ``x < y`` for every pair of (broadcast) elements; otherwise as ``assert_equal``.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_less(tf.constant([1, 2]), 3)
 
     Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_less
     """
-    return _assert_pairs("<", x, y, message, summarize)
+    return _assert_comparison("<", x, y, message, summarize)
 
 
 @export("debugging.assert_less_equal")
 def assert_less_equal(x: Any, y: Any, message: Any = None, summarize: int | None = None, name: Any = None) -> Any:
-    """Fails unless ``x <= y`` for every pair of (broadcast) elements; otherwise as ``assert_equal``.
+    """Raises an error unless ``x <= y`` for every pair of (broadcast) elements; otherwise as ``assert_equal``.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_less_equal(tf.constant([1, 2]), 2)
 
     Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_less_equal
     """
-    return _assert_pairs("<=", x, y, message, summarize)
+    return _assert_comparison("<=", x, y, message, summarize)
 
 
 @export("debugging.assert_greater", "assert_greater")
 def assert_greater(x: Any, y: Any, message: Any = None, summarize: int | None = None, name: str | None = None) -> Any:
-    """Fails unless ``x > y`` for every pair of (broadcast) elements; otherwise as ``assert_equal``.
+    """Raises an error unless ``x > y`` for every pair of (broadcast) elements; otherwise as ``assert_equal``.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_greater(tf.constant([1, 2]), 0)
 
     Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_greater
     """
-    return _assert_pairs(">", x, y, message, summarize)
+    return _assert_comparison(">", x, y, message, summarize)
 
 
 @export("debugging.assert_greater_equal")
 def assert_greater_equal(x: Any, y: Any, message: Any = None, summarize: int | None = None, name: Any = None) -> Any:
-    """Fails unless ``x >= y`` for every pair of (broadcast) elements; otherwise as ``assert_equal``.
+    """Raises an error unless ``x >= y`` for every pair of (broadcast) elements; otherwise as ``assert_equal``.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_greater_equal(tf.constant([1, 2]), 1)
 
     Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_greater_equal
     """
-    return _assert_pairs(">=", x, y, message, summarize)
+    return _assert_comparison(">=", x, y, message, summarize)
 
 
 def _assert_sign(x: Any, sign: str, message: Any, summarize: int | None, describe: Callable[[str], list[str]]) -> Any:
-    """Asserts ``x sign 0``. TensorFlow writes ``>`` as ``0 < x``, which its messages show."""
+    """Asserts that ``x sign 0`` (such as ``x > 0``) holds for all elements.
+
+    ``describe`` returns the error's first lines from text about ``x``.
+    """
     x = convert_to_tensor(x)
     zero = convert_to_tensor(0, x.dtype)
     data = [prefix(message), *describe(called(x, shape_and_dtype(x))), x]
-    if sign in (">", ">="):
-        return _assert_pairs(sign.replace(">", "<"), zero, x, None, summarize, data)
-    return _assert_pairs(sign, x, zero, None, summarize, data)
+    if sign in (">", ">="):  # TensorFlow compares 0 < x
+        return _assert_comparison(sign.replace(">", "<"), zero, x, None, summarize, data)
+    return _assert_comparison(sign, x, zero, None, summarize, data)
 
 
 def _condition(sign: str) -> Callable[[str], list[str]]:
@@ -197,7 +216,7 @@ def _condition(sign: str) -> Callable[[str], list[str]]:
 
 @export("debugging.assert_positive")
 def assert_positive(x: Any, message: Any = None, summarize: int | None = None, name: str | None = None) -> Any:
-    """Fails unless ``x > 0`` for every element; otherwise as ``assert_equal``.
+    """Raises an error unless ``x > 0`` for every element; otherwise as ``assert_equal``.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_positive(tf.constant([1, 2]))
@@ -209,7 +228,7 @@ def assert_positive(x: Any, message: Any = None, summarize: int | None = None, n
 
 @export("debugging.assert_negative")
 def assert_negative(x: Any, message: Any = None, summarize: int | None = None, name: str | None = None) -> Any:
-    """Fails unless ``x < 0`` for every element; otherwise as ``assert_equal``.
+    """Raises an error unless ``x < 0`` for every element; otherwise as ``assert_equal``.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_negative(tf.constant([-1, -2]))
@@ -221,7 +240,7 @@ def assert_negative(x: Any, message: Any = None, summarize: int | None = None, n
 
 @export("debugging.assert_non_negative")
 def assert_non_negative(x: Any, message: Any = None, summarize: int | None = None, name: str | None = None) -> Any:
-    """Fails unless ``x >= 0`` for every element; otherwise as ``assert_equal``.
+    """Raises an error unless ``x >= 0`` for every element; otherwise as ``assert_equal``.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_non_negative(tf.constant([0, 2]))
@@ -233,7 +252,7 @@ def assert_non_negative(x: Any, message: Any = None, summarize: int | None = Non
 
 @export("debugging.assert_non_positive")
 def assert_non_positive(x: Any, message: Any = None, summarize: int | None = None, name: str | None = None) -> Any:
-    """Fails unless ``x <= 0`` for every element; otherwise as ``assert_equal``.
+    """Raises an error unless ``x <= 0`` for every element; otherwise as ``assert_equal``.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_non_positive(tf.constant([0, -2]))
@@ -248,7 +267,7 @@ def assert_non_positive(x: Any, message: Any = None, summarize: int | None = Non
 def assert_near(
     x: Any, y: Any, rtol: Any = None, atol: Any = None, message: Any = None, summarize: Any = None, name: Any = None
 ) -> Any:
-    """Fails unless ``|x - y| < atol + rtol * |y|`` for every pair of (broadcast) elements.
+    """Raises an error unless ``|x - y| < atol + rtol * |y|`` for every pair of (broadcast) elements.
 
     Args:
       x, y: floating or complex tensors of one dtype, with shapes that broadcast.
@@ -266,9 +285,11 @@ def assert_near(
     """
     x = convert_to_tensor(x)
     y = convert_to_tensor(y, x.dtype)
-    kind = x.dtype.real_dtype
-    default = 10 * ml_dtypes.finfo(kind.np).eps
-    rtol, atol = (convert_to_tensor(default if t is None else t, kind) for t in (rtol, atol))
+    real_dtype = x.dtype.real_dtype
+    default = 10 * ml_dtypes.finfo(real_dtype.np).eps
+    rtol, atol = (
+        convert_to_tensor(default if tolerance is None else tolerance, real_dtype) for tolerance in (rtol, atol)
+    )
     message_parts = [prefix(message), f"x and y not equal to tolerance rtol = {rtol!s}, atol = {atol!s}"]
     named = [part for t, n in ((x, "x"), (y, "y")) for part in (f"{n} ({called(t, shape_and_dtype(t))}) = ", t)]
     holds = bind.less(magnitude(bind.subtract(x, y)), bind.add(atol, bind.multiply(rtol, magnitude(y))))

@@ -21,9 +21,9 @@ FEW = 3
 
 @export("Assert", "debugging.Assert")
 def Assert(condition: Any, data: Sequence[Any], summarize: int | None = None, name: str | None = None) -> Any:  # noqa: N802
-    """Fails with the values of ``data`` unless ``condition`` holds.
+    """Raises an error that shows the values of ``data`` unless ``condition`` holds.
 
-    In a traced function, at its place whenever it runs.
+    In a traced function, the check happens whenever that function runs.
 
     Args:
       condition: a boolean scalar.
@@ -57,6 +57,7 @@ def Assert(condition: Any, data: Sequence[Any], summarize: int | None = None, na
 
 
 def _summarized_eagerly(tensor: Tensor, summarize: int | None) -> str:
+    """Formats the first ``summarize`` elements of an eager tensor, all of them where it is negative."""
     limit = FEW if summarize is None else tensor.eager_array().size if summarize < 0 else summarize
     array = tensor.eager_array()
     if not array.ndim:
@@ -65,17 +66,17 @@ def _summarized_eagerly(tensor: Tensor, summarize: int | None) -> str:
 
 
 def guarded(condition: Tensor, data: Sequence[Any], summarize: int | None, name: str | None = None) -> Operation | None:
-    """Emits a guard that fails at this point of the traced program unless the condition holds; it shows ``data``."""
+    """Emits a guard into the traced program, which fails there unless the condition holds; its error shows ``data``."""
     if static_value(condition) is not None and static_value(condition):
         return done("NoOp")
     limit = FEW if summarize is None else np.iinfo(np.int64).max if summarize < 0 else summarize
-    parts, dynamic_parts = [], []
+    parts, computed_items = [], []
     for item in map(convert_to_tensor, data):
         known = static_value(item)
-        parts.append(HOLE if known is None else summarized(known, limit))
-        dynamic_parts += [item] if known is None else []
+        parts.append(HOLE if known is None else summarized(known, limit))  # a value computed at run time fills the hole
+        computed_items += [item] if known is None else []
     message = "assertion failed: " + " ".join(f"[{part}]" for part in parts)
-    checked = bind.guard(condition, *dynamic_parts, message=message, shown=len(dynamic_parts), summarize=int(limit))
+    checked = bind.guard(condition, *computed_items, message=message, shown=len(computed_items), summarize=int(limit))
     return done("Assert", name, checked)
 
 
@@ -88,7 +89,7 @@ def prefix(message: Any) -> str:
 
 
 def called(tensor: Any, eagerly: str) -> str:
-    """Returns what a message calls a tensor: its name in a trace, ``eagerly`` otherwise."""
+    """Returns what a message calls a tensor: its name in a trace; ``eagerly`` for an eager tensor, which has none."""
     return eagerly if isinstance(tensor, EagerTensor) and state.trace is None else getattr(tensor, "name", "Const:0")
 
 

@@ -60,24 +60,25 @@ def causal_mask(rows: int, columns: int) -> Tensor:
 
 
 def _masked(logits: Tensor, allowed: Tensor) -> Tensor:
+    """Replaces the logits of positions that aren't ``allowed`` by a large negative number."""
     return bind.select(allowed, logits, number(MASKED.get(logits.dtype.name, -1e30), logits))
 
 
 @export("nn.embedding_lookup")
 def embedding_lookup(params: Any, ids: Any, max_norm: Any = None, name: str | None = None) -> Tensor:
-    """Rows of a table by their numbers.
+    """Looks up the rows of a table of embeddings by their ids.
 
     Args:
-      params: tensor of shape (rows, ...), or a list of such that are joined (the "div" strategy).
+      params: tensor of shape (rows, ...), or a list of such that are concatenated (the "div" strategy).
       ids: int32 or int64 tensor, values in [0, rows).
-      max_norm: rows longer than this (l2) are scaled down to it.
+      max_norm: rows with a larger l2 norm are scaled down to it.
 
     Returns:
       A tensor of shape ``ids.shape + params.shape[1:]``.
 
     Raises:
       InvalidArgumentError: when an id is out of range.
-      ValueError: for no table.
+      ValueError: for an empty list of tables.
 
     >>> import tvtf as tf
     >>> tf.nn.embedding_lookup(tf.constant([[1., 2.], [3., 4.]]), [1]).numpy()
@@ -85,11 +86,11 @@ def embedding_lookup(params: Any, ids: Any, max_norm: Any = None, name: str | No
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/embedding_lookup
     """
-    rows = gather(_joined(params), ids)
-    return rows if max_norm is None else _clipped_rows(rows, convert_to_tensor(ids).ndim, max_norm)
+    rows = gather(_concatenated_tables(params), ids)
+    return rows if max_norm is None else _clip_rows_by_norm(rows, convert_to_tensor(ids).ndim, max_norm)
 
 
-def _joined(params: Any) -> Any:
+def _concatenated_tables(params: Any) -> Any:
     if not isinstance(params, (list, tuple)):
         return params
     if not params:
@@ -98,7 +99,8 @@ def _joined(params: Any) -> Any:
     return tables[0] if len(tables) == 1 else bind.concat(*tables, axis=0)
 
 
-def _clipped_rows(x: Tensor, ids_rank: int, max_norm: Any) -> Tensor:
+def _clip_rows_by_norm(x: Tensor, ids_rank: int, max_norm: Any) -> Tensor:
+    """Scales down rows, the axes of ``x`` after those of the ids, whose l2 norm is larger than ``max_norm``."""
     limit = convert_to_tensor(max_norm, x.dtype)
     total = bind.reduce_sum(bind.square(x), axis=tuple(range(ids_rank, x.ndim)), keepdims=True)
     return bind.divide(bind.multiply(x, limit), bind.maximum(bind.sqrt(total), limit))

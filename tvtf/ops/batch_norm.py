@@ -43,7 +43,7 @@ def _mean(x: Tensor, axes: tuple[int, ...], keepdims: bool = True) -> Tensor:
     return bind.reduce_mean(x, axis=axes, keepdims=keepdims)
 
 
-def _without(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+def _squeezed(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return bind.reshape(x, shape=tuple(d for i, d in enumerate(x._type.shape) if i not in axes))
 
 
@@ -61,8 +61,8 @@ def _variance_vjp(ct: Tensor, y: Tensor, x: Tensor, mean: Tensor, *, axis: tuple
 
 
 def _variance_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, axis: tuple[int, ...]) -> Tensor:
-    both = (stretch(size, x, b) for x, b in zip(inputs, batched))
-    return bind.variance_about(*both, axis=tuple(a + 1 for a in axis))
+    stretched = (stretch(size, x, is_batched) for x, is_batched in zip(inputs, batched))
+    return bind.variance_about(*stretched, axis=tuple(a + 1 for a in axis))
 
 
 def _variance_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...]) -> None:
@@ -91,7 +91,7 @@ def _variance_samples() -> list[Sample]:
     samples=_variance_samples,
 )
 def variance_about(x: Tensor, mean: Tensor, axis: tuple[int, ...]) -> Any:
-    """Returns the mean squared distance of ``x`` from its ``mean`` over axes, which keep size 1.
+    """Computes the variance of ``x`` about its given ``mean`` over axes, which keep size 1.
 
     The mean gets no gradient: the variance is smallest there, so its derivative by the mean is zero.
 
@@ -122,12 +122,12 @@ def moments(
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/moments
     """
     x = convert_to_tensor(x)
-    over = canonical_axes(axes, x.ndim)
-    wide = _cast(x, "float32") if x.dtype.name in HALF else x
-    mean = _mean(wide, over)
-    variance = _variance(wide, mean, over)
+    reduced = canonical_axes(axes, x.ndim)
+    widened = _cast(x, "float32") if x.dtype.name in HALF else x
+    mean = _mean(widened, reduced)
+    variance = _variance(widened, mean, reduced)
     if not keepdims:
-        mean, variance = _without(mean, over), _without(variance, over)
+        mean, variance = _squeezed(mean, reduced), _squeezed(variance, reduced)
     return _cast(mean, x.dtype), _cast(variance, x.dtype)
 
 
@@ -141,7 +141,7 @@ def _variance(x: Tensor, mean: Tensor, axes: tuple[int, ...]) -> Tensor:
 def weighted_moments(
     x: Any, axes: Any, frequency_weights: Any, keepdims: bool = False, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Computes mean and variance over axes, each value counted ``frequency_weights`` times (a tensor that broadcasts with x).
+    """Computes the weighted mean and variance over axes; ``frequency_weights`` broadcasts with ``x``.
 
     >>> import tvtf as tf
     >>> [float(m) for m in tf.nn.weighted_moments(tf.constant([1., 3.]), [0], tf.constant([3., 1.]))]
@@ -150,16 +150,18 @@ def weighted_moments(
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/weighted_moments
     """
     x = convert_to_tensor(x)
-    over = canonical_axes(axes, x.ndim)
-    wide = _cast(x, "float32") if x.dtype.name in HALF else x
-    weights = _cast(convert_to_tensor(frequency_weights), wide.dtype)
-    spread = bind.add(weights, bind.broadcast_to(number(0, wide), shape=wide._type.shape))
-    total = bind.reduce_sum(spread, axis=over, keepdims=True)
-    mean = bind.divide_no_nan(bind.reduce_sum(bind.multiply(spread, wide), axis=over, keepdims=True), total)
-    squares = bind.square(bind.subtract(wide, mean))
-    variance = bind.divide_no_nan(bind.reduce_sum(bind.multiply(spread, squares), axis=over, keepdims=True), total)
+    reduced = canonical_axes(axes, x.ndim)
+    widened = _cast(x, "float32") if x.dtype.name in HALF else x
+    weights = _cast(convert_to_tensor(frequency_weights), widened.dtype)
+    weights = bind.add(
+        weights, bind.broadcast_to(number(0, widened), shape=widened._type.shape)
+    )  # broadcast to x's shape
+    total = bind.reduce_sum(weights, axis=reduced, keepdims=True)
+    mean = bind.divide_no_nan(bind.reduce_sum(bind.multiply(weights, widened), axis=reduced, keepdims=True), total)
+    squares = bind.square(bind.subtract(widened, mean))
+    variance = bind.divide_no_nan(bind.reduce_sum(bind.multiply(weights, squares), axis=reduced, keepdims=True), total)
     if not keepdims:
-        mean, variance = _without(mean, over), _without(variance, over)
+        mean, variance = _squeezed(mean, reduced), _squeezed(variance, reduced)
     return _cast(mean, x.dtype), _cast(variance, x.dtype)
 
 
@@ -238,25 +240,25 @@ def fused_batch_norm(
     Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/nn/fused_batch_norm
     """
     x = convert_to_tensor(x)
-    first = _fused_format(x, data_format)
-    wide = _cast(x, "float32") if x.dtype.name in HALF else x
-    channel = 1 if first else x.ndim - 1
-    scale, offset = (_channels(v, wide, channel, name) for v, name in ((scale, "scale"), (offset, "offset")))
-    least = max(float(epsilon), SMALLEST_EPSILON)
+    channel_axis = 1 if _is_fused_input_channels_first(x, data_format) else x.ndim - 1
+    widened = _cast(x, "float32") if x.dtype.name in HALF else x
+    scale, offset = (_per_channel(v, widened, channel_axis, name) for v, name in ((scale, "scale"), (offset, "offset")))
+    clamped_epsilon = max(float(epsilon), SMALLEST_EPSILON)
     if not is_training:
-        return _inference(x, wide, scale, offset, mean, variance, least, channel)
-    axes = tuple(i for i in range(x.ndim) if i != channel)
-    batch_mean, batch_variance = moments(wide, axes, keepdims=True)
-    y = batch_normalization(wide, batch_mean, batch_variance, offset, scale, least)
-    unbiased = bind.multiply(batch_variance, _unbiasing(wide, axes))
+        return _inference(x, widened, scale, offset, mean, variance, clamped_epsilon, channel_axis)
+    axes = tuple(i for i in range(x.ndim) if i != channel_axis)
+    batch_mean, batch_variance = moments(widened, axes, keepdims=True)
+    y = batch_normalization(widened, batch_mean, batch_variance, offset, scale, clamped_epsilon)
+    unbiased = bind.multiply(batch_variance, _bessel_correction(widened, axes))
     running_mean, running_variance = (
-        _averaged(new, old, exponential_avg_factor, axes) for new, old in ((batch_mean, mean), (unbiased, variance))
+        _moving_average(new, old, exponential_avg_factor, axes)
+        for new, old in ((batch_mean, mean), (unbiased, variance))
     )
     return _cast(y, x.dtype), running_mean, running_variance
 
 
-def _fused_format(x: Tensor, data_format: str) -> bool:
-    """Checks rank and dtype of fused_batch_norm's input; returns whether channels come first."""
+def _is_fused_input_channels_first(x: Tensor, data_format: str) -> bool:
+    """Checks rank and dtype of fused_batch_norm's input; returns whether channels come first in its data format."""
     if x.ndim not in (4, 5):
         raise ArgumentError(f"x must be 4 or 5-dimensional, but got shape {show_shape(x._type.shape)}").for_op(
             "FusedBatchNormV3"
@@ -268,51 +270,64 @@ def _fused_format(x: Tensor, data_format: str) -> bool:
     return is_channels_first(data_format, x.ndim - 2, "FusedBatchNormV3")
 
 
-def _channels(value: Any, x: Tensor, channel: int, name: str) -> Tensor:
-    """Reshapes a vector of one value per channel to broadcast with x."""
+def _per_channel(value: Any, x: Tensor, channel_axis: int, name: str) -> Tensor:
+    """Reshapes a vector of one value per channel so that it broadcasts with ``x``."""
     vector = _cast(convert_to_tensor(value), x.dtype)
-    if vector.ndim != 1 or not agree_dim(vector._type.shape[0], x._type.shape[channel]):
+    channels = x._type.shape[channel_axis]
+    if vector.ndim != 1 or not agree_dim(vector._type.shape[0], channels):
         raise ArgumentError(
-            f"{name} must have shape ({x._type.shape[channel]},): one value per channel, but got "
-            f"{show_shape(vector._type.shape)}"
+            f"{name} must have shape ({channels},): one value per channel, but got {show_shape(vector._type.shape)}"
         ).for_op("FusedBatchNormV3")
-    return bind.reshape(vector, shape=tuple(x._type.shape[channel] if i == channel else 1 for i in range(x.ndim)))
+    return bind.reshape(vector, shape=tuple(channels if i == channel_axis else 1 for i in range(x.ndim)))
 
 
 def _inference(
-    x: Tensor, wide: Tensor, scale: Tensor, offset: Tensor, mean: Any, variance: Any, epsilon: float, channel: int
+    x: Tensor,
+    widened: Tensor,
+    scale: Tensor,
+    offset: Tensor,
+    mean: Any,
+    variance: Any,
+    epsilon: float,
+    channel_axis: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Normalizes by the running statistics, which are returned unchanged."""
+    """Does fused_batch_norm's inference: normalizes by the running statistics, which are returned unchanged.
+
+    ``widened`` is ``x``, in float32 if that has 16-bit floats.
+    """
     if mean is None or variance is None:
         raise ValueError(
             "Both `mean` and `variance` must be a 1D tensor when `is_training` is False. Received: "
             f"mean={mean}, variance={variance}"
         )
-    center, spread = (_channels(v, wide, channel, n) for v, n in ((mean, "mean"), (variance, "variance")))
-    y = batch_normalization(wide, center, spread, offset, scale, epsilon)
+    statistics = ((mean, "mean"), (variance, "variance"))
+    running_mean, running_variance = (_per_channel(v, widened, channel_axis, name) for v, name in statistics)
+    y = batch_normalization(widened, running_mean, running_variance, offset, scale, epsilon)
     return _cast(y, x.dtype), convert_to_tensor(mean), convert_to_tensor(variance)
 
 
-def _unbiasing(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """Returns Bessel's correction ``n / (n - 1)`` for n values per channel."""
+def _bessel_correction(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """Returns the factor ``n / (n - 1)`` that makes a variance over ``axes`` unbiased; 1 for a single value."""
     count = size_of(x._type.shape[a] for a in axes)
     if isinstance(count, int):
         return number(count / max(1, count - 1), x)
+    # a count unknown while tracing is computed at run time, as a sum of ones
     total = bind.reduce_sum(bind.broadcast_to(number(1, x), shape=tuple(x._type.shape[a] for a in axes)),
                             axis=tuple(range(len(axes))), keepdims=False)  # fmt: skip
     return bind.divide(total, bind.maximum(bind.subtract(total, number(1, x)), number(1, x)))
 
 
-def _averaged(new: Tensor, old: Any, factor: float, axes: tuple[int, ...]) -> Tensor:
-    flat = _without(new, axes)
+def _moving_average(new: Tensor, old: Any, factor: float, axes: tuple[int, ...]) -> Tensor:
+    """Returns a running statistic after a batch, ``old * (1 - factor) + new * factor``, without ``axes`` of size 1."""
+    vector = _squeezed(new, axes)
     if old is None or factor == 1.0:
-        return flat
-    before = bind.multiply(_cast(convert_to_tensor(old), flat.dtype), number(1 - factor, flat))
-    return bind.add(before, bind.multiply(flat, number(factor, flat)))
+        return vector
+    weighted_old = bind.multiply(_cast(convert_to_tensor(old), vector.dtype), number(1 - factor, vector))
+    return bind.add(weighted_old, bind.multiply(vector, number(factor, vector)))
 
 
 def group_norm(x: Any, scale: Any, offset: Any, groups: int, epsilon: float = 1e-3) -> Tensor:
-    """Applies group normalisation to ``x`` (batch, ..., channels): each item's channels standardised in ``groups`` groups.
+    """Applies group normalisation to ``x`` (batch, ..., channels), which standardises groups of each item's channels.
 
     ``scale`` and ``offset`` hold one value per channel or are None; as many groups as channels
     is instance normalisation.
@@ -327,8 +342,8 @@ def group_norm(x: Any, scale: Any, offset: Any, groups: int, epsilon: float = 1e
     grouped = bind.reshape(x, shape=(*shape[:-1], groups, depth // groups))
     axes = (*range(1, x.ndim - 1), x.ndim)
     mean, variance = moments(grouped, axes, keepdims=True)
-    standard = bind.reshape(batch_normalization(grouped, mean, variance, None, None, epsilon), shape=shape)
-    scaled = standard if scale is None else bind.multiply(standard, _like(scale, standard))
+    normalized = bind.reshape(batch_normalization(grouped, mean, variance, None, None, epsilon), shape=shape)
+    scaled = normalized if scale is None else bind.multiply(normalized, _like(scale, normalized))
     return scaled if offset is None else bind.add(scaled, _like(offset, scaled))
 
 
@@ -366,16 +381,19 @@ def local_response_normalization(
 
 
 def _neighbour_squares(x: Tensor, radius: int) -> Tensor:
-    """Sums squares over windows of channels, as average pooling times each window's number of channels."""
+    """Sums the squares of each channel and of those within ``radius`` of it.
+
+    It multiplies averages by the number of channels in each window, which is smaller at the ends.
+    """
     shape, depth = x._type.shape, x._type.shape[-1]
-    rows = bind.reshape(bind.square(x), shape=(size_of(shape[:-1]), depth, 1))
-    reach = (2 * radius + 1,)
-    means = bind.avg_pool(rows, window=reach, strides=(1,), padding=((radius, radius),))
-    at = bind.range(size=depth, start=0, delta=1, dtype=int64)
-    last, reach_each_way, zero = scalar_of(depth - 1), number(radius, at), number(0, at)
-    above = bind.minimum(bind.add(at, reach_each_way), last)
-    below = bind.maximum(bind.subtract(at, reach_each_way), zero)
-    counts = bind.add(bind.subtract(above, below), number(1, at))
+    squares = bind.reshape(bind.square(x), shape=(size_of(shape[:-1]), depth, 1))
+    window = (2 * radius + 1,)
+    means = bind.avg_pool(squares, window=window, strides=(1,), padding=((radius, radius),))
+    channel = bind.range(size=depth, start=0, delta=1, dtype=int64)
+    last, reach, zero = scalar_of(depth - 1), number(radius, channel), number(0, channel)
+    highest = bind.minimum(bind.add(channel, reach), last)
+    lowest = bind.maximum(bind.subtract(channel, reach), zero)
+    counts = bind.add(bind.subtract(highest, lowest), number(1, channel))
     return bind.multiply(bind.reshape(means, shape=shape), bind.cast(counts, dtype=x.dtype))
 
 
@@ -398,8 +416,8 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
     Source: https://www.tensorflow.org/api_docs/python/tf/math/l2_normalize
     """
     x = convert_to_tensor(x)
-    over = canonical_axes(dim if axis is None else axis, x.ndim)
+    axes = canonical_axes(dim if axis is None else axis, x.ndim)
     squares = bind.square(bind.complex_abs(x) if x.dtype.is_complex else x)
-    total = bind.reduce_sum(squares, axis=over, keepdims=True)
-    least = convert_to_tensor(epsilon, total.dtype)
-    return bind.multiply(x, _cast(bind.rsqrt(bind.maximum(total, least)), x.dtype))
+    squared_norm = bind.reduce_sum(squares, axis=axes, keepdims=True)
+    smallest = convert_to_tensor(epsilon, squared_norm.dtype)
+    return bind.multiply(x, _cast(bind.rsqrt(bind.maximum(squared_norm, smallest)), x.dtype))

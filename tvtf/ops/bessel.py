@@ -27,7 +27,11 @@ def _special(
     *public: str,
     shows: tuple[str, str],
 ) -> Any:
-    """Declares a function of scipy.special that is public in ``tf.math.special``, and as ``public``."""
+    """Returns a decorator that declares an elementwise op computed by a function of scipy.special.
+
+    Tests draw arguments from the range ``samples``. ``derivative(y, x)`` is the derivative at ``x``, where the function
+    is ``y``. The op is public in ``tf.math.special``, and under the names ``public``.
+    """
 
     def declare(front: Callable[..., Any]) -> Any:
         names = (*public, f"math.special.{front.__name__}")
@@ -36,19 +40,20 @@ def _special(
     return declare
 
 
-def _over(y: Tensor, x: Tensor) -> Tensor:
-    """Returns ``y / x`` for an odd function with slope 1/2 at 0, which is 1/2 there."""
+def _divided_by_argument(y: Tensor, x: Tensor) -> Tensor:
+    """Returns ``y / x``, or its limit 1/2 at 0, for the value ``y`` at ``x`` of an odd function of slope 1/2 at 0."""
     half = number(0.5, x)
     is_zero = bind.equal(x, number(0, x))
-    safe = bind.select(is_zero, number(1, x), x)
-    return bind.select(is_zero, half, bind.divide(y, safe))
+    nonzero_x = bind.select(is_zero, number(1, x), x)
+    return bind.select(is_zero, half, bind.divide(y, nonzero_x))
 
 
-def _spence_slope(x: Tensor) -> Tensor:
-    """Returns the derivative of spence, ``log(x) / (1 - x)``, which is -1 at 1."""
-    below = shifted(bind.negative(x), 1.0)
+def _spence_derivative(x: Tensor) -> Tensor:
+    """Returns the derivative of spence, ``log(x) / (1 - x)``, and its limit -1 at 1."""
+    denominator = shifted(bind.negative(x), 1.0)
     is_one = bind.equal(x, number(1, x))
-    return bind.select(is_one, number(-1, x), bind.divide(bind.log(x), bind.select(is_one, number(1, x), below)))
+    nonzero_denominator = bind.select(is_one, number(1, x), denominator)
+    return bind.select(is_one, number(-1, x), bind.divide(bind.log(x), nonzero_denominator))
 
 
 def _minus(a: Tensor, b: Tensor) -> Tensor:
@@ -86,7 +91,7 @@ def bessel_i0e(x: Any, name: str | None = None) -> Any:
 @_special(
     "i1",
     (-3.0, 3.0),
-    lambda y, x: _minus(bind.bessel_i0(x), _over(y, x)),
+    lambda y, x: _minus(bind.bessel_i0(x), _divided_by_argument(y, x)),
     "math.bessel_i1",
     shows=("tf.math.bessel_i1([0., 1.]).numpy().round(3)", "array([0.   , 0.565], dtype=float32)"),
 )
@@ -98,7 +103,7 @@ def bessel_i1(x: Any, name: str | None = None) -> Any:
 @_special(
     "i1e",
     (0.3, 3.0),
-    lambda y, x: _minus(_minus(bind.bessel_i0e(x), _over(y, x)), _times(bind.sign(x), y)),
+    lambda y, x: _minus(_minus(bind.bessel_i0e(x), _divided_by_argument(y, x)), _times(bind.sign(x), y)),
     "math.bessel_i1e",
     shows=("tf.math.bessel_i1e([0.]).numpy().round(3)", "array([0.], dtype=float32)"),
 )
@@ -121,7 +126,7 @@ def bessel_j0(x: Any, name: str | None = None) -> Any:
 @_special(
     "j1",
     (-3.0, 3.0),
-    lambda y, x: _minus(bind.bessel_j0(x), _over(y, x)),
+    lambda y, x: _minus(bind.bessel_j0(x), _divided_by_argument(y, x)),
     shows=("tf.math.special.bessel_j1([0.]).numpy().round(3)", "array([0.], dtype=float32)"),
 )
 def bessel_j1(x: Any, name: str | None = None) -> Any:
@@ -202,7 +207,7 @@ def bessel_k1e(x: Any, name: str | None = None) -> Any:
     shows=("tf.math.special.dawsn([1.]).numpy().round(3)", "array([0.538], dtype=float32)"),
 )
 def dawsn(x: Any, name: str | None = None) -> Any:
-    """Dawson's integral, ``exp(-x**2)`` times the integral of ``exp(t**2)`` from 0 to x, elementwise."""
+    """Returns Dawson's integral, ``exp(-x**2)`` times the integral of ``exp(t**2)`` from 0 to x, elementwise."""
     return tensor_of(x)
 
 
@@ -248,9 +253,9 @@ def fresnel_sin(x: Any, name: str | None = None) -> Any:
 @_special(
     "spence",
     (1.2, 3.0),
-    lambda y, x: _spence_slope(x),
+    lambda y, x: _spence_derivative(x),
     shows=("tf.math.special.spence([1.]).numpy().round(3)", "array([0.], dtype=float32)"),
 )
 def spence(x: Any, name: str | None = None) -> Any:
-    """Spence's integral of ``log(t) / (1 - t)`` from 1 to x, elementwise."""
+    """Returns Spence's integral of ``log(t) / (1 - t)`` from 1 to x, elementwise."""
     return tensor_of(x)

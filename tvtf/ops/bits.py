@@ -16,7 +16,7 @@ def _unsigned(dtype: DType) -> DType:
 
 
 def _bitwise(numpy: Callable[..., Any], lower: Callable[..., Any], onnx: Any, shows: tuple[str, str]) -> Any:
-    """Declares an operation on two integers; it is public in ``tf.bitwise``."""
+    """Returns a decorator that declares an elementwise op on the bits of two integers, public in ``tf.bitwise``."""
 
     def declare(front: Callable[..., Any]) -> Any:
         public = (f"bitwise.{front.__name__}",)
@@ -63,21 +63,20 @@ def invert(x: Any, name: str | None = None) -> Any:
 
 
 def _within_width(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a shift with counts clamped to [0, bits), as in TensorFlow's kernels."""
+    """Returns a NumPy kernel for a shift, with counts clamped to [0, bits), as in TensorFlow's kernels."""
     return lambda x, y: function(x, np.clip(y, 0, 8 * x.dtype.itemsize - 1).astype(x.dtype))
 
 
 def _shift(emitter: Any, direction: str, x: str, y: str, dtype: DType) -> str:
-    """Writes BitShift on unsigned integers, the only ones that ONNX shifts.
+    """Writes ONNX's BitShift of ``x`` by ``y`` on unsigned integers, the only ones that ONNX shifts; returns its name.
 
     Counts are clamped, for ONNX doesn't define a shift by more than the width.
     """
-    bits = emitter.const(np.array(8 * dtype.size - 1, dtype.np))
-    count = emitter.computed("Min", [emitter.computed("Max", [y, emitter.const(np.array(0, dtype.np))]), bits])
-    wide = _unsigned(dtype)
-    return emitter.cast(
-        emitter.computed("BitShift", [emitter.cast(x, wide), emitter.cast(count, wide)], direction=direction), dtype
-    )
+    last_bit = emitter.const(np.array(8 * dtype.size - 1, dtype.np))
+    count = emitter.computed("Min", [emitter.computed("Max", [y, emitter.const(np.array(0, dtype.np))]), last_bit])
+    unsigned = _unsigned(dtype)
+    operands = [emitter.cast(x, unsigned), emitter.cast(count, unsigned)]
+    return emitter.cast(emitter.computed("BitShift", operands, direction=direction), dtype)
 
 
 def _left_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
@@ -86,17 +85,18 @@ def _left_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
 
 
 def _right_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
-    """Writes an arithmetic shift: of a negative number the complement is shifted, so that ones enter from the left."""
+    """Writes an arithmetic right shift; it shifts a negative number's complement, so that ones enter at the left."""
     x, y = inputs
-    dtype = types[0][0].dtype
+    input_types, _ = types
+    dtype = input_types[0].dtype
     positive = _shift(emitter, "RIGHT", x, y, dtype)
     if dtype.is_unsigned:
         emitter.node("Identity", [positive], outputs)
         return
-    negative = emitter.computed("BitwiseNot", [_shift(emitter, "RIGHT", emitter.computed("BitwiseNot", [x]), y, dtype)])
-    emitter.node(
-        "Where", [emitter.computed("Less", [x, emitter.const(np.array(0, dtype.np))]), negative, positive], outputs
-    )
+    complement = emitter.computed("BitwiseNot", [x])
+    negative = emitter.computed("BitwiseNot", [_shift(emitter, "RIGHT", complement, y, dtype)])
+    is_negative = emitter.computed("Less", [x, emitter.const(np.array(0, dtype.np))])
+    emitter.node("Where", [is_negative, negative, positive], outputs)
 
 
 @_bitwise(

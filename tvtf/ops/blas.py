@@ -86,7 +86,10 @@ class OneThread:
 
 
 def serial(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes a kernel that calls LAPACK use one thread for small matrices; for tiny ones LAPACK uses one anyway."""
+    """Makes a kernel that calls LAPACK use one thread for small matrices, for which more threads don't pay.
+
+    For tiny matrices LAPACK uses one thread by itself, and for large ones it may use more.
+    """
 
     @functools.wraps(kernel)
     def run(*arrays: np.ndarray, **attrs: Any) -> Any:
@@ -99,13 +102,13 @@ def serial(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Computes ``a @ b`` on one thread, for eager products that are large are compiled instead.
+    """Computes ``a @ b`` by BLAS on one thread: large eager products don't come here, for they are compiled.
 
     >>> product(np.ones((2, 3)), np.ones((3, 1)))
     array([[3.],
            [3.]])
     """
-    if a.shape[-2] * a.shape[-1] * b.shape[-1] <= PRODUCT:
+    if a.shape[-2] * a.shape[-1] * b.shape[-1] <= PRODUCT:  # BLAS uses one thread by itself
         return np.matmul(a, b)
     with OneThread():
         return np.matmul(a, b)

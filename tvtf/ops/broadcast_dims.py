@@ -23,51 +23,53 @@ from tvtf.ops.rules import bind, draw, kernel
 
 
 def broadcast_operands(inputs: Sequence[Tensor], matrices: bool = False) -> Sequence[Tensor]:
-    """Broadcasts the operands of an op to common symbolic dims; of ``matrices`` only the batch dims."""
+    """Broadcasts the operands of an elementwise op, or with ``matrices`` of a matrix product, to common symbolic dims.
+
+    Of matrices only the batch dims broadcast. Operands of unknown rank, and matrices of too few dims, stay as they are.
+    """
     if any(isinstance(x._type.shape, AnyShape) or (matrices and x.ndim < 2) for x in inputs):
         return inputs
     matrix_dims = [x._type.shape[x.ndim - 2 :] if matrices else () for x in inputs]
-    target_batches = common(
-        [x._type.shape[: x.ndim - len(last)] for x, last in zip(inputs, matrix_dims)], () if matrices else inputs
-    )
-    return (
-        inputs
-        if target_batches is None
-        else [stretched(x, (*dims, *last)) for x, dims, last in zip(inputs, target_batches, matrix_dims)]
-    )
+    batch_dims = [x._type.shape[: x.ndim - len(last)] for x, last in zip(inputs, matrix_dims)]
+    target_batches = common(batch_dims, () if matrices else inputs)
+    if target_batches is None:
+        return inputs
+    return [stretched(x, (*dims, *last)) for x, dims, last in zip(inputs, target_batches, matrix_dims)]
 
 
-def common(shapes: Sequence[Sequence[Dim]], of: Sequence[Tensor] = ()) -> list[tuple[Dim, ...]] | None:
-    """Returns the shape that each of several shapes broadcasts to, or None if no symbolic dim is involved.
+def common(shapes: Sequence[Sequence[Dim]], tensors: Sequence[Tensor] = ()) -> list[tuple[Dim, ...]] | None:
+    """Returns for each shape what it must broadcast to for elementwise ops; None if no symbolic dim has to change.
 
-    A dim that the trace can't infer becomes a symbol bound at run time, from the tensors ``of`` if given.
+    A dim that the trace can't infer becomes a symbol bound at run time: from ``tensors`` of these shapes, if given.
     """
-    axes = [_distinct(column) for column in _columns(shapes)]
+    axes = [_distinct(dims) for dims in _dims_by_axis(shapes)]
+    # static dims that differ don't broadcast, which the op itself rejects
     if all(len(axis) < 2 for axis in axes) or any(sum(isinstance(d, int) for d in axis) > 1 for axis in axes):
         return None
-    dims = _dims(axes, [fresh_dim(state.trace.root.unique("common")) if len(axis) > 1 else None for axis in axes])
+    symbols = [fresh_dim(state.trace.root.unique("common")) if len(axis) > 1 else None for axis in axes]
+    result = _result_dims(axes, symbols)
     if any(_known(axis) is None for axis in axes):
-        of = of or [bind.stack_new(shape=tuple(shape), dtype=bool_dtype) for shape in shapes]
-        dims = bind.common_dims(*of, dims=dims)._type.shape[:-1]
-    return [_wide(shape, dims[len(dims) - len(shape) :]) for shape in shapes]
+        tensors = tensors or [bind.stack_new(shape=tuple(shape), dtype=bool_dtype) for shape in shapes]
+        result = bind.common_dims(*tensors, dims=result)._type.shape[:-1]
+    return [_broadcast_target(shape, result[len(result) - len(shape) :]) for shape in shapes]
 
 
 def broadcast_dims(*shapes: Sequence[Dim]) -> tuple[Dim, ...] | None:
     """Returns the shape that shapes broadcast to, with symbols bound at run time; None if they don't broadcast."""
-    wide: tuple[Dim, ...] | None = ()
+    result: tuple[Dim, ...] | None = ()
     for shape in common(shapes) or shapes:
-        wide = wide if wide is None else broadcast_shapes(wide, shape)
-    return wide
+        result = result if result is None else broadcast_shapes(result, shape)
+    return result
 
 
-def _columns(shapes: Sequence[Any]) -> list[list[Dim]]:
-    """Returns for each axis of the result the operands' dims there."""
+def _dims_by_axis(shapes: Sequence[Any]) -> list[list[Dim]]:
+    """Returns for each axis of the broadcast result the operands' dims there; shapes are aligned from the right."""
     rank = max(map(len, shapes))
     return [[s[axis - rank + len(s)] for s in shapes if axis >= rank - len(s)] for axis in range(rank)]
 
 
 def _distinct(dims: Sequence[Dim]) -> list[Dim]:
-    """Returns the different dims other than 1."""
+    """Returns the dims that aren't the number 1, without repetitions."""
     distinct: list[Dim] = []
     for dim in dims:
         if not (isinstance(dim, int) and dim == 1) and not any(same_dim(dim, d) for d in distinct):
@@ -76,45 +78,53 @@ def _distinct(dims: Sequence[Dim]) -> list[Dim]:
 
 
 def _known(distinct: Sequence[Dim]) -> Dim | None:
-    """Returns the result's dim for the distinct dims of an axis; None if it is known only at run time."""
+    """Returns the dim that the distinct dims of an axis broadcast to; None if it is known only at run time."""
     if len(distinct) < 2:
         return distinct[0] if distinct else 1
     static = [d for d in distinct if isinstance(d, int)]
-    if static:
+    if static:  # symbolic dims beside a number must be that number, or 1
         return static[0] if len(static) == 1 else None
     return None if state.trace is None else state.trace.common_dim(distinct)
 
 
-def _dims(axes: Sequence[Sequence[Dim]], otherwise: Sequence[Dim | None]) -> tuple[Dim, ...]:
-    known = map(_known, axes)
-    return tuple(d if k is None else k for k, d in zip(known, otherwise))
+def _result_dims(axes: Sequence[Sequence[Dim]], symbols: Sequence[Dim | None]) -> tuple[Dim, ...]:
+    """Returns the dim that each axis broadcasts to, and its symbol for one that is known only at run time."""
+    known_dims = map(_known, axes)
+    return tuple(symbol if known is None else known for known, symbol in zip(known_dims, symbols))
 
 
-def _wide(shape: Sequence[Dim], dims: Sequence[Dim]) -> tuple[Dim, ...]:
-    return tuple(d if isinstance(d, int) and d == 1 or same_dim(d, w) else w for d, w in zip(shape, dims))
+def _broadcast_target(shape: Sequence[Dim], dims: Sequence[Dim]) -> tuple[Dim, ...]:
+    """Returns ``dims``, except where ``shape`` has the number 1, which elementwise ops broadcast, or an equal dim."""
+    return tuple(
+        d if isinstance(d, int) and d == 1 or same_dim(d, target) else target for d, target in zip(shape, dims)
+    )
 
 
-def stretched(x: Tensor, wide: tuple[Dim, ...]) -> Tensor:
+def stretched(x: Tensor, shape: tuple[Dim, ...]) -> Tensor:
+    """Broadcasts ``x`` to ``shape`` unless it has that shape."""
     own = x._type.shape
-    return x if all(d is w for d, w in zip(own, wide)) else bind.broadcast_to(x, shape=wide)
+    return x if all(d is target for d, target in zip(own, shape)) else bind.broadcast_to(x, shape=shape)
 
 
 class CommonDims(Primitive[Any]):
     """The primitive ``common_dims``, which is bound only for dims that the trace doesn't know yet."""
 
     def bind(self, *inputs: Any, dims: tuple[Dim, ...]) -> Any:
-        """Binds the primitive; if all broadcast sizes are known while tracing, a constant replaces it."""
+        """Binds the primitive in the active trace, or returns a constant if the trace knows all the sizes.
+
+        The result is an empty tensor, whose type carries the dims.
+        """
         if state.batches and any(x.is_batched for x in inputs):
             return super().bind(*inputs, dims=dims)
-        axes = [_distinct(column) for column in _columns([x._type.shape for x in inputs])]
-        known_dims = _dims(axes, dims)
+        axes = [_distinct(axis_dims) for axis_dims in _dims_by_axis([x._type.shape for x in inputs])]
+        result_dims = _result_dims(axes, dims)
         if all(_known(axis) is not None for axis in axes):
-            return bind.broadcast_to(EagerTensor(np.array(False)), shape=(*known_dims, 0))
-        carrier = super().bind(*inputs, dims=known_dims)
-        for axis, dim in zip(axes, carrier._type.shape):
+            return bind.broadcast_to(EagerTensor(np.array(False)), shape=(*result_dims, 0))
+        result = super().bind(*inputs, dims=result_dims)
+        for axis, dim in zip(axes, result._type.shape):
             if _known(axis) is None:
-                state.trace.note_broadcast(axis, dim)
-        return carrier
+                state.trace.note_broadcast(axis, dim)  # so that the same dims get the same symbol later
+        return result
 
 
 def _batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, dims: tuple[Dim, ...]) -> Tensor:

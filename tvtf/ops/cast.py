@@ -21,8 +21,8 @@ from tvtf.ops.rules import bind, draw, kernel, number
 _TENSORFLOW = {"float32": "float", "float64": "double", "float16": "half"}
 
 
-for _kind in FLOAT8:
-    exports[f"dtypes.experimental.{_kind.name}"] = exports[f"experimental.{_kind.name}"] = _kind
+for _dtype in FLOAT8:
+    exports[f"dtypes.experimental.{_dtype.name}"] = exports[f"experimental.{_dtype.name}"] = _dtype
 
 
 def _cast_type(x: TensorType, *, dtype: DType) -> TensorType:
@@ -41,28 +41,30 @@ def _cast_numpy(x: np.ndarray, *, dtype: DType) -> np.ndarray:
 
 
 def float_to_integer(x: np.ndarray, target: np.dtype) -> np.ndarray:
-    """Truncates towards 0 by way of int32, or int64 for wider targets; numbers that don't fit become the smallest.
+    """Converts floats to integers as x86 does, and with it TensorFlow; NumPy's own result depends on the machine.
 
-    x86 converts so, and with it TensorFlow; NumPy's result depends on the machine.
+    It truncates towards 0 to int32, or to int64 for wider targets; numbers that don't fit become the smallest one.
     """
-    wide = np.float32 if x.dtype.itemsize <= 2 else x.dtype
-    values = np.trunc(x.astype(wide))
+    float_dtype = np.float32 if x.dtype.itemsize <= 2 else x.dtype
+    values = np.trunc(x.astype(float_dtype))
     if target == np.uint64:
         return _to_uint64(values)
-    return _within(values, np.int32 if target.itemsize < 4 or target == np.int32 else np.int64).astype(target)
+    intermediate = np.int32 if target.itemsize < 4 or target == np.int32 else np.int64
+    return _to_signed(values, intermediate).astype(target)
 
 
-def _within(values: np.ndarray, integer: Any) -> np.ndarray:
-    """Converts floats to an integer dtype, those out of range to its smallest number."""
+def _to_signed(values: np.ndarray, integer: Any) -> np.ndarray:
+    """Converts whole floats to a signed integer dtype, those out of range to its smallest number."""
     low = np.iinfo(integer).min
     fits = (values >= float(low)) & (values < -float(low))
     return np.where(fits, np.where(fits, values, 0).astype(integer), integer(low))
 
 
 def _to_uint64(values: np.ndarray) -> np.ndarray:
+    """Converts whole floats to uint64: those from 2**63 on in two parts, the others by way of int64."""
     high = (values >= 2.0**63) & (values < 2.0**64)
     upper = np.where(high, values - 2.0**63, 0).astype(np.int64).astype(np.uint64) + np.uint64(2**63)
-    return np.where(high, upper, _within(values, np.int64).astype(np.uint64))
+    return np.where(high, upper, _to_signed(values, np.int64).astype(np.uint64))
 
 
 def _cast_vjp(ct: Tensor, y: Tensor, x: Tensor, *, dtype: DType) -> Tensor | None:
@@ -95,7 +97,7 @@ def _cast_samples() -> list[Sample]:
     public=("cast", "dtypes.cast"),
 )
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
-    """Converts ``x`` to another dtype: floats truncate towards 0 to integers, numbers are True where they are not 0.
+    """Converts ``x`` to another dtype; floats are truncated towards 0 to integers, and numbers other than 0 are True.
 
     Args:
       x: tensor of shape (...).
@@ -115,7 +117,7 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/cast
     """
-    if isinstance(x, IndexedSlices):
+    if isinstance(x, IndexedSlices):  # the error makes the caller try the handlers of composite tensors
         raise TypeError("IndexedSlices are cast by their values: see tvtf.ops.indexed_slices, which is tried next.")
     return (convert_to_tensor(x),), {"dtype": as_dtype(dtype)}
 
@@ -127,16 +129,16 @@ def cast_tensor(x: Tensor, dtype: Any) -> Tensor:
 
 
 def defaulted(value: Any, allowed: Sequence[DType], default: DType) -> Tensor:
-    """Converts an op's input that has a default dtype: Python and NumPy values of a dtype not in ``allowed`` take it.
+    """Converts an op's input to a tensor; Python and NumPy values get ``default`` if their dtype isn't ``allowed``.
 
-    While tracing all values take it that can, as TensorFlow's graphs do.
+    While tracing, every such value that can be converted gets the default dtype, as in TensorFlow's graphs.
     """
     if is_tensor(value):
         return convert_to_tensor(value)
     inferred = convert_to_tensor(value) if state.trace is None else None
-    return (
-        inferred if inferred is not None and inferred.dtype in allowed else convert_to_tensor(value, dtype_hint=default)
-    )
+    if inferred is not None and inferred.dtype in allowed:
+        return inferred
+    return convert_to_tensor(value, dtype_hint=default)
 
 
 @export("saturate_cast", "dtypes.saturate_cast")
@@ -182,19 +184,22 @@ def _bounds(source: DType, target: DType) -> tuple[Any, Any]:
 
 
 def _bitcast_type(x: TensorType, *, dtype: DType) -> TensorType:
-    """Checks both dtypes are numeric; a narrower one adds a last axis, a wider one must use it up."""
-    for kind in (x.dtype, dtype):
-        if not kind.is_numeric:
+    """Returns the type of a bitcast: to a narrower dtype it adds a last axis, to a wider one it removes the last axis.
+
+    Both dtypes must be numeric, and the axis that is removed must hold just the bytes of one element.
+    """
+    for each in (x.dtype, dtype):
+        if not each.is_numeric:
             raise ArgumentError(
-                f"Value for attr 'type' of {kind.name} is not in the list of allowed values: numeric types", TypeError
+                f"Value for attr 'type' of {each.name} is not in the list of allowed values: numeric types", TypeError
             )
-    wide, narrow = x.dtype.size, dtype.size
-    if wide >= narrow:
-        return TensorType(x.shape if wide == narrow else (*x.shape, wide // narrow), dtype)
-    if not x.shape or not same_dim(x.shape[-1], narrow // wide):
+    old_size, new_size = x.dtype.size, dtype.size
+    if old_size >= new_size:
+        return TensorType(x.shape if old_size == new_size else (*x.shape, old_size // new_size), dtype)
+    if not x.shape or not same_dim(x.shape[-1], new_size // old_size):
         pair = f"{x.dtype.as_datatype_enum} to {dtype.as_datatype_enum}"
         raise ArgumentError(
-            f"Cannot bitcast from {pair}: the last dim of {show_shape(x.shape)} must be {narrow // wide}"
+            f"Cannot bitcast from {pair}: the last dim of {show_shape(x.shape)} must be {new_size // old_size}"
         )
     return TensorType(x.shape[:-1], dtype)
 
@@ -227,7 +232,7 @@ def _bitcast_samples() -> list[Sample]:
 )
 @attributes(type=one_of())
 def bitcast(input: Any, type: Any, name: str | None = None) -> Any:
-    """Returns the same bits as another dtype.
+    """Reinterprets the bits of a tensor as another dtype.
 
     Args:
       input: numeric tensor of shape (...).

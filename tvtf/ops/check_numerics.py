@@ -95,7 +95,7 @@ def assert_all_finite(x: Any, message: str, name: str | None = None) -> Tensor:
 # -- every op checked
 
 
-_CARRIERS = {
+_COPYING_OPS = {
     "AssignVariableOp", "BroadcastTo", "CheckNumerics", "Concat", "ConcatV2", "EnsureShape", "ExpandDims", "Fill",
     "Gather", "GatherNd", "GatherV2", "Identity", "Pack", "Pad", "PadV2", "Relu", "Reshape", "ReverseV2", "Roll", "Select",
     "SelectV2", "Slice", "Split", "Squeeze", "StackRead", "StackWrite", "StopGradient", "StridedSlice", "Tile", "Transpose",
@@ -119,27 +119,30 @@ class _NumericsWatch:
         """Ignores reads of Variables: their values were checked when they were computed."""
 
     def record(self, prim: Any, inputs: Sequence[Any], outputs: Any, attrs: dict[str, Any]) -> None:
-        """Checks an op's floating outputs, when the graph runs if it is traced; tapes don't record the checks."""
-        if prim.tf_name in _CARRIERS:
+        """Checks the floating outputs of an op that was just called: at once, or if traced, when the program runs."""
+        if prim.tf_name in _COPYING_OPS:
             return
         check = _check_now if state.trace is None else _check_when_run
-        tapes, state.tapes = state.tapes, []
+        tapes, state.tapes = state.tapes, []  # the checks are ops, which neither tapes nor this watch record
         try:
             for i, output in enumerate(as_tuple(outputs)):
                 if output.dtype.is_floating:
-                    check(
-                        f'output {i} of %s op "{prim.tf_name}" (# of outputs: {len(as_tuple(outputs))})', output, inputs
-                    )
+                    place = f'output {i} of %s op "{prim.tf_name}" (# of outputs: {len(as_tuple(outputs))})'
+                    check(place, output, inputs)
         finally:
             state.tapes = tapes
 
 
 def _check_now(place: str, output: Tensor, inputs: Sequence[Any]) -> None:
-    """Raises an error with counts of infinities and NaN in an eager result."""
+    """Raises TensorFlow's error, with counts of infinities and NaN, if an eager op's output has any.
+
+    ``place`` is text about the op and the output, with a placeholder for how it was run.
+    """
     array = output.eager_array().astype(np.float64)
     kinds = {"-Inf": array == -np.inf, "+Inf": array == np.inf, "NaN": np.isnan(array)}
-    counts = {kind: int(hits.sum()) for kind, hits in kinds.items() if hits.any()}
+    counts = {kind: int(flags.sum()) for kind, flags in kinds.items() if flags.any()}
     if counts:
+        # TensorFlow's report has a plus sign before NaN
         count_lines = "".join(f"\n  # of {'+' * (kind == 'NaN')}{kind} elements: {n}" for kind, n in counts.items())
         text = _report(place % "eagerly-executing", output, count_lines, inputs)
         raise InvalidArgumentError(
@@ -148,16 +151,19 @@ def _check_now(place: str, output: Tensor, inputs: Sequence[Any]) -> None:
 
 
 def _check_when_run(place: str, output: Tensor, inputs: Sequence[Any]) -> None:
-    """Emits a guard on a traced result, whose message names the user's line."""
+    """Emits a run-time check that a traced op's output is finite; its message names the op and the user's line.
+
+    ``place`` is text about the op and the output, with a placeholder for how it was run.
+    """
     from tvtf.ir.trace import user_span
 
     span = user_span()
     line = f"    + {span.source_name.name} (L{span.line})\n -> |   {_source_line(span)}\n"
-    where = f'  Graph name: "{state.trace.root.name}"\n\n  Stack trace of op\'s creation ("->": inferred user code):\n{line}'
+    header = '  Stack trace of op\'s creation ("->": inferred user code):'
+    location = f'  Graph name: "{state.trace.root.name}"\n\n{header}\n{line}'
     is_finite = bind.reduce_all(bind.is_finite(output), axis=tuple(range(output.ndim)), keepdims=False)
-    bind.guard(
-        is_finite, message=f"{_report(place % 'graph', output, '', inputs)}{where}\n : Tensor had Inf or NaN values"
-    )
+    report = _report(place % "graph", output, "", inputs)
+    bind.guard(is_finite, message=f"{report}{location}\n : Tensor had Inf or NaN values")
 
 
 def _report(place: str, output: Tensor, counted: str, inputs: Sequence[Any]) -> str:
@@ -181,9 +187,9 @@ _watch = _NumericsWatch()
 
 @export("debugging.enable_check_numerics")
 def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int = 50) -> None:
-    """Makes each later op of this thread that returns an infinity or NaN raise an error with its name and the user's line.
+    """Makes each later op of this thread that returns infinity or NaN raise an error with its name and the user's line.
 
-    Functions are checked that are traced from now on. What only passes values on (slices, ``tf.where`` ...) is not checked.
+    Functions traced from now on are checked, too. Ops that only copy values (slices, ``tf.where`` ...) are not checked.
 
     >>> import tvtf as tf
     >>> tf.debugging.enable_check_numerics()
@@ -203,7 +209,7 @@ def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int =
 
 @export("debugging.disable_check_numerics")
 def disable_check_numerics() -> None:
-    """Ends what ``enable_check_numerics`` began.
+    """Stops the checks that ``enable_check_numerics`` started.
 
     >>> import tvtf as tf
     >>> tf.debugging.disable_check_numerics()

@@ -17,15 +17,15 @@ from tvtf.ops.sigmoid_loss import l2_loss
 
 @export("clip_by_norm")
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
-    """Scales ``t`` to an L2 norm of at most ``clip_norm``.
+    """Scales ``t`` down to an L2 norm of at most ``clip_norm``.
 
     Args:
       t: floating tensor of shape (...), or IndexedSlices.
       clip_norm: positive scalar.
-      axes: what the norm is taken along; all where None.
+      axes: the axes of each norm; all where None.
 
     Returns:
-      What ``t`` is, of the same shape.
+      A tensor or IndexedSlices, as ``t``, of the same shape.
 
     >>> import tvtf as tf
     >>> tf.clip_by_norm([3., 4.], 1.).numpy()
@@ -37,8 +37,9 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
     def clipped(x: Tensor) -> Tensor:
         limit = _limit(clip_norm, x)
         total = reduce_sum(x * x, axes, keepdims=True)
-        positive = bind.greater(total, number(0, total))
-        norm = bind.select(positive, bind.sqrt(bind.select(positive, total, ones_like(total))), total)
+        is_positive = bind.greater(total, number(0, total))
+        # the inner select keeps the gradient finite where the norm is 0
+        norm = bind.select(is_positive, bind.sqrt(bind.select(is_positive, total, ones_like(total))), total)
         return x * limit / bind.maximum(norm, limit)
 
     return on_values(clipped, t)
@@ -52,7 +53,7 @@ def _limit(clip_norm: Any, like: Tensor) -> Tensor:
 
 
 def _tensors(t_list: Any) -> list[Any]:
-    """Returns a sequence of tensors, IndexedSlices and None as a list.
+    """Checks that an argument is a sequence, of tensors, IndexedSlices and None, and returns it as a list.
 
     Raises:
       TypeError: it is not a sequence.
@@ -64,7 +65,7 @@ def _tensors(t_list: Any) -> list[Any]:
 
 @export("linalg.global_norm")
 def global_norm(t_list: Any, name: str | None = None) -> Tensor:
-    """Returns the L2 norm of all elements of several tensors; None among them is left out.
+    """Returns the L2 norm of all elements of several tensors together; None among them is left out.
 
     Args:
       t_list: sequence of floating tensors, IndexedSlices and None.
@@ -77,13 +78,13 @@ def global_norm(t_list: Any, name: str | None = None) -> Tensor:
     np.float32(5.0)
 
     Raises:
-      TypeError: no sequence.
+      TypeError: ``t_list`` is no sequence.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/global_norm
     """
     values = [t.values if isinstance(t, IndexedSlices) else t for t in _tensors(t_list) if t is not None]
-    halves = [l2_loss(convert_to_tensor(v)) for v in values]
-    half = reduce_sum(bind.stack(*halves, axis=0) if halves else convert_to_tensor([]))
+    losses = [l2_loss(convert_to_tensor(v)) for v in values]  # half of each squared norm
+    half = reduce_sum(bind.stack(*losses, axis=0) if losses else convert_to_tensor([]))
     return bind.sqrt(half * number(2, half))
 
 
@@ -99,7 +100,7 @@ def clip_by_global_norm(
       use_norm: the global norm, where it is known.
 
     Returns:
-      The list of what was given, clipped, and the global norm.
+      The list of clipped tensors, IndexedSlices and None, and the global norm.
 
     >>> import tvtf as tf
     >>> clipped, norm = tf.clip_by_global_norm([tf.constant([3.]), tf.constant([4.])], 1.)
@@ -107,14 +108,15 @@ def clip_by_global_norm(
     ([[0.6000000238418579], [0.800000011920929]], np.float32(5.0))
 
     Raises:
-      TypeError: no sequence.
+      TypeError: ``t_list`` is no sequence.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/clip_by_global_norm
     """
     tensors = _tensors(t_list)
     norm = global_norm(tensors) if use_norm is None else convert_to_tensor(use_norm)
     limit = convert_to_tensor(clip_norm, dtype_hint=norm.dtype)
-    factor = limit * bind.minimum(number(1, norm) / norm, number(1, norm) / limit) + (norm - norm)
+    nan_unless_finite = norm - norm
+    factor = limit * bind.minimum(number(1, norm) / norm, number(1, norm) / limit) + nan_unless_finite
 
     def scaled(x: Tensor) -> Tensor:
         return x * bind.cast(factor, dtype=x.dtype)

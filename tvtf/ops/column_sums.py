@@ -25,7 +25,9 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 
 
 def computed(formula: Any, operands: Sequence[Any], operators: Mapping[str, Callable[..., Any]] = OPERATORS) -> Any:
-    """Computes a formula on arrays or expressions: an operand's number, or an operator's name and its formulas.
+    """Evaluates a formula of ``operands``, which may be arrays or expressions.
+
+    A formula is the index of an operand, or a tuple of an operator's name and the formulas that it is applied to.
 
     >>> computed(("multiply", 0, ("subtract", 1, 0)), [2, 5])
     6
@@ -37,19 +39,21 @@ def computed(formula: Any, operands: Sequence[Any], operators: Mapping[str, Call
 
 
 def _type(*operands: TensorType, formulas: tuple[Any, ...], axis: tuple[int, ...]) -> tuple[TensorType, ...]:
+    """Returns the types of the sums: the first operand's shape, to which all must broadcast, without ``axis``."""
     require_same_dtype(operands)
-    whole = operands[0]
-    for other in operands[1:]:
-        if not same_shape(broadcast_shapes(whole.shape, other.shape, same_dim) or (), whole.shape):
-            shapes = f"{show_shape(other.shape)} and {show_shape(whole.shape)}"
+    first, *others = operands
+    for other in others:
+        if not same_shape(broadcast_shapes(first.shape, other.shape, same_dim) or (), first.shape):
+            shapes = f"{show_shape(other.shape)} and {show_shape(first.shape)}"
             raise ArgumentError(f"operands must broadcast to the shape of the first, but got {shapes}")
-    return (reduction((float32, float64))(whole, axis=axis, keepdims=False),) * len(formulas)
+    return (reduction((float32, float64))(first, axis=axis, keepdims=False),) * len(formulas)
 
 
 def _batch(
     size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, formulas: tuple[Any, ...], axis: tuple[int, ...]
 ) -> Any:
-    stretched = [stretch(size, x, b) for x, b in zip(inputs, batched)]
+    """Gives every operand the batch axis, with axes of size 1 behind it so that all have one rank."""
+    stretched = [stretch(size, x, is_batched) for x, is_batched in zip(inputs, batched)]
     rank = stretched[0].ndim
     aligned = [
         bind.reshape(x, shape=(size, *(1,) * (rank - x.ndim), *x._type.shape[1:])) if x.ndim < rank else x
@@ -59,6 +63,7 @@ def _batch(
 
 
 def _samples() -> list[Sample]:
+    """Returns samples with two or three operands, whose first or middle axes are summed."""
     product, centered = ("multiply", 0, 1), ("multiply", 0, ("subtract", 1, 2))
     negated = ("negative", ("multiply", ("add", 0, 1), 2))
     cases: tuple[tuple[tuple[tuple[int, ...], ...], tuple[int, ...], tuple[Any, ...]], ...] = (
@@ -68,8 +73,12 @@ def _samples() -> list[Sample]:
         (((40, 33), (40, 33), (1, 33)), (0,), (0, ("rounded_product", 0, 1), centered, negated)),
     )
     return [
-        Sample(tuple(draw(i + 9 * k, s) for k, s in enumerate(shapes)), {"formulas": f, "axis": a}, (float32, float64))
-        for i, (shapes, a, f) in enumerate(cases)
+        Sample(
+            tuple(draw(i + 9 * k, shape) for k, shape in enumerate(shapes)),
+            {"formulas": formulas, "axis": axis},
+            (float32, float64),
+        )
+        for i, (shapes, axis, formulas) in enumerate(cases)
     ]
 
 

@@ -69,7 +69,7 @@ def not_equal(x: Any, y: Any, name: str | None = None) -> Any:
 def _ordering(
     ufunc: np.ufunc, lower: Callable[..., Any], onnx: str, shows: tuple[str, str]
 ) -> Callable[[Callable[..., Any]], Primitive[Any]]:
-    """Declares a comparison of real numbers, public under its ufunc's name."""
+    """Returns a decorator that declares an elementwise comparison of real numbers, public under its ufunc's name."""
     public = (ufunc.__name__, f"math.{ufunc.__name__}")
     return binary_op(domain=REAL, result=bool_, numpy=ufunc, lower=lower, onnx=onnx, public=public, shows=shows)
 
@@ -114,7 +114,7 @@ def greater_equal(x: Any, y: Any, name: str | None = None) -> Any:
 
 
 def _flags(*types: TensorType) -> TensorType:
-    """Returns the type rule of logical ops: bool inputs that broadcast."""
+    """Returns the result's type of a logical op, after checking that its inputs are bool and broadcast."""
     for i, t in enumerate(types):
         if t.dtype is not bool_:
             _raise_not_bool(i, t.dtype, "xy"[i])
@@ -122,13 +122,13 @@ def _flags(*types: TensorType) -> TensorType:
 
 
 def _raise_not_bool(position: int, dtype: DType, name: str) -> None:
-    """Raises the error for an operand that isn't bool, in TensorFlow's words."""
+    """Raises TensorFlow's error for an operand that isn't bool; it has the position eagerly, the name while tracing."""
     names = {"float32": "float", "float64": "double", "float16": "half"}
     raise ArgumentError(
         f"cannot compute {{op}} as input #{position}(zero-based) was expected to be a bool tensor but is a "
         f"{names.get(dtype.name, dtype.name)} tensor",
-        TypeError,
-        f"Input '{name}' of '{{op}}' Op has type {dtype.name} that does not match expected type of bool.",
+        graph=TypeError,
+        traced=f"Input '{name}' of '{{op}}' Op has type {dtype.name} that does not match expected type of bool.",
     )
 
 
@@ -139,7 +139,7 @@ def _flag_operands(x: Any, y: Any) -> tuple[Tensor, Tensor]:
 def _logic(
     declare: Callable[..., Any], ufunc: np.ufunc, lower: Callable[..., Any], onnx: str, shows: tuple[str, str]
 ) -> Callable[[Callable[..., Any]], Primitive[Any]]:
-    """Declares an op on bools, public under its ufunc's name."""
+    """Returns a decorator that declares an elementwise op on bools, public under its ufunc's name."""
     public = (ufunc.__name__, f"math.{ufunc.__name__}")
     columns = {"lower": lower, "onnx": onnx, "public": public, "shows": shows}
     return declare(type=_flags, domain=(bool_,), numpy=ufunc, **columns)  # type: ignore[no-any-return]
@@ -210,13 +210,13 @@ def logical_xor(x: Any, y: Any, name: str | None = "LogicalXor") -> Any:
 
 
 def _select_type(condition: TensorType, x: TensorType, y: TensorType) -> TensorType:
-    """Checks that the condition is bool, that both values have one dtype, and that all three broadcast."""
+    """Returns the type of a select after checking that a bool condition and two values of one dtype broadcast."""
     if condition.dtype is not bool_:
         _raise_not_bool(0, condition.dtype, "condition")
-    require_same_dtype((x, y), ("t", "e"))
+    require_same_dtype((x, y), ("t", "e"))  # TensorFlow's names: then, else
     shape: tuple[Dim, ...] | None = ()
-    for t in (condition, x, y):
-        shape = None if shape is None else broadcast_shapes(shape, t.shape)
+    for operand in (condition, x, y):
+        shape = None if shape is None else broadcast_shapes(shape, operand.shape)
     if shape is None:
         raise ArgumentError(_show_select(condition, x, y))
     return TensorType(shape, x.dtype)
@@ -227,18 +227,18 @@ def _show_select(*types: TensorType) -> str:
     return f"condition {condition}, then {x}, and else {y} must be broadcastable"
 
 
-_WORTH_BITS = 4096
+_MASK_THRESHOLD = 4096
 """Elements from which selecting by bit masks is faster than ``np.where``, which branches: eightfold for 1M elements."""
 
 
 def _select_array(condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Selects by ``y ^ (mask & (x ^ y))`` on the bits of large arrays: three vectorized passes without branches."""
-    bits = f"i{x.dtype.itemsize}"
-    if condition.size < _WORTH_BITS or x.dtype != y.dtype or x.dtype.hasobject or x.dtype.itemsize > 8:
+    integer = f"i{x.dtype.itemsize}"
+    if condition.size < _MASK_THRESHOLD or x.dtype != y.dtype or x.dtype.hasobject or x.dtype.itemsize > 8:
         return np.where(condition, x, y)
-    mask = np.negative(condition.view(np.int8)).astype(bits)
-    selected = mask & (x.view(bits) ^ y.view(bits))
-    selected ^= y.view(bits)
+    mask = np.negative(condition.view(np.int8)).astype(integer)  # True becomes -1, all ones
+    selected = mask & (x.view(integer) ^ y.view(integer))
+    selected ^= y.view(integer)
     return selected.view(x.dtype)
 
 
@@ -317,12 +317,13 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
 # -- tests of floats
 
 
-def _kind_of_number(
+def _number_test(
     ufunc: np.ufunc, lower: Callable[..., Any], onnx: Any, shows: tuple[str, str]
 ) -> Callable[[Callable[..., Any]], Primitive[Any]]:
-    """Declares a test of floating numbers, which is public in ``tf.math``."""
+    """Returns a decorator that declares an elementwise test of floats, such as for NaN, public in ``tf.math``."""
 
     def declare(front: Callable[..., Any]) -> Primitive[Any]:
+        """Declares the elementwise primitive whose public function is ``front``."""
         return unary_op(
             domain=FLOATING,
             result=bool_,
@@ -336,7 +337,7 @@ def _kind_of_number(
     return declare
 
 
-@_kind_of_number(
+@_number_test(
     np.isnan,
     lambda t, x: t.isnan(x),
     "IsNaN",
@@ -347,7 +348,7 @@ def is_nan(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@_kind_of_number(
+@_number_test(
     np.isinf,
     lambda t, x: t.isinf(x),
     "IsInf",
@@ -358,7 +359,7 @@ def is_inf(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@_kind_of_number(
+@_number_test(
     np.isfinite,
     lambda t, x: t.isfinite(x),
     nodes(("Not", ("Or", ("IsNaN", 0), ("IsInf", 0)))),

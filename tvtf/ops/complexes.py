@@ -37,7 +37,7 @@ def _complex_type(real: TensorType, imag: TensorType) -> TensorType:
     name="complex",
     type=_complex_type,
     domain=_PARTS,
-    numpy=lambda real, imag: _joined(real, imag),
+    numpy=lambda real, imag: _complex_array(real, imag),
     lower=None,
     host=True,
     vjp=lambda ct, z, real, imag: (unbroadcast(bind.real(ct), real), unbroadcast(bind.imag(ct), imag)),
@@ -46,7 +46,7 @@ def _complex_type(real: TensorType, imag: TensorType) -> TensorType:
     public=("complex", "dtypes.complex"),
 )
 def complex_(real: Any, imag: Any, name: str | None = None) -> Any:
-    """Returns the complex tensor of two parts, with broadcasting.
+    """Returns the complex tensor with the given real and imaginary parts, which broadcast.
 
     Args:
       real: float32 or float64 tensor of shape (...).
@@ -61,16 +61,16 @@ def complex_(real: Any, imag: Any, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/dtypes/complex
     """
-    parts = convert_to_tensor(real), convert_to_tensor(imag)
-    if parts[0].dtype is not parts[1].dtype or parts[0].dtype not in _PARTS:
+    real, imag = convert_to_tensor(real), convert_to_tensor(imag)
+    if real.dtype is not imag.dtype or real.dtype not in _PARTS:
         raise TypeError(
-            f"The `real` and `imag` components have incorrect types: {parts[0].dtype.name} {parts[1].dtype.name}. "
+            f"The `real` and `imag` components have incorrect types: {real.dtype.name} {imag.dtype.name}. "
             "They must be consistent, and one of [tf.float32, tf.float64]"
         )
-    return parts, {}
+    return (real, imag), {}
 
 
-def _joined(real: np.ndarray, imag: np.ndarray) -> np.ndarray:
+def _complex_array(real: np.ndarray, imag: np.ndarray) -> np.ndarray:
     result = np.empty(np.broadcast_shapes(real.shape, imag.shape), np.result_type(real.dtype, np.complex64))
     result.real, result.imag = real, imag
     return result
@@ -116,7 +116,7 @@ def complex_abs(x: Any) -> Any:
 
 @export("math.real")
 def real(input: Any, name: str | None = None) -> Any:
-    """Returns the real part; a real tensor is its own.
+    """Returns the real part of a complex tensor; a real tensor is returned as it is.
 
     Args:
       input: numeric tensor of shape (...).
@@ -130,11 +130,12 @@ def real(input: Any, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/real
     """
-    x = _number(input)
+    x = _numeric_tensor(input)
     return real_part.bind(x) if x.dtype.is_complex else x
 
 
-def _number(value: Any) -> Any:
+def _numeric_tensor(value: Any) -> Any:
+    """Converts a value to a tensor and checks that it is complex, floating or integer."""
     x = convert_to_tensor(value)
     if not (x.dtype.is_complex or x.dtype.is_floating or x.dtype.is_integer):
         raise TypeError(f"input must be a numeric tensor, but got tensor with dtype {x.dtype!r}")
@@ -143,7 +144,7 @@ def _number(value: Any) -> Any:
 
 @export("math.imag")
 def imag(input: Any, name: str | None = None) -> Any:
-    """Returns the imaginary part; zeros for a real tensor.
+    """Returns the imaginary part of a complex tensor; zeros for a real tensor.
 
     Args:
       input: numeric tensor of shape (...).
@@ -163,7 +164,7 @@ def imag(input: Any, name: str | None = None) -> Any:
 
 @export("math.conj")
 def conj(x: Any, name: str | None = None) -> Any:
-    """Returns the complex conjugate; a real tensor is its own.
+    """Returns the complex conjugate of a tensor; a real tensor is returned as it is.
 
     Args:
       x: numeric tensor of shape (...).
@@ -188,7 +189,7 @@ def conj(x: Any, name: str | None = None) -> Any:
 
 @export("math.angle")
 def angle(input: Any, name: str | None = None) -> Any:
-    """Returns the argument in radians: 0 or pi for a real tensor.
+    """Returns the angle (the argument) of complex numbers in radians: 0 or pi for a real tensor.
 
     Args:
       input: floating or complex tensor of shape (...).

@@ -30,25 +30,25 @@ def _as_int32(x: Any) -> Tensor:
 
 
 def permuted(x: Tensor, perm: Tensor) -> Tensor:
-    """Transposes ``x`` by a computed permutation, by gathering elements at computed flat indices."""
-    count = x.ndim
+    """Transposes ``x`` by a permutation that is computed at run time: gathers its elements by their row-major index."""
+    rank = x.ndim
     dims = bind.shape(x, dtype=int32)
-    sizes = [bind.gather(dims, perm[i], axis=0, batch_dims=0) for i in range(count)]  # type: ignore[index]
-    steps = bind.cumprod(dims, axis=0, exclusive=True, reverse=True)
-    places: Any = _as_int32(0)
+    sizes = [bind.gather(dims, perm[i], axis=0, batch_dims=0) for i in range(rank)]  # type: ignore[index]
+    strides = bind.cumprod(dims, axis=0, exclusive=True, reverse=True)
+    flat_indices: Any = _as_int32(0)
     for i, size in enumerate(sizes):
-        step = bind.gather(steps, perm[i], axis=0, batch_dims=0)  # type: ignore[index]
-        along = reshape(arange(size), [-1 if j == i else 1 for j in range(count)])
-        places = bind.add(places, bind.multiply(along, step))
-    return bind.gather(reshape(x, [-1]), places, axis=0, batch_dims=0)
+        stride = bind.gather(strides, perm[i], axis=0, batch_dims=0)  # type: ignore[index]
+        index = reshape(arange(size), [-1 if j == i else 1 for j in range(rank)])
+        flat_indices = bind.add(flat_indices, bind.multiply(index, stride))
+    return bind.gather(reshape(x, [-1]), flat_indices, axis=0, batch_dims=0)
 
 
-def _axis(axis: Any, rank: int) -> Tensor:
-    """Returns a computed axis as a non-negative int32 tensor, with a check at run time that it is in range."""
+def _canonical_axis(axis: Any, rank: int) -> Tensor:
+    """Converts computed axes to a non-negative int32 tensor, and checks at run time that they are in range."""
     index = _as_int32(axis)
-    ok = bind.logical_and(bind.less_equal(_as_int32(-rank), index), bind.less(index, _as_int32(rank)))
+    is_valid = bind.logical_and(bind.less_equal(_as_int32(-rank), index), bind.less(index, _as_int32(rank)))
     bind.guard(
-        bind.reduce_all(ok, axis=tuple(range(ok.ndim)), keepdims=False),
+        bind.reduce_all(is_valid, axis=tuple(range(is_valid.ndim)), keepdims=False),
         index,
         message=f"Expected axis in the range [{-rank}, {rank}), but got {HOLE}",
         shown=1,
@@ -57,68 +57,72 @@ def _axis(axis: Any, rank: int) -> Tensor:
 
 
 def to_front(x: Tensor, axis: Tensor, count: int = 1) -> Tensor:
-    """Moves the ``count`` axes from ``axis`` on to the front."""
-    p = _as_int32(np.arange(x.ndim))
-    before = bind.select(bind.less(p, bind.add(axis, _as_int32(count))), bind.subtract(p, _as_int32(count)), p)
-    return permuted(x, bind.select(bind.less(p, _as_int32(count)), bind.add(axis, p), before))
+    """Moves the ``count`` axes from ``axis`` on to the front; ``axis`` is computed at run time."""
+    position = _as_int32(np.arange(x.ndim))
+    end = bind.add(axis, _as_int32(count))
+    others = bind.select(bind.less(position, end), bind.subtract(position, _as_int32(count)), position)
+    return permuted(x, bind.select(bind.less(position, _as_int32(count)), bind.add(axis, position), others))
 
 
 def from_front(x: Tensor, axis: Tensor, count: int = 1) -> Tensor:
     """Moves the first ``count`` axes to ``axis``: the inverse of ``to_front``."""
-    p = _as_int32(np.arange(x.ndim))
-    within = bind.select(bind.less(p, bind.add(axis, _as_int32(count))), bind.subtract(p, axis), p)
-    return permuted(x, bind.select(bind.less(p, axis), bind.add(p, _as_int32(count)), within))
+    position = _as_int32(np.arange(x.ndim))
+    end = bind.add(axis, _as_int32(count))
+    moved = bind.select(bind.less(position, end), bind.subtract(position, axis), position)
+    return permuted(x, bind.select(bind.less(position, axis), bind.add(position, _as_int32(count)), moved))
 
 
 def _same_shape(function: Callable[..., Any], x: Tensor, axis: Any, arguments: dict[str, Any]) -> Tensor:
-    """Applies a function that keeps the shape along a computed axis."""
-    place = _axis(axis, x.ndim)
-    return from_front(function(to_front(x, place), **arguments, axis=0), place)
+    """Applies a function that keeps the shape, such as cumsum, along an axis computed at run time."""
+    canonical = _canonical_axis(axis, x.ndim)
+    return from_front(function(to_front(x, canonical), **arguments, axis=0), canonical)
 
 
 def _axis_removed(function: Callable[..., Any], x: Tensor, axis: Any, arguments: dict[str, Any]) -> Tensor:
-    """Applies a function that removes its axis, such as argmax, along a computed axis."""
-    return function(to_front(x, _axis(axis, x.ndim)), **arguments, axis=0)  # type: ignore[no-any-return]
+    """Applies a function that removes its axis, such as argmax, along an axis computed at run time."""
+    return function(to_front(x, _canonical_axis(axis, x.ndim)), **arguments, axis=0)  # type: ignore[no-any-return]
 
 
 def _several_axes(function: Callable[..., Any], x: Tensor, axis: Any, arguments: dict[str, Any]) -> Tensor:
-    """Applies a function along several computed axes, one after the other."""
+    """Applies reverse, or roll with its argument ``shift``, along axes computed at run time, one after the other."""
     shifts = scalars_of(arguments.pop("shift", ()))
-    places = [axis[i] for i in range(_count(axis))] if axis.ndim else [axis]
-    for i, place in enumerate(places):
+    axes = [axis[i] for i in range(_count(axis))] if axis.ndim else [axis]
+    for i, each in enumerate(axes):
         x = _same_shape(
-            lambda x, axis, i=i: function(x, *shifts[i : i + 1], axis=[axis] if not len(shifts) else axis),
+            # roll gets the axis and its shift, reverse a list of axes
+            lambda x, axis, i=i: function(x, *shifts[i : i + 1], axis=axis if len(shifts) else [axis]),
             x,
-            place,
+            each,
             arguments,
         )
     return x
 
 
 def _reduced(function: Callable[..., Any], x: Tensor, axis: Any, arguments: dict[str, Any]) -> Tensor:
-    """Reduces along computed axes, after moving them to the end."""
+    """Reduces along axes computed at run time, after moving them to the end."""
     rank, keepdims = x.ndim, bool(arguments.pop("keepdims", False))
-    places = reshape(_axis(axis, rank), [-1])
-    count = _count(places)
-    p = _as_int32(np.arange(rank))
+    axes = reshape(_canonical_axis(axis, rank), [-1])
+    count = _count(axes)
+    position = _as_int32(np.arange(rank))
     is_reduced = bind.reduce_any(
-        bind.equal(reshape(p, [rank, 1]), reshape(places, [1, count])), axis=(1,), keepdims=False
+        bind.equal(reshape(position, [rank, 1]), reshape(axes, [1, count])), axis=(1,), keepdims=False
     )
-    is_unique = bind.equal(
-        bind.reduce_sum(bind.cast(is_reduced, dtype=int32), axis=(0,), keepdims=False), _as_int32(count)
-    )
+    reduced_count = bind.reduce_sum(bind.cast(is_reduced, dtype=int32), axis=(0,), keepdims=False)
+    is_unique = bind.equal(reduced_count, _as_int32(count))
     bind.guard(is_unique, message="Invalid reduction arguments: Axes contains duplicate dimension")
-    order = bind.add(p, bind.multiply(_as_int32(rank), bind.cast(is_reduced, dtype=int32)))
-    perm = bind.cast(_places_in_order(order), dtype=int32)
+    # sort the axes with the reduced ones last
+    sort_key = bind.add(position, bind.multiply(_as_int32(rank), bind.cast(is_reduced, dtype=int32)))
+    perm = bind.cast(_sorting_indices(sort_key), dtype=int32)
     result: Tensor = function(permuted(x, perm), axis=list(range(rank - count, rank)), **arguments)
     return reshape(result, bind.select(is_reduced, _as_int32(1), bind.shape(x, dtype=int32))) if keepdims else result
 
 
-def _places_in_order(keys: Tensor) -> Tensor:
-    """Returns the indices that sort distinct keys, by counting for each key the smaller ones."""
+def _sorting_indices(keys: Tensor) -> Tensor:
+    """Returns the indices that sort a vector of distinct keys: the rank of a key is the number of smaller ones."""
     n = keys.ndim and _count(keys)
     smaller = bind.less(reshape(keys, [1, n]), reshape(keys, [n, 1]))
     rank = bind.reduce_sum(bind.cast(smaller, dtype=int32), axis=(1,), keepdims=False)
+    # row r is True at the key of rank r
     is_at_rank = bind.equal(reshape(rank, [1, n]), reshape(_as_int32(np.arange(n)), [n, 1]))
     return bind.reduce_sum(
         bind.multiply(bind.cast(is_at_rank, dtype=int32), reshape(_as_int32(np.arange(n)), [1, n])),
@@ -128,6 +132,7 @@ def _places_in_order(keys: Tensor) -> Tensor:
 
 
 def _count(x: Tensor) -> int:
+    """Returns the length of a vector of axes, which must be known while tracing."""
     (count,) = x._type.shape
     if not isinstance(count, int):
         raise unknown_size(
@@ -136,42 +141,48 @@ def _count(x: Tensor) -> int:
     return count
 
 
-def _joined(function: Callable[..., Any], values: Sequence[Any], axis: Any, arguments: dict[str, Any]) -> Tensor:
-    """Concatenates along a computed axis."""
+def _concatenated(function: Callable[..., Any], values: Sequence[Any], axis: Any, arguments: dict[str, Any]) -> Tensor:
+    """Concatenates along an axis computed at run time."""
     tensors = [convert_to_tensor(v) for v in values]
-    place = _axis(axis, tensors[0].ndim)
-    return from_front(function([to_front(x, place) for x in tensors], axis=0), place)
+    canonical = _canonical_axis(axis, tensors[0].ndim)
+    return from_front(function([to_front(x, canonical) for x in tensors], axis=0), canonical)
 
 
 def _gathered(function: Callable[..., Any], x: Tensor, axis: Any, arguments: dict[str, Any]) -> Tensor:
-    """Gathers along a computed axis."""
-    place = _axis(axis, x.ndim)
+    """Gathers along an axis computed at run time, which the axes of the indices replace."""
+    canonical = _canonical_axis(axis, x.ndim)
     indices = convert_to_tensor(arguments["indices"])
-    result: Tensor = function(to_front(x, place), indices, axis=0)
-    return from_front(result, place, indices.ndim) if indices.ndim != 1 else from_front(result, place)
+    result: Tensor = function(to_front(x, canonical), indices, axis=0)
+    return from_front(result, canonical, indices.ndim) if indices.ndim != 1 else from_front(result, canonical)
 
 
 def _split(function: Callable[..., Any], x: Tensor, axis: Any, arguments: dict[str, Any]) -> list[Tensor]:
-    place = _axis(axis, x.ndim)
-    return [from_front(part, place) for part in function(to_front(x, place), **arguments, axis=0)]
+    canonical = _canonical_axis(axis, x.ndim)
+    return [from_front(part, canonical) for part in function(to_front(x, canonical), **arguments, axis=0)]
 
 
 def _expanded(function: Callable[..., Any], x: Tensor, axis: Any, arguments: dict[str, Any]) -> Tensor:
-    return from_front(function(x, axis=0), _axis(axis, x.ndim + 1))
+    return from_front(function(x, axis=0), _canonical_axis(axis, x.ndim + 1))
 
 
 def _transposed(function: Callable[..., Any], x: Tensor, perm: Any, arguments: dict[str, Any]) -> Tensor:
-    return permuted(x, _axis(perm, x.ndim))
+    return permuted(x, _canonical_axis(perm, x.ndim))
 
 
 _INTEGERS = (int32, int64, int16)
 
 
-def _by_axis(name: str, handler: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a handler for calls whose argument ``name`` the program computes; the first argument is the tensor."""
+def _with_computed_axis(name: str, implementation: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns the handler of a function's calls in which the program computes the axis, the argument ``name``.
+
+    It calls ``implementation(function, x, axis, arguments)``, where ``x`` is the function's first argument.
+    """
 
     def handle(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Calls the handler if the axis is a tensor that is computed at run time; else returns NotImplemented."""
+        """Calls the implementation if the axis is computed at run time, else returns NotImplemented.
+
+        If the rank of the axis or of the first argument is unknown, the call is deferred until it is known.
+        """
         arguments = dict(inspect.signature(function).bind(*args, **kwargs).arguments)
         x, *_ = arguments.values()
         axis = arguments.pop(name, None)
@@ -185,24 +196,24 @@ def _by_axis(name: str, handler: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(axis._type.shape, AnyShape):
             return _deferred(handle, function, args, kwargs)
         arguments.pop("name", None)
-        if handler is _joined:
-            return handler(function, x, axis, arguments)
+        if implementation is _concatenated:  # its first argument is a list of tensors
+            return implementation(function, x, axis, arguments)
         x = convert_to_tensor(x)
         if isinstance(x._type.shape, AnyShape):
             return _deferred(handle, function, args, kwargs)
-        return handler(function, x, axis, arguments)
+        return implementation(function, x, axis, arguments)
 
     return handle
 
 
 def _deferred(handle: Callable[..., Any], function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Defers a call until ranks are known, when ``handle`` is called again."""
+    """Defers a call until the ranks of its tensors are known, when ``handle`` gets its arguments again."""
 
-    def again(*args: Any, **kwargs: Any) -> Any:
+    def call_with_known_ranks(*args: Any, **kwargs: Any) -> Any:
         result = handle(function, *args, **kwargs)
         return function(*args, **kwargs) if result is NotImplemented else result
 
-    return hooks.defer_call(again, args, kwargs, UnknownRank("the rank of a tensor"))
+    return hooks.defer_call(call_with_known_ranks, args, kwargs, UnknownRank("the rank of a tensor"))
 
 
 def _may_be_computed(value: Any) -> bool:
@@ -226,12 +237,12 @@ _HANDLERS: dict[Callable[..., Any], tuple[str, ...]] = {
     _axis_removed: ("argmax", "argmin"),
     _same_shape: ("cumsum", "math.cumprod", "math.cumulative_logsumexp"),
     _several_axes: ("reverse", "roll"),
-    _joined: ("concat",),
+    _concatenated: ("concat",),
     _gathered: ("gather",),
     _split: ("split",),
     _expanded: ("expand_dims",),
 }
 for _handler, _names in _HANDLERS.items():
     for _name in _names:
-        add_handler(_name, _may_be_computed, _by_axis("axis", _handler))
-add_handler("transpose", _may_be_computed, _by_axis("perm", _transposed))
+        add_handler(_name, _may_be_computed, _with_computed_axis("axis", _handler))
+add_handler("transpose", _may_be_computed, _with_computed_axis("perm", _transposed))

@@ -34,15 +34,15 @@ from tvtf.ops.rules import (
 
 
 def _concat_type(*parts: TensorType, axis: int) -> TensorType:
-    """Checks dtypes, ranks and dims of the parts and adds up their sizes along the axis."""
+    """Returns the type of a concatenation after checking the parts: their sizes along the axis are added up."""
     _require_one_dtype(parts)
     first = parts[0].shape
     if not first:
         raise ArgumentError("ConcatOp : Can't concatenate scalars (use tf.stack instead)")
     axis = concat_axis(axis, len(first))
     for i, part in enumerate(parts):
-        _require_joinable(first, part.shape, axis, i)
-    total = simplify_dim(sum((p.shape[axis] for p in parts[1:]), first[axis]))
+        _require_concatenable(first, part.shape, axis, i)
+    total = simplify_dim(sum((part.shape[axis] for part in parts[1:]), first[axis]))
     return TensorType((*first[:axis], total, *first[axis + 1 :]), parts[0].dtype)
 
 
@@ -58,7 +58,7 @@ def concat_axis(axis: int, rank: int) -> int:
     return axis % rank
 
 
-def _require_joinable(first: tuple[Dim, ...], other: tuple[Dim, ...], axis: int, number: int) -> None:
+def _require_concatenable(first: tuple[Dim, ...], other: tuple[Dim, ...], axis: int, number: int) -> None:
     shapes = f"shape[0] = {brackets(first)} vs. shape[{number}] = {brackets(other)}"
     if len(first) != len(other):
         raise ArgumentError(f"ConcatOp : Ranks of all input tensors should match: {shapes}")
@@ -71,7 +71,7 @@ def _concat_vjp(ct: Tensor, y: Tensor, *parts: Tensor, axis: int) -> tuple[Tenso
     return bind.split(ct, sizes=tuple(p._type.shape[axis] for p in parts), axis=axis)
 
 
-def _stretched(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> list[Tensor]:
+def _with_batch_axis(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> list[Tensor]:
     return [stretch(size, x, b) for x, b in zip(inputs, batched)]
 
 
@@ -82,9 +82,9 @@ def _stretched(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> 
     numpy=lambda *parts, axis: np.concatenate(parts, axis),
     lower=kernel("array.concat"),
     vjp=_concat_vjp,
-    batch=lambda size, inputs, batched, *, axis: bind.concat(*_stretched(size, inputs, batched), axis=axis + 1),
+    batch=lambda size, inputs, batched, *, axis: bind.concat(*_with_batch_axis(size, inputs, batched), axis=axis + 1),
     onnx=lambda emitter, inputs, outputs, types, *, axis: emitter.node("Concat", inputs, outputs, axis=axis),
-    value=lambda *parts, axis: _known_joined(parts, axis),
+    value=lambda *parts, axis: _known_concatenated(parts, axis),
     samples=lambda: [
         Sample((draw(0, (2, 3)), draw(1, (2, 1)), draw(2, (2, 2))), {"axis": 1}, COMPILED),
         Sample((draw(0, (2,)), draw(1, (0,))), {"axis": 0}, COMPILED),
@@ -93,11 +93,11 @@ def _stretched(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> 
     ],
 )
 def concat_all(values: Sequence[Tensor], axis: int) -> Any:
-    """Joins tensors of one rank along ``axis``."""
+    """Concatenates tensors of one rank along ``axis``."""
     return tuple(values), {"axis": axis}
 
 
-def _known_joined(parts: Sequence[Any], axis: int) -> np.ndarray | None:
+def _known_concatenated(parts: Sequence[Any], axis: int) -> np.ndarray | None:
     known = [p.known for p in parts]
     return None if any(k is None for k in known) else np.concatenate(known, axis)
 
@@ -152,7 +152,7 @@ def _inferred(values: Sequence[Any]) -> DType:
 
 
 def _stack_type(*parts: TensorType, axis: int) -> TensorType:
-    """Checks that all parts have one shape and inserts the new axis."""
+    """Returns the type of a stack after checking that all parts have one shape, into which the new axis is inserted."""
     _require_one_dtype(parts)
     first = parts[0].shape
     for i, part in enumerate(parts):
@@ -160,8 +160,9 @@ def _stack_type(*parts: TensorType, axis: int) -> TensorType:
             raise ArgumentError(
                 f"Shapes of all inputs must match: values[0].shape = {brackets(first)} != values[{i}].shape = "
                 f"{brackets(part.shape)}",
-                ValueError,
-                f"Dimension 0 in both shapes must be equal: shapes are {brackets(first)} and {brackets(part.shape)}.",
+                graph=ValueError,
+                traced=f"Dimension 0 in both shapes must be equal: shapes are {brackets(first)} and "
+                f"{brackets(part.shape)}.",
             )
     return TensorType((*first[:axis], len(parts), *first[axis:]), parts[0].dtype)
 
@@ -185,7 +186,7 @@ def _stack_nodes(emitter: Any, inputs: Sequence[str], outputs: Sequence[str], ty
     numpy=lambda *parts, axis: np.stack(parts, axis),
     lower=kernel("array.stack"),
     vjp=_stack_vjp,
-    batch=lambda size, inputs, batched, *, axis: bind.stack(*_stretched(size, inputs, batched), axis=axis + 1),
+    batch=lambda size, inputs, batched, *, axis: bind.stack(*_with_batch_axis(size, inputs, batched), axis=axis + 1),
     onnx=_stack_nodes,
     value=lambda *parts, axis: _known_stacked(parts, axis),
     samples=lambda: [
@@ -200,22 +201,25 @@ def stack_all(values: Sequence[Tensor], axis: int) -> Any:
 
 
 def _known_stacked(parts: Sequence[Any], axis: int) -> np.ndarray | None:
-    """Returns the stacked value if the trace knows all parts; elements may be dims, so the array holds objects."""
-    known = [p.known for p in parts]
-    if any(k is None for k in known):
+    """Returns the elements of a stack if the trace knows those of all parts.
+
+    They may be symbolic dims, so the array holds objects.
+    """
+    known_parts = [p.known for p in parts]
+    if any(part is None for part in known_parts):
         return None
-    result = np.empty((len(known), *known[0].shape), object)
-    for i, k in enumerate(known):
-        result[i] = k[()] if k.ndim == 0 else k
+    result = np.empty((len(known_parts), *known_parts[0].shape), object)
+    for i, part in enumerate(known_parts):
+        result[i] = part[()] if part.ndim == 0 else part
     return np.moveaxis(result, 0, axis)
 
 
 @export("parallel_stack")
 def parallel_stack(values: Any, name: str = "parallel_stack") -> Tensor:
-    """Works as `stack` along a new first axis; only in traces, as in TensorFlow.
+    """Stacks tensors along a new first axis, as `stack` does; only while tracing, as in TensorFlow.
 
     Raises:
-      RuntimeError: eagerly.
+      RuntimeError: in eager execution.
 
     >>> import tvtf as tf
     >>> tf.function(lambda: tf.parallel_stack([[1, 2], [3, 4]]))().numpy()
@@ -253,7 +257,7 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
     if is_tensor(values):
         values = unstack(values)
     if axis == 0 and not _holds_tensor(values):
-        packed = _as_one(values)
+        packed = _as_constant(values)
         if packed is not None:
             return packed
     tensors = [v if is_tensor(v) else hooks.pack(v, None) if _holds_tensor(v) else v for v in values]
@@ -265,7 +269,7 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
     return bind.stack(*tensors, axis=axis % rank)
 
 
-def _as_one(values: Any) -> Tensor | None:
+def _as_constant(values: Any) -> Tensor | None:
     """Converts Python and NumPy values to one constant; None where shapes differ, for which stack has its own error."""
     try:
         return convert_to_tensor(values)
@@ -316,25 +320,29 @@ def _uneven_message(axis: int, extent: Any, count: int) -> str:
 
 
 def _split_type(x: TensorType, *, sizes: tuple[Dim, ...], axis: int) -> tuple[TensorType, ...]:
-    """Checks that the sizes add up to the dim, as far as both are known."""
+    """Returns the types of a split's pieces after checking that their known sizes add up to the axis."""
     rank = len(x.shape)
     if not 0 <= axis < rank:
         raise ArgumentError(f"-input rank({-rank}) <= split_dim < input rank ({rank}), but got {axis}")
     total = simplify_dim(sum(sizes[1:], sizes[0]))
     if not agree_dim(total, x.shape[axis]) and is_static_shape((total, x.shape[axis])):
         raise ArgumentError(_total_message(total))
-    return tuple(TensorType((*x.shape[:axis], s, *x.shape[axis + 1 :]), x.dtype) for s in sizes)
+    return tuple(TensorType((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype) for size in sizes)
 
 
 def _split_guard(x: Tensor, *, sizes: tuple[Dim, ...], axis: int) -> list[tuple[Any, ...]]:
-    """Checks at run time that the sizes add up to a dim that the trace doesn't know."""
+    """Returns the run-time check that a split's sizes add up to the axis, if the trace can't prove it.
+
+    The check is a tuple of the condition, the error's message, and the number that fills the message's placeholder.
+    """
     total, extent = simplify_dim(sum(sizes[1:], sizes[0])), x._type.shape[axis]
     if same_dim(total, extent):
         return []
-    ok = bind.equal(scalar_of(total), scalar_of(extent))
-    if all(same_dim(size, simplify_dim(extent // len(sizes))) for size in sizes):
-        return [(ok, _uneven_message(axis, HOLE, len(sizes)), scalar_of(extent))]
-    return [(ok, _total_message(HOLE), scalar_of(total))]
+    adds_up = bind.equal(scalar_of(total), scalar_of(extent))
+    is_even = all(same_dim(size, simplify_dim(extent // len(sizes))) for size in sizes)
+    if is_even:
+        return [(adds_up, _uneven_message(axis, HOLE, len(sizes)), scalar_of(extent))]
+    return [(adds_up, _total_message(HOLE), scalar_of(total))]
 
 
 def _split_arrays(x: np.ndarray, *, sizes: tuple[int, ...], axis: int) -> tuple[np.ndarray, ...]:
@@ -368,7 +376,7 @@ def split_all(value: Tensor, sizes: tuple[Dim, ...], axis: int) -> Any:
 def split(
     value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = None, name: str = "split"
 ) -> list[Tensor]:
-    """Pieces along ``axis``: so many equal ones, or of the given sizes.
+    """Splits a tensor along ``axis`` into a number of equal pieces, or into pieces of the given sizes.
 
     Args:
       value: tensor.
@@ -392,13 +400,16 @@ def split(
     x = convert_to_tensor(value)
     try:
         index = canonical_axis(axis, x.ndim)
-        return list(bind.split(x, sizes=_sizes(x._type.shape, index, num_or_size_splits), axis=index))
+        return list(bind.split(x, sizes=_split_sizes(x._type.shape, index, num_or_size_splits), axis=index))
     except ArgumentError as error:
         raise error.for_op("Split") from None
 
 
-def _sizes(shape: Sequence[Dim], axis: int, requested: Any) -> tuple[Dim, ...]:
-    """Returns the sizes of a split: a number of equal pieces, or a list with at most one -1."""
+def _split_sizes(shape: Sequence[Dim], axis: int, requested: Any) -> tuple[Dim, ...]:
+    """Returns the sizes of a split's pieces along ``axis``.
+
+    ``requested`` is the number of equal pieces, or their sizes, of which one may be -1 for what remains.
+    """
     extent = shape[axis]
     if is_computed(requested) and len(requested._type.shape) == 1 and isinstance(requested._type.shape[0], int):
         requested = unstack(requested)
@@ -410,15 +421,15 @@ def _sizes(shape: Sequence[Dim], axis: int, requested: Any) -> tuple[Dim, ...]:
     integers(requested, "size_splits")
     if not isinstance(requested, (list, tuple)):
         return _equal_sizes(extent, static_int(requested, "num_or_size_splits"), axis)
-    inferred = [i for i, s in enumerate(requested) if isinstance(s, int) and s == -1]
+    inferred = [i for i, size in enumerate(requested) if isinstance(size, int) and size == -1]
     if not inferred:
         return tuple(requested)
     if len(inferred) > 1:
         raise ArgumentError(f"There can only be one -1 in the input, but sizes are {list(requested)}")
-    rest = simplify_dim(extent - sum(s for i, s in enumerate(requested) if i != inferred[0]))
-    if isinstance(rest, int) and rest < 0:
+    remaining = simplify_dim(extent - sum(size for i, size in enumerate(requested) if i != inferred[0]))
+    if isinstance(remaining, int) and remaining < 0:
         raise ArgumentError(f"Sizes {list(requested)} add up to more than the {extent} elements along the axis")
-    return tuple(rest if i == inferred[0] else s for i, s in enumerate(requested))
+    return tuple(remaining if i == inferred[0] else size for i, size in enumerate(requested))
 
 
 def _equal_sizes(extent: Dim, count: int, axis: int) -> tuple[Dim, ...]:
@@ -433,7 +444,7 @@ def _equal_sizes(extent: Dim, count: int, axis: int) -> tuple[Dim, ...]:
 @export("unstack")
 @attributes(num=at_least(0))
 def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unstack") -> list[Tensor]:
-    """Splits a tensor into the slices along ``axis``: the inverse of :func:`stack`.
+    """Splits a tensor into its slices along ``axis``, which is removed: the inverse of :func:`stack`.
 
     >>> import tvtf as tf
     >>> [x.numpy().tolist() for x in tf.unstack([[1, 2], [3, 4]])]
@@ -453,6 +464,6 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unst
         raise ValueError(f"Cannot infer argument `num` from shape {x.shape}")
     if not agree_dim(dims[axis], count):
         raise ArgumentError(f"Input shape axis {axis} must equal {num}, got shape {brackets(dims)}").for_op("Unpack")
-    rest = (*dims[:axis], *dims[axis + 1 :])
+    other_dims = (*dims[:axis], *dims[axis + 1 :])
     pieces = bind.split(x, sizes=(1,) * count, axis=axis) if count else ()
-    return [bind.reshape(piece, shape=rest) for piece in pieces]
+    return [bind.reshape(piece, shape=other_dims) for piece in pieces]

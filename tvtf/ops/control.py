@@ -27,7 +27,10 @@ EXPORT = "a subgraph is not a list of nodes; the exporter writes If and Loop by 
 
 
 def signature(function: Any) -> tuple[list[TensorType], list[TensorType]]:
-    """Returns the types of a function attribute's parameters and results."""
+    """Returns the types of the parameters and of the results of a branch or loop body, in any of its three forms.
+
+    It may be a traced ``Graph``, the ``Subfunction`` of a module that is evaluated, or a Relax ``GlobalVar``.
+    """
     if hasattr(function, "all_params"):
         return [p._type for p in function.all_params], list(function.output_types)
     from tvtf.ir.dialect import from_relax_type
@@ -82,7 +85,7 @@ def call_numpy(function: Any, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray,
 
 
 def require_condition(pred: TensorType, what: str) -> None:
-    """Checks that a condition is a scalar boolean."""
+    """Checks that the condition of an if or a loop is a scalar boolean; ``what`` names it in the error."""
     if not pred.dtype.is_bool or pred.shape:
         raise ArgumentError(
             f"{what} must be a scalar of dtype bool, but has shape {show_shape(pred.shape)} and dtype "
@@ -95,16 +98,16 @@ def require_condition(pred: TensorType, what: str) -> None:
 def _cond_type(
     pred: TensorType, *captured: TensorType, then_branch: Any, else_branch: Any, shapes: Any = ()
 ) -> tuple[TensorType, ...]:
-    """Checks that both branches return the same types and returns them.
+    """Returns the result types of ``cond``, after checking that both branches have the same ones.
 
     With ``shapes``, dims may differ between the branches: such a dim is the symbol that ``shapes`` has there.
     """
     require_condition(pred, "pred")
     if shapes and _is_emitted(then_branch):
-        dtypes_of = [dtypes.as_dtype(str(ty.dtype)) for ty in then_branch.ty.ret.fields]
-        return tuple(TensorType(tuple(s), d) for s, d in zip(shapes, dtypes_of, strict=True))
-    types, else_types = result_types(then_branch, captured), result_types(else_branch, captured)
-    for i, (then_type, else_type) in enumerate(zip(types, else_types, strict=True)):
+        result_dtypes = [dtypes.as_dtype(str(ty.dtype)) for ty in then_branch.ty.ret.fields]
+        return tuple(TensorType(tuple(shape), dtype) for shape, dtype in zip(shapes, result_dtypes, strict=True))
+    then_types, else_types = result_types(then_branch, captured), result_types(else_branch, captured)
+    for i, (then_type, else_type) in enumerate(zip(then_types, else_types, strict=True)):
         if then_type.dtype is not else_type.dtype or not (shapes or same_shape(then_type.shape, else_type.shape)):
             raise ArgumentError(
                 f"output {i} has shape {show_shape(then_type.shape)} and dtype {then_type.dtype.name} in the true "
@@ -112,11 +115,16 @@ def _cond_type(
                 "both must give the same"
             )
     if not shapes:
-        return types
+        return then_types
     return tuple(
-        t._replace(shape=tuple(a if same_dim(a, b) else s for a, b, s in zip(t.shape, o.shape, dims, strict=True)))
-        for t, o, dims in zip(types, else_types, shapes)
+        then_type._replace(shape=_merged_shape(then_type.shape, else_type.shape, symbols))
+        for then_type, else_type, symbols in zip(then_types, else_types, shapes)
     )
+
+
+def _merged_shape(a: Sequence[Dim], b: Sequence[Dim], symbols: Sequence[Dim]) -> tuple[Dim, ...]:
+    """Returns the dims that two shapes of one rank share, and the symbol for each that differs."""
+    return tuple(x if same_dim(x, y) else symbol for x, y, symbol in zip(a, b, symbols, strict=True))
 
 
 def _is_emitted(function: Any) -> bool:
@@ -136,14 +144,17 @@ def _cond_numpy(
 def _while_type(
     *inputs: TensorType, condition: Any, body: Any, carried: int, bound: Any, shapes: Any = (), arrays: Any = ()
 ) -> tuple[TensorType, ...]:
-    """Checks that condition and body fit the carried values and returns the carried values' types."""
+    """Returns the types of a loop's results, the carried values, after checking condition and body.
+
+    The condition must return a boolean, and the body the carried values with the types that they enter with.
+    """
     loop_types = _loop_types(inputs, shapes)
+    carried_types = loop_types[:carried]
     if _is_emitted(body):
-        return loop_types[:carried]
-    (tested,) = result_types(condition, loop_types)
-    require_condition(tested, "the loop's condition")
-    types = loop_types[:carried]
-    for i, (entry_type, exit_type) in enumerate(zip(types, result_types(body, loop_types), strict=True)):
+        return carried_types
+    (condition_type,) = result_types(condition, loop_types)
+    require_condition(condition_type, "the loop's condition")
+    for i, (entry_type, exit_type) in enumerate(zip(carried_types, result_types(body, loop_types), strict=True)):
         if entry_type.dtype is not exit_type.dtype or not _same_but(
             varying_dims(inputs[i], shapes, i), entry_type.shape, exit_type.shape
         ):
@@ -152,7 +163,7 @@ def _while_type(
                 f"but has shape {show_shape(exit_type.shape)} and dtype {exit_type.dtype.name} after one iteration; "
                 "both must be the same"
             )
-    return types
+    return carried_types
 
 
 def varying_dims(entry: TensorType, shapes: Any, index: int) -> set[int]:
@@ -163,7 +174,7 @@ def varying_dims(entry: TensorType, shapes: Any, index: int) -> set[int]:
 
 
 def _loop_types(inputs: Sequence[TensorType], shapes: Any) -> tuple[TensorType, ...]:
-    """Returns the inputs' types in any iteration; a dim that varies is the symbol of its final size."""
+    """Returns the types of a loop's inputs in any iteration; a dim that varies is the symbol of its final size."""
     if not shapes:
         return tuple(inputs)
     return (*(t._replace(shape=tuple(s)) for t, s in zip(inputs, shapes)), *inputs[len(shapes) :])
@@ -199,13 +210,17 @@ def _while_numpy(
 def _with_free_rows(
     values: Sequence[np.ndarray], arrays: Sequence[tuple[int, int, tuple[int, ...]]]
 ) -> list[np.ndarray]:
-    """Grows carried arrays that lack free rows for the writes of one iteration, to at least twice their size."""
+    """Grows carried arrays that lack free rows for the writes of one iteration, to at least twice their size.
+
+    ``arrays`` holds for each its index, the rows that an iteration may write, and the indices of its row counters.
+    """
     grown = list(values)
-    for index, step, counters in arrays:
-        missing = max(int(values[c]) for c in counters) + step - len(grown[index])
-        if step and missing > 0:
-            rows = np.zeros((missing + len(grown[index]), *grown[index].shape[1:]), grown[index].dtype)
-            grown[index] = np.concatenate([grown[index], rows])
+    for index, rows_written, counters in arrays:
+        array = grown[index]
+        missing = max(int(values[c]) for c in counters) + rows_written - len(array)
+        if rows_written and missing > 0:  # an array of which 0 are written is grown by the body itself
+            free_rows = np.zeros((missing + len(array), *array.shape[1:]), array.dtype)
+            grown[index] = np.concatenate([array, free_rows])
     return grown
 
 
@@ -297,7 +312,7 @@ def effect_while(
     shapes: tuple[Any, ...] = (),
     arrays: Any = (),
 ) -> Any:
-    """Works as ``while``, for a condition or body with effects."""
+    """Works as ``while``, for a condition or body with effects, which no pass drops or moves."""
     return inputs, {
         "condition": condition,
         "body": body,

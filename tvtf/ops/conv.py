@@ -30,7 +30,7 @@ CONV_TYPES = (*FLOATING, int32)
 def _conv_type(
     x: TensorType, w: TensorType, *, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
 ) -> TensorType:
-    """Checks shapes, depths and groups of a convolution and computes its result's sizes."""
+    """Returns the type of a convolution's result after checking dtypes, shapes and the depths of input and filter."""
     require_same_dtype((x, w), ("input", "filter"))
     require_dtype(x, CONV_TYPES, "input")
     require_filter(w, len(strides))
@@ -41,15 +41,15 @@ def _conv_type(
     if w.shape[-1] % groups:
         raise ArgumentError(
             f"output depth must be evenly divisible by number of groups: {w.shape[-1]} vs {groups}",
-            ValueError,
-            f"Depth of output ({w.shape[-1]}) is not a multiple of the number of groups ({groups}) for {{op}}",
+            graph=ValueError,
+            traced=f"Depth of output ({w.shape[-1]}) is not a multiple of the number of groups ({groups}) for {{op}}",
         )
-    places = result_sizes(x.shape[1:-1], w.shape[:-2], strides, padding, dilations)
-    return TensorType((x.shape[0], *places, w.shape[-1]), x.dtype)
+    spatial_sizes = result_sizes(x.shape[1:-1], w.shape[:-2], strides, padding, dilations)
+    return TensorType((x.shape[0], *spatial_sizes, w.shape[-1]), x.dtype)
 
 
 def require_filter(w: TensorType, rank: int) -> None:
-    """Checks that a filter has ``rank`` spatial axes and a static shape: schedules unroll over it."""
+    """Checks that a convolution's filter has ``rank`` spatial axes and a static shape, over which schedules unroll."""
     if len(w.shape) != rank + 2:
         raise ArgumentError(f"filter must be {rank + 2}-dimensional: {show_shape(w.shape)}")
     if not is_static_shape(w.shape):
@@ -60,51 +60,51 @@ def require_filter(w: TensorType, rank: int) -> None:
 
 def _depth_mismatch(depth: Dim, per_group: Dim) -> ArgumentError:
     return ArgumentError(
-        f"input depth must be evenly divisible by filter depth: {depth} vs {per_group}", ValueError,
-        f"Depth of input ({depth}) is not a multiple of input depth of filter ({per_group}) for {{op}}",
+        f"input depth must be evenly divisible by filter depth: {depth} vs {per_group}", graph=ValueError,
+        traced=f"Depth of input ({depth}) is not a multiple of input depth of filter ({per_group}) for {{op}}",
     )  # fmt: skip
 
 
 def group_count(depth: Dim, per_group: int) -> int:
-    """Returns the number of groups of channels: the input's depth divided by the filter's.
+    """Returns a convolution's number of groups: the input's channels, ``depth``, divided by those of a group.
 
-    An unknown depth means one group, unless the filter has the depth of a grouped convolution, or an unknown one.
+    An unknown depth means one group, unless the filter has one channel, as in depthwise convolutions, or unknown ones.
 
     Raises:
       UnknownSize: the trace may be specialized to the depth of its calls.
       ArgumentError: the input's depth is not a multiple of the filter's.
     """
     if not isinstance(depth, int):
-        may_be_several = not isinstance(per_group, int) or per_group == 1
-        error = unknown_size(_depth_mismatch(depth, per_group)) if may_be_several else None
+        may_be_grouped = not isinstance(per_group, int) or per_group == 1
+        error = unknown_size(_depth_mismatch(depth, per_group)) if may_be_grouped else None
         if isinstance(error, UnknownSize):
             raise error
         return 1
     if per_group < 1 or depth % per_group:
         raise _depth_mismatch(depth, per_group)
-    return max(1, depth // per_group)
+    return max(1, depth // per_group)  # 1 for an input without channels
 
 
-def _per_group(x: np.ndarray, w: np.ndarray, groups: int) -> np.ndarray:
-    """Multiplies ``x`` (..., channels) by ``w`` (channels / groups, results) group by group."""
+def _grouped_product(x: np.ndarray, w: np.ndarray, groups: int) -> np.ndarray:
+    """Multiplies ``x`` (..., channels) by ``w`` (channels / groups, results), each group of channels by its columns."""
     if groups == 1:
         return product(x, w)
-    split = x.reshape(*x.shape[:-1], groups, x.shape[-1] // groups)
-    blocks = w.reshape(w.shape[0], groups, -1)
-    return np.einsum("...gc,cgo->...go", split, blocks).reshape(*x.shape[:-1], w.shape[1])
+    x_groups = x.reshape(*x.shape[:-1], groups, x.shape[-1] // groups)
+    w_groups = w.reshape(w.shape[0], groups, -1)
+    return np.einsum("...gc,cgo->...go", x_groups, w_groups).reshape(*x.shape[:-1], w.shape[1])
 
 
-def _per_group_back(dy: np.ndarray, w: np.ndarray, groups: int) -> np.ndarray:
-    """Returns the cotangent of ``_per_group``'s ``x``."""
+def _grouped_product_input_grad(dy: np.ndarray, w: np.ndarray, groups: int) -> np.ndarray:
+    """Returns the cotangent of ``_grouped_product``'s ``x``."""
     if groups == 1:
         return product(dy, w.T)
-    split = dy.reshape(*dy.shape[:-1], groups, dy.shape[-1] // groups)
-    dx = np.einsum("...go,cgo->...gc", split, w.reshape(w.shape[0], groups, -1))
+    dy_groups = dy.reshape(*dy.shape[:-1], groups, dy.shape[-1] // groups)
+    dx = np.einsum("...go,cgo->...gc", dy_groups, w.reshape(w.shape[0], groups, -1))
     return dx.reshape(*dy.shape[:-1], groups * w.shape[0])
 
 
-def _per_group_sums(x: np.ndarray, dy: np.ndarray, groups: int) -> np.ndarray:
-    """Returns the cotangent of ``_per_group``'s ``w``, summed over all leading axes."""
+def _grouped_product_filter_grad(x: np.ndarray, dy: np.ndarray, groups: int) -> np.ndarray:
+    """Returns the cotangent of ``_grouped_product``'s ``w``, summed over all leading axes."""
     x_groups, dy_groups = x.reshape(-1, groups, x.shape[-1] // groups), dy.reshape(-1, groups, dy.shape[-1] // groups)
     if groups == 1:
         return product(x_groups[:, 0].T, dy_groups[:, 0])
@@ -114,44 +114,48 @@ def _per_group_sums(x: np.ndarray, dy: np.ndarray, groups: int) -> np.ndarray:
 def _conv_array(
     x: np.ndarray, w: np.ndarray, *, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
 ) -> np.ndarray:
-    """Adds up one matrix product for each tap of the window."""
+    """Computes a convolution as a sum of one matrix product for each tap, that is each position in the filter."""
     x, w = padded(wide(x), padding), wide(w)
     sizes = result_sizes(x.shape[1:-1], w.shape[:-2], strides, ((0, 0),) * len(strides), dilations)
     total = np.zeros((x.shape[0], *sizes, w.shape[-1]), x.dtype)
-    for tap, places in taps(w.shape[:-2], sizes, strides, dilations):
-        total += _per_group(x[places], w[tap], groups)
+    for tap, inputs_of_tap in taps(w.shape[:-2], sizes, strides, dilations):
+        total += _grouped_product(x[inputs_of_tap], w[tap], groups)
     return total
 
 
 def _input_grad_array(
     dy: np.ndarray, w: np.ndarray, *, shape: Sizes, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
 ) -> np.ndarray:
-    """Adds each tap's product to the places of the padded input that the tap read."""
+    """Computes the gradient by the input: adds each tap's product to the elements that the tap read."""
     dy, w = wide(dy), wide(w)
     padded_sizes = [n + low + high for n, (low, high) in zip(shape[1:-1], padding)]
     total = np.zeros((shape[0], *padded_sizes, shape[-1]), dy.dtype)
-    for tap, places in taps(w.shape[:-2], dy.shape[1:-1], strides, dilations):
-        total[places] += _per_group_back(dy, w[tap], groups)
+    for tap, inputs_of_tap in taps(w.shape[:-2], dy.shape[1:-1], strides, dilations):
+        total[inputs_of_tap] += _grouped_product_input_grad(dy, w[tap], groups)
     return cropped(total, padding)
 
 
 def _filter_grad_array(
     x: np.ndarray, dy: np.ndarray, *, shape: Sizes, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
 ) -> np.ndarray:
-    """Sums the filter's gradient tap by tap."""
+    """Computes the gradient by the filter tap by tap: a product of the elements that a tap reads with the cotangent."""
     x, dy = padded(wide(x), padding), wide(dy)
     total = np.zeros(shape, x.dtype)
-    for tap, places in taps(shape[:-2], dy.shape[1:-1], strides, dilations):
-        total[tap] = _per_group_sums(x[places], dy, groups)
+    for tap, inputs_of_tap in taps(shape[:-2], dy.shape[1:-1], strides, dilations):
+        total[tap] = _grouped_product_filter_grad(x[inputs_of_tap], dy, groups)
     return total
 
 
 def _input_grad_type(dy: TensorType, w: TensorType, *, shape: tuple[Dim, ...], **attrs: Any) -> TensorType:
-    """Checks the cotangent's shape. Strided axes must be static, for several input sizes give one result size."""
+    """Returns the type of the gradient by the input, of the given ``shape``, after checking the cotangent ``dy``.
+
+    Axes with a stride above 1 must be static, for several input sizes give one result size.
+    """
     y_type = _conv_type(TensorType(shape, dy.dtype), w, **attrs)
     _require_gradient(dy, y_type)
-    strided = (d for d, step in zip((*shape[1:-1], *dy.shape[1:-1]), attrs["strides"] * 2) if step > 1)
-    if not all(isinstance(d, int) for d in (shape[-1], *strided)):
+    strides = attrs["strides"] * 2
+    strided_sizes = (d for d, stride in zip((*shape[1:-1], *dy.shape[1:-1]), strides) if stride > 1)
+    if not all(isinstance(d, int) for d in (shape[-1], *strided_sizes)):
         raise unknown_size(
             ArgumentError(
                 f"the sizes of strided axes must be known while tracing, but the input's shape is {show_shape(shape)}"
@@ -184,21 +188,27 @@ def split_batch(size: Dim, y: Tensor, batch: Dim) -> Tensor:
 
 
 def _conv_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Any:
-    if batched[1]:
+    x, w = inputs
+    _, is_filter_batched = batched
+    if is_filter_batched:
         return _for_each_item("conv", size, inputs, batched, attrs)
-    return split_batch(size, bind.conv(merged(size, inputs[0]), inputs[1], **attrs), inputs[0]._type.shape[1])
+    return split_batch(size, bind.conv(merged(size, x), w, **attrs), x._type.shape[1])
 
 
 def _input_grad_batch(
     size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, shape: tuple[Dim, ...], **attrs: Any
 ) -> Any:
-    """Merges the batch dims into one; a filter with a batch dim needs a convolution for each item."""
-    if batched[1]:
+    """Maps the gradient by the input over a new batch axis of ``size``, which is merged into the input's own.
+
+    If the filter has that axis, too, each item needs a convolution of its own.
+    """
+    dy, w = inputs
+    _, is_filter_batched = batched
+    if is_filter_batched:
         return _for_each_item("conv_input_grad", size, inputs, batched, {"shape": shape, **attrs})
     merged_shape = (simplify_dim(size * shape[0]), *shape[1:])
-    return split_batch(
-        size, bind.conv_input_grad(merged(size, inputs[0]), inputs[1], shape=merged_shape, **attrs), shape[0]
-    )
+    dx = bind.conv_input_grad(merged(size, dy), w, shape=merged_shape, **attrs)
+    return split_batch(size, dx, shape[0])
 
 
 def _filter_grad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Any:
@@ -208,16 +218,16 @@ def _filter_grad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bo
 def _for_each_item(
     name: str, size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], attrs: dict[str, Any]
 ) -> Any:
-    """Applies the op to each item and stacks the results.
+    """Applies the op ``name`` to each of a batch of ``size`` items and stacks the results.
 
-    With a filter per item, no single convolution does them all.
+    Items with filters of their own can't share a convolution.
     """
     if not isinstance(size, int):
         raise unknown_size(
             ValueError(f"{name}: filters of their own for a batch of unknown size {size}: give the size while tracing")
         )
-    chosen = ([_item(x, i) if b else x for x, b in zip(inputs, batched)] for i in range(size))
-    return bind.stack(*(table[name].bind(*xs, **attrs) for xs in chosen), axis=0)
+    items = ([_item(x, i) if is_batched else x for x, is_batched in zip(inputs, batched)] for i in range(size))
+    return bind.stack(*(table[name].bind(*item_inputs, **attrs) for item_inputs in items), axis=0)
 
 
 def _item(x: Tensor, index: int) -> Tensor:
@@ -227,15 +237,15 @@ def _item(x: Tensor, index: int) -> Tensor:
 # -- ONNX, whose layout is channels first
 
 
-def _to_first(emitter: Any, name: str, rank: int) -> str:
-    return _permuted(emitter, name, [0, rank + 1, *range(1, rank + 1)])
+def _channels_first(emitter: Any, name: str, rank: int) -> str:
+    return _transposed(emitter, name, [0, rank + 1, *range(1, rank + 1)])
 
 
-def _filter_first(emitter: Any, name: str, rank: int) -> str:
-    return _permuted(emitter, name, [rank + 1, rank, *range(rank)])
+def _filter_channels_first(emitter: Any, name: str, rank: int) -> str:
+    return _transposed(emitter, name, [rank + 1, rank, *range(rank)])
 
 
-def _permuted(emitter: Any, name: str, perm: list[int]) -> str:
+def _transposed(emitter: Any, name: str, perm: list[int]) -> str:
     result = emitter.temp()
     emitter.node("Transpose", [name], [result], perm=perm)
     return result
@@ -256,8 +266,10 @@ def _conv_onnx(
     dilations: Sizes,
     groups: int,
 ) -> None:
+    """Writes ONNX's Conv between transpositions, for its layout is channels first."""
+    x, w = inputs
     rank, y = len(strides), emitter.temp()
-    operands = [_to_first(emitter, inputs[0], rank), _filter_first(emitter, inputs[1], rank)]
+    operands = [_channels_first(emitter, x, rank), _filter_channels_first(emitter, w, rank)]
     emitter.node(
         "Conv", operands, [y], strides=list(strides), pads=_pads(padding), dilations=list(dilations), group=groups
     )
@@ -268,57 +280,57 @@ def _input_grad_onnx(
     emitter: Any, inputs: Any, outputs: Any, types: Any, *, shape: tuple[Dim, ...], strides: Sizes, padding: Padding,
     dilations: Sizes, groups: int,
 ) -> None:  # fmt: skip
-    """Writes ConvTranspose; the places that no window reached become output padding."""
+    """Writes ONNX's ConvTranspose; the last elements of the input, which no window reached, become output padding."""
+    dy, w = inputs
+    (_, w_type), _ = types
     rank, y = len(strides), emitter.temp()
-    rest = _unreached(shape, types[0][1].shape, strides, padding, dilations)
-    operands = [_to_first(emitter, inputs[0], rank), _filter_first(emitter, inputs[1], rank)]
+    output_padding = _unreached(shape, w_type.shape, strides, padding, dilations)
+    operands = [_channels_first(emitter, dy, rank), _filter_channels_first(emitter, w, rank)]
     emitter.node(
         "ConvTranspose", operands, [y], strides=list(strides), pads=_pads(padding), dilations=list(dilations),
-        group=groups, output_padding=rest,
+        group=groups, output_padding=output_padding,
     )  # fmt: skip
     emitter.node("Transpose", [y], outputs, perm=[0, *range(2, rank + 2), 1])
 
 
 def _unreached(shape: Any, w: Any, strides: Sizes, padding: Padding, dilations: Sizes) -> list[int]:
-    """Returns for each axis how many of its last places no window covers."""
-    sizes = zip(shape[1:-1], w[:-2], strides, padding, dilations)
-    return [int((n + sum(p) - ((k - 1) * d + 1)) % s) for n, k, s, p, d in sizes]
+    """Returns for each spatial axis of an input how many of its last elements no window covers."""
+    axes = zip(shape[1:-1], w[:-2], strides, padding, dilations)
+    return [int((size + sum(pads) - ((k - 1) * dilation + 1)) % stride) for size, k, stride, pads, dilation in axes]
 
 
 def _filter_grad_onnx(
     emitter: Any, inputs: Any, outputs: Any, types: Any, *, shape: Sizes, strides: Sizes, padding: Padding, dilations: Sizes,
     groups: int,
 ) -> None:  # fmt: skip
-    """Writes a convolution of the input with the cotangent as its filter, with batch and channel axes swapped.
+    """Writes the filter's gradient: convolves the input with the cotangent, batch and channel axes swapped.
 
     Strides and dilations swap, too.
     """
-    rank = len(strides)
-    x_type = types[0][0]
-    sizes = x_type.shape[1:-1]
-    read_sizes = [
-        (g - 1) * s + extent for g, s, extent in zip(types[0][1].shape[1:-1], strides, _extents(shape, dilations))
-    ]
-    ends = [u - n - low for u, n, (low, _) in zip(read_sizes, sizes, padding)]
+    (x, dy), ((x_type, dy_type), _) = inputs, types
+    rank, sizes = len(strides), x_type.shape[1:-1]
+    windows = zip(dy_type.shape[1:-1], strides, _extents(shape, dilations))
+    read_sizes = [(count - 1) * stride + extent for count, stride, extent in windows]
+    ends = [read - size - low for read, size, (low, _) in zip(read_sizes, sizes, padding)]  # negative: unread elements
     pads = [low for low, _ in padding] + [max(0, end) for end in ends]
-    x = _shortened(emitter, inputs[0], [n + min(0, end) for n, end in zip(sizes, ends)], sizes)
+    x = _shortened(emitter, x, [size + min(0, end) for size, end in zip(sizes, ends)], sizes)
     attrs = {"strides": list(dilations), "dilations": list(strides), "pads": pads}
-    parts = [_filter_grad_group(emitter, [x, inputs[1]], g, groups, shape, rank, attrs) for g in range(groups)]
-    joined = parts[0]
+    parts = [_filter_grad_group(emitter, [x, dy], group, groups, shape, rank, attrs) for group in range(groups)]
+    filter_grad = parts[0]
     if groups > 1:
-        joined = emitter.temp()
-        emitter.node("Concat", parts, [joined], axis=0)
-    emitter.node("Transpose", [joined], outputs, perm=[*range(2, rank + 2), 1, 0])
+        filter_grad = emitter.temp()
+        emitter.node("Concat", parts, [filter_grad], axis=0)
+    emitter.node("Transpose", [filter_grad], outputs, perm=[*range(2, rank + 2), 1, 0])
 
 
 def _shortened(emitter: Any, name: str, lengths: list[Any], sizes: Any) -> str:
-    """Slices off the last places that no window reached, since ONNX has no negative padding."""
-    axes = [i + 1 for i, (k, n) in enumerate(zip(lengths, sizes)) if k != n]
+    """Slices off the last elements, which no window reached, to leave ``lengths``: ONNX has no negative padding."""
+    axes = [i + 1 for i, (length, size) in enumerate(zip(lengths, sizes)) if length != size]  # axis 0 is the batch
     if not axes:
         return name
     result = emitter.temp()
-    bounds = ([0] * len(axes), [lengths[a - 1] for a in axes], axes)
-    emitter.node("Slice", [name, *(emitter.const(np.array(v, np.int64)) for v in bounds)], [result])
+    starts, ends = [0] * len(axes), [lengths[axis - 1] for axis in axes]
+    emitter.node("Slice", [name, *(emitter.const(np.array(v, np.int64)) for v in (starts, ends, axes))], [result])
     return result
 
 
@@ -329,18 +341,21 @@ def _extents(shape: Sizes, dilations: Sizes) -> list[int]:
 def _filter_grad_group(
     emitter: Any, inputs: Any, group: int, groups: int, shape: Sizes, rank: int, attrs: dict[str, Any]
 ) -> str:
-    """Writes the filter gradient of one group of channels."""
-    per_group, from_each = shape[-2], shape[-1] // groups
-    x = _sliced(emitter, inputs[0], rank + 1, group * per_group, per_group, groups)
-    dy = _sliced(emitter, inputs[1], rank + 1, group * from_each, from_each, groups)
-    swap = [rank + 1, *[0], *range(1, rank + 1)]
+    """Writes the filter's gradient for one group of channels, as a convolution of that group's input and cotangent."""
+    x, dy = inputs
+    channels, results = shape[-2], shape[-1] // groups
+    x = _sliced(emitter, x, rank + 1, group * channels, channels, groups)
+    dy = _sliced(emitter, dy, rank + 1, group * results, results, groups)
+    batch_as_channels = [rank + 1, 0, *range(1, rank + 1)]
     y, filter_grad = emitter.temp(), emitter.temp()
-    emitter.node("Conv", [_permuted(emitter, x, swap), _permuted(emitter, dy, swap)], [y], **attrs)
+    operands = [_transposed(emitter, x, batch_as_channels), _transposed(emitter, dy, batch_as_channels)]
+    emitter.node("Conv", operands, [y], **attrs)
     emitter.node("Transpose", [y], [filter_grad], perm=[1, 0, *range(2, rank + 2)])
     return filter_grad
 
 
 def _sliced(emitter: Any, name: str, axis: int, start: int, count: int, groups: int) -> str:
+    """Writes a slice of ``count`` channels from ``start``; a single group needs none."""
     if groups == 1:
         return name
     result = emitter.temp()

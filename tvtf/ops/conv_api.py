@@ -18,15 +18,15 @@ def _rank_error(value: Tensor, name: str, rank: int, op: str) -> BaseException:
     shape = show_shape(value._type.shape)
     return ArgumentError(
         f"{name} must be {rank}-dimensional, but got shape {shape}",
-        ValueError,
-        f"Shape must be rank {rank} but is rank {value.ndim} for {{op}}: {name} has shape {shape}",
+        graph=ValueError,
+        traced=f"Shape must be rank {rank} but is rank {value.ndim} for {{op}}: {name} has shape {shape}",
     ).for_op(op)
 
 
 def _checked_operands(x: Any, w: Any, rank: int, op: str) -> tuple[Tensor, Tensor]:
-    """Converts input and filter to tensors of one dtype and checks their ranks."""
+    """Converts a convolution's input and filter to tensors of one dtype, and checks their ``rank`` of spatial axes."""
     x = convert_to_tensor(x)
-    w = operands(x, w)[1]
+    _, w = operands(x, w)
     if x.ndim < rank + 2:
         raise _rank_error(x, "input", rank + 2, op)
     if w.ndim != rank + 2:
@@ -37,23 +37,25 @@ def _checked_operands(x: Any, w: Any, rank: int, op: str) -> tuple[Tensor, Tenso
 def convolve(
     x: Any, w: Any, strides: Any, padding: Any, data_format: str | None, dilations: Any, rank: int, op: str
 ) -> Tensor:
-    """Convolves over ``rank`` spatial axes in either data format; leading batch axes are merged and split again.
+    """Computes a convolution over ``rank`` spatial axes from TensorFlow's arguments, in either data format.
 
-    Errors name TensorFlow's op ``op``.
+    Several leading batch axes are merged and split again. Errors name TensorFlow's op ``op``.
     """
     x, w = _checked_operands(x, w, rank, op)
-    lead = x._type.shape[: x.ndim - rank - 1]
-    x = x if len(lead) == 1 else bind.reshape(x, shape=(size_of(lead), *x._type.shape[len(lead) :]))
-    y = _convolved(x, w, strides, padding, is_channels_first(data_format, rank, op), dilations, op)
-    return y if len(lead) == 1 else bind.reshape(y, shape=(*lead, *y._type.shape[1:]))
+    batch = x._type.shape[: x.ndim - rank - 1]
+    x = x if len(batch) == 1 else bind.reshape(x, shape=(size_of(batch), *x._type.shape[len(batch) :]))
+    y = _convolve_one_batch_axis(x, w, strides, padding, is_channels_first(data_format, rank, op), dilations, op)
+    return y if len(batch) == 1 else bind.reshape(y, shape=(*batch, *y._type.shape[1:]))
 
 
-def _convolved(x: Tensor, w: Tensor, strides: Any, padding: Any, first: bool, dilations: Any, op: str) -> Tensor:
-    """Convolves with one batch axis, by way of the channels-last layout."""
-    x = channels_last(x) if first else x
-    attrs = _window_attrs(x._type.shape[1:-1], w, strides, padding, dilations, first, op)
+def _convolve_one_batch_axis(
+    x: Tensor, w: Tensor, strides: Any, padding: Any, has_channels_first: bool, dilations: Any, op: str
+) -> Tensor:
+    """Convolves an input with a single batch axis; one with channels first is transposed, and the result back."""
+    x = channels_last(x) if has_channels_first else x
+    attrs = _window_attrs(x._type.shape[1:-1], w, strides, padding, dilations, has_channels_first, op)
     y = bind.conv(x, w, groups=_groups(x, w, op), **attrs)
-    return channels_first(y) if first else y
+    return channels_first(y) if has_channels_first else y
 
 
 def _groups(x: Tensor, w: Tensor, op: str) -> int:
@@ -64,13 +66,17 @@ def _groups(x: Tensor, w: Tensor, op: str) -> int:
 
 
 def _window_attrs(
-    sizes: Any, w: Tensor, strides: Any, padding: Any, dilations: Any, first: bool, op: str
+    sizes: Any, w: Tensor, strides: Any, padding: Any, dilations: Any, has_channels_first: bool, op: str
 ) -> dict[str, Any]:
-    """Returns the attributes of ``conv`` for strides, padding and dilations in TensorFlow's forms."""
+    """Converts TensorFlow's strides, padding and dilations to attributes of ``conv``: an item for each spatial axis.
+
+    ``sizes`` are the input's spatial sizes; ``has_channels_first`` says whether its channels come first.
+    """
     rank, window = len(sizes), w._type.shape[:-2]
-    steps = spatial_steps(strides, rank, first, "strides", op)
-    holes = spatial_steps(dilations, rank, first, "dilations", op)
-    return {"strides": steps, "padding": paddings(padding, sizes, window, steps, holes, first, op), "dilations": holes}
+    strides = spatial_steps(strides, rank, has_channels_first, "strides", op)
+    dilations = spatial_steps(dilations, rank, has_channels_first, "dilations", op)
+    pads = paddings(padding, sizes, window, strides, dilations, has_channels_first, op)
+    return {"strides": strides, "padding": pads, "dilations": dilations}
 
 
 @export("nn.conv1d")
@@ -188,20 +194,20 @@ def convolution(
     rank = w.ndim - 2
     if rank not in (1, 2, 3):
         raise ValueError(f"`num_spatial_dims` must be 1, 2, or 3. Received: num_spatial_dims={rank}.")
-    first = data_format is not None and data_format.startswith("NC")
-    hops = spatial_steps(strides, rank, first, "strides", "Convolution")
-    holes = spatial_steps(dilations, rank, first, "dilations", "Convolution")
-    if max(hops) > 1 and max(holes) > 1:
+    has_channels_first = data_format is not None and data_format.startswith("NC")
+    strides = spatial_steps(strides, rank, has_channels_first, "strides", "Convolution")
+    dilations = spatial_steps(dilations, rank, has_channels_first, "dilations", "Convolution")
+    if max(strides) > 1 and max(dilations) > 1:
         raise ValueError(
             "`strides > 1` not supported in conjunction with `dilation_rate > 1`. "
-            f"Received: strides={list(hops)} and dilation_rate={list(holes)}"
+            f"Received: strides={list(strides)} and dilation_rate={list(dilations)}"
         )
-    return convolve(input, w, hops, padding, data_format, holes, rank, f"Conv{rank}D")
+    return convolve(input, w, strides, padding, data_format, dilations, rank, f"Conv{rank}D")
 
 
 @export("nn.atrous_conv2d")
 def atrous_conv2d(value: Any, filters: Any, rate: int, padding: Any, name: str | None = None) -> Tensor:
-    """Computes :func:`conv2d` with stride 1 and the filter's taps ``rate`` apart.
+    """Computes the dilated convolution: :func:`conv2d` with stride 1 and dilation ``rate``.
 
     >>> import tvtf as tf
     >>> x, w = tf.constant(1., shape=(1, 3, 3, 1)), tf.constant(1., shape=(2, 2, 1, 1))
@@ -244,27 +250,27 @@ def depthwise_conv2d(
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/depthwise_conv2d
     """
     op = "DepthwiseConv2dNative"
-    first = is_channels_first(data_format, 2, op)
-    _check_depthwise(strides, first)
+    has_channels_first = is_channels_first(data_format, 2, op)
+    _check_depthwise(strides, has_channels_first)
     x, w = _checked_operands(input, filter, 2, op)
     *window, channels, multiplier = w._type.shape
-    depth = x._type.shape[1 if first else -1]
+    depth = x._type.shape[1 if has_channels_first else -1]
     if not agree_dim(depth, channels):
         raise ArgumentError(
             f"input depth must be evenly divisible by filter depth: {depth} vs {channels}",
-            ValueError,
-            f"Dimensions must be equal, but are {depth} and {channels} for {{op}}: the channels of input and filter",
+            graph=ValueError,
+            traced=f"Dimensions must be equal, but are {depth} and {channels} for {{op}}: the channels of input and filter",
         ).for_op(op)
-    return _convolved(
-        x, bind.reshape(w, shape=(*window, 1, channels * multiplier)), strides, padding, first, dilations, op
-    )
+    grouped_filter = bind.reshape(w, shape=(*window, 1, channels * multiplier))  # of as many groups as channels
+    return _convolve_one_batch_axis(x, grouped_filter, strides, padding, has_channels_first, dilations, op)
 
 
-def _check_depthwise(strides: Any, first: bool) -> None:
-    given = attribute_ints(strides, "strides", "depthwise_conv2d_native")
-    if len(given) != 4:
+def _check_depthwise(strides: Any, has_channels_first: bool) -> None:
+    """Checks that there are four strides, of which those of batch and channels are 1."""
+    sizes = attribute_ints(strides, "strides", "depthwise_conv2d_native")
+    if len(sizes) != 4:
         raise ArgumentError("Sliding window strides field must specify 4 dimensions")
-    if given[0] != 1 or given[1 if first else 3] != 1:
+    if sizes[0] != 1 or sizes[1 if has_channels_first else 3] != 1:
         raise ArgumentError("Current implementation does not yet support strides in the batch and depth dimensions.")
 
 

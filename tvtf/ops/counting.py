@@ -58,13 +58,12 @@ def confusion_matrix(
     size = _class_count(rows, columns) if num_classes is None else size_argument(num_classes, "num_classes")
     rows = _checked(rows, lambda x: x < size, lambda x: in_range(x, size), "`labels` out of bound")
     columns = _checked(columns, lambda x: x < size, lambda x: in_range(x, size), "`predictions` out of bound")
-    kind = as_dtype(dtype)
-    counted = cast(ones_like(columns) if weights is None else convert_to_tensor(weights), kind)
-    return scatter_nd(stack([rows, columns], axis=1), counted, [size, size])
+    counts = cast(ones_like(columns) if weights is None else convert_to_tensor(weights), as_dtype(dtype))
+    return scatter_nd(stack([rows, columns], axis=1), counts, [size, size])
 
 
 def _same_rank(labels: Tensor, predictions: Tensor) -> tuple[Tensor, Tensor]:
-    """Drops a last axis of size one that only one of labels and predictions has."""
+    """Removes a last axis of size 1 from labels or predictions if the other has one axis less."""
     difference = predictions.ndim - labels.ndim
     if difference == 1 and predictions.shape[-1] == 1:
         predictions = bind.reshape(predictions, shape=predictions._type.shape[:-1])
@@ -81,7 +80,10 @@ def _classes(x: Tensor, what: str) -> Tensor:
 
 
 def _checked(x: Tensor, holds: Any, holds_at_run_time: Any, message: str) -> Tensor:
-    """Returns ``x`` with a check, by NumPy where its values are known and by ops where they are computed."""
+    """Returns ``x`` after a check of its values, which raises an error with ``message``.
+
+    ``holds`` checks an array if the values are known, ``holds_at_run_time`` a tensor if the program computes them.
+    """
 
     def check(array: np.ndarray) -> None:
         if not np.all(holds(array)):
@@ -91,11 +93,10 @@ def _checked(x: Tensor, holds: Any, holds_at_run_time: Any, message: str) -> Ten
 
 
 def _class_count(rows: Tensor, columns: Tensor) -> Dim:
-    """Returns one more than the largest class."""
+    """Returns one more than the largest class number among labels and predictions."""
     maxima = [bind.reduce_max(x, axis=tuple(range(x.ndim)), keepdims=False) for x in (rows, columns)]
-    last_class = bind.maximum(
-        bind.maximum(*maxima), number(-1, rows)
-    )  # the maximum of no elements is the lowest number
+    # the maximum of no elements is the lowest number
+    last_class = bind.maximum(bind.maximum(*maxima), number(-1, rows))
     return size_argument(bind.add(last_class, number(1, rows)), "num_classes")
 
 
@@ -103,7 +104,7 @@ def _class_count(rows: Tensor, columns: Tensor) -> Dim:
 def histogram_fixed_width_bins(
     values: Any, value_range: Any, nbins: Any = 100, dtype: Any = int32, name: str | None = None
 ) -> Tensor:
-    """Returns the place of each value among ``nbins`` intervals of equal width; what lies outside counts to the first or last.
+    """Returns for each value the index of its interval, of ``nbins`` of equal width; outside, it is the nearest one's.
 
     Args:
       values: numeric tensor of any shape.
@@ -125,9 +126,9 @@ def histogram_fixed_width_bins(
         raise InvalidArgumentError(None, None, f"nbins {count} must > 0")
     if x.dtype.is_integer:
         x, limits = cast(x, float64), cast(limits, float64)
-    share = bind.divide(bind.subtract(x, limits[0]), bind.subtract(limits[1], limits[0]))
-    places = bind.floor(bind.multiply(number(count, share), share))
-    return cast(bind.minimum(bind.maximum(places, number(0, places)), number(count - 1, places)), int32)
+    fraction = bind.divide(bind.subtract(x, limits[0]), bind.subtract(limits[1], limits[0]))
+    bins = bind.floor(bind.multiply(number(count, fraction), fraction))
+    return cast(bind.minimum(bind.maximum(bins, number(0, bins)), number(count - 1, bins)), int32)
 
 
 @export("histogram_fixed_width")
@@ -135,7 +136,7 @@ def histogram_fixed_width_bins(
 def histogram_fixed_width(
     values: Any, value_range: Any, nbins: Any = 100, dtype: Any = int32, name: str | None = None
 ) -> Tensor:
-    """Returns how many values lie in each of ``nbins`` intervals of equal width; see `tf.histogram_fixed_width_bins`.
+    """Counts how many values lie in each of ``nbins`` intervals of equal width; see `tf.histogram_fixed_width_bins`.
 
     >>> import tvtf as tf
     >>> tf.histogram_fixed_width([-1., 0., 1.5, 2., 5., 15.], [0., 5.], nbins=5).numpy()
@@ -146,10 +147,10 @@ def histogram_fixed_width(
     x = convert_to_tensor(values)
     limits = operand(value_range, x.dtype, 1)
     limits = _checked_limits(limits)
-    places = _flat(histogram_fixed_width_bins(x, limits, nbins))
-    kind: DType = as_dtype(dtype)
-    ones = cast(ones_like(places), kind)
-    return bind.unsorted_segment_sum(ones, places, num_segments=scalar_int(nbins, "nbins"))
+    bins = _flat(histogram_fixed_width_bins(x, limits, nbins))
+    count_dtype: DType = as_dtype(dtype)
+    ones = cast(ones_like(bins), count_dtype)
+    return bind.unsorted_segment_sum(ones, bins, num_segments=scalar_int(nbins, "nbins"))
 
 
 def _checked_limits(limits: Tensor) -> Tensor:
@@ -172,7 +173,7 @@ def _flat(x: Tensor) -> Tensor:
 
 @export("math.zero_fraction", "nn.zero_fraction")
 def zero_fraction(value: Any, name: str | None = None) -> Tensor:
-    """Returns the share of elements that are zero, a float32 scalar; NaN of an empty tensor.
+    """Returns the fraction of elements that are zero, a float32 scalar; NaN for an empty tensor.
 
     >>> import tvtf as tf
     >>> tf.math.zero_fraction([0, 1, 0, 3]).numpy()
@@ -185,7 +186,8 @@ def zero_fraction(value: Any, name: str | None = None) -> Tensor:
     return bind.reduce_mean(zeros, axis=tuple(range(x.ndim)), keepdims=False)
 
 
-def _steps(x: Any) -> tuple[Any, Any]:
+def _neighbours(x: Any) -> tuple[Any, Any]:
+    """Returns all elements but the first, and all but the last, in row-major order."""
     flat: Any = _flat(convert_to_tensor(x))
     return flat[1:], flat[:-1]
 
@@ -196,7 +198,7 @@ def _all(x: Tensor) -> Tensor:
 
 @export("math.is_non_decreasing")
 def is_non_decreasing(x: Any, name: str | None = None) -> Tensor:
-    """Returns whether no element is less than the one before it, in the order of memory.
+    """Returns whether no element is less than the one before it, in row-major order.
 
     >>> import tvtf as tf
     >>> tf.math.is_non_decreasing([1., 1., 2.]).numpy()
@@ -204,12 +206,12 @@ def is_non_decreasing(x: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/is_non_decreasing
     """
-    return _all(bind.greater_equal(*_steps(x)))
+    return _all(bind.greater_equal(*_neighbours(x)))
 
 
 @export("math.is_strictly_increasing")
 def is_strictly_increasing(x: Any, name: str | None = None) -> Tensor:
-    """Returns whether each element is greater than the one before it, in the order of memory.
+    """Returns whether each element is greater than the one before it, in row-major order.
 
     >>> import tvtf as tf
     >>> tf.math.is_strictly_increasing([1., 1., 2.]).numpy()
@@ -217,4 +219,4 @@ def is_strictly_increasing(x: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/is_strictly_increasing
     """
-    return _all(bind.greater(*_steps(x)))
+    return _all(bind.greater(*_neighbours(x)))

@@ -34,7 +34,7 @@ from tvtf.ops.rules import (
 
 
 def checked_dims(shape: Any, what: str = "shape") -> tuple[Dim, ...]:
-    """Returns the dims of a shape argument after checking that none is negative."""
+    """Converts a shape argument to dims and checks that none is negative."""
     dims = static_dims(shape, what)
     for dim in dims:
         if isinstance(dim, int) and dim < 0:
@@ -44,7 +44,7 @@ def checked_dims(shape: Any, what: str = "shape") -> tuple[Dim, ...]:
 
 @export("fill")
 def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> Tensor:
-    """Returns a tensor of shape ``dims`` filled with a scalar; a ``layout`` is ignored.
+    """Returns a tensor of shape ``dims`` with ``value``, a scalar, as each element; ``layout`` is ignored.
 
     >>> import tvtf as tf
     >>> tf.fill([2], 9).numpy()
@@ -56,20 +56,21 @@ def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> 
     Source: https://www.tensorflow.org/api_docs/python/tf/fill
     """
     scalar = convert_to_tensor(value)
+    # a vector of one element passes eagerly only
     if scalar.ndim and (state.trace is not None or scalar.shape != (1,)):
         raise ArgumentError(f"value must be a scalar, but got shape {brackets(scalar.shape)}").for_op("Fill")
     return bind.broadcast_to(bind.reshape(scalar, shape=()), shape=checked_dims(dims, "dims"))
 
 
 def _filled(shape: Any, value: Any, dtype: Any) -> Tensor:
-    kind = as_dtype(dtype)
-    zero = (b"" if kind is string else value) if value == 0 else value
-    return bind.broadcast_to(EagerTensor(np.array(zero, kind.np)), shape=checked_dims(shape))
+    element_dtype = as_dtype(dtype)
+    element = b"" if element_dtype is string and value == 0 else value
+    return bind.broadcast_to(EagerTensor(np.array(element, element_dtype.np)), shape=checked_dims(shape))
 
 
 @export("zeros")
 def zeros(shape: Any, dtype: Any = float32, name: str | None = None, layout: Any = None) -> Tensor:
-    """Zeros (False, empty strings) of a shape, which may hold scalars computed from shapes.
+    """Returns a tensor of zeros (False, empty strings) of a shape, which may hold scalars computed from shapes.
 
     >>> import tvtf as tf
     >>> tf.zeros([2], tf.int32).numpy()
@@ -82,7 +83,7 @@ def zeros(shape: Any, dtype: Any = float32, name: str | None = None, layout: Any
 
 @export("ones")
 def ones(shape: Any, dtype: Any = float32, name: str | None = None, layout: Any = None) -> Tensor:
-    """Ones (True) of a shape, which may hold scalars computed from shapes.
+    """Returns a tensor of ones (True) of a shape, which may hold scalars computed from shapes.
 
     >>> import tvtf as tf
     >>> tf.ones([2]).numpy()
@@ -97,7 +98,7 @@ def ones(shape: Any, dtype: Any = float32, name: str | None = None, layout: Any 
 
 @export("zeros_like")
 def zeros_like(input: Any, dtype: Any = None, name: str | None = None, layout: Any = None) -> Tensor:
-    """Zeros of the shape (and dtype, where none is given) of ``input``.
+    """Returns a tensor of zeros with the shape of ``input``, and its dtype if none is given.
 
     >>> import tvtf as tf
     >>> tf.zeros_like([1., 2.]).numpy()
@@ -111,7 +112,7 @@ def zeros_like(input: Any, dtype: Any = None, name: str | None = None, layout: A
 
 @export("ones_like")
 def ones_like(input: Any, dtype: Any = None, name: str | None = None, layout: Any = None) -> Tensor:
-    """Ones of the shape (and dtype, where none is given) of ``input``.
+    """Returns a tensor of ones with the shape of ``input``, and its dtype if none is given.
 
     >>> import tvtf as tf
     >>> tf.ones_like([5, 6]).numpy()
@@ -133,12 +134,12 @@ Ranges that axes and shapes are computed from are short.
 
 
 def _range_array(*, size: int, start: Any, delta: Any, dtype: DType) -> np.ndarray:
-    """Computes a range; integers in int64, so that they wrap only at the final cast."""
-    wide = np.int64 if dtype.is_integer else dtype.np
-    places = np.arange(size, dtype=np.int64 if wide is np.int64 else None).astype(wide, copy=False)
-    places *= np.asarray(delta, wide)
-    places += np.asarray(start, wide)
-    return places
+    """Computes a range ``start + i * delta``; integers in int64, so that they wrap only at the final cast."""
+    computed = np.int64 if dtype.is_integer else dtype.np
+    values = np.arange(size, dtype=np.int64 if computed is np.int64 else None).astype(computed, copy=False)
+    values *= np.asarray(delta, computed)
+    values += np.asarray(start, computed)
+    return values
 
 
 def _range_value(*, size: Dim, start: Any, delta: Any, dtype: DType) -> np.ndarray | None:
@@ -172,24 +173,23 @@ def arithmetic(size: Dim, start: Any, delta: Any, dtype: DType) -> Any:
 
 
 def _range_nodes(emitter: Any, outputs: Sequence[str], size: Dim, start: Any, delta: Any, dtype: DType) -> None:
-    """Writes ONNX's Range from 0 by 1, then scales and shifts it."""
-    wide = int64 if dtype.is_integer else dtype
+    """Writes a range as ONNX's Range from 0 to ``size`` in steps of 1, times ``delta``, plus ``start``."""
+    computed = int64 if dtype.is_integer else dtype
     count = emitter.temp()
     emitter.node("Squeeze", [emitter.shape((size,))], [count])
     zero, one = emitter.const(np.array(0)), emitter.const(np.array(1))
-    steps, scaled, moved = emitter.temp(), emitter.temp(), emitter.temp()
-    emitter.node("Range", [zero, count, one], [steps])
-    first = emitter.const(np.array(start, wide.np)) if isinstance(start, (int, float)) else _scalar_dim(emitter, start)
-    emitter.node(
-        "Mul",
-        [steps if wide is int64 else emitter.cast(steps, wide), emitter.const(np.array(delta, wide.np))],
-        [scaled],
-    )
-    emitter.node("Add", [scaled, first], [moved])
-    emitter.node("Identity", [moved if wide is dtype else emitter.cast(moved, dtype)], outputs)
+    index, scaled, values = emitter.temp(), emitter.temp(), emitter.temp()
+    emitter.node("Range", [zero, count, one], [index])
+    is_number = isinstance(start, (int, float))  # else a symbolic dim
+    first = emitter.const(np.array(start, computed.np)) if is_number else _scalar_dim(emitter, start)
+    index = index if computed is int64 else emitter.cast(index, computed)
+    emitter.node("Mul", [index, emitter.const(np.array(delta, computed.np))], [scaled])
+    emitter.node("Add", [scaled, first], [values])
+    emitter.node("Identity", [values if computed is dtype else emitter.cast(values, dtype)], outputs)
 
 
 def _scalar_dim(emitter: Any, dim: Dim) -> str:
+    """Writes a dim as an ONNX scalar."""
     result = emitter.temp()
     emitter.node("Squeeze", [emitter.shape((dim,))], [result])
     return result
@@ -234,7 +234,7 @@ def arange(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, nam
 
 
 def _are_fractions_and_dims(bounds: Sequence[Any]) -> bool:
-    """Returns whether bounds mix symbolic dims with fractions, so that the number of elements is no expression of dims."""
+    """Returns whether a range's bounds mix symbolic dims with fractions: its size is no expression of dims then."""
     numbers = [b for b in bounds if isinstance(b, (int, float))]
     return len(numbers) < len(bounds) and not (bounds[2] in numbers and all(float(b).is_integer() for b in numbers))
 
@@ -245,22 +245,23 @@ def _ascends(start: Any, delta: Any) -> bool:
     return isinstance(first, int) and first == 0 and isinstance(step, int) and step > 0
 
 
-def _computed_range(start: Any, limit: Any, delta: Any, kind: DType) -> Tensor:
-    """Returns a range whose bounds the program computes; their signs are checked at run time."""
-    first, last, step = (bind.cast(convert_to_tensor(bound), dtype=kind) for bound in (start, limit, delta))
+def _computed_range(start: Any, limit: Any, delta: Any, dtype: DType) -> Tensor:
+    """Returns a range whose bounds are computed at run time, where the sign of the step is checked against them."""
+    first, last, step = (bind.cast(convert_to_tensor(bound), dtype=dtype) for bound in (start, limit, delta))
     zero = number(0, step)
     bind.guard(bind.not_equal(step, zero), step, message=f"Requires delta != 0: {HOLE}", shown=1)
-    distance = bind.subtract(first, last)
-    is_valid = bind.less_equal(bind.multiply(bind.sign(distance), bind.sign(step)), zero)
+    negative_distance = bind.subtract(first, last)
+    is_valid = bind.less_equal(bind.multiply(bind.sign(negative_distance), bind.sign(step)), zero)
     message = f"Requires start <= limit when delta > 0, and start >= limit when delta < 0: {HOLE}/{HOLE} by {HOLE}"
     bind.guard(is_valid, first, last, step, message=message, shown=3)
-    if kind.is_integer:
-        size = bind.negative(bind.floordiv(distance, step))
+    # ceil((last - first) / step) as -floor((first - last) / step)
+    if dtype.is_integer:
+        size = bind.negative(bind.floordiv(negative_distance, step))
     else:
-        size = bind.cast(bind.negative(bind.floor(bind.divide(distance, step))), dtype=int64)
+        size = bind.cast(bind.negative(bind.floor(bind.divide(negative_distance, step))), dtype=int64)
     (count,) = static_dims(size, "size")
-    places = bind.range(size=count, start=0, delta=1, dtype=int64)
-    return bind.add(first, bind.multiply(bind.cast(places, dtype=kind), step))
+    index = bind.range(size=count, start=0, delta=1, dtype=int64)
+    return bind.add(first, bind.multiply(bind.cast(index, dtype=dtype), step))
 
 
 def bound_as(bound: Any, kind: DType) -> Tensor:
@@ -272,7 +273,7 @@ def bound_as(bound: Any, kind: DType) -> Tensor:
 
 
 def range_dtype(bounds: Sequence[Any]) -> DType:
-    """Returns the widest dtype of a range's arguments, in TensorFlow's order."""
+    """Returns the dtype of a range: the widest one of its arguments, in TensorFlow's order."""
     order = ("int32", "int64", "float16", "bfloat16", "float32", "float64")
     names = [convert_to_tensor(b).dtype.name for b in bounds]
     for name in names:
@@ -289,37 +290,40 @@ def _number(bound: Any, kind: DType) -> Any:
     return convert_to_tensor(bound, kind).eager_array().item() if type(bound) is float else bound
 
 
-def _bound(value: Any, what: str, kind: DType) -> Any:
-    """Returns a range's bound as a number or dim, rounded to the range's dtype."""
+def _bound(value: Any, what: str, dtype: DType) -> Any:
+    """Converts a range's start, limit or step, which ``what`` names, to a number of the range's dtype, or to a dim."""
     shape = convert_to_tensor(value).shape
     if shape.rank:
         raise ArgumentError(f"{what} must be a scalar, not shape {brackets(shape)}").for_op("Range")
     number = static_value(value, what)
     if not isinstance(number, (int, float)):
         return number
-    if kind.is_integer:  # wraps around where the dtype is smaller
-        return int(convert_to_tensor(int(number), kind).eager_array())
-    return float(kind.np.type(number))
+    if dtype.is_integer:  # wraps around where the dtype is smaller
+        return int(convert_to_tensor(int(number), dtype).eager_array())
+    return float(dtype.np.type(number))
 
 
-def _range_size(start: Any, limit: Any, delta: Any, kind: DType) -> Dim:
-    """Returns the number of elements of a range, which may be a symbolic dim."""
+def _range_size(start: Any, limit: Any, delta: Any, dtype: DType) -> Dim:
+    """Returns the number of elements of a range, which is symbolic if ``start`` or ``limit`` is a symbolic dim."""
     if delta == 0:
         raise ArgumentError("Requires delta != 0: 0").for_op("Range")
-    if all(isinstance(b, (int, float)) for b in (start, limit)):
-        return _static_size(start, limit, delta, kind)
+    if all(isinstance(bound, (int, float)) for bound in (start, limit)):
+        return _static_range_size(start, limit, delta, dtype)
     first, last, step = (int(b) if isinstance(b, float) else b for b in (start, limit, delta))
     return at_least_zero(ceil_div(last - first if step > 0 else first - last, abs(step)))
 
 
-def _static_size(start: Any, limit: Any, delta: Any, kind: DType) -> int:
-    """Returns the number of elements of a range whose ends tracing knows."""
+def _static_range_size(start: Any, limit: Any, delta: Any, dtype: DType) -> int:
+    """Returns ``ceil((limit - start) / delta)``, the number of elements of a range whose bounds are known numbers.
+
+    Floats are divided in the range's dtype, whose rounding can change the number.
+    """
     if (limit - start) * delta < 0:
         sign, order = (">", "<=") if delta > 0 else ("<", ">=")
         raise ArgumentError(f"Requires start {order} limit when delta {sign} 0: {start}/{limit}").for_op("Range")
     if all(isinstance(b, int) for b in (start, limit, delta)):
         return -((start - limit) // delta)
-    first, last, step = map(kind.np.type, (start, limit, delta))
+    first, last, step = map(dtype.np.type, (start, limit, delta))
     return math.ceil(float((last - first) / step))
 
 
@@ -351,15 +355,14 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
         raise ArgumentError(f"Requires start <= limit when delta > 0: 1/{count}").for_op("Range")
     axis = axis % (first.ndim + 1)
     first, last = (_expanded(x, axis) for x in (first, last))
-    places = bind.range(size=count, start=0, delta=1, dtype=int64)
-    places = bind.reshape(places, shape=tuple(count if i == axis else 1 for i in range(first.ndim)))
-    steps = bind.maximum(bind.cast(scalar_of(count - 1), dtype=int64), number(1, places))
-    step = bind.divide(bind.subtract(last, first), bind.cast(steps, dtype=first.dtype))
-    between = bind.add(first, bind.multiply(step, bind.cast(places, dtype=first.dtype)))
-    values = bind.select(bind.greater_equal(places, steps), last, between)
-    return bind.select(
-        bind.less_equal(places, number(0, places)), first, values
-    )  # the ends stay exact, also infinite ones
+    index = bind.range(size=count, start=0, delta=1, dtype=int64)
+    index = bind.reshape(index, shape=tuple(count if i == axis else 1 for i in range(first.ndim)))
+    last_index = bind.maximum(bind.cast(scalar_of(count - 1), dtype=int64), number(1, index))
+    step = bind.divide(bind.subtract(last, first), bind.cast(last_index, dtype=first.dtype))
+    between = bind.add(first, bind.multiply(step, bind.cast(index, dtype=first.dtype)))
+    # the ends stay exact, also infinite ones
+    values = bind.select(bind.greater_equal(index, last_index), last, between)
+    return bind.select(bind.less_equal(index, number(0, index)), first, values)
 
 
 def _expanded(x: Tensor, axis: int) -> Tensor:
@@ -371,7 +374,7 @@ def _expanded(x: Tensor, axis: int) -> Tensor:
 
 
 def _one_hot_type(indices: TensorType, on: TensorType, off: TensorType, *, depth: Dim, axis: int) -> TensorType:
-    """Checks indices, values of one dtype, axis and depth; the result has an axis of size ``depth`` at ``axis``."""
+    """Returns the type of one-hot vectors after checking the arguments: ``indices`` with an axis of ``depth``."""
     require_dtype(indices, tuple(map(as_dtype, ("uint8", "int8", "int32", "int64"))), "indices")
     require_same_dtype((on, off), ("on_value", "off_value"))
     rank = len(indices.shape)
@@ -388,42 +391,46 @@ def _one_hot_array(indices: np.ndarray, on: np.ndarray, off: np.ndarray, *, dept
 
 
 def _one_hot_vjp(ct: Tensor, y: Tensor, indices: Tensor, on: Tensor, off: Tensor, *, depth: Dim, axis: int) -> Any:
-    """Sums the cotangent over the places of ``on`` and of ``off``."""
+    """Sums the cotangent over the elements that are ``on``, and over those that are ``off``."""
     one, zero = (EagerTensor(np.asarray(v, on.dtype.np)) for v in (1, 0))
-    hot = bind.multiply(ct, bind.one_hot(indices, one, zero, depth=depth, axis=axis))
-    cold = bind.multiply(ct, bind.one_hot(indices, zero, one, depth=depth, axis=axis))
+    ct_of_on = bind.multiply(ct, bind.one_hot(indices, one, zero, depth=depth, axis=axis))
+    ct_of_off = bind.multiply(ct, bind.one_hot(indices, zero, one, depth=depth, axis=axis))
     all_axes = {"axis": tuple(range(ct.ndim)), "keepdims": False}
-    return None, bind.reduce_sum(hot, **all_axes), bind.reduce_sum(cold, **all_axes)
+    return None, bind.reduce_sum(ct_of_on, **all_axes), bind.reduce_sum(ct_of_off, **all_axes)
 
 
 def _one_hot_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, depth: Dim, axis: int) -> Tensor:
-    """Moves the axis by one; batched ``on`` and ``off`` are selected by a one-hot bool tensor."""
-    if not (batched[1] or batched[2]):
+    """Maps one_hot over a batch of ``size``; ``on`` and ``off`` that differ by item are selected by one-hot bools."""
+    indices, *values = inputs
+    are_indices_batched, *are_values_batched = batched
+    if not any(are_values_batched):
         return bind.one_hot(*inputs, depth=depth, axis=axis + 1)
-    flags = (EagerTensor(np.array(v)) for v in (True, False))
-    hot = bind.one_hot(stretch(size, inputs[0], batched[0]), *flags, depth=depth, axis=axis + 1)
-    lifted = (1,) * (hot.ndim - 1)
-    on, off = (bind.reshape(x, shape=(size, *lifted)) if b else x for x, b in zip(inputs[1:], batched[1:]))
-    return bind.select(hot, on, off)
+    true_and_false = (EagerTensor(np.array(v)) for v in (True, False))
+    indices = stretch(size, indices, are_indices_batched)
+    is_on = bind.one_hot(indices, *true_and_false, depth=depth, axis=axis + 1)
+    value_shape = (size, *(1,) * (is_on.ndim - 1))
+    on, off = (bind.reshape(x, shape=value_shape) if b else x for x, b in zip(values, are_values_batched))
+    return bind.select(is_on, on, off)
 
 
 def _one_hot_nodes(
     emitter: Any, inputs: Sequence[str], outputs: Sequence[str], types: Any, *, depth: Dim, axis: int
 ) -> None:
-    """Writes a comparison with the range of depths.
+    """Writes one_hot as a comparison of the indices with the positions 0 to ``depth - 1`` along the new axis.
 
     It doesn't write ONNX's OneHot, which counts negative indices from the end and takes no scalar.
     """
-    index, lifted, steps, placed, hot = (emitter.temp() for _ in range(5))
-    emitter.node("Cast", [inputs[0]], [index], to=7)
-    emitter.node("Unsqueeze", [index, emitter.const(np.array([axis]))], [lifted])
-    emitter.node(
-        "Range", [emitter.const(np.array(0)), _scalar_dim(emitter, depth), emitter.const(np.array(1))], [steps]
-    )
-    rank = len(types[0][0].shape) + 1
-    emitter.node("Reshape", [steps, emitter.const(np.array([-1 if i == axis else 1 for i in range(rank)]))], [placed])
-    emitter.node("Equal", [lifted, placed], [hot])
-    emitter.node("Where", [hot, inputs[1], inputs[2]], outputs)
+    indices, on, off = inputs
+    (indices_type, *_), _ = types
+    index, expanded, positions, aligned, is_on = (emitter.temp() for _ in range(5))
+    emitter.node("Cast", [indices], [index], to=7)  # int64
+    emitter.node("Unsqueeze", [index, emitter.const(np.array([axis]))], [expanded])
+    bounds = [emitter.const(np.array(0)), _scalar_dim(emitter, depth), emitter.const(np.array(1))]
+    emitter.node("Range", bounds, [positions])
+    shape = [-1 if i == axis else 1 for i in range(len(indices_type.shape) + 1)]
+    emitter.node("Reshape", [positions, emitter.const(np.array(shape))], [aligned])
+    emitter.node("Equal", [expanded, aligned], [is_on])
+    emitter.node("Where", [is_on, on, off], outputs)
 
 
 @primitive(
@@ -480,13 +487,13 @@ def one_hot(
     """
     x = convert_to_tensor(indices, dtype_hint=int64)
     values = [None if v is None else convert_to_tensor(v, dtype_hint=dtype) for v in (on_value, off_value)]
-    on, off = _values(values, None if dtype is None else as_dtype(dtype))
+    on, off = _on_and_off(values, None if dtype is None else as_dtype(dtype))
     axis = x.ndim if axis in (None, -1) else axis
     return bind.one_hot(x, on, off, depth=size_argument(depth, "depth"), axis=axis)
 
 
-def _values(values: list[Any], dtype: DType | None) -> tuple[Tensor, Tensor]:
-    """Returns ``on`` and ``off`` as tensors of one dtype, with defaults 1 and 0."""
+def _on_and_off(values: list[Any], dtype: DType | None) -> tuple[Tensor, Tensor]:
+    """Returns one_hot's values ``on`` and ``off`` as scalars of one dtype; those that are None become 1 and 0."""
     names = ("on_value", "off_value")
     value_dtype = next((v.dtype for v in values if v is not None), None)
     for name, value in zip(names, values):
@@ -494,6 +501,9 @@ def _values(values: list[Any], dtype: DType | None) -> tuple[Tensor, Tensor]:
             raise TypeError(f"dtype {value.dtype!s} of {name} does not match dtype parameter {dtype!s}")
     if None not in values and values[0].dtype is not values[1].dtype:
         raise TypeError(f"dtype {values[0].dtype!s} of on_value does not match dtype {values[1].dtype!s} of off_value")
-    kind = dtype or value_dtype or float32
-    on, off = (EagerTensor(np.array(i, kind.np)) if v is None else v for v, i in zip(values, (1, 0)))
+    result_dtype = dtype or value_dtype or float32
+    on, off = (
+        EagerTensor(np.array(default, result_dtype.np)) if value is None else value
+        for value, default in zip(values, (1, 0))
+    )
     return on, off

@@ -62,10 +62,10 @@ def _operands(name: str, types: list[TensorType], attrs: dict[str, Any]) -> list
     },
 )
 def with_gradient(*inputs: Tensor, backward: Any, count: int, given: Any = (), error_text: str = "") -> Any:
-    """Returns the first ``count`` inputs, with ``backward`` as their gradient.
+    """Returns its first ``count`` inputs unchanged, and makes ``backward`` compute their gradients.
 
-    ``backward`` is a function of cotangents and the last inputs. ``given`` names for each of its results the input's
-    index and whether the result is IndexedSlices. A ``error_text`` is the error text of a gradient that doesn't exist.
+    ``backward`` is a function of the cotangents and the last inputs. ``given`` has for each of its results the index of
+    the input, and whether the result is IndexedSlices. ``error_text`` is the error of a gradient that doesn't exist.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/custom_gradient
     """

@@ -16,14 +16,14 @@ from tvtf.ops.rules import bind, draw, kernel
 
 
 def _take_type(x: TensorType, *, first: int, second: int) -> TensorType:
-    """Returns the type of the diagonal along two axes of one size, which stays on the first."""
+    """Returns the type of the diagonal along two axes, which must have one size: ``x`` without the second axis."""
     expected, got = x.shape[first], x.shape[second]
     if not agree_dim(expected, got):
         raise ArgumentError(
             f"Expected dimension {expected} at axis {second} of the input shaped {brackets(x.shape)} "
             f"but got dimension {got}",
-            ValueError,
-            f"Dimensions must be equal, but are {expected} and {got} for {{op}} with input {brackets(x.shape)}.",
+            graph=ValueError,
+            traced=f"Dimensions must be equal, but are {expected} and {got} for {{op}} with input {brackets(x.shape)}.",
         )
     return TensorType((*x.shape[:second], *x.shape[second + 1 :]), x.dtype)
 
@@ -96,7 +96,7 @@ def put_diagonal(x: Tensor, first: int, second: int) -> Any:
 
 @export("linalg.trace")
 def trace(x: Any, name: str | None = None) -> Tensor:
-    """Returns the sum of the main diagonal of each matrix: shape (..., m, n) to (...), numeric dtypes.
+    """Sums the main diagonal of each matrix: shape (..., m, n) to (...), for numeric dtypes.
 
     Raises:
       InvalidArgumentError: (ValueError while tracing) for a rank below 2.
@@ -113,6 +113,7 @@ def trace(x: Any, name: str | None = None) -> Tensor:
             f"input must be numeric and at least 2-dimensional, but got {x.dtype.name} shaped {brackets(x._type.shape)}"
         ).for_op("Trace")
     rows, columns = x._type.shape[-2:]
+    # take_diagonal needs square matrices
     if isinstance(rows, int) and isinstance(columns, int) and rows != columns:
         x = x[..., : min(rows, columns), : min(rows, columns)]  # type: ignore[index]
     elif not same_dim(rows, columns):  # the shorter one is known only at run time

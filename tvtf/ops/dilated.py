@@ -68,7 +68,7 @@ def with_space_to_batch(
     blocks = np.ones(dims[-1], np.int64)
     edges = np.zeros((dims[-1], 2), np.int64)
     places = np.array(dims) - 1
-    blocks[places], edges[places] = rates, _edges(padding, filter_shape, rates)
+    blocks[places], edges[places] = rates, _paddings(padding, filter_shape, rates)
     sizes = [x.shape[i] for i in range(1, dims[-1] + 1)]
     crops = np.zeros_like(edges)
     crops[:, 1] = -(np.array(sizes) + edges.sum(1)) % blocks
@@ -78,8 +78,8 @@ def with_space_to_batch(
     return batch_to_space(op(space_to_batch(x, blocks, edges), len(rates), "VALID"), blocks, crops)  # type: ignore[no-any-return]
 
 
-def _edges(padding: str, filter_shape: Any, rates: np.ndarray) -> np.ndarray:
-    """Returns the zeros added before and after each dim."""
+def _paddings(padding: str, filter_shape: Any, rates: np.ndarray) -> np.ndarray:
+    """Returns how many zeros SAME or VALID padding adds before and after each dim for windows dilated by ``rates``."""
     if padding == "VALID":
         return np.zeros((len(rates), 2), np.int64)
     if padding != "SAME":
@@ -88,5 +88,5 @@ def _edges(padding: str, filter_shape: Any, rates: np.ndarray) -> np.ndarray:
         raise ValueError(
             f"`filter_shape` must be specified for `padding='SAME'`. Received: filter_shape=None and padding={padding}"
         )
-    more = (np.array(static_value(filter_shape, "filter_shape"))[: len(rates)] - 1) * rates
-    return np.stack([more // 2, more - more // 2], axis=1)
+    total = (np.array(static_value(filter_shape, "filter_shape"))[: len(rates)] - 1) * rates
+    return np.stack([total // 2, total - total // 2], axis=1)

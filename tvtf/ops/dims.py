@@ -13,16 +13,16 @@ from tvtf.ops.rules import bind
 
 
 def _analyzer(*dims: Dim) -> Any:
-    """Returns TVM's arithmetic prover with the assumption that no symbolic dim is negative."""
+    """Returns TVM's arithmetic analyzer, told that the variables in ``dims`` are not negative, as sizes are."""
     from tvm import sym, tirx
 
     from tvtf.core.tvm_visitor import structural_walk
 
     analyzer = sym.Analyzer()
-    unbounded = sym.ConstIntBound(0, sym.ConstIntBound.POS_INF)
+    non_negative = sym.ConstIntBound(0, sym.ConstIntBound.POS_INF)
     for dim in dims:
         if not isinstance(dim, int):
-            structural_walk(dim, (tirx.Var, lambda var: analyzer.update(var, unbounded, override=True)))
+            structural_walk(dim, (tirx.Var, lambda var: analyzer.update(var, non_negative, override=True)))
     return analyzer
 
 
@@ -32,7 +32,7 @@ def proves(condition: Any, *dims: Dim) -> bool:
 
 
 def dim_min(a: Dim, b: Dim) -> Dim:
-    """Returns the smaller of two dims.
+    """Returns the smaller of two dims; if neither is provably smaller, the symbolic minimum.
 
     >>> dim_min(2, 3)
     2
@@ -45,7 +45,7 @@ def dim_min(a: Dim, b: Dim) -> Dim:
 
 
 def dim_max(a: Dim, b: Dim) -> Dim:
-    """Returns the larger of two dims.
+    """Returns the larger of two dims; if neither is provably larger, the symbolic maximum.
 
     >>> dim_max(2, 3)
     3

@@ -30,16 +30,19 @@ def _guard(x: Tensor, y: Tensor) -> list[tuple[Tensor, str]]:
     return [(bind.reduce_all(nonzero, axis=axes, keepdims=False), MSG_DIVISION)]
 
 
-def _either(integers: Callable[..., Any], floats: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a numpy column with a function for integers, checked for zeros, and one for floats (16-bit in float32)."""
+def _numpy_by_dtype(integers: Callable[..., Any], floats: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a NumPy kernel that calls ``integers`` or ``floats``, depending on the operands' dtype.
+
+    Integer divisors must not be 0; 16-bit floats are computed in float32.
+    """
 
     def run(x: np.ndarray, y: np.ndarray) -> Any:
         if x.dtype.kind in "iu":
             if x.size and not y.all():
                 raise ArgumentError(MSG_DIVISION)
             return integers(x, y)
-        wide = np.float32 if x.dtype.itemsize == 2 else x.dtype
-        return floats(x.astype(wide), y.astype(wide))
+        computed = np.float32 if x.dtype.itemsize == 2 else x.dtype
+        return floats(x.astype(computed), y.astype(computed))
 
     return run
 
@@ -49,12 +52,15 @@ def _truncated(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _floored_remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    rest = np.fmod(x, y)
-    return np.where((rest != 0) & ((y < 0) != (rest < 0)), rest + y, rest)
+    remainder = np.fmod(x, y)  # has the sign of x
+    return np.where((remainder != 0) & ((y < 0) != (remainder < 0)), remainder + y, remainder)
 
 
-def _known(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a ``value`` column that computes a quotient of known values, unless a divisor is 0."""
+def _known_quotient(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a rule that evaluates a quotient while tracing, from integers or dims that the trace knows.
+
+    It returns None if the trace doesn't know an operand, and for a divisor of 0, which fails at run time.
+    """
 
     def value(x: Any, y: Any) -> Any:
         if x.known is None or y.known is None or any(isinstance(d, int) and d == 0 for d in y.known.flat):
@@ -64,16 +70,17 @@ def _known(function: Callable[..., Any]) -> Callable[..., Any]:
     return value
 
 
-_REST = ("Mod", 0, 1, {"fmod": 1})
-_WRONG_SIDE = ("And", ("Not", ("Equal", _REST, 0.0)), ("Xor", ("Less", 1, 0.0), ("Less", _REST, 0.0)))
+_REMAINDER = ("Mod", 0, 1, {"fmod": 1})
+_SIGN_DIFFERS = ("And", ("Not", ("Equal", _REMAINDER, 0.0)), ("Xor", ("Less", 1, 0.0), ("Less", _REMAINDER, 0.0)))
 
 
-def _by_type(integers: tuple[Any, ...], floats: tuple[Any, ...]) -> Callable[..., None]:
-    """Returns an ``onnx`` column with different nodes for integers and floats."""
-    of_integers, of_floats = nodes(integers), nodes(floats)
+def _onnx_by_dtype(integers: tuple[Any, ...], floats: tuple[Any, ...]) -> Callable[..., None]:
+    """Returns an ONNX rule that writes one tree of nodes for integers and another for floats."""
+    write_integers, write_floats = nodes(integers), nodes(floats)
 
     def emit(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
-        (of_integers if types[0][0].dtype.is_integer else of_floats)(emitter, inputs, outputs, types)
+        (x_type, _), _ = types
+        (write_integers if x_type.dtype.is_integer else write_floats)(emitter, inputs, outputs, types)
 
     return emit
 
@@ -92,11 +99,11 @@ def _remainder_vjp(quotient: Callable[[Tensor, Tensor], Tensor]) -> Callable[...
 
 @_integer_op(
     tf_name="FloorDiv",
-    numpy=_either(np.floor_divide, lambda x, y: np.floor(x / y)),
+    numpy=_numpy_by_dtype(np.floor_divide, lambda x, y: np.floor(x / y)),
     lower=lambda t, x, y: t.floor_divide(x, y),
     vjp=lambda ct, z, x, y: (None, None),
-    onnx=_by_type(("Div", ("Sub", 0, ("Mod", 0, 1)), 1), ("Floor", ("Div", 0, 1))),
-    value=_known(lambda x, y: x // y),
+    onnx=_onnx_by_dtype(("Div", ("Sub", 0, ("Mod", 0, 1)), 1), ("Floor", ("Div", 0, 1))),
+    value=_known_quotient(lambda x, y: x // y),
     public=("math.floordiv", "floordiv"),
     shows=("tf.math.floordiv([7, -7], 2).numpy()", "array([ 3, -4], dtype=int32)"),
 )
@@ -118,11 +125,11 @@ def floordiv(x: Any, y: Any, name: str | None = None) -> Any:
 
 @_integer_op(
     tf_name="FloorMod",
-    numpy=_either(np.remainder, _floored_remainder),
+    numpy=_numpy_by_dtype(np.remainder, _floored_remainder),
     lower=lambda t, x, y: t.floor_remainder(x, y),
     vjp=_remainder_vjp(lambda x, y: bind.floordiv(x, y)),
-    onnx=_by_type(("Mod", 0, 1), ("Where", _WRONG_SIDE, ("Add", _REST, 1), _REST)),
-    value=_known(lambda x, y: x % y),
+    onnx=_onnx_by_dtype(("Mod", 0, 1), ("Where", _SIGN_DIFFERS, ("Add", _REMAINDER, 1), _REMAINDER)),
+    value=_known_quotient(lambda x, y: x % y),
     public=("math.floormod", "floormod", "math.mod", "mod"),
     shows=("tf.math.floormod([7, -7], 4).numpy()", "array([3, 1], dtype=int32)"),
 )
@@ -137,10 +144,10 @@ def floormod(x: Any, y: Any, name: str | None = None) -> Any:
 
 @_integer_op(
     tf_name="TruncateDiv",
-    numpy=_either(_truncated, lambda x, y: np.trunc(x / y)),
+    numpy=_numpy_by_dtype(_truncated, lambda x, y: np.trunc(x / y)),
     lower=lambda t, x, y: t.truncate_divide(x, y),
     vjp=lambda ct, z, x, y: (None, None),
-    onnx=_by_type(("Div", 0, 1), ("Mul", ("Sign", ("Div", 0, 1)), ("Floor", ("Abs", ("Div", 0, 1))))),
+    onnx=_onnx_by_dtype(("Div", 0, 1), ("Mul", ("Sign", ("Div", 0, 1)), ("Floor", ("Abs", ("Div", 0, 1))))),
     public=("truncatediv",),
     shows=("tf.truncatediv([7, -7], 2).numpy()", "array([ 3, -3], dtype=int32)"),
 )
@@ -155,10 +162,10 @@ def truncatediv(x: Any, y: Any, name: str | None = None) -> Any:
 
 @_integer_op(
     tf_name="TruncateMod",
-    numpy=_either(np.fmod, np.fmod),
+    numpy=_numpy_by_dtype(np.fmod, np.fmod),
     lower=lambda t, x, y: t.truncate_remainder(x, y),
     vjp=_remainder_vjp(lambda x, y: bind.truncatediv(x, y)),
-    onnx=nodes(_REST),
+    onnx=nodes(_REMAINDER),
     public=("truncatemod",),
     shows=("tf.truncatemod([7, -7], 4).numpy()", "array([ 3, -3], dtype=int32)"),
 )
@@ -215,10 +222,10 @@ def divide_no_nan(x: Any, y: Any, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/divide_no_nan
     """
-    pair = operands(x, y)
-    if all(p.dtype.is_integer for p in pair):
-        pair = tuple(map(as_quotient, pair))  # type: ignore[assignment]
-    return float_divide_no_nan.bind(*pair)
+    x, y = operands(x, y)
+    if x.dtype.is_integer and y.dtype.is_integer:
+        x, y = as_quotient(x), as_quotient(y)
+    return float_divide_no_nan.bind(x, y)
 
 
 @binary_op(
@@ -256,20 +263,22 @@ def _zero_with_x(
     *,
     shows: tuple[str, str],
 ) -> Any:
-    """Declares a product of ``x`` and a function of ``y``, 0 where ``x`` is 0 even if the function isn't finite.
+    """Returns a decorator that declares a product of ``x`` and a function of ``y``, which is 0 wherever ``x`` is 0.
 
-    Its derivatives are ``by_x(y)`` and ``by_y(x, y)``; ``onnx`` is the tree of nodes of the product.
+    That holds even where the function isn't finite. Its derivatives are ``by_x(y)`` and ``by_y(x, y)``; ``onnx`` is the
+    tree of nodes of the product.
     """
 
     def run(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        wide = np.float32 if x.dtype.itemsize == 2 else x.dtype
-        return np.where(x == 0, np.zeros((), wide), numpy(x.astype(wide), y.astype(wide)))
+        computed = np.float32 if x.dtype.itemsize == 2 else x.dtype
+        return np.where(x == 0, np.zeros((), computed), numpy(x.astype(computed), y.astype(computed)))
 
     def vjp(ct: Tensor, z: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        to_x = bind.multiply(ct, conj(_unless_zero(x, by_x(y))))
-        return unbroadcast(to_x, x), unbroadcast(bind.multiply(ct, conj(by_y(x, y))), y)
+        ct_of_x = bind.multiply(ct, conj(_unless_zero(x, by_x(y))))
+        return unbroadcast(ct_of_x, x), unbroadcast(bind.multiply(ct, conj(by_y(x, y))), y)
 
     def declare(front: Callable[..., Any]) -> Any:
+        """Declares the elementwise op: ``lower``'s product, replaced by 0 where ``x`` is 0 in every form of the op."""
         return binary_op(
             domain=FLOATING_AND_COMPLEX,
             numpy=run,

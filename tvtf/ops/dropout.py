@@ -45,7 +45,7 @@ def dropout(x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: 
 def stateless_dropout(
     x: Any, rate: Any, seed: Any, rng_alg: Any = None, noise_shape: Any = None, name: str | None = None
 ) -> Tensor:
-    """Computes :func:`dropout` whose mask is a function of ``seed`` (two ints) alone.
+    """Computes :func:`dropout` with a mask that depends on ``seed`` (two ints) alone.
 
     Args:
       x, rate, noise_shape: as for :func:`dropout`.
@@ -83,36 +83,37 @@ def general_dropout(
 
 
 def _apply_dropout(x: Any, rate: Any, sampler: Sampler, noise_shape: Any) -> Tensor:
-    """Zeroes elements whose noise is below the rate and scales the others."""
+    """Sets elements to 0 whose random number is below the rate, and divides the others by ``1 - rate``."""
     x = convert_to_tensor(x)
     if not x.dtype.is_floating:
         raise ValueError(
             f"`x.dtype` must be a floating point tensor as `x` will be scaled. Received: x_dtype={x.dtype}"
         )
-    part = _checked_rate(rate, x)
-    if isinstance(part, float) and part == 0:
+    rate = _checked_rate(rate, x)
+    if isinstance(rate, float) and rate == 0:
         return x
     noise = sampler(_noise_shape(noise_shape, x), x.dtype if x.dtype.name != "bfloat16" else float32)
-    keep = bind.greater_equal(noise, _scalar(part, noise))
-    return bind.select(keep, _scaled(x, part), zeros_like(x))
+    keep = bind.greater_equal(noise, _scalar(rate, noise))
+    return bind.select(keep, _scaled(x, rate), zeros_like(x))
 
 
-def _scaled(x: Tensor, part: Any) -> Tensor:
-    """Returns ``x / (1 - part)``; a Python number's factor is rounded to x's dtype last, as in TensorFlow."""
-    if isinstance(part, float):
-        return bind.multiply(x, number(1 / (1 - part), x))  # type: ignore[no-any-return]
-    return bind.divide(x, bind.subtract(number(1, x), part))  # type: ignore[no-any-return]
+def _scaled(x: Tensor, rate: Any) -> Tensor:
+    """Returns ``x / (1 - rate)``; a Python number's factor is rounded to x's dtype last, as in TensorFlow."""
+    if isinstance(rate, float):
+        return bind.multiply(x, number(1 / (1 - rate), x))  # type: ignore[no-any-return]
+    return bind.divide(x, bind.subtract(number(1, x), rate))  # type: ignore[no-any-return]
 
 
 def _checked_rate(rate: Any, x: Tensor) -> Any:
-    """Returns the rate as a float, or as a tensor of x's dtype."""
+    """Checks a dropout rate: a number in [0, 1), which is returned as a float, or a tensor of x's dtype."""
     if isinstance(rate, Tensor) or hasattr(rate, "_as_tensor"):
-        part = convert_to_tensor(rate)
-        if part.dtype is not x.dtype:
+        rate = convert_to_tensor(rate)
+        if rate.dtype is not x.dtype:
             raise ValueError(
-                f"`x.dtype` must be compatible with `rate.dtype`. Received: x.dtype={x.dtype!r} and rate.dtype={part.dtype!r}"
+                f"`x.dtype` must be compatible with `rate.dtype`. Received: x.dtype={x.dtype!r} and "
+                f"rate.dtype={rate.dtype!r}"
             )
-        return part
+        return rate
     if not isinstance(rate, (int, float)) or not 0 <= rate < 1:
         raise ValueError(f"`rate` must be a scalar tensor or a float in the range [0, 1). Received: rate={rate}")
     return float(rate)
@@ -125,11 +126,11 @@ def _scalar(value: Any, like: Tensor) -> Tensor:
 
 
 def _noise_shape(noise_shape: Any, x: Tensor) -> tuple[Dim, ...]:
-    """Returns the shape of the noise; None in it stands for x's dim."""
+    """Returns the shape of dropout's random mask: that of ``x``, or ``noise_shape`` with x's dims in place of None."""
     shape = x._type.shape
     if noise_shape is None:
         return tuple(shape)
     dims = noise_shape.as_list() if hasattr(noise_shape, "as_list") else noise_shape
     if isinstance(dims, (list, tuple)) and len(dims) == len(shape):
-        dims = [own if d is None else d for d, own in zip(dims, shape)]
+        dims = [x_dim if dim is None else dim for dim, x_dim in zip(dims, shape)]
     return static_dims(dims, "noise_shape")

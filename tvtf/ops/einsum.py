@@ -34,42 +34,47 @@ def _parts(equation: str) -> tuple[str, str, str]:
 
 
 def _contract_type(a: TensorType, b: TensorType, *, equation: str) -> TensorType:
-    """Checks that two inputs agree on the size of every label; returns the type of their contraction."""
+    """Returns the type of a contraction after checking that both inputs have one size for each label they share."""
     require_same_dtype((a, b), ("inputs[0]", "inputs[1]"))
     require_dtype(a, NUMERIC, "inputs")
     left, right, result = _parts(equation)
-    extents = dict(zip(left, a.shape))
+    sizes = dict(zip(left, a.shape))
     for label, dim in zip(right, b.shape):
-        if not agree_dim(extents.setdefault(label, dim), dim):
-            raise _dim_mismatch(extents[label], right.index(label), b, dim)
-    return TensorType(tuple(extents[k] for k in result), a.dtype)
+        if not agree_dim(sizes.setdefault(label, dim), dim):
+            raise _dim_mismatch(sizes[label], right.index(label), b, dim)
+    return TensorType(tuple(sizes[label] for label in result), a.dtype)
 
 
 def _dim_mismatch(expected: Dim, axis: int, x: TensorType, got: Dim) -> ArgumentError:
     return ArgumentError(
         f"Expected dimension {expected} at axis {axis} of the input shaped {brackets(x.shape)} but got dimension {got}",
-        ValueError,
-        f"Dimensions must be equal, but are {expected} and {got} for {{op}} with an input shaped {brackets(x.shape)}.",
+        graph=ValueError,
+        traced=f"Dimensions must be equal, but are {expected} and {got} for {{op}} with an input shaped "
+        f"{brackets(x.shape)}.",
     )
 
 
 def _contract_array(a: np.ndarray, b: np.ndarray, *, equation: str) -> np.ndarray:
-    """Contracts by one matrix product: batch labels first, then free labels, then summed ones."""
+    """Contracts two arrays by one batched matrix product, of which each axis merges the axes of one kind of label.
+
+    Batch labels are in both inputs and the result, summed ones not in the result, rows and columns in one input only.
+    """
     left, right, result = _parts(equation)
-    batch = [k for k in left if k in right and k in result]
-    summed = [k for k in left if k in right and k not in result]
-    rows, columns = [k for k in left if k not in right], [k for k in right if k not in left]
-    extents = dict(zip(left, a.shape)) | dict(zip(right, b.shape))
-    x, y = _matrices(a, left, batch, rows, summed, extents), _matrices(b, right, batch, summed, columns, extents)
+    batch = [label for label in left if label in right and label in result]
+    summed = [label for label in left if label in right and label not in result]
+    rows, columns = [label for label in left if label not in right], [label for label in right if label not in left]
+    sizes = dict(zip(left, a.shape)) | dict(zip(right, b.shape))
+    x, y = _as_matrices(a, left, batch, rows, summed, sizes), _as_matrices(b, right, batch, summed, columns, sizes)
     order = [*batch, *rows, *columns]
-    product = np.matmul(x, y).reshape([extents[k] for k in order])
-    return product.transpose([order.index(k) for k in result])
+    product = np.matmul(x, y).reshape([sizes[label] for label in order])
+    return product.transpose([order.index(label) for label in result])
 
 
-def _matrices(x: np.ndarray, labels: str, batch: Any, rows: Any, columns: Any, extents: dict[str, int]) -> np.ndarray:
-    moved = wide(x).transpose([labels.index(k) for k in (*batch, *rows, *columns)])
-    sizes = (math.prod(extents[k] for k in group) for group in (batch, rows, columns))
-    return moved.reshape(tuple(sizes))
+def _as_matrices(x: np.ndarray, labels: str, batch: Any, rows: Any, columns: Any, sizes: dict[str, int]) -> np.ndarray:
+    """Transposes and reshapes an array to (batch, rows, columns), each of which merges the axes of a list of labels."""
+    transposed = wide(x).transpose([labels.index(label) for label in (*batch, *rows, *columns)])
+    merged_sizes = (math.prod(sizes[label] for label in group) for group in (batch, rows, columns))
+    return transposed.reshape(tuple(merged_sizes))
 
 
 def _contract_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor, *, equation: str) -> tuple[Tensor | None, Tensor | None]:
@@ -77,8 +82,8 @@ def _contract_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor, *, equation: str)
     left, right, result = _parts(equation)
     if not a.dtype.is_differentiable:
         return None, None
-    to_a = bind.contract(ct, conjugate(b), equation=f"{result},{right}->{left}")
-    return to_a, bind.contract(conjugate(a), ct, equation=f"{left},{result}->{right}")
+    ct_of_a = bind.contract(ct, conjugate(b), equation=f"{result},{right}->{left}")
+    return ct_of_a, bind.contract(conjugate(a), ct, equation=f"{left},{result}->{right}")
 
 
 def _contract_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, equation: str) -> Tensor:
@@ -89,13 +94,15 @@ def _contract_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]
 
 
 def _contract_samples() -> list[Sample]:
-    """Returns equations with batch, free and summed labels, and sizes of 0."""
+    """Returns samples of ``contract`` with batch, free and summed labels, a size of 0 and a symbolic dim."""
     cases = (
         ("ab,bc->ac", (2, 3), (3, 2)), ("abcd,aecd->acbe", (1, 2, 2, 3), (1, 3, 2, 3)), ("a,b->ba", (2,), (3,)),
         ("ab,ab->", (2, 3), (2, 3)), ("ab,cb->ca", (0, 3), (2, 3)),
     )  # fmt: skip
-    types = (*FLOATING, int32)
-    samples = [Sample((draw(i, a), draw(i + 9, b)), {"equation": e}, types) for i, (e, a, b) in enumerate(cases)]
+    dtypes = (*FLOATING, int32)
+    samples = [
+        Sample((draw(i, a), draw(i + 9, b)), {"equation": equation}, dtypes) for i, (equation, a, b) in enumerate(cases)
+    ]
     symbolic = (("n", None), (None, None))
     return [
         *samples,
@@ -127,10 +134,10 @@ def contract(a: Tensor, b: Tensor, equation: str) -> Any:
 
 
 def _parsed(equation: str, count: int) -> tuple[list[str], str]:
-    """Splits an equation into the subscripts of the inputs and of the result, with ellipses as written.
+    """Splits an einsum equation into the subscripts of its inputs and of the result, with ellipses as written.
 
     Raises:
-      ValueError: the equation is malformed, or has another number of inputs.
+      ValueError: the equation is malformed, or isn't one of ``count`` inputs.
     """
     compact = equation.replace(" ", "")
     inputs, arrow, output = compact.partition("->")
@@ -148,7 +155,7 @@ def _parsed(equation: str, count: int) -> tuple[list[str], str]:
 def _implicit_output(terms: list[str]) -> str:
     """Returns the result's subscripts if none are given: the ellipsis, then the labels that occur once, sorted."""
     letters = "".join(terms).replace(".", "")
-    unique_labels = sorted(k for k in set(letters) if letters.count(k) == 1)
+    unique_labels = sorted(label for label in set(letters) if letters.count(label) == 1)
     return (ELLIPSIS if any(ELLIPSIS in term for term in terms) else "") + "".join(unique_labels)
 
 
@@ -162,30 +169,32 @@ def _check_output(terms: list[str], output: str, equation: str) -> None:
 
 
 def _labels_of(term: str, rank: int, position: int) -> Labels:
-    """Returns a label for each axis.
+    """Returns a label for each axis of an einsum's input from its subscripts, such as ``i...j``, and its rank.
 
-    An ellipsis's axes are numbered from its right end, as broadcasting aligns them.
+    The axes that the ellipsis stands for are numbered from its right end (.1, .0), as broadcasting aligns them.
     """
-    before, dots, after = term.partition(ELLIPSIS)
+    before, ellipsis, after = term.partition(ELLIPSIS)
     named = len(before) + len(after)
-    if rank < named or (rank > named and not dots):
+    if rank < named or (rank > named and not ellipsis):
         raise ArgumentError(
-            f"Expected input {position} to have rank {'at least ' * bool(dots)}{named} but got: {rank}", ValueError,
-            f"Shape must be {'at least ' * bool(dots)}rank {named} but is rank {rank} for {position}th input of {{op}}",
-        )  # fmt: skip
+            f"Expected input {position} to have rank {'at least ' * bool(ellipsis)}{named} but got: {rank}",
+            graph=ValueError,
+            traced=f"Shape must be {'at least ' * bool(ellipsis)}rank {named} but is rank {rank} for {position}th input of "
+            "{op}",
+        )
     return (*before, *(f".{i}" for i in range(rank - named - 1, -1, -1)), *after)
 
 
 def _output_labels(output: str, inputs: list[Labels]) -> Labels:
-    """Returns the result's labels, with the axes of the longest ellipsis in place of its own."""
-    ellipsis_rank = max((sum(k.startswith(".") for k in labels) for labels in inputs), default=0)
-    before, dots, after = output.partition(ELLIPSIS)
-    if ellipsis_rank and not dots:
+    """Returns a label for each axis of an einsum's result; its ellipsis has as many axes as the longest input one."""
+    ellipsis_rank = max((sum(label.startswith(".") for label in labels) for labels in inputs), default=0)
+    before, ellipsis, after = output.partition(ELLIPSIS)
+    if ellipsis_rank and not ellipsis:
         raise ArgumentError(
             f"Output contains {ellipsis_rank} broadcasting dimension(s) but no ellipsis (...) was found in the output "
             "subscripts.",
-            ValueError,
-            f"Shape must be at most rank 0 but is rank {ellipsis_rank} for {{op}} without ellipsis (...) in the output "
+            graph=ValueError,
+            traced=f"Shape must be at most rank 0 but is rank {ellipsis_rank} for {{op}} without ellipsis (...) in the output "
             "subscripts",
         )
     return (*before, *(f".{i}" for i in range(ellipsis_rank - 1, -1, -1)), *after)
@@ -215,34 +224,38 @@ class Operand:
 
     def summed(self, needed: set[str]) -> Operand:
         """Sums over the axes whose labels are not ``needed``."""
-        axes = tuple(i for i, k in enumerate(self.labels) if k not in needed)
+        axes = tuple(i for i, label in enumerate(self.labels) if label not in needed)
         if not axes:
             return self
         total = bind.reduce_sum(self.tensor, axis=axes, keepdims=False)
-        return Operand(total, tuple(k for k in self.labels if k in needed))
+        return Operand(total, tuple(label for label in self.labels if label in needed))
 
     def squeezed(self, other: Operand) -> Operand:
-        """Removes ellipsis axes of size 1 that the other operand has longer, for ``contract`` doesn't broadcast."""
+        """Removes ellipsis axes of size 1 that are larger in the other operand, for ``contract`` doesn't broadcast."""
         shape = self.tensor._type.shape
-        axes = [i for i, k in enumerate(self.labels) if shape[i] is not None and _stretches(k, shape[i], other)]
-        if not axes:
+        removed = [
+            i for i, label in enumerate(self.labels) if shape[i] is not None and _broadcasts(label, shape[i], other)
+        ]
+        if not removed:
             return self
-        rest = [i for i in range(len(shape)) if i not in axes]
-        flat = bind.reshape(self.tensor, shape=tuple(shape[i] for i in rest))
-        return Operand(flat, tuple(self.labels[i] for i in rest))
+        kept_axes = [i for i in range(len(shape)) if i not in removed]
+        squeezed = bind.reshape(self.tensor, shape=tuple(shape[i] for i in kept_axes))
+        return Operand(squeezed, tuple(self.labels[i] for i in kept_axes))
 
-    def wide(self, dims: dict[int, Dim]) -> Operand:
-        """Broadcasts axes of size 1 to other sizes."""
+    def broadcast(self, dims: dict[int, Dim]) -> Operand:
+        """Broadcasts axes of size 1 to other sizes, given by axis."""
         shape = tuple(dims.get(i, d) for i, d in enumerate(self.tensor._type.shape))
         return Operand(stretched(self.tensor, shape), self.labels)
 
     def arranged(self, labels: Labels) -> Tensor:
+        """Returns the tensor with its axes in the order of ``labels``."""
         if labels == self.labels:
             return self.tensor
         return table["transpose"](self.tensor, [self.labels.index(k) for k in labels])
 
 
-def _stretches(label: str, dim: Dim, other: Operand) -> bool:
+def _broadcasts(label: str, dim: Dim, other: Operand) -> bool:
+    """Returns whether an ellipsis axis has size 1, and the same axis of the other operand may be larger."""
     if not label.startswith(".") or not isinstance(dim, int) or dim != 1 or label not in other.labels:
         return False
     opposite = other.tensor._type.shape[other.labels.index(label)]
@@ -250,7 +263,7 @@ def _stretches(label: str, dim: Dim, other: Operand) -> bool:
 
 
 def _multiplied(a: Operand, b: Operand, needed: set[str]) -> Operand:
-    """Multiplies two operands and sums over the labels that are not ``needed``."""
+    """Multiplies two operands and sums over the labels that are not ``needed`` by later products or the result."""
     a, b = a.summed(needed | set(b.labels)), b.summed(needed | set(a.labels))
     a, b = a.squeezed(b), b.squeezed(a)
     result = tuple(k for k in dict.fromkeys((*a.labels, *b.labels)) if k in needed)
@@ -264,13 +277,16 @@ def _contracted(a: Operand, b: Operand, result: Labels) -> Operand:
 
 
 def _evaluate(operands: list[Operand], output: Labels) -> Tensor:
-    """Multiplies the operands pair by pair, the cheapest first, and arranges the axes of the result."""
+    """Evaluates an einsum: multiplies its operands pair by pair, the cheapest pair first.
+
+    ``output`` are the labels of the result's axes; a label is summed as soon as no other operand has it.
+    """
     operands = [operand.diagonal() for operand in operands]
     while len(operands) > 2:
         first, second = _cheapest_pair(operands)
-        rest = [x for x in operands if x is not first and x is not second]
-        needed = set(output).union(*(x.labels for x in rest))
-        operands = [*rest, _multiplied(first, second, needed)]
+        others = [x for x in operands if x is not first and x is not second]
+        needed = set(output).union(*(x.labels for x in others))
+        operands = [*others, _multiplied(first, second, needed)]
     if len(operands) == 2:
         return _final_product(operands[0], operands[1], output)
     return operands[0].summed(set(output)).arranged(output)
@@ -298,7 +314,7 @@ def _cost(a: Operand, b: Operand) -> int:
 
 @export("einsum", "linalg.einsum")
 def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
-    """Sums of products by Einstein's convention.
+    """Computes sums of products of tensors by Einstein's summation convention.
 
     Args:
       equation: subscripts of each input, and of the result behind ``->``; without that, the labels that occur once,
@@ -335,13 +351,13 @@ def _checked_evaluation(tensors: list[Tensor], terms: list[str], output: str) ->
     require_same_dtype([x._type for x in tensors], [f"inputs[{i}]" for i in range(len(tensors))])
     labels = [_labels_of(term, x.ndim, i) for i, (term, x) in enumerate(zip(terms, tensors))]
     operands = [Operand(x, k) for x, k in zip(tensors, labels)]
-    return _evaluate(_met(operands), _output_labels(output, labels))
+    return _evaluate(_with_common_dims(operands), _output_labels(output, labels))
 
 
-def _met(operands: list[Operand]) -> list[Operand]:
+def _with_common_dims(operands: list[Operand]) -> list[Operand]:
     """Broadcasts ellipsis axes of symbolic size to common dims, any of which may be 1 at run time."""
-    ellipses = [[i for i, k in enumerate(x.labels) if k.startswith(".")] for x in operands]
-    shapes = common([[x.tensor._type.shape[i] for i in axes] for x, axes in zip(operands, ellipses)])
+    ellipsis_axes = [[i for i, label in enumerate(x.labels) if label.startswith(".")] for x in operands]
+    shapes = common([[x.tensor._type.shape[i] for i in axes] for x, axes in zip(operands, ellipsis_axes)])
     if shapes is None:
         return operands
-    return [x.wide(dict(zip(axes, dims))) for x, axes, dims in zip(operands, ellipses, shapes)]
+    return [x.broadcast(dict(zip(axes, dims))) for x, axes, dims in zip(operands, ellipsis_axes, shapes)]

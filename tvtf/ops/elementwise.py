@@ -25,11 +25,12 @@ def unary_op(
     gradient: bool = True,
     **columns: Any,
 ) -> Callable[[Callable[..., Any]], Primitive[Any]]:
-    """Declares an elementwise primitive of one input, sampled in the range ``samples`` (or by that function).
+    """Returns a decorator that declares an elementwise primitive of one input.
 
-    ``lower`` is an expression of the scalar library and its values, unless a ``kernel`` column is given;
-    ``gradient`` is False for functions with jumps, which numeric gradients can't check. ``shows`` is a call and its
-    result, which complete the docstring together with the page of TensorFlow that is its source.
+    ``numpy`` is its kernel on arrays. ``lower`` returns its expression in compiled code from the library of scalar
+    functions and a scalar, unless a ``kernel`` column is given. ``samples`` is the range that tests draw from, or a
+    function that returns samples; ``gradient`` is False for functions with jumps, which numeric gradients can't check.
+    ``shows`` is a call and its result for the docstring.
     """
 
     def declare(front: Callable[..., Any]) -> Primitive[Any]:
@@ -50,7 +51,10 @@ def binary_op(
     gradient: bool = True,
     **columns: Any,
 ) -> Callable[[Callable[..., Any]], Primitive[Any]]:
-    """Declares a broadcasting elementwise primitive of two inputs of one dtype; see :func:`unary_op`."""
+    """Returns a decorator that declares an elementwise primitive of two inputs of one dtype, which broadcast.
+
+    The arguments are those of :func:`unary_op`.
+    """
 
     def declare(front: Callable[..., Any]) -> Primitive[Any]:
         columns.setdefault("type", binary(domain, result))
@@ -72,6 +76,7 @@ EXAMPLE = """
 
 
 def _declare(front: Callable[..., Any], numpy: Any, lower: Any, columns: dict[str, Any]) -> Primitive[Any]:
+    """Declares an elementwise primitive with the public function ``front``, to whose docstring its example is added."""
     if "shows" in columns:
         call, result = columns.pop("shows")
         public = columns["public"]
@@ -79,7 +84,7 @@ def _declare(front: Callable[..., Any], numpy: Any, lower: Any, columns: dict[st
         front.__doc__ = (front.__doc__ or "").rstrip() + EXAMPLE.format(call=call, result=result, page=page)
     lower = columns.pop("kernel") if "kernel" in columns else lower and scalar(lower)
     columns.setdefault("batch", batch_elementwise(columns.get("name") or front.__name__))
-    is_ufunc = isinstance(numpy, np.ufunc) and numpy.nin <= 2
+    is_ufunc = isinstance(numpy, np.ufunc) and numpy.nin <= 2  # then eager calls have a fast path
     return primitive(kind=Ufunc if is_ufunc else Primitive, numpy=numpy, lower=lower, **columns)(front)
 
 
@@ -94,9 +99,9 @@ class Ufunc(Primitive[Any]):
         self.seen: set[np.dtype] = set()
 
     def bind(self, x: Any, y: Any = None) -> Any:  # type: ignore[override]
-        """Calls NumPy directly on eager tensors of dtypes in ``seen``; anything else takes the general path."""
+        """Calls the ufunc directly on eager tensors of a dtype that passed the type rule before, else as other ops."""
         inputs = (x,) if y is None else (x, y)
-        result = None
+        result = None  # of the fast path
         if state.trace is None:
             try:
                 array = x._array
@@ -116,13 +121,16 @@ class Ufunc(Primitive[Any]):
         return output
 
     def run(self, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
-        """Runs the op, and adds its dtype to ``seen`` if NumPy's result has the op's dtype without a cast."""
+        """Runs the op eagerly, and adds the operands' dtype to ``seen`` if NumPy's result needs no cast.
+
+        From then on :meth:`bind` calls the ufunc directly for that dtype.
+        """
         output = super().run(inputs, attrs)
         dtypes = {x.eager_array(self).dtype for x in inputs}
         if len(dtypes) == 1 and dtypes.isdisjoint(self.seen):
             (dtype,) = dtypes
-            raw = self.numpy(*[np.ones(0, dtype)] * len(inputs))
-            if dtype.kind != "O" and raw.dtype is output._array.dtype:  # otherwise NumPy's result needs a cast
+            ufunc_result = self.numpy(*[np.ones(0, dtype)] * len(inputs))  # of no elements, for its dtype
+            if dtype.kind != "O" and ufunc_result.dtype is output._array.dtype:
                 self.seen.add(dtype)
         return output
 
@@ -151,9 +159,9 @@ def operands(x: Any, y: Any) -> tuple[Tensor, Tensor]:
 
 
 def hinted_operands(x: Any, y: Any) -> tuple[Tensor, Tensor]:
-    """Converts operands as TensorFlow's ``+`` and ``/`` do.
+    """Converts two operands to tensors as TensorFlow's ``+`` and ``/`` do: the second one to the first one's dtype.
 
-    An operand that doesn't fit the first one's dtype is left to the op, which raises.
+    A second operand that doesn't fit that dtype keeps its own, and the op raises the error.
     """
     x = convert_to_tensor(x)
     try:
@@ -163,9 +171,12 @@ def hinted_operands(x: Any, y: Any) -> tuple[Tensor, Tensor]:
 
 
 def like(value: Any, dtype: DType) -> Tensor:
-    """Converts an operand beside one of ``dtype``: tensors are kept, NumPy values cast, Python values checked."""
-    kind = type(value)
-    if kind is int or kind is bool or kind is float:
+    """Converts an operand of an elementwise op whose other operand has ``dtype`` to a tensor.
+
+    A tensor keeps its dtype, a NumPy value is cast, and a Python value must fit the dtype.
+    """
+    python_type = type(value)
+    if python_type is int or python_type is bool or python_type is float:  # a fast path for most numbers
         array = number(value, dtype)
         if array is not None:
             return EagerTensor(array)
@@ -181,7 +192,10 @@ MOST_HALF = 65504
 
 
 def number(value: float, dtype: DType) -> np.ndarray | None:
-    """Converts a Python number to a dtype, or returns None if it needs checks; ints of up to 64 bits wrap around."""
+    """Converts a Python number to an array of a dtype, or returns None if the general conversion must check it.
+
+    Ints of up to 64 bits wrap around.
+    """
     if dtype.kind in "fc":
         if -MOST_HALF <= value <= MOST_HALF:
             return np.array(value, dtype.np)
@@ -189,7 +203,8 @@ def number(value: float, dtype: DType) -> np.ndarray | None:
             return np.array(value, dtype.np)
     if dtype.kind in "iu" and type(value) is not float and int(value).bit_length() < 64:
         bits = 8 * dtype.np.itemsize
-        return np.array(int(value) & ((1 << bits) - 1), f"u{bits // 8}").view(dtype.np)
+        wrapped = int(value) & ((1 << bits) - 1)
+        return np.array(wrapped, f"u{bits // 8}").view(dtype.np)
     return None
 
 
@@ -233,13 +248,13 @@ def shifted(x: Tensor, amount: float) -> Tensor:
 
 
 def widened(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a NumPy kernel that computes 16-bit floats in float32 and rounds once."""
+    """Makes a NumPy kernel compute 16-bit floats in float32 and round only its result."""
 
     def run(*arrays: np.ndarray, **attrs: Any) -> Any:
-        narrow = arrays[0].dtype
-        if narrow.itemsize != 2 or narrow.kind not in "fV":
+        dtype = arrays[0].dtype
+        if dtype.itemsize != 2 or dtype.kind not in "fV":  # bfloat16 has kind V
             return function(*arrays, **attrs)
-        return np.asarray(function(*(a.astype(np.float32) for a in arrays), **attrs)).astype(narrow)
+        return np.asarray(function(*(a.astype(np.float32) for a in arrays), **attrs)).astype(dtype)
 
     return run
 
@@ -248,26 +263,29 @@ def widened(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def nodes(tree: tuple[Any, ...]) -> Callable[..., None]:
-    """Returns an ``onnx`` column that writes a tree of nodes: ``("Not", ("Equal", 0, 1))``.
+    """Returns an ONNX rule that writes a tree of nodes, such as ``("Not", ("Equal", 0, 1))``.
 
     An int is an input by position, a float a constant of the first input's dtype; a dict at the end holds attributes.
     """
 
     def emit(emitter: Any, inputs: Sequence[str], outputs: Sequence[str], types: Any, **_: Any) -> None:
-        op, leaves, options = _parts(tree)
-        emitter.node(op, [_leaf(emitter, leaf, inputs, types[0][0].dtype) for leaf in leaves], outputs, **options)
+        op, arguments, attributes = _parts(tree)
+        (first_type, *_others), _results = types
+        names = [_argument(emitter, argument, inputs, first_type.dtype) for argument in arguments]
+        emitter.node(op, names, outputs, **attributes)
 
     return emit
 
 
 def _parts(tree: tuple[Any, ...]) -> tuple[str, list[Any], dict[str, Any]]:
-    op, *leaves = tree
-    return (op, leaves[:-1], leaves[-1]) if isinstance(leaves[-1], dict) else (op, leaves, {})
+    """Splits a tree of nodes into the operator of its root, the arguments and the attributes."""
+    op, *arguments = tree
+    return (op, arguments[:-1], arguments[-1]) if isinstance(arguments[-1], dict) else (op, arguments, {})
 
 
-def _leaf(emitter: Any, leaf: Any, inputs: Sequence[str], dtype: DType) -> str:
-    """Writes a node of the tree, an input or a constant; returns its name."""
-    if isinstance(leaf, tuple):
-        op, leaves, options = _parts(leaf)
-        return emitter.computed(op, [_leaf(emitter, part, inputs, dtype) for part in leaves], **options)
-    return inputs[leaf] if isinstance(leaf, int) else emitter.const(np.array(leaf, dtype.np))
+def _argument(emitter: Any, argument: Any, inputs: Sequence[str], dtype: DType) -> str:
+    """Writes an argument of a node, which is a tree, an input's position or a constant; returns its name in ONNX."""
+    if isinstance(argument, tuple):
+        op, arguments, attributes = _parts(argument)
+        return emitter.computed(op, [_argument(emitter, each, inputs, dtype) for each in arguments], **attributes)
+    return inputs[argument] if isinstance(argument, int) else emitter.const(np.array(argument, dtype.np))

@@ -21,7 +21,7 @@ ADDRESSABLE = 1 << 47
 
 
 def require_countable(dims: tuple[Dim, ...], dtype: DType) -> None:
-    """Checks that the known dims fit a dtype, as TensorFlow's kernels do.
+    """Checks that the dims that are known fit the integer dtype of a shape vector, as TensorFlow's kernels do.
 
     Raises:
       ArgumentValueError: one is too large.
@@ -37,14 +37,17 @@ def _vector_type(*, dims: tuple[Dim, ...], dtype: DType) -> TensorType:
 
 
 def _guard(*, dims: tuple[Dim, ...], dtype: DType) -> list[tuple[Any, str]]:
-    """Checks at run time dims that the program computes; those of arguments fit, for their arrays exist."""
+    """Returns the run-time check that dims fit a dtype: only of those that the program computes.
+
+    Dims of its arguments fit, for their arrays exist.
+    """
     computed = tuple(d for d in dims if _is_computed(d))
     fits = bind.dims_fit(dims=computed, most=int(dtype.max)) if computed else None
     return [] if fits is None else [(fits, TOO_LARGE.format(dtype=dtype.name))]
 
 
 def _is_computed(dim: Dim) -> bool:
-    """Returns whether a dim depends on symbols other than those of the trace's parameters."""
+    """Returns whether the program computes a dim: it depends on symbols other than those of the trace's parameters."""
     if isinstance(dim, int):
         return False
     from tvm import tirx

@@ -25,26 +25,27 @@ from tvtf.ops.rules import (
 
 
 def _nudged(low: Any, high: Any, bits: int, narrow: bool) -> tuple[Any, Any, Any]:
-    """Moves a range so that zero is one of its steps; also returns the step.
+    """Moves the range of a quantization so that it represents zero exactly; returns its new ends and the step size.
 
     Source: tensorflow/core/kernels/fake_quant_ops_functor.h
     """
     first, last = np.float32(1 if narrow else 0), np.float32((1 << bits) - 1)
     step = (high - low) / (last - first)
     with np.errstate(all="ignore"):
-        zero = np.clip(np.floor(first - low / step + np.float32(0.5)), first, last)
-    return (first - zero) * step, (last - zero) * step, step
+        zero_point = np.clip(np.floor(first - low / step + np.float32(0.5)), first, last)
+    return (first - zero_point) * step, (last - zero_point) * step, step
 
 
 def _array(x: np.ndarray, low: np.ndarray, high: np.ndarray, bits: int, narrow: bool) -> np.ndarray:
-    """Quantizes and dequantizes with TensorFlow's order of roundings; the empty range gives zeros."""
-    below, above, step = _nudged(low, high, bits, narrow)
+    """Quantizes and dequantizes ``x`` with TensorFlow's order of roundings; the empty range gives zeros."""
+    nudged_low, nudged_high, step = _nudged(low, high, bits, narrow)
     half = np.float32(0.5)
     with np.errstate(all="ignore"):
-        per_step = np.float32(1) / step
-        zero = np.floor(-below * per_step + half)
-        steps = np.floor((np.clip(x, below, above) - below) * per_step - zero + half)
-        return np.where((low == 0) & (high == 0), np.float32(0), steps * step).astype(np.float32)
+        inverse_step = np.float32(1) / step
+        zero_point = np.floor(-nudged_low * inverse_step + half)
+        clipped = np.clip(x, nudged_low, nudged_high)
+        quantized = np.floor((clipped - nudged_low) * inverse_step - zero_point + half)
+        return np.where((low == 0) & (high == 0), np.float32(0), quantized * step).astype(np.float32)
 
 
 def _require_bits(bits: int) -> None:
@@ -60,11 +61,12 @@ def _type(x: TensorType, low: TensorType, high: TensorType, bits: int, narrow: b
 
 
 def _edges_array(low: np.ndarray, high: np.ndarray, bits: int, narrow: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the ends of the moved range; an empty range counts as unbounded, as in TensorFlow's gradient."""
-    below, above, _ = _nudged(low, high, bits, narrow)
-    empty = (low == 0) & (high == 0)
-    infinite = np.float32(np.inf)
-    return np.where(empty, -infinite, below).astype(np.float32), np.where(empty, infinite, above).astype(np.float32)
+    """Returns the ends of the nudged range; an empty range counts as unbounded, as in TensorFlow's gradient."""
+    nudged_low, nudged_high, _ = _nudged(low, high, bits, narrow)
+    is_empty = (low == 0) & (high == 0)
+    first = np.where(is_empty, -np.float32(np.inf), nudged_low)
+    last = np.where(is_empty, np.float32(np.inf), nudged_high)
+    return first.astype(np.float32), last.astype(np.float32)
 
 
 def _edges_type(low: TensorType, high: TensorType, bits: int, narrow: bool) -> tuple[TensorType, TensorType]:
@@ -89,13 +91,16 @@ def fake_quant_edges(low: Tensor, high: Tensor, bits: int, narrow: bool) -> Any:
 
 
 def _vjp(ct: Tensor, y: Tensor, x: Tensor, low: Tensor, high: Tensor, bits: int, narrow: bool) -> tuple[Tensor, ...]:
-    """Passes the cotangent to ``x`` inside the range, and to the end of the range that an outer number was clipped to."""
-    below, above = bind.fake_quant_edges(low, high, bits=bits, narrow=narrow)
+    """Returns the cotangents of fake quantization, which passes those of numbers inside the range on to ``x``.
+
+    Those of numbers outside go to the end of the range that they were clipped to.
+    """
+    first, last = bind.fake_quant_edges(low, high, bits=bits, narrow=narrow)
     zero = number(0, ct)
-    is_below, is_above = bind.less(x, below), bind.greater(x, above)
-    inside = bind.select(bind.logical_or(is_below, is_above), zero, ct)
-    to_low, to_high = bind.select(is_below, ct, zero), bind.select(is_above, ct, zero)
-    return inside, unbroadcast(to_low, low), unbroadcast(to_high, high)
+    is_below, is_above = bind.less(x, first), bind.greater(x, last)
+    ct_of_x = bind.select(bind.logical_or(is_below, is_above), zero, ct)
+    ct_of_low, ct_of_high = bind.select(is_below, ct, zero), bind.select(is_above, ct, zero)
+    return ct_of_x, unbroadcast(ct_of_low, low), unbroadcast(ct_of_high, high)
 
 
 @host_primitive(
@@ -155,7 +160,7 @@ def fake_quant_with_min_max_args(
 def fake_quant_with_min_max_vars(
     inputs: Any, min: Any, max: Any, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
 ) -> Tensor:
-    """Works as :func:`fake_quant_with_min_max_args`, with float32 scalars for the range, which get a gradient, too.
+    """Works as :func:`fake_quant_with_min_max_args`, with float32 scalar tensors for the range, which get gradients.
 
     >>> import tvtf as tf
     >>> tf.quantization.fake_quant_with_min_max_vars([-9., 0.5, 9.], 0., 3., num_bits=2).numpy()

@@ -31,13 +31,13 @@ def _scipy(name: str) -> Callable[..., np.ndarray]:
 
 
 def require_rank(x: TensorType, axes: Sequence[int]) -> None:
-    """Checks that a tensor has as many axes as a transform needs."""
+    """Checks that a tensor has the axes of a Fourier transform, which are negative: counted from the last."""
     least = -min(axes)
     if len(x.shape) < least:
         raise ArgumentError(
             f"Input must have rank of at least {least} but got: {len(x.shape)}",
-            ValueError,
-            f"Shape must be at least rank {least} but is rank {len(x.shape)}",
+            graph=ValueError,
+            traced=f"Shape must be at least rank {least} but is rank {len(x.shape)}",
         )
 
 
@@ -83,9 +83,9 @@ def _samples(dtypes: Any, *cases: tuple[tuple[int, ...], dict[str, Any]]) -> lis
     ),
 )
 def fourier(x: Tensor, axes: tuple[int, ...], inverse: bool, norm: str) -> Any:
-    """Computes the discrete Fourier transform over axes counted from the last.
+    """Computes the discrete Fourier transform over ``axes``, which are negative.
 
-    ``norm`` says which direction is scaled.
+    ``norm``, as in NumPy, says which direction is scaled.
     """
     return (x,), {"axes": axes, "inverse": inverse, "norm": norm}
 
@@ -120,7 +120,7 @@ def _empty_result(x: np.ndarray, axis: int, size: int) -> np.ndarray:
 
 
 def _half_vjp(ct: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], norm: str) -> Tensor:
-    """Pads the cotangent to the whole spectrum with zeros and transforms back."""
+    """Returns the cotangent of a real transform's input: pads ``ct`` to the whole spectrum, and transforms back."""
     last, size = x.ndim + axes[-1], x._type.shape[axes[-1]]
     missing = simplify_dim(size - ct._type.shape[last])
     paddings = tuple((0, missing) if i == last else (0, 0) for i in range(x.ndim))
@@ -162,9 +162,9 @@ def _whole_array(x: np.ndarray, axes: tuple[int, ...], size: int, norm: str) -> 
 
 
 def _whole_vjp(ct: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], size: Any, norm: str) -> Tensor:
-    """Transforms the cotangent and doubles mirrored frequencies.
+    """Returns the cotangent of the half spectrum that an inverse real transform got: the transform of ``ct``, weighted.
 
-    These are all but the first, and the middle one of an even size.
+    The weight is 2 for frequencies that have a mirror image: all but 0 and, for an even size, the middle one.
     """
     if not isinstance(size, int):
         raise unknown_size(NotImplementedError("the gradient of irfft needs a known fft_length"))
@@ -173,7 +173,7 @@ def _whole_vjp(ct: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], size: An
     if size % 2 == 0:
         weights[-1] = 1
     shape = [1] * x.ndim
-    shape[axes[-1]] = len(weights)
+    shape[axes[-1]] = len(weights)  # to broadcast along the last transformed axis
     half = bind.half_spectrum(ct, axes=axes, norm=_DUAL[norm])
     return bind.multiply(half, convert_to_tensor(weights.reshape(shape).astype(x.dtype.np)))
 

@@ -32,32 +32,34 @@ def rows_first(rank: int) -> tuple[int, ...]:
     return tuple(range(rank)) if rank < 4 else (*range(rank - 3), rank - 2, rank - 3, rank - 1)
 
 
-def _swapped(shape: tuple[Any, ...]) -> tuple[Any, ...]:
+def _rows_before_heads(shape: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(shape[i] for i in rows_first(len(shape)))
 
 
 def _type(
     q: TensorType, k: TensorType, v: TensorType, *masks: TensorType, scale: float, fill: float, causal: int | None
 ) -> tuple[TensorType, TensorType]:
-    """Checks queries, keys, values and masks; returns the types of the output and of each row's log of sums."""
+    """Returns the types of attention's output and of each row's log of sums, after checking the operands."""
     require_dtype(q, FLOATING, "query")
     require_same_dtype((q, k, v), ("query", "key", "value"))
     scores = (*q.shape[:-1], k.shape[-2])
-    fits = same_shape(k.shape, (*q.shape[:-2], *k.shape[-2:-1], q.shape[-1]))
-    if not (fits and same_shape(v.shape[:-1], k.shape[:-1])) or not all(_fits(m, scores) for m in masks):
+    are_keys_valid = same_shape(k.shape, (*q.shape[:-2], *k.shape[-2:-1], q.shape[-1]))
+    are_values_valid = same_shape(v.shape[:-1], k.shape[:-1])
+    if not (are_keys_valid and are_values_valid) or not all(_broadcasts_to(mask, scores) for mask in masks):
         shape_texts = ", ".join(brackets(x.shape) for x in (q, k, v, *masks))
         raise ArgumentError(
             f"attention needs shapes (..., m, d), (..., n, d), (..., n, e) and a mask (m, n), but got {shape_texts}"
         )
-    return TensorType(_swapped((*q.shape[:-1], v.shape[-1])), q.dtype), TensorType(q.shape[:-1], _sums(q.dtype))
+    output = TensorType(_rows_before_heads((*q.shape[:-1], v.shape[-1])), q.dtype)
+    return output, TensorType(q.shape[:-1], _accumulator(q.dtype))
 
 
-def _fits(mask: TensorType, scores: tuple[Any, ...]) -> bool:
+def _broadcasts_to(mask: TensorType, scores: tuple[Any, ...]) -> bool:
     shape = broadcast_shapes(mask.shape, scores)
     return shape is not None and same_shape(shape, scores)
 
 
-def _sums(dtype: DType) -> DType:
+def _accumulator(dtype: DType) -> DType:
     """Returns the dtype in which a kernel accumulates: float32 for 16-bit floats."""
     return float32 if dtype.size == 2 else dtype
 
@@ -65,7 +67,11 @@ def _sums(dtype: DType) -> DType:
 def _scores(
     q: np.ndarray, k: np.ndarray, masks: tuple[np.ndarray, ...], scale: float, fill: float, causal: int | None
 ) -> np.ndarray:
-    """Computes masked scores: a bool mask replaces them by ``fill``, another is added, the causal one gives -inf."""
+    """Computes attention's scaled scores of queries and keys, with masks applied.
+
+    Where a bool mask is False, the score is ``fill``; a mask of numbers is added. With ``causal``, the score of query i
+    is -inf for the keys after i + causal.
+    """
     scores = np.matmul(wide(q), np.swapaxes(wide(k), -1, -2)) * wide(q).dtype.type(scale)
     if causal is not None:
         rows, columns = scores.shape[-2:]
@@ -78,12 +84,15 @@ def _scores(
 def _attention_array(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, *masks: np.ndarray, scale: float, fill: float, causal: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Computes attention with all scores in memory: the reference for the fused kernel."""
+    """Computes attention with all scores in memory, as the reference for the fused kernel.
+
+    Returns the output and, for the gradient, the log of each row's sum of exponentials.
+    """
     scores = _scores(q, k, masks, scale, fill, causal)
-    largest = scores.max(-1, keepdims=True, initial=-np.inf)
-    powers = np.exp(scores - largest)
-    total = powers.sum(-1, keepdims=True)
-    out = np.matmul(powers, wide(v)) / total
+    largest = scores.max(-1, keepdims=True, initial=-np.inf)  # subtracted so that exp doesn't overflow
+    exponentials = np.exp(scores - largest)
+    total = exponentials.sum(-1, keepdims=True)
+    out = np.matmul(exponentials, wide(v)) / total
     return out.transpose(rows_first(out.ndim)), (largest + np.log(total))[..., 0]
 
 
@@ -101,18 +110,17 @@ def _grad_array(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Recomputes the probabilities from the log of sums and returns the cotangents of query, key and value."""
     order = rows_first(q.ndim)
-    g, result = (wide(x).transpose(order) for x in (ct, out))
+    ct, out = (wide(x).transpose(order) for x in (ct, out))
     probabilities = np.exp(_scores(q, k, masks, scale, fill, causal) - log[..., None])
-    to_probabilities = np.matmul(g, np.swapaxes(wide(v), -1, -2))
-    scores = (
-        probabilities * (to_probabilities - np.sum(g * result, -1, keepdims=True)) * probabilities.dtype.type(scale)
-    )
+    ct_probabilities = np.matmul(ct, np.swapaxes(wide(v), -1, -2))
+    ct_scores = probabilities * (ct_probabilities - np.sum(ct * out, -1, keepdims=True))
+    ct_scores = ct_scores * probabilities.dtype.type(scale)
     for mask in masks:
-        scores = np.where(mask, scores, 0) if mask.dtype == bool else scores
-    scores_t = np.swapaxes(scores, -1, -2)
-    grads = np.matmul(scores, wide(k)), np.matmul(scores_t, wide(q)), np.matmul(np.swapaxes(probabilities, -1, -2), g)
-    to_q, to_k, to_v = (x.transpose(order) for x in grads)
-    return to_q, to_k, to_v
+        ct_scores = np.where(mask, ct_scores, 0) if mask.dtype == bool else ct_scores
+    ct_q = np.matmul(ct_scores, wide(k))
+    ct_k = np.matmul(np.swapaxes(ct_scores, -1, -2), wide(q))
+    ct_v = np.matmul(np.swapaxes(probabilities, -1, -2), ct)
+    return ct_q.transpose(order), ct_k.transpose(order), ct_v.transpose(order)
 
 
 def _grad_type(
@@ -120,22 +128,22 @@ def _grad_type(
     scale: float, fill: float, causal: int | None,
 ) -> tuple[TensorType, ...]:  # fmt: skip
     _type(q, k, v, *masks, scale=scale, fill=fill, causal=causal)
-    return tuple(TensorType(_swapped(x.shape), x.dtype) for x in (q, k, v))
+    return tuple(TensorType(_rows_before_heads(x.shape), x.dtype) for x in (q, k, v))
 
 
 def _batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Any:
-    out, log = bind.attention(*_lifted(size, inputs, batched), **attrs)
+    out, log = bind.attention(*_with_batch_axis(size, inputs, batched), **attrs)
     return _reordered(out), log
 
 
 def _grad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Any:
     ct, out, log = (stretch(size, x, b) for x, b in zip(inputs[:3], batched))
-    operands = _lifted(size, inputs[3:], batched[3:])
+    operands = _with_batch_axis(size, inputs[3:], batched[3:])
     grads = bind.attention_grad(_reordered(ct), _reordered(out), log, *operands, **attrs)
     return tuple(map(_reordered, grads))
 
 
-def _lifted(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> list[Tensor]:
+def _with_batch_axis(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> list[Tensor]:
     """Gives the operands a leading batch axis, and the mask one only if it is batched."""
     operands = [stretch(size, x, b) for x, b in zip(inputs[:3], batched)]
     masks = [lifted(x, operands[0].ndim - 1) if b else x for x, b in zip(inputs[3:], batched[3:])]
@@ -180,13 +188,13 @@ def _grad_samples() -> list[Sample]:
     samples = []
     for i, case in enumerate(CASES):
         lead, m, *_ = case
-        shape = _swapped((*lead, m, 3))
+        shape = _rows_before_heads((*lead, m, 3))
         samples.append(_sample([draw(50, shape), draw(51, shape), _sums_drawn((*lead, m))], 7 * i, case))
     return samples
 
 
 def _sums_drawn(shape: tuple[int, ...]) -> Any:
-    return lambda dtype: draw(52, shape)(_sums(dtype))
+    return lambda dtype: draw(52, shape)(_accumulator(dtype))
 
 
 @primitive(
@@ -202,9 +210,9 @@ def attention(
 ) -> Any:
     """Computes ``softmax(query key^T * scale + mask) value``, and the log of each row's sum of exponentials.
 
-    Shapes (..., m, d), (..., n, d), (..., n, e) and (..., m, n); a bool mask chooses between score and ``fill``. The result
-    is (..., m, e), or (..., m, heads, e) for operands of rank 4 and more; the log (..., m), float32 for 16-bit floats.
-    With ``causal``, at least 0, query i knows of keys 0 to i + causal only.
+    Shapes are (..., m, d), (..., n, d), (..., n, e) and (..., m, n); where a bool mask is False, the score is ``fill``.
+    The output is (..., m, e), or (..., m, heads, e) for operands of rank 4 and more; the log (..., m), float32 for
+    16-bit floats. With ``causal``, at least 0, query i attends to keys 0 to i + causal only.
     """
     return (query, key, value, *mask), {"scale": scale, "fill": fill, "causal": causal}
 

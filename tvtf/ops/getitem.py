@@ -38,28 +38,28 @@ class AxisSlice(NamedTuple):
 
 @defer_unknown_rank
 def getitem(x: Tensor, key: Any) -> Tensor:
-    """Computes ``x[key]`` for ints, slices, ``...``, ``None``, scalar integer tensors; or a boolean mask."""
+    """Computes ``x[key]`` for a boolean mask, or a key of ints, slices, ``...``, None and scalar integer tensors."""
     if is_mask(key):
         return boolean_mask(x, key)
     try:
-        return _apply(*_cut(x, key))
+        return _apply(*_resolved(x, key))
     except ArgumentError as error:
         raise error.for_op("StridedSlice") from None
 
 
-def _cut(x: Tensor, key: Any) -> tuple[Tensor, list[AxisSlice], tuple[Dim, ...]]:
-    """Returns the tensor to slice, what to take of each axis, and the result's shape.
+def _resolved(x: Tensor, key: Any) -> tuple[Tensor, list[AxisSlice], tuple[Dim, ...]]:
+    """Resolves ``x[key]`` to the tensor to slice, what to take of each of its axes, and the result's shape.
 
-    A slice whose bounds the program computes is gathered first, and its axis then taken whole.
+    A slice whose bounds are computed at run time is gathered here, and its axis then taken whole.
     """
     entries = [_entry(k) for k in (key if isinstance(key, (list, tuple)) else [key])]
     axis = 0
-    for place, entry in enumerate(entries := _without_ellipsis(entries, x.ndim)):
-        if entry is None:
+    for position, entry in enumerate(entries := _without_ellipsis(entries, x.ndim)):
+        if entry is None:  # a new axis, which takes none of x
             continue
         if isinstance(entry, builtins.slice) and any(map(is_computed, _bounds(entry))) and axis < x.ndim:
-            x = _rows_between(x, entry, axis)
-            entries[place] = builtins.slice(None)
+            x = _gather_slice(x, entry, axis)
+            entries[position] = builtins.slice(None)
         axis += 1
     return x, *axis_slices(x._type.shape, tuple(entries))
 
@@ -68,48 +68,51 @@ def _bounds(part: builtins.slice) -> tuple[Any, Any, Any]:
     return part.start, part.stop, part.step
 
 
-def _rows_between(x: Tensor, bounds: builtins.slice, axis: int) -> Tensor:
-    """Gathers the slices along ``axis`` that a slice takes whose bounds or step the program computes.
+def _gather_slice(x: Tensor, bounds: builtins.slice, axis: int) -> Tensor:
+    """Computes the slice ``bounds`` of ``x`` along ``axis`` by a gather, for bounds or a step computed at run time.
 
-    Bounds are clamped as Python does for the sign of the step, which is known only at run time.
+    Bounds are clamped as Python does for the sign of the step, which is known only then.
     """
     zero, one = (convert_to_tensor(i, int64) for i in (0, 1))
     extent = bind.cast(scalar_of(x._type.shape[axis]), dtype=int64)
-    step = one if bounds.step is None else _wide(bounds.step)
+    step = one if bounds.step is None else _as_int64(bounds.step)
     is_forward = bind.greater(step, zero)
-    low, high = (
-        bind.select(is_forward, zero, bind.negative(one)),
-        bind.select(is_forward, extent, bind.subtract(extent, one)),
-    )
+    low = bind.select(is_forward, zero, bind.negative(one))
+    high = bind.select(is_forward, extent, bind.subtract(extent, one))
+    # a bound left out is the first or last one, depending on the direction
     start, stop = (
-        bind.select(is_forward, *ends)
+        bind.select(is_forward, *defaults)
         if bound is None
-        else bind.minimum(bind.maximum(_place(bound, extent), low), high)
-        for bound, ends in ((bounds.start, (low, high)), (bounds.stop, (high, low)))
+        else bind.minimum(bind.maximum(_from_start(bound, extent), low), high)
+        for bound, defaults in ((bounds.start, (low, high)), (bounds.stop, (high, low)))
     )
     size = bind.negative(bind.floordiv(bind.subtract(start, stop), step))
     (count,) = static_dims(bind.maximum(size, zero), "slice")
-    steps = bind.range(size=count, start=0, delta=1, dtype=int64)
-    return bind.gather(without_rows(x), bind.add(start, bind.multiply(steps, step)), axis=axis, batch_dims=0)
+    index = bind.range(size=count, start=0, delta=1, dtype=int64)
+    return bind.gather(without_rows(x), bind.add(start, bind.multiply(index, step)), axis=axis, batch_dims=0)
 
 
-def _wide(number: Any) -> Tensor:
+def _as_int64(number: Any) -> Tensor:
     return bind.cast(number, dtype=int64) if isinstance(number, Tensor) else bind.cast(scalar_of(number), dtype=int64)
 
 
-def _place(bound: Any, extent: Tensor) -> Tensor:
+def _from_start(bound: Any, extent: Tensor) -> Tensor:
     """Returns a slice's bound counted from the start; a negative one counts from the end."""
-    index = _wide(bound)
+    index = _as_int64(bound)
     return bind.select(bind.less(index, convert_to_tensor(0, int64)), bind.add(index, extent), index)
 
 
 def is_mask(key: Any) -> bool:
-    kind = getattr(key, "dtype", None)
-    return kind is not None and (kind == "bool" if not isinstance(key, np.ndarray) else kind == np.bool_)
+    """Returns whether a key of ``x[key]`` is a tensor or array of booleans."""
+    dtype = getattr(key, "dtype", None)
+    return dtype is not None and (dtype == "bool" if not isinstance(key, np.ndarray) else dtype == np.bool_)
 
 
 def _entry(key: Any) -> Any:
-    """Unwraps the numbers of a slice spec's entry: None, Ellipsis, a slice, an int, a dim or a scalar tensor."""
+    """Checks an entry of the key in ``x[key]`` and unwraps its numbers to ints, dims or scalar tensors.
+
+    The entry is None, Ellipsis, a slice or a number.
+    """
     if key is None or key is Ellipsis:
         return key
     if isinstance(key, builtins.slice):
@@ -120,7 +123,7 @@ def _entry(key: Any) -> Any:
 
 
 def _number(value: Any) -> Any:
-    """Returns an index as an int or dim where it is known, else as the scalar tensor."""
+    """Converts an index to an int or dim if it is known while tracing, else to the scalar tensor that holds it."""
     original = value
     if hasattr(value, "_as_tensor"):
         value = value._as_tensor()
@@ -143,7 +146,7 @@ def _scalar_value(value: Tensor) -> Any:
 
 
 def axis_slices(dims: Sequence[Dim], key: Any) -> tuple[list[AxisSlice], tuple[Dim, ...]]:
-    """Returns what ``x[key]`` takes of each axis of an ``x`` with these dims, and the result's shape."""
+    """Returns what ``x[key]`` takes of each axis of an ``x`` with these dims, and the shape of the result."""
     entries = [_entry(k) for k in (key if isinstance(key, (list, tuple)) else [key])]
     slices: list[AxisSlice] = []
     shape: list[Dim] = []
@@ -167,18 +170,18 @@ def axis_slices(dims: Sequence[Dim], key: Any) -> tuple[list[AxisSlice], tuple[D
 
 
 def _without_ellipsis(entries: list[Any], rank: int) -> list[Any]:
-    """Replaces the ellipsis of a slice spec, or its missing end, by full slices."""
-    places = [i for i, e in enumerate(entries) if e is Ellipsis]
-    if len(places) > 1:
+    """Replaces the ellipsis of a key, or what is missing at its end, by full slices, to index ``rank`` axes."""
+    ellipses = [i for i, entry in enumerate(entries) if entry is Ellipsis]
+    if len(ellipses) > 1:
         raise ArgumentError("Multiple ellipses in slice spec not allowed")
-    used = sum(1 for e in entries if e is not None and e is not Ellipsis)
-    missing = [builtins.slice(None)] * (rank - used)
-    at = places[0] if places else len(entries)
-    return [*entries[:at], *missing, *entries[at + 1 :]]
+    indexed_axes = sum(1 for entry in entries if entry is not None and entry is not Ellipsis)
+    full_slices = [builtins.slice(None)] * (rank - indexed_axes)
+    position = ellipses[0] if ellipses else len(entries)
+    return [*entries[:position], *full_slices, *entries[position + 1 :]]
 
 
 def _indexed_axis(index: Any, extent: Dim, axis: int) -> AxisSlice:
-    """Takes one element of an axis; an index not known to be in range is checked at run time."""
+    """Returns the slice that takes one element of an axis; an index not known to be in range is checked at run time."""
     if isinstance(index, Tensor):
         return AxisSlice(0, extent, 1, dynamic=index)
     begin = from_end(index, extent)
@@ -192,7 +195,7 @@ def _lies_within(begin: Dim, extent: Dim) -> bool:
 
 
 def _sliced_axis(part: builtins.slice, extent: Dim, axis: int) -> AxisSlice:
-    """Takes a slice of an axis with the sign of its step known: forward and backward ones clamp differently."""
+    """Returns what a Python slice takes of an axis; its step must be known, for its sign decides how bounds clamp."""
     step = 1 if part.step is None else part.step
     if not isinstance(step, int):
         raise unknown_size(
@@ -224,24 +227,27 @@ def _clamped(index: Any, extent: Dim, low: int, high: Dim) -> Dim:
 
 
 def _apply(x: Tensor, axes: list[AxisSlice], shape: tuple[Dim, ...]) -> Tensor:
-    """Emits the ops of a slice: a dynamic slice for computed indices, a strided slice for the rest, and a reshape."""
-    dynamic = [(i, a.dynamic) for i, a in enumerate(axes) if a.dynamic is not None]
+    """Emits the ops of a slice: a dynamic slice for computed indices, a strided slice for other axes, and a reshape.
+
+    ``axes`` says what is taken of each axis; the reshape to ``shape`` inserts new axes and removes indexed ones.
+    """
+    dynamic = [(i, axis.dynamic) for i, axis in enumerate(axes) if axis.dynamic is not None]
     if dynamic:  # first, together with fixed indices, so that only the selected elements are copied
-        dtype = dynamic[0][1].dtype
-        fixed = [(i, EagerTensor(np.array(a.begin, dtype.np))) for i, a in enumerate(axes) if _is_place(a)]
-        places, starts = zip(*sorted([*dynamic, *fixed], key=lambda pair: pair[0]))
-        x = bind.dynamic_slice(x, *starts, axes=places, sizes=(1,) * len(places), wrap=True)
-        axes = [AxisSlice(0, 1, 1) if i in places else a for i, a in enumerate(axes)]
-    begin, size = tuple(a.begin for a in axes), tuple(a.size for a in axes)
-    strides, checked = tuple(a.step for a in axes), tuple(i for i, a in enumerate(axes) if a.checked)
+        _, first_index = dynamic[0]
+        index_dtype = first_index.dtype.np
+        fixed = [(i, EagerTensor(np.array(axis.begin, index_dtype))) for i, axis in enumerate(axes) if _is_index(axis)]
+        indexed, starts = zip(*sorted([*dynamic, *fixed], key=lambda pair: pair[0]))
+        x = bind.dynamic_slice(x, *starts, axes=indexed, sizes=(1,) * len(indexed), wrap=True)
+        axes = [AxisSlice(0, 1, 1) if i in indexed else axis for i, axis in enumerate(axes)]
+    begin, size = tuple(axis.begin for axis in axes), tuple(axis.size for axis in axes)
+    strides, checked = tuple(axis.step for axis in axes), tuple(i for i, axis in enumerate(axes) if axis.checked)
     if not takes_all(x._type.shape, begin, size, strides):
         x = bind.strided_slice(x, begin=begin, size=size, strides=strides, checked=checked)
-    return (
-        x if len(shape) == x.ndim and not dynamic and same_shape(shape, x._type.shape) else bind.reshape(x, shape=shape)
-    )
+    has_shape = len(shape) == x.ndim and not dynamic and same_shape(shape, x._type.shape)
+    return x if has_shape else bind.reshape(x, shape=shape)
 
 
-def _is_place(axis: AxisSlice) -> bool:
+def _is_index(axis: AxisSlice) -> bool:
     """Returns whether a slice takes a single, statically known element of an axis."""
     return axis.dynamic is None and isinstance(axis.begin, int) and axis.size == 1
 
@@ -292,7 +298,7 @@ def strided_slice(
     steps = [1] * len(first) if strides is None else scalars_of(strides)
 
     def entry(i: int) -> Any:
-        """Returns the index of one axis, as the bits of the masks determine it."""
+        """Returns entry ``i`` of the key in ``input_[key]``, of the kind that bit ``i`` of the masks says."""
         if ellipsis_mask >> i & 1:
             return Ellipsis
         if new_axis_mask >> i & 1:
@@ -304,14 +310,14 @@ def strided_slice(
 
     try:
         x = convert_to_tensor(input_)
-        return _apply(*_cut(x, [entry(i) for i in range(len(first))]))
+        return _apply(*_resolved(x, [entry(i) for i in range(len(first))]))
     except ArgumentError as error:
         raise error.for_op("StridedSlice") from None
 
 
 @export("slice")
 def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
-    """Returns ``size`` elements of every axis from ``begin``; a size of -1 takes the rest.
+    """Slices a tensor: takes ``size`` elements of every axis from ``begin`` on; a size of -1 takes all that follow.
 
     Args:
       input_: tensor of rank r.
@@ -340,13 +346,13 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
 
 
 def scalars_of(values: Any) -> list[Any]:
-    """Returns the elements of an integer vector: ints, or scalar tensors that the program computes."""
+    """Returns the elements of a list or vector of integers: ints where they are known, else scalar tensors."""
     if isinstance(values, (list, tuple)):
         return [_number(b) for b in values]
     vector = convert_to_tensor(values)
     if not vector.ndim:
         return [_number(vector)]
-    if is_computed(vector):
+    if is_computed(vector):  # known only at run time
         (count,) = vector._type.shape
         if not isinstance(count, int):
             raise unknown_size(TypeError(f"how many numbers there are must be known while tracing, but got {vector!r}"))
@@ -355,13 +361,14 @@ def scalars_of(values: Any) -> list[Any]:
 
 
 def _windowed_slice(x: Tensor, starts: list[Any], sizes: Sequence[Dim]) -> Tensor:
-    """Slices from begins that may be computed: the fixed axes by a strided slice, the others by a dynamic one."""
+    """Computes ``tf.slice``: a strided slice of axes with known starts, a dynamic slice of those with computed ones."""
     dims = x._type.shape
-    fixed = [0 if isinstance(b, Tensor) else b for b in starts]
-    dynamic = [i for i, b in enumerate(starts) if isinstance(b, Tensor)]
-    window_sizes = tuple(_size_of(i, dims[i], starts[i], s) for i, s in enumerate(sizes))
-    static_sizes = tuple(dims[i] if i in dynamic else n for i, n in enumerate(window_sizes))
+    fixed = [0 if isinstance(start, Tensor) else start for start in starts]
+    dynamic = [i for i, start in enumerate(starts) if isinstance(start, Tensor)]
+    window_sizes = tuple(_slice_size(i, dims[i], starts[i], size) for i, size in enumerate(sizes))
+    static_sizes = tuple(dims[i] if i in dynamic else size for i, size in enumerate(window_sizes))
     if not takes_all(dims, fixed, static_sizes, (1,) * len(dims)):
+        # the axes that the trace can't prove to be in range
         checked = tuple(
             i for i in range(len(dims)) if i not in dynamic and not _fits(fixed[i], static_sizes[i], dims[i])
         )
@@ -376,11 +383,14 @@ def _fits(begin: Dim, size: Dim, extent: Dim) -> bool:
     return proves(begin >= 0, begin) and proves(begin + size <= extent, begin, size, extent)
 
 
-def _size_of(axis: int, extent: Dim, begin: Any, size: Dim) -> Dim:
-    """Returns the size of ``tf.slice`` along an axis: -1 takes the rest, a computed size becomes a dim."""
+def _slice_size(axis: int, extent: Dim, begin: Any, size: Dim) -> Dim:
+    """Returns how many elements ``tf.slice`` takes of an axis, after checking that they lie inside if all is known.
+
+    A ``size`` of -1 takes all from ``begin`` on; a size computed at run time becomes a symbolic dim.
+    """
     if isinstance(size, Tensor) or (isinstance(begin, Tensor) and isinstance(size, int) and size == -1):
-        rest, requested = bind.subtract(_wide(extent), _wide(begin)), _wide(size)
-        size_tensor = bind.select(bind.equal(requested, convert_to_tensor(-1, int64)), rest, requested)
+        remaining, requested = bind.subtract(_as_int64(extent), _as_int64(begin)), _as_int64(size)
+        size_tensor = bind.select(bind.equal(requested, convert_to_tensor(-1, int64)), remaining, requested)
         return static_dims(size_tensor, f"size[{axis}]")[0]
     if isinstance(size, int) and size == -1:
         size = extent - begin

@@ -63,24 +63,25 @@ def eye(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/eye
     """
-    kind = as_dtype(dtype)
+    element_dtype = as_dtype(dtype)
     rows = checked_dims(num_rows, "num_rows")[0]
     columns = rows if num_columns is None else checked_dims(num_columns, "num_columns")[0]
     if state.trace is None:
-        require_room(TensorType((rows, columns), kind), "MatrixDiagV3")
-    on, off = (number(v, convert_to_tensor(bool(v) if kind is boolean else v, kind)) for v in (1, 0))
-    places = bind.range(size=rows, start=0, delta=1, dtype=int64)
-    one = bind.one_hot(places, on, off, depth=columns, axis=1)
+        require_room(TensorType((rows, columns), element_dtype), "MatrixDiagV3")
+    is_bool = element_dtype is boolean
+    on, off = (number(v, convert_to_tensor(bool(v) if is_bool else v, element_dtype)) for v in (1, 0))
+    row_indices = bind.range(size=rows, start=0, delta=1, dtype=int64)
+    identity = bind.one_hot(row_indices, on, off, depth=columns, axis=1)
     if batch_shape is None:
-        return one
-    return bind.broadcast_to(one, shape=(*checked_dims(batch_shape, "batch_shape"), rows, columns))
+        return identity
+    return bind.broadcast_to(identity, shape=(*checked_dims(batch_shape, "batch_shape"), rows, columns))
 
 
 # -- band_part
 
 
 def _band_type(x: TensorType, *, lower: int, upper: int) -> TensorType:
-    """Checks the rank and that the band is no wider than the matrix."""
+    """Returns the type of ``x`` after checking that it holds matrices and that the band is no wider than they are."""
     if len(x.shape) < 2:
         raise ArgumentError(f"input must be at least 2-dim, received shape: {brackets(x.shape)}")
     for what, extent, width in (("lower", x.shape[-2], lower), ("upper", x.shape[-1], upper)):
@@ -99,22 +100,22 @@ def _band_numpy(x: np.ndarray, *, lower: int, upper: int) -> np.ndarray:
 
 
 def _band_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, lower: int, upper: int) -> None:
-    """Writes Trilu once for each side, in a dtype that every ONNX runtime has it for."""
-    dtype = types[0][0].dtype
-    wide = (
-        float32
-        if dtype.is_floating and dtype.size == 2
-        else int64
-        if dtype.size < 8 and dtype is not float32
-        else dtype
-    )
-    value = emitter.cast(inputs[0], wide) if wide is not dtype else inputs[0]
-    for side, edge in ((0, upper), (1, -lower)):
-        if (upper, lower)[side] >= 0:
-            cut = emitter.temp()
-            emitter.node("Trilu", [value, emitter.const(np.array(edge))], [cut], upper=side)
-            value = cut
-    emitter.node("Identity", [emitter.cast(value, dtype) if wide is not dtype else value], outputs)
+    """Writes ONNX's Trilu once for each side of the band, in a dtype that every ONNX runtime has it for."""
+    (x_type, *_), _ = types
+    dtype = x_type.dtype
+    supported = dtype
+    if dtype.is_floating and dtype.size == 2:
+        supported = float32
+    elif dtype.size < 8 and dtype is not float32:
+        supported = int64
+    value = emitter.cast(inputs[0], supported) if supported is not dtype else inputs[0]
+    # the node's flag `upper` keeps the upper triangle; a negative width keeps all diagonals of that side
+    for keeps_upper, width, diagonal in ((0, upper, upper), (1, lower, -lower)):
+        if width >= 0:
+            triangle = emitter.temp()
+            emitter.node("Trilu", [value, emitter.const(np.array(diagonal))], [triangle], upper=keeps_upper)
+            value = triangle
+    emitter.node("Identity", [emitter.cast(value, dtype) if supported is not dtype else value], outputs)
 
 
 @primitive(
@@ -132,13 +133,13 @@ def _band_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, lower: i
     ],
 )
 def band(x: Tensor, lower: int, upper: int) -> Any:
-    """Returns ``x`` with zeros outside a band around the diagonal of the last two axes."""
+    """Returns matrices with zeros outside a band around the diagonal of the last two axes."""
     return (x,), {"lower": lower, "upper": upper}
 
 
 @export("linalg.band_part")
 def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Tensor:
-    """Matrices with zeros outside ``num_lower`` diagonals below and ``num_upper`` above the main one; -1 keeps all.
+    """Sets elements more than ``num_lower`` below a matrix's diagonal or ``num_upper`` above it to 0; -1 keeps a side.
 
     >>> import tvtf as tf
     >>> tf.linalg.band_part([[1, 2], [3, 4]], -1, 0).numpy()
@@ -157,22 +158,22 @@ def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = Non
 
 
 def _computed_band(x: Tensor, num_lower: Any, num_upper: Any) -> Tensor:
-    """Selects a band whose widths the program computes; they are checked at run time."""
+    """Computes band_part for widths that are computed at run time, where they are checked against the matrix's size."""
     if x.ndim < 2:
         raise ArgumentError(f"input must be at least 2-dim, received shape: {brackets(x.shape)}").for_op(
             "MatrixBandPart"
         )
     rows, columns = (bind.cast(scalar_of(d), dtype=int64) for d in x._type.shape[-2:])
-    below = bind.subtract(reshape(arange(rows), [-1, 1]), reshape(arange(columns), [1, -1]))
+    diagonals_below = bind.subtract(reshape(arange(rows), [-1, 1]), reshape(arange(columns), [1, -1]))
     in_band: Any = None
     sides = (
-        (num_lower, below, rows, "num_lower", "rows"),
-        (num_upper, bind.negative(below), columns, "num_upper", "columns"),
+        (num_lower, diagonals_below, rows, "num_lower", "rows"),
+        (num_upper, bind.negative(diagonals_below), columns, "num_upper", "columns"),
     )
-    for width, distance, extent, name, what in sides:
+    for width, distance, extent, name, extent_name in sides:
         width = bind.cast(convert_to_tensor(width), dtype=int64)
-        text = f"{name} must be negative or less or equal to number of {what} ({HOLE}) got: {HOLE}"
-        bind.guard(bind.less_equal(width, extent), extent, width, message=text, shown=2)
+        message = f"{name} must be negative or less or equal to number of {extent_name} ({HOLE}) got: {HOLE}"
+        bind.guard(bind.less_equal(width, extent), extent, width, message=message, shown=2)
         in_side = bind.logical_or(bind.less(width, number(0, width)), bind.less_equal(distance, width))
         in_band = in_side if in_band is None else bind.logical_and(in_band, in_side)
     return bind.select(in_band, x, number(0, x))
@@ -202,23 +203,24 @@ def meshgrid(*args: Any, indexing: str = "xy", name: str = "meshgrid") -> list[T
     vectors = [flattened(convert_to_tensor(a)) for a in args]
     for vector in vectors[1:]:
         require_same_dtype((vector._type, vectors[0]._type))
-    places = list(range(len(vectors)))
+    axes = list(range(len(vectors)))
     if indexing == "xy" and len(vectors) > 1:
-        places[:2] = [1, 0]
+        axes[:2] = [1, 0]
     shape: list[Dim] = [1] * len(vectors)
-    for vector, place in zip(vectors, places):
-        shape[place] = vector._type.shape[0]
-    return [_along(v, p, tuple(shape)) for v, p in zip(vectors, places)]
+    for vector, axis in zip(vectors, axes):
+        shape[axis] = vector._type.shape[0]
+    return [_along(vector, axis, tuple(shape)) for vector, axis in zip(vectors, axes)]
 
 
 def _along(vector: Tensor, axis: int, shape: tuple[Dim, ...]) -> Tensor:
+    """Broadcasts a vector along ``axis`` to ``shape``."""
     lifted = bind.reshape(vector, shape=tuple(d if i == axis else 1 for i, d in enumerate(shape)))
     return bind.broadcast_to(lifted, shape=shape)
 
 
 @export("sequence_mask")
 def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = boolean, name: str | None = None) -> Tensor:
-    """Returns masks in a new last axis of ``maxlen``: True (or one) for the first elements, as many as each length.
+    """Returns for each length a mask of ``maxlen`` elements in a new last axis, of which the first are True (or 1).
 
     Args:
       lengths: integer tensor of any shape; cast to the dtype of ``maxlen``.
@@ -237,9 +239,9 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = boolean, name: 
     if length.ndim:
         detail = f"received `maxlen` = {maxlen} with shape '{length.shape}' instead"
         raise ValueError(f"Argument `maxlen` must be scalar for sequence_mask, {detail}")
-    steps = arange(length, dtype=length.dtype)
-    lifted = bind.reshape(cast_tensor(counts, steps.dtype), shape=(*counts._type.shape, 1))
-    mask = bind.less(steps, lifted)
+    positions = arange(length, dtype=length.dtype)
+    expanded = bind.reshape(cast_tensor(counts, positions.dtype), shape=(*counts._type.shape, 1))
+    mask = bind.less(positions, expanded)
     return mask if as_dtype(dtype) is boolean else bind.cast(mask, dtype=as_dtype(dtype))
 
 
@@ -268,13 +270,17 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
     if first.rank is None or second.rank is None:
         return TensorShape(None)
     rank = max(first.rank, second.rank)
+    # the shorter shape is padded with ones in front
     pairs = zip([1] * (rank - first.rank) + list(first), [1] * (rank - second.rank) + list(second))
     return TensorShape([_broadcast_known(a, b, first, second) for a, b in pairs])
 
 
 def _broadcast_known(a: int | None, b: int | None, first: TensorShape, second: TensorShape) -> int | None:
-    """Broadcasts two dims of which either may be None; the errors are those of ``broadcast_static_shape``."""
-    if a is None or b is None:
+    """Returns the dim that two dims broadcast to, either of which may be unknown, for ``broadcast_static_shape``.
+
+    ``first`` and ``second`` are the whole shapes, for the error.
+    """
+    if a is None or b is None:  # the other one decides if it isn't 1
         return next((d for d in (a, b) if d not in (None, 1)), None)
     if a != b and 1 not in (a, b):
         raise ValueError(
@@ -286,7 +292,7 @@ def _broadcast_known(a: int | None, b: int | None, first: TensorShape, second: T
 
 @export("broadcast_dynamic_shape")
 def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
-    """Returns the shape that two shape vectors broadcast to, as a vector.
+    """Returns the shape that two shapes, given as vectors, broadcast to, as a vector.
 
     >>> import tvtf as tf
     >>> tf.broadcast_dynamic_shape([2, 1], [3]).numpy()
@@ -300,15 +306,15 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
     if _is_of_any_length(shape_x) or _is_of_any_length(shape_y):
         return _broadcast_sizes(shape_x, shape_y)
     first, second = static_dims(shape_x), static_dims(shape_y)
-    wide = broadcast_dims(first, second)
-    if wide is None:
+    result = broadcast_dims(first, second)
+    if result is None:
         raise ArgumentError(f"Incompatible shapes: {brackets(first)} vs. {brackets(second)}").for_op("BroadcastArgs")
-    kind = next((s.dtype for s in (shape_x, shape_y) if isinstance(s, Tensor)), int32)
-    if all(isinstance(d, int) for d in wide):
-        return constant(np.array(wide, kind.np))
-    vector = bind.shape(bind.broadcast_to(EagerTensor(np.array(False)), shape=wide), dtype=kind)
+    dtype = next((s.dtype for s in (shape_x, shape_y) if isinstance(s, Tensor)), int32)
+    if all(isinstance(dim, int) for dim in result):
+        return constant(np.array(result, dtype.np))
+    vector = bind.shape(bind.broadcast_to(EagerTensor(np.array(False)), shape=result), dtype=dtype)
     if isinstance(vector, SymbolicTensor):
-        vector.known = np.array([*wide], object)
+        vector.known = np.array([*result], object)
     return vector
 
 
@@ -320,12 +326,15 @@ def _is_of_any_length(sizes: Any) -> bool:
 
 
 def _broadcast_sizes(shape_x: Any, shape_y: Any) -> Tensor:
-    """Broadcasts shape vectors of unknown length as numbers: the shorter one is padded with ones in front."""
-    kind = next(s.dtype for s in (shape_x, shape_y) if isinstance(s, SymbolicTensor))
-    vectors = [convert_to_tensor(s, kind) for s in (shape_x, shape_y)]
-    one = constant(np.array(1, kind.np))
-    size = dim_max(*(v._type.shape[0] for v in vectors))
-    missing = [simplify_dim(size - v._type.shape[0]) for v in vectors]
+    """Computes ``broadcast_dynamic_shape`` by ops on the vectors, for shapes whose rank is unknown while tracing.
+
+    The shorter vector is padded with ones in front.
+    """
+    dtype = next(s.dtype for s in (shape_x, shape_y) if isinstance(s, SymbolicTensor))
+    vectors = [convert_to_tensor(s, dtype) for s in (shape_x, shape_y)]
+    one = constant(np.array(1, dtype.np))
+    rank = dim_max(*(v._type.shape[0] for v in vectors))
+    missing = [simplify_dim(rank - v._type.shape[0]) for v in vectors]
     first, second = (bind.concat(bind.broadcast_to(one, shape=(n,)), v, axis=0) for n, v in zip(missing, vectors))
     first = required(first, _check_broadcast, _broadcasts, "Incompatible shapes", second)
     return bind.select(bind.equal(first, one), second, first)  # type: ignore[no-any-return]
@@ -348,7 +357,7 @@ def _check_broadcast(first: np.ndarray, second: np.ndarray) -> None:
 @export("nn.space_to_depth")
 @attributes(data_format=word_of("NHWC", "NCHW", "NCHW_VECT_C"))
 def space_to_depth(input: Any, block_size: int, data_format: str = "NHWC", name: str | None = None) -> Tensor:
-    """Blocks of ``block_size`` x ``block_size`` pixels moved into the channels.
+    """Moves blocks of ``block_size`` x ``block_size`` pixels into the channels of one pixel.
 
     Args:
       input: tensor of shape (n, h, w, c), h and w multiples of the block size ((n, c, h, w) for "NCHW").
@@ -365,17 +374,17 @@ def space_to_depth(input: Any, block_size: int, data_format: str = "NHWC", name:
     """
     x = _channels_last(convert_to_tensor(input), data_format)
     n, h, w, c = x._type.shape
-    b = _block(block_size, (h, w))
-    blocks = bind.reshape(x, shape=(n, _over(h, b), b, _over(w, b), b, c))
-    moved = bind.transpose(blocks, perm=(0, 1, 3, 2, 4, 5))
-    deep = bind.reshape(moved, shape=(n, _over(h, b), _over(w, b), simplify_dim(c * b * b)))
-    return _channels_back(deep, data_format)
+    b = _checked_block_size(block_size, (h, w))
+    blocks = bind.reshape(x, shape=(n, _divided(h, b), b, _divided(w, b), b, c))
+    pixels_last = bind.transpose(blocks, perm=(0, 1, 3, 2, 4, 5))
+    result = bind.reshape(pixels_last, shape=(n, _divided(h, b), _divided(w, b), simplify_dim(c * b * b)))
+    return _channels_back(result, data_format)
 
 
 @export("nn.depth_to_space")
 @attributes(data_format=word_of("NHWC", "NCHW", "NCHW_VECT_C"))
 def depth_to_space(input: Any, block_size: int, data_format: str = "NHWC", name: str | None = None) -> Tensor:
-    """Returns the inverse of :func:`space_to_depth`: channels moved into blocks of pixels.
+    """Moves channels into blocks of ``block_size`` x ``block_size`` pixels: the inverse of :func:`space_to_depth`.
 
     >>> import tvtf as tf
     >>> tf.nn.depth_to_space([[[[1, 2, 3, 4]]]], 2).shape
@@ -388,22 +397,22 @@ def depth_to_space(input: Any, block_size: int, data_format: str = "NHWC", name:
     """
     x = _channels_last(convert_to_tensor(input), data_format)
     n, h, w, c = x._type.shape
-    b = _block(block_size, ())
+    b = _checked_block_size(block_size, ())
     if isinstance(c, int) and c % (b * b):
         message = f"Input depth dimension {c} should be divisible by: {b * b}"
         raise ArgumentError(message).for_op("DepthToSpace")
-    blocks = bind.reshape(x, shape=(n, h, w, b, b, _over(c, b * b)))
-    moved = bind.transpose(blocks, perm=(0, 1, 3, 2, 4, 5))
-    wide = bind.reshape(moved, shape=(n, simplify_dim(h * b), simplify_dim(w * b), _over(c, b * b)))
-    return _channels_back(wide, data_format)
+    blocks = bind.reshape(x, shape=(n, h, w, b, b, _divided(c, b * b)))
+    image_order = bind.transpose(blocks, perm=(0, 1, 3, 2, 4, 5))
+    result = bind.reshape(image_order, shape=(n, simplify_dim(h * b), simplify_dim(w * b), _divided(c, b * b)))
+    return _channels_back(result, data_format)
 
 
-def _over(dim: Dim, divisor: int) -> Dim:
+def _divided(dim: Dim, divisor: int) -> Dim:
     return simplify_dim(dim // divisor)
 
 
-def _block(block_size: Any, extents: Sequence[Dim]) -> int:
-    """Returns the block size after checking that it divides the known extents."""
+def _checked_block_size(block_size: Any, extents: Sequence[Dim]) -> int:
+    """Returns the block size as an int after checking that it is at least 2 and divides ``extents``, where known."""
     size = attribute_int(block_size, "block_size", -(2**31))
     if size < 2:
         raise ArgumentError(f"Block size should be > 1, but was: {size}").for_op("SpaceToDepth")
@@ -428,7 +437,7 @@ def _channels_back(x: Tensor, data_format: str) -> Tensor:
 
 @export("math.invert_permutation")
 def invert_permutation(x: Any, name: str | None = None) -> Tensor:
-    """Returns where each number stands in a permutation of 0, ..., n - 1.
+    """Returns the inverse of a permutation of 0, ..., n - 1: the position at which each number stands in it.
 
     >>> import tvtf as tf
     >>> tf.math.invert_permutation([2, 0, 1]).numpy()
@@ -439,22 +448,22 @@ def invert_permutation(x: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/invert_permutation
     """
-    places = convert_to_tensor(x, int32 if isinstance(x, float) else None)
-    require_dtype(places._type, (int32, int64), "x")
-    if places.ndim != 1:
-        raise ArgumentError(f"invert_permutation expects a 1D vector, but got shape {show_shape(places._type.shape)}")
+    perm = convert_to_tensor(x, int32 if isinstance(x, float) else None)
+    require_dtype(perm._type, (int32, int64), "x")
+    if perm.ndim != 1:
+        raise ArgumentError(f"invert_permutation expects a 1D vector, but got shape {show_shape(perm._type.shape)}")
     message = "invert_permutation expects each of 0, ..., n - 1 once"
-    places = required(places, _check_permutation, is_permutation, message)
-    return bind.cast(bind.argsort(places, descending=False), dtype=places.dtype)
+    perm = required(perm, _check_permutation, is_permutation, message)
+    return bind.cast(bind.argsort(perm, descending=False), dtype=perm.dtype)
 
 
 def _check_permutation(array: np.ndarray) -> None:
-    """Raises the error for a number out of range or repeated, in TensorFlow's words."""
+    """Raises TensorFlow's error unless ``array`` has each of 0, ..., n - 1 once."""
     count = len(array)
     outside = array[(array < 0) | (array >= count)]
     if outside.size:
         raise ArgumentValueError(f"{outside[0]} is not between 0 and {count}").for_op("InvertPermutation")
-    distinct, places = np.unique(array, return_index=True)
+    distinct, first_positions = np.unique(array, return_index=True)
     if len(distinct) < count:
-        repeated = np.delete(array, places)[0]
+        repeated = np.delete(array, first_positions)[0]
         raise ArgumentValueError(f"{repeated} is duplicated in the input.").for_op("InvertPermutation")

@@ -78,7 +78,7 @@ def _as_floats(image: Any, adjust: Callable[[Tensor], Tensor]) -> Tensor:
 
 @export("image.adjust_brightness")
 def adjust_brightness(image: Any, delta: Any) -> Tensor:
-    """Adds ``delta`` to every pixel, in floats.
+    """Adds ``delta`` to every pixel; images of integers are converted to floats in [0, 1] and back.
 
     >>> import tvtf as tf
     >>> tf.image.adjust_brightness(tf.constant([[[0.25, 0.5]]]), 0.25).numpy()
@@ -91,7 +91,7 @@ def adjust_brightness(image: Any, delta: Any) -> Tensor:
 
 @export("image.adjust_gamma")
 def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
-    """Computes ``gain * image ** gamma``, in floats.
+    """Computes ``gain * image ** gamma``; images of integers are converted to floats in [0, 1] and back.
 
     >>> import tvtf as tf
     >>> tf.image.adjust_gamma(tf.constant([0.5, 1.]), 2.0).numpy()
@@ -117,9 +117,9 @@ def _contrast_type(images: TensorType, factor: TensorType) -> TensorType:
 
 
 def _contrast_numpy(images: np.ndarray, factor: np.ndarray) -> np.ndarray:
-    wide = images.astype(np.float32) if images.dtype.itemsize < 4 else images
-    mean = wide.mean(axis=(-3, -2), keepdims=True, dtype=wide.dtype)
-    return ((wide - mean) * factor + mean).astype(images.dtype)
+    widened = images.astype(np.float32) if images.dtype.itemsize < 4 else images
+    mean = widened.mean(axis=(-3, -2), keepdims=True, dtype=widened.dtype)
+    return ((widened - mean) * factor + mean).astype(images.dtype)
 
 
 def _contrast_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> Tensor:
@@ -159,7 +159,9 @@ def _contrast_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None
 
 @export("image.adjust_contrast")
 def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
-    """Multiplies each channel's distance from its mean over the image by a factor, in floats. It has no gradient.
+    """Multiplies each channel's distance from its mean over the image by a factor; the result has no gradient.
+
+    Images of integers are converted to floats in [0, 1] and back.
 
     Args:
       images: numeric tensor of shape (..., height, width, channels).
@@ -198,7 +200,7 @@ def rgb_to_yiq(images: Any) -> Tensor:
 
 @export("image.yiq_to_rgb")
 def yiq_to_rgb(images: Any) -> Tensor:
-    """Returns the inverse of :func:`rgb_to_yiq`.
+    """Converts luma and the two chroma channels of :func:`rgb_to_yiq` back to red, green and blue.
 
     >>> import tvtf as tf
     >>> tf.image.yiq_to_rgb(tf.constant([[[0.5, 0., 0.]]])).numpy().ravel()
@@ -211,7 +213,7 @@ def yiq_to_rgb(images: Any) -> Tensor:
 
 @export("image.rgb_to_yuv")
 def rgb_to_yuv(images: Any) -> Tensor:
-    """Converts red, green and blue to luma and two differences.
+    """Converts red, green and blue to luma and two colour differences.
 
     >>> import tvtf as tf
     >>> tf.image.rgb_to_yuv(tf.constant([[[0., 0., 0.]]])).numpy().ravel()
@@ -224,7 +226,7 @@ def rgb_to_yuv(images: Any) -> Tensor:
 
 @export("image.yuv_to_rgb")
 def yuv_to_rgb(images: Any) -> Tensor:
-    """Returns the inverse of :func:`rgb_to_yuv`.
+    """Converts luma and the two colour differences of :func:`rgb_to_yuv` back to red, green and blue.
 
     >>> import tvtf as tf
     >>> tf.image.yuv_to_rgb(tf.constant([[[0.5, 0., 0.]]])).numpy().ravel()
@@ -237,7 +239,7 @@ def yuv_to_rgb(images: Any) -> Tensor:
 
 @export("image.rgb_to_grayscale")
 def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
-    """Returns the luma of each pixel, as one channel.
+    """Converts red, green and blue to one channel, the luma of each pixel.
 
     >>> import tvtf as tf
     >>> tf.image.rgb_to_grayscale(tf.constant([[[255, 255, 255]]], tf.uint8)).shape
@@ -250,7 +252,7 @@ def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
 
 @export("image.grayscale_to_rgb")
 def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
-    """Repeats the channel three times.
+    """Converts a greyscale image to red, green and blue, by repeating its only channel three times.
 
     >>> import tvtf as tf
     >>> tf.image.grayscale_to_rgb(tf.constant([[[1.], [2.]]])).numpy()
@@ -279,9 +281,9 @@ def per_image_standardization(image: Any) -> Tensor:
     """
     x = cast(convert_to_tensor(image), float32)
     _require_image(x)
-    axes, pixels = [-1, -2, -3], scalar_of(size_of(x._type.shape[-3:]))
-    least = bind.rsqrt(bind.cast(pixels, dtype=float32))
-    deviation = bind.maximum(reduce_std(x, axes, keepdims=True), least)
+    axes, count = [-1, -2, -3], scalar_of(size_of(x._type.shape[-3:]))
+    smallest = bind.rsqrt(bind.cast(count, dtype=float32))  # so that a uniform image isn't divided by 0
+    deviation = bind.maximum(reduce_std(x, axes, keepdims=True), smallest)
     return (x - reduce_mean(x, axes, keepdims=True)) / deviation
 
 
@@ -295,12 +297,8 @@ def _require_image(x: Tensor) -> None:
 # -- flips and crops
 
 
-def _turned(image: Any, turn: Callable[[Tensor], Tensor]) -> Tensor:
-    return turn(checked_image(image))
-
-
 def checked_image(image: Any) -> Tensor:
-    """Converts an image, or a batch of them, to a tensor and checks that it isn't empty."""
+    """Converts an image, or a batch of them, to a tensor; checks that its rank is 3 or 4 and that it isn't empty."""
     x = convert_to_tensor(image)
     if x.ndim not in (3, 4):
         raise ValueError(f"'image' (shape {x.shape}) must have either 3 or 4 dimensions.")
@@ -322,7 +320,8 @@ def flip_left_right(image: Any) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/flip_left_right
     """
-    return _turned(image, lambda x: reverse(x, [x.ndim - 2]))
+    x = checked_image(image)
+    return reverse(x, [x.ndim - 2])
 
 
 @export("image.flip_up_down")
@@ -338,7 +337,8 @@ def flip_up_down(image: Any) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/flip_up_down
     """
-    return _turned(image, lambda x: reverse(x, [x.ndim - 3]))
+    x = checked_image(image)
+    return reverse(x, [x.ndim - 3])
 
 
 @export("image.transpose")
@@ -351,7 +351,8 @@ def transpose_image(image: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/transpose
     """
-    return _turned(image, lambda x: transpose(x, [*range(x.ndim - 3), x.ndim - 2, x.ndim - 3, x.ndim - 1]))
+    x = checked_image(image)
+    return transpose(x, [*range(x.ndim - 3), x.ndim - 2, x.ndim - 3, x.ndim - 1])
 
 
 @export("image.rot90")
@@ -364,13 +365,14 @@ def rot90(image: Any, k: int = 1, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/rot90
     """
-    turns = (
-        convert_to_tensor,
+    rotations = (
+        convert_to_tensor,  # none
         lambda x: flip_up_down(transpose_image(x)),
         lambda x: flip_left_right(flip_up_down(x)),
         lambda x: transpose_image(flip_up_down(x)),
     )
-    return _turned(image, turns[static_int(k, "k") % 4])
+    rotate = rotations[static_int(k, "k") % 4]
+    return rotate(checked_image(image))
 
 
 SIZES = ("offset_height", "offset_width", "target_height", "target_width")
@@ -387,7 +389,7 @@ def resized_specs(arguments: Mapping[str, Any]) -> list[TensorSpec]:
 def crop_to_bounding_box(
     image: Any, offset_height: int, offset_width: int, target_height: int, target_width: int
 ) -> Tensor:
-    """Crops a rectangle out of an image, or out of each of a batch.
+    """Crops a rectangle of the target size at the offset out of an image, or out of each of a batch.
 
     >>> import tvtf as tf
     >>> tf.image.crop_to_bounding_box(tf.reshape(tf.range(9), [3, 3, 1]), 1, 0, 2, 2).numpy().ravel()
@@ -407,7 +409,7 @@ def crop_to_bounding_box(
     _check("height must be >= target + offset.", height is None or height >= target_height + offset_height)
     _check("width must be >= target + offset.", width is None or width >= target_width + offset_width)
     rows = slice(offset_height, offset_height + target_height)
-    return _turned(x, lambda t: t[..., rows, offset_width : offset_width + target_width, :])
+    return x[..., rows, offset_width : offset_width + target_width, :]
 
 
 def _check(message: str, holds: bool) -> None:
@@ -420,7 +422,7 @@ def _check(message: str, holds: bool) -> None:
 def pad_to_bounding_box(
     image: Any, offset_height: int, offset_width: int, target_height: int, target_width: int
 ) -> Tensor:
-    """Pads an image, or each of a batch, with zeros to a larger one.
+    """Pads an image, or each of a batch, with zeros to the target size, in which it lies at the offset.
 
     >>> import tvtf as tf
     >>> tf.image.pad_to_bounding_box(tf.ones([1, 1, 1]), 0, 1, 1, 3).numpy().ravel()
@@ -439,4 +441,4 @@ def pad_to_bounding_box(
     _check("width must be <= target - offset", right >= 0)
     _check("height must be <= target - offset", below >= 0)
     paddings = [[offset_height, below], [offset_width, right], [0, 0]]
-    return _turned(x, lambda t: pad(t, [[0, 0]] * (t.ndim - 3) + paddings))
+    return pad(x, [[0, 0]] * (x.ndim - 3) + paddings)

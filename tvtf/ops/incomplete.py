@@ -28,23 +28,23 @@ WIDE = (float32, float64)
 _STEP = 1e-3
 
 
-def _by_a(a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Returns the derivative of ``igamma`` by its order, by eighth-order finite differences in float64."""
+def _igamma_derivative_by_a(a: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Computes the derivative of ``igamma(a, x)`` by ``a`` with central finite differences of order 8 in float64."""
     import scipy.special
 
     a, x = a.astype(np.float64), x.astype(np.float64)
     step = _STEP * np.maximum(np.abs(a), 1e-2)
-    weights = (4 / 5, -1 / 5, 4 / 105, -1 / 280)
-    pairs = (
-        (w, scipy.special.gammainc(a + n * step, x) - scipy.special.gammainc(a - n * step, x))
-        for n, w in enumerate(weights, 1)
+    weights = (4 / 5, -1 / 5, 4 / 105, -1 / 280)  # of the differences over 1, 2, 3 and 4 steps to each side
+    weighted_differences = (
+        weight * (scipy.special.gammainc(a + n * step, x) - scipy.special.gammainc(a - n * step, x))
+        for n, weight in enumerate(weights, 1)
     )
-    return np.asarray(sum(w * difference for w, difference in pairs) / step)
+    return np.asarray(sum(weighted_differences) / step)
 
 
 @binary_op(
     domain=WIDE,
-    numpy=lambda a, x: _by_a(a, x).astype(a.dtype),
+    numpy=lambda a, x: _igamma_derivative_by_a(a, x).astype(a.dtype),
     lower=None,
     host=True,
     onnx=None,
@@ -64,20 +64,24 @@ def _density(a: Tensor, x: Tensor) -> Tensor:
 
 
 def _igamma_vjp(sign: float) -> Any:
-    """Returns the vjp of igamma, or with ``sign`` -1 of igammac."""
+    """Returns the vjp of ``igamma`` for ``sign`` 1, and that of ``igammac``, which is ``1 - igamma``, for -1."""
 
     def vjp(ct: Tensor, y: Tensor, a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         ct = scaled(ct, sign)
-        by_a = bind.multiply(ct, bind.igamma_grad_a(a, x))
-        return unbroadcast(by_a, a), unbroadcast(bind.multiply(ct, _density(a, x)), x)
+        ct_of_a = bind.multiply(ct, bind.igamma_grad_a(a, x))
+        return unbroadcast(ct_of_a, a), unbroadcast(bind.multiply(ct, _density(a, x)), x)
 
     return vjp
 
 
-def _of_two(name: str, vjp: Callable[..., Any], samples: tuple[float, float], shows: tuple[str, str]) -> Any:
-    """Declares a function of scipy.special of two tensors, which is public in ``tf.math``."""
+def _scipy_binary_op(name: str, vjp: Callable[..., Any], samples: tuple[float, float], shows: tuple[str, str]) -> Any:
+    """Returns a decorator that declares an elementwise op of two tensors, computed by a function of scipy.special.
+
+    The op is public in ``tf.math``; tests draw its operands from the range ``samples``.
+    """
 
     def declare(front: Callable[..., Any]) -> Any:
+        """Declares the op as a host op: compiled code calls SciPy, too."""
         return binary_op(
             domain=WIDE,
             numpy=scipy(name),
@@ -95,13 +99,15 @@ def _of_two(name: str, vjp: Callable[..., Any], samples: tuple[float, float], sh
     return declare
 
 
-@_of_two("gammainc", _igamma_vjp(1.0), (0.5, 3.0), shows=("tf.math.igamma(1., 1.).numpy()", "np.float32(0.63212055)"))
+@_scipy_binary_op(
+    "gammainc", _igamma_vjp(1.0), (0.5, 3.0), shows=("tf.math.igamma(1., 1.).numpy()", "np.float32(0.63212055)")
+)
 def igamma(a: Any, x: Any, name: str | None = None) -> Any:
     """Returns the lower regularized incomplete gamma function, with broadcasting."""
     return operands(a, x), {}
 
 
-@_of_two(
+@_scipy_binary_op(
     "gammaincc", _igamma_vjp(-1.0), (0.5, 3.0), shows=("tf.math.igammac(1., 1.).numpy()", "np.float32(0.36787945)")
 )
 def igammac(a: Any, x: Any, name: str | None = None) -> Any:
@@ -109,7 +115,7 @@ def igammac(a: Any, x: Any, name: str | None = None) -> Any:
     return operands(a, x), {}
 
 
-@_of_two(
+@_scipy_binary_op(
     "zeta",
     lambda ct, y, x, q: (
         None,
@@ -151,11 +157,11 @@ def _betainc_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor, x: Tensor) -> tupl
 
 
 def _betainc_sample(seed: int, *shapes: tuple[int, ...]) -> Sample:
-    """Returns a case with arguments in the domain of the incomplete beta function."""
-    limits = ((0.5, 3.0), (0.5, 3.0), (0.1, 0.9))
+    """Returns a sample of ``betainc`` whose arguments, of the given shapes, are in the function's domain."""
+    ranges = ((0.5, 3.0), (0.5, 3.0), (0.1, 0.9))  # of a, b and x
     inputs = tuple(
-        lambda dtype, i=i, s=s, low=low, high=high: random_array(seed + i, s, dtype, low, high)
-        for i, (s, (low, high)) in enumerate(zip(shapes, limits))
+        lambda dtype, i=i, shape=shape, low=low, high=high: random_array(seed + i, shape, dtype, low, high)
+        for i, (shape, (low, high)) in enumerate(zip(shapes, ranges))
     )
     symbolic = [tuple(f"n{i}_{axis}" for axis in range(len(shape))) for i, shape in enumerate(shapes)]
     return Sample(inputs, {}, WIDE, gradient=(2,), symbolic=tuple(symbolic))
@@ -172,7 +178,7 @@ def _betainc_sample(seed: int, *shapes: tuple[int, ...]) -> Sample:
     public=("math.betainc",),
 )
 def betainc(a: Any, b: Any, x: Any, name: str | None = None) -> Any:
-    """Returns the regularized incomplete beta function, with broadcasting; its gradient is that by ``x``.
+    """Computes the regularized incomplete beta function, with broadcasting; only ``x`` gets a gradient.
 
     >>> import tvtf as tf
     >>> tf.math.betainc(1., 1., 0.25).numpy()
@@ -180,13 +186,13 @@ def betainc(a: Any, b: Any, x: Any, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/betainc
     """
-    first = convert_to_tensor(a)
-    return (first, like(b, first.dtype), like(x, first.dtype)), {}
+    a = convert_to_tensor(a)
+    return (a, like(b, a.dtype), like(x, a.dtype)), {}
 
 
 @export("math.lbeta")
 def lbeta(x: Any, name: str | None = None) -> Tensor:
-    """Returns the logarithm of the magnitude of the beta function of the numbers in the last axis, shape (..., n) to (...).
+    """Computes ``log|Beta(x)|``, the beta function of the n numbers in the last axis, shape (..., n) to (...).
 
     >>> import tvtf as tf
     >>> tf.math.lbeta([1., 1.]).numpy()
@@ -195,5 +201,6 @@ def lbeta(x: Any, name: str | None = None) -> Tensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/math/lbeta
     """
     x = convert_to_tensor(x)
-    last = {"axis": (x.ndim - 1,), "keepdims": False}
-    return bind.subtract(bind.reduce_sum(bind.lgamma(x), **last), bind.lgamma(bind.reduce_sum(x, **last)))
+    last_axis = {"axis": (x.ndim - 1,), "keepdims": False}
+    # log Beta(x) = sum(log Gamma(x_i)) - log Gamma(sum(x_i))
+    return bind.subtract(bind.reduce_sum(bind.lgamma(x), **last_axis), bind.lgamma(bind.reduce_sum(x, **last_axis)))

@@ -42,6 +42,7 @@ class _Cipher:
         self.rounds = list(zip(keys[:rounds:2], keys[1:rounds:2]))
 
     def _rotated(self, word: Words, by: int) -> Words:
+        """Rotates the bits of half a block to the left, or to the right for a negative number."""
         left = np.uint64(by) if by > 0 else self.bits - np.uint64(-by)
         left = np.where(left >= self.bits, left - self.bits, left)
         return (word << left | word >> (self.bits - left)) & self.mask
@@ -49,7 +50,8 @@ class _Cipher:
     def _mixed(self, word: Words) -> Words:
         return self._rotated(word, 1) & self._rotated(word, 8) ^ self._rotated(word, 2)
 
-    def of(self, blocks: Words) -> Words:
+    def encrypt(self, blocks: Words) -> Words:
+        """Encrypts blocks by a Feistel network: each round changes one half of a block by a function of the other."""
         left, right = blocks >> self.bits & self.mask, blocks & self.mask
         for first, second in self.rounds:
             left = left ^ self._mixed(right) ^ first
@@ -57,28 +59,35 @@ class _Cipher:
         return left << self.bits | right
 
 
-def _half_bits(last: Words) -> Words:
-    """Returns half of the bits of numbers below ``last``, at least FEWEST_BITS."""
+def _half_block_bits(last: Words) -> Words:
+    """Returns half of the cipher's block size: half of the bits of numbers below ``last``, at least FEWEST_BITS."""
     bits = np.array([(int(n) - 1).bit_length() for n in last.flat], np.uint64).reshape(last.shape)
     return np.maximum((bits + np.uint64(1)) // np.uint64(2), np.uint64(FEWEST_BITS))
 
 
-def _places(index: np.ndarray, seed: np.ndarray, last: np.ndarray, *, rounds: int) -> np.ndarray:
-    """Encrypts each index until the result is in range, which keeps the mapping a permutation."""
-    words = [seed[..., i].astype(np.uint32).astype(np.uint64) for i in range(3)]
-    indices, limit, *keys = np.broadcast_arrays(index.astype(np.uint64), last.astype(np.uint64), *words)
+def _shuffled(index: np.ndarray, seed: np.ndarray, last: np.ndarray, *, rounds: int) -> np.ndarray:
+    """Computes the positions of indices in a shuffled ``[0, ..., last]``, by a block cipher with the key ``seed``.
+
+    A result out of range is encrypted again until it is in range, which keeps the mapping a permutation.
+    """
+    key_words = [seed[..., i].astype(np.uint32).astype(np.uint64) for i in range(3)]
+    indices, limit, *keys = np.broadcast_arrays(index.astype(np.uint64), last.astype(np.uint64), *key_words)
     if (indices > limit).any():
-        first = np.argmax(indices > limit)
-        raise ArgumentError(f"max_index must be >= index, but {limit.flat[first]} < {indices.flat[first]}")
-    cipher = _Cipher(_half_bits(limit), list(keys), rounds)
-    indices = cipher.of(indices)
+        first_invalid = np.argmax(indices > limit)
+        message = f"max_index must be >= index, but {limit.flat[first_invalid]} < {indices.flat[first_invalid]}"
+        raise ArgumentError(message)
+    cipher = _Cipher(_half_block_bits(limit), list(keys), rounds)
+    indices = cipher.encrypt(indices)
     while (outside := indices > limit).any():
-        indices = np.where(outside, cipher.of(indices), indices)
+        indices = np.where(outside, cipher.encrypt(indices), indices)
     return indices.astype(index.dtype)
 
 
 def _type(index: TensorType, seed: TensorType, last: TensorType, *, rounds: int) -> TensorType:
-    """Checks indices, seeds of three integers and largest indices, each one or n of them; returns the output's type."""
+    """Returns the type of the shuffled indices after checking indices, seeds of three integers and largest indices.
+
+    Of each there is one, or n.
+    """
     for operand, role in ((index, "index"), (seed, "seed"), (last, "max_index")):
         require_dtype(operand, INTEGERS, role)
     if len(seed.shape) not in (1, 2) or seed.shape[-1] != 3:
@@ -91,7 +100,7 @@ def _type(index: TensorType, seed: TensorType, last: TensorType, *, rounds: int)
     return TensorType(shape, index.dtype)
 
 
-@host_primitive(type=_type, numpy=_places, why_not={"vjp": "integers"})
+@host_primitive(type=_type, numpy=_shuffled, why_not={"vjp": "integers"})
 def random_index_shuffle(index: Tensor, seed: Tensor, max_index: Tensor, rounds: int = 4) -> Any:
     """Computes the positions of indices in a shuffled ``[0, ..., max_index]``."""
     if rounds < 4 or rounds % 2:
@@ -101,13 +110,13 @@ def random_index_shuffle(index: Tensor, seed: Tensor, max_index: Tensor, rounds:
 
 @export("random_index_shuffle")
 def shuffled_index(index: Any, seed: Any, max_index: Any, rounds: int = 4, name: str | None = None) -> Tensor:
-    """Returns where each ``index`` comes to lie when ``[0, ..., max_index]`` is shuffled.
+    """Returns the position of each ``index`` in a random permutation of ``[0, ..., max_index]``.
 
     Args:
       index: integer scalar or vector of numbers from 0 to ``max_index``.
       seed: integers of shape (3,) or (n, 3).
       max_index: integer scalar or vector.
-      rounds: of the cipher; even, at least 4.
+      rounds: number of rounds of the block cipher that permutes; even, at least 4.
 
     >>> import tvtf as tf
     >>> sorted(tf.random_index_shuffle(tf.range(5), [1, 2, 3], 4).numpy().tolist())
@@ -115,13 +124,13 @@ def shuffled_index(index: Any, seed: Any, max_index: Any, rounds: int = 4, name:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/random_index_shuffle
     """
-    at = convert_to_tensor(index)
-    return bind.random_index_shuffle(at, convert_to_tensor(seed), convert_to_tensor(max_index, at.dtype), rounds=rounds)
+    x = convert_to_tensor(index)
+    return bind.random_index_shuffle(x, convert_to_tensor(seed), convert_to_tensor(max_index, x.dtype), rounds=rounds)
 
 
 @export("random.experimental.index_shuffle")
 def index_shuffle(index: Any, seed: Any, max_index: Any) -> Tensor:
-    """Returns where each ``index`` comes to lie when ``[0, ..., max_index]`` is shuffled, TensorFlow's own for the same seed.
+    """Returns the position of each ``index`` in a permutation of ``[0, ..., max_index]``, the same as TensorFlow's.
 
     Args:
       index: integer scalar or vector of numbers from 0 to ``max_index``.
@@ -134,5 +143,6 @@ def index_shuffle(index: Any, seed: Any, max_index: Any) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/random/experimental/index_shuffle
     """
-    pair = convert_to_tensor(seed)
-    return shuffled_index(index, bind.concat(convert_to_tensor([FIRST_KEY], pair.dtype), pair, axis=0), max_index)
+    seed = convert_to_tensor(seed)
+    key = bind.concat(convert_to_tensor([FIRST_KEY], seed.dtype), seed, axis=0)  # the cipher's key has three words
+    return shuffled_index(index, key, max_index)

@@ -15,7 +15,7 @@ from tvtf.ops.rules import bind, static_dims
 
 
 def _densified(value: IndexedSlices, dtype: Any = None, **_: Any) -> Tensor:
-    """Converts IndexedSlices to a tensor by summing rows of the same index."""
+    """Converts IndexedSlices to a tensor of zeros to which each slice is added at its index."""
     if dtype is not None and dtype is not value.dtype:
         raise ValueError(
             f"Incompatible tensor conversion requested to `dtype` {dtype.name} for IndexedSlices ({value!s}) with dtype "
@@ -49,10 +49,10 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
       x: tensor of shape (...), or IndexedSlices.
 
     Returns:
-      What ``x`` is, of the same shape.
+      A tensor or IndexedSlices, as ``x``, of the same shape.
 
     Raises:
-      ValueError: ``scalar`` is none.
+      ValueError: ``scalar`` has another rank than 0.
 
     >>> import tvtf as tf
     >>> tf.math.scalar_mul(2., tf.constant([1., 2.])).numpy()
@@ -74,12 +74,13 @@ add_handler("cast", lambda value: isinstance(value, IndexedSlices), _cast)
 
 
 def rows_of(params: Tensor, values: Tensor, indices: Tensor) -> IndexedSlices:
-    """Returns the gradient of gathering ``indices`` from the first axis of ``params``, as IndexedSlices."""
+    """Returns the gradient of a gather of rows of ``params``: IndexedSlices of ``values`` at the rows ``indices``."""
     shape = shape_of(params, int32)
     if indices.ndim == 1 and values.ndim == params.ndim:
         return IndexedSlices(values, indices, shape)
-    lead, rest = values._type.shape[: values.ndim - params.ndim + 1], params._type.shape[1:]
-    rows = bind.reshape(values, shape=(size_of(lead), *rest))
+    # IndexedSlices have a vector of indices
+    index_dims, row_dims = values._type.shape[: values.ndim - params.ndim + 1], params._type.shape[1:]
+    rows = bind.reshape(values, shape=(size_of(index_dims), *row_dims))
     return IndexedSlices(rows, bind.reshape(indices, shape=(size_of(indices._type.shape),)), shape)
 
 
@@ -89,17 +90,17 @@ def as_dense(ct: Any) -> Any:
 
 
 def total(known: Any, more: Any) -> Any:
-    """Adds two cotangents, of which ``more`` was found later and comes from an earlier op.
+    """Adds two cotangents of one value; IndexedSlices beside a tensor are converted to a tensor.
 
-    Two IndexedSlices are concatenated, those of the earlier op first.
+    Two IndexedSlices are concatenated, those of ``more`` first: it was found later, for an earlier op of the program.
     """
     if type(known) is not IndexedSlices and type(more) is not IndexedSlices:
         return bind.add(known, more)
     if not (isinstance(known, IndexedSlices) and isinstance(more, IndexedSlices)):
         return bind.add(as_dense(known), as_dense(more))
     parts = more, known
-    indices = [p.indices for p in parts]
+    indices = [part.indices for part in parts]
     if indices[0].dtype is not indices[1].dtype:
         indices = [bind.cast(i, dtype=int64) for i in indices]
-    values = bind.concat(*(p.values for p in parts), axis=0)
+    values = bind.concat(*(part.values for part in parts), axis=0)
     return IndexedSlices(values, bind.concat(*indices, axis=0), known.dense_shape)

@@ -39,7 +39,7 @@ def outside(place: Sequence[int], value: Any, extent: int, what: str = "indices"
 
 
 def check_range(indices: np.ndarray, extent: int, what: str = "indices") -> None:
-    """Raises the error for the first index outside [0, extent), if any."""
+    """Raises TensorFlow's error for the first index outside [0, extent), if any."""
     wrong = (indices < 0) | (indices >= extent)
     if wrong.any():
         place = tuple(np.argwhere(wrong)[0])
@@ -59,7 +59,10 @@ def in_range(indices: Tensor, extent: Dim, low: int = 0) -> Tensor:
 
 
 def _gather_type(params: TensorType, indices: TensorType, *, axis: int, batch_dims: int) -> TensorType:
-    """Checks axis, batch dims and index dtype; the indices' other axes replace the gathered one."""
+    """Returns the type of a gather after checking its arguments: the indices' axes replace the gathered one.
+
+    The first ``batch_dims`` axes of params and indices are paired.
+    """
     require_index(indices)
     rank, index_rank = len(params.shape), len(indices.shape)
     if not 0 <= axis < rank:
@@ -81,18 +84,19 @@ def _gather_numpy(params: np.ndarray, indices: np.ndarray, *, axis: int, batch_d
     check_range(indices, params.shape[axis])
     if not batch_dims:
         return np.take(params, indices, axis)
-    moved = np.moveaxis(params, axis, batch_dims)
-    batch_places = [
-        np.arange(n).reshape([-1 if i == d else 1 for i in range(indices.ndim)])
-        for d, n in enumerate(indices.shape[:batch_dims])
+    axis_after_batch = np.moveaxis(params, axis, batch_dims)
+    batch_indices = [
+        np.arange(size).reshape([-1 if i == batch_axis else 1 for i in range(indices.ndim)])
+        for batch_axis, size in enumerate(indices.shape[:batch_dims])
     ]
-    places = (*batch_places, indices)
-    slices = moved[places]
-    between, count = axis - batch_dims, indices.ndim - batch_dims
+    index = (*batch_indices, indices)
+    slices = axis_after_batch[index]
+    between, index_axes = axis - batch_dims, indices.ndim - batch_dims
+    # the axes between batch and gathered axis come before those of the indices
     order = [
         *range(batch_dims),
         *range(indices.ndim, indices.ndim + between),
-        *range(batch_dims, batch_dims + count),
+        *range(batch_dims, batch_dims + index_axes),
         *range(indices.ndim + between, slices.ndim),
     ]
     return slices.transpose(order)
@@ -101,28 +105,27 @@ def _gather_numpy(params: np.ndarray, indices: np.ndarray, *, axis: int, batch_d
 def _gather_vjp(
     ct: Tensor, y: Tensor, params: Tensor, indices: Tensor, *, axis: int, batch_dims: int
 ) -> tuple[Any, ...]:
-    """Scatter-adds the cotangent along the gathered axis; batch axes are folded into the index.
+    """Returns the cotangent of a gather's params: adds the slices of ``ct`` up at their indices.
 
     Gathering along the first axis gives IndexedSlices, as in TensorFlow: no tensor of the parameters' size is made.
     """
     if not axis:
         return rows_of(params, ct, indices), None
-    count = indices.ndim - batch_dims
-    middle = range(axis, axis + count)
-    order = [*range(batch_dims), *middle, *range(batch_dims, axis), *range(axis + count, ct.ndim)]
+    index_axes = range(axis, axis + indices.ndim - batch_dims)
+    order = [*range(batch_dims), *index_axes, *range(batch_dims, axis), *range(index_axes.stop, ct.ndim)]
     batch = params._type.shape[:batch_dims]
     extent = params._type.shape[axis]
     ids = flat_ids(indices, batch, extent) if batch_dims else indices
     rows = bind.transpose(ct, perm=tuple(order))
     summed = bind.unsorted_segment_sum(rows, ids, num_segments=size_of((*batch, extent)))
-    rest = tuple(d for i, d in enumerate(params._type.shape) if i >= batch_dims and i != axis)
-    summed = bind.reshape(summed, shape=(*batch, extent, *rest))
+    row_dims = tuple(d for i, d in enumerate(params._type.shape) if i >= batch_dims and i != axis)
+    summed = bind.reshape(summed, shape=(*batch, extent, *row_dims))
     perm = [*range(batch_dims), *range(batch_dims + 1, axis + 1), batch_dims, *range(axis + 1, params.ndim)]
     return bind.transpose(summed, perm=tuple(perm)), None
 
 
 def flat_ids(indices: Tensor, batch: Sequence[Dim], extent: Dim) -> Tensor:
-    """Returns indices into the batch axes and the gathered axis merged into one."""
+    """Returns indices into the batch axes and the gathered axis, of size ``extent``, merged into one axis."""
     starts = bind.range(size=size_of(batch), start=0, delta=1, dtype=int64)
     offsets = bind.multiply(starts, bind.range(size=1, start=extent, delta=1, dtype=int64))
     aligned = bind.reshape(offsets, shape=(*batch, *(1,) * (indices.ndim - len(batch))))
@@ -132,11 +135,15 @@ def flat_ids(indices: Tensor, batch: Sequence[Dim], extent: Dim) -> Tensor:
 def _gather_batch(
     size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, axis: int, batch_dims: int
 ) -> Tensor:
-    """Gathers with the new axis as a batch dim where it must be; unbatched inputs are used without repeating them."""
+    """Maps a gather over a leading axis of ``size`` of its batched inputs.
+
+    An input without that axis is repeated along it only where no gather without batch dims does the same.
+    """
     params, indices = inputs
-    if batched[0] and batched[1]:
+    are_params_batched, are_indices_batched = batched
+    if are_params_batched and are_indices_batched:
         return bind.gather(params, indices, axis=axis + 1, batch_dims=batch_dims + 1)
-    if batched[0]:
+    if are_params_batched:
         if batch_dims:
             return bind.gather(params, stretch(size, indices, False), axis=axis + 1, batch_dims=batch_dims + 1)
         return bind.gather(params, indices, axis=axis + 1, batch_dims=0)
@@ -146,35 +153,38 @@ def _gather_batch(
 
 
 def _gather_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, batch_dims: int) -> None:
+    """Writes a gather as ONNX's Gather, or GatherND if it has batch dims."""
     if batch_dims:
         _batched_gather_nodes(emitter, inputs, outputs, types, axis, batch_dims)
         return
-    wide = inputs[1] if types[0][1].dtype.name != "int16" else emitter.cast(inputs[1], int64)
-    emitter.node("Gather", [inputs[0], wide], outputs, axis=axis)
+    params, indices = inputs
+    (_, indices_type), _ = types
+    indices = indices if indices_type.dtype.name != "int16" else emitter.cast(indices, int64)  # ONNX takes no int16
+    emitter.node("Gather", [params, indices], outputs, axis=axis)
 
 
 def _batched_gather_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, axis: int, batch_dims: int) -> None:
-    """Writes GatherND, which has batch axes.
+    """Writes a gather with batch dims as ONNX's GatherND, which has them, unlike Gather.
 
-    The gathered axis is moved right behind them, and the result's axes are moved back.
+    The gathered axis is moved right behind the batch axes, and the result's axes are moved back.
     """
-    params, indices = types[0]
-    rank, count = len(params.shape), len(indices.shape) - batch_dims
-    moved, wide, lifted, gathered = (emitter.temp() for _ in range(4))
-    order = [*range(batch_dims), axis, *(i for i in range(batch_dims, rank) if i != axis)]
-    emitter.node("Transpose", [inputs[0]], [moved], perm=order)
-    emitter.node("Cast", [inputs[1]], [wide], to=7)
-    emitter.node("Unsqueeze", [wide, emitter.const(np.array([-1]))], [lifted])
-    emitter.node("GatherND", [moved, lifted], [gathered], batch_dims=batch_dims)
-    between = axis - batch_dims
-    total = rank - 1 + count
-    places = [*range(batch_dims), *range(batch_dims + count, batch_dims + count + between)]
-    places += [*range(batch_dims, batch_dims + count), *range(batch_dims + count + between, total)]
-    emitter.node("Transpose", [gathered], outputs, perm=places)
+    params, indices = inputs
+    (params_type, indices_type), _ = types
+    rank, index_axes = len(params_type.shape), len(indices_type.shape) - batch_dims
+    moved, indices64, index_vectors, gathered = (emitter.temp() for _ in range(4))
+    axis_after_batch = [*range(batch_dims), axis, *(i for i in range(batch_dims, rank) if i != axis)]
+    emitter.node("Transpose", [params], [moved], perm=axis_after_batch)
+    emitter.node("Cast", [indices], [indices64], to=7)  # int64
+    emitter.node("Unsqueeze", [indices64, emitter.const(np.array([-1]))], [index_vectors])
+    emitter.node("GatherND", [moved, index_vectors], [gathered], batch_dims=batch_dims)
+    index_end, between = batch_dims + index_axes, axis - batch_dims
+    perm = [*range(batch_dims), *range(index_end, index_end + between)]
+    perm += [*range(batch_dims, index_end), *range(index_end + between, rank - 1 + index_axes)]
+    emitter.node("Transpose", [gathered], outputs, perm=perm)
 
 
 def _gather_samples() -> list[Sample]:
-    """Returns cases of several axes and batch dims, also without indices."""
+    """Returns samples of gathers along several axes, with batch dims, a scalar index, and no indices."""
     cases: tuple[tuple[Any, ...], ...] = (
         ((4, 3), [0, 2, 3, 0], 0, 0),
         ((4, 3), [[2, 0]], 1, 0),
@@ -184,8 +194,12 @@ def _gather_samples() -> list[Sample]:
         ((4, 2), [], 0, 0),
     )
     return [
-        Sample((draw(i, s), np.array(at, "int64" if i % 2 else "int32")), {"axis": a, "batch_dims": b}, COMPILED)
-        for i, (s, at, a, b) in enumerate(cases)
+        Sample(
+            (draw(i, shape), np.array(indices, "int64" if i % 2 else "int32")),
+            {"axis": axis, "batch_dims": batch_dims},
+            COMPILED,
+        )
+        for i, (shape, indices, axis, batch_dims) in enumerate(cases)
     ]
 
 
@@ -228,7 +242,7 @@ def gather(
     batch_dims: int = 0,
     name: str | None = None,
 ) -> Tensor:
-    """Slices of ``params`` along ``axis`` at ``indices``.
+    """Gathers the slices of ``params`` along ``axis`` at ``indices``.
 
     Args:
       params: tensor of shape p.
@@ -278,7 +292,7 @@ def gather_densely(x: Tensor, at: Tensor, axis: int = 0) -> Tensor:
 
 
 def _nd_type(params: TensorType, indices: TensorType) -> TensorType:
-    """Checks that the index vectors are no longer than the rank of ``params``."""
+    """Returns the type of gather_nd after checking that the index vectors are no longer than the rank of ``params``."""
     require_index(indices)
     if not indices.shape:
         raise ArgumentError("indices must be at least a vector")
@@ -301,13 +315,16 @@ def index_depth(indices: TensorType) -> int:
 
 
 def check_nd(indices: np.ndarray, shape: Sequence[int], what: str = "shape") -> None:
-    """Raises the error for the first index vector out of range, in TensorFlow's words."""
+    """Raises TensorFlow's error for the first vector in the last axis of ``indices`` that is no index into ``shape``.
+
+    ``what`` says in the error whose shape it is.
+    """
     extents = np.array(shape[: indices.shape[-1]], np.int64)
-    wrong = ((indices < 0) | (indices >= extents)).any(-1)
-    if wrong.any():
-        place = np.argwhere(wrong)[0]
-        name = f"indices{brackets([int(p) for p in place])}" if len(place) else "indices"
-        vector = ", ".join(map(str, indices[tuple(place)]))
+    is_outside = ((indices < 0) | (indices >= extents)).any(-1)
+    if is_outside.any():
+        position = np.argwhere(is_outside)[0]
+        name = f"indices{brackets([int(p) for p in position])}" if len(position) else "indices"
+        vector = ", ".join(map(str, indices[tuple(position)]))
         raise ArgumentError(f"{name} = [{vector}] does not index into {what} {brackets(shape)}")
 
 
@@ -327,17 +344,18 @@ def _fits(indices: Tensor, shape: Sequence[Dim]) -> Tensor:
 
 
 def by_policy(policy: str | None, indices: Tensor, shape: Sequence[Dim], op: str) -> tuple[Tensor, Tensor | None]:
-    """Applies a ``bad_indices_policy``: returns index vectors and a mask of the valid ones, or None where all must be.
+    """Applies TensorFlow's ``bad_indices_policy`` for index vectors out of range to ``indices`` into ``shape``.
 
-    The default rejects index vectors out of range; "IGNORE" replaces them by zeros, which the mask leaves out.
+    Returns the index vectors and a mask of the valid ones. By default all must be valid, which the op checks, and the
+    mask is None. "IGNORE" replaces invalid vectors by zeros, which the caller leaves out by the mask.
     """
     if policy is not None and attribute_text(policy, "bad_indices_policy") not in ("", "DEFAULT", "ERROR", "IGNORE"):
         raise ArgumentValueError(f"Unknown bad indices handling attribute: {policy}").for_op(op)
     if policy != "IGNORE" or not index_depth(indices._type):
         return indices, None
-    fits = bind.reduce_all(_fits(indices, shape), axis=(indices.ndim - 1,), keepdims=True)
-    counts = bind.reshape(fits, shape=indices._type.shape[:-1])
-    return bind.select(fits, indices, zeros_like(indices)), counts
+    is_valid = bind.reduce_all(_fits(indices, shape), axis=(indices.ndim - 1,), keepdims=True)
+    mask = bind.reshape(is_valid, shape=indices._type.shape[:-1])
+    return bind.select(is_valid, indices, zeros_like(indices)), mask
 
 
 def where_counted(counts: Tensor, values: Tensor, otherwise: Tensor) -> Tensor:
@@ -373,12 +391,15 @@ def _nd_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> T
 
 
 def with_batch_places(indices: Tensor, batch_dims: int) -> Tensor:
-    """Prepends to each index vector its own position in the leading ``batch_dims`` axes."""
+    """Prepends to each index vector in the last axis its own position in the leading ``batch_dims`` axes.
+
+    An op without batch dims then reads from, or writes to, the batch item that the vector belongs to.
+    """
     shape = indices._type.shape
     parts = []
     for axis in range(batch_dims):
-        steps = bind.range(size=shape[axis], start=0, delta=1, dtype=indices.dtype)
-        aligned = bind.reshape(steps, shape=tuple(shape[axis] if i == axis else 1 for i in range(len(shape))))
+        position = bind.range(size=shape[axis], start=0, delta=1, dtype=indices.dtype)
+        aligned = bind.reshape(position, shape=tuple(shape[axis] if i == axis else 1 for i in range(len(shape))))
         parts.append(bind.broadcast_to(aligned, shape=(*shape[:-1], 1)))
     return bind.concat(*parts, indices, axis=len(shape) - 1)
 

@@ -26,11 +26,14 @@ class IsotonicRegression(NamedTuple):
 
 
 def _pool_violators(row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Merges adjacent elements that rise into their mean; also returns each element's segment number."""
-    blocks: list[list[float]] = []
+    """Computes the nearest sequence that does not rise by pooling adjacent violators: rising ones become their mean.
+
+    Also returns for each element the number of the segment of equal elements that it is in.
+    """
+    blocks: list[list[float]] = []  # sum and number of the elements of each segment
     for value in row.tolist():
         blocks.append([value, 1])
-        while len(blocks) > 1 and blocks[-2][0] / blocks[-2][1] < blocks[-1][0] / blocks[-1][1]:
+        while len(blocks) > 1 and blocks[-2][0] / blocks[-2][1] < blocks[-1][0] / blocks[-1][1]:  # the mean rises
             total, count = blocks.pop()
             blocks[-1][0] += total
             blocks[-1][1] += count
@@ -41,16 +44,16 @@ def _pool_violators(row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _regression(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     result, segments = np.empty_like(x), np.empty(x.shape, np.int32)
-    for at in np.ndindex(x.shape[:-1]):
-        result[at], segments[at] = _pool_violators(x[at].astype(np.float64))
+    for index in np.ndindex(x.shape[:-1]):
+        result[index], segments[index] = _pool_violators(x[index].astype(np.float64))
     return result, segments
 
 
 def _averages(x: np.ndarray, segments: np.ndarray) -> np.ndarray:
     result = np.empty_like(x)
-    for at in np.ndindex(x.shape[:-1]):
-        counts = np.maximum(np.bincount(segments[at]), 1)
-        result[at] = (np.bincount(segments[at], x[at]) / counts)[segments[at]]
+    for index in np.ndindex(x.shape[:-1]):
+        counts = np.maximum(np.bincount(segments[index]), 1)
+        result[index] = (np.bincount(segments[index], x[index]) / counts)[segments[index]]
     return result
 
 

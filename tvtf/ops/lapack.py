@@ -23,7 +23,10 @@ MATRICES = (*REAL_MATRICES, *COMPLEX_MATRICES)
 
 
 def lapack_primitive(**columns: Any) -> Callable[..., Any]:
-    """Declares a host primitive over the last two axes of its inputs; the other axes are batches."""
+    """Returns a decorator that declares a primitive on matrices, the last two axes of its inputs, computed by LAPACK.
+
+    The other axes are batches. It is a host primitive: compiled code calls its NumPy kernel.
+    """
 
     def declare(front: Callable[..., Any]) -> Any:
         columns.setdefault("batch", _batch(columns.get("name") or front.__name__))
@@ -50,7 +53,7 @@ def require_matrices(
     name: str = "input",
     allowed: Sequence[DType] = (*MATRICES, float16),
 ) -> None:
-    """Checks that a tensor holds matrices of a dtype in ``domain``.
+    """Checks that a tensor, called ``name`` and ``index`` in errors, holds matrices of a dtype in ``domain``.
 
     Dtypes in ``allowed`` but not in ``domain`` get another error, for TensorFlow's op takes them but has no kernel.
     """
@@ -60,8 +63,9 @@ def require_matrices(
     if len(x.shape) < 2:
         raise ArgumentError(
             f"Input tensor{index} must have rank >= 2, got {len(x.shape)}",
-            ValueError,
-            f"Shape must be at least rank 2 but is rank {len(x.shape)} for {{op}} with input shapes: {brackets(x.shape)}.",
+            graph=ValueError,
+            traced=f"Shape must be at least rank 2 but is rank {len(x.shape)} for {{op}} with input shapes: "
+            f"{brackets(x.shape)}.",
         )
 
 
@@ -87,8 +91,8 @@ def require_same_batches(a: TensorType, b: TensorType) -> None:
     if not agree_shape(a.shape[:-2], b.shape[:-2]):
         raise ArgumentError(
             f"All input tensors must have the same outer dimensions, but got {brackets(a.shape)} and {brackets(b.shape)}.",
-            ValueError,
-            f"Shapes must be equal for {{op}} with input shapes: {brackets(a.shape)}, {brackets(b.shape)}.",
+            graph=ValueError,
+            traced=f"Shapes must be equal for {{op}} with input shapes: {brackets(a.shape)}, {brackets(b.shape)}.",
         )
 
 
@@ -96,12 +100,15 @@ def require_same_batches(a: TensorType, b: TensorType) -> None:
 
 
 def each(function: Callable[..., Any], *arrays: np.ndarray) -> Any:
-    """Applies ``function`` to each matrix of batches that broadcast and stacks the results."""
+    """Applies ``function`` to the matrices of batches one by one and stacks the results; the batches broadcast.
+
+    A function that returns a tuple gives a tuple of batches.
+    """
     if all(a.ndim == 2 for a in arrays):
         return function(*arrays)
     batch = np.broadcast_shapes(*(a.shape[:-2] for a in arrays))
-    flat = [np.broadcast_to(a, batch + a.shape[-2:]).reshape(-1, *a.shape[-2:]) for a in arrays]
-    results = [function(*matrices) for matrices in zip(*flat)]
+    flat_batches = [np.broadcast_to(a, batch + a.shape[-2:]).reshape(-1, *a.shape[-2:]) for a in arrays]
+    results = [function(*matrices) for matrices in zip(*flat_batches)]
     if isinstance(results[0], tuple):
         return tuple(_stacked(part, batch) for part in zip(*results))
     return _stacked(results, batch)
@@ -216,9 +223,13 @@ def block(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:
 
 
 def matrix(seed: int, *shape: int, definite: bool = False) -> Callable[[DType], np.ndarray]:
-    """Returns sample matrices whose leading square is far from singular; optionally Hermitian positive definite."""
+    """Returns a function from a dtype to sample matrices whose leading square is far from singular.
+
+    With ``definite`` they are Hermitian positive definite.
+    """
 
     def draw(dtype: DType) -> np.ndarray:
+        """Draws the matrices: a large diagonal is added to random elements between -1 and 1."""
         if not (dtype.is_floating or dtype.is_complex):
             return np.ones(shape, dtype.np)
         random = np.random.default_rng(seed)
@@ -235,9 +246,9 @@ def matrix(seed: int, *shape: int, definite: bool = False) -> Callable[[DType], 
 
 
 def samples_of(*shapes: tuple[int, ...], gradient: bool = True, **attrs: Any) -> list[Sample]:
-    """Returns samples of a function of one matrix.
+    """Returns samples of an op on one matrix, for each shape and for real and for complex numbers.
 
-    Complex gradients, defined up to a phase, have tests of their own.
+    Gradients are checked of real ones only: complex ones, defined up to a phase, have tests of their own.
     """
     return [
         Sample((matrix(i, *shape),), attrs, dtypes, gradient=gradient and dtypes is REAL_MATRICES)

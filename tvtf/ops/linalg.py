@@ -59,8 +59,9 @@ def _matmul_type(
         if len(x.shape) < 2:
             raise ArgumentError(
                 f"In[{i}] ndims must be >= 2",
-                ValueError,
-                f"Shape must be at least rank 2 but is rank {len(x.shape)}: {'ab'[i]} is shaped {brackets(x.shape)}",
+                graph=ValueError,
+                traced=f"Shape must be at least rank 2 but is rank {len(x.shape)}: {'ab'[i]} is shaped "
+                f"{brackets(x.shape)}",
             )
     rows, inner = a.shape[-2:][:: -1 if transpose_a else 1]
     inner_b, columns = b.shape[-2:][:: -1 if transpose_b else 1]
@@ -68,15 +69,15 @@ def _matmul_type(
     if not agree_dim(inner, inner_b):
         raise ArgumentError(
             f"Matrix size-incompatible: In[0]: {brackets(a.shape)}, In[1]: {brackets(b.shape)}",
-            ValueError,
-            f"Dimensions must be equal, but are {inner} and {inner_b} for {{op}} with input shapes: {shapes}.",
+            graph=ValueError,
+            traced=f"Dimensions must be equal, but are {inner} and {inner_b} for {{op}} with input shapes: {shapes}.",
         )
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     if batch is None:
         raise ArgumentError(
             f"In[0] and In[1] must have compatible batch dimensions: {brackets(a.shape)} vs. {brackets(b.shape)}",
-            ValueError,
-            f"Batch dimensions must be equal or 1 for {{op}} with input shapes: {shapes}.",
+            graph=ValueError,
+            traced=f"Batch dimensions must be equal or 1 for {{op}} with input shapes: {shapes}.",
         )
     return TensorType((*batch, rows, columns), output_type or a.dtype)
 
@@ -105,24 +106,26 @@ def conjugate(x: Tensor) -> Tensor:
 def _matmul_vjp(
     ct: Tensor, y: Tensor, a: Tensor, b: Tensor, *, transpose_a: bool, transpose_b: bool, output_type: DType | None
 ) -> tuple[Any, Any]:
-    """Returns the cotangents as closures, so that one that isn't needed is not computed."""
+    """Returns the cotangents of a matrix product's operands as closures, so that none is computed without need."""
     if not a.dtype.is_differentiable:
         return None, None
     ct = ct if output_type is None else table["cast"](ct, a.dtype)
-    return partial(_to_first, ct, a, b, transpose_a, transpose_b), partial(
-        _to_second, ct, a, b, transpose_a, transpose_b
-    )
+    arguments = (ct, a, b, transpose_a, transpose_b)
+    return partial(_cotangent_of_first, *arguments), partial(_cotangent_of_second, *arguments)
 
 
-def _to_first(ct: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
-    """Returns the first operand's cotangent."""
+def _cotangent_of_first(ct: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
+    """Returns the cotangent of a matrix product's first operand: ``ct`` times the second one, transposed."""
     b = conjugate(b)
     grad = product(b, ct, transpose_b, True) if transpose_a else product(ct, b, False, not transpose_b)
     return unbroadcast(grad, a)
 
 
-def _to_second(ct: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
-    """Returns the second operand's cotangent; if one matrix served a whole batch, by one product over all rows."""
+def _cotangent_of_second(ct: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
+    """Returns the cotangent of a matrix product's second operand.
+
+    If that is one matrix for a batch of first operands, their rows are merged, so that one product does for all.
+    """
     a = conjugate(a)
     if b.ndim == 2 and a.ndim > 2 and not transpose_a:
         a, ct = _as_rows(a), _as_rows(ct)
@@ -155,11 +158,12 @@ def _matmul_onnx(
     transpose_b: bool,
     output_type: DType | None,
 ) -> None:
-    """Writes a MatMul node, with transposes where needed; ONNX has no flags for them."""
+    """Writes ONNX's MatMul, with nodes that transpose operands, for it has no flags for that."""
     operands = []
-    for name, x, swap in zip(inputs, types[0], (transpose_a, transpose_b)):
+    input_types, _ = types
+    for name, input_type, transpose in zip(inputs, input_types, (transpose_a, transpose_b)):
         name = name if output_type is None else emitter.cast(name, output_type)
-        operands.append(_transposed_onnx(emitter, name, len(x.shape)) if swap else name)
+        operands.append(_transposed_onnx(emitter, name, len(input_type.shape)) if transpose else name)
     emitter.node("MatMul", operands, outputs)
 
 
@@ -170,7 +174,7 @@ def _transposed_onnx(emitter: Any, name: str, rank: int) -> str:
 
 
 def _matmul_samples() -> list[Sample]:
-    """Returns products of transposed operands, broadcast batches, and sizes of 0."""
+    """Returns samples of matmul: transposed operands, batches that broadcast, sizes of 0, and a symbolic dim."""
     cases = (
         ((2, 3), (3, 4), False, False), ((3, 2), (3, 4), True, False), ((2, 3), (4, 3), False, True),
         ((3, 2), (4, 3), True, True), ((2, 1, 2, 3), (3, 3, 2), False, False), ((2, 2, 3), (3, 2), False, False),
@@ -245,18 +249,21 @@ def matmul(
     x, y = _operands(a, b)
     x, y = conjugate(x) if adjoint_a else x, conjugate(y) if adjoint_b else y
     batches = x.ndim > 2 or y.ndim > 2
-    swap_a = _is_swapped(transpose_a, adjoint_a, batches, ("transpose_a", "adj_x"))
     attrs = {
-        "transpose_a": swap_a,
+        "transpose_a": _is_swapped(transpose_a, adjoint_a, batches, ("transpose_a", "adj_x")),
         "transpose_b": _is_swapped(transpose_b, adjoint_b, batches, ("transpose_b", "adj_y")),
     }
     return (x, y), {**attrs, "output_type": _other_type(x, output_type)}
 
 
 def _is_swapped(transpose: Any, adjoint: Any, batches: bool, names: tuple[str, str]) -> bool:
-    """Returns whether to swap two axes. Errors name the attribute of TensorFlow's op, which differs for batches."""
-    if transpose is False is adjoint:
+    """Returns whether matmul swaps an operand's last two axes: for its arguments ``transpose`` and ``adjoint``.
+
+    Errors name the attribute of TensorFlow's op, which differs for ``batches``.
+    """
+    if transpose is False and adjoint is False:  # the usual case
         return False
+    # of the two, one is the attribute of TensorFlow's op
     attribute, other = (adjoint, transpose) if batches else (transpose, adjoint)
     return bool(other) or optional_flag(attribute, names[batches])
 
@@ -284,7 +291,7 @@ def matvec(
     b_is_sparse: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """Matrices times vectors: shapes (..., m, k) and (..., k) to (..., m); arguments as :func:`matmul`.
+    """Multiplies matrices by vectors: shapes (..., m, k) and (..., k) to (..., m); arguments as :func:`matmul`.
 
     >>> import tvtf as tf
     >>> tf.linalg.matvec([[1, 2], [3, 4]], [1, 1]).numpy()
@@ -300,7 +307,7 @@ def matvec(
 
 @export("tensordot", "linalg.tensordot")
 def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
-    """Products summed over pairs of axes: a matrix product of flattened tensors.
+    """Multiplies two tensors and sums over pairs of axes, as a matrix product of flattened tensors.
 
     Args:
       a: numeric tensor.
@@ -322,22 +329,22 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
     """
     x, y = _operands(a, b)
     first, second = _paired_axes(x, y, static_value(axes, "axes"))
-    left, rows = _flattened(x, first, last=True)
-    right, columns = _flattened(y, second, last=False)
+    left, rows = _as_matrix(x, first, last=True)
+    right, columns = _as_matrix(y, second, last=False)
     return table["reshape"](product(left, right), (*rows, *columns))
 
 
 def _paired_axes(x: Tensor, y: Tensor, axes: Any) -> tuple[list[int], list[int]]:
-    """Returns the axes of each operand to sum over, from a number or two lists."""
+    """Returns the axes of each operand that tensordot sums over, from two lists, or a number of last and first axes."""
     if isinstance(axes, (list, tuple)):
         return _listed_axes(x, y, axes)
     if axes < 0:
         raise ValueError(f"`axes` must be at least 0. Received: {axes}.")
-    for t in (x, y):
-        if axes > t.ndim:
+    for operand in (x, y):
+        if axes > operand.ndim:
             raise ValueError(
-                f"`axes` must not be larger than the number of dimensions of tensor {t}.  Received {axes}, vs tensor "
-                f"dimensions {t.ndim}."
+                f"`axes` must not be larger than the number of dimensions of tensor {operand}.  Received {axes}, "
+                f"vs tensor dimensions {operand.ndim}."
             )
     return list(range(x.ndim - axes, x.ndim)), list(range(axes))
 
@@ -357,11 +364,14 @@ def _existing(axis: int, x: Tensor, name: str) -> int:
     return axis % x.ndim
 
 
-def _flattened(x: Tensor, summed: list[int], last: bool) -> tuple[Tensor, list[Dim]]:
-    """Flattens a tensor to a matrix with the summed axes last or first; also returns its free dims."""
+def _as_matrix(x: Tensor, summed: list[int], last: bool) -> tuple[Tensor, list[Dim]]:
+    """Reshapes an operand of tensordot to a matrix: one axis merges the ``summed`` axes, the other one the free axes.
+
+    The summed axis comes ``last`` or first. Also returns the sizes of the free axes.
+    """
     shape = x._type.shape
     free = [i for i in range(x.ndim) if i not in summed]
     order = [*free, *summed] if last else [*summed, *free]
-    moved = x if order == list(range(x.ndim)) else table["transpose"](x, order)
+    transposed = x if order == list(range(x.ndim)) else table["transpose"](x, order)
     sizes = size_of(shape[i] for i in free), size_of(shape[i] for i in summed)
-    return bind.reshape(moved, shape=sizes if last else sizes[::-1]), [shape[i] for i in free]
+    return bind.reshape(transposed, shape=sizes if last else sizes[::-1]), [shape[i] for i in free]

@@ -20,7 +20,7 @@ from tvtf.ops.softmax import log_softmax_array, softmax_array, wide
 
 
 def _dense_type(labels: TensorType, logits: TensorType) -> TensorType:
-    """Checks that labels and logits agree in dtype and shape; returns the type of one loss per row."""
+    """Returns the type of softmax cross entropy, one loss per row, after checking that labels and logits fit."""
     require_dtype(logits, FLOATING, "features")
     require_same_dtype((logits, labels), ("features", "labels"))
     fits = len(logits.shape) == len(labels.shape) and all(map(agree_dim, logits.shape, labels.shape))
@@ -52,19 +52,19 @@ def _last(x: Tensor) -> int:
 
 def _dense_vjp(ct: Tensor, y: Tensor, labels: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the cotangents of labels and logits; the latter's is a primitive of its own, computed in one kernel."""
-    to_labels = bind.negative(_scaled(ct, bind.log_softmax(logits, axis=_last(logits))))
-    return to_labels, bind.softmax_cross_entropy_grad(ct, labels, logits)
+    ct_of_labels = bind.negative(_scaled(ct, bind.log_softmax(logits, axis=_last(logits))))
+    return ct_of_labels, bind.softmax_cross_entropy_grad(ct, labels, logits)
 
 
 def _dense_grad_vjp(c: Tensor, g: Tensor, ct: Tensor, labels: Tensor, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     axis = _last(logits)
     probabilities = bind.softmax(logits, axis=axis)
-    to_ct = bind.reduce_sum(bind.multiply(c, bind.subtract(probabilities, labels)), axis=(axis,), keepdims=False)
-    return to_ct, bind.negative(_scaled(ct, c)), bind.softmax_grad(_scaled(ct, c), probabilities, axis=axis)
+    ct_of_ct = bind.reduce_sum(bind.multiply(c, bind.subtract(probabilities, labels)), axis=(axis,), keepdims=False)
+    return ct_of_ct, bind.negative(_scaled(ct, c)), bind.softmax_grad(_scaled(ct, c), probabilities, axis=axis)
 
 
 def _batch(name: str) -> Any:
-    """Returns the batch rule of ops whose leading axes are all rows: every input gets the batch axis."""
+    """Returns the rule that maps a loss over a batch: every input gets the batch axis, whose items are more rows."""
 
     def rule(size: Dim, inputs: Any, batched: Any) -> Tensor:
         return table[name].bind(*(stretch(size, x, b) for x, b in zip(inputs, batched)))
@@ -78,18 +78,16 @@ def _distributions(seed: int, shape: Any) -> Any:
 
 
 def _dense_samples() -> list[Sample]:
-    """Returns cases with distributions as labels, also with infinite logits."""
+    """Returns samples of softmax cross entropy with distributions as labels: of several ranks, symbolic, not finite."""
     shapes = ((4,), (2, 3), (2, 2, 5), (0, 3), (3, 1))
-    samples = [Sample((_distributions(i, s), draw(i + 9, s)), {}, FLOATING) for i, s in enumerate(shapes)]
-    symbolic = (("n", "classes"), ("n", "classes"))
-    return [
-        *samples,
-        Sample((_distributions(7, (2, 3)), draw(8, (2, 3))), {}, FLOATING, symbolic=symbolic),
-        _dense_infinite(),
-    ]
+    samples = [Sample((_distributions(i, shape), draw(i + 9, shape)), {}, FLOATING) for i, shape in enumerate(shapes)]
+    dims = (("n", "classes"), ("n", "classes"))
+    symbolic = Sample((_distributions(7, (2, 3)), draw(8, (2, 3))), {}, FLOATING, symbolic=dims)
+    return [*samples, symbolic, _dense_sample_not_finite()]
 
 
-def _dense_infinite() -> Sample:
+def _dense_sample_not_finite() -> Sample:
+    """Returns a sample of softmax cross entropy with logits that are infinite, NaN and far apart."""
     labels = lambda dtype: np.array([[0, 1], [0.5, 0.5], [1, 0]], dtype.np)  # noqa: E731
     logits = lambda dtype: np.array([[-np.inf, 0], [np.nan, 0], [1e4, -1e4]], dtype.np)  # noqa: E731
     return Sample((labels, logits), {}, FLOATING, gradient=False)
@@ -103,24 +101,29 @@ def _dense_grad_samples() -> list[Sample]:
 
 
 def _dense_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
+    """Writes softmax cross entropy as ONNX nodes: minus the sum of labels times the log of the softmax."""
+    (labels, logits), ((_, logits_type), _) = inputs, types
     log, product, total = emitter.temp(), emitter.temp(), emitter.temp()
-    emitter.node("LogSoftmax", [inputs[1]], [log], axis=-1)
-    emitter.node("Mul", [inputs[0], log], [product])
-    emitter.reduce("ReduceSum", [product], [total], (len(types[0][1].shape) - 1,), False)
+    emitter.node("LogSoftmax", [logits], [log], axis=-1)
+    emitter.node("Mul", [labels, log], [product])
+    emitter.reduce("ReduceSum", [product], [total], (len(logits_type.shape) - 1,), False)
     emitter.node("Neg", [total], outputs)
 
 
-def _row_scaled_onnx(emitter: Any, ct: str, rows: str, types: Any, outputs: Any) -> None:
-    tall = emitter.temp()
-    emitter.node("Unsqueeze", [ct, emitter.const(np.array([-1], np.int64))], [tall])
-    emitter.node("Mul", [tall, rows], outputs)
+def _row_scaled_onnx(emitter: Any, ct: str, rows: str, outputs: Any) -> None:
+    """Writes the product of each row and its cotangent, which gets a last axis for that."""
+    expanded = emitter.temp()
+    emitter.node("Unsqueeze", [ct, emitter.const(np.array([-1], np.int64))], [expanded])
+    emitter.node("Mul", [expanded, rows], outputs)
 
 
 def _dense_grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
-    probability, rest = emitter.temp(), emitter.temp()
-    emitter.node("Softmax", [inputs[2]], [probability], axis=-1)
-    emitter.node("Sub", [probability, inputs[1]], [rest])
-    _row_scaled_onnx(emitter, inputs[0], rest, types, outputs)
+    """Writes the gradient as ONNX nodes: softmax minus labels, times each row's cotangent."""
+    ct, labels, logits = inputs
+    probabilities, difference = emitter.temp(), emitter.temp()
+    emitter.node("Softmax", [logits], [probabilities], axis=-1)
+    emitter.node("Sub", [probabilities, labels], [difference])
+    _row_scaled_onnx(emitter, ct, difference, outputs)
 
 
 @primitive(
@@ -154,7 +157,7 @@ def softmax_cross_entropy_grad(ct: Tensor, labels: Tensor, logits: Tensor) -> An
 
 @export("nn.softmax_cross_entropy_with_logits")
 def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: Any = -1, name: str | None = None) -> Tensor:
-    """Cross entropy between label distributions and softmax of logits.
+    """Computes the cross entropy between label distributions and the softmax of logits.
 
     Args:
       labels: probabilities, shape (..., classes); each row along ``axis`` should sum to 1.
@@ -222,7 +225,7 @@ def _sparse_grad_type(ct: TensorType, labels: TensorType, logits: TensorType) ->
 
 
 def _check_sparse_shapes(labels: Tensor, logits: Tensor) -> None:
-    """Raises ValueError unless labels have the shape of the logits without its last axis."""
+    """Raises ValueError unless the labels, class numbers, have the shape of the logits without the last axis."""
     shape_texts = f"labels.shape={labels.shape} and logits.shape={logits.shape}"
     if not logits.ndim:
         raise ValueError(f"Logits cannot be scalars. Received: logits of shape {logits.shape}")
@@ -242,7 +245,7 @@ def label_message(classes: Any, wrong: str = "") -> str:
 
 
 def _require_labels(labels: np.ndarray, classes: int) -> None:
-    """Raises the error for a label out of range, with all labels, in TensorFlow's words."""
+    """Raises TensorFlow's error, with all labels, if one of them is out of range."""
     if not labels.size or labels.min() >= 0 and labels.max() < classes:
         return
     wrong = labels.max() if labels.max() >= classes else labels.min()
@@ -251,32 +254,36 @@ def _require_labels(labels: np.ndarray, classes: int) -> None:
 
 
 def _sparse_guard(labels: Tensor, logits: Tensor) -> list[tuple[Any, ...]]:
-    """Checks at run time that all labels are in range."""
+    """Returns the run-time check that all labels are class numbers.
+
+    It is a tuple of the condition, the message, and an unknown number of classes, to fill the message's placeholder.
+    """
     classes = logits._type.shape[-1]
-    ok = in_range(labels, classes)
-    return (
-        [(ok, label_message(classes))] if isinstance(classes, int) else [(ok, label_message(HOLE), scalar_of(classes))]
-    )
+    is_valid = in_range(labels, classes)
+    if isinstance(classes, int):
+        return [(is_valid, label_message(classes))]
+    return [(is_valid, label_message(HOLE), scalar_of(classes))]
 
 
 def _sparse_array(labels: np.ndarray, logits: np.ndarray) -> np.ndarray:
     _require_labels(labels, logits.shape[-1])
-    chosen = np.take_along_axis(log_softmax_array(logits), labels[..., None].astype(np.int64), -1)[..., 0]
-    return 0 - chosen  # negation would give -0.0 for a certain label, which shows in print
+    log_probabilities = log_softmax_array(logits)
+    of_labels = np.take_along_axis(log_probabilities, labels[..., None].astype(np.int64), -1)[..., 0]
+    return 0 - of_labels  # negation would give -0.0 for a certain label, which shows in print
 
 
 def _sparse_grad_array(ct: np.ndarray, labels: np.ndarray, logits: np.ndarray) -> np.ndarray:
     _require_labels(labels, logits.shape[-1])
-    hot = labels[..., None] == np.arange(logits.shape[-1])
-    return wide(ct)[..., None] * (softmax_array(logits) - hot)
+    one_hot = labels[..., None] == np.arange(logits.shape[-1])
+    return wide(ct)[..., None] * (softmax_array(logits) - one_hot)
 
 
 def _sparse_grad_vjp(c: Tensor, g: Tensor, ct: Tensor, labels: Tensor, logits: Tensor) -> tuple[Any, ...]:
     axis = _last(logits)
     grad_of_ones = bind.sparse_softmax_cross_entropy_grad(ones_like(ct), labels, logits)
-    to_ct = bind.reduce_sum(bind.multiply(c, grad_of_ones), axis=(axis,), keepdims=False)
+    ct_of_ct = bind.reduce_sum(bind.multiply(c, grad_of_ones), axis=(axis,), keepdims=False)
     probabilities = bind.softmax(logits, axis=axis)
-    return to_ct, None, bind.softmax_grad(_scaled(ct, c), probabilities, axis=axis)
+    return ct_of_ct, None, bind.softmax_grad(_scaled(ct, c), probabilities, axis=axis)
 
 
 def _labels(seed: int, shape: Any, classes: int, dtype: Any) -> np.ndarray:
@@ -284,15 +291,15 @@ def _labels(seed: int, shape: Any, classes: int, dtype: Any) -> np.ndarray:
 
 
 def _sparse_samples() -> list[Sample]:
-    """Returns cases with classes as labels, of both dtypes."""
+    """Returns samples of sparse cross entropy with class numbers of both dtypes as labels, and with symbolic dims."""
     shapes = ((4,), (2, 3), (2, 2, 5), (0, 3))
-    kinds = (np.int32, np.int64, np.int32, np.int64)
+    label_dtypes = (np.int32, np.int64, np.int32, np.int64)
     samples = [
-        Sample((_labels(i, s[:-1], s[-1], k), draw(i + 9, s)), {}, FLOATING)
-        for i, (s, k) in enumerate(zip(shapes, kinds))
+        Sample((_labels(i, shape[:-1], shape[-1], dtype), draw(i + 9, shape)), {}, FLOATING)
+        for i, (shape, dtype) in enumerate(zip(shapes, label_dtypes))
     ]
-    symbolic = (("n",), ("n", "classes"))
-    return [*samples, Sample((_labels(7, (2,), 3, np.int32), draw(8, (2, 3))), {}, FLOATING, symbolic=symbolic)]
+    dims = (("n",), ("n", "classes"))
+    return [*samples, Sample((_labels(7, (2,), 3, np.int32), draw(8, (2, 3))), {}, FLOATING, symbolic=dims)]
 
 
 def _sparse_grad_samples() -> list[Sample]:
@@ -304,25 +311,29 @@ def _sparse_grad_samples() -> list[Sample]:
 
 
 def _sparse_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
-    """Writes the loss as ONNX nodes: minus the log of the softmax at the label."""
-    log, tall, chosen, flat = emitter.temp(), emitter.temp(), emitter.temp(), emitter.temp()
-    last = emitter.const(np.array([-1], np.int64))
-    emitter.node("LogSoftmax", [inputs[1]], [log], axis=-1)
-    emitter.node("Unsqueeze", [inputs[0], last], [tall])
-    emitter.node("GatherElements", [log, tall], [chosen], axis=len(types[0][1].shape) - 1)
-    emitter.node("Squeeze", [chosen, last], [flat])
-    emitter.node("Neg", [flat], outputs)
+    """Writes sparse cross entropy as ONNX nodes: minus the log of the softmax at the label."""
+    (labels, logits), ((_, logits_type), _) = inputs, types
+    log, expanded, gathered, squeezed = emitter.temp(), emitter.temp(), emitter.temp(), emitter.temp()
+    last_axis = emitter.const(np.array([-1], np.int64))
+    emitter.node("LogSoftmax", [logits], [log], axis=-1)
+    # GatherElements needs labels of the rank of the logits
+    emitter.node("Unsqueeze", [labels, last_axis], [expanded])
+    emitter.node("GatherElements", [log, expanded], [gathered], axis=len(logits_type.shape) - 1)
+    emitter.node("Squeeze", [gathered, last_axis], [squeezed])
+    emitter.node("Neg", [squeezed], outputs)
 
 
 def _sparse_grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
     """Writes the gradient as ONNX nodes: softmax minus one-hot labels, times each row's cotangent."""
-    dtype, classes = types[0][2].dtype, types[0][2].shape[-1]
-    probability, rest, tall, hot = emitter.temp(), emitter.temp(), emitter.temp(), emitter.temp()
-    emitter.node("Softmax", [inputs[2]], [probability], axis=-1)
-    emitter.node("Unsqueeze", [inputs[1], emitter.const(np.array([-1], np.int64))], [tall])
-    emitter.node("Equal", [tall, emitter.const(np.arange(classes, dtype=types[0][1].dtype.np))], [hot])
-    emitter.node("Sub", [probability, emitter.cast(hot, dtype)], [rest])
-    _row_scaled_onnx(emitter, inputs[0], rest, types, outputs)
+    ct, labels, logits = inputs
+    (_, labels_type, logits_type), _ = types
+    classes = np.arange(logits_type.shape[-1], dtype=labels_type.dtype.np)
+    probabilities, difference, expanded, one_hot = (emitter.temp() for _ in range(4))
+    emitter.node("Softmax", [logits], [probabilities], axis=-1)
+    emitter.node("Unsqueeze", [labels, emitter.const(np.array([-1], np.int64))], [expanded])
+    emitter.node("Equal", [expanded, emitter.const(classes)], [one_hot])
+    emitter.node("Sub", [probabilities, emitter.cast(one_hot, logits_type.dtype)], [difference])
+    _row_scaled_onnx(emitter, ct, difference, outputs)
 
 
 @primitive(
@@ -358,7 +369,7 @@ def sparse_softmax_cross_entropy_grad(ct: Tensor, labels: Tensor, logits: Tensor
 
 @export("nn.sparse_softmax_cross_entropy_with_logits")
 def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: str | None = None) -> Tensor:
-    """Cross entropy between class numbers and softmax of logits.
+    """Computes the cross entropy between class numbers and the softmax of logits.
 
     Args:
       labels: int32 or int64 tensor, shape (...), values in [0, classes).

@@ -48,11 +48,14 @@ def _lu_types(x: TensorType) -> tuple[TensorType, TensorType]:
 def _lu_array(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if 0 in x.shape:
         return x, np.broadcast_to(np.arange(x.shape[-2], dtype=np.int32), x.shape[:-1])
-    return each(_lu_of_one, x)
+    return each(_lu_of_matrix, x)
 
 
-def _lu_of_one(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Factors one matrix by SciPy, whose row swaps become a permutation."""
+def _lu_of_matrix(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Factorizes one matrix by SciPy; returns both factors in one matrix, and the permutation of its rows.
+
+    A singular matrix raises TensorFlow's error instead of SciPy's warning.
+    """
     import scipy.linalg
 
     with warnings.catch_warnings():
@@ -61,8 +64,8 @@ def _lu_of_one(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if not np.all(np.diagonal(factors)):
         raise ArgumentError(NOT_INVERTIBLE)
     order = np.arange(len(x), dtype=np.int32)
-    for i, k in enumerate(pivots):
-        order[[i, k]] = order[[k, i]]
+    for row, pivot in enumerate(pivots):  # LAPACK's pivots are swaps of two rows, one after the other
+        order[[row, pivot]] = order[[pivot, row]]
     return factors, order
 
 
@@ -72,25 +75,29 @@ def _unit_lower(x: Tensor) -> Tensor:
 
 
 def _lu_vjp(ct: Any, y: Any, x: Tensor) -> Tensor | None:
-    """Returns the gradient of LU, with rows in their original order; wide and tall matrices by their square part."""
-    if ct[0] is None:
+    """Returns the cotangent of a matrix from that of its LU factors, with rows in their original order.
+
+    It is computed for the leading square of the factors, and for the columns right of it or the rows below.
+    """
+    ct_factors, _ = ct
+    if ct_factors is None:
         return None
     rows, columns = x._type.shape[-2:]
     factors, order = y
     size = dim_min(rows, columns)
     lower, upper = _unit_lower(factors[..., :size, :size]), upper_part(factors[..., :size, :size])
-    beside, below = ct[0][..., :size, size:], ct[0][..., size:, :size]
-    right = bind.matrix_triangular_solve(adjoint(lower), beside, lower=False)
-    down = adjoint(bind.matrix_triangular_solve(upper, adjoint(below), lower=False))
-    to_lower = less(ct[0][..., :size, :size], product(right, adjoint(factors[..., :size, size:])))
-    to_upper = less(ct[0][..., :size, :size], product(adjoint(factors[..., size:, :size]), down))
-    in_lower, in_upper = product(adjoint(lower), to_lower), product(to_upper, adjoint(upper))
-    inner = bind.add(below_diagonal(in_lower), upper_part(in_upper))
-    half = bind.matrix_triangular_solve(adjoint(lower), inner, lower=False)
-    square = adjoint(bind.matrix_triangular_solve(upper, adjoint(half), lower=False))
+    ct_right, ct_below = ct_factors[..., :size, size:], ct_factors[..., size:, :size]
+    right = bind.matrix_triangular_solve(adjoint(lower), ct_right, lower=False)
+    below = adjoint(bind.matrix_triangular_solve(upper, adjoint(ct_below), lower=False))
+    ct_lower = less(ct_factors[..., :size, :size], product(right, adjoint(factors[..., :size, size:])))
+    ct_upper = less(ct_factors[..., :size, :size], product(adjoint(factors[..., size:, :size]), below))
+    lower_product, upper_product = product(adjoint(lower), ct_lower), product(ct_upper, adjoint(upper))
+    combined = bind.add(below_diagonal(lower_product), upper_part(upper_product))
+    solved = bind.matrix_triangular_solve(adjoint(lower), combined, lower=False)
+    square = adjoint(bind.matrix_triangular_solve(upper, adjoint(solved), lower=False))
     corner = zeros_like(factors[..., size:, size:])
-    back = bind.argsort(order, descending=False)
-    return gather(block(square, right, down, corner), back, batch_dims=x.ndim - 2)
+    inverse_order = bind.argsort(order, descending=False)
+    return gather(block(square, right, below, corner), inverse_order, batch_dims=x.ndim - 2)
 
 
 @lapack_primitive(
@@ -140,8 +147,8 @@ def lu(input: Any, output_idx_type: Any = int32, name: str | None = None) -> Lu:
     if x.ndim > 1:
         require_square(x._type)
     factors, order = bind.lu_factors(x)
-    kind = as_dtype(output_idx_type)
-    return Lu(factors, order if kind is int32 else table["cast"](order, kind))
+    index_dtype = as_dtype(output_idx_type)
+    return Lu(factors, order if index_dtype is int32 else table["cast"](order, index_dtype))
 
 
 @export("linalg.lu_reconstruct")
@@ -157,14 +164,15 @@ def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, nam
     """
     factors, order = _factors(lower_upper, perm)
     rows, columns = factors._type.shape[-2:]
-    small = dim_min(rows, columns)
-    lower, upper = _unit_lower(factors[..., :, :small]), upper_part(factors[..., :small, :])
-    places = invert_permutation(order) if order.ndim == 1 else bind.argsort(order, descending=False)
-    return gather(product(lower, upper), places, batch_dims=factors.ndim - 2)
+    size = dim_min(rows, columns)
+    lower, upper = _unit_lower(factors[..., :, :size]), upper_part(factors[..., :size, :])
+    # invert_permutation checks the order but takes only a vector
+    inverse_order = invert_permutation(order) if order.ndim == 1 else bind.argsort(order, descending=False)
+    return gather(product(lower, upper), inverse_order, batch_dims=factors.ndim - 2)
 
 
 def _factors(lower_upper: Any, perm: Any, square: bool = False) -> tuple[Tensor, Tensor]:
-    """Converts LU factors and permutation to tensors and checks that their shapes match."""
+    """Converts LU factors and permutation to tensors and checks that their shapes match; with ``square``, n by n."""
     factors, order = convert_to_tensor(lower_upper), convert_to_tensor(perm)
     if factors.ndim < 2:
         raise ValueError("Input `lower_upper` must have at least 2 dimensions.")
@@ -180,10 +188,10 @@ def _factors(lower_upper: Any, perm: Any, square: bool = False) -> tuple[Tensor,
 
 @export("linalg.lu_solve")
 def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
-    """Returns the solution x of ``A @ x = rhs`` from the LU factors of A.
+    """Solves ``A @ x = rhs`` for x from the LU factors of A.
 
     Args:
-      lower_upper, perm: what `tf.linalg.lu` gave of square matrices, shapes (..., n, n) and (..., n).
+      lower_upper, perm: the results of `tf.linalg.lu` for square matrices, shapes (..., n, n) and (..., n).
       rhs: tensor of the same dtype, shape (..., n, k).
 
     Returns:
@@ -201,13 +209,13 @@ def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False,
     if right.ndim < 2:
         raise ValueError("Input `rhs` must have at least 2 dimensions.")
     ordered = gather(right, order, batch_dims=factors.ndim - 2, axis=-2)
-    half = bind.matrix_triangular_solve(_unit_lower(factors), ordered, lower=True)
-    return bind.matrix_triangular_solve(factors, half, lower=False)
+    solution_of_lower = bind.matrix_triangular_solve(_unit_lower(factors), ordered, lower=True)
+    return bind.matrix_triangular_solve(factors, solution_of_lower, lower=False)
 
 
 @export("linalg.lu_matrix_inverse")
 def lu_matrix_inverse(lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
-    """Returns the inverse of the square matrices that `tf.linalg.lu` factorized, shapes (..., n, n) and (..., n) to (..., n, n).
+    """Inverts the square matrices that `tf.linalg.lu` factorized, shapes (..., n, n) and (..., n) to (..., n, n).
 
     >>> import tvtf as tf
     >>> tf.linalg.lu_matrix_inverse(*tf.linalg.lu([[0., 2.], [4., 0.]])).numpy()
@@ -218,4 +226,5 @@ def lu_matrix_inverse(lower_upper: Any, perm: Any, validate_args: bool = False, 
     """
     factors, perm = _factors(lower_upper, perm, square=True)
     ones = bind.broadcast_to(convert_to_tensor(1, factors.dtype), shape=factors._type.shape[:-1])
-    return lu_solve(factors, perm, diagonal_matrix(ones))
+    identity = diagonal_matrix(ones)
+    return lu_solve(factors, perm, identity)

@@ -21,9 +21,9 @@ MSG_NEGATIVE_POWER = "Integers to negative integer powers are not allowed"
 
 
 def both_known(function: Any) -> Any:
-    """Returns the ``value`` column of a binary op.
+    """Returns the ``value`` rule of a binary op, for shape arithmetic.
 
-    It computes the value where the trace knows both operands, as in shape arithmetic.
+    It computes the result from ``x.known`` and ``y.known`` if both are known while tracing, else returns None.
     """
 
     def value(x: Any, y: Any) -> Any:
@@ -38,10 +38,12 @@ def both_known(function: Any) -> Any:
 
 
 def _negated_to(like: Tensor, ct: Tensor) -> Tensor:
+    """Returns the cotangent ``-ct``, summed to the shape of ``like``."""
     return unbroadcast(bind.negative(ct), like)
 
 
 def _product_to(like: Tensor, ct: Tensor, factor: Tensor) -> Tensor:
+    """Returns the cotangent ``ct * conj(factor)``, summed to the shape of ``like``."""
     return unbroadcast(bind.multiply(ct, conj(factor)), like)
 
 
@@ -109,12 +111,14 @@ def multiply(x: Any, y: Any, name: str | None = None) -> Any:
 
 
 def _divide_vjp(ct: Tensor, z: Tensor, x: Tensor, y: Tensor) -> tuple[Any, Any]:
-    by_x = bind.divide(ct, conj(y))
-    return partial(unbroadcast, by_x, x), partial(_divisor_cotangent, by_x, z, y)
+    """Returns functions that compute the cotangents of ``x`` and ``y`` of ``z = x / y`` where they are needed."""
+    x_ct = bind.divide(ct, conj(y))
+    return partial(unbroadcast, x_ct, x), partial(_divisor_cotangent, x_ct, z, y)
 
 
-def _divisor_cotangent(by_x: Tensor, z: Tensor, y: Tensor) -> Tensor:
-    return unbroadcast(bind.negative(bind.multiply(by_x, conj(z))), y)
+def _divisor_cotangent(x_ct: Tensor, z: Tensor, y: Tensor) -> Tensor:
+    """Returns the cotangent of the divisor of ``z = x / y``: ``-x_ct * conj(z)``, summed to the shape of ``y``."""
+    return unbroadcast(bind.negative(bind.multiply(x_ct, conj(z))), y)
 
 
 @binary_op(
@@ -183,31 +187,33 @@ def truediv(x: Any, y: Any, name: str | None = None) -> Any:
 
 
 def as_quotient(x: Tensor) -> Tensor:
-    """Casts integers to the dtype in which TensorFlow divides them."""
+    """Casts integers to the floating dtype in which TensorFlow divides them; others stay as they are."""
     target = _QUOTIENT.get(x.dtype.name)
     return x if target is None else bind.cast(x, dtype=as_dtype(target))
 
 
-def _select_cotangents(ct: Tensor, first: Tensor, x: Tensor, y: Tensor) -> tuple[Any, Any]:
-    """Passes a cotangent to ``x`` where ``first`` holds, else to ``y``."""
+def _select_cotangents(ct: Tensor, is_x: Tensor, x: Tensor, y: Tensor) -> tuple[Any, Any]:
+    """Returns functions for two operands' cotangents: ``ct`` goes to ``x`` where ``is_x`` holds, else to ``y``."""
     zeros = zeros_like(ct)
-    return partial(_selected_to, x, first, ct, zeros), partial(_selected_to, y, first, zeros, ct)
+    return partial(_selected_to, x, is_x, ct, zeros), partial(_selected_to, y, is_x, zeros, ct)
 
 
-def _selected_to(like: Tensor, first: Tensor, this: Tensor, that: Tensor) -> Tensor:
-    return unbroadcast(bind.select(first, this, that), like)
+def _selected_to(like: Tensor, condition: Tensor, if_true: Tensor, if_false: Tensor) -> Tensor:
+    """Selects one of two cotangents elementwise, and sums it to the shape of ``like``."""
+    return unbroadcast(bind.select(condition, if_true, if_false), like)
 
 
-def _extreme(numpy: np.ufunc, is_first: Callable[[Tensor, Tensor], Tensor], onnx: str, shows: tuple[str, str]) -> Any:
-    """Declares the choice of one of two numbers: of ``x`` where ``is_first(x, y)``; the gradient of a tie goes to ``x``."""
+def _extreme(numpy: np.ufunc, is_x: Callable[[Tensor, Tensor], Tensor], onnx: str, shows: tuple[str, str]) -> Any:
+    """Declares maximum or minimum, which chooses ``x`` where ``is_x(x, y)``; the gradient of a tie goes to ``x``."""
 
     def declare(front: Callable[..., Any]) -> Any:
+        """Declares the primitive whose public function is ``front``, by whose name the scalar library has it."""
         name = front.__name__
         return binary_op(
             domain=REAL,
             numpy=numpy,
             lower=lambda t, x, y: getattr(t, name)(x, y),
-            vjp=lambda ct, z, x, y: _select_cotangents(ct, is_first(x, y), x, y),
+            vjp=lambda ct, z, x, y: _select_cotangents(ct, is_x(x, y), x, y),
             onnx=onnx,
             value=both_known(numpy),
             public=(name, f"math.{name}"),
@@ -246,31 +252,38 @@ def minimum(x: Any, y: Any, name: str | None = None) -> Any:
 
 
 def _pow_numpy(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Computes powers by NumPy after checking that integers have no negative exponent."""
     if y.dtype.kind == "i" and (y < 0).any():
         raise ArgumentError(MSG_NEGATIVE_POWER)
     return np.power(x, y)
 
 
 def _pow_by_base(ct: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """Returns the cotangent of the base of ``x ** y``: ``ct * conj(y * x ** (y - 1))``."""
     power = bind.pow(x, bind.subtract(y, number(1, x)))
     return unbroadcast(bind.multiply(bind.multiply(ct, conj(y)), conj(power)), x)
 
 
 def _pow_by_exponent(ct: Tensor, z: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """Differentiates ``x ** y`` by ``y``: 0 where log(x) isn't real, as in TensorFlow."""
-    defined = bind.not_equal(x, number(0, x)) if x._type.dtype.is_complex else bind.greater(x, number(0, x))
-    logs = bind.select(defined, bind.log(bind.select(defined, x, number(1, x))), number(0, x))
-    return unbroadcast(bind.multiply(bind.multiply(ct, conj(z)), conj(logs)), y)
+    """Returns the cotangent of the exponent of ``z = x ** y``: ``ct * conj(z * log(x))``.
+
+    It is 0 where log(x) isn't real, as in TensorFlow.
+    """
+    has_log = bind.not_equal(x, number(0, x)) if x._type.dtype.is_complex else bind.greater(x, number(0, x))
+    logarithms = bind.select(has_log, bind.log(bind.select(has_log, x, number(1, x))), number(0, x))
+    return unbroadcast(bind.multiply(bind.multiply(ct, conj(z)), conj(logarithms)), y)
 
 
 def _pow_guard(x: Tensor, y: Tensor) -> list[tuple[Tensor, str]]:
+    """Checks at run time that integer exponents are not negative."""
     if not y._type.dtype.is_integer:
         return []
     return [(_all(bind.greater_equal(y, number(0, y))), MSG_NEGATIVE_POWER)]
 
 
-def _all(flags: Tensor) -> Tensor:
-    return bind.reduce_all(flags, axis=tuple(range(len(flags._type.shape))), keepdims=False)
+def _all(conditions: Tensor) -> Tensor:
+    """Returns whether all elements of a bool tensor are true, a scalar."""
+    return bind.reduce_all(conditions, axis=tuple(range(len(conditions._type.shape))), keepdims=False)
 
 
 @binary_op(
@@ -376,7 +389,7 @@ def square(x: Any, name: str | None = None) -> Any:
     domain=FLOATING + SIGNED + COMPLEX,
     numpy=widened(lambda x, y: np.square(x - y) if x.dtype.kind != "c" else (x - y) * np.conj(x - y)),
     lower=lambda t, x, y: (x - y) * (x - y),
-    vjp=lambda ct, z, x, y: _square_vjp(ct, x, y),
+    vjp=lambda ct, z, x, y: _squared_difference_vjp(ct, x, y),
     onnx=nodes(("Mul", ("Sub", 0, 1), ("Sub", 0, 1))),
     public=("math.squared_difference",),
     shows=("tf.math.squared_difference([1., 5.], 3.).numpy()", "array([4., 4.], dtype=float32)"),
@@ -386,13 +399,16 @@ def squared_difference(x: Any, y: Any, name: str | None = None) -> Any:
     return operands(x, y), {}
 
 
-def _square_vjp(ct: Tensor, x: Tensor, y: Tensor) -> tuple[Any, Any]:
-    """Differentiates the squared difference, which is real: only the real part of a complex cotangent counts."""
+def _squared_difference_vjp(ct: Tensor, x: Tensor, y: Tensor) -> tuple[Any, Any]:
+    """Returns functions for the cotangents of the squared difference's operands: ``2 * ct * (x - y)`` and its negative.
+
+    The result is real: only the real part of a complex cotangent counts.
+    """
     difference = bind.subtract(x, y)
     if ct._type.dtype.is_complex:
         ct = bind.complex(bind.real(ct), zeros_like(bind.real(ct)))
-    by_x = bind.multiply(ct, bind.add(difference, difference))
-    return partial(unbroadcast, by_x, x), partial(_negated_to, y, by_x)
+    x_ct = bind.multiply(ct, bind.add(difference, difference))
+    return partial(unbroadcast, x_ct, x), partial(_negated_to, y, x_ct)
 
 
 @export("clip_by_value")
@@ -416,21 +432,22 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/clip_by_value
     """
-    return on_values(lambda x: _clipped(x, clip_value_min, clip_value_max), t)
+    return on_values(lambda x: _clip_to_range(x, clip_value_min, clip_value_max), t)
 
 
-def _clipped(t: Tensor, low: Any, high: Any) -> Tensor:
-    """Clips by a minimum and a maximum, checking that bounds don't broadcast ``t`` to a larger shape."""
-    below = minimum(t, high)
-    _require_shape(t, below)
-    clipped = maximum(below, low)
-    _require_shape(t, clipped)
+def _clip_to_range(x: Tensor, low: Any, high: Any) -> Tensor:
+    """Limits ``x`` to [low, high], after checking that the bounds don't broadcast it to a larger shape."""
+    bounded_above = minimum(x, high)
+    _require_shape(x, bounded_above)
+    clipped = maximum(bounded_above, low)
+    _require_shape(x, clipped)
     return clipped
 
 
-def _require_shape(t: Tensor, result: Tensor) -> None:
-    if not t.shape.is_compatible_with(result.shape):
-        raise ValueError(f"Shapes {t.shape} and {result.shape} are incompatible")
+def _require_shape(x: Tensor, result: Tensor) -> None:
+    """Raises TensorFlow's error if broadcasting changed the shape of ``x``."""
+    if not x.shape.is_compatible_with(result.shape):
+        raise ValueError(f"Shapes {x.shape} and {result.shape} are incompatible")
 
 
 @export("add_n", "math.add_n")

@@ -58,12 +58,15 @@ def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
         raise ArgumentError(f"Both inputs must be of same shape: {brackets(shape)} vs. {brackets(y._type.shape)}")
     if not shape or shape[-1] != 3:
         raise ArgumentError(f"Cross-products are only defined for 3-element vectors, but got shape {brackets(shape)}")
-    ahead, behind = bind.multiply(_rolled(x, 1), _rolled(y, 2)), bind.multiply(_rolled(x, 2), _rolled(y, 1))
-    return bind.subtract(ahead, behind)
+    # element i is x[i + 1] * y[i + 2] - x[i + 2] * y[i + 1], indices modulo 3
+    minuend = bind.multiply(_rolled(x, 1), _rolled(y, 2))
+    subtrahend = bind.multiply(_rolled(x, 2), _rolled(y, 1))
+    return bind.subtract(minuend, subtrahend)
 
 
-def _rolled(x: Tensor, by: int) -> Tensor:
-    return bind.concat(x[..., by:], x[..., :by], axis=x.ndim - 1)  # type: ignore[index]
+def _rolled(x: Tensor, shift: int) -> Tensor:
+    """Rotates the elements of the last axis: element i of the result is element i + ``shift`` of ``x``."""
+    return bind.concat(x[..., shift:], x[..., :shift], axis=x.ndim - 1)  # type: ignore[index]
 
 
 @export("linalg.tensor_diag")
@@ -85,7 +88,7 @@ def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
     return bind.reshape(diagonal_matrix(flat), shape=(*shape, *shape))
 
 
-_OF_DIAGONALS = (bfloat16, float16, float32, float64, int32, int64, complex64, complex128)
+_DIAGONAL_DTYPES = (bfloat16, float16, float32, float64, int32, int64, complex64, complex128)
 
 
 @export("linalg.tensor_diag_part")
@@ -103,7 +106,7 @@ def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
     """
     x = convert_to_tensor(input)
     shape, half = x._type.shape, x.ndim // 2
-    require_dtype(x._type, _OF_DIAGONALS, "input")
+    require_dtype(x._type, _DIAGONAL_DTYPES, "input")
     if x.ndim % 2 or not (half or state.trace is None):
         raise ArgumentError(f"The rank of the tensor should be even and positive, got shape {brackets(shape)}").for_op(
             "DiagPart"
@@ -111,6 +114,7 @@ def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
     if not same_shape(shape[:half], shape[half:]):
         raise ArgumentError(f"Invalid shape {brackets(shape)}: its halves do not match").for_op("DiagPart")
     size = size_of(shape[:half])
+    # with both halves of the axes flattened, the elements are the diagonal of a matrix
     flat = bind.take_diagonal(bind.reshape(x, shape=(size, size)), first=0, second=1)
     return bind.reshape(flat, shape=shape[:half])
 
@@ -130,5 +134,5 @@ def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str |
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/normalize
     """
     x = convert_to_tensor(tensor)
-    length = as_dtype_of(norm(x, ord=ord, axis=axis, keepdims=True), x)
-    return bind.divide(x, length), length
+    magnitude = as_dtype_of(norm(x, ord=ord, axis=axis, keepdims=True), x)
+    return bind.divide(x, magnitude), magnitude

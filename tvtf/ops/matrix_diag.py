@@ -24,9 +24,10 @@ NOWHERE = -1
 
 
 class Band(NamedTuple):
-    """The diagonals ``low`` to ``high`` of a matrix as rows of one length.
+    """Describes the diagonals ``low`` to ``high`` of a matrix, which are stored as rows of one length.
 
-    ``align`` says where shorter ones are padded.
+    Diagonal k is above the main one for k > 0. ``align`` says where shorter diagonals are padded, as for
+    `tf.linalg.diag_part`.
     """
 
     low: int
@@ -37,37 +38,44 @@ class Band(NamedTuple):
 
     @property
     def longest(self) -> int:
+        """Returns the length of the longest diagonal of the band, to which the others are padded."""
         return min(self.rows + min(self.high, 0), self.columns - max(self.low, 0))
 
     def length(self, k: int) -> int:
+        """Returns the number of elements of diagonal ``k``."""
         return min(self.rows + min(k, 0), self.columns - max(k, 0))
 
     def _begin(self, k: int) -> int:
-        above, below = self.align.split("_")
-        to_the_right = (k >= 0 and above == "RIGHT") or (k <= 0 and below == "RIGHT")
-        return self.longest - self.length(k) if to_the_right else 0
+        """Returns the index in its padded row at which diagonal ``k`` begins: 0 unless it is right-aligned."""
+        above_alignment, below_alignment = self.align.split("_")
+        is_right_aligned = (k >= 0 and above_alignment == "RIGHT") or (k <= 0 and below_alignment == "RIGHT")
+        return self.longest - self.length(k) if is_right_aligned else 0
 
     def places(self) -> np.ndarray:
-        """Returns for each element of the diagonals, highest first, its index in the flat matrix.
+        """Returns for each element of the padded diagonals, highest first, its index in the flattened matrix.
 
         Padding has the index NOWHERE.
         """
         indices = np.full((self.high - self.low + 1, self.longest), NOWHERE)
-        for line, k in enumerate(range(self.high, self.low - 1, -1)):
-            steps, begin = np.arange(self.length(k)), self._begin(k)
-            indices[line, begin : begin + len(steps)] = (steps + max(-k, 0)) * self.columns + steps + max(k, 0)
+        for row, k in enumerate(range(self.high, self.low - 1, -1)):
+            offsets, begin = np.arange(self.length(k)), self._begin(k)
+            matrix_rows, matrix_columns = offsets + max(-k, 0), offsets + max(k, 0)
+            indices[row, begin : begin + len(offsets)] = matrix_rows * self.columns + matrix_columns
         return indices.reshape(-1)
 
     def inverse(self) -> np.ndarray:
-        """Returns for each element of the flat matrix its index in the flat diagonals, or NOWHERE."""
+        """Returns for each element of the flattened matrix its index in the flattened diagonals, or NOWHERE."""
         places = self.places()
         indices = np.full(self.rows * self.columns, NOWHERE)
         indices[places[places != NOWHERE]] = np.flatnonzero(places != NOWHERE)
         return indices
 
 
-def _bounds(k: Any, align: str) -> tuple[int, int]:
-    """Returns the first and last diagonal that ``k`` names; both must be known while tracing."""
+def _diagonal_range(k: Any, align: str) -> tuple[int, int]:
+    """Returns the lowest and highest diagonal that ``k`` names, an int or a pair, after checking ``align`` too.
+
+    Both must be known while tracing.
+    """
     if align not in ALIGNMENTS:
         raise ArgumentError(f"align must be one of {', '.join(ALIGNMENTS)}, but got {align!r}").for_op(
             "MatrixDiagPartV3"
@@ -81,6 +89,7 @@ def _bounds(k: Any, align: str) -> tuple[int, int]:
 
 
 def _ordered(low: int, high: int) -> tuple[int, int]:
+    """Returns the lowest and highest diagonal after checking their order, with TensorFlow's error."""
     if low > high:
         raise ArgumentError(f"lower_diag_index must not be larger than upper_diag_index: {low} > {high}").for_op(
             "MatrixDiagV3"
@@ -88,22 +97,26 @@ def _ordered(low: int, high: int) -> tuple[int, int]:
     return low, high
 
 
-def _padding(value: Any, x: Tensor) -> Tensor:
+def _padding_value(value: Any, x: Tensor) -> Tensor:
+    """Converts a padding value to a scalar of the dtype of ``x``; ints serve for bool, too, as the default 0 must."""
     return convert_to_tensor(bool(value) if x.dtype.is_bool and isinstance(value, int) else value, x.dtype)
 
 
-def _picked(source: Tensor, places: np.ndarray, shape: tuple[Dim, ...], otherwise: Tensor) -> Tensor:
-    """Gathers ``source[..., places]`` in another shape; ``otherwise`` where the place is NOWHERE."""
-    if (places == NOWHERE).all():
-        return bind.broadcast_to(otherwise, shape=(*source._type.shape[:-1], *shape))  # type: ignore[no-any-return]
-    result = bind.gather(source, EagerTensor(np.maximum(places, 0)), axis=source.ndim - 1, batch_dims=0)
+def _gather_or_default(source: Tensor, indices: np.ndarray, shape: tuple[Dim, ...], default: Tensor) -> Tensor:
+    """Gathers ``source[..., indices]`` and reshapes the last axis of the result to ``shape``.
+
+    Where an index is NOWHERE, the result is ``default``.
+    """
+    if (indices == NOWHERE).all():  # nothing to gather: the source may be empty
+        return bind.broadcast_to(default, shape=(*source._type.shape[:-1], *shape))  # type: ignore[no-any-return]
+    result = bind.gather(source, EagerTensor(np.maximum(indices, 0)), axis=source.ndim - 1, batch_dims=0)
     result = bind.reshape(result, shape=(*source._type.shape[:-1], *shape))
-    there = EagerTensor((places != NOWHERE).reshape([d for d in shape if isinstance(d, int)]))
-    return result if (places != NOWHERE).all() else bind.select(there, result, otherwise)
+    is_element = EagerTensor((indices != NOWHERE).reshape([dim for dim in shape if isinstance(dim, int)]))
+    return result if (indices != NOWHERE).all() else bind.select(is_element, result, default)
 
 
-def _known_dims(x: Tensor) -> tuple[int, int]:
-    """Returns the numbers of rows and columns, which must be known while tracing."""
+def _static_matrix_size(x: Tensor) -> tuple[int, int]:
+    """Returns the matrices' numbers of rows and columns, which must be known while tracing."""
     if x.ndim < 2:
         raise ArgumentError(f"input must be at least 2-dim, received shape: {brackets(x.shape)}").for_op(
             "MatrixDiagPartV3"
@@ -120,7 +133,7 @@ def _band(x: Tensor, k: Any, align: str) -> Band:
     Raises:
       InvalidArgumentError: a diagonal lies outside the matrix.
     """
-    band = Band(*_bounds(k, align), *_known_dims(x), align)
+    band = Band(*_diagonal_range(k, align), *_static_matrix_size(x), align)
     for name, bound in (("lower", band.low), ("upper", band.high)):
         if bound and not -band.rows < bound < band.columns:
             raise ArgumentError(
@@ -130,9 +143,10 @@ def _band(x: Tensor, k: Any, align: str) -> Band:
     return band
 
 
-def _shape_of(band: Band) -> tuple[int, ...]:
-    lines = band.high - band.low + 1
-    return (band.longest,) if lines == 1 else (lines, band.longest)
+def _diagonals_shape(band: Band) -> tuple[int, ...]:
+    """Returns the shape of a band's diagonals as rows of a matrix; of a single diagonal that of a vector."""
+    count = band.high - band.low + 1
+    return (band.longest,) if count == 1 else (count, band.longest)
 
 
 @export("linalg.diag_part")
@@ -164,11 +178,11 @@ def diag_part(
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/diag_part
     """
     x = convert_to_tensor(input)
-    if (line := _line_of_any_size(x, k, align)) is not None:
-        return _line(x, line)
+    if (number := _symbolic_diagonal_number(x, k, align)) is not None:
+        return _symbolic_diagonal(x, number)
     band = _band(x, k, align)
     flat = bind.reshape(x, shape=(*x._type.shape[:-2], band.rows * band.columns))
-    return _picked(flat, band.places(), _shape_of(band), _padding(padding_value, x))
+    return _gather_or_default(flat, band.places(), _diagonals_shape(band), _padding_value(padding_value, x))
 
 
 @export("linalg.diag")
@@ -182,7 +196,7 @@ def diag(
     padding_value: Any = 0,
     align: str = "RIGHT_LEFT",
 ) -> Tensor:
-    """Matrices with the given k-th diagonal, or band of diagonals.
+    """Returns matrices with the given k-th diagonal, or band of diagonals.
 
     Args:
       diagonal: tensor of shape (..., n), or (..., diagonals, n) for a band, the highest first.
@@ -205,61 +219,69 @@ def diag(
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/diag
     """
     x = convert_to_tensor(diagonal)
-    low, high = _ordered(*_bounds(k, align))
-    size, outside = x._type.shape[-1], _padding(padding_value, x)
+    low, high = _ordered(*_diagonal_range(k, align))
+    size, outside = x._type.shape[-1], _padding_value(padding_value, x)
     if not isinstance(size, int):
-        return _diag_of_any_size(x, low, outside)
+        return _symbolic_diag(x, low, outside)
     rows, columns = _matrix_size(size, low, high, int(num_rows), int(num_cols))
     band = Band(low, high, rows, columns, align)
-    return _placed(x, band, bind.broadcast_to(outside, shape=(*_lead(x, band), rows, columns)), "MatrixDiagV3")
+    return _replace_diagonals(
+        x, band, bind.broadcast_to(outside, shape=(*_batch_dims(x, band), rows, columns)), "MatrixDiagV3"
+    )
 
 
-def _diag_of_any_size(x: Tensor, k: int, outside: Tensor) -> Tensor:
-    """Returns square matrices with one diagonal of symbolic length."""
-    wide = _as_matrix_row(x, outside, k)
-    return bind.select(_is_on_line(wide._type.shape[-1], k), wide, outside)  # type: ignore[no-any-return]
+def _symbolic_diag(x: Tensor, k: int, outside: Tensor) -> Tensor:
+    """Returns square matrices with diagonal ``k`` of symbolic length and ``outside`` everywhere else."""
+    rows = _as_matrix_row(x, outside, k)
+    return bind.select(_diagonal_mask(rows._type.shape[-1], k), rows, outside)  # type: ignore[no-any-return]
 
 
-def _is_on_line(size: Dim, k: int) -> Tensor:
-    on, off = (EagerTensor(np.array(v)) for v in (True, False))
-    return bind.one_hot(_counted(size, k), on, off, depth=size, axis=1)  # type: ignore[no-any-return]
+def _diagonal_mask(size: Dim, k: int) -> Tensor:
+    """Returns a bool matrix of ``size`` columns that is true on diagonal ``k``."""
+    on, off = (EagerTensor(np.array(value)) for value in (True, False))
+    return bind.one_hot(_int64_range(size, k), on, off, depth=size, axis=1)  # type: ignore[no-any-return]
 
 
 def _matrix_size(size: int, low: int, high: int, rows: int, columns: int) -> tuple[int, int]:
-    """Returns the rows and columns of ``tf.linalg.diag``; -1 takes as few as the diagonals need."""
-    least_rows, least_columns = size - min(high, 0), size + max(low, 0)
-    for name, requested, least in (("rows", rows, least_rows), ("columns", columns, least_columns)):
-        if requested != NOWHERE and requested < least:
+    """Returns the numbers of rows and columns of the result of ``tf.linalg.diag``.
+
+    ``size`` is the length of the longest diagonal of ``low`` to ``high``. A number of -1 becomes as small as the
+    diagonals allow.
+    """
+    min_rows, min_columns = size - min(high, 0), size + max(low, 0)
+    for name, requested, minimum in (("rows", rows, min_rows), ("columns", columns, min_columns)):
+        if requested != NOWHERE and requested < minimum:
             raise ArgumentError(f"The number of {name} is too small.").for_op("MatrixDiagV3")
     if rows == columns == NOWHERE:
-        rows = columns = max(least_rows, least_columns)
-    rows, columns = (least_rows if rows == NOWHERE else rows), (least_columns if columns == NOWHERE else columns)
-    if rows != least_rows and columns != least_columns:
+        rows = columns = max(min_rows, min_columns)
+    rows, columns = (min_rows if rows == NOWHERE else rows), (min_columns if columns == NOWHERE else columns)
+    if rows != min_rows and columns != min_columns:
         raise ArgumentError(
             "The number of rows or columns is not consistent with the specified d_lower, d_upper, and diagonal."
         ).for_op("MatrixDiagV3")
     return rows, columns
 
 
-def _lead(x: Tensor, band: Band) -> tuple[Dim, ...]:
-    return x._type.shape[: x.ndim - len(_shape_of(band))]
+def _batch_dims(x: Tensor, band: Band) -> tuple[Dim, ...]:
+    """Returns the dims of ``x`` before those of a band's diagonals."""
+    return x._type.shape[: x.ndim - len(_diagonals_shape(band))]
 
 
-def _placed(diagonals: Tensor, band: Band, matrix: Tensor, op: str) -> Tensor:
-    """Returns ``matrix`` with its diagonals replaced."""
-    shape = _shape_of(band)
+def _replace_diagonals(diagonals: Tensor, band: Band, matrix: Tensor, op: str) -> Tensor:
+    """Returns ``matrix`` with the diagonals of ``band`` replaced; ``op`` names TensorFlow's op in errors."""
+    shape = _diagonals_shape(band)
     if diagonals.ndim < len(shape) or tuple(diagonals._type.shape[diagonals.ndim - len(shape) :]) != shape:
         raise ArgumentError(
             f"Expected diagonals whose last dims are {brackets(shape)}, but got shape {brackets(diagonals.shape)}"
         ).for_op(op)
-    flat = bind.reshape(diagonals, shape=(*_lead(diagonals, band), int(np.prod(shape))))
-    return _picked(flat, band.inverse(), (band.rows, band.columns), matrix)
+    flat = bind.reshape(diagonals, shape=(*_batch_dims(diagonals, band), int(np.prod(shape))))
+    return _gather_or_default(flat, band.inverse(), (band.rows, band.columns), matrix)
 
 
 @export("linalg.set_diag")
 @attributes(align=str)
 def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
-    """Matrices with their k-th diagonal, or a band of diagonals, replaced.
+    """Replaces the k-th diagonal of matrices, or a band of diagonals.
 
     Args:
       input: tensor of shape (..., rows, columns).
@@ -278,44 +300,47 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/set_diag
     """
     x, diagonals = convert_to_tensor(input), convert_to_tensor(diagonal, convert_to_tensor(input).dtype)
-    if (line := _line_of_any_size(x, k, align)) is not None and diagonals.ndim:
+    if (number := _symbolic_diagonal_number(x, k, align)) is not None and diagonals.ndim:
         rows, columns = x._type.shape[-2:]
-        if same_dim(rows, columns) and same_dim(diagonals._type.shape[-1], simplify_dim(rows - abs(line))):
-            return _on_line(diagonals, x, line)
-    return _placed(diagonals, _band(x, k, align), x, "MatrixSetDiagV3")
+        if same_dim(rows, columns) and same_dim(diagonals._type.shape[-1], simplify_dim(rows - abs(number))):
+            return _set_symbolic_diagonal(diagonals, x, number)
+    return _replace_diagonals(diagonals, _band(x, k, align), x, "MatrixSetDiagV3")
 
 
-def _line_of_any_size(x: Tensor, k: Any, align: str) -> int | None:
-    """Returns the number of a single diagonal of matrices of symbolic size, which needs no static indices.
+def _symbolic_diagonal_number(x: Tensor, k: Any, align: str) -> int | None:
+    """Returns the number of a single diagonal of matrices of symbolic size, or None for static sizes and for bands.
 
-    Returns None for matrices of static size and for bands.
+    A single diagonal needs no indices that are known while tracing; a band does.
     """
     if x.ndim < 2 or is_static_shape(x._type.shape[-2:]):
         return None
-    low, high = _bounds(k, align)
+    low, high = _diagonal_range(k, align)
     return low if low == high else None
 
 
-def _line(x: Tensor, k: int) -> Tensor:
-    """Gathers one diagonal of matrices of symbolic size."""
-    *lead, rows, columns = x._type.shape
-    flat = bind.reshape(x, shape=(*lead, simplify_dim(rows * columns)))
+def _symbolic_diagonal(x: Tensor, k: int) -> Tensor:
+    """Gathers diagonal ``k`` of matrices of symbolic size."""
+    *batch, rows, columns = x._type.shape
+    flat = bind.reshape(x, shape=(*batch, simplify_dim(rows * columns)))
     length = at_least_zero(dim_min(simplify_dim(rows + min(k, 0)), simplify_dim(columns - max(k, 0))))
-    steps = bind.multiply(_counted(length), scalar_of(simplify_dim(columns + 1)))
-    places = bind.add(steps, scalar_of(simplify_dim(max(-k, 0) * columns + max(k, 0))))
-    return bind.gather(flat, places, axis=x.ndim - 2, batch_dims=0)  # type: ignore[no-any-return]
+    # along a diagonal, indices into the flattened matrix grow by columns + 1
+    offsets = bind.multiply(_int64_range(length), scalar_of(simplify_dim(columns + 1)))
+    indices = bind.add(offsets, scalar_of(simplify_dim(max(-k, 0) * columns + max(k, 0))))
+    return bind.gather(flat, indices, axis=x.ndim - 2, batch_dims=0)  # type: ignore[no-any-return]
 
 
-def _counted(size: Dim, start: int = 0) -> Tensor:
+def _int64_range(size: Dim, start: int = 0) -> Tensor:
+    """Returns the int64 numbers from ``start`` on, ``size`` of them."""
     return bind.range(size=size, start=start, delta=1, dtype=int64)  # type: ignore[no-any-return]
 
 
-def _on_line(diagonals: Tensor, x: Tensor, k: int) -> Tensor:
-    mask = _is_on_line(x._type.shape[-1], k)
-    return bind.select(mask, _as_matrix_row(diagonals, _padding(0, x), k), x)  # type: ignore[no-any-return]
+def _set_symbolic_diagonal(diagonals: Tensor, x: Tensor, k: int) -> Tensor:
+    """Returns the square matrices ``x`` of symbolic size with diagonal ``k`` replaced."""
+    mask = _diagonal_mask(x._type.shape[-1], k)
+    return bind.select(mask, _as_matrix_row(diagonals, _padding_value(0, x), k), x)  # type: ignore[no-any-return]
 
 
 def _as_matrix_row(diagonals: Tensor, outside: Tensor, k: int) -> Tensor:
-    """Pads a diagonal to a row of its matrix, with each element in its column."""
-    wide = bind.pad(diagonals, outside, paddings=(*((0, 0),) * (diagonals.ndim - 1), (max(k, 0), max(-k, 0))))
-    return bind.reshape(wide, shape=(*wide._type.shape[:-1], 1, wide._type.shape[-1]))  # type: ignore[no-any-return]
+    """Pads diagonal ``k`` to a row of its matrix, with each element in its column."""
+    padded = bind.pad(diagonals, outside, paddings=(*((0, 0),) * (diagonals.ndim - 1), (max(k, 0), max(-k, 0))))
+    return bind.reshape(padded, shape=(*padded._type.shape[:-1], 1, padded._type.shape[-1]))  # type: ignore[no-any-return]

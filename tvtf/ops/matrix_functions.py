@@ -31,8 +31,11 @@ from tvtf.ops.rules import bind, number, zeros_like
 from tvtf.ops.solve import cholesky_solve
 
 
-def _through_block(name: str) -> Callable[..., Tensor]:
-    """Returns the vjp of an analytic matrix function: its derivative is a block of its value at ``[[x, dx], [0, x]]``.
+def _block_vjp(name: str) -> Callable[..., Tensor]:
+    """Returns the vjp of the analytic matrix function ``name``.
+
+    The function's value at the block matrix ``[[x, dx], [0, x]]`` has the derivative in direction dx as its upper right
+    block.
 
     Source: https://epubs.siam.org/doi/book/10.1137/1.9780898717778, 3.2
     """
@@ -46,7 +49,7 @@ def _through_block(name: str) -> Callable[..., Tensor]:
 
 
 def _real_part(x: np.ndarray) -> np.ndarray:
-    """Returns the real part, or NaN if the imaginary part is more than rounding.
+    """Returns the real part of a matrix, or NaN if its imaginary part is larger than rounding errors.
 
     SciPy before 1.16 returns complex square roots of most real matrices.
     """
@@ -55,13 +58,14 @@ def _real_part(x: np.ndarray) -> np.ndarray:
     return np.full_like(x.real, np.nan)
 
 
-def _by_scipy(name: str) -> Callable[[np.ndarray], np.ndarray]:
-    """Returns a kernel that applies a function of scipy.linalg to each matrix.
+def _scipy_kernel(name: str) -> Callable[[np.ndarray], np.ndarray]:
+    """Returns a NumPy kernel that applies the function ``name`` of scipy.linalg to each matrix of a batch.
 
-    A complex result of a real one is NaN.
+    Where the result for a real matrix is complex, the kernel returns NaN.
     """
 
-    def of_one(x: np.ndarray) -> np.ndarray:
+    def of_matrix(x: np.ndarray) -> np.ndarray:
+        """Applies the function to one matrix; a complex result of a real matrix becomes NaN."""
         import scipy.linalg
 
         if not np.isfinite(x).all():  # SciPy raises for such a matrix, TensorFlow does not
@@ -71,13 +75,13 @@ def _by_scipy(name: str) -> Callable[[np.ndarray], np.ndarray]:
             result = np.asarray(getattr(scipy.linalg, name)(x))
         return result.astype(x.dtype) if np.iscomplexobj(x) else _real_part(result).astype(x.dtype)
 
-    return lambda x: x.copy() if 0 in x.shape else each(of_one, x)
+    return lambda x: x.copy() if 0 in x.shape else each(of_matrix, x)
 
 
 @lapack_primitive(
     type=square_type,
-    numpy=_by_scipy("expm"),
-    vjp=_through_block("matrix_exponential"),
+    numpy=_scipy_kernel("expm"),
+    vjp=_block_vjp("matrix_exponential"),
     samples=lambda: samples_of((2, 2), (2, 3, 3), (0, 2, 2)),
     public=("linalg.expm",),
 )
@@ -104,6 +108,7 @@ def matrix_exponential(input: Any, name: str | None = None) -> Any:
 
 
 def _complex_square(x: TensorType) -> TensorType:
+    """Checks that the input holds complex square matrices; the result has its type."""
     require_matrices(x, domain=COMPLEX_MATRICES)
     require_square(x)
     return x
@@ -111,8 +116,8 @@ def _complex_square(x: TensorType) -> TensorType:
 
 @lapack_primitive(
     type=_complex_square,
-    numpy=_by_scipy("logm"),
-    vjp=_through_block("matrix_logarithm"),
+    numpy=_scipy_kernel("logm"),
+    vjp=_block_vjp("matrix_logarithm"),
     samples=lambda: samples_of((2, 2), (2, 3, 3))[1::2],
     public=("linalg.logm",),
 )
@@ -140,8 +145,8 @@ def matrix_logarithm(input: Any, name: str | None = None) -> Any:
 
 @lapack_primitive(
     type=square_type,
-    numpy=_by_scipy("sqrtm"),
-    vjp=_through_block("matrix_square_root"),
+    numpy=_scipy_kernel("sqrtm"),
+    vjp=_block_vjp("matrix_square_root"),
     samples=lambda: samples_of((2, 2), (2, 3, 3), (0, 2, 2)),
     public=("linalg.sqrtm", "matrix_square_root"),
 )
@@ -171,6 +176,7 @@ def matrix_square_root(input: Any, name: str | None = None) -> Any:
 
 
 def _floating_matrix(a: Any) -> Tensor:
+    """Converts an argument to a tensor of floating or complex matrices, with TensorFlow's errors for others."""
     x = convert_to_tensor(a)
     if not (x.dtype.is_floating or x.dtype.is_complex):
         raise TypeError(f"Input `a` must have `float`-like `dtype` (saw {x.dtype.name}).")
@@ -179,19 +185,22 @@ def _floating_matrix(a: Any) -> Tensor:
     return x
 
 
-def _largest(x: Tensor) -> Tensor:
-    return bind.reduce_max(x, axis=(x.ndim - 1,), keepdims=True)
+def _largest_singular_value(singular_values: Tensor) -> Tensor:
+    """Returns the largest singular value of each matrix, with size 1 in the last axis."""
+    return bind.reduce_max(singular_values, axis=(singular_values.ndim - 1,), keepdims=True)
 
 
-def _threshold(s: Tensor, x: Tensor, factor: float, bound: Any) -> Tensor:
-    """Returns for each matrix the bound up to which singular values count as zero.
+def _threshold(singular_values: Tensor, x: Tensor, factor: float, bound: Any) -> Tensor:
+    """Returns for each matrix ``x`` the bound up to which its ``singular_values`` count as zero.
 
-    It is ``bound``, or else ``factor`` times epsilon times the largest dim and singular value.
+    The bound is the argument ``bound``, or where that is None ``factor`` times epsilon times the larger dim times the
+    largest singular value.
     """
     if bound is not None:
-        return convert_to_tensor(bound, s.dtype)
+        return convert_to_tensor(bound, singular_values.dtype)
     rows, columns = x._type.shape[-2:]
-    return bind.multiply(_largest(s), number(factor * max(rows, columns) * np.finfo(s.dtype.np).eps, s))  # type: ignore[type-var, operator]
+    relative = factor * max(rows, columns) * np.finfo(singular_values.dtype.np).eps  # type: ignore[type-var, operator]
+    return bind.multiply(_largest_singular_value(singular_values), number(relative, singular_values))
 
 
 @export("linalg.pinv")
@@ -215,12 +224,15 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
     if rcond is None:
         cutoff = _threshold(s, x, 10.0, None)
     else:
-        share = convert_to_tensor(rcond, s.dtype)
-        cutoff = bind.multiply(_largest(s), share[..., None] if share.ndim else share)  # type: ignore[index]
+        relative_cutoff = convert_to_tensor(rcond, s.dtype)
+        cutoff = bind.multiply(
+            _largest_singular_value(s), relative_cutoff[..., None] if relative_cutoff.ndim else relative_cutoff
+        )  # type: ignore[index]
+    # singular values up to the cutoff are divided by as infinity, so that their reciprocals are 0
     infinite = number(np.inf, s)
     divisors = bind.select(bind.greater(s, cutoff), s, bind.broadcast_to(infinite, shape=s._type.shape))
-    inverse = as_dtype_of(bind.divide(number(1, s), divisors), u)
-    return product(scaled_columns(v, inverse), adjoint(u))
+    reciprocals = as_dtype_of(bind.divide(number(1, s), divisors), u)
+    return product(scaled_columns(v, reciprocals), adjoint(u))
 
 
 @export("linalg.matrix_rank")
@@ -271,6 +283,7 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
     if not fast:
         return product(pinv(a, rcond=np.finfo(a.dtype.real_dtype.np).eps), b)
     rows, columns = a._type.shape[-2:]
+    # normal equations: a' a x = a' b for as many equations as unknowns or more, else x = a' z with a a' z = b
     if rows >= columns:  # type: ignore[operator]
         gram = _regularized(product(adjoint(a), a), l2_regularizer)
         return cholesky_solve(bind.cholesky(gram), product(adjoint(a), b))
@@ -279,7 +292,8 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
 
 
 def _regularized(gram: Tensor, amount: float) -> Tensor:
+    """Adds ``amount`` times the identity to a matrix of inner products, as L2 regularization of least squares does."""
     if not amount:
         return gram
-    added = bind.broadcast_to(convert_to_tensor(amount, gram.dtype), shape=gram._type.shape[:-1])
-    return bind.add(gram, diagonal_matrix(added))
+    multiples = bind.broadcast_to(convert_to_tensor(amount, gram.dtype), shape=gram._type.shape[:-1])
+    return bind.add(gram, diagonal_matrix(multiples))

@@ -22,7 +22,11 @@ from tvtf.ops.rules import attribute_ints, attribute_text, bind, number, static_
 
 
 class _Windows(NamedTuple):
-    """The elements of all windows, tap by tap, and the row and column where each window begins."""
+    """Holds the elements of all windows of an image.
+
+    ``elements`` has a tensor for each position within a window (tap), ``offsets`` that tap's row and column in the
+    window, ``rows`` and ``columns`` where in the image each window begins.
+    """
 
     elements: list[Tensor]
     offsets: list[tuple[int, int]]
@@ -30,46 +34,59 @@ class _Windows(NamedTuple):
     columns: np.ndarray
 
 
-def _pair(value: Any, what: str) -> tuple[int, int]:
-    """Returns a row and a column value of an argument of 1, 2 or 4 ints."""
-    values = [int(v) for v in np.atleast_1d(np.array(static_value(value, what)))]
+def _pair(value: Any, name: str) -> tuple[int, int]:
+    """Returns the values for rows and columns of an argument of 1, 2 or 4 ints, such as strides."""
+    values = [int(each) for each in np.atleast_1d(np.array(static_value(value, name)))]
     if len(values) not in (1, 2, 4):
-        raise ValueError(f"{what} should be of length 1, 2 or 4 but was {len(values)}")
+        raise ValueError(f"{name} should be of length 1, 2 or 4 but was {len(values)}")
+    # of four ints the first is for the batch, the last for the channels
     return (values[1], values[2]) if len(values) == 4 else (values[0], values[-1])
 
 
-def _windows(x: Tensor, size: Sequence[int], steps: Sequence[int], rates: Sequence[int], padding: str) -> _Windows:
-    """Cuts images (n, rows, columns, channels) of known size into windows, padded with the dtype's lowest number."""
+def _windows(x: Tensor, size: Sequence[int], strides: Sequence[int], rates: Sequence[int], padding: str) -> _Windows:
+    """Divides images (n, rows, columns, channels) of known size into windows, padded with the dtype's lowest number.
+
+    ``rates`` are dilations: distances of a window's elements in the image.
+    """
     if x.ndim != 4:
         raise ArgumentError(f"the images must be 4-dimensional, but have shape {x.shape}")
     if not is_static_shape(x._type.shape[1:]):
         raise unknown_size(ValueError(f"the images must be of known size, but have shape {x.shape}"))
     padding = attribute_text(padding, "padding", ("SAME", "VALID"))
-    extents = [(k - 1) * r + 1 for k, r in zip(size, rates)]
-    dims = [int(d) for d in x._type.shape[1:3]]
+    extents = [(taps - 1) * rate + 1 for taps, rate in zip(size, rates)]
+    dims = [int(dim) for dim in x._type.shape[1:3]]
     same = padding == "SAME"
-    counts = [-(-d // s) if same else (d - e) // s + 1 for d, e, s in zip(dims, extents, steps)]
-    missing = [max((n - 1) * s + e - d, 0) if same else 0 for n, s, e, d in zip(counts, steps, extents, dims)]
-    before = [m // 2 for m in missing]
-    edges = tuple((b, m - b) for b, m in zip(before, missing))
-    low = np.finfo(x.dtype.np).min if x.dtype.is_floating else np.iinfo(x.dtype.np).min  # type: ignore[type-var]
-    padded: Any = bind.pad(x, number(low, x), paddings=((0, 0), *edges, (0, 0))) if any(missing) else x
-    places = [(a, b) for a in range(0, extents[0], rates[0]) for b in range(0, extents[1], rates[1])]
-    rows, columns = (np.arange(n) * s - b for n, s, b in zip(counts, steps, before))
+    counts = [
+        -(-dim // stride) if same else (dim - extent) // stride + 1
+        for dim, extent, stride in zip(dims, extents, strides)
+    ]
+    padding_sizes = [
+        max((count - 1) * stride + extent - dim, 0) if same else 0
+        for count, stride, extent, dim in zip(counts, strides, extents, dims)
+    ]
+    before = [total // 2 for total in padding_sizes]
+    edges = tuple((margin, total - margin) for margin, total in zip(before, padding_sizes))
+    lowest = np.finfo(x.dtype.np).min if x.dtype.is_floating else np.iinfo(x.dtype.np).min  # type: ignore[type-var]
+    padded: Any = bind.pad(x, number(lowest, x), paddings=((0, 0), *edges, (0, 0))) if any(padding_sizes) else x
+    offsets = [(start, margin) for start in range(0, extents[0], rates[0]) for margin in range(0, extents[1], rates[1])]
+    rows, columns = (np.arange(count) * stride - margin for count, stride, margin in zip(counts, strides, before))
     elements = []
-    for at in places:
-        cut = [slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(at, counts, steps)]
-        elements.append(padded[:, cut[0], cut[1]])
-    return _Windows(elements, places, rows, columns)
+    for offset in offsets:
+        row_slice, column_slice = (
+            slice(start, start + (count - 1) * stride + 1, stride)
+            for start, count, stride in zip(offset, counts, strides)
+        )
+        elements.append(padded[:, row_slice, column_slice])
+    return _Windows(elements, offsets, rows, columns)
 
 
 def _first_largest(values: Sequence[Tensor], payloads: Sequence[Tensor] = ()) -> Tensor:
-    """Returns the largest of the values, or the entry of ``payloads`` at the first largest value."""
+    """Returns the largest of tensors elementwise, or the entry of ``payloads`` at the first largest of ``values``."""
     best, result = values[0], (payloads or values)[0]
     for value, payload in zip(values[1:], (payloads or values)[1:]):
-        above = bind.greater(value, best)
-        result = bind.select(above, payload, result)
-        best = bind.select(above, value, best)
+        is_larger = bind.greater(value, best)
+        result = bind.select(is_larger, payload, result)
+        best = bind.select(is_larger, value, best)
     return result
 
 
@@ -125,38 +142,42 @@ def max_pool_with_argmax(
     windows = _windows(x, _pair(ksize, "ksize"), _pair(strides, "strides"), (1, 1), padding)
     columns, channels = int(x._type.shape[2]), int(x._type.shape[3])  # type: ignore[arg-type]
     channel_numbers = np.arange(channels)
-    places = [
+    # for each tap, the index in the flattened image of that element of every window
+    candidates = [
         EagerTensor(
             (
-                ((windows.rows[:, None, None] + a) * columns + windows.columns[:, None] + b) * channels
+                ((windows.rows[:, None, None] + row) * columns + windows.columns[:, None] + column) * channels
                 + channel_numbers
             ).astype(np.int64)
         )
-        for a, b in windows.offsets
+        for row, column in windows.offsets
     ]
     values = _first_largest(windows.elements)
     shape = values._type.shape
-    at = _first_largest(windows.elements, [bind.broadcast_to(p, shape=shape) for p in places])
+    argmax = _first_largest(windows.elements, [bind.broadcast_to(candidate, shape=shape) for candidate in candidates])
     if include_batch_in_index:
         image_size = int(x._type.shape[1]) * columns * channels  # type: ignore[arg-type]
         images = bind.range(size=shape[0], start=0, delta=1, dtype=int64)
         start = bind.multiply(bind.reshape(images, shape=(shape[0], 1, 1, 1)), number(image_size, images))
-        at = bind.add(at, start)
-    return MaxPoolWithArgmax(values, cast(at, as_dtype(output_dtype)))
+        argmax = bind.add(argmax, start)
+    return MaxPoolWithArgmax(values, cast(argmax, as_dtype(output_dtype)))
 
 
-def _four(value: Any, what: str) -> list[int]:
-    """Returns strides or rates as four ints, of which the first and last must be 1."""
-    values = attribute_ints([] if value is None else value, what, "dilation2d")
+def _spatial_attribute(value: Any, argument: str) -> list[int]:
+    """Returns the strides or rates of a dilation as four ints, of which the first and last must be 1.
+
+    Only the two in the middle, for rows and columns, may differ from 1.
+    """
+    values = attribute_ints([] if value is None else value, argument, "dilation2d")
     if len(values) < 4:
-        raise ArgumentError(f"Length for attr '{what}' of {len(values)} must be at least minimum 4")
+        raise ArgumentError(f"Length for attr '{argument}' of {len(values)} must be at least minimum 4")
     if values[0] != 1 or values[3] != 1:
-        name = "Stride" if what == "strides" else "Rate"
+        name = "Stride" if argument == "strides" else "Rate"
         raise UnimplementedError(
             None, "Dilation2D", f"{name} is only supported across spatial dimensions. [Op:Dilation2D]"
         )
     if min(values) < 1:
-        raise ArgumentError(f"{what} must be positive, but are {values}")
+        raise ArgumentError(f"{argument} must be positive, but are {values}")
     return values
 
 
@@ -189,13 +210,14 @@ def dilation2d(
         raise ValueError(
             f"`data_format` values other than 'NHWC' are not supported. Received: data_format={data_format}"
         )
-    strides, dilations = _four(strides, "strides"), _four(dilations, "rates")
+    strides, dilations = _spatial_attribute(strides, "strides"), _spatial_attribute(dilations, "rates")
     x = convert_to_tensor(input)
     weights: Any = operands(x, filters)[1]
     height, width = (int(d) for d in weights.shape[:2])
     windows = _windows(x, (height, width), _pair(strides, "strides"), _pair(dilations, "dilations"), padding)
     taps = itertools.product(range(height), range(width))
-    return _first_largest([bind.add(e, weights[i, j]) for e, (i, j) in zip(windows.elements, taps)])
+    sums = [bind.add(element, weights[i, j]) for element, (i, j) in zip(windows.elements, taps)]
+    return _first_largest(sums)
 
 
 @export("nn.erosion2d")
@@ -210,6 +232,7 @@ def erosion2d(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/erosion2d
     """
-    flipped = reverse(convert_to_tensor(filters), [0, 1])
-    opposite = bind.negative(convert_to_tensor(value))
-    return bind.negative(dilation2d(opposite, flipped, strides, padding, data_format, dilations))
+    # the erosion by a filter is minus the dilation of the negative image by the reversed filter
+    reversed_filters = reverse(convert_to_tensor(filters), [0, 1])
+    negative_image = bind.negative(convert_to_tensor(value))
+    return bind.negative(dilation2d(negative_image, reversed_filters, strides, padding, data_format, dilations))

@@ -13,6 +13,7 @@ from tvtf.ops.rules import bind, draw, require_dtype, require_same_dtype, scalar
 
 
 def _bias_type(x: TensorType, bias: TensorType) -> TensorType:
+    """Checks a numeric tensor and a bias vector of its dtype, as long as its last axis."""
     require_same_dtype((x, bias), ("value", "bias"))
     require_dtype(x, NUMERIC, "value")
     check_bias(x, bias, len(x.shape) - 1)
@@ -20,7 +21,7 @@ def _bias_type(x: TensorType, bias: TensorType) -> TensorType:
 
 
 def check_bias(x: TensorType, bias: TensorType, axis: int) -> None:
-    """Checks that a bias is a vector as long as the channel axis."""
+    """Checks that a bias is a vector as long as the channel axis ``axis`` of ``x``, with TensorFlow's errors."""
     shapes = f"{brackets(x.shape)}, {brackets(bias.shape)}"
     if len(x.shape) < 2:
         raise ArgumentError(
@@ -35,9 +36,9 @@ def check_bias(x: TensorType, bias: TensorType, axis: int) -> None:
             f"Shape must be rank 1 but is rank {len(bias.shape)} for {{op}} with input shapes: {shapes}.",
         )
     if not agree_dim(x.shape[axis], bias.shape[0]):
-        which = "last" if axis == len(x.shape) - 1 else "channel"
+        axis_text = "last" if axis == len(x.shape) - 1 else "channel"
         raise ArgumentError(
-            f"Must provide as many biases as the {which} dimension of the input tensor: "
+            f"Must provide as many biases as the {axis_text} dimension of the input tensor: "
             f"{brackets(bias.shape)} vs. {brackets(x.shape)}", ValueError,
             f"Dimensions must be equal, but are {x.shape[axis]} and {bias.shape[0]} for {{op}} with input shapes: "
             f"{shapes}.",
@@ -45,15 +46,17 @@ def check_bias(x: TensorType, bias: TensorType, axis: int) -> None:
 
 
 def _bias_vjp(ct: Tensor, y: Tensor, x: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the cotangents of ``x`` and of the bias, which is summed over all axes but the channels."""
     return ct, bind.reduce_sum(ct, axis=tuple(range(ct.ndim - 1)), keepdims=False)
 
 
 def _bias_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
-    """Adds a batched bias by reshaping; the primitive takes one vector."""
+    """Adds a bias in a batch. A batched bias is reshaped and added elementwise, for the primitive takes one vector."""
     x, bias = inputs
-    if not batched[1]:
+    x_batched, bias_batched = batched
+    if not bias_batched:
         return bind.bias_add(x, bias)
-    x = stretch(size, x, batched[0])
+    x = stretch(size, x, x_batched)
     return bind.add(x, bind.reshape(bias, shape=(size, *(1,) * (x.ndim - 2), bias._type.shape[-1])))
 
 
@@ -101,14 +104,14 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
     if data_format is not None and not data_format.startswith(("NC", "N")):
         raise ValueError(f"`data_format` must be of the form `N...C` or `NC...`. Received: data_format={data_format}")
     x = convert_to_tensor(value)
-    b = convert_to_tensor(bias, dtype_hint=x.dtype)
+    bias_tensor = convert_to_tensor(bias, dtype_hint=x.dtype)
     if data_format is None or not data_format.startswith("NC"):
-        return bind.bias_add(x, b)
-    return _bias_add_first(x, b)
+        return bind.bias_add(x, bias_tensor)
+    return _bias_add_channels_first(x, bias_tensor)
 
 
-def _bias_add_first(x: Tensor, bias: Tensor) -> Tensor:
-    """Adds a bias to channels in the second axis."""
+def _bias_add_channels_first(x: Tensor, bias: Tensor) -> Tensor:
+    """Adds a bias along the second axis, where the formats "NC..." have the channels."""
     try:
         require_same_dtype((x._type, bias._type), ("value", "bias"))
         check_bias(x._type, bias._type, 1)

@@ -42,44 +42,52 @@ def _type(x: TensorType, scale: TensorType, offset: TensorType, *, first: int, e
 
 
 def _grad_type(g: TensorType, x: TensorType, *, first: int, epsilon: float) -> TensorType:
+    """Checks that the cotangent has the dtype of ``x``, whose type the result has."""
     require_same_dtype((g, x), ("g", "x"))
     return x
 
 
 def _axes(x: Any, first: int) -> tuple[int, ...]:
+    """Returns the normalised axes of ``x``: those from ``first`` on."""
     return tuple(range(first, x.ndim))
 
 
-def _standard_array(x: np.ndarray, first: int, epsilon: float) -> tuple[np.ndarray, np.ndarray]:
-    """Standardises rows; also returns one over their deviation."""
+def _standardised(x: np.ndarray, first: int, epsilon: float) -> tuple[np.ndarray, np.ndarray]:
+    """Subtracts from each row its mean and divides by its standard deviation; also returns one over the deviation.
+
+    A row is what lies along the axes from ``first`` on.
+    """
     x, axes = wide(x), _axes(x, first)
     centered = x - x.mean(axes, keepdims=True)
-    inverse = 1 / np.sqrt(np.square(centered).mean(axes, keepdims=True) + x.dtype.type(epsilon))
-    return centered * inverse, inverse
+    inverse_deviation = 1 / np.sqrt(np.square(centered).mean(axes, keepdims=True) + x.dtype.type(epsilon))
+    return centered * inverse_deviation, inverse_deviation
 
 
 def _grad_array(g: np.ndarray, x: np.ndarray, *, first: int, epsilon: float) -> np.ndarray:
-    standard, inverse = _standard_array(x, first, epsilon)
+    """Computes ``layer_norm_grad``: ``g`` without its mean and its part along the standardised row, scaled."""
+    standard, inverse_deviation = _standardised(x, first, epsilon)
     g, axes = wide(g), _axes(x, first)
-    dot = (g * standard).mean(axes, keepdims=True)
-    return inverse * (g - g.mean(axes, keepdims=True) - standard * dot)
+    projection = (g * standard).mean(axes, keepdims=True)
+    return inverse_deviation * (g - g.mean(axes, keepdims=True) - standard * projection)
 
 
 def _vjp(
     ct: Tensor, y: Tensor, x: Tensor, scale: Tensor, offset: Tensor, *, first: int, epsilon: float
 ) -> tuple[Any, ...]:
     """Returns the cotangents of x, scale and offset; x's by the primitive ``layer_norm_grad``."""
-    rows = tuple(range(first))
+    batch_axes = tuple(range(first))
     standard = bind.layer_norm(x, ones_like(scale), zeros_like(offset), first=first, epsilon=epsilon)
     to_x = bind.layer_norm_grad(bind.multiply(ct, scale), x, first=first, epsilon=epsilon)
-    return to_x, _summed(bind.multiply(ct, standard), rows), _summed(ct, rows)
+    return to_x, _sum_over(bind.multiply(ct, standard), batch_axes), _sum_over(ct, batch_axes)
 
 
-def _summed(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+def _sum_over(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """Sums ``x`` over ``axes``; over none it returns ``x`` itself."""
     return bind.reduce_sum(x, axis=axes, keepdims=False) if axes else x
 
 
 def _mean(x: Tensor, first: int) -> Tensor:
+    """Returns the mean of each row, the axes from ``first`` on, with size 1 in them."""
     return bind.reduce_mean(x, axis=_axes(x, first), keepdims=True)
 
 
@@ -102,22 +110,31 @@ def _grad_vjp(c: Tensor, y: Tensor, g: Tensor, x: Tensor, *, first: int, epsilon
 
 
 def _batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, first: int, epsilon: float) -> Tensor:
-    """Normalises one axis later. A batched scale or offset is applied afterwards, since rows share the primitive's."""
+    """Normalises a batch: the normalised axes begin one later.
+
+    A scale or offset that is batched too is applied afterwards, as the primitive takes one for all rows.
+    """
     x, scale, offset = inputs
     if not any(batched[1:]):
         return bind.layer_norm(x, scale, offset, first=first + 1, epsilon=epsilon)
-    x = stretch(size, x, batched[0])
-    unit = scale if not batched[1] else bind.reshape(scale, shape=(size, *(1,) * first, *scale._type.shape[1:]))
-    shift = offset if not batched[2] else bind.reshape(offset, shape=(size, *(1,) * first, *offset._type.shape[1:]))
+    x_batched, scale_batched, offset_batched = batched
+    x = stretch(size, x, x_batched)
+    aligned_scale = (
+        scale if not scale_batched else bind.reshape(scale, shape=(size, *(1,) * first, *scale._type.shape[1:]))
+    )
+    aligned_offset = (
+        offset if not offset_batched else bind.reshape(offset, shape=(size, *(1,) * first, *offset._type.shape[1:]))
+    )
     one = bind.broadcast_to(number(1, x), shape=x._type.shape[first + 1 :])
-    none = bind.broadcast_to(number(0, x), shape=x._type.shape[first + 1 :])
-    standard = bind.layer_norm(x, one, none, first=first + 1, epsilon=epsilon)
-    return bind.add(bind.multiply(standard, unit), shift)
+    zero = bind.broadcast_to(number(0, x), shape=x._type.shape[first + 1 :])
+    standardised = bind.layer_norm(x, one, zero, first=first + 1, epsilon=epsilon)
+    return bind.add(bind.multiply(standardised, aligned_scale), aligned_offset)
 
 
 def _grad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, first: int, epsilon: float) -> Tensor:
-    both = (stretch(size, x, b) for x, b in zip(inputs, batched))
-    return bind.layer_norm_grad(*both, first=first + 1, epsilon=epsilon)
+    """Computes the gradient for a batch, whose normalised axes begin one later."""
+    batched_inputs = (stretch(size, x, is_batched) for x, is_batched in zip(inputs, batched))
+    return bind.layer_norm_grad(*batched_inputs, first=first + 1, epsilon=epsilon)
 
 
 def _onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: int, epsilon: float) -> None:
@@ -126,7 +143,8 @@ def _onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: int, ep
 
 def _grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: int, epsilon: float) -> None:
     """Writes the gradient as ONNX nodes, by the formula of the kernel ``layer_norm_grad``."""
-    dtype, axes = types[0][1].dtype.np, tuple(range(first, len(types[0][1].shape)))
+    _, x_type = types[0]
+    dtype, axes = x_type.dtype.np, tuple(range(first, len(x_type.shape)))
 
     def node(op: str, *names: str) -> str:
         result = emitter.temp()
@@ -143,35 +161,35 @@ def _grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: in
     deviation = node(
         "Sqrt", node("Add", mean(node("Mul", centered, centered)), emitter.const(np.array(epsilon, dtype)))
     )
-    standard = node("Div", centered, deviation)
-    along = node("Mul", standard, mean(node("Mul", g, standard)))
-    emitter.node("Div", [node("Sub", node("Sub", g, mean(g)), along), deviation], outputs)
+    standardised = node("Div", centered, deviation)
+    projection = node("Mul", standardised, mean(node("Mul", g, standardised)))
+    emitter.node("Div", [node("Sub", node("Sub", g, mean(g)), projection), deviation], outputs)
 
 
 def _samples() -> list[Sample]:
     cases = (((2, 5), 1), ((2, 3, 4), 1), ((2, 3, 4), 2), ((4,), 0))
-    samples = [_sample(i, s, first) for i, (s, first) in enumerate(cases)]
+    samples = [_sample(seed, shape, first) for seed, (shape, first) in enumerate(cases)]
     return [*samples, _sample(9, (2, 5), 1, symbolic=(("n", None), (None,), (None,)))]
 
 
-def _sample(i: int, shape: Any, first: int, **options: Any) -> Sample:
-    inputs = (draw(i, shape), draw(i + 20, shape[first:]), draw(i + 40, shape[first:]))
+def _sample(seed: int, shape: Any, first: int, **options: Any) -> Sample:
+    """Returns a sample of layer normalisation over the axes from ``first`` on, with scale and offset."""
+    inputs = (draw(seed, shape), draw(seed + 20, shape[first:]), draw(seed + 40, shape[first:]))
     return Sample(inputs, {"first": first, "epsilon": 2.0**-10}, FLOATING, **options)
 
 
 def _grad_samples() -> list[Sample]:
+    """Makes samples of ``layer_norm_grad``: a cotangent and an input."""
     cases = (((2, 5), 1), ((2, 3, 4), 1), ((4,), 0))
     return [
-        Sample((draw(i, s), draw(i + 20, s)), {"first": first, "epsilon": 2.0**-10}, FLOATING)
-        for i, (s, first) in enumerate(cases)
+        Sample((draw(seed, shape), draw(seed + 20, shape)), {"first": first, "epsilon": 2.0**-10}, FLOATING)
+        for seed, (shape, first) in enumerate(cases)
     ]
 
 
 @primitive(
     type=_type,
-    numpy=lambda x, scale, offset, *, first, epsilon: (
-        _standard_array(x, first, epsilon)[0] * wide(scale) + wide(offset)
-    ),
+    numpy=lambda x, scale, offset, *, first, epsilon: _standardised(x, first, epsilon)[0] * wide(scale) + wide(offset),
     lower=kernel("norm.layer_norm"),
     vjp=_vjp,
     batch=_batch,
@@ -180,7 +198,7 @@ def _grad_samples() -> list[Sample]:
     public=("nn.layer_norm",),
 )
 def layer_norm(x: Any, scale: Any, offset: Any, axis: Any = -1, epsilon: float = 1e-3, name: str | None = None) -> Any:
-    """Rows with mean 0 and variance 1, then ``* scale + offset``; tvtf's own, for layer normalisation in one kernel.
+    """Normalises rows to mean 0 and variance 1, times ``scale``, plus ``offset``; tvtf's own, to do so in one kernel.
 
     Args:
       x: floating tensor.
@@ -235,5 +253,5 @@ def layer_norm_grad(g: Tensor, x: Tensor, first: int, epsilon: float) -> Any:
 
 
 def row_size(x: Tensor, axes: Sequence[int]) -> int:
-    """Returns the number of elements along axes, which must be known."""
+    """Returns the number of elements along ``axes``, whose dims must be known while tracing."""
     return math.prod(static_int(x._type.shape[a], "dim") for a in axes)

@@ -59,7 +59,9 @@ def of_fixed_dtype(value: Any, dtype: DType) -> Tensor:
 
 
 def converted(value: Any, dtype: DType, index: int = 0) -> Tensor:
-    """Converts an input as :func:`operand` does, where TensorFlow's Python function converts it before it calls the op.
+    """Converts an input to a tensor of ``dtype`` where TensorFlow's Python function converts it before it calls the op.
+
+    While tracing it works as :func:`operand`, whose errors name the op's input ``index``.
 
     Raises:
       ValueError: a tensor of another dtype, eagerly.
@@ -67,8 +69,8 @@ def converted(value: Any, dtype: DType, index: int = 0) -> Tensor:
     return convert_to_tensor(value, dtype) if state.trace is None else operand(value, dtype, index)
 
 
-def scalar_int(value: Any, what: str, dtype: DType = int32) -> int:
-    """Returns an int that must be known now, from a value that converts to a scalar of ``dtype``.
+def scalar_int(value: Any, name: str, dtype: DType = int32) -> int:
+    """Returns the argument ``name``, an int that must be known now, from a scalar of ``dtype``.
 
     Raises:
       TypeError: a Python value that is not an integer.
@@ -77,21 +79,22 @@ def scalar_int(value: Any, what: str, dtype: DType = int32) -> int:
     """
     result = converted(value, dtype)
     if result.ndim:
-        raise ArgumentError(f"{what} must be 0-D, got shape {show_shape(result._type.shape)}")
-    return static_int(result, what)
+        raise ArgumentError(f"{name} must be 0-D, got shape {show_shape(result._type.shape)}")
+    return static_int(result, name)
 
 
-def integers(value: Any, what: str) -> Any:
-    """Checks that ``value`` converts to a tensor of integers and returns it unconverted.
+def integers(value: Any, name: str) -> Any:
+    """Checks that the argument ``name`` converts to a tensor of integers, and returns it unconverted.
 
     Raises:
       ValueError: it can't be converted to a tensor.
       ArgumentError: its elements are not integers.
     """
-    if _is_known(value) and not (type(value) in (list, tuple) and all(type(v) is int for v in value)):
-        result = convert_to_tensor(value, dtype_hint=int32)
-        if not result.dtype.is_integer:
-            require_dtype(result._type, (int32, int64), what)
+    # a list of Python ints needs no check, and symbolic values are checked where they are used
+    if _is_known(value) and not (type(value) in (list, tuple) and all(type(each) is int for each in value)):
+        tensor = convert_to_tensor(value, dtype_hint=int32)
+        if not tensor.dtype.is_integer:
+            require_dtype(tensor._type, (int32, int64), name)
     return value
 
 
@@ -106,31 +109,31 @@ Converter = Callable[[Any, str], Any]
 
 
 def at_least(least: int) -> Converter:
-    """Returns a converter of an int attribute with a smallest allowed value."""
-    return lambda value, what: attribute_int(value, what, least)
+    """Returns a converter of an int attribute, which rejects values below ``least``."""
+    return lambda value, name: attribute_int(value, name, least)
 
 
 positive = at_least(1)
 
 
 def one_of(*allowed: DType) -> Converter:
-    """Returns a converter of a dtype attribute, one of ``allowed`` or any."""
-    return lambda value, what: attribute_dtype(value, what, allowed)
+    """Returns a converter of a dtype attribute, which rejects dtypes not in ``allowed``; without any it accepts all."""
+    return lambda value, name: attribute_dtype(value, name, allowed)
 
 
-def attribute_float(value: Any, what: str) -> float:
-    """Returns a float that TensorFlow keeps as an attribute of the op.
+def attribute_float(value: Any, name: str) -> float:
+    """Returns the argument ``name``, a float that TensorFlow keeps as an attribute of the op.
 
     Raises:
       TypeError: it is not a number.
     """
     if not isinstance(value, (Real, np.integer, np.floating)):
-        raise TypeError(f"Expected float for argument '{what}' not {value!r}.")
+        raise TypeError(f"Expected float for argument '{name}' not {value!r}.")
     return float(value)
 
 
-def attribute_dtype(value: Any, what: str, allowed: Sequence[DType] = ()) -> DType:
-    """Returns a dtype that TensorFlow keeps as an attribute of the op.
+def attribute_dtype(value: Any, name: str, allowed: Sequence[DType] = ()) -> DType:
+    """Returns the argument ``name``, a dtype that TensorFlow keeps as an attribute of the op.
 
     Raises:
       TypeError: it doesn't name a dtype.
@@ -139,9 +142,9 @@ def attribute_dtype(value: Any, what: str, allowed: Sequence[DType] = ()) -> DTy
     try:
         result = as_dtype(value)
     except TypeError:
-        raise TypeError(f"Expected DataType for argument '{what}' not {value!r}.") from None
+        raise TypeError(f"Expected DataType for argument '{name}' not {value!r}.") from None
     if allowed and result not in allowed:
-        raise not_among(result, allowed, what, what)
+        raise not_among(result, allowed, name, name)
     return result
 
 
@@ -160,27 +163,29 @@ class Attributes:
     """
 
     def __init__(self, function: Callable[..., Any], kinds: dict[str, Any]) -> None:
+        """Notes the defaults of a function's parameters, and the positions of those that are attributes."""
         self.kinds = kinds
         parameters = list(inspect.signature(function).parameters.values())
         self.defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
-        self.places = [(place, p.name) for place, p in enumerate(parameters) if p.name in kinds]
+        self.places = [(position, p.name) for position, p in enumerate(parameters) if p.name in kinds]
         self.first = self.places[0][0]
 
     def __call__(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """Returns the arguments with the attributes among them converted."""
+        """Returns the positional and keyword arguments of a call with the attributes among them converted."""
         if len(args) > self.first:
             args = list(args)
-            for place, name in self.places:
-                if place < len(args):
-                    args[place] = self._converted(name, args[place])
-        passed = self.kinds.keys() & kwargs.keys() if kwargs else ()
-        return args, kwargs | {name: self._converted(name, kwargs[name]) for name in passed} if passed else kwargs
+            for position, name in self.places:
+                if position < len(args):
+                    args[position] = self._converted(name, args[position])
+        names = self.kinds.keys() & kwargs.keys() if kwargs else ()
+        return args, kwargs | {name: self._converted(name, kwargs[name]) for name in names} if names else kwargs
 
     def _converted(self, name: str, value: Any) -> Any:
-        if value is None and name in self.defaults:
+        """Converts the value of the attribute ``name`` as declared; None becomes the default, if there is any."""
+        if value is None and name in self.defaults:  # TensorFlow's ops take None for an attribute's default
             return self.defaults[name]
-        kind = self.kinds[name]
-        return KINDS.get(kind, kind)(value, name)
+        declared = self.kinds[name]  # a Python type, which stands for its converter, or a converter
+        return KINDS.get(declared, declared)(value, name)
 
 
 def attributes(**kinds: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -201,25 +206,28 @@ def attributes(**kinds: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """
 
     def mark(function: Callable[P, R]) -> Callable[P, R]:
-        marked = getattr(function, "attributes", None)
-        function.attributes = Attributes(function, kinds | (marked.kinds if marked else {}))  # type: ignore[attr-defined]
+        previous = getattr(function, "attributes", None)
+        function.attributes = Attributes(function, kinds | (previous.kinds if previous else {}))  # type: ignore[attr-defined]
         return function
 
     return mark
 
 
 def word_of(*allowed: str) -> Converter:
-    """Returns a converter of a string attribute, one of ``allowed``."""
-    return lambda value, what: attribute_text(value, what, allowed)
+    """Returns a converter of a string attribute, which rejects strings other than ``allowed``."""
+    return lambda value, name: attribute_text(value, name, allowed)
 
 
 def named(name: str, kind: Converter) -> Converter:
-    """Returns a converter whose errors call the argument ``name``, as TensorFlow's op does, not its public function."""
+    """Returns a converter like ``kind`` whose errors call the argument ``name``, as TensorFlow's op does.
+
+    The public function may have another name for the argument.
+    """
     return lambda value, _: kind(value, name)
 
 
 def flag(name: str) -> Converter:
-    """Returns a converter of a bool that TensorFlow's op calls ``name``."""
+    """Returns a converter of a bool attribute that TensorFlow's op calls ``name``."""
     return named(name, attribute_bool)
 
 
@@ -228,15 +236,16 @@ def operands(*values: Any) -> list[Tensor]:
 
     While tracing they take the dtype of the first value, tensor or not.
     """
-    first = values[0] if state.trace else next((value for value in values if is_tensor(value)), values[0])
-    kind = convert_to_tensor(first).dtype
-    return [_matched(value, kind) for value in values]
+    dtype_source = values[0] if state.trace else next((value for value in values if is_tensor(value)), values[0])
+    dtype = convert_to_tensor(dtype_source).dtype
+    return [_as_operand(value, dtype) for value in values]
 
 
-def _matched(value: Any, kind: DType) -> Tensor:
+def _as_operand(value: Any, dtype: DType) -> Tensor:
+    """Converts a value to a tensor: tensors keep their dtype, NumPy arrays may, and Python values take ``dtype``."""
     if is_tensor(value):
         return convert_to_tensor(value)
-    return convert_to_tensor(value, dtype_hint=kind) if isinstance(value, ARRAYS) else convert_to_tensor(value, kind)
+    return convert_to_tensor(value, dtype_hint=dtype) if isinstance(value, ARRAYS) else convert_to_tensor(value, dtype)
 
 
 ARRAYS = (np.ndarray, np.generic)

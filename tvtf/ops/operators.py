@@ -26,22 +26,26 @@ Operator = Callable[[Any, Any], Any]
 # -- the complete operators
 
 
-def _by_kind(of_bools: str, of_integers: str) -> Operator:
-    """Returns ``&``, ``|`` or ``^``: logical on bools, bitwise on integers."""
+def _logical_or_bitwise(logical_name: str, bitwise_name: str) -> Operator:
+    """Returns the operator ``&``, ``|`` or ``^``: a logical op on bools, a bitwise op on integers."""
 
     def operate(x: Any, y: Any) -> Any:
-        name = of_bools if convert_to_tensor(x).dtype.is_bool else of_integers
-        return _function(name)(x, y)
+        name = logical_name if convert_to_tensor(x).dtype.is_bool else bitwise_name
+        return _op_named(name)(x, y)
 
     return operate
 
 
-def _function(name: str) -> Callable[..., Any]:
+def _op_named(name: str) -> Callable[..., Any]:
+    """Returns a primitive, or a comparison that is a plain function, by its name."""
     return table[name] if name in table else getattr(compare, name)
 
 
-def _named(name: str) -> Operator:
-    """Returns the primitive of that name, looked up at each call: a module imported later may declare it."""
+def _late_bound(name: str) -> Operator:
+    """Returns a function that calls the primitive ``name``, looked up at each call.
+
+    A module that is imported later may declare the primitive.
+    """
     return lambda x, y: table[name](x, y)
 
 
@@ -51,7 +55,7 @@ def equals(x: Any, y: Any) -> Any:
 
     In a TensorFlow 1 graph it compares by identity.
     """
-    return x is y if _is_in_graph() else _matching(compare.equal, x, y, False)
+    return x is y if _is_in_graph() else _compare_or_default(compare.equal, x, y, False)
 
 
 @defer_unknown_rank
@@ -60,7 +64,7 @@ def differs(x: Any, y: Any) -> Any:
 
     In a TensorFlow 1 graph it compares by identity.
     """
-    return x is not y if _is_in_graph() else _matching(compare.not_equal, x, y, True)
+    return x is not y if _is_in_graph() else _compare_or_default(compare.not_equal, x, y, True)
 
 
 def _is_in_graph() -> bool:
@@ -71,30 +75,31 @@ def _is_in_graph() -> bool:
     return trace is not None
 
 
-def _matching(op: Callable[..., Any], x: Any, y: Any, otherwise: bool) -> Any:
-    """Compares elementwise; returns ``otherwise`` for None and for shapes that don't broadcast."""
+def _compare_or_default(op: Callable[..., Any], x: Any, y: Any, default: bool) -> Any:
+    """Compares elementwise by ``op``; returns ``default`` for None and for shapes that don't broadcast."""
     if y is None:
-        return otherwise
+        return default
     if isinstance(y, CompositeTensor) and type(y).__eq__ is not object.__eq__:
         return NotImplemented  # Python then calls y's own comparison
     x = convert_to_tensor(x)
     y = like(y, x.dtype)
     if broadcast_shapes(x._type.shape, y._type.shape, may_be_same) is None:
-        return convert_to_tensor(otherwise)
+        return convert_to_tensor(default)
     return op(x, y)
 
 
 def _reflected(operate: Operator) -> Operator:
-    """Returns ``__radd__`` and its like: the other operand comes first, converted to the tensor's dtype."""
+    """Returns a reflected operator, such as ``__radd__``: the other operand comes first, in the tensor's dtype."""
 
-    def run(x: Any, y: Any) -> Any:
+    def reflected(x: Any, y: Any) -> Any:
         x = convert_to_tensor(x)
         return operate(like(y, x.dtype), x)
 
-    return run
+    return reflected
 
 
 def _swapped(operate: Operator) -> Operator:
+    """Returns an operator with its operands exchanged."""
     return lambda x, y: operate(y, x)
 
 
@@ -104,10 +109,14 @@ def _invert(x: Any) -> Any:
     return table["logical_not" if x.dtype.is_bool else "invert"](x)
 
 
-def _yielding(operate: Operator, reflected: str) -> Operator:
-    """Makes an operator return NotImplemented for an operand that it rejects and that has a method ``__r...__`` of its own."""
+def _deferring_to_right(operate: Operator, reflected: str) -> Operator:
+    """Returns an operator that calls the right operand's method ``reflected`` (``__r...__``) if it rejects it.
 
-    def run(x: Any, y: Any) -> Any:
+    Tensors and NumPy's types don't count. Where the method returns NotImplemented, the error is raised.
+    """
+
+    def operate_or_defer(x: Any, y: Any) -> Any:
+        """Applies the operator; on an error it tries the right operand's own method first."""
         try:
             return operate(x, y)
         except (TypeError, ValueError):
@@ -118,7 +127,7 @@ def _yielding(operate: Operator, reflected: str) -> Operator:
                 raise
             return result
 
-    return run
+    return operate_or_defer
 
 
 # -- the fast path
@@ -130,48 +139,59 @@ The complete operator then computes the result or raises TensorFlow's error.
 """
 
 
-def _holds(dtype: np.dtype, value: int) -> bool:
-    """Returns whether NumPy converts an int to this dtype.
+def _fits_dtype(dtype: np.dtype, value: int) -> bool:
+    """Returns whether NumPy converts an int to this dtype without an error.
 
     It compares larger ints exactly, where TensorFlow wraps them around.
     """
+    # the small ints fit every signed dtype
     return dtype.kind == "f" or (
         dtype.kind == "i" and (-128 <= value <= 127 or value.bit_length() < 8 * dtype.itemsize)
     )
 
 
-def _quick(ufunc: np.ufunc, kinds: str, complete: Operator) -> Operator:
-    """Returns ``complete`` with a fast path: one NumPy call where nothing is traced, recorded or converted."""
+def _with_fast_path(ufunc: np.ufunc, kinds: str, complete: Operator) -> Operator:
+    """Returns the operator ``complete`` with a fast path: one NumPy call if nothing is traced or converted.
+
+    ``kinds`` are the dtype kinds (NumPy's letters) that the fast path serves.
+    """
 
     def operate(x: Any, y: Any) -> Any:
+        """Calls NumPy if both operands are eager tensors of one dtype, or one is a Python number that fits it."""
         if state.trace is None and not state.tapes:
-            a = x._array
-            kind = a.dtype.kind
+            left = x._array
+            dtype_kind = left.dtype.kind
             if type(y) is EagerTensor:
-                b = y._array
-                direct = a.dtype is b.dtype and kind in kinds
+                right = y._array
+                is_direct = left.dtype is right.dtype and dtype_kind in kinds
             else:
-                b = y
-                direct = kind in kinds and (kind == "f" if type(y) is float else type(y) is int and _holds(a.dtype, y))
-            if direct:
+                right = y
+                is_direct = dtype_kind in kinds and (
+                    dtype_kind == "f" if type(y) is float else type(y) is int and _fits_dtype(left.dtype, y)
+                )
+            if is_direct:
                 try:
-                    result = state.quiet.run(ufunc, a, b)
+                    result = state.quiet.run(ufunc, left, right)
                 except _NUMPY_ERRORS:
                     return complete(x, y)
+                # NumPy returns a scalar, not an array, for operands of rank 0
                 return EagerTensor(result if type(result) is np.ndarray else np.asarray(result))
         return complete(x, y)
 
     return operate
 
 
-def _quick_reflected(ufunc: np.ufunc, kinds: str, complete: Operator) -> Operator:
-    """Returns the fast path of :func:`_quick` for a Python number on the left."""
+def _with_fast_reflected_path(ufunc: np.ufunc, kinds: str, complete: Operator) -> Operator:
+    """Returns ``complete`` with the fast path of :func:`_with_fast_path`, for a Python number on the left."""
 
     def operate(x: Any, y: Any) -> Any:
+        """Calls NumPy if the left operand is a Python number that fits the tensor's dtype."""
         dtype = x._array.dtype
-        kind = dtype.kind
-        direct = kind in kinds and (kind == "f" if type(y) is float else type(y) is int and _holds(dtype, y))
-        if direct and state.trace is None and not state.tapes:
+        dtype_kind = dtype.kind
+        is_direct = dtype_kind in kinds and (
+            dtype_kind == "f" if type(y) is float else type(y) is int and _fits_dtype(dtype, y)
+        )
+        if is_direct and state.trace is None and not state.tapes:
             try:
                 return EagerTensor(np.asarray(state.quiet.run(ufunc, y, x._array)))
             except _NUMPY_ERRORS:
@@ -181,8 +201,8 @@ def _quick_reflected(ufunc: np.ufunc, kinds: str, complete: Operator) -> Operato
     return operate
 
 
-def _quick_unary(ufunc: np.ufunc, kinds: str, complete: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Returns ``complete`` with the fast path of :func:`_quick`, for one operand."""
+def _with_fast_unary_path(ufunc: np.ufunc, kinds: str, complete: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Returns ``complete`` with the fast path of :func:`_with_fast_path`, for one operand."""
 
     def operate(x: Any) -> Any:
         if x._array.dtype.kind in kinds and state.trace is None and not state.tapes:
@@ -204,13 +224,13 @@ ARITHMETIC: dict[str, Operator] = {
     "mul": arithmetic.multiply,
     "div": _divide,
     "truediv": arithmetic.divide,
-    "floordiv": _named("floordiv"),
-    "mod": _named("floormod"),
+    "floordiv": _late_bound("floordiv"),
+    "mod": _late_bound("floormod"),
     "pow": arithmetic.pow,
-    "matmul": _named("matmul"),
-    "and": _by_kind("logical_and", "bitwise_and"),
-    "or": _by_kind("logical_or", "bitwise_or"),
-    "xor": _by_kind("logical_xor", "bitwise_xor"),
+    "matmul": _late_bound("matmul"),
+    "and": _logical_or_bitwise("logical_and", "bitwise_and"),
+    "or": _logical_or_bitwise("logical_or", "bitwise_or"),
+    "xor": _logical_or_bitwise("logical_xor", "bitwise_xor"),
 }
 COMPARISONS: dict[str, Operator] = {
     "lt": compare.less,
@@ -239,7 +259,7 @@ QUICK_UNARY: dict[str, tuple[np.ufunc, str]] = {"neg": (np.negative, "fic"), "ab
 
 
 def _as_method(function: Callable[..., Any], arity: int) -> Callable[..., Any]:
-    """Wraps a primitive as a plain function: a callable object isn't bound to the instance it is looked up on."""
+    """Wraps a callable object as a function of one or two operands: Python binds only functions to instances."""
     return (lambda self: function(self)) if arity == 1 else (lambda self, other: function(self, other))
 
 
@@ -251,19 +271,19 @@ def install(promoting: Callable[[Operator], Operator] | None = None) -> None:
     """
     for name, operate in ARITHMETIC.items():
         complete = promoting(operate) if promoting else operate
-        _attach(f"__{name}__", _yielding(complete, f"__r{name}__"))
+        _attach(f"__{name}__", _deferring_to_right(complete, f"__r{name}__"))
         _attach(f"__r{name}__", _swapped(complete) if promoting else _reflected(operate))
     for name, compared in COMPARISONS.items():
         _attach(f"__{name}__", _as_method(promoting(compared) if promoting else compared, 2))
     for name, function in UNARY.items():
         _attach(f"__{name}__", _as_method(function, 1))
     for name, (ufunc, kinds) in QUICK.items():
-        setattr(EagerTensor, f"__{name}__", _quick(ufunc, kinds, getattr(Tensor, f"__{name}__")))
+        setattr(EagerTensor, f"__{name}__", _with_fast_path(ufunc, kinds, getattr(Tensor, f"__{name}__")))
         if name in ARITHMETIC:
             complete = getattr(Tensor, f"__r{name}__")
-            setattr(EagerTensor, f"__r{name}__", _quick_reflected(ufunc, kinds, complete))
+            setattr(EagerTensor, f"__r{name}__", _with_fast_reflected_path(ufunc, kinds, complete))
     for name, (ufunc, kinds) in QUICK_UNARY.items():
-        setattr(EagerTensor, f"__{name}__", _quick_unary(ufunc, kinds, getattr(Tensor, f"__{name}__")))
+        setattr(EagerTensor, f"__{name}__", _with_fast_unary_path(ufunc, kinds, getattr(Tensor, f"__{name}__")))
     EagerTensor.__hash__ = Tensor.__hash__  # type: ignore[method-assign]
 
 
@@ -282,24 +302,28 @@ class Equality:
         """Makes ``==`` of tensors and Variables compare identity, or elements again."""
         if enabled == self.by_identity:
             return
-        kinds = (Tensor, EagerTensor, Variable)
+        classes = (Tensor, EagerTensor, Variable)
         if enabled:
-            self._compared = {(k, n): vars(k).get(n) for k in kinds for n in ("__eq__", "__ne__", "__hash__")}
-            for kind in kinds:
-                kind.__eq__ = _is  # type: ignore[method-assign,assignment]
-                kind.__ne__ = _is_not  # type: ignore[method-assign,assignment]
+            self._compared = {
+                (each, name): vars(each).get(name) for each in classes for name in ("__eq__", "__ne__", "__hash__")
+            }
+            for tensor_class in classes:
+                tensor_class.__eq__ = _is  # type: ignore[method-assign,assignment]
+                tensor_class.__ne__ = _is_not  # type: ignore[method-assign,assignment]
             Variable.__hash__ = object.__hash__  # type: ignore[method-assign]
         else:
-            for (kind, name), method in self._compared.items():
-                setattr(kind, name, method)
+            for (tensor_class, name), method in self._compared.items():
+                setattr(tensor_class, name, method)
             self._compared = {}
 
 
 def _is(self: Any, other: Any) -> bool:
+    """Compares by identity: ``==`` of tensors in TensorFlow 1."""
     return self is other
 
 
 def _is_not(self: Any, other: Any) -> bool:
+    """Compares by identity: ``!=`` of tensors in TensorFlow 1."""
     return self is not other
 
 
@@ -307,6 +331,7 @@ equality = Equality()
 
 
 def _attach(name: str, method: Callable[..., Any]) -> None:
+    """Sets a method of Tensor and Variable."""
     method.__name__ = name
     for kind in (Tensor, Variable):
         setattr(kind, name, method)

@@ -37,44 +37,51 @@ Pairs = tuple[tuple[Dim, Dim], ...]
 
 
 def _pad_type(x: TensorType, value: TensorType, *, paddings: Pairs) -> TensorType:
-    """Checks one pair of non-negative paddings for each axis."""
+    """Checks that there is one pair of non-negative paddings for each axis; the result's dims include them."""
     require_same_dtype((x, value), ("input", "constant_values"))
     if len(paddings) != len(x.shape):
         raise ArgumentError(
             f"The first dimension of paddings must be the rank of inputs[{len(paddings)},2] {brackets(x.shape)}"
         )
-    for low, high in paddings:
-        if any(isinstance(p, int) and p < 0 for p in (low, high)):
-            raise ArgumentError(f"Paddings must be non-negative: {low} {high}")
-    return TensorType(tuple(simplify_dim(d + a + b) for d, (a, b) in zip(x.shape, paddings)), x.dtype)
+    for before, after in paddings:
+        if any(isinstance(amount, int) and amount < 0 for amount in (before, after)):
+            raise ArgumentError(f"Paddings must be non-negative: {before} {after}")
+    return TensorType(tuple(simplify_dim(dim + low + high) for dim, (low, high) in zip(x.shape, paddings)), x.dtype)
 
 
 def _pad_vjp(ct: Tensor, y: Tensor, x: Tensor, value: Tensor, *, paddings: Pairs) -> tuple[Tensor, Tensor]:
-    """Slices the inner part for ``x``; the padding value gets the sum of the rest."""
+    """Returns the cotangents of ``x``, which is sliced out of ``ct``, and of the padding value, the sum of the rest."""
     begin, ones = tuple(low for low, _ in paddings), (1,) * len(paddings)
-    inner = bind.strided_slice(ct, begin=begin, size=x._type.shape, strides=ones, checked=())
+    to_x = bind.strided_slice(ct, begin=begin, size=x._type.shape, strides=ones, checked=())
     all_axes = {"axis": tuple(range(ct.ndim)), "keepdims": False}
-    return inner, bind.subtract(bind.reduce_sum(ct, **all_axes), bind.reduce_sum(inner, **all_axes))
+    to_value = bind.subtract(bind.reduce_sum(ct, **all_axes), bind.reduce_sum(to_x, **all_axes))
+    return to_x, to_value
 
 
 def _pad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, paddings: Pairs) -> Tensor:
-    """Pads all but the batch axis; a batched padding value is selected in, for the primitive takes a scalar."""
-    x = stretch(size, inputs[0], batched[0])
-    if not batched[1]:
-        return bind.pad(x, inputs[1], paddings=((0, 0), *paddings))
-    inside = bind.broadcast_to(EagerTensor(np.array(True)), shape=x._type.shape)
-    flags = bind.pad(inside, EagerTensor(np.array(False)), paddings=((0, 0), *paddings))
+    """Pads all axes but the batch axis.
+
+    The primitive takes a scalar padding value, so a batch of values is selected in afterwards where padding is.
+    """
+    (x, value), (x_batched, value_batched) = inputs, batched
+    x = stretch(size, x, x_batched)
+    if not value_batched:
+        return bind.pad(x, value, paddings=((0, 0), *paddings))
+    true_elements = bind.broadcast_to(EagerTensor(np.array(True)), shape=x._type.shape)
+    is_element = bind.pad(true_elements, EagerTensor(np.array(False)), paddings=((0, 0), *paddings))
     zero = EagerTensor(np.zeros((), x.dtype.np))
-    value = bind.reshape(inputs[1], shape=(size, *(1,) * (x.ndim - 1)))
-    return bind.select(flags, bind.pad(x, zero, paddings=((0, 0), *paddings)), value)
+    value = bind.reshape(value, shape=(size, *(1,) * (x.ndim - 1)))
+    return bind.select(is_element, bind.pad(x, zero, paddings=((0, 0), *paddings)), value)
 
 
 def _pad_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, paddings: Pairs) -> None:
-    if not paddings:
+    """Writes ONNX's Pad, which takes all paddings before the axes, then all after them."""
+    if not paddings:  # a scalar has no axis to pad
         emitter.node("Identity", inputs[:1], outputs)
         return
+    x, value = inputs
     pads = (*(low for low, _ in paddings), *(high for _, high in paddings))
-    emitter.node("Pad", [inputs[0], emitter.shape(pads), inputs[1]], outputs)
+    emitter.node("Pad", [x, emitter.shape(pads), value], outputs)
 
 
 @primitive(
@@ -102,7 +109,7 @@ def pad_around(x: Tensor, value: Tensor, paddings: Pairs) -> Any:
 def pad(
     tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any = 0, name: str | None = None
 ) -> Tensor:
-    """Elements put around a tensor.
+    """Pads a tensor: puts elements before and after it along each axis.
 
     Args:
       tensor: tensor of rank r.
@@ -122,22 +129,22 @@ def pad(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/pad
     """
-    x, how = convert_to_tensor(tensor), mode.upper()
-    if how not in ("CONSTANT", "REFLECT", "SYMMETRIC"):
+    x, mode_name = convert_to_tensor(tensor), mode.upper()
+    if mode_name not in ("CONSTANT", "REFLECT", "SYMMETRIC"):
         expected = '"CONSTANT", "REFLECT", or "SYMMETRIC"'
-        raise ValueError(f"Value of argument `mode` expected to be one of {expected}. Received `mode` = {how}")
+        raise ValueError(f"Value of argument `mode` expected to be one of {expected}. Received `mode` = {mode_name}")
     pairs = _pairs(paddings, x)
-    if how == "CONSTANT":
+    if mode_name == "CONSTANT":
         if x.dtype is bool_dtype and type(constant_values) is int and constant_values == 0:
             constant_values = False  # the default 0 must serve every dtype, though bool takes no other number
         return bind.pad(x, convert_to_tensor(constant_values, x.dtype), paddings=pairs)
-    for axis, (low, high) in enumerate(pairs):
-        x = _mirrored(x, axis, low, high, int(how == "REFLECT"))
+    for axis, (before, after) in enumerate(pairs):
+        x = _mirror_padded(x, axis, before, after, int(mode_name == "REFLECT"))
     return x
 
 
 def _pairs(paddings: Any, x: Tensor) -> Pairs:
-    """Returns paddings as pairs of dims, one for each axis."""
+    """Returns the argument ``paddings`` as pairs of dims, one for each axis of ``x``."""
     rows = dims_value(integers(paddings, "paddings"), "paddings")
     if not isinstance(rows, (list, tuple)) or not all(isinstance(row, (list, tuple)) and len(row) == 2 for row in rows):
         raise ArgumentError(f"paddings must be a matrix with 2 columns: {brackets(np.shape(rows))}").for_op("Pad")
@@ -149,29 +156,32 @@ def _pairs(paddings: Any, x: Tensor) -> Pairs:
     return pairs
 
 
-def _mirrored(x: Tensor, axis: int, low: Dim, high: Dim, edge: int) -> Tensor:
-    """Pads one axis by reversed slices of it, without its edge element where ``edge`` is 1."""
+def _mirror_padded(x: Tensor, axis: int, before: Dim, after: Dim, skipped: int) -> Tensor:
+    """Pads one axis with its own elements in reverse order, ``before`` it and ``after`` it.
+
+    ``skipped`` is 1 to leave out the edge element, as the mode "REFLECT" does, and 0 for "SYMMETRIC".
+    """
     extent = x._type.shape[axis]
-    known = all(isinstance(d, int) for d in (extent, low, high))
-    if known and (low > extent - edge or high > extent - edge):
-        words = ("less than", "not less than") if edge else ("no greater than", "greater than")
-        message = f"paddings must be {words[0]} the dimension size: {low}, {high} {words[1]} {extent}"
+    known = all(isinstance(dim, int) for dim in (extent, before, after))
+    if known and (before > extent - skipped or after > extent - skipped):
+        bounds = ("less than", "not less than") if skipped else ("no greater than", "greater than")
+        message = f"paddings must be {bounds[0]} the dimension size: {before}, {after} {bounds[1]} {extent}"
         raise ArgumentError(message).for_op("MirrorPad")
     parts = [x]
-    if not (isinstance(low, int) and low == 0):
-        parts.insert(0, part(x, axis, low - 1 + edge, low, -1))
-    if not (isinstance(high, int) and high == 0):
-        parts.append(part(x, axis, extent - 1 - edge, high, -1))
+    if not (isinstance(before, int) and before == 0):
+        parts.insert(0, part(x, axis, before - 1 + skipped, before, -1))
+    if not (isinstance(after, int) and after == 0):
+        parts.append(part(x, axis, extent - 1 - skipped, after, -1))
     return bind.concat(*parts, axis=axis) if len(parts) > 1 else x
 
 
 def part(x: Tensor, axis: int, begin: Dim, size: Dim, step: int = 1) -> Tensor:
-    """Takes ``size`` elements along one axis from ``begin``, and all of the others."""
+    """Returns ``size`` elements of one axis from ``begin`` on in steps of ``step``, and all of the other axes."""
     shape, rank = x._type.shape, x.ndim
     return bind.strided_slice(
         x,
         begin=tuple(begin if i == axis else 0 for i in range(rank)),
-        size=tuple(size if i == axis else d for i, d in enumerate(shape)),
+        size=tuple(size if i == axis else dim for i, dim in enumerate(shape)),
         strides=tuple(step if i == axis else 1 for i in range(rank)),
         checked=(),
     )
@@ -181,22 +191,22 @@ def part(x: Tensor, axis: int, begin: Dim, size: Dim, step: int = 1) -> Tensor:
 
 
 def _tile_type(x: TensorType, *, multiples: tuple[Dim, ...]) -> TensorType:
-    """Checks one count of repeats per axis, none negative; each size is multiplied by its count."""
+    """Checks that there is one count of repeats per axis, none negative; multiplies each dim by its count."""
     if len(multiples) != len(x.shape):
         raise ArgumentError(
             f"Expected multiples argument to be a vector of length {len(x.shape)} but got length {len(multiples)}"
         )
-    for i, m in enumerate(multiples):
-        if isinstance(m, int) and m < 0:
-            raise ArgumentError(f"Expected multiples[{i}] >= 0, but got {m}")
-    return TensorType(tuple(simplify_dim(d * m) for d, m in zip(x.shape, multiples)), x.dtype)
+    for i, count in enumerate(multiples):
+        if isinstance(count, int) and count < 0:
+            raise ArgumentError(f"Expected multiples[{i}] >= 0, but got {count}")
+    return TensorType(tuple(simplify_dim(dim * count) for dim, count in zip(x.shape, multiples)), x.dtype)
 
 
 def _tile_vjp(ct: Tensor, y: Tensor, x: Tensor, *, multiples: tuple[Dim, ...]) -> Tensor:
-    """Sums the cotangent over the copies, with each axis reshaped to (copies, elements)."""
-    dims = tuple(d for m, own in zip(multiples, x._type.shape) for d in (m, own))
-    copies = bind.reshape(ct, shape=dims)
-    return bind.reduce_sum(copies, axis=tuple(range(0, len(dims), 2)), keepdims=False)
+    """Sums the cotangent over the copies, after reshaping each axis to (copies, elements)."""
+    split_dims = tuple(d for count, dim in zip(multiples, x._type.shape) for d in (count, dim))
+    copies = bind.reshape(ct, shape=split_dims)
+    return bind.reduce_sum(copies, axis=tuple(range(0, len(split_dims), 2)), keepdims=False)
 
 
 @primitive(
@@ -273,40 +283,46 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
     counts = list(values) if isinstance(values, (list, tuple)) else [values]
     if any(count is None for count in counts):
         convert_to_tensor(repeats)
-    return _repeated(x, counts[0], axis) if len(counts) == 1 else _repeated_each(x, counts, axis)
+    return _repeated_equally(x, counts[0], axis) if len(counts) == 1 else _repeated_by_counts(x, counts, axis)
 
 
-def _repeated(x: Tensor, count: Dim, axis: int) -> Tensor:
+def _repeated_equally(x: Tensor, count: Dim, axis: int) -> Tensor:
+    """Repeats each element of an axis ``count`` times, by broadcasting along a new axis that is then merged."""
     shape = x._type.shape
-    lifted = bind.reshape(x, shape=(*shape[: axis + 1], 1, *shape[axis + 1 :]))
-    wide = bind.broadcast_to(lifted, shape=(*shape[: axis + 1], count, *shape[axis + 1 :]))
-    return bind.reshape(wide, shape=(*shape[:axis], simplify_dim(shape[axis] * count), *shape[axis + 1 :]))
+    with_axis = bind.reshape(x, shape=(*shape[: axis + 1], 1, *shape[axis + 1 :]))
+    copies = bind.broadcast_to(with_axis, shape=(*shape[: axis + 1], count, *shape[axis + 1 :]))
+    return bind.reshape(copies, shape=(*shape[:axis], simplify_dim(shape[axis] * count), *shape[axis + 1 :]))
 
 
-def _repeated_each(x: Tensor, counts: list[int], axis: int) -> Tensor:
-    """Repeats the elements of an axis by known counts: a gather at constant indices."""
+def _repeated_by_counts(x: Tensor, counts: list[int], axis: int) -> Tensor:
+    """Repeats each element of an axis by its own known count: gathers at constant indices."""
     extent = x._type.shape[axis]
     if extent != len(counts):
         raise ValueError(f"Dimensions {extent} and {len(counts)} are not compatible")
-    places = EagerTensor(np.repeat(np.arange(len(counts)), counts))
-    return bind.gather(without_rows(x), places, axis=axis, batch_dims=0)
+    indices = EagerTensor(np.repeat(np.arange(len(counts)), counts))
+    return bind.gather(without_rows(x), indices, axis=axis, batch_dims=0)
 
 
 def _are_computed(repeats: Any) -> bool:
-    """Returns whether the program computes several numbers of repeats."""
+    """Returns whether the program computes more than one number of repeats."""
     if isinstance(repeats, (list, tuple)):
         return len(repeats) > 1 and any(map(is_computed, repeats))
     return is_computed(repeats) and repeats._type.shape not in ((), (1,))
 
 
 def _repeated_by_tensor(x: Tensor, counts: Tensor, axis: int) -> Tensor:
-    """Repeats rows by counts that the program computes: row i of the result is found among the counts' running sums."""
+    """Repeats rows by counts that the program computes.
+
+    Row i of the result comes from the first row whose running sum of counts exceeds i.
+    """
     if not agree_dim(x._type.shape[axis], counts._type.shape[0]):
         raise ValueError(f"Dimensions {x._type.shape[axis]} and {counts._type.shape[0]} are not compatible")
     ends = bind.cumsum(bind.cast(counts, dtype=int64), axis=0, exclusive=False, reverse=False)
     (size,) = static_dims(bind.reduce_max(ends, axis=(0,), keepdims=False), "repeats")
-    places = bind.searchsorted(ends, bind.range(size=size, start=0, delta=1, dtype=int64), side="right", out_type=int64)
-    return bind.gather(without_rows(x), places, axis=axis, batch_dims=0)
+    indices = bind.searchsorted(
+        ends, bind.range(size=size, start=0, delta=1, dtype=int64), side="right", out_type=int64
+    )
+    return bind.gather(without_rows(x), indices, axis=axis, batch_dims=0)
 
 
 # -- reverse and roll
@@ -328,11 +344,11 @@ def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
     x = convert_to_tensor(tensor)
     if not x.ndim and state.trace is None:  # TensorFlow's kernel returns a scalar before it checks the axes
         return x
-    axes = [static_int(a, "axis") for a in np.ravel(static_value(integers(axis, "axis"), "axis"))]
-    for i, a in enumerate(axes):
-        if not -x.ndim <= a < x.ndim:
-            raise ArgumentError(f"'axis'[{i}] = {a} is out of valid range [0, {x.ndim - 1}]").for_op("ReverseV2")
-        axes[i] = a % x.ndim
+    axes = [static_int(index, "axis") for index in np.ravel(static_value(integers(axis, "axis"), "axis"))]
+    for i, index in enumerate(axes):
+        if not -x.ndim <= index < x.ndim:
+            raise ArgumentError(f"'axis'[{i}] = {index} is out of valid range [0, {x.ndim - 1}]").for_op("ReverseV2")
+        axes[i] = index % x.ndim
         if axes[i] in axes[:i]:
             raise ArgumentError(f"axis {axes[i]} specified more than once.").for_op("ReverseV2")
     shape = x._type.shape
@@ -342,6 +358,7 @@ def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
 
 
 def _require_integers(x: Tensor, name: str) -> None:
+    """Checks the dtype of the argument ``name`` of `tf.roll`, ``shift`` or ``axis``."""
     if x.dtype not in (int32, int64):
         raise not_among(x.dtype, (int32, int64), f"T{name}", name).for_op("Roll")
 
@@ -368,34 +385,40 @@ def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
     for name, argument in ("shift", shift), ("axis", axis):
         if isinstance(argument, (Tensor, np.ndarray, np.generic, float)):
             _require_integers(convert_to_tensor(argument), name)
-    places = static_value(axis, "axis")
-    axes, shifts = [static_int(a, "axis") for a in np.ravel(places)], scalars_of(shift)
-    if np.ndim(places) != (1 if isinstance(shift, (list, tuple)) else convert_to_tensor(shift).ndim) or len(
+    axis_value = static_value(axis, "axis")
+    axes, shifts = [static_int(axis_number, "axis") for axis_number in np.ravel(axis_value)], scalars_of(shift)
+    if np.ndim(axis_value) != (1 if isinstance(shift, (list, tuple)) else convert_to_tensor(shift).ndim) or len(
         axes
     ) != len(shifts):
         raise ArgumentError("shift and axis must have the same size")
-    for a, s in zip(axes, shifts):
-        if not -x.ndim <= a < x.ndim:
-            raise ArgumentError(f"axis {a} is out of range").for_op("Roll")
-        x = _rolled(x, s, a % x.ndim) if isinstance(s, int) else _rolled_by_tensor(x, s, a % x.ndim)
+    for axis_number, amount in zip(axes, shifts):
+        if not -x.ndim <= axis_number < x.ndim:
+            raise ArgumentError(f"axis {axis_number} is out of range").for_op("Roll")
+        x = (
+            _rolled_by_int(x, amount, axis_number % x.ndim)
+            if isinstance(amount, int)
+            else _rolled_by_tensor(x, amount, axis_number % x.ndim)
+        )
     return x
 
 
 def _rolled_by_tensor(x: Tensor, shift: Tensor, axis: int) -> Tensor:
+    """Rolls by a shift that the program computes: gathers element i from index (i - shift) modulo the axis's size."""
     extent = x._type.shape[axis]
-    places = bind.range(size=extent, start=0, delta=1, dtype=int64)
-    modulus = bind.maximum(bind.cast(scalar_of(extent), dtype=int64), number(1, places))
-    moved = bind.floormod(bind.subtract(places, bind.cast(shift, dtype=int64)), modulus)
-    return bind.gather(without_rows(x), moved, axis=axis, batch_dims=0)
+    indices = bind.range(size=extent, start=0, delta=1, dtype=int64)
+    # at least 1: the axis may be empty when the program runs
+    modulus = bind.maximum(bind.cast(scalar_of(extent), dtype=int64), number(1, indices))
+    sources = bind.floormod(bind.subtract(indices, bind.cast(shift, dtype=int64)), modulus)
+    return bind.gather(without_rows(x), sources, axis=axis, batch_dims=0)
 
 
-def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
+def _rolled_by_int(x: Tensor, shift: int, axis: int) -> Tensor:
     """Rolls by a shift known while tracing: the last ``shift`` elements come first."""
     extent = x._type.shape[axis]
     if not isinstance(extent, int):  # the extent may be 0 at run time, and a remainder by 0 ends the process
         return _rolled_by_tensor(x, EagerTensor(np.array(shift)), axis)
     if extent == 0 or shift % extent == 0:
         return x
-    moved = shift % extent
-    last, first = part(x, axis, extent - moved, moved), part(x, axis, 0, extent - moved)
+    count = shift % extent
+    last, first = part(x, axis, extent - count, count), part(x, axis, 0, extent - count)
     return bind.concat(last, first, axis=axis)

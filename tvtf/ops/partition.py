@@ -61,63 +61,74 @@ def dynamic_partition(data: Any, partitions: Any, num_partitions: int, name: str
 
     Source: https://www.tensorflow.org/api_docs/python/tf/dynamic_partition
     """
-    x, numbers = convert_to_tensor(data), operand(partitions, int32, 1)
-    shape, lead = x._type.shape, numbers._type.shape
-    if not same_shape(shape[: len(lead)], lead):
+    data_tensor, numbers = convert_to_tensor(data), operand(partitions, int32, 1)
+    data_shape, partitions_shape = data_tensor._type.shape, numbers._type.shape
+    if not same_shape(data_shape[: len(partitions_shape)], partitions_shape):
         raise ArgumentError(
-            f"data.shape must start with partitions.shape, got data.shape = {brackets(shape)}, partitions.shape = {brackets(lead)}"
+            f"data.shape must start with partitions.shape, got data.shape = {brackets(data_shape)}, "
+            f"partitions.shape = {brackets(partitions_shape)}"
         ).for_op("DynamicPartition")
     count = static_int(num_partitions, "num_partitions")
     message = f"partitions is not in [0, {count})"
     numbers = required(numbers, partial(_require_within, count=count), within(count), message)
-    rows = bind.reshape(x, shape=(size_of(lead), *shape[len(lead) :]))
-    flat = bind.reshape(numbers, shape=(size_of(lead),))
-    return [_rows_where(rows, bind.equal(flat, number(i, flat))) for i in range(count)]
+    # the axes of `partitions` become one: each slice of the data is a row with one number
+    rows = bind.reshape(data_tensor, shape=(size_of(partitions_shape), *data_shape[len(partitions_shape) :]))
+    flat_numbers = bind.reshape(numbers, shape=(size_of(partitions_shape),))
+    return [_rows_where(rows, bind.equal(flat_numbers, number(i, flat_numbers))) for i in range(count)]
 
 
 def _require_within(numbers: np.ndarray, count: int) -> None:
+    """Raises the error for the first partition number that is not in [0, count), in TensorFlow's words."""
     wrong = np.argwhere((numbers < 0) | (numbers >= count))
     if len(wrong):
-        at = tuple(int(i) for i in wrong[0])
-        place = f"[{','.join(map(str, at))}]" if at else ""
-        raise ArgumentError(f"partitions{place} = {numbers[at]} is not in [0, {count})").for_op("DynamicPartition")
+        index = tuple(int(i) for i in wrong[0])
+        index_text = f"[{','.join(map(str, index))}]" if index else ""
+        raise ArgumentError(f"partitions{index_text} = {numbers[index]} is not in [0, {count})").for_op(
+            "DynamicPartition"
+        )
 
 
-def _rows_where(rows: Tensor, chosen: Tensor) -> Tensor:
-    result = places(chosen)
-    return gather_densely(rows, bind.reshape(result, shape=result._type.shape[:1]))
+def _rows_where(rows: Tensor, mask: Tensor) -> Tensor:
+    """Returns the rows at which the bool vector ``mask`` is true."""
+    indices = places(mask)
+    # `places` returns index vectors of shape (true elements, 1)
+    return gather_densely(rows, bind.reshape(indices, shape=indices._type.shape[:1]))
 
 
 def _stitch_type(*inputs: TensorType, size: Any) -> TensorType:
-    """Checks that each data tensor starts with the shape of its indices."""
-    half = len(inputs) // 2
-    indices, data = inputs[:half], inputs[half:]
-    require_same_dtype(data, [f"data{i}" for i in range(half)])
-    for i, (at, x) in enumerate(zip(indices, data)):
-        if not same_shape(x.shape[: len(at.shape)], at.shape):
+    """Checks that each data tensor starts with the shape of its indices; ``inputs`` are all indices, then all data."""
+    count = len(inputs) // 2
+    indices, data = inputs[:count], inputs[count:]
+    require_same_dtype(data, [f"data{i}" for i in range(count)])
+    for i, (positions, values) in enumerate(zip(indices, data)):
+        if not same_shape(values.shape[: len(positions.shape)], positions.shape):
             raise ArgumentError(
-                f"data[{i}].shape = {brackets(x.shape)} does not start with indices[{i}].shape = {brackets(at.shape)}",
+                f"data[{i}].shape = {brackets(values.shape)} does not start with "
+                f"indices[{i}].shape = {brackets(positions.shape)}",
                 ValueError,
             )
     return TensorType((size, *data[0].shape[len(indices[0].shape) :]), data[0].dtype)
 
 
-def _stitch_array(*arrays: np.ndarray, size: Any) -> np.ndarray:
-    """Writes each row of data at its index; later tensors win, and rows without an index are zero."""
+def _stitch_numpy(*arrays: np.ndarray, size: Any) -> np.ndarray:
+    """Computes dynamic_stitch: writes each row of data at its index; later tensors win, rows without an index are zero.
+
+    ``arrays`` are all indices, then all data.
+    """
     half = len(arrays) // 2
     indices, data = arrays[:half], arrays[half:]
-    rest = data[0].shape[indices[0].ndim :]
-    count = max((int(i.max()) + 1 for i in indices if i.size), default=0)
-    result = np.zeros((count, *rest), data[0].dtype)
-    for at, x in zip(indices, data):
-        result[at.reshape(-1)] = x.reshape(-1, *rest)
+    row_shape = data[0].shape[indices[0].ndim :]
+    row_count = max((int(positions.max()) + 1 for positions in indices if positions.size), default=0)
+    result = np.zeros((row_count, *row_shape), data[0].dtype)
+    for positions, values in zip(indices, data):
+        result[positions.reshape(-1)] = values.reshape(-1, *row_shape)
     return result
 
 
 @host_primitive(
     tf_name="DynamicStitch",
     type=_stitch_type,
-    numpy=_stitch_array,
+    numpy=_stitch_numpy,
     vjp=lambda ct, y, *inputs, size: (
         *(None for _ in inputs[: len(inputs) // 2]),
         *(gather(ct, at) for at in inputs[: len(inputs) // 2]),
@@ -148,28 +159,32 @@ def dynamic_stitch(indices: Sequence[Any], data: Sequence[Any], name: str | None
 
     Source: https://www.tensorflow.org/api_docs/python/tf/dynamic_stitch
     """
-    at = [convert_to_tensor(i, int32) for i in listed(indices, "indices", "dynamic_stitch")]
-    parts = map(convert_to_tensor, listed(data, "data", "dynamic_stitch"))
-    return bind.stitched(*at, *parts, size=_stitched_size(at))
+    index_tensors = [convert_to_tensor(i, int32) for i in listed(indices, "indices", "dynamic_stitch")]
+    data_tensors = map(convert_to_tensor, listed(data, "data", "dynamic_stitch"))
+    return bind.stitched(*index_tensors, *data_tensors, size=_stitched_row_count(index_tensors))
 
 
-def _stitched_size(places: Sequence[Tensor]) -> Dim:
-    """Returns one more than the largest index if the trace knows all indices, else a fresh dim."""
-    known = [x.eager_array() if isinstance(x, EagerTensor) else x.known for x in places]  # type: ignore[attr-defined]
-    if any(array is None for array in known):
+def _stitched_row_count(indices: Sequence[Tensor]) -> Dim:
+    """Returns the number of rows that dynamic_stitch produces: one more than the largest index.
+
+    It is an int if all indices are known while tracing, else a fresh symbolic dim.
+    """
+    arrays = [x.eager_array() if isinstance(x, EagerTensor) else x.known for x in indices]  # type: ignore[attr-defined]
+    if any(array is None for array in arrays):
         return unknown_dim()
-    return max((int(np.max(array)) + 1 for array in known if array.size), default=0)
+    return max((int(np.max(array)) + 1 for array in arrays if array.size), default=0)
 
 
 # -- indices and sequences
 
 
-_BEYOND = "index is out of bound as with dims"
+_OUT_OF_RANGE = "index is out of bound as with dims"
 
 
-def _require_places(places: np.ndarray, count: int) -> None:
-    if np.any((places < 0) | (places >= count)):
-        raise ArgumentError(_BEYOND).for_op("UnravelIndex")
+def _require_flat_indices(indices: np.ndarray, count: int) -> None:
+    """Raises TensorFlow's error of unravel_index unless all indices are in [0, count)."""
+    if np.any((indices < 0) | (indices >= count)):
+        raise ArgumentError(_OUT_OF_RANGE).for_op("UnravelIndex")
 
 
 @export("unravel_index")
@@ -193,15 +208,15 @@ def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/unravel_index
     """
-    at = convert_to_tensor(indices)
-    require_dtype(at._type, (int32, int64), "indices")
-    sizes = [int(d) for d in static_value(_vector(dims, "dims"), "dims")]
+    flat_indices = convert_to_tensor(indices)
+    require_dtype(flat_indices._type, (int32, int64), "indices")
+    sizes = [int(d) for d in static_value(_require_vector(dims, "dims"), "dims")]
     count = math.prod(sizes)
-    at = required(at, partial(_require_places, count=count), within(count), _BEYOND)
-    rest, coordinates = at, []
-    for size in reversed(sizes):
-        coordinates.append(bind.floormod(rest, number(size, at)))
-        rest = bind.floordiv(rest, number(size, at))
+    flat_indices = required(flat_indices, partial(_require_flat_indices, count=count), within(count), _OUT_OF_RANGE)
+    quotients, coordinates = flat_indices, []
+    for size in reversed(sizes):  # the last axis varies fastest: its coordinate is the remainder
+        coordinates.append(bind.floormod(quotients, number(size, flat_indices)))
+        quotients = bind.floordiv(quotients, number(size, flat_indices))
     rows = [bind.reshape(x, shape=(1, *x._type.shape)) for x in reversed(coordinates)]
     return bind.concat(*rows, axis=0)
 
@@ -228,37 +243,44 @@ def reverse_sequence(
     Source: https://www.tensorflow.org/api_docs/python/tf/reverse_sequence
     """
     x, lengths = convert_to_tensor(input), convert_to_tensor(seq_lengths)
-    along = attribute_int(seq_axis, "seq_dim", -(2**63), 64)
+    sequence_axis = attribute_int(seq_axis, "seq_dim", -(2**63), 64)
     batch = attribute_int(0 if batch_axis is None else batch_axis, "batch_dim", -(2**63), 64)
     shape = x._type.shape
-    for axis, what in ((along, "seq_dim"), (batch, "batch_dim")):
+    for axis, attribute in ((sequence_axis, "seq_dim"), (batch, "batch_dim")):
         if not 0 <= axis < x.ndim:
-            raise ArgumentError(f"{what} must be at least 0 and < input rank ( {axis} vs. {x.ndim})").for_op(
+            raise ArgumentError(f"{attribute} must be at least 0 and < input rank ( {axis} vs. {x.ndim})").for_op(
                 "ReverseSequence"
             )
-    if along == batch:
-        raise ArgumentError(f"batch_dim == seq_dim == {along}").for_op("ReverseSequence")
+    if sequence_axis == batch:
+        raise ArgumentError(f"batch_dim == seq_dim == {sequence_axis}").for_op("ReverseSequence")
     if lengths.ndim != 1 or not agree_dim(lengths._type.shape[0], shape[batch]):
         raise ArgumentError(f"len(seq_lens) != input.dims({batch}), ({lengths.shape[0]} vs. {shape[batch]})").for_op(
             "ReverseSequence"
         )
-    check = partial(_require_lengths, size=shape[along], along=along)
-    message = f"seq_lens is not in [0, input.dims({along})]"
-    lengths = required(lengths, check, within(shape[along] + 1), message)
-    order = (batch, along, *(i for i in range(x.ndim) if i not in (batch, along)))
-    back = tuple(int(i) for i in np.argsort(order))
-    steps = bind.range(size=shape[along], start=0, delta=1, dtype=lengths.dtype)
-    steps, ends = bind.reshape(steps, shape=(1, shape[along])), bind.reshape(lengths, shape=(shape[batch], 1))
-    mirrored = bind.subtract(bind.subtract(ends, number(1, ends)), steps)
-    at = bind.select(bind.less(steps, ends), mirrored, bind.broadcast_to(steps, shape=(shape[batch], shape[along])))
-    return bind.transpose(gather(bind.transpose(x, perm=order), at, batch_dims=1), perm=back)
+    check = partial(_require_lengths, size=shape[sequence_axis], axis=sequence_axis)
+    message = f"seq_lens is not in [0, input.dims({sequence_axis})]"
+    lengths = required(lengths, check, within(shape[sequence_axis] + 1), message)
+    # sequences are moved to axis 1, where each is gathered with its first elements in reverse
+    order = (batch, sequence_axis, *(i for i in range(x.ndim) if i not in (batch, sequence_axis)))
+    inverse_order = tuple(int(i) for i in np.argsort(order))
+    positions = bind.range(size=shape[sequence_axis], start=0, delta=1, dtype=lengths.dtype)
+    positions = bind.reshape(positions, shape=(1, shape[sequence_axis]))
+    ends = bind.reshape(lengths, shape=(shape[batch], 1))
+    mirrored = bind.subtract(bind.subtract(ends, number(1, ends)), positions)
+    source_indices = bind.select(
+        bind.less(positions, ends), mirrored, bind.broadcast_to(positions, shape=(shape[batch], shape[sequence_axis]))
+    )
+    return bind.transpose(gather(bind.transpose(x, perm=order), source_indices, batch_dims=1), perm=inverse_order)
 
 
-def _require_lengths(lengths: np.ndarray, size: int, along: int) -> None:
-    """Raises the error for the first length out of range, in TensorFlow's words."""
+def _require_lengths(lengths: np.ndarray, size: int, axis: int) -> None:
+    """Raises TensorFlow's error of reverse_sequence for the first length that is not in [0, size].
+
+    ``axis`` is the number of the sequence axis, for the message.
+    """
     for i, length in enumerate(lengths):
         if not 0 <= length <= size:
-            message = f"seq_lens({i}) > input.dims({along})" if length > 0 else f"seq_lens({i}) < 0"
+            message = f"seq_lens({i}) > input.dims({axis})" if length > 0 else f"seq_lens({i}) < 0"
             raise ArgumentError(message).for_op("ReverseSequence")
 
 
@@ -284,38 +306,42 @@ def required_space_to_batch_paddings(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/required_space_to_batch_paddings
     """
-    vectors = [convert_to_tensor(v, int32) if is_tensor(v) else v for v in (input_shape, block_shape)]
-    sizes, blocks = (np.array(static_value(v, "shape"), np.int32).reshape(-1) for v in vectors)
-    least = np.zeros((len(blocks), 2), np.int32)
+    vectors = [convert_to_tensor(value, int32) if is_tensor(value) else value for value in (input_shape, block_shape)]
+    sizes, blocks = (np.array(static_value(value, "shape"), np.int32).reshape(-1) for value in vectors)
+    base = np.zeros((len(blocks), 2), np.int32)
     if base_paddings is not None:
-        least = np.array(static_value(base_paddings, "base_paddings"), np.int32).reshape(-1, 2)
-    extra = -(sizes + least.sum(axis=1)) % blocks
-    paddings = np.stack([least[:, 0], least[:, 1] + extra], axis=1)
+        base = np.array(static_value(base_paddings, "base_paddings"), np.int32).reshape(-1, 2)
+    extra = -(sizes + base.sum(axis=1)) % blocks
+    paddings = np.stack([base[:, 0], base[:, 1] + extra], axis=1)
     return EagerTensor(paddings.astype(np.int32)), EagerTensor(np.stack([0 * extra, extra], axis=1).astype(np.int32))
 
 
-def _blocks(x: Tensor, block_shape: Any, pairs: Any, what: str) -> tuple[list[int], list[tuple[int, int]]]:
-    """Returns block sizes and pairs of paddings or crops as ints, after checking their shapes."""
-    blocks = [int(b) for b in static_value(_vector(block_shape, "block_shape"), "block_shape")]
-    edges = np.array(static_value(integers(pairs, what), what))
-    if edges.shape != (len(blocks), 2):
+def _block_arguments(x: Tensor, block_shape: Any, pairs: Any, name: str) -> tuple[list[int], list[tuple[int, int]]]:
+    """Returns the block sizes and the pairs of paddings or crops of ``x`` as ints, after checking their shapes.
+
+    ``name`` is that of the pairs in errors: "paddings" or "crops".
+    """
+    blocks = [int(size) for size in static_value(_require_vector(block_shape, "block_shape"), "block_shape")]
+    pair_array = np.array(static_value(integers(pairs, name), name))
+    if pair_array.shape != (len(blocks), 2):
         raise ArgumentError(
-            f"{what} should have shape [{len(blocks)}, 2] instead of {brackets(edges.shape)}", ValueError
+            f"{name} should have shape [{len(blocks)}, 2] instead of {brackets(pair_array.shape)}", ValueError
         )
     if x.ndim < 1 + len(blocks):
         raise ArgumentError(f"input rank should be >= {1 + len(blocks)} instead of {x.ndim}")
-    return blocks, [(int(a), int(b)) for a, b in edges]
+    return blocks, [(int(before), int(after)) for before, after in pair_array]
 
 
-def _vector(value: Any, what: str) -> Any:
-    rank = np.ndim(static_value(integers(value, what), what))
+def _require_vector(value: Any, name: str) -> Any:
+    """Returns ``value`` after checking that it is a vector of integers."""
+    rank = np.ndim(static_value(integers(value, name), name))
     if rank != 1:
-        raise ArgumentError(f"{what} rank should be 1 instead of {rank}")
+        raise ArgumentError(f"{name} rank should be 1 instead of {rank}")
     return value
 
 
-def _quotient(dim: Dim, divisor: int, x: Tensor) -> Dim:
-    """Divides a dim by a block's size; a symbolic dim is taken to be a multiple."""
+def _divided_dim(dim: Dim, divisor: int, x: Tensor) -> Dim:
+    """Divides a dim of ``x`` by a block's size; a symbolic dim is taken to be a multiple."""
     if isinstance(dim, int):
         if dim % divisor:
             raise ValueError(
@@ -348,22 +374,25 @@ def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: str | None
     Source: https://www.tensorflow.org/api_docs/python/tf/space_to_batch
     """
     x = convert_to_tensor(input)
-    blocks, edges = _blocks(x, block_shape, paddings, "paddings")
-    rest = x.ndim - 1 - len(blocks)
-    padded = bind.pad(x, number(0, x), paddings=((0, 0), *edges, *((0, 0),) * rest))
+    blocks, edges = _block_arguments(x, block_shape, paddings, "paddings")
+    trailing_rank = x.ndim - 1 - len(blocks)
+    padded = bind.pad(x, number(0, x), paddings=((0, 0), *edges, *((0, 0),) * trailing_rank))
     n, *dims = padded._type.shape
-    sizes = [_quotient(d, b, x) for d, b in zip(dims, blocks)]
+    sizes = [_divided_dim(d, b, x) for d, b in zip(dims, blocks)]
     split = bind.reshape(padded, shape=(n, *itertools.chain(*zip(sizes, blocks)), *dims[len(blocks) :]))
-    inner = [2 * i + 2 for i in range(len(blocks))]
-    outer = [2 * i + 1 for i in range(len(blocks))]
-    moved = bind.transpose(split, perm=(*inner, 0, *outer, *range(split.ndim - rest, split.ndim)))
+    within_block = [2 * i + 2 for i in range(len(blocks))]
+    block_positions = [2 * i + 1 for i in range(len(blocks))]
+    # positions within blocks come first, to be merged into the batch axis
+    moved = bind.transpose(
+        split, perm=(*within_block, 0, *block_positions, *range(split.ndim - trailing_rank, split.ndim))
+    )
     total = simplify_dim(n * int(np.prod(blocks)))
     return bind.reshape(moved, shape=(total, *sizes, *dims[len(blocks) :]))
 
 
 @export("batch_to_space")
 def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = None) -> Tensor:
-    """Batches made the places within blocks of space: undoes `tf.space_to_batch`.
+    """Moves parts of the batch axis to the positions within blocks of space: undoes `tf.space_to_batch`.
 
     Args:
       input: tensor of shape (n * product of the block, s1..., rest...).
@@ -383,23 +412,23 @@ def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = 
     Source: https://www.tensorflow.org/api_docs/python/tf/batch_to_space
     """
     x = convert_to_tensor(input)
-    blocks, edges = _blocks(x, block_shape, crops, "crops")
+    blocks, crop_pairs = _block_arguments(x, block_shape, crops, "crops")
     count = len(blocks)
     total, *dims = x._type.shape
-    n = _quotient(total, int(np.prod(blocks)), x)
+    n = _divided_dim(total, int(np.prod(blocks)), x)
     split = bind.reshape(x, shape=(*blocks, n, *dims))
     pairs = itertools.chain(*((count + 1 + i, i) for i in range(count)))
     moved = bind.transpose(split, perm=(count, *pairs, *range(2 * count + 1, split.ndim)))
-    sizes = [simplify_dim(d * b) for d, b in zip(dims, blocks)]
+    sizes = [simplify_dim(d * size) for d, size in zip(dims, blocks)]
     merged: Any = bind.reshape(moved, shape=(n, *sizes, *dims[count:]))
-    cut = tuple(slice(a, None if b == 0 else -b) for a, b in edges)
-    inside = (slice(None), *cut)
+    crop_slices = tuple(slice(before, None if after == 0 else -after) for before, after in crop_pairs)
+    inside = (slice(None), *crop_slices)
     return merged[inside]
 
 
 @export("extract_volume_patches")
 def extract_volume_patches(input: Any, ksizes: Any, strides: Any, padding: str, name: str | None = None) -> Tensor:
-    """Windows of volumes, with what is in them in the last axis.
+    """Extracts windows of volumes, each flattened into the last axis of the result.
 
     Args:
       input: numeric tensor of shape (n, planes, rows, columns, channels).
@@ -420,28 +449,39 @@ def extract_volume_patches(input: Any, ksizes: Any, strides: Any, padding: str, 
     """
     x = convert_to_tensor(input)
     arguments = (("ksizes", ksizes), ("strides", strides))
-    sizes, steps = (attribute_ints(each, what, "extract_volume_patches") for what, each in arguments)
+    sizes, step_sizes = (attribute_ints(each, attribute, "extract_volume_patches") for attribute, each in arguments)
     padding = attribute_text(padding, "padding", ("SAME", "VALID"))
-    if len(sizes) != 5 or len(steps) != 5 or x.ndim != 5:
+    if len(sizes) != 5 or len(step_sizes) != 5 or x.ndim != 5:
         raise ArgumentError(f"input, ksizes and strides must have 5 dims, but are {x.shape}, {ksizes}, {strides}")
-    if {sizes[0], sizes[4], steps[0], steps[4]} != {1}:
+    if {sizes[0], sizes[4], step_sizes[0], step_sizes[4]} != {1}:
         message = f"Only support ksizes and strides across space, but they are {ksizes} and {strides}"
         raise UnimplementedError(None, "ExtractVolumePatches", f"{message} [Op:ExtractVolumePatches]")
-    if min(*sizes, *steps) < 1:
+    if min(*sizes, *step_sizes) < 1:
         raise ArgumentError(f"ksizes and strides must be positive, but are {ksizes} and {strides}")
+    # "SAME" gives ceil(size / stride) windows; of an odd number of zeros one more goes behind
     dims = [int(d) for d in x.shape[1:4]]
     if padding == "SAME":
-        outs = [-(-d // s) for d, s in zip(dims, steps[1:4])]
-        missing = [max((o - 1) * s + k - d, 0) for o, s, k, d in zip(outs, steps[1:4], sizes[1:4], dims)]
-        edges = tuple((m // 2, m - m // 2) for m in missing)
+        counts = [-(-d // s) for d, s in zip(dims, step_sizes[1:4])]
+        totals = [max((o - 1) * s + k - d, 0) for o, s, k, d in zip(counts, step_sizes[1:4], sizes[1:4], dims)]
+        edges = tuple((m // 2, m - m // 2) for m in totals)
         x = bind.pad(x, number(0, x), paddings=((0, 0), *edges, (0, 0)))
     else:
-        outs = [(d - k) // s + 1 for d, s, k in zip(dims, steps[1:4], sizes[1:4])]
+        counts = [(d - k) // s + 1 for d, s, k in zip(dims, step_sizes[1:4], sizes[1:4])]
+    # one strided view for each position within a window, the channels of all joined
     volume: Any = x
-    windows = [volume[_window(at, outs, steps[1:4])] for at in itertools.product(*map(range, sizes[1:4]))]
+    windows = [volume[_tap_slices(tap, counts, step_sizes[1:4])] for tap in itertools.product(*map(range, sizes[1:4]))]
     return bind.concat(*windows, axis=4)
 
 
-def _window(start: Sequence[int], counts: Sequence[int], steps: Sequence[int]) -> tuple[slice, ...]:
-    """Returns the index of one tap's values in all windows."""
-    return (slice(None), *(slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(start, counts, steps)))
+def _tap_slices(start: Sequence[int], counts: Sequence[int], strides: Sequence[int]) -> tuple[slice, ...]:
+    """Returns the index, into padded volumes, of the element at one window position (tap) in all windows.
+
+    ``start`` is the tap's position in the window, ``counts`` the numbers of windows along each axis.
+    """
+    return (
+        slice(None),
+        *(
+            slice(first, first + (count - 1) * stride + 1, stride)
+            for first, count, stride in zip(start, counts, strides)
+        ),
+    )

@@ -24,36 +24,47 @@ def blocks(state: np.ndarray, count: int) -> np.ndarray:
     return blocks_at(state, np.arange(count, dtype=np.uint64))
 
 
-def blocks_at(state: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Returns the blocks at offsets ``at`` (uint64) from a generator state."""
+def blocks_at(state: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Returns the blocks of four random words at ``offsets`` (uint64) from a generator state, shape (offsets, 4)."""
     words = state.view(np.uint64)
-    low = words[0] + at
-    high = words[1] + (low < at)
+    low = words[0] + offsets
+    # the addition to the counter's low half overflowed where the sum is smaller: carry
+    high = words[1] + (low < offsets)
     counter = [low & LOW, low >> np.uint64(32), high & LOW, high >> np.uint64(32)]
     key = int(words[2])
     return np.stack(_rounds(counter, (key & 0xFFFFFFFF, key >> 32)), axis=-1).astype(np.uint32)
 
 
 def _rounds(counter: list[np.ndarray], key: tuple[int, int]) -> list[np.ndarray]:
-    """Applies the ten rounds to a counter's words, held in uint64 for the products' high halves."""
-    for step in range(ROUNDS):
-        keys = [np.uint64((k + step * w) & 0xFFFFFFFF) for k, w in zip(key, KEY_STEPS)]
-        first, second = (np.uint64(m) * counter[i] for m, i in zip(MULTIPLIERS, (0, 2)))
+    """Applies Philox's ten rounds to the four words of each counter, for a key of two words.
+
+    The 32-bit words are in uint64, which holds the product of two of them.
+    """
+    for round_number in range(ROUNDS):
+        keys = [
+            np.uint64((key_word + round_number * increment) & 0xFFFFFFFF) for key_word, increment in zip(key, KEY_STEPS)
+        ]
+        first_product, second_product = (
+            np.uint64(multiplier) * counter[i] for multiplier, i in zip(MULTIPLIERS, (0, 2))
+        )
         counter = [
-            (second >> np.uint64(32)) ^ counter[1] ^ keys[0],
-            second & LOW,
-            (first >> np.uint64(32)) ^ counter[3] ^ keys[1],
-            first & LOW,
+            (second_product >> np.uint64(32)) ^ counter[1] ^ keys[0],
+            second_product & LOW,
+            (first_product >> np.uint64(32)) ^ counter[3] ^ keys[1],
+            first_product & LOW,
         ]
     return counter
 
 
 def scrambled(seed: np.ndarray) -> np.ndarray:
     """Returns the generator state of a two-integer seed: key and high counter are one Philox block of the seed."""
-    wide = seed.astype(np.int64)
+    seed_words = seed.astype(np.int64)
     key = SCRAMBLING_KEY[0] | SCRAMBLING_KEY[1] << 32
-    mix = blocks(np.array([*wide, np.uint64(key).astype(np.int64)], np.int64), 1)[0].astype(np.uint64)
-    return np.array([0, mix[2] | mix[3] << np.uint64(32), mix[0] | mix[1] << np.uint64(32)], np.uint64).view(np.int64)
+    # the seed is the counter, and a constant the key
+    mixed = blocks(np.array([*seed_words, np.uint64(key).astype(np.int64)], np.int64), 1)[0].astype(np.uint64)
+    return np.array([0, mixed[2] | mixed[3] << np.uint64(32), mixed[0] | mixed[1] << np.uint64(32)], np.uint64).view(
+        np.int64
+    )
 
 
 def state_of(seed: np.ndarray) -> np.ndarray:
@@ -62,19 +73,20 @@ def state_of(seed: np.ndarray) -> np.ndarray:
 
 
 def words(seed: np.ndarray, count: int) -> np.ndarray:
-    """Returns the first ``count`` words of a seed's sequence, uint32."""
+    """Returns the first ``count`` random words (uint32) of a seed or generator state."""
     return blocks(state_of(seed), -(-count // LANES)).ravel()[:count]
 
 
 def double_words(seed: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns ``count`` pairs of consecutive words, as two uint64 vectors."""
+    """Returns the first ``count`` pairs of consecutive random words, as two uint64 vectors."""
     pairs = words(seed, 2 * count).reshape(-1, 2).astype(np.uint64)
     return pairs[:, 0], pairs[:, 1]
 
 
 def skipped(state: np.ndarray, blocks_used: int) -> np.ndarray:
-    """Returns the state after some blocks: the 128-bit counter advances."""
-    moved = state.view(np.uint64).copy()
-    moved[:1] += np.uint64(blocks_used)
-    moved[1:2] += moved[:1] < np.uint64(blocks_used)
-    return moved.view(state.dtype)
+    """Returns the generator state after ``blocks_used`` blocks were drawn: its 128-bit counter is advanced."""
+    advanced = state.view(np.uint64).copy()
+    advanced[:1] += np.uint64(blocks_used)
+    # carry from the low to the high half
+    advanced[1:2] += advanced[:1] < np.uint64(blocks_used)
+    return advanced.view(state.dtype)

@@ -23,6 +23,7 @@ MAX_TYPES = (*FLOATING, int32, int64, uint8, int16, int8, uint16)
 
 
 def _ones(strides: Sizes) -> Sizes:
+    """Returns dilations of 1 for all spatial axes."""
     return (1,) * len(strides)
 
 
@@ -30,15 +31,16 @@ def _pool_type(domain: Any) -> Any:
     """Returns the type rule of pooling for a set of dtypes; padding must be smaller than the window."""
 
     def rule(x: TensorType, *, window: Sizes, strides: Sizes, padding: Padding) -> TensorType:
+        """Checks dtype, rank and padding of an input; returns the type of the pooled result."""
         require_dtype(x, domain, "input")
         if len(x.shape) != len(window) + 2:
             raise ArgumentError(f"Input must be {len(window) + 2}-dimensional, but got shape {show_shape(x.shape)}")
-        for size, pads in zip(window, padding):
-            if max(pads) >= size:
-                side = "Left" if pads[0] >= size else "Right"
-                raise ArgumentError(f"{side} padding {max(pads)} needs to be smaller than the window size {size}")
-        places = result_sizes(x.shape[1:-1], window, strides, padding, _ones(strides))
-        return TensorType((x.shape[0], *places, x.shape[-1]), x.dtype)
+        for size, amounts in zip(window, padding):
+            if max(amounts) >= size:
+                side = "Left" if amounts[0] >= size else "Right"
+                raise ArgumentError(f"{side} padding {max(amounts)} needs to be smaller than the window size {size}")
+        sizes = result_sizes(x.shape[1:-1], window, strides, padding, _ones(strides))
+        return TensorType((x.shape[0], *sizes, x.shape[-1]), x.dtype)
 
     return rule
 
@@ -47,21 +49,25 @@ _max_type, _avg_type = _pool_type(MAX_TYPES), _pool_type(FLOATING)
 
 
 def _require_shape(x: TensorType, expected: TensorType, name: str) -> None:
+    """Checks that the gradient op's input ``name`` has the shape of ``expected``."""
     if not same_shape(x.shape, expected.shape):
         raise ArgumentError(f"{name} must have shape {show_shape(expected.shape)}, but got {show_shape(x.shape)}")
 
 
 def _max_grad_type(ct: TensorType, x: TensorType, y: TensorType, **attrs: Any) -> TensorType:
+    """Checks that the cotangent has the shape of the pooled result; the gradient has the shape of ``x``."""
     _require_shape(ct, _max_type(x, **attrs), "out_backprop")
     return TensorType(x.shape, ct.dtype)
 
 
 def _max_pick_type(c: TensorType, x: TensorType, y: TensorType, **attrs: Any) -> TensorType:
+    """Checks that ``c`` has the shape of ``x``; the result has the shape of the pooled one."""
     _require_shape(c, x, "grad")
     return TensorType(_max_type(x, **attrs).shape, c.dtype)
 
 
 def _avg_grad_type(ct: TensorType, *, shape: tuple[Dim, ...], **attrs: Any) -> TensorType:
+    """Checks that the cotangent has the shape that pools an input of ``shape``, which the gradient has."""
     _require_shape(ct, _avg_type(TensorType(shape, ct.dtype), **attrs), "out_backprop")
     return TensorType(shape, ct.dtype)
 
@@ -70,24 +76,28 @@ def _avg_grad_type(ct: TensorType, *, shape: tuple[Dim, ...], **attrs: Any) -> T
 
 
 def _lowest(dtype: np.dtype) -> Any:
+    """Returns the value that padding has in max pooling: no element is less."""
     return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
 
 
-def _sizes(padded_x: np.ndarray, window: Sizes, strides: Sizes) -> tuple[int, ...]:
+def _window_counts(padded_x: np.ndarray, window: Sizes, strides: Sizes) -> tuple[int, ...]:
+    """Returns the number of windows along each spatial axis of a padded array."""
     return result_sizes(padded_x.shape[1:-1], window, strides, ((0, 0),) * len(window), _ones(strides))
 
 
-def _views(padded_x: np.ndarray, window: Sizes, strides: Sizes, sizes: Sequence[int]) -> list[Any]:
-    return [places for _, places in taps(window, sizes, strides, _ones(strides))]
+def _tap_slices(padded_x: np.ndarray, window: Sizes, strides: Sizes, sizes: Sequence[int]) -> list[Any]:
+    """Returns for each position in a window (tap) the slices of the padded array with that element of every window."""
+    return [slices for _, slices in taps(window, sizes, strides, _ones(strides))]
 
 
 def _max_array(x: np.ndarray, *, window: Sizes, strides: Sizes, padding: Padding) -> np.ndarray:
+    """Computes max pooling: the elementwise maximum over the taps of a window."""
     padded_x = padded(wide(x), padding, _lowest(x.dtype))
-    sizes = _sizes(padded_x, window, strides)
-    best = np.full((x.shape[0], *sizes, x.shape[-1]), _lowest(x.dtype), padded_x.dtype)
-    for places in _views(padded_x, window, strides, sizes):
-        best = np.maximum(best, padded_x[places])
-    return best
+    counts = _window_counts(padded_x, window, strides)
+    largest = np.full((x.shape[0], *counts, x.shape[-1]), _lowest(x.dtype), padded_x.dtype)
+    for slices in _tap_slices(padded_x, window, strides, counts):
+        largest = np.maximum(largest, padded_x[slices])
+    return largest
 
 
 def _first_largest(x: np.ndarray, y: np.ndarray, window: Sizes, strides: Sizes, padding: Padding) -> np.ndarray:
@@ -95,78 +105,83 @@ def _first_largest(x: np.ndarray, y: np.ndarray, window: Sizes, strides: Sizes, 
 
     Padding is never chosen, even where all values are as low as it.
     """
-    padded_x, real = padded(wide(x), padding, _lowest(x.dtype)), padded(np.ones(x.shape, bool), padding)
+    padded_x, is_element = padded(wide(x), padding, _lowest(x.dtype)), padded(np.ones(x.shape, bool), padding)
     first = np.full(y.shape, -1)
-    for number, places in enumerate(_views(padded_x, window, strides, y.shape[1:-1])):
-        value = padded_x[places]
-        first[(first < 0) & real[places] & ((value == y) | (value != value))] = number
+    for tap, slices in enumerate(_tap_slices(padded_x, window, strides, y.shape[1:-1])):
+        values = padded_x[slices]
+        first[(first < 0) & is_element[slices] & ((values == y) | (values != values))] = tap
     return first
 
 
 def _max_grad_array(
     ct: np.ndarray, x: np.ndarray, y: np.ndarray, *, window: Sizes, strides: Sizes, padding: Padding
 ) -> np.ndarray:
-    """Adds each window's cotangent at its first largest value."""
-    first, ct = _first_largest(x, y, window, strides, padding), wide(ct)
+    """Adds each window's cotangent at its first largest value: the gradient of max pooling."""
+    winners, ct = _first_largest(x, y, window, strides, padding), wide(ct)
     total = padded(np.zeros(x.shape, ct.dtype), padding)
-    for number, places in enumerate(_views(total, window, strides, y.shape[1:-1])):
-        total[places] += np.where(first == number, ct, 0)
+    for tap, slices in enumerate(_tap_slices(total, window, strides, y.shape[1:-1])):
+        total[slices] += np.where(winners == tap, ct, 0)
     return cropped(total, padding)
 
 
 def _max_pick_array(
     c: np.ndarray, x: np.ndarray, y: np.ndarray, *, window: Sizes, strides: Sizes, padding: Padding
 ) -> np.ndarray:
-    """Reads ``c`` where each window has its first largest value."""
-    first, padded_x = _first_largest(x, y, window, strides, padding), padded(c, padding)
-    picked = np.zeros(y.shape, c.dtype)
-    for number, places in enumerate(_views(padded_x, window, strides, y.shape[1:-1])):
-        picked = np.where(first == number, padded_x[places], picked)
-    return picked
+    """Reads ``c``, of the shape of ``x``, where each window of ``x`` has its first largest value."""
+    winners, padded_x = _first_largest(x, y, window, strides, padding), padded(c, padding)
+    result = np.zeros(y.shape, c.dtype)
+    for tap, slices in enumerate(_tap_slices(padded_x, window, strides, y.shape[1:-1])):
+        result = np.where(winners == tap, padded_x[slices], result)
+    return result
 
 
 def _avg_array(x: np.ndarray, *, window: Sizes, strides: Sizes, padding: Padding) -> np.ndarray:
     """Averages each window over its values, without padding."""
     padded_x = padded(wide(x), padding)
-    sizes = _sizes(padded_x, window, strides)
-    total = np.zeros((x.shape[0], *sizes, x.shape[-1]), padded_x.dtype)
-    for places in _views(padded_x, window, strides, sizes):
-        total += padded_x[places]
-    return total / _counts(x.shape, window, strides, padding, sizes, total.dtype)
+    counts = _window_counts(padded_x, window, strides)
+    total = np.zeros((x.shape[0], *counts, x.shape[-1]), padded_x.dtype)
+    for slices in _tap_slices(padded_x, window, strides, counts):
+        total += padded_x[slices]
+    return total / _element_counts(x.shape, window, strides, padding, counts, total.dtype)
 
 
-def _counts(shape: Any, window: Sizes, strides: Sizes, padding: Padding, sizes: Any, dtype: Any) -> np.ndarray:
-    """Returns how many values of each window are not padding."""
+def _element_counts(shape: Any, window: Sizes, strides: Sizes, padding: Padding, sizes: Any, dtype: Any) -> np.ndarray:
+    """Returns for each window how many of its values are not padding, shape (1, windows..., 1)."""
     padded_x = padded(np.ones((1, *shape[1:-1], 1), dtype), padding)
-    return sum((padded_x[p] for p in _views(padded_x, window, strides, sizes)), np.zeros((1, *sizes, 1), dtype))
+    return sum(
+        (padded_x[slices] for slices in _tap_slices(padded_x, window, strides, sizes)), np.zeros((1, *sizes, 1), dtype)
+    )
 
 
 def _avg_grad_array(ct: np.ndarray, *, shape: Any, window: Sizes, strides: Sizes, padding: Padding) -> np.ndarray:
+    """Divides each window's cotangent among its values: the gradient of average pooling."""
     ct, sizes = wide(ct), ct.shape[1:-1]
-    share = ct / _counts(shape, window, strides, padding, sizes, ct.dtype)
+    share = ct / _element_counts(shape, window, strides, padding, sizes, ct.dtype)
     total = padded(np.zeros(shape, ct.dtype), padding)
-    for places in _views(total, window, strides, sizes):
-        total[places] += share
+    for slices in _tap_slices(total, window, strides, sizes):
+        total[slices] += share
     return cropped(total, padding)
 
 
 # -- batching
 
 
-def _joined(name: str) -> Any:
-    """Returns the batch rule that merges the new axis into the batch axis."""
+def _merged_batch_rule(name: str) -> Any:
+    """Returns the batch rule of the pooling op ``name``: the mapped axis is merged into the images' batch axis."""
 
     def rule(size: Dim, inputs: Any, batched: Any, **attrs: Any) -> Tensor:
-        operands = [stretch(size, x, b) for x, b in zip(inputs, batched)]
-        y = table[name].bind(*(merged(size, x) for x in operands), **attrs)
-        return split_batch(size, y, operands[0]._type.shape[1])
+        operands = [stretch(size, x, is_batched) for x, is_batched in zip(inputs, batched)]
+        result = table[name].bind(*(merged(size, x) for x in operands), **attrs)
+        return split_batch(size, result, operands[0]._type.shape[1])
 
     return rule
 
 
 def _avg_grad_batch(size: Dim, inputs: Any, batched: Any, *, shape: Any, **attrs: Any) -> Tensor:
+    """Merges the mapped axis into the batch axis of the cotangent, and of the attribute ``shape``."""
     merged_shape = (simplify_dim(size * shape[0]), *shape[1:])
-    return split_batch(size, bind.avg_pool_grad(merged(size, inputs[0]), shape=merged_shape, **attrs), shape[0])
+    (ct,) = inputs
+    return split_batch(size, bind.avg_pool_grad(merged(size, ct), shape=merged_shape, **attrs), shape[0])
 
 
 # -- ONNX
@@ -178,56 +193,62 @@ def _pool_onnx(node: str) -> Any:
     def write(
         emitter: Any, inputs: Any, outputs: Any, types: Any, *, window: Sizes, strides: Sizes, padding: Padding
     ) -> None:
+        """Writes the pooling node with channels first; all paddings before the axes come before those after them."""
         rank = len(window)
-        x, y = emitter.temp(), emitter.temp()
+        channels_first, pooled = emitter.temp(), emitter.temp()
         pads = [low for low, _ in padding] + [high for _, high in padding]
-        emitter.node("Transpose", inputs, [x], perm=[0, rank + 1, *range(1, rank + 1)])
-        emitter.node(node, [x], [y], kernel_shape=list(window), strides=list(strides), pads=pads)
-        emitter.node("Transpose", [y], outputs, perm=[0, *range(2, rank + 2), 1])
+        emitter.node("Transpose", inputs, [channels_first], perm=[0, rank + 1, *range(1, rank + 1)])
+        emitter.node(node, [channels_first], [pooled], kernel_shape=list(window), strides=list(strides), pads=pads)
+        emitter.node("Transpose", [pooled], outputs, perm=[0, *range(2, rank + 2), 1])
 
     return write
 
 
 def _node(emitter: Any, op: str, *inputs: str, **attrs: Any) -> str:
+    """Writes an ONNX node of one result, and returns the result's name."""
     result = emitter.temp()
     emitter.node(op, list(inputs), [result], **attrs)
     return result
 
 
-def _first(emitter: Any, name: str, rank: int) -> str:
+def _channels_first(emitter: Any, name: str, rank: int) -> str:
+    """Writes a transpose of (n, *spatial, channels) to ONNX's (n, channels, *spatial)."""
     return _node(emitter, "Transpose", name, perm=[0, rank + 1, *range(1, rank + 1)])
 
 
-def _flat(emitter: Any, name: str) -> str:
+def _flattened(emitter: Any, name: str) -> str:
+    """Writes a reshape to one axis."""
     return _node(emitter, "Reshape", name, emitter.const(np.array([-1], np.int64)))
 
 
-def _winners(emitter: Any, x: str, window: Sizes, strides: Sizes, padding: Padding) -> str:
-    """Writes a MaxPool for its second result: where each window's first largest value is in the flattened input."""
-    places = emitter.temp()
+def _max_indices(emitter: Any, x: str, window: Sizes, strides: Sizes, padding: Padding) -> str:
+    """Writes a MaxPool for its second result: the index of each window's first largest value in the flattened input."""
+    indices = emitter.temp()
     pads = [low for low, _ in padding] + [high for _, high in padding]
-    emitter.node("MaxPool", [x], [emitter.temp(), places], kernel_shape=list(window), strides=list(strides), pads=pads)
-    return places
+    emitter.node("MaxPool", [x], [emitter.temp(), indices], kernel_shape=list(window), strides=list(strides), pads=pads)
+    return indices
 
 
 def _max_pick_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, **attrs: Any) -> None:
     """Writes a Gather from the flattened values at the indices that MaxPool returns."""
     rank = len(attrs["window"])
-    places = _winners(emitter, _first(emitter, inputs[1], rank), **attrs)
-    picked = _node(emitter, "Gather", _flat(emitter, _first(emitter, inputs[0], rank)), places)
+    values, x, _ = inputs
+    indices = _max_indices(emitter, _channels_first(emitter, x, rank), **attrs)
+    picked = _node(emitter, "Gather", _flattened(emitter, _channels_first(emitter, values, rank)), indices)
     emitter.node("Transpose", [picked], outputs, perm=[0, *range(2, rank + 2), 1])
 
 
 def _max_grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, **attrs: Any) -> None:
     """Writes a scatter-add of the cotangents at the indices that MaxPool returns; 16-bit floats add in float32."""
-    rank, x_type = len(attrs["window"]), types[0][1]
+    (ct, x, _), (ct_type, x_type, _) = inputs, types[0]
+    rank = len(attrs["window"])
     shape = (x_type.shape[0], x_type.shape[-1], *x_type.shape[1:-1])
-    places = _winners(emitter, _first(emitter, inputs[1], rank), **attrs)
-    dtype, wide_type = types[0][0].dtype, float32 if types[0][0].dtype.size == 2 else types[0][0].dtype
+    indices = _max_indices(emitter, _channels_first(emitter, x, rank), **attrs)
+    dtype, wide_type = ct_type.dtype, float32 if ct_type.dtype.size == 2 else ct_type.dtype
     zero = emitter.const(np.zeros((), wide_type.np))
     zeros = _node(emitter, "Expand", zero, emitter.shape((size_of(shape),)))
-    updates = emitter.cast(_flat(emitter, _first(emitter, inputs[0], rank)), wide_type)
-    flat_grad = _node(emitter, "ScatterElements", zeros, _flat(emitter, places), updates, axis=0, reduction="add")
+    updates = emitter.cast(_flattened(emitter, _channels_first(emitter, ct, rank)), wide_type)
+    flat_grad = _node(emitter, "ScatterElements", zeros, _flattened(emitter, indices), updates, axis=0, reduction="add")
     grad = _node(emitter, "Reshape", emitter.cast(flat_grad, dtype), emitter.shape(shape))
     emitter.node("Transpose", [grad], outputs, perm=[0, *range(2, rank + 2), 1])
 
@@ -236,17 +257,23 @@ def _avg_grad_onnx(
     emitter: Any, inputs: Any, outputs: Any, types: Any, *, shape: Any, window: Sizes, strides: Sizes, padding: Padding
 ) -> None:
     """Writes a transposed convolution with ones, channel by channel, which adds each window's share to its places."""
-    rank, ct, depth = len(window), types[0][0], shape[-1]
-    counts = _counts(shape, window, strides, padding, ct.shape[1:-1], ct.dtype.np)
-    share = _node(emitter, "Div", inputs[0], emitter.const(counts.astype(ct.dtype.np)))
-    ones = emitter.const(np.ones((depth, 1, *window), ct.dtype.np))
-    rest = [(n + sum(p) - k) % s for n, k, s, p in zip(shape[1:-1], window, strides, padding)]
+    (ct,), (ct_type,) = inputs, types[0]
+    rank, channels = len(window), shape[-1]
+    counts = _element_counts(shape, window, strides, padding, ct_type.shape[1:-1], ct_type.dtype.np)
+    share = _node(emitter, "Div", ct, emitter.const(counts.astype(ct_type.dtype.np)))
+    ones = emitter.const(np.ones((channels, 1, *window), ct_type.dtype.np))
+    # rows and columns at the end that no window reaches
+    uncovered = [
+        (size + sum(amounts) - taps) % stride
+        for size, taps, stride, amounts in zip(shape[1:-1], window, strides, padding)
+    ]
     pads = [low for low, _ in padding] + [high for _, high in padding]
-    spread = _node(
-        emitter, "ConvTranspose", _first(emitter, share, rank), ones, strides=list(strides), pads=pads, group=depth,
-        output_padding=rest,
+    grad = _node(
+        emitter, "ConvTranspose", _channels_first(emitter, share, rank), ones,
+        strides=list(strides), pads=pads, group=channels,
+        output_padding=uncovered,
     )  # fmt: skip
-    emitter.node("Transpose", [spread], outputs, perm=[0, *range(2, rank + 2), 1])
+    emitter.node("Transpose", [grad], outputs, perm=[0, *range(2, rank + 2), 1])
 
 
 # -- samples
@@ -262,50 +289,62 @@ _CASES = (
 
 
 def _attrs(case: Any) -> dict[str, Any]:
-    return {"window": case[1], "strides": case[2], "padding": case[3]}
+    """Returns the attributes of a pooling op for a case of ``_CASES``: shape, window, strides and padding."""
+    _, window, strides, padding = case
+    return {"window": window, "strides": strides, "padding": padding}
 
 
-def _distinct(seed: int, shape: Any) -> Any:
+def _distinct_integers(seed: int, shape: Any) -> Any:
     """Returns a sample of distinct integers: the numeric gradient's small steps don't move a maximum among them."""
     count = int(np.prod(shape))
     return lambda dtype: np.random.default_rng(seed).permutation(count).reshape(shape).astype(dtype.np)
 
 
-def _y_shape(case: Any) -> tuple[int, ...]:
+def _pooled_shape(case: Any) -> tuple[int, ...]:
+    """Returns the shape of the pooled result of a case of ``_CASES``."""
     shape, window, strides, padding = case
     return (shape[0], *result_sizes(shape[1:-1], window, strides, padding, _ones(strides)), shape[-1])
 
 
 def _max_samples() -> list[Sample]:
+    """Returns samples of max pooling of distinct integers, one with a symbolic batch."""
     exported = (*FLOATING, int8, uint8, int16, uint16, int32)
-    samples = [Sample((_distinct(i, c[0]),), _attrs(c), exported) for i, c in enumerate(_CASES)]
-    case, symbolic = _CASES[1], (("n", None, None, None),)
-    return [*samples, Sample((_distinct(1, case[0]),), _attrs(case), FLOATING, symbolic=symbolic)]
+    samples = [Sample((_distinct_integers(seed, case[0]),), _attrs(case), exported) for seed, case in enumerate(_CASES)]
+    symbolic_case, symbolic = _CASES[1], (("n", None, None, None),)
+    return [
+        *samples,
+        Sample((_distinct_integers(1, symbolic_case[0]),), _attrs(symbolic_case), FLOATING, symbolic=symbolic),
+    ]
 
 
 def _max_grad_samples() -> list[Sample]:
-    return [_max_grad_sample(i, c, _y_shape(c)) for i, c in enumerate(_CASES[:-1])]
+    return [_max_grad_sample(seed, case, _pooled_shape(case)) for seed, case in enumerate(_CASES[:-1])]
 
 
 def _max_pick_samples() -> list[Sample]:
-    return [_max_grad_sample(i, c, c[0]) for i, c in enumerate(_CASES[:-1])]
+    return [_max_grad_sample(seed, case, case[0]) for seed, case in enumerate(_CASES[:-1])]
 
 
-def _max_grad_sample(i: int, case: Any, shape: Any) -> Sample:
-    values = _distinct(i, case[0])
+def _max_grad_sample(seed: int, case: Any, first_shape: Any) -> Sample:
+    """Returns a sample of an op on a first input of ``first_shape``, the pooled input and the pooled result."""
+    values = _distinct_integers(seed, case[0])
     result = lambda dtype: _max_array(values(dtype), **_attrs(case)).astype(dtype.np)  # noqa: E731
-    return Sample((draw(i, shape), values, result), _attrs(case), FLOATING, gradient=(0,))
+    return Sample((draw(seed, first_shape), values, result), _attrs(case), FLOATING, gradient=(0,))
 
 
 def _avg_samples() -> list[Sample]:
-    samples = [Sample((draw(i, c[0]),), _attrs(c), FLOATING) for i, c in enumerate(_CASES)]
-    case, symbolic = _CASES[1], (("n", None, None, None),)
-    return [*samples, Sample((draw(1, case[0]),), _attrs(case), FLOATING, symbolic=symbolic)]
+    """Makes samples of average pooling, one with a symbolic batch."""
+    samples = [Sample((draw(seed, case[0]),), _attrs(case), FLOATING) for seed, case in enumerate(_CASES)]
+    symbolic_case, symbolic = _CASES[1], (("n", None, None, None),)
+    return [*samples, Sample((draw(1, symbolic_case[0]),), _attrs(symbolic_case), FLOATING, symbolic=symbolic)]
 
 
 def _avg_grad_samples() -> list[Sample]:
+    """Makes samples of average pooling's gradient for the cases with elements."""
     cases = enumerate(_CASES[:-1])
-    return [Sample((draw(i, _y_shape(c)),), {"shape": c[0], **_attrs(c)}, FLOATING) for i, c in cases]
+    return [
+        Sample((draw(seed, _pooled_shape(case)),), {"shape": case[0], **_attrs(case)}, FLOATING) for seed, case in cases
+    ]
 
 
 # -- the primitives
@@ -317,7 +356,7 @@ def _avg_grad_samples() -> list[Sample]:
     numpy=_max_array,
     lower=kernel("nn.max_pool"),
     vjp=lambda ct, y, x, **attrs: bind.max_pool_grad(ct, x, y, **attrs),
-    batch=_joined("max_pool"),
+    batch=_merged_batch_rule("max_pool"),
     onnx=_pool_onnx("MaxPool"),
     samples=_max_samples,
     heavy="always",
@@ -327,22 +366,25 @@ def max_pool_primitive(x: Tensor, window: Sizes, strides: Sizes, padding: Paddin
     return (x,), {"window": window, "strides": strides, "padding": padding}
 
 
-def _winner_op(name: str, transpose: str, **columns: Any) -> Any:
-    """Declares an op that moves its first input between windows and their largest values; ``transpose`` moves it back."""
+def _max_position_op(name: str, transpose: str, **columns: Any) -> Any:
+    """Declares an op that moves values between windows and the positions of their largest elements.
+
+    The first input is moved; ``transpose`` names the op that moves it back, which is the gradient.
+    """
     return primitive(
         lower=kernel(f"nn.{name}"),
-        vjp=lambda ct, result, moved, x, y, **attrs: (
+        vjp=lambda ct, result, first_input, x, y, **attrs: (
             getattr(bind, transpose)(ct, x, y, **attrs),
             partial(zeros_like, x),
             partial(zeros_like, y),
         ),
-        batch=_joined(name),
+        batch=_merged_batch_rule(name),
         heavy="always",
         **columns,
     )
 
 
-@_winner_op(
+@_max_position_op(
     "max_pool_grad",
     "max_pool_pick",
     type=_max_grad_type,
@@ -355,7 +397,7 @@ def max_pool_grad(ct: Tensor, x: Tensor, y: Tensor, window: Sizes, strides: Size
     return (ct, x, y), {"window": window, "strides": strides, "padding": padding}
 
 
-@_winner_op(
+@_max_position_op(
     "max_pool_pick",
     "max_pool_grad",
     tf_name="MaxPoolGradGrad",
@@ -375,7 +417,7 @@ def max_pool_pick(c: Tensor, x: Tensor, y: Tensor, window: Sizes, strides: Sizes
     numpy=_avg_array,
     lower=kernel("pool.avg_pool_nd"),
     vjp=lambda ct, y, x, **attrs: bind.avg_pool_grad(ct, shape=x._type.shape, **attrs),
-    batch=_joined("avg_pool"),
+    batch=_merged_batch_rule("avg_pool"),
     onnx=_pool_onnx("AveragePool"),
     samples=_avg_samples,
     heavy="always",

@@ -21,9 +21,10 @@ from tvtf.ops.windows import channels_first, channels_last, is_channels_first, p
 def pooled(
     primitive: str, value: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None, rank: int, op: str
 ) -> Tensor:
-    """Pools over ``rank`` spatial axes in either data format; errors name TensorFlow's op ``op``."""
-    first = is_channels_first(data_format, rank, op)
+    """Pools over ``rank`` spatial axes in either data format with ``primitive``; errors name TensorFlow's ``op``."""
+    has_channels_first = is_channels_first(data_format, rank, op)
     is_cast = op == "MaxPool" and rank == 2 and isinstance(value, np.ndarray)
+    # TensorFlow's max_pool2d converts NumPy arrays of other dtypes to float32
     x = defaulted(value, (float32,), float32) if is_cast else convert_to_tensor(value)
     if op == "MaxPool3D":
         require_dtype(x._type, (float16, bfloat16, float32), "input")
@@ -33,12 +34,12 @@ def pooled(
             ValueError,
             f"Shape must be rank {rank + 2} but is rank {x.ndim} for {{op}} with input {show_shape(x._type.shape)}",
         ).for_op(op)
-    x = channels_last(x) if first else x
-    window = spatial_steps(ksize, rank, first, "ksize", op)
-    hops = spatial_steps(strides, rank, first, "strides", op)
-    pads = paddings(padding, x._type.shape[1:-1], window, hops, (1,) * rank, first, op)
-    y = getattr(bind, primitive)(x, window=window, strides=hops, padding=pads)
-    return channels_first(y) if first else y
+    x = channels_last(x) if has_channels_first else x
+    window = spatial_steps(ksize, rank, has_channels_first, "ksize", op)
+    stride_sizes = spatial_steps(strides, rank, has_channels_first, "strides", op)
+    pads = paddings(padding, x._type.shape[1:-1], window, stride_sizes, (1,) * rank, has_channels_first, op)
+    result = getattr(bind, primitive)(x, window=window, strides=stride_sizes, padding=pads)
+    return channels_first(result) if has_channels_first else result
 
 
 @export("nn.max_pool2d")
@@ -84,7 +85,7 @@ def avg_pool2d(
     return pooled("avg_pool", input, ksize, strides, padding, data_format, 2, "AvgPool")
 
 
-def _rank_of(value: Tensor, data_format: str | None) -> int:
+def _spatial_rank(value: Tensor, data_format: str | None) -> int:
     """Returns the number of spatial axes, from the input's rank."""
     if value.ndim not in (3, 4, 5):
         raise ValueError(
@@ -93,8 +94,9 @@ def _rank_of(value: Tensor, data_format: str | None) -> int:
     return value.ndim - 2
 
 
-def _op(kind: str, rank: int) -> str:
-    return f"{kind}Pool{'3D' if rank == 3 else ''}"
+def _tf_op_name(prefix: str, rank: int) -> str:
+    """Returns the name of TensorFlow's pooling op: ``prefix`` is "Max" or "Avg", and 3-D ops are named apart."""
+    return f"{prefix}Pool{'3D' if rank == 3 else ''}"
 
 
 @export("nn.max_pool")
@@ -113,8 +115,10 @@ def max_pool(
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/max_pool
     """
     x = convert_to_tensor(input)
-    rank = _rank_of(x, data_format)
-    return pooled("max_pool", input if rank == 2 else x, ksize, strides, padding, data_format, rank, _op("Max", rank))
+    rank = _spatial_rank(x, data_format)
+    return pooled(
+        "max_pool", input if rank == 2 else x, ksize, strides, padding, data_format, rank, _tf_op_name("Max", rank)
+    )
 
 
 @export("nn.avg_pool")
@@ -133,8 +137,8 @@ def avg_pool(
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/avg_pool
     """
     x = convert_to_tensor(input)
-    rank = _rank_of(x, data_format)
-    return pooled("avg_pool", x, ksize, strides, padding, data_format, rank, _op("Avg", rank))
+    rank = _spatial_rank(x, data_format)
+    return pooled("avg_pool", x, ksize, strides, padding, data_format, rank, _tf_op_name("Avg", rank))
 
 
 @export("nn.max_pool1d")
@@ -229,38 +233,38 @@ def pool(
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/pool
     """
     x = convert_to_tensor(input)
-    rank = _rank_of(x, data_format)
-    first = data_format is not None and data_format.startswith("NC")
+    rank = _spatial_rank(x, data_format)
+    has_channels_first = data_format is not None and data_format.startswith("NC")
     if pooling_type not in ("MAX", "AVG"):
         raise ValueError(f"{rank}-D {pooling_type} pooling is not supported.")
-    hops = spatial_steps(strides, rank, first, "strides", "Pool")
-    holes = spatial_steps(dilations, rank, first, "dilations", "Pool")
-    if max(holes) == 1:
-        op = _op(pooling_type.capitalize(), rank)
-        return pooled(f"{pooling_type.lower()}_pool", x, window_shape, hops, padding, data_format, rank, op)
-    if max(hops) > 1:
+    stride_sizes = spatial_steps(strides, rank, has_channels_first, "strides", "Pool")
+    dilation_sizes = spatial_steps(dilations, rank, has_channels_first, "dilations", "Pool")
+    if max(dilation_sizes) == 1:
+        op = _tf_op_name(pooling_type.capitalize(), rank)
+        return pooled(f"{pooling_type.lower()}_pool", x, window_shape, stride_sizes, padding, data_format, rank, op)
+    if max(stride_sizes) > 1:
         raise ValueError(
             "`strides > 1` not supported in conjunction with `dilation_rate > 1`. "
-            f"Received: strides={list(hops)} and dilation_rate={list(holes)}"
+            f"Received: strides={list(stride_sizes)} and dilation_rate={list(dilation_sizes)}"
         )
     if padding != "VALID":
         raise ValueError(
             "pooling with 'SAME' padding is not implemented for `dilation_rate` > 1. "
-            f"Received: padding={padding} and dilation_rate={list(holes)}"
+            f"Received: padding={padding} and dilation_rate={list(dilation_sizes)}"
         )
-    window = spatial_steps(window_shape, rank, first, "ksize", "Pool")
-    y = _dilated(channels_last(x) if first else x, pooling_type, window, holes)
-    return channels_first(y) if first else y
+    window = spatial_steps(window_shape, rank, has_channels_first, "ksize", "Pool")
+    result = _dilated_pool(channels_last(x) if has_channels_first else x, pooling_type, window, dilation_sizes)
+    return channels_first(result) if has_channels_first else result
 
 
-def _dilated(x: Tensor, kind: str, window: tuple[int, ...], holes: tuple[int, ...]) -> Tensor:
-    """Computes pooling over windows with holes: the maximum or sum of one shifted view per tap."""
-    ones = (1,) * len(holes)
-    results = result_sizes(x._type.shape[1:-1], window, ones, ((0, 0),) * len(holes), holes)
+def _dilated_pool(x: Tensor, pooling_type: str, window: tuple[int, ...], dilations: tuple[int, ...]) -> Tensor:
+    """Computes pooling with dilated windows: the maximum or mean of one shifted view of ``x`` per tap of the window."""
+    ones = (1,) * len(dilations)
+    counts = result_sizes(x._type.shape[1:-1], window, ones, ((0, 0),) * len(dilations), dilations)
     views = []
     for tap in itertools.product(*map(range, window)):
-        starts = [t * d for t, d in zip(tap, holes)]
-        places = (slice(None), *(slice(a, a + n) for a, n in zip(starts, results)))
-        views.append(x[places])  # type: ignore[index]
-    combined = reduce(bind.maximum if kind == "MAX" else bind.add, views)
-    return combined if kind == "MAX" else bind.multiply(combined, number(1 / len(views), combined))
+        starts = [tap_index * dilation for tap_index, dilation in zip(tap, dilations)]
+        slices = (slice(None), *(slice(start, start + count) for start, count in zip(starts, counts)))
+        views.append(x[slices])  # type: ignore[index]
+    combined = reduce(bind.maximum if pooling_type == "MAX" else bind.add, views)
+    return combined if pooling_type == "MAX" else bind.multiply(combined, number(1 / len(views), combined))

@@ -41,22 +41,27 @@ def check_seed(seed: TensorType) -> None:
 
 
 def _type(domain: Sequence[DType]) -> Callable[..., TensorType]:
-    """Returns the type rule of random numbers whose dtype is one of ``domain``."""
+    """Returns the type rule of an op that draws random numbers of an attribute ``dtype``, one of ``domain``."""
 
     def rule(seed: TensorType, *_: TensorType, shape: tuple[Dim, ...], dtype: DType) -> TensorType:
         check_seed(seed)
         if dtype not in domain:
-            raise ArgumentError(f"dtype must be one of {', '.join(d.name for d in domain)}, but got {dtype.name}")
+            raise ArgumentError(
+                f"dtype must be one of {', '.join(allowed.name for allowed in domain)}, but got {dtype.name}"
+            )
         return TensorType(shape, dtype)
 
     return rule
 
 
 def _seed_sample(*values: int) -> np.ndarray:
+    """Returns an int64 seed of two integers, or a generator's state of three, for a sample."""
     return np.array(values, np.int64)
 
 
 def _samples(domain: Sequence[DType]) -> Callable[[], list[Sample]]:
+    """Returns a function that makes samples of drawing numbers of each dtype: four shapes and seeds."""
+
     def make() -> list[Sample]:
         cases = [
             ((7,), _seed_sample(1, 2)),
@@ -65,18 +70,24 @@ def _samples(domain: Sequence[DType]) -> Callable[[], list[Sample]]:
             ((0, 3), _seed_sample(3, 4)),
         ]
         return [
-            Sample((seed,), {"shape": s, "dtype": d}, (int64,), gradient=False) for d in domain for s, seed in cases
+            Sample((seed,), {"shape": shape, "dtype": dtype}, (int64,), gradient=False)
+            for dtype in domain
+            for shape, seed in cases
         ]
 
     return make
 
 
 def _no_gradient(ct: Tensor, y: Tensor, *inputs: Tensor, **_: Any) -> tuple[None, ...]:
+    """Returns None as the cotangent of every input: seeds have no gradient."""
     return (None,) * len(inputs)
 
 
 def _draw_op(tf_name: str, name: str, domain: Sequence[DType], numpy: Callable[..., Any], **columns: Any) -> Any:
-    """Declares an op that draws numbers of a dtype in ``domain`` by a seed; ``name`` is its kernel's."""
+    """Declares an op that draws random numbers of a dtype in ``domain``, as a function of a seed.
+
+    ``name`` is that of its kernel in ``tvtf.ops.kernels.random``.
+    """
     lower, samples = kernel(f"random.{name}"), _samples(domain)
     return primitive(tf_name=tf_name, type=_type(domain), numpy=numpy, lower=lower, samples=samples, **columns)
 
@@ -85,11 +96,11 @@ def _draw_op(tf_name: str, name: str, domain: Sequence[DType], numpy: Callable[.
 
 
 def _bits_numpy(seed: np.ndarray, *, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
-    return _raw(seed, prod(shape), dtype.size).astype(dtype.np).reshape(shape)
+    return _random_words(seed, prod(shape), dtype.size).astype(dtype.np).reshape(shape)
 
 
-def _raw(seed: np.ndarray, count: int, size: int) -> np.ndarray:
-    """Returns ``count`` unsigned words of ``size`` bytes, 4 or 8."""
+def _random_words(seed: np.ndarray, count: int, size: int) -> np.ndarray:
+    """Returns the first ``count`` unsigned random words of ``size`` bytes (4 or 8) of a seed."""
     if size == 4:
         return philox.words(seed, count)
     first, second = philox.double_words(seed, count)
@@ -118,6 +129,7 @@ def unit(words: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def unit64(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Returns float64 numbers in [0, 1) from 52 random bits: the low 20 of ``first`` and all 32 of ``second``."""
     return ((first & np.uint64(0xFFFFF)) << np.uint64(32) | second).astype(np.float64) * 2.0**-52
 
 
@@ -141,17 +153,19 @@ def _integers_type(seed: TensorType, low: TensorType, high: TensorType, *, shape
 
 
 def _integers_numpy(seed: np.ndarray, low: np.ndarray, high: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
-    """Reduces raw words modulo the span, as TensorFlow does, whose small bias it therefore has."""
+    """Draws integers in [low, high): raw words modulo the span, with the same small bias as TensorFlow's."""
     count = prod(shape)
     if low >= high and count:
         raise ArgumentError(MSG_EMPTY_RANGE.format(low, high))
     unsigned = np.uint32 if low.dtype.itemsize == 4 else np.uint64
+    # unsigned arithmetic wraps around, so that the span of any two bounds fits
     start = low.astype(unsigned)
     span = np.maximum(high.astype(unsigned) - start, unsigned(1))
-    return (start + _raw(seed, count, low.dtype.itemsize) % span).astype(low.dtype).reshape(shape)
+    return (start + _random_words(seed, count, low.dtype.itemsize) % span).astype(low.dtype).reshape(shape)
 
 
 def _integers_guard(seed: Tensor, low: Tensor, high: Tensor, *, shape: tuple[Dim, ...]) -> list[tuple[Tensor, str]]:
+    """Checks at run time that the range is not empty."""
     return [(bind.less(low, high), "Need minval < maxval")]
 
 
@@ -191,28 +205,29 @@ def _box_muller(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """
     dtype = first.dtype
     angle = (2 * np.pi * second.astype(np.float64)).astype(dtype).astype(np.float64)
-    log = np.log(np.maximum(first, dtype.type(BOX_MULLER_EPSILON)).astype(np.float64)).astype(dtype)
-    radius = np.sqrt(dtype.type(-2.0) * log)
-    return np.stack([wave(angle).astype(dtype) * radius for wave in (np.sin, np.cos)], axis=-1)
+    logarithms = np.log(np.maximum(first, dtype.type(BOX_MULLER_EPSILON)).astype(np.float64)).astype(dtype)
+    radius = np.sqrt(dtype.type(-2.0) * logarithms)
+    return np.stack([function(angle).astype(dtype) * radius for function in (np.sin, np.cos)], axis=-1)
 
 
 def normals(words: np.ndarray, dtype: DType) -> np.ndarray:
     """Returns the normal numbers of blocks of four words: two of float64, else four, computed in float32."""
     if dtype is float64:
-        wide = words.astype(np.uint64)
-        return _box_muller(unit64(wide[:, 0], wide[:, 1]), unit64(wide[:, 2], wide[:, 3]))
+        wide_words = words.astype(np.uint64)
+        return _box_muller(unit64(wide_words[:, 0], wide_words[:, 1]), unit64(wide_words[:, 2], wide_words[:, 3]))
     units = unit(words, float32)
     return _box_muller(units[:, ::2], units[:, 1::2]).reshape(-1, 4)
 
 
-def _group(dtype: DType) -> int:
-    """Returns how many numbers a block of Philox gives."""
+def _numbers_per_block(dtype: DType) -> int:
+    """Returns how many normal numbers of a dtype one Philox block of four words gives."""
     return 2 if dtype is float64 else 4
 
 
 def normal_array(seed: np.ndarray, *, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+    """Draws standard normal numbers: as many blocks of words as needed, the surplus left out."""
     count = prod(shape)
-    blocks = philox.blocks(philox.state_of(seed), -(-count // _group(dtype)))
+    blocks = philox.blocks(philox.state_of(seed), -(-count // _numbers_per_block(dtype)))
     return normals(blocks, dtype).ravel()[:count].astype(dtype.np).reshape(shape)
 
 
@@ -226,23 +241,27 @@ def stateless_random_normal(seed: Any, shape: Any, dtype: Any = float32) -> Any:
 
 
 def _truncated_numpy(seed: np.ndarray, *, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+    """Draws standard normal numbers within (-2, 2), in groups of as many as a Philox block gives."""
     count = prod(shape)
-    numbers = _rejection_sampled(philox.state_of(seed), -(-count // _group(dtype)), dtype)
+    numbers = _rejection_sampled(philox.state_of(seed), -(-count // _numbers_per_block(dtype)), dtype)
     return numbers.ravel()[:count].astype(dtype.np).reshape(shape)
 
 
 def _rejection_sampled(state: np.ndarray, groups: int, dtype: DType) -> np.ndarray:
-    """Returns each group's first normal numbers within the bound; a group draws from its own RESERVED_BLOCKS blocks."""
-    width = _group(dtype)
-    numbers, filled = np.zeros((groups, width), float64.np), np.zeros(groups, np.intp)
-    pending, tried = np.arange(groups), 0
-    while pending.size:
-        at = pending.astype(np.uint64) * np.uint64(width * RESERVED_BLOCKS // 4) + np.uint64(tried)
-        for value in normals(philox.blocks_at(state, at), dtype).T:
-            fits = (abs(value) < TRUNCATED_AT) & (filled[pending] < width)
-            numbers[pending[fits], filled[pending[fits]]] = value[fits]
-            filled[pending[fits]] += 1
-        pending, tried = pending[filled[pending] < width], tried + 1
+    """Returns for each group its first normal numbers within (-2, 2), shape (groups, numbers per block).
+
+    A group draws from its own RESERVED_BLOCKS blocks until it is full.
+    """
+    group_size = _numbers_per_block(dtype)
+    numbers, filled = np.zeros((groups, group_size), float64.np), np.zeros(groups, np.intp)
+    pending, attempts = np.arange(groups), 0
+    while pending.size:  # the groups that are not full
+        offsets = pending.astype(np.uint64) * np.uint64(group_size * RESERVED_BLOCKS // 4) + np.uint64(attempts)
+        for value in normals(philox.blocks_at(state, offsets), dtype).T:
+            accepted = (abs(value) < TRUNCATED_AT) & (filled[pending] < group_size)
+            numbers[pending[accepted], filled[pending[accepted]]] = value[accepted]
+            filled[pending[accepted]] += 1
+        pending, attempts = pending[filled[pending] < group_size], attempts + 1
     return numbers
 
 
@@ -266,12 +285,12 @@ def stateless_random_truncated_normal(seed: Any, shape: Any, dtype: Any = float3
 
 
 def _permutation_numpy(seed: np.ndarray, *, size: int) -> np.ndarray:
-    """Shuffles by Durstenfeld's algorithm, one random word for each place."""
+    """Shuffles the numbers from 0 to size - 1 by Durstenfeld's algorithm, with one random word for each swap."""
     words = philox.words(seed, size).tolist()
     order = list(range(size))
     for i in range(size - 1):
-        other = i + words[i] % (size - i)
-        order[i], order[other] = order[other], order[i]
+        j = i + words[i] % (size - i)
+        order[i], order[j] = order[j], order[i]
     return np.array(order, np.int64)
 
 
@@ -300,6 +319,7 @@ def stateless_random_permutation(seed: Any, size: Dim) -> Any:
 
 
 def _skip_type(state: TensorType, *, blocks: Dim) -> TensorType:
+    """Checks that the state is a generator's, of three 64-bit integers; the result has its type."""
     if state.dtype not in STATE or state.shape != (3,):
         raise ArgumentError(
             f"state must be int64 or uint64 of shape (3,), but got {state.dtype.name} of shape {show_shape(state.shape)}"
@@ -336,6 +356,7 @@ def check_algorithm(alg: Any) -> None:
 
 
 def _seed_tensor(seed: Any) -> Tensor:
+    """Converts a seed to a tensor: floats, and NumPy arrays of another dtype than int32, to int64."""
     is_wide = isinstance(seed, float) or (isinstance(seed, np.ndarray) and seed.dtype != np.int32)
     return convert_to_tensor(seed, int64 if is_wide else None)
 
@@ -401,13 +422,16 @@ def _check_uniform(dtype: DType, minval: Any, maxval: Any) -> None:
 
 
 def uniform_from(seed: Tensor, shape: tuple[Dim, ...], minval: Any, maxval: Any, dtype: DType) -> Tensor:
-    """Returns uniform numbers, floats or integers, from a seed or generator state."""
+    """Draws uniform numbers in [minval, maxval), floats or integers, from a seed or generator state.
+
+    Without limits, integers span the whole range of their dtype.
+    """
     if not dtype.is_integer:
         drawn = bind.stateless_random_uniform(seed, shape=shape, dtype=dtype)
         return scaled_uniform(drawn, minval, 1 if maxval is None else maxval, dtype)
     if minval is None:
         return bind.stateless_random_bits(seed, shape=shape, dtype=dtype)
-    low, high = (convert_to_tensor(end, dtype) for end in (minval, maxval))
+    low, high = (convert_to_tensor(limit, dtype) for limit in (minval, maxval))
     return bind.stateless_random_integers(seed, low, high, shape=shape)
 
 
@@ -429,19 +453,20 @@ def rounded_product(x: Any, y: Any) -> Any:
 
 
 def scaled_uniform(uniform: Tensor, minval: Any, maxval: Any, dtype: DType) -> Tensor:
-    """Scales uniform numbers of [0, 1) to [minval, maxval)."""
+    """Scales uniform numbers of [0, 1) to [minval, maxval); the limits 0 and 1 need no scaling."""
     if _is_number(minval, 0) and _is_number(maxval, 1):
         return uniform
-    low, high = (convert_to_tensor(end, dtype) for end in (minval, maxval))
+    low, high = (convert_to_tensor(limit, dtype) for limit in (minval, maxval))
     return bind.add(bind.rounded_product(uniform, bind.subtract(high, low)), low)
 
 
 def _is_number(value: Any, expected: float) -> bool:
+    """Returns whether a value is a Python number equal to ``expected``; a tensor's value is not looked at."""
     return type(value) in (int, float) and value == expected
 
 
 def scaled_normal(normal: Tensor, mean: Any, stddev: Any, dtype: DType) -> Tensor:
-    """Scales standard normal numbers to a mean and standard deviation."""
+    """Scales standard normal numbers to a mean and standard deviation; 0 and 1 need no scaling."""
     if _is_number(mean, 0) and _is_number(stddev, 1):
         return normal
     center, width = (convert_to_tensor(value, dtype) for value in (mean, stddev))
@@ -523,7 +548,7 @@ def stateless_shuffle(value: Any, seed: Any, alg: Any = "auto_select", name: str
 
 
 def shuffled(seed: Tensor, value: Tensor) -> Tensor:
-    """Returns the rows of ``value`` in random order; a scalar unchanged."""
+    """Returns the rows of ``value`` in random order; a scalar is returned as it is."""
     if not value.ndim:
         return value
     return gather(value, bind.stateless_random_permutation(seed, size=value._type.shape[0]))
@@ -536,7 +561,7 @@ _INDEX = (int32, int64)
 def stateless_categorical(
     logits: Any, num_samples: Any, seed: Any, dtype: Any = int64, name: str | None = None
 ) -> Tensor:
-    """Classes drawn with the odds that each row of logits gives, as a function of the seed.
+    """Draws classes with the odds that each row of logits gives, as a function of the seed.
 
     They are TensorFlow's own as long as TensorFlow's kernel takes the rows in one thread, which it does for small ones.
 
@@ -563,6 +588,7 @@ def stateless_categorical(
 
 
 def sample_count(num_samples: Any) -> Dim:
+    """Returns the argument ``num_samples`` as a dim, which must not be negative."""
     count = size_argument(num_samples, "num_samples")
     if isinstance(count, int) and count < 0:
         raise ArgumentError(f"num_samples should be non-negative, got {count}")
@@ -570,7 +596,11 @@ def sample_count(num_samples: Any) -> Dim:
 
 
 def sampled(seed: Tensor, logits: Tensor, num_samples: Any, dtype: DType) -> Tensor:
-    """Draws classes: counts how many running sums of a row's probabilities a uniform number passes, in float64."""
+    """Draws ``num_samples`` classes for each row of logits, as `tf.random.stateless_categorical`.
+
+    The class of a uniform number in [0, total) is how many of the row's running sums of probabilities it passes. All is
+    computed in float64.
+    """
     if dtype not in _INDEX:
         raise ValueError(f"Argument `dtype` got invalid value {dtype}. Accepted dtypes are {_INDEX}.")
     if logits.ndim != 2:
@@ -580,23 +610,23 @@ def sampled(seed: Tensor, logits: Tensor, num_samples: Any, dtype: DType) -> Ten
     if logits._type.shape[1] == 0:
         raise ArgumentError("num_classes should be positive, got 0").for_op("Multinomial")
     count = sample_count(num_samples)
-    sums = _running_sums(bind.cast(logits, dtype=float64))
+    running_sums = _running_sums(bind.cast(logits, dtype=float64))
     batch, classes = logits._type.shape
-    drawn = bind.stateless_random_uniform(seed, shape=(batch, count), dtype=float64)
-    targets = bind.multiply(drawn, bind.reduce_max(sums, axis=(1,), keepdims=True))
+    uniform = bind.stateless_random_uniform(seed, shape=(batch, count), dtype=float64)
+    targets = bind.multiply(uniform, bind.reduce_max(running_sums, axis=(1,), keepdims=True))
     passed = bind.less_equal(
-        bind.reshape(sums, shape=(batch, 1, classes)), bind.reshape(targets, shape=(batch, count, 1))
+        bind.reshape(running_sums, shape=(batch, 1, classes)), bind.reshape(targets, shape=(batch, count, 1))
     )
     return bind.reduce_sum(bind.cast(passed, dtype=dtype), axis=(2,), keepdims=False)
 
 
 def _running_sums(logits: Tensor) -> Tensor:
-    """Returns each row's running sums of unnormalized probabilities; logits that aren't finite have none."""
+    """Returns each row's running sums of ``exp(logits)``, divided by its largest; logits not finite count as 0."""
     finite = bind.less(bind.abs(logits), number(np.inf, logits))
-    largest = bind.reduce_max(
+    row_maximum = bind.reduce_max(
         bind.select(finite, logits, number(np.finfo(np.float64).min, logits)), axis=(1,), keepdims=True
     )
-    weights = bind.select(finite, bind.exp(bind.subtract(logits, largest)), number(0, logits))
+    weights = bind.select(finite, bind.exp(bind.subtract(logits, row_maximum)), number(0, logits))
     return bind.cumsum(weights, axis=1, exclusive=False, reverse=False)
 
 

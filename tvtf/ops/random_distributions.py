@@ -32,35 +32,42 @@ Values = Callable[[np.ndarray], np.ndarray]
 
 
 class _Streams:
-    """A stream of uniform and normal float64 numbers for each result; a Philox block gives two numbers."""
+    """Holds a stream of random float64 numbers for each result; a Philox block gives two numbers.
+
+    Stream i begins ``i * stride`` blocks after the generator state of ``seed``.
+    """
 
     def __init__(self, seed: np.ndarray, count: int, stride: int = RESERVED_BLOCKS) -> None:
         self.state = philox.state_of(seed)
         self.next = np.arange(count, dtype=np.uint64) * np.uint64(stride)
-        self.buffered = {kind: (np.zeros((count, 2)), np.zeros(count, np.int64)) for kind in ("uniform", "normal")}
+        # for each distribution the two numbers of each stream's last block, and how many of them are left
+        self.buffered = {name: (np.zeros((count, 2)), np.zeros(count, np.int64)) for name in ("uniform", "normal")}
 
-    def draw(self, kind: str, streams: np.ndarray) -> np.ndarray:
-        """Returns the next number of a kind from each of the ``streams``.
+    def draw(self, distribution: str, streams: np.ndarray) -> np.ndarray:
+        """Returns the next "uniform" or "normal" number from each of the ``streams``, an array of stream numbers.
 
         TensorFlow takes a block's last number first.
         """
-        numbers, remaining = self.buffered[kind]
+        numbers, remaining = self.buffered[distribution]
         empty = streams[remaining[streams] == 0]
         if empty.size:
             words = philox.blocks_at(self.state, self.next[empty])
             self.next[empty] += np.uint64(1)
-            wide = words.astype(np.uint64)
-            pairs = np.stack([unit64(wide[:, 0], wide[:, 1]), unit64(wide[:, 2], wide[:, 3])], axis=-1)
-            numbers[empty] = pairs if kind == "uniform" else normals(words, float64).reshape(-1, 2)
+            wide_words = words.astype(np.uint64)
+            pairs = np.stack(
+                [unit64(wide_words[:, 0], wide_words[:, 1]), unit64(wide_words[:, 2], wide_words[:, 3])], axis=-1
+            )
+            numbers[empty] = pairs if distribution == "uniform" else normals(words, float64).reshape(-1, 2)
             remaining[empty] = 2
         remaining[streams] -= 1
         return numbers[streams, remaining[streams]]
 
 
 def _until_accepted(count: int, attempt: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Samples by rejection: ``attempt(streams)`` returns a number for each stream and whether to accept it.
+    """Samples ``count`` numbers by rejection, each from its own random stream.
 
-    NaN is always accepted: it comes from a NaN parameter, and no later attempt would end.
+    ``attempt(streams)`` returns a number for each of the stream numbers, and whether to accept it. NaN is always
+    accepted: it comes from a NaN parameter, and no later attempt would end.
     """
     results, pending = np.zeros(count), np.arange(count)
     while pending.size:
@@ -74,51 +81,60 @@ def _until_accepted(count: int, attempt: Callable[[np.ndarray], tuple[np.ndarray
 # -- gamma
 
 
-def _gamma_of(seed: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    """Draws a gamma number for each alpha.
+def _gamma_numbers(seed: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+    """Draws a gamma number of rate one for each shape parameter ``alpha``.
+
+    An alpha of 1 gives exponential numbers; below 1, a number for alpha + 1 is scaled.
 
     Source: Marsaglia and Tsang, A simple method for generating gamma variables, 2000
     """
     streams = _Streams(seed, alpha.size)
-    small = alpha < 1
-    d = alpha + np.where(small, 2 / 3, -1 / 3)
+    is_small = alpha < 1
+    d = alpha + np.where(is_small, 2 / 3, -1 / 3)
     c = 1 / 3 / np.sqrt(d)
 
     def attempt(chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Attempts a gamma number for each chosen alpha: returns numbers and whether to accept them."""
         x = streams.draw("normal", chosen)
         v = 1 + c[chosen] * x
-        positive = v > 0
-        inside, cubes, accepted = chosen[positive], v[positive] ** 3, np.zeros(chosen.size, bool)
-        u, squares = streams.draw("uniform", inside), x[positive] ** 2
-        bound = 0.5 * squares + d[inside] * (1 - cubes + np.log(cubes))
-        accepted[positive] = (u < 1 - 0.0331 * squares * squares) | (np.log(u) < bound)
+        is_positive = v > 0
+        candidates, cubes, accepted = chosen[is_positive], v[is_positive] ** 3, np.zeros(chosen.size, bool)
+        u, squares = streams.draw("uniform", candidates), x[is_positive] ** 2
+        bound = 0.5 * squares + d[candidates] * (1 - cubes + np.log(cubes))
+        accepted[is_positive] = (u < 1 - 0.0331 * squares * squares) | (np.log(u) < bound)
         return d[chosen] * v**3, accepted
 
-    exponential = np.flatnonzero(alpha == 1)
-    rest = np.flatnonzero(alpha != 1)
+    exponential_indices = np.flatnonzero(alpha == 1)
+    other_indices = np.flatnonzero(alpha != 1)
     results = np.zeros(alpha.size)
-    results[exponential] = -np.log1p(-streams.draw("uniform", exponential))
-    results[rest] = _until_accepted(rest.size, lambda chosen: attempt(rest[chosen]))
-    below_one = np.flatnonzero(small)
-    results[below_one] *= streams.draw("uniform", below_one) ** (1 / alpha[below_one])
+    results[exponential_indices] = -np.log1p(-streams.draw("uniform", exponential_indices))
+    results[other_indices] = _until_accepted(other_indices.size, lambda chosen: attempt(other_indices[chosen]))
+    small_indices = np.flatnonzero(is_small)
+    results[small_indices] *= streams.draw("uniform", small_indices) ** (1 / alpha[small_indices])
     return results
 
 
-def _fits(parameter: Sequence[Dim], shape: Sequence[Dim]) -> bool:
-    """Returns whether a parameter broadcasts to a shape, as far as the trace knows their dims."""
-    pairs = zip(reversed(parameter), reversed(shape))
-    return len(parameter) <= len(shape) and all(
-        p in (1, d) for p, d in pairs if isinstance(p, int) and isinstance(d, int)
+def _broadcasts_to(parameter_shape: Sequence[Dim], shape: Sequence[Dim]) -> bool:
+    """Returns whether a parameter's shape broadcasts to ``shape``, as far as the dims are known while tracing."""
+    pairs = zip(reversed(parameter_shape), reversed(shape))
+    return len(parameter_shape) <= len(shape) and all(
+        parameter_dim in (1, dim)
+        for parameter_dim, dim in pairs
+        if isinstance(parameter_dim, int) and isinstance(dim, int)
     )
 
 
 def _trailing_type(domain: tuple[DType, ...]) -> Callable[..., TensorType]:
-    """Returns the type rule of random numbers whose parameter broadcasts to the last dims of their shape."""
+    """Returns the type rule of random numbers with one parameter, whose shape broadcasts to the last dims of theirs.
+
+    ``domain`` are the parameter's dtypes.
+    """
 
     def rule(seed: TensorType, parameter: TensorType, *, shape: tuple[Dim, ...], dtype: DType) -> TensorType:
+        """Checks seed and parameter; the result has the attributes' shape and dtype."""
         check_seed(seed)
         require_dtype(parameter, domain, "parameter")
-        if not _fits(parameter.shape, shape):
+        if not _broadcasts_to(parameter.shape, shape):
             raise ArgumentError(
                 "Shape passed in must end with broadcasted shape.",
                 ValueError,
@@ -129,14 +145,19 @@ def _trailing_type(domain: tuple[DType, ...]) -> Callable[..., TensorType]:
     return rule
 
 
-def _in_order(values: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callable[..., np.ndarray]:
-    """Returns a kernel that draws all numbers of one parameter before those of the next, as TensorFlow does."""
+def _ordered_by_parameter(values: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callable[..., np.ndarray]:
+    """Returns a NumPy kernel that draws all numbers of one parameter before those of the next, as TensorFlow does.
+
+    ``values(seed, parameters)`` draws one number for each parameter.
+    """
 
     def run(seed: np.ndarray, parameter: np.ndarray, *, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+        """Draws the numbers of all parameters, and arranges them in the result's shape."""
         tail = shape[len(shape) - parameter.ndim :] if parameter.ndim else ()
         parameters = np.broadcast_to(parameter.astype(np.float64), tail).reshape(-1)
         repeats = prod(shape[: len(shape) - len(tail)])
         drawn = values(seed, np.repeat(parameters, repeats)).reshape(parameters.size, repeats)
+        # the parameters vary along the last axes of the result
         return np.ascontiguousarray(drawn.T).reshape(shape).astype(dtype.np)
 
     return run
@@ -153,13 +174,13 @@ def _gamma_vjp(ct: Tensor, y: Tensor, seed: Tensor, alpha: Tensor, **_: Any) -> 
         )
     )
     alpha_of_samples = bind.broadcast_to(alpha, shape=y._type.shape)
-    slope = bind.negative(bind.divide(bind.igamma_grad_a(alpha_of_samples, y), density))
-    return None, unbroadcast(bind.multiply(ct, slope), alpha)
+    derivative = bind.negative(bind.divide(bind.igamma_grad_a(alpha_of_samples, y), density))
+    return None, unbroadcast(bind.multiply(ct, derivative), alpha)
 
 
 @host_primitive(
     type=_trailing_type((float16, float32, float64)),
-    numpy=_in_order(_gamma_of),
+    numpy=_ordered_by_parameter(_gamma_numbers),
     vjp=_gamma_vjp,
     tf_name="StatelessRandomGammaV3",
 )
@@ -169,17 +190,19 @@ def stateless_random_gamma(seed: Tensor, alpha: Tensor, shape: Any, dtype: Any) 
 
 
 def scaled_gamma(state: Tensor, shape: tuple[Dim, ...], alpha: Tensor, beta: Tensor) -> Tensor:
+    """Draws gamma numbers of shape ``alpha`` and rate ``beta``, at least the dtype's smallest normal number."""
     drawn = bind.stateless_random_gamma(state, alpha, shape=shape, dtype=alpha.dtype)
     tiny = number(np.finfo(alpha.dtype.np).tiny, alpha)
     return bind.maximum(tiny, bind.divide(drawn, beta))
 
 
 def gamma_parameters(alpha: Any, beta: Any, dtype: Any) -> tuple[Tensor, Tensor]:
-    """Returns ``alpha`` broadcast to the shape of both, and ``beta``."""
-    kind = as_dtype(dtype)
-    a, b = convert_to_tensor(alpha, kind), convert_to_tensor(1 if beta is None else beta, kind)
-    equal = [x._type for x in broadcast_operands([a, b])]
-    return bind.broadcast_to(a, shape=broadcast_types(*equal)), b
+    """Returns ``alpha`` broadcast to the shape of both parameters, and ``beta``, which is 1 by default."""
+    as_type = as_dtype(dtype)
+    alpha_tensor = convert_to_tensor(alpha, as_type)
+    beta_tensor = convert_to_tensor(1 if beta is None else beta, as_type)
+    types = [x._type for x in broadcast_operands([alpha_tensor, beta_tensor])]
+    return bind.broadcast_to(alpha_tensor, shape=broadcast_types(*types)), beta_tensor
 
 
 @export("random.stateless_gamma")
@@ -214,14 +237,14 @@ def stateless_gamma(
 # -- Poisson
 
 
-def _poisson_of(seed: np.ndarray, rate: np.ndarray) -> np.ndarray:
-    """Draws Poisson numbers, for rates below 10 by Knuth's products, else by rejection.
+def _poisson_numbers(seed: np.ndarray, rate: np.ndarray) -> np.ndarray:
+    """Draws a Poisson number for each rate: below 10 by Knuth's products of uniform numbers, else by rejection.
 
     Source: Hörmann, The transformed rejection method for Poisson variables, 1993
     """
     streams = _Streams(seed, rate.size)
     results = np.full(rate.size, np.nan)
-    few, many = np.flatnonzero(rate < 10), np.flatnonzero((rate >= 10) & np.isfinite(rate))
+    small_indices, large_indices = np.flatnonzero(rate < 10), np.flatnonzero((rate >= 10) & np.isfinite(rate))
     results[np.isposinf(rate)] = np.inf
     products, counts = np.ones(rate.size), np.zeros(rate.size)
 
@@ -231,32 +254,36 @@ def _poisson_of(seed: np.ndarray, rate: np.ndarray) -> np.ndarray:
         counts[chosen[~accepted]] += 1
         return counts[chosen], accepted
 
-    results[few] = _until_accepted(few.size, lambda streams_used: count_one(few[streams_used]))
-    results[many] = _until_accepted(
-        many.size, lambda streams_used: _transformed_rejection(streams, many[streams_used], rate[many[streams_used]])
+    results[small_indices] = _until_accepted(small_indices.size, lambda chosen: count_one(small_indices[chosen]))
+    results[large_indices] = _until_accepted(
+        large_indices.size,
+        lambda chosen: _transformed_rejection(streams, large_indices[chosen], rate[large_indices[chosen]]),
     )
     return results
 
 
-def _transformed_rejection(streams: _Streams, who: np.ndarray, rate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Attempts a Poisson number for each rate by Hörmann's algorithm PTRS; returns numbers and what to accept."""
+def _transformed_rejection(streams: _Streams, chosen: np.ndarray, rate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Attempts a Poisson number for each rate by Hörmann's algorithm PTRS; returns numbers and whether to accept them.
+
+    ``chosen`` are the numbers of the streams to draw from. Variables and constants are those of the algorithm.
+    """
     from scipy.special import gammaln
 
     b = 0.931 + 2.53 * np.sqrt(rate)
     a = -0.059 + 0.02483 * b
-    u, v = streams.draw("uniform", who) - 0.5, streams.draw("uniform", who)
-    edge = 0.5 - np.abs(u)
-    k = np.floor((2 * a / edge + b) * u + rate + 0.43)
-    quick = (edge >= 0.07) & (v <= 0.9277 - 3.6224 / (b - 2))
-    outside = (k < 0) | ((edge < 0.013) & (v > edge))
-    inverse = 1.1239 + 1.1328 / (b - 3.4)
-    below = np.log(v * inverse / (a / (edge * edge) + b)) <= -rate + k * np.log(rate) - gammaln(k + 1)
-    return k, quick | (~outside & below)
+    u, v = streams.draw("uniform", chosen) - 0.5, streams.draw("uniform", chosen)
+    distance = 0.5 - np.abs(u)
+    k = np.floor((2 * a / distance + b) * u + rate + 0.43)
+    is_inside = (distance >= 0.07) & (v <= 0.9277 - 3.6224 / (b - 2))
+    is_outside = (k < 0) | ((distance < 0.013) & (v > distance))
+    inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
+    is_below = np.log(v * inverse_alpha / (a / (distance * distance) + b)) <= -rate + k * np.log(rate) - gammaln(k + 1)
+    return k, is_inside | (~is_outside & is_below)
 
 
 @host_primitive(
     type=_trailing_type((float16, float32, float64, int32, int64)),
-    numpy=_in_order(_poisson_of),
+    numpy=_ordered_by_parameter(_poisson_numbers),
     vjp=lambda ct, y, seed, rate, **_: (None, None),
 )
 def stateless_random_poisson(seed: Tensor, rate: Tensor, shape: Any, dtype: Any) -> Any:
@@ -293,27 +320,30 @@ def stateless_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = int32, name:
 
 
 def _broadcast_type(seed: TensorType, *parameters: TensorType, shape: tuple[Dim, ...], dtype: DType) -> TensorType:
-    """Checks the seed and that each floating parameter broadcasts to ``shape``."""
+    """Checks the seed of a random op and that its floating parameters broadcast to ``shape``, the result's."""
     check_seed(seed)
     for parameter in parameters:
         require_dtype(parameter, FLOATING, "parameter")
-        if not _fits(parameter.shape, shape):
+        if not _broadcasts_to(parameter.shape, shape):
             raise ArgumentError(
                 f"the shape {brackets(shape)} does not fit a parameter of shape {brackets(parameter.shape)}", ValueError
             )
     return TensorType(shape, dtype)
 
 
-def _by_parameters(shape: tuple[int, ...], parameters: Sequence[np.ndarray]) -> tuple[list[np.ndarray], int]:
-    """Broadcasts parameters to vectors of their combinations; also returns how many numbers each combination needs."""
-    rank = max(p.ndim for p in parameters)
+def _parameter_combinations(shape: tuple[int, ...], parameters: Sequence[np.ndarray]) -> tuple[list[np.ndarray], int]:
+    """Broadcasts parameters to vectors, one element for each combination of their values.
+
+    Also returns how many numbers of the result's ``shape`` each combination needs.
+    """
+    rank = max(parameter.ndim for parameter in parameters)
     tail = shape[len(shape) - rank :] if rank else ()
-    vectors = [np.broadcast_to(p, tail).reshape(-1) for p in parameters]
+    vectors = [np.broadcast_to(parameter, tail).reshape(-1) for parameter in parameters]
     return vectors, prod(shape[: len(shape) - rank])
 
 
-def _by_numbers(drawn: np.ndarray, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
-    """Arranges numbers of shape (combinations, times) in the result's shape, whose last dims are the combinations."""
+def _arranged(drawn: np.ndarray, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+    """Arranges numbers of shape (combinations, times) in ``shape``, whose last dims are the combinations."""
     return np.ascontiguousarray(drawn.T).reshape(shape).astype(dtype.np)
 
 
@@ -324,7 +354,10 @@ FEW = 10
 
 
 def _by_inversion(streams: _Streams, streams_used: np.ndarray, n: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """Draws binomial numbers: counts how many geometric distances between successes fit into ``n`` trials."""
+    """Draws binomial numbers: counts how many geometric distances between successes fit into ``n`` trials.
+
+    ``streams_used`` are the numbers of the streams to draw from, one for each ``n`` and probability ``p``.
+    """
     total, successes = np.zeros(streams_used.size), np.zeros(streams_used.size)
     pending = np.arange(streams_used.size)
     while pending.size:
@@ -335,56 +368,62 @@ def _by_inversion(streams: _Streams, streams_used: np.ndarray, n: np.ndarray, p:
 
 
 def _stirling_tail(k: np.ndarray) -> np.ndarray:
-    """Returns the difference of ``log(k!)`` and Stirling's formula."""
+    """Returns the difference of ``log(k!)`` and Stirling's formula, by its series."""
     squares = (k + 1) ** 2
     return (1 / 12 - (1 / 360 - 1 / 1260 / squares) / squares) / (k + 1)
 
 
 def _by_rejection(streams: _Streams, chosen: np.ndarray, n: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """Draws binomial numbers by rejection.
+    """Draws binomial numbers for ``n`` trials of probability ``p``, by rejection.
 
-    Source: Hormann, The generation of binomial random variates, 1993 (algorithm BTRS)
+    ``chosen`` are the numbers of the streams to draw from. Variables and constants are those of the algorithm BTRS.
+
+    Source: Hormann, The generation of binomial random variates, 1993
     """
     deviation = np.sqrt(n * p * (1 - p))
     b = 1.15 + 2.53 * deviation
     a = -0.0873 + 0.0248 * b + 0.01 * p
-    least, odds = 0.92 - 4.2 / b, p / (1 - p)
+    quick_bound, odds = 0.92 - 4.2 / b, p / (1 - p)
     alpha, mode = (2.83 + 5.1 / b) * deviation, np.floor((n + 1) * p)
 
-    def attempt(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        u, v = streams.draw("uniform", chosen[at]) - 0.5, streams.draw("uniform", chosen[at])
-        edge = 0.5 - np.abs(u)
-        k = np.floor((2 * a[at] / edge + b[at]) * u + n[at] * p[at] + 0.5)
-        inside = (k >= 0) & (k <= n[at])
-        trials, top, r = n[at], mode[at], odds[at]
+    def attempt(indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Attempts binomial numbers at ``indices``: returns numbers and whether to accept them."""
+        u, v = streams.draw("uniform", chosen[indices]) - 0.5, streams.draw("uniform", chosen[indices])
+        distance = 0.5 - np.abs(u)
+        k = np.floor((2 * a[indices] / distance + b[indices]) * u + n[indices] * p[indices] + 0.5)
+        is_inside = (k >= 0) & (k <= n[indices])
+        trials, peak, r = n[indices], mode[indices], odds[indices]
         bound = (
-            (top + 0.5) * np.log((top + 1) / (r * (trials - top + 1)))
-            + (trials + 1) * np.log((trials - top + 1) / (trials - k + 1))
+            (peak + 0.5) * np.log((peak + 1) / (r * (trials - peak + 1)))
+            + (trials + 1) * np.log((trials - peak + 1) / (trials - k + 1))
             + (k + 0.5) * np.log(r * (trials - k + 1) / (k + 1))
-            + _stirling_tail(top) + _stirling_tail(trials - top) - _stirling_tail(k) - _stirling_tail(trials - k)
+            + _stirling_tail(peak) + _stirling_tail(trials - peak) - _stirling_tail(k) - _stirling_tail(trials - k)
         )  # fmt: skip
-        close = np.log(v * alpha[at] / (a[at] / edge**2 + b[at])) <= bound
-        return k, ((edge >= 0.07) & (v <= least[at])) | (inside & close)
+        is_below = np.log(v * alpha[indices] / (a[indices] / distance**2 + b[indices])) <= bound
+        return k, ((distance >= 0.07) & (v <= quick_bound[indices])) | (is_inside & is_below)
 
     return _until_accepted(chosen.size, attempt)
 
 
 def _binomial_array(seed: np.ndarray, counts: np.ndarray, probs: np.ndarray, *, shape: Any, dtype: DType) -> np.ndarray:
-    """Draws the rarer of success and failure, by inversion if few are expected, else by rejection."""
-    vectors, times = _by_parameters(shape, (counts, probs))
+    """Draws binomial numbers of the rarer of success and failure, by inversion if few are expected, else by rejection.
+
+    Without trials, or with a probability of 0 or 1, the result is certain; it is NaN for a NaN parameter.
+    """
+    vectors, times = _parameter_combinations(shape, (counts, probs))
     n, p = (np.repeat(x, times) for x in vectors)
-    rare = np.where(p > 0.5, 1 - p, p)
-    is_random = (n > 0) & (rare > 0) & (p < 1)
+    rarer_probability = np.where(p > 0.5, 1 - p, p)
+    is_random = (n > 0) & (rarer_probability > 0) & (p < 1)
     result = np.where((n <= 0) | (p <= 0), 0.0, np.where(p >= 1, n, np.nan)).astype(np.float64)
-    for which, stride, draw in (
-        (is_random & (n * rare < FEW), INVERTED_BLOCKS, _by_inversion),
-        (is_random & (n * rare >= FEW), RESERVED_BLOCKS, _by_rejection),
+    for mask, stride, draw in (
+        (is_random & (n * rarer_probability < FEW), INVERTED_BLOCKS, _by_inversion),
+        (is_random & (n * rarer_probability >= FEW), RESERVED_BLOCKS, _by_rejection),
     ):
-        chosen = np.flatnonzero(which)
+        chosen = np.flatnonzero(mask)
         streams = _Streams(seed, n.size, stride)
-        successes = draw(streams, chosen, n[chosen].astype(np.float64), rare[chosen].astype(np.float64))
+        successes = draw(streams, chosen, n[chosen].astype(np.float64), rarer_probability[chosen].astype(np.float64))
         result[chosen] = np.where(p[chosen] > 0.5, n[chosen] - successes, successes)
-    return _by_numbers(result.reshape(-1, times), shape, dtype)
+    return _arranged(result.reshape(-1, times), shape, dtype)
 
 
 @host_primitive(
@@ -434,9 +473,13 @@ Nearer limits make it try uniform or exponential numbers.
 
 
 class _Limits:
-    """The limits of one combination of parameters in standard deviations, mirrored to have the lower nearer the mean."""
+    """Holds the limits of one truncated normal distribution, in standard deviations from the mean.
+
+    They are mirrored so that ``low`` is nearer the mean; the negative ``deviation`` mirrors results back.
+    """
 
     def __init__(self, mean: Any, deviation: Any, low: Any, high: Any) -> None:
+        """Checks the parameters and converts the limits; the deviation is negative if they are mirrored."""
         if not (0 < deviation < np.inf and low < high and np.isfinite([low, high]).any()):
             raise ArgumentValueError("Invalid parameters")
         is_mirrored = (np.isinf(low) and low < 0) or high < mean
@@ -445,17 +488,20 @@ class _Limits:
         self.low, self.high = (low - mean) / self.deviation, (high - mean) / self.deviation
 
     def drawn(self, words: np.ndarray, dtype: DType) -> tuple[np.ndarray, np.ndarray, int]:
-        """Returns candidates from blocks of words, which of them to accept, and how many blocks each row of them uses."""
+        """Returns candidates from Philox blocks, whether to accept each, and how many blocks a row of them uses."""
         low, high = self.low, self.high
+        # the mean lies between far limits: most normal numbers are accepted
         if (low < -WIDE and high >= 0) or (high > WIDE and low <= 0):
             numbers = normals(words, dtype).reshape(len(words), -1).astype(dtype.np)
             return numbers, (numbers >= low) & (numbers <= high), 1
         root = np.sqrt(low * low + 4)
         units = _units(words, dtype)
         if high - low < 2 * np.exp(0.5 + low * (low - root) / 4) / (low + root):
+            # uniform numbers between near limits; every second block decides about the one before
             numbers = units[::2] * (high - low) + low
             density = np.exp(((0 if low < 0 else low * low) - numbers * numbers) / 2)
             return numbers, units[1::2] <= density, 2
+        # exponential numbers beyond ``low``, for limits in the distribution's tail
         alpha = (low + root) / 2
         numbers = -np.log(units[:, ::2]) / alpha + low
         distance = alpha - numbers if low < alpha else np.full_like(numbers, low - alpha)
@@ -463,28 +509,31 @@ class _Limits:
 
 
 def _units(words: np.ndarray, dtype: DType) -> np.ndarray:
-    """Returns the uniform numbers of blocks: two of float64, four of other dtypes."""
+    """Returns the uniform numbers in [0, 1) of Philox blocks: two of float64 for each, four of other dtypes."""
     if dtype is not float64:
         return unit(words, dtype)
     wide = words.astype(np.uint64)
     return np.stack([unit64(wide[:, 0], wide[:, 1]), unit64(wide[:, 2], wide[:, 3])], axis=-1)
 
 
-def _between(state: np.ndarray, limits: _Limits, count: int, dtype: DType) -> tuple[np.ndarray, np.ndarray]:
-    """Returns ``count`` numbers between the limits, and the generator state after the last block they used."""
-    chunks, missing = [np.zeros(0, dtype.np)], count
+def _truncated_normals(state: np.ndarray, limits: _Limits, count: int, dtype: DType) -> tuple[np.ndarray, np.ndarray]:
+    """Draws ``count`` normal numbers between the limits by rejection.
+
+    Also returns the generator state after the last block that the numbers used.
+    """
+    accepted_chunks, missing = [np.zeros(0, dtype.np)], count
     while missing:
-        size = 2 * missing + 16
-        numbers, accepted, step = limits.drawn(philox.blocks(state, size + size % 2), dtype)
-        places = np.flatnonzero(accepted)[:missing]
-        missing -= len(places)
-        chunks.append(numbers.reshape(-1)[places])
-        used = len(numbers) if missing else int(places[-1]) // numbers.shape[1] + 1
-        state = philox.skipped(state, used * step)
-    return np.concatenate(chunks) * limits.deviation + limits.mean, state
+        block_count = 2 * missing + 16
+        numbers, accepted, blocks_per_row = limits.drawn(philox.blocks(state, block_count + block_count % 2), dtype)
+        indices = np.flatnonzero(accepted)[:missing]
+        missing -= len(indices)
+        accepted_chunks.append(numbers.reshape(-1)[indices])
+        used = len(numbers) if missing else int(indices[-1]) // numbers.shape[1] + 1
+        state = philox.skipped(state, used * blocks_per_row)
+    return np.concatenate(accepted_chunks) * limits.deviation + limits.mean, state
 
 
-def _between_array(
+def _truncated_normal_array(
     seed: np.ndarray,
     mean: np.ndarray,
     deviation: np.ndarray,
@@ -494,18 +543,18 @@ def _between_array(
     shape: Any,
     dtype: DType,
 ) -> np.ndarray:
-    """Draws truncated normal numbers; the stream continues from one set of parameters to the next."""
-    vectors, times = _by_parameters(shape, (mean, deviation, low, high))
+    """Draws truncated normal numbers; the random stream continues from one combination of parameters to the next."""
+    vectors, times = _parameter_combinations(shape, (mean, deviation, low, high))
     rows, state = [], philox.state_of(seed)
     for parameters in zip(*vectors):
-        numbers, state = _between(state, _Limits(*parameters), times, dtype)
+        numbers, state = _truncated_normals(state, _Limits(*parameters), times, dtype)
         rows.append(numbers)
-    return _by_numbers(np.stack(rows) if rows else np.zeros((0, times)), shape, dtype)
+    return _arranged(np.stack(rows) if rows else np.zeros((0, times)), shape, dtype)
 
 
 @host_primitive(
     type=_broadcast_type,
-    numpy=_between_array,
+    numpy=_truncated_normal_array,
     vjp=lambda ct, y, *inputs, **_: (None,) * len(inputs),
     tf_name="StatelessParameterizedTruncatedNormal",
 )

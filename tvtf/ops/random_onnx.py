@@ -22,7 +22,7 @@ Words = Sequence[str]
 
 
 class Nodes:
-    """Writes arithmetic on the exporter's tensor names; ints become constants."""
+    """Writes ONNX nodes for integer arithmetic: ``n("Add", name, 1)`` returns the sum's name; ints become constants."""
 
     def __init__(self, emitter: Any) -> None:
         self.emitter = emitter
@@ -31,36 +31,46 @@ class Nodes:
         return self.emitter.computed(op, [self.name(x) for x in inputs], **attrs)
 
     def name(self, value: Any) -> str:
+        """Returns a tensor's name as it is, and writes an int as a constant vector of one element."""
         return value if isinstance(value, str) else self.emitter.const(np.array([value], np.int64))
 
     def low(self, value: str) -> str:
+        """Writes the lower 32 bits of 64-bit integers."""
         return self("BitwiseAnd", value, MASK)
 
     def high(self, value: str) -> str:
-        """Writes the upper half of 64 bits; ONNX shifts only unsigned integers."""
+        """Writes the upper 32 bits of 64-bit integers; ONNX shifts only unsigned integers."""
         shift = self.emitter.const(np.array([32], np.uint64))
         return self.emitter.cast(
             self.emitter.computed("BitShift", [self.emitter.cast(value, uint64), shift], direction="RIGHT"), int64
         )
 
     def halves(self, value: str) -> tuple[str, str]:
+        """Writes the lower and the upper 32 bits of 64-bit integers."""
         return self.low(value), self.high(value)
 
     def joined(self, low: str, high: str) -> str:
+        """Writes the 64-bit integers of which ``low`` and ``high`` are the 32-bit halves."""
         return self("Add", low, self("Mul", high, 1 << 32))
 
     def item(self, values: str, index: int) -> str:
+        """Writes the element of a vector at an index, as a vector of one element."""
         return self("Gather", values, index)
 
     def vector(self, *values: Any) -> str:
+        """Writes a constant int64 vector."""
         return self.emitter.const(np.array(values, np.int64))
 
 
 def rounds(n: Nodes, counter: Words, key: Words) -> Words:
-    """Writes Philox's ten rounds on a counter's four words."""
-    for step in range(ROUNDS):
-        keys = [n.low(n("Add", k, step * w & MASK)) for k, w in zip(key, KEY_STEPS)]
-        (low_a, high_a), (low_b, high_b) = (n.halves(n("Mul", counter[i], m)) for m, i in zip(MULTIPLIERS, (0, 2)))
+    """Writes Philox's ten rounds on the four words of each counter, for a key of two words; see ``philox._rounds``."""
+    for round_number in range(ROUNDS):
+        keys = [
+            n.low(n("Add", key_word, round_number * increment & MASK)) for key_word, increment in zip(key, KEY_STEPS)
+        ]
+        (low_a, high_a), (low_b, high_b) = (
+            n.halves(n("Mul", counter[i], multiplier)) for multiplier, i in zip(MULTIPLIERS, (0, 2))
+        )
         first = n("BitwiseXor", n("BitwiseXor", high_b, counter[1]), keys[0])
         third = n("BitwiseXor", n("BitwiseXor", high_a, counter[3]), keys[1])
         counter = first, low_b, third, low_a
@@ -68,61 +78,67 @@ def rounds(n: Nodes, counter: Words, key: Words) -> Words:
 
 
 def state(n: Nodes, seed: str, seed_type: TensorType) -> tuple[Words, Words]:
-    """Writes the counter's four words and the key's two, from a seed or a generator state."""
-    wide = seed if seed_type.dtype is int64 else n.emitter.cast(seed, int64)
+    """Writes the counter's four words and the key's two, from a seed of two integers or a generator state of three."""
+    seed_int64 = seed if seed_type.dtype is int64 else n.emitter.cast(seed, int64)
     if seed_type.shape == (3,):
-        parts = [half for i in range(3) for half in n.halves(n.item(wide, i))]
-        return parts[:4], parts[4:]
-    seeds = [half for i in range(2) for half in n.halves(n.item(wide, i))]
-    mixed = rounds(n, seeds, [n.name(k) for k in SCRAMBLING_KEY])
+        words = [half for i in range(3) for half in n.halves(n.item(seed_int64, i))]
+        return words[:4], words[4:]
+    # a seed is scrambled: it is the counter of one Philox block, whose key is a constant
+    seed_words = [half for i in range(2) for half in n.halves(n.item(seed_int64, i))]
+    mixed = rounds(n, seed_words, [n.name(k) for k in SCRAMBLING_KEY])
     return [n.name(0), n.name(0), *mixed[2:]], mixed[:2]
 
 
 def advanced(n: Nodes, counter: Words, steps: str) -> Words:
-    """Writes the counter advanced by ``steps`` (not negative), with carries from word to word."""
-    moved: list[str] = []
+    """Writes the 128-bit counter advanced by ``steps`` (not negative), with carries from word to word."""
+    sums: list[str] = []
     carry = n.name(0)
-    added = [*n.halves(steps), n.name(0), n.name(0)]
-    for word, step in zip(counter, added):
-        total = n("Add", n("Add", word, step), carry)
-        moved.append(n.low(total))
+    addends = [*n.halves(steps), n.name(0), n.name(0)]
+    for word, addend in zip(counter, addends):
+        total = n("Add", n("Add", word, addend), carry)
+        sums.append(n.low(total))
         carry = n.high(total)
-    return moved
+    return sums
 
 
 def blocks(n: Nodes, seed: str, seed_type: TensorType, count: str) -> str:
-    """Writes the words of ``count`` blocks, shape (count, 4)."""
+    """Writes the random words of the first ``count`` Philox blocks of a seed, shape (count, 4)."""
     counter, key = state(n, seed, seed_type)
-    at = n.emitter.computed("Range", [n.emitter.const(np.array(0)), n("Squeeze", count), n.emitter.const(np.array(1))])
-    words = rounds(n, advanced(n, counter, at), key)
+    block_numbers = n.emitter.computed(
+        "Range", [n.emitter.const(np.array(0)), n("Squeeze", count), n.emitter.const(np.array(1))]
+    )
+    words = rounds(n, advanced(n, counter, block_numbers), key)
     return n("Concat", *(n("Unsqueeze", word, n.vector(1)) for word in words), axis=1)
 
 
 def size(n: Nodes, shape: Sequence[Dim]) -> str:
-    """Writes the number of elements, shape (1,)."""
+    """Writes the number of elements of a tensor of ``shape``, as a vector of one element."""
     return n.emitter.computed("ReduceProd", [n.emitter.shape(shape)], keepdims=1) if shape else n.name(1)
 
 
 def words_for(n: Nodes, inputs: Words, types: Any, shape: Sequence[Dim], width: int) -> str:
-    """Writes as many blocks as ``shape`` needs at ``width`` elements a block."""
+    """Writes as many Philox blocks as ``shape`` needs, where each block gives ``width`` elements."""
+    # the number of elements divided by the width, rounded up
     count = n("Div", n("Add", size(n, shape), width - 1), width)
-    return blocks(n, inputs[0], types[0][0], count)
+    seed, seed_type = inputs[0], types[0][0]
+    return blocks(n, seed, seed_type, count)
 
 
 def shaped(n: Nodes, values: str, shape: Sequence[Dim], outputs: Words) -> None:
-    """Writes the first values in the result's shape."""
+    """Writes the first of ``values`` as the op's output of ``shape``; the last block may give more than are needed."""
     flat = n("Reshape", values, n.vector(-1))
-    cut = n("Slice", flat, n.vector(0), size(n, shape), n.vector(0))
-    n.emitter.node("Reshape", [cut, n.emitter.shape(shape)], outputs)
+    elements = n("Slice", flat, n.vector(0), size(n, shape), n.vector(0))
+    n.emitter.node("Reshape", [elements, n.emitter.shape(shape)], outputs)
 
 
 def wide_words(n: Nodes, words: str) -> str:
-    """Writes pairs of words as 64-bit integers, shape (pairs,)."""
+    """Writes pairs of 32-bit words as 64-bit integers, shape (pairs,)."""
     pairs = n("Reshape", words, n.vector(-1, 2))
     return n.joined(column(n, pairs, 0), column(n, pairs, 1))
 
 
 def column(n: Nodes, table: str, index: int) -> str:
+    """Writes one column of a matrix, as a vector."""
     return n.emitter.computed("Gather", [table, n.emitter.const(np.array(index))], axis=1)
 
 
@@ -136,15 +152,18 @@ def bits(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: Sequ
 
 def integers(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: Sequence[Dim]) -> None:
     """Writes ``stateless_random_integers``: raw words modulo the span."""
-    n, dtype = Nodes(emitter), types[1][0].dtype
+    n, (result_type,) = Nodes(emitter), types[1]
+    dtype = result_type.dtype
     low, high = (x if dtype is int64 else emitter.cast(x, int64) for x in inputs[1:])
     words = words_for(n, inputs, types, shape, LANES if dtype.size == 4 else 2)
     span = n("Sub", high, low)
-    if dtype.size == 4:
-        rest = n("Mod", words, span)
+    if dtype.size == 4:  # words of 32 bits are positive in int64; those of 64 bits need an unsigned remainder
+        remainder = n("Mod", words, span)
     else:
-        rest = emitter.cast(n("Mod", emitter.cast(wide_words(n, words), uint64), emitter.cast(span, uint64)), int64)
-    values = n("Add", rest, low)
+        remainder = emitter.cast(
+            n("Mod", emitter.cast(wide_words(n, words), uint64), emitter.cast(span, uint64)), int64
+        )
+    values = n("Add", remainder, low)
     shaped(n, values if dtype is int64 else emitter.cast(values, dtype), shape, outputs)
 
 
@@ -156,14 +175,14 @@ def uniform(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: S
     shaped(n, values if dtype in (float32, float64) else emitter.cast(values, dtype), shape, outputs)
 
 
-def unit(n: Nodes, words: str, mantissa: int) -> str:
-    """Writes numbers in [0, 1) from the words' low bits."""
-    number = n.emitter.cast(n("BitwiseAnd", words, (1 << mantissa) - 1), float32)
-    return n.emitter.computed("Mul", [number, n.emitter.const(np.float32(2.0**-mantissa))])
+def unit(n: Nodes, words: str, mantissa_bits: int) -> str:
+    """Writes numbers in [0, 1) made of the words' low bits, as many as the dtype's mantissa has."""
+    number = n.emitter.cast(n("BitwiseAnd", words, (1 << mantissa_bits) - 1), float32)
+    return n.emitter.computed("Mul", [number, n.emitter.const(np.float32(2.0**-mantissa_bits))])
 
 
 def unit64(n: Nodes, words: str) -> str:
-    """Writes pairs of words as float64 in [0, 1), shape (pairs,)."""
+    """Writes pairs of words as float64 numbers in [0, 1), shape (pairs,): 52 bits, the upper 20 from the first word."""
     pairs = n("Reshape", words, n.vector(-1, 2))
     mantissa = n.joined(column(n, pairs, 1), n("BitwiseAnd", column(n, pairs, 0), 0xFFFFF))
     return n.emitter.computed("Mul", [n.emitter.cast(mantissa, float64), n.emitter.const(np.float64(2.0**-52))])
@@ -180,28 +199,32 @@ def normal(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: Se
 
 
 def box_muller(n: Nodes, first: str, second: str, dtype: DType) -> str:
-    """Writes pairs of normal numbers; functions are computed in float64 and rounded, as eager calls do."""
+    """Writes pairs of normal numbers from pairs of uniform ones; functions are computed in float64, then rounded.
+
+    Eager calls do the same (``random._box_muller``), for the same bits.
+    """
     emitter = n.emitter
 
-    def cast(value: str, to: DType) -> str:
+    def cast(value: str, to: DType) -> str:  # nothing to do where all is float64
         return value if dtype is float64 else emitter.cast(value, to)
 
-    turned = emitter.computed("Mul", [cast(second, float64), emitter.const(np.float64(2 * pi))])
-    angle = cast(cast(turned, dtype), float64)
+    radians = emitter.computed("Mul", [cast(second, float64), emitter.const(np.float64(2 * pi))])
+    angle = cast(cast(radians, dtype), float64)
     bounded = emitter.computed("Max", [first, emitter.const(np.array(BOX_MULLER_EPSILON, dtype.np))])
-    log = cast(emitter.computed("Log", [cast(bounded, float64)]), dtype)
-    radius = emitter.computed("Sqrt", [emitter.computed("Mul", [log, emitter.const(np.array(-2.0, dtype.np))])])
-    waves = [cast(emitter.computed(wave, [angle]), dtype) for wave in ("Sin", "Cos")]
-    coordinates = [emitter.computed("Mul", [wave, radius]) for wave in waves]
-    return n("Concat", *(n("Unsqueeze", t, n.vector(1)) for t in coordinates), axis=1)
+    logarithms = cast(emitter.computed("Log", [cast(bounded, float64)]), dtype)
+    radius = emitter.computed("Sqrt", [emitter.computed("Mul", [logarithms, emitter.const(np.array(-2.0, dtype.np))])])
+    sines = [cast(emitter.computed(function, [angle]), dtype) for function in ("Sin", "Cos")]
+    coordinates = [emitter.computed("Mul", [sine, radius]) for sine in sines]
+    return n("Concat", *(n("Unsqueeze", coordinate, n.vector(1)) for coordinate in coordinates), axis=1)
 
 
 def skip(emitter: Any, inputs: Words, outputs: Words, types: Any, *, blocks: Dim) -> None:
     """Writes ``philox_skip``."""
-    n, dtype = Nodes(emitter), types[0][0].dtype
-    wide = inputs[0] if dtype is int64 else emitter.cast(inputs[0], int64)
-    counter = [half for i in range(2) for half in n.halves(n.item(wide, i))]
-    moved = advanced(n, counter, emitter.shape((blocks,)))
-    parts = [n.joined(*moved[:2]), n.joined(*moved[2:]), n.item(wide, 2)]
-    state = n("Concat", *parts, axis=0)
-    emitter.node("Identity", [state if dtype is int64 else emitter.cast(state, dtype)], outputs)
+    n, (generator_state,), (state_type,) = Nodes(emitter), inputs, types[0]
+    dtype = state_type.dtype
+    state_int64 = generator_state if dtype is int64 else emitter.cast(generator_state, int64)
+    counter = [half for i in range(2) for half in n.halves(n.item(state_int64, i))]
+    advanced_counter = advanced(n, counter, emitter.shape((blocks,)))
+    words = [n.joined(*advanced_counter[:2]), n.joined(*advanced_counter[2:]), n.item(state_int64, 2)]
+    new_state = n("Concat", *words, axis=0)
+    emitter.node("Identity", [new_state if dtype is int64 else emitter.cast(new_state, dtype)], outputs)

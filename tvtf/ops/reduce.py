@@ -43,13 +43,14 @@ def expand_reduced(ct: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool)
 
 
 def reduction_samples(domain: Any, **options: Any) -> Any:
-    """Returns a function that makes samples of a reduction: several axes, none, empty and symbolic shapes."""
+    """Returns a function that makes samples of a reduction: of one, two and no axes, of empty and symbolic shapes."""
     cases = (((3,), (0,)), ((2, 3, 4), (1,)), ((2, 3, 4), (0, 2)), ((2, 3), ()), ((), ()))
 
     def make() -> list[Sample]:
+        """Makes a sample for each case, one of an empty input and one of symbolic dims."""
         samples = [
-            Sample((draw(i, s),), {"axis": a, "keepdims": bool(i % 2)}, tuple(domain), **options)
-            for i, (s, a) in enumerate(cases)
+            Sample((draw(seed, shape),), {"axis": axis_list, "keepdims": bool(seed % 2)}, tuple(domain), **options)
+            for seed, (shape, axis_list) in enumerate(cases)
         ]
         empty = Sample((draw(5, (0, 3)),), {"axis": (0,), "keepdims": True}, tuple(domain), gradient=False)
         sums = {"axis": (1,), "keepdims": False}
@@ -62,36 +63,46 @@ def reduction_samples(domain: Any, **options: Any) -> Any:
 def _reduction_op(
     name: str, domain: Sequence[DType], *, numpy: Callable[..., Any], **columns: Any
 ) -> Callable[[Callable[P, Any]], Primitive[P]]:
-    """Declares a reduction under TensorFlow's name: ``Max`` is ``tf.reduce_max``, ONNX's ReduceMax and the kernel ``reduce.max``."""
-    own = f"reduce_{name.lower()}"
+    """Declares a reduction under TensorFlow's name.
 
-    def nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
+    ``Max`` is ``tf.reduce_max``, ONNX's ReduceMax and the kernel ``reduce.max``. ``columns`` are more of the
+    primitive's rules.
+    """
+    public_name = f"reduce_{name.lower()}"
+
+    def onnx_rule(
+        emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool
+    ) -> None:
         emitter.reduce(f"Reduce{name}", inputs, outputs, axis, keepdims)
 
-    columns = {"onnx": nodes, "samples": reduction_samples(domain), "public": (own, f"math.{own}")} | columns
+    columns = {
+        "onnx": onnx_rule,
+        "samples": reduction_samples(domain),
+        "public": (public_name, f"math.{public_name}"),
+    } | columns
     return primitive(
         tf_name=name,
         type=reduction(domain),
         numpy=numpy,
         lower=kernel(f"reduce.{name.lower()}"),
-        batch=batch_axes(own),
+        batch=batch_axes(public_name),
         **columns,
     )
 
 
 def front(input_tensor: Any, axis: Any, keepdims: bool) -> Any:
-    """Returns the inputs and attributes of a reduction, whose arguments all reductions share."""
+    """Converts the arguments of a reduction to its inputs and attributes, after a check for repeated axes."""
     x = convert_to_tensor(input_tensor)
-    axes = canonical_axes(axis, x.ndim)
-    if axis is not None and len(axes) < np.size(static_value(axis, "axis")):
-        _raise_repeated(np.ravel(static_value(axis, "axis")), x.ndim)
-    return (x,), {"axis": axes, "keepdims": bool(keepdims)}
+    canonical = canonical_axes(axis, x.ndim)
+    if axis is not None and len(canonical) < np.size(static_value(axis, "axis")):
+        _raise_repeated_axis(np.ravel(static_value(axis, "axis")), x.ndim)
+    return (x,), {"axis": canonical, "keepdims": bool(keepdims)}
 
 
-def _raise_repeated(axes: Any, rank: int) -> None:
+def _raise_repeated_axis(axes: Any, rank: int) -> None:
     """Raises the error for an axis given twice, possibly once as a negative number."""
-    canonical = [int(a) % rank for a in axes]
-    repeated = next(a for i, a in enumerate(canonical) if a in canonical[:i])
+    canonical = [int(each) % rank for each in axes]
+    repeated = next(each for i, each in enumerate(canonical) if each in canonical[:i])
     raise ArgumentError(f"Invalid reduction arguments: Axes contains duplicate dimension: {repeated}").for_op("Reduce")
 
 
@@ -100,26 +111,29 @@ _LONG_ROW = 4096
 
 
 def _sum_array(x: np.ndarray, *, axis: tuple[int, ...], keepdims: Any) -> np.ndarray:
-    """Sums in a wide dtype; leading axes of a large array go by way of long rows, which NumPy adds faster."""
+    """Sums over ``axis`` in an accumulation dtype.
+
+    Leading axes of a large contiguous array are summed as long rows, which NumPy adds faster.
+    """
     if x.size < 4 * _LONG_ROW or axis != tuple(range(len(axis))) or not x.flags.c_contiguous:
         return np.add.reduce(x, axis, wide_type(x), keepdims=keepdims)
-    rest = x.shape[len(axis) :]
-    total = _summed_rows(x.reshape(-1, math.prod(rest)), wide_type(x))
-    return total.reshape((1,) * len(axis) * keepdims + rest)
+    row_shape = x.shape[len(axis) :]
+    total = _summed_rows(x.reshape(-1, math.prod(row_shape)), wide_type(x))
+    return total.reshape((1,) * len(axis) * keepdims + row_shape)
 
 
 def _summed_rows(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Sums over the first of two axes.
+    """Sums a matrix over its rows.
 
-    Groups of short rows are summed as one long row first: faster, and less rounding.
+    Short rows are taken together to long ones, which are summed first: this is faster, with less rounding.
     """
     rows, columns = x.shape
-    group = _LONG_ROW // columns
-    if columns == 1 or group < 2:
+    rows_per_group = _LONG_ROW // columns
+    if columns == 1 or rows_per_group < 2:
         return np.sum(x, 0, dtype)
-    grouped_rows = rows // group * group
-    wide = np.sum(x[:grouped_rows].reshape(-1, group * columns), 0, dtype)
-    return np.sum(wide.reshape(group, columns), 0, dtype) + np.sum(x[grouped_rows:], 0, dtype)
+    grouped_rows = rows // rows_per_group * rows_per_group
+    group_sums = np.sum(x[:grouped_rows].reshape(-1, rows_per_group * columns), 0, dtype)
+    return np.sum(group_sums.reshape(rows_per_group, columns), 0, dtype) + np.sum(x[grouped_rows:], 0, dtype)
 
 
 @_reduction_op(
@@ -155,14 +169,15 @@ def _mean_array(x: np.ndarray, *, axis: tuple[int, ...], keepdims: Any) -> np.nd
     """Divides the sum by the count; integers are divided towards zero, as TensorFlow does."""
     count = math.prod(x.shape[a] for a in axis)
     if x.dtype.kind not in "iu":
-        wide = wide_type(x)
-        return _sum_array(x, axis=axis, keepdims=keepdims) / wide.type(count)
-    wide = np.dtype(np.uint64 if x.dtype == np.uint64 else np.int64)
-    total = np.sum(x, axis=axis, keepdims=keepdims, dtype=wide)
-    return np.sign(total) * (np.abs(total) // wide.type(max(count, 1)))
+        sum_dtype = wide_type(x)
+        return _sum_array(x, axis=axis, keepdims=keepdims) / sum_dtype.type(count)
+    sum_dtype = np.dtype(np.uint64 if x.dtype == np.uint64 else np.int64)
+    total = np.sum(x, axis=axis, keepdims=keepdims, dtype=sum_dtype)
+    return np.sign(total) * (np.abs(total) // sum_dtype.type(max(count, 1)))
 
 
 def _mean_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdims: bool) -> Tensor:
+    """Returns the cotangent of a mean's input: each element gets an equal share."""
     return expand_reduced(shared(ct, x, axis), x, axis, keepdims)
 
 
@@ -175,17 +190,19 @@ def shared(total: Tensor, x: Tensor, axis: tuple[int, ...]) -> Tensor:
 
 
 def _mean_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
-    """Writes ReduceMean; over no elements a division by zero, for ONNX runtimes disagree on the mean of nothing."""
-    x = types[0][0]
-    count = size_of(x.shape[a] for a in axis)
+    """Writes ReduceMean, but for no elements a division 0 / 0: ONNX runtimes disagree on the mean of nothing."""
+    (x_type,) = types[0]
+    count = size_of(x_type.shape[a] for a in axis)
     if not isinstance(count, int) or count:
         emitter.reduce("ReduceMean", inputs, outputs, axis, keepdims)
         return
     total = emitter.temp()
     emitter.reduce("ReduceSum", inputs, [total], axis, keepdims)
-    emitter.node(
-        "Identity" if x.dtype.is_integer else "Div", [total] if x.dtype.is_integer else [total, total], outputs
-    )
+    # the sum is 0: integers keep it, floats become 0 / 0, which is NaN
+    if x_type.dtype.is_integer:
+        emitter.node("Identity", [total], outputs)
+    else:
+        emitter.node("Div", [total, total], outputs)
 
 
 @_reduction_op(
@@ -218,26 +235,30 @@ def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
 # -- the largest and the smallest
 
 
-def _extreme(ufunc: np.ufunc, empty: Callable[[np.dtype], Any]) -> Callable[..., np.ndarray]:
-    def run(x: np.ndarray, *, axis: tuple[int, ...], keepdims: bool) -> np.ndarray:
-        return ufunc.reduce(x, axis=axis, keepdims=keepdims, initial=empty(x.dtype))
+def _extreme(ufunc: np.ufunc, value_of_empty: Callable[[np.dtype], Any]) -> Callable[..., np.ndarray]:
+    """Returns the NumPy kernel of a maximum or minimum; ``value_of_empty(dtype)`` is the result for no elements."""
 
-    return run
+    def reduce_array(x: np.ndarray, *, axis: tuple[int, ...], keepdims: bool) -> np.ndarray:
+        return ufunc.reduce(x, axis=axis, keepdims=keepdims, initial=value_of_empty(x.dtype))
+
+    return reduce_array
 
 
 def lowest(dtype: np.dtype) -> Any:
+    """Returns the smallest integer of a dtype, or -inf."""
     return np.iinfo(dtype).min if dtype.kind in "iu" else dtype.type(-np.inf)
 
 
 def highest(dtype: np.dtype) -> Any:
+    """Returns the largest integer of a dtype, or inf."""
     return np.iinfo(dtype).max if dtype.kind in "iu" else dtype.type(np.inf)
 
 
 def _extreme_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdims: bool) -> Tensor:
-    """Divides the cotangent equally among equal extremes, as in TensorFlow."""
-    best = bind.cast(bind.equal(x, expand_reduced(y, x, axis, keepdims)), dtype=x.dtype)
-    count = bind.reduce_sum(best, axis=axis, keepdims=keepdims)
-    return bind.multiply(best, expand_reduced(bind.divide(ct, count), x, axis, keepdims))
+    """Divides the cotangent of a maximum or minimum equally among the elements that equal it, as in TensorFlow."""
+    is_extreme = bind.cast(bind.equal(x, expand_reduced(y, x, axis, keepdims)), dtype=x.dtype)
+    count = bind.reduce_sum(is_extreme, axis=axis, keepdims=keepdims)
+    return bind.multiply(is_extreme, expand_reduced(bind.divide(ct, count), x, axis, keepdims))
 
 
 @_reduction_op(
@@ -290,21 +311,21 @@ def reduce_min(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
 
 def _prod_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdims: bool) -> Tensor:
-    """Multiplies the cotangent by the product of all other elements.
+    """Returns the cotangent of a product's input: the cotangent times the product of all other elements.
 
-    That is the product of those before and of those after, by two cumulative products: dividing the whole product by
-    the element would fail where it is zero.
+    That is the product of those before times that of those after, by two cumulative products: dividing the whole
+    product by the element would fail where it is zero.
     """
-    rest = tuple(i for i in range(x.ndim) if i not in axis)
-    perm = (*axis, *rest)
+    kept_axes = tuple(i for i in range(x.ndim) if i not in axis)
+    perm = (*axis, *kept_axes)
     dims = x._type.shape
     count = size_of(dims[a] for a in axis)
-    flat = bind.reshape(bind.transpose(x, perm=perm), shape=(count, *(dims[i] for i in rest)))
+    flat = bind.reshape(bind.transpose(x, perm=perm), shape=(count, *(dims[i] for i in kept_axes)))
     before = bind.cumprod(conjugate(flat), axis=0, exclusive=True, reverse=False)
     after = bind.cumprod(conjugate(flat), axis=0, exclusive=True, reverse=True)
-    others = bind.reshape(bind.multiply(before, after), shape=tuple(dims[p] for p in perm))
-    back = tuple(int(i) for i in np.argsort(perm))
-    return bind.multiply(expand_reduced(ct, x, axis, keepdims), bind.transpose(others, perm=back))
+    others = bind.reshape(bind.multiply(before, after), shape=tuple(dims[position] for position in perm))
+    inverse_perm = tuple(int(i) for i in np.argsort(perm))
+    return bind.multiply(expand_reduced(ct, x, axis, keepdims), bind.transpose(others, perm=inverse_perm))
 
 
 @_reduction_op(
@@ -331,19 +352,20 @@ def reduce_prod(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
 # -- flags
 
 
-def _flag_front(input_tensor: Any, axis: Any, keepdims: bool) -> Any:
+def _bool_front(input_tensor: Any, axis: Any, keepdims: bool) -> Any:
+    """Converts the arguments of a reduction of bools, which takes no other dtype."""
     return front(operand(input_tensor, boolean), axis, keepdims)
 
 
 def _any_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
-    """Writes a sum of int32 compared with 0: ONNX's reductions of bools are recent and not in every runtime."""
+    """Writes "any" as a sum of int32 cast to bool: ONNX's reductions of bools are recent and not in every runtime."""
     count = emitter.temp()
     emitter.reduce("ReduceSum", [emitter.cast(inputs[0], int32)], [count], axis, keepdims)
-    emitter.node("Cast", [count], outputs, to=9)
+    emitter.node("Cast", [count], outputs, to=9)  # ONNX's number for bool
 
 
 def _all_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
-    """Writes "not any absent", on top of :func:`_any_nodes`."""
+    """Writes "all" as "not any not", on top of :func:`_any_nodes`."""
     negated, any_negated = emitter.temp(), emitter.temp()
     emitter.node("Not", inputs, [negated])
     _any_nodes(emitter, [negated], [any_negated], types, axis=axis, keepdims=keepdims)
@@ -369,7 +391,7 @@ def reduce_any(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/reduce_any
     """
-    return _flag_front(input_tensor, axis, keepdims)
+    return _bool_front(input_tensor, axis, keepdims)
 
 
 @_reduction_op(
@@ -391,37 +413,37 @@ def reduce_all(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/reduce_all
     """
-    return _flag_front(input_tensor, axis, keepdims)
+    return _bool_front(input_tensor, axis, keepdims)
 
 
 # -- where the largest and the smallest are
 
 
 def _arg_type(x: TensorType, *, axis: int, output_type: DType) -> TensorType:
-    """Checks the axis, which must not be empty where there are results."""
+    """Checks the axis of argmax or argmin, which must not be empty unless there are no results."""
     require_dtype(x, COMPILED, "input")
     rank = len(x.shape)
     if not 0 <= axis < rank:
         raise ArgumentError(f"Expected dimension in the range [{-rank}, {rank}), but got {axis}")
-    rest = (*x.shape[:axis], *x.shape[axis + 1 :])
-    if isinstance(x.shape[axis], int) and x.shape[axis] == 0 and size_of(rest) != 0:
+    result_shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+    if isinstance(x.shape[axis], int) and x.shape[axis] == 0 and size_of(result_shape) != 0:
         raise ArgumentError(f"Reduction axis {axis} is empty in shape [{','.join(map(str, x.shape))}]")
-    return TensorType(rest, output_type)
+    return TensorType(result_shape, output_type)
 
 
 def _arg_array(find: Any, worst: Any) -> Any:
-    """Returns the kernel of argmax or argmin.
+    """Returns the NumPy kernel of argmax or argmin, from NumPy's function and the value that is never found.
 
-    NaN never wins, as in Eigen's reducer; NumPy's functions would pick it.
+    NaN is replaced by that value, as in Eigen's reducer; NumPy's functions would find it.
     """
 
-    def run(x: np.ndarray, *, axis: int, output_type: DType) -> np.ndarray:
-        if not x.shape[axis]:
+    def find_index(x: np.ndarray, *, axis: int, output_type: DType) -> np.ndarray:
+        if not x.shape[axis]:  # then there are no results
             return np.zeros((*x.shape[:axis], *x.shape[axis + 1 :]), output_type.np)
         comparable = np.where(np.isnan(x), worst(x.dtype), x) if x.dtype.kind not in "biu" else x
         return find(comparable, axis)
 
-    return run
+    return find_index
 
 
 def _arg_guard(x: Tensor, *, axis: int, output_type: DType) -> list[tuple[Tensor, str]]:
@@ -436,49 +458,53 @@ def _arg_guard(x: Tensor, *, axis: int, output_type: DType) -> list[tuple[Tensor
 
 
 def _arg_samples() -> list[Sample]:
+    """Makes samples of argmax and argmin, also of an input without elements."""
     cases = (((3,), 0), ((2, 3, 4), 1), ((2, 5), 1), ((0, 3), 1))
-    types = tuple(t for t in REAL)
+    types = tuple(REAL)
     return [
-        Sample((draw(i, s),), {"axis": a, "output_type": int64}, types, gradient=False)
-        for i, (s, a) in enumerate(cases)
+        Sample((draw(seed, shape),), {"axis": axis, "output_type": int64}, types, gradient=False)
+        for seed, (shape, axis) in enumerate(cases)
     ]
 
 
 def _arg_nodes(op: str) -> Any:
-    """Returns the ONNX rule: the op's int64 result, cast to the output type."""
+    """Returns the ONNX rule of ArgMax or ArgMin, whose int64 result is cast to the output type."""
 
-    def nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, output_type: DType) -> None:
-        places = emitter.temp()
-        emitter.node(op, inputs, [places], axis=axis, keepdims=0)
-        emitter.node("Identity", [places if output_type is int64 else emitter.cast(places, output_type)], outputs)
+    def onnx_rule(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, output_type: DType) -> None:
+        indices = emitter.temp()
+        emitter.node(op, inputs, [indices], axis=axis, keepdims=0)
+        emitter.node("Identity", [indices if output_type is int64 else emitter.cast(indices, output_type)], outputs)
 
-    return nodes
+    return onnx_rule
 
 
 def _arg_front(input: Any, axis: Any, output_type: Any) -> Any:
     """Converts the arguments of argmax and argmin; a negative axis counts from the end."""
     x = convert_to_tensor(input)
-    along = static_int(0 if axis is None else axis, "axis")
-    return (x,), {"axis": along + x.ndim if -x.ndim <= along < 0 else along, "output_type": as_dtype(output_type)}
+    index = static_int(0 if axis is None else axis, "axis")
+    return (x,), {"axis": index + x.ndim if -x.ndim <= index < 0 else index, "output_type": as_dtype(output_type)}
 
 
-def _place_op(name: str, find: Any, worst: Any) -> Callable[[Callable[P, Any]], Primitive[P]]:
-    """Declares the index of an extreme under the name that TensorFlow and ONNX have for it: ``ArgMax`` is ``tf.argmax``."""
-    own = name.lower()
+def _arg_op(name: str, find: Any, worst: Any) -> Callable[[Callable[P, Any]], Primitive[P]]:
+    """Declares argmax or argmin under the name that TensorFlow and ONNX have for it: ``ArgMax`` is ``tf.argmax``.
+
+    ``find`` is NumPy's function, ``worst(dtype)`` a value that it finds only if all elements have it.
+    """
+    public_name = name.lower()
     return primitive(
         tf_name=name,
         type=_arg_type,
         numpy=_arg_array(find, worst),
-        lower=kernel(f"reduce.{own}"),
+        lower=kernel(f"reduce.{public_name}"),
         guard=_arg_guard,
-        batch=batch_axes(own),
+        batch=batch_axes(public_name),
         onnx=_arg_nodes(name),
         samples=_arg_samples,
-        public=(own, f"math.{own}"),
+        public=(public_name, f"math.{public_name}"),
     )
 
 
-@_place_op("ArgMax", np.argmax, lowest)
+@_arg_op("ArgMax", np.argmax, lowest)
 @attributes(output_type=one_of(int16, uint16, int32, int64))
 def argmax(input: Any, axis: Any = None, output_type: Any = int64, name: str | None = None) -> Any:
     """Returns the index of the largest element along ``axis`` (0 where None), the first of equal ones; NaN is passed over.
@@ -503,7 +529,7 @@ def argmax(input: Any, axis: Any = None, output_type: Any = int64, name: str | N
     return _arg_front(input, axis, output_type)
 
 
-@_place_op("ArgMin", np.argmin, highest)
+@_arg_op("ArgMin", np.argmin, highest)
 @attributes(output_type=one_of(int32, int64))
 def argmin(input: Any, axis: Any = None, output_type: Any = int64, name: str | None = None) -> Any:
     """Returns the index of the smallest element along ``axis`` (0 where None), the first of equal ones; NaN is passed over.

@@ -16,6 +16,7 @@ from tvtf.ops.elementwise import tensor_of, unary_op
 def _rounding(
     ufunc: np.ufunc, lower: Callable[..., Any], **columns: Any
 ) -> Callable[[Callable[..., Any]], Primitive[Any]]:
+    """Declares an elementwise rounding op by its NumPy function; its gradient is None, as in TensorFlow."""
     return unary_op(domain=FLOATING, numpy=ufunc, lower=lower, vjp=lambda ct, y, x: None, gradient=False, **columns)
 
 

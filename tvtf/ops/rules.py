@@ -35,6 +35,7 @@ class _Binder:
     """Finds primitives by attribute: ``bind.cos(x)`` is ``table["cos"].bind(x)``, looked up when the rule runs."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
+        """Returns the bound primitive ``name``; a primitive of tvtf's own is kept as an attribute for further calls."""
         try:
             prim = table[name]
         except KeyError:
@@ -50,7 +51,10 @@ bind = _Binder()
 
 
 def promote(x: Any, y: Any) -> tuple[Tensor, Tensor]:
-    """Converts two operands to tensors; a Python number takes the other's dtype, as in TensorFlow's operators."""
+    """Converts the operands of a binary op to tensors; a Python number takes the other's dtype, as in TensorFlow.
+
+    For a NumPy array that dtype is only a hint: an array that does not fit it keeps its own.
+    """
     if not isinstance(x, Tensor) and isinstance(y, Tensor) and not hasattr(x, "_as_tensor"):
         y = convert_to_tensor(y)
         return convert_to_tensor(x, dtype_hint=y.dtype) if _is_array(x) else convert_to_tensor(x, y.dtype), y
@@ -61,19 +65,20 @@ def promote(x: Any, y: Any) -> tuple[Tensor, Tensor]:
 
 
 def _is_array(value: Any) -> bool:
+    """Returns whether a value is a NumPy array or scalar."""
     return isinstance(value, (np.ndarray, np.generic))
 
 
-def canonical_axis(axis: Any, rank: int, what: str = "axis") -> int:
-    """Returns a possibly negative axis as 0 <= axis < rank.
+def canonical_axis(axis: Any, rank: int, name: str = "axis") -> int:
+    """Returns a possibly negative axis as 0 <= axis < rank; ``name`` is the argument's name in errors.
 
     Raises:
       ArgumentError: when it is out of range.
     """
-    index = static_int(axis, what)
+    index = static_int(axis, name)
     if not -rank <= index < rank:
         raise ArgumentError(
-            f"Expected {what} in the range [{-rank}, {rank}), but got {index}: the input has rank {rank}"
+            f"Expected {name} in the range [{-rank}, {rank}), but got {index}: the input has rank {rank}"
         )
     return index % rank
 
@@ -87,12 +92,13 @@ def canonical_axes(axis: Any, rank: int) -> tuple[int, ...]:
     if type(axis) is float and state.trace is None:
         raise TypeError(f"Cannot convert {axis} to EagerTensor of dtype int32")
     _require_sizes(np.ravel(static_value(axis, "axis")).tolist(), "axis")
-    axes = (static_int(a, "axis") for a in np.ravel(static_value(axis, "axis")))
-    return tuple(sorted({a % rank if -rank <= a < rank else a for a in axes}))
+    axes = (static_int(index, "axis") for index in np.ravel(static_value(axis, "axis")))
+    # a negative axis counts from the end
+    return tuple(sorted({index % rank if -rank <= index < rank else index for index in axes}))
 
 
-def static_value(value: Any, what: str) -> Any:
-    """Returns the Python value of an argument that must be known while tracing.
+def static_value(value: Any, name: str) -> Any:
+    """Returns the Python value of the argument ``name``, which must be known while tracing.
 
     Eager tensors and symbolic ones of known value are unwrapped.
     """
@@ -101,60 +107,68 @@ def static_value(value: Any, what: str) -> Any:
     if isinstance(value, EagerTensor):
         return value.eager_array().tolist()
     if isinstance(value, AnyShape):
-        raise unknown_rank(what)
+        raise unknown_rank(name)
     if isinstance(value, SymbolicTensor):
-        return _known_value(value, what)
+        return _known_value(value, name)
     if isinstance(value, (list, tuple)):
-        return type(value)(static_value(v, what) for v in value) if type(value) in (list, tuple) else list(value)
+        return (
+            type(value)(static_value(element, name) for element in value)
+            if type(value) in (list, tuple)
+            else list(value)
+        )
     if isinstance(value, Dimension):
         return value.value
     return value.tolist() if _is_array(value) else value
 
 
-def _known_value(value: SymbolicTensor, what: str) -> Any:
-    """Returns a symbolic tensor's value if the trace knows it or can compute it from constants."""
+def _known_value(value: SymbolicTensor, name: str) -> Any:
+    """Returns a symbolic tensor's value where tracing knows it or can compute it from constants.
+
+    Raises:
+      TypeError: the value depends on the program's inputs; ``name`` is the argument's name in the message.
+    """
     if value.known is None:
         if isinstance(value._type.shape, AnyShape):
-            raise unknown_rank(what)
+            raise unknown_rank(name)
         constant = value._trace.computed_constants.value(value._var)
         if constant is not None:
             return constant.tolist()
         raise TypeError(
-            f"{what} must be known while tracing, but {value!r} is computed by the program: pass a Python value, or "
+            f"{name} must be known while tracing, but {value!r} is computed by the program: pass a Python value, or "
             "compute it from shapes"
         )
     return value.known.tolist()
 
 
-def static_int(value: Any, what: str) -> int:
-    """Returns an int argument, from anything with ``__index__``.
+def static_int(value: Any, name: str) -> int:
+    """Returns an int argument, from anything with ``__index__``; ``name`` is its name in errors.
 
     Raises:
       TypeError: it is not an integer.
       ArgumentError: it is a tensor of floats.
     """
     if isinstance(value, EagerTensor) and value.dtype.is_floating:
-        raise not_among(value.dtype, (int32, int64), "Tidx", what)
-    value = static_value(value.astype(np.int64) if _is_array(value) and value.dtype.kind == "f" else value, what)
+        raise not_among(value.dtype, (int32, int64), "Tidx", name)
+    value = static_value(value.astype(np.int64) if _is_array(value) and value.dtype.kind == "f" else value, name)
     try:
         index = value.__index__()
     except AttributeError:
-        raise _no_int(value, what) from None
+        raise _no_int(value, name) from None
     if type(index) is int and index.bit_length() > 63:
         to_array(index, None)  # raises NumPy's error for an int that no dtype holds
     return index
 
 
-def _no_int(value: Any, what: str) -> Exception:
-    """Returns the error for a value that is not an integer, of the type that TensorFlow raises."""
+def _no_int(value: Any, name: str) -> Exception:
+    """Returns the error for a value of the argument ``name`` that is not an integer, of TensorFlow's type."""
     if isinstance(value, (list, tuple)):
-        return ArgumentError(f"{what} must be a scalar, but got {value!r}")
+        return ArgumentError(f"{name} must be a scalar, but got {value!r}")
     if not isinstance(value, (float, complex, str, bytes)):
         to_array(value, None)
-    return TypeError(f"{what} must be an int, but got {value!r} of type {type(value).__name__}")
+    return TypeError(f"{name} must be an int, but got {value!r} of type {type(value).__name__}")
 
 
-def static_dims(value: Any, what: str = "shape", is_vector: bool = False) -> tuple[Dim, ...]:
+def static_dims(value: Any, name: str = "shape", is_vector: bool = False) -> tuple[Dim, ...]:
     """Returns the dims of a shape argument: a shape, a list that may hold symbolic scalars, or a tensor of sizes.
 
     Raises:
@@ -164,34 +178,34 @@ def static_dims(value: Any, what: str = "shape", is_vector: bool = False) -> tup
     if hasattr(value, "as_list"):
         value = value.as_list()
     if isinstance(value, (list, tuple)):
-        _require_scalars(value, what)
-    value = dims_value(value, what)
+        _require_scalars(value, name)
+    value = dims_value(value, name)
     if hasattr(value, "_type_spec"):
-        raise TypeError(f"{what} must be a shape, but got {value!r}")
+        raise TypeError(f"{name} must be a shape, but got {value!r}")
     if not isinstance(value, (list, tuple)):
-        _require_sizes([value], what)
+        _require_sizes([value], name)
         if is_vector:
-            raise ArgumentError(f"{what} must be a vector of int32 or int64, but got the scalar {value}")
+            raise ArgumentError(f"{name} must be a vector of int32 or int64, but got the scalar {value}")
         return (value,)
-    _require_sizes(value, what)
+    _require_sizes(value, name)
     return tuple(int(dim) if isinstance(dim, bool) else dim for dim in value)
 
 
-def _require_scalars(dims: Sequence[Any], what: str) -> None:
+def _require_scalars(dims: Sequence[Any], name: str) -> None:
     """Checks that no entry of a list of dims is itself a vector, as far as symbolic tensors show it."""
     for dim in dims:
-        is_row = isinstance(dim, (list, tuple)) and any(isinstance(each, SymbolicTensor) for each in dim)
+        is_list = isinstance(dim, (list, tuple)) and any(isinstance(each, SymbolicTensor) for each in dim)
         is_vector = isinstance(dim, SymbolicTensor) and not isinstance(dim._type.shape, AnyShape) and dim._type.shape
-        if is_row or is_vector:
-            raise ArgumentError(f"{what} must be a vector of int32 or int64, but got {list(dims)}")
+        if is_list or is_vector:
+            raise ArgumentError(f"{name} must be a vector of int32 or int64, but got {list(dims)}")
 
 
 def _require_integers(shape: Any) -> None:
     """Checks that tensors in a shape argument, at any depth, are of int32 or int64."""
     if isinstance(shape, Tensor):
         require_dtype(shape._type, (int32, int64), "shape")
-    for part in shape if isinstance(shape, (list, tuple)) else ():
-        _require_integers(part)
+    for element in shape if isinstance(shape, (list, tuple)) else ():
+        _require_integers(element)
 
 
 def drawn_dims(shape: Any) -> tuple[Dim, ...]:
@@ -210,23 +224,24 @@ def drawn_dims(shape: Any) -> tuple[Dim, ...]:
     return dims
 
 
-def _require_sizes(dims: Sequence[Any], what: str) -> None:
+def _require_sizes(dims: Sequence[Any], name: str) -> None:
     """Checks that a list of dims converts to a vector of int32 or int64, as TensorFlow converts it."""
+    # the usual case: ints of 64 bits, symbolic dims and whatever converts to an int
     if all(dim.bit_length() < 64 if type(dim) is int else is_dim(dim) or hasattr(dim, "__index__") for dim in dims):
         return
-    has_rows = any(isinstance(dim, (list, tuple)) and any(map(is_dim, dim)) for dim in dims)
-    array = to_array([] if has_rows else list(dims), None)
-    if has_rows or array.ndim != 1:
-        raise ArgumentError(f"{what} must be a vector of int32 or int64, but got {list(dims)}")
-    require_dtype(TensorType(array.shape, from_array(array)), (int32, int64), what)
+    has_lists = any(isinstance(dim, (list, tuple)) and any(map(is_dim, dim)) for dim in dims)
+    array = to_array([] if has_lists else list(dims), None)
+    if has_lists or array.ndim != 1:
+        raise ArgumentError(f"{name} must be a vector of int32 or int64, but got {list(dims)}")
+    require_dtype(TensorType(array.shape, from_array(array)), (int32, int64), name)
 
 
-def dims_value(value: Any, what: str) -> Any:
+def dims_value(value: Any, name: str) -> Any:
     """Returns :func:`static_value` of sizes, where a size that the program computes becomes a symbolic dim."""
-    return static_value(as_dims(value, what), what)
+    return static_value(as_dims(value, name), name)
 
 
-def as_dims(value: Any, what: str) -> Any:
+def as_dims(value: Any, name: str) -> Any:
     """Replaces integer tensors that the program computes by aliases whose value is known as symbolic dims.
 
     A trace binds the dims of a tensor once, so that equal sizes are the same symbol. A branch or loop body binds its
@@ -237,24 +252,24 @@ def as_dims(value: Any, what: str) -> Any:
       ArgumentError: its dtype is neither int32 nor int64.
     """
     if type(value) in (list, tuple):
-        return type(value)(as_dims(_cast_float(each), what) for each in value)
+        return type(value)(as_dims(_cast_float(each), name) for each in value)
     if not is_computed(value):
         return value
-    require_dtype(value._type, (int32, int64), what)
+    require_dtype(value._type, (int32, int64), name)
     if isinstance(value._type.shape, AnyShape):
         return value
-    local = state.trace.own(value)
+    tensor = state.trace.own(value)
     if (
-        local._var not in state.trace.known_elements
-        and (constant := state.trace.computed_constants.value(local._var)) is not None
+        tensor._var not in state.trace.known_elements
+        and (constant := state.trace.computed_constants.value(tensor._var)) is not None
     ):
-        state.trace.known_elements[local._var] = constant.astype(object)
-    if local._var not in state.trace.known_elements:
-        outer = value._trace.known_elements.get(value._var)
-        state.trace.known_elements[local._var] = _bind_dims(local, what) if outer is None else outer
-    sizes = local.alias()  # `local` itself keeps no known value: as a number it may be negative
-    sizes.known = state.trace.known_elements[local._var]
-    return sizes
+        state.trace.known_elements[tensor._var] = constant.astype(object)
+    if tensor._var not in state.trace.known_elements:
+        outer_dims = value._trace.known_elements.get(value._var)
+        state.trace.known_elements[tensor._var] = _bind_dims(tensor, name) if outer_dims is None else outer_dims
+    alias = tensor.alias()  # `tensor` itself keeps no known value: as a number it may be negative
+    alias.known = state.trace.known_elements[tensor._var]
+    return alias
 
 
 def _cast_float(size: Any) -> Any:
@@ -264,12 +279,12 @@ def _cast_float(size: Any) -> Any:
 
 
 def is_computed(value: Any) -> bool:
-    """Returns whether a value is a symbolic tensor whose value the trace doesn't know."""
+    """Returns whether a value is a symbolic tensor whose value is not known while tracing."""
     return isinstance(value, SymbolicTensor) and value.known is None
 
 
-def size_argument(value: Any, what: str, of_any_dtype: bool = False) -> Dim:
-    """Returns a number of elements, from a scalar that the program may compute.
+def size_argument(value: Any, name: str, of_any_dtype: bool = False) -> Dim:
+    """Returns the argument ``name``, a number of elements, from a scalar that the program may compute.
 
     ``of_any_dtype`` chooses the error for other values: that of a tensor of the wrong dtype instead of that of a
     non-int. TensorFlow's ops differ in it.
@@ -277,92 +292,96 @@ def size_argument(value: Any, what: str, of_any_dtype: bool = False) -> Dim:
     Raises:
       TypeError: it is not a number.
     """
-    result = dims_value(value, what)
+    result = dims_value(value, name)
     if isinstance(result, (list, tuple)):
-        raise ArgumentError(f"{what} must be a scalar, but got {value!r}")
+        raise ArgumentError(f"{name} must be a scalar, but got {value!r}")
     if of_any_dtype:
-        _require_sizes([result], what)
-    return result if is_dim(result) else static_int(result, what)
+        _require_sizes([result], name)
+    return result if is_dim(result) else static_int(result, name)
 
 
-def attribute_text(value: Any, what: str, allowed: Sequence[str] = ()) -> str:
-    """Returns a string that TensorFlow keeps as an attribute of the op, one of ``allowed``.
+def attribute_text(value: Any, name: str, allowed: Sequence[str] = ()) -> str:
+    """Returns the argument ``name``, a string that TensorFlow keeps as an attribute of the op, one of ``allowed``.
 
     Raises:
       TypeError: it is not a string.
       ArgumentError: it is not in ``allowed``.
     """
     if not isinstance(value, (str, bytes)):
-        raise TypeError(f"Expected string for argument '{what}' not {value!r}.")
+        raise TypeError(f"Expected string for argument '{name}' not {value!r}.")
     text = value if isinstance(value, str) else value.decode("utf-8", "replace")
     if allowed and text not in allowed:
-        listed = ", ".join(f'"{each}"' for each in allowed)
-        raise ArgumentError(f"Value for attr '{what}' of \"{text}\" is not in the list of allowed values: {listed}")
+        choices = ", ".join(f'"{each}"' for each in allowed)
+        raise ArgumentError(f"Value for attr '{name}' of \"{text}\" is not in the list of allowed values: {choices}")
     return text
 
 
-def attribute_int(value: Any, what: str, least: float = 0, bits: float = 32) -> int:
-    """Returns an int that TensorFlow keeps as an attribute of the op, from whatever ``int`` accepts but strings.
+def attribute_int(value: Any, name: str, minimum: float = 0, bits: float = 32) -> int:
+    """Returns the argument ``name``, an int that TensorFlow keeps as an attribute of the op.
+
+    It may be whatever ``int`` accepts but strings, from ``minimum`` to the largest int of so many ``bits``.
 
     Raises:
       TypeError: it is not a number.
       ArgumentError: it is out of range.
     """
     try:
-        result = int(math.nan if isinstance(value, (str, bytes)) else value)
+        result = int(math.nan if isinstance(value, (str, bytes)) else value)  # int(nan) raises ValueError
     except (TypeError, ValueError):
-        raise TypeError(f"Expected int for argument '{what}' not {value!r}.") from None
-    if result < least:
-        raise ArgumentError(f"Value for attr '{what}' of {result} must be at least minimum {least}")
+        raise TypeError(f"Expected int for argument '{name}' not {value!r}.") from None
+    if result < minimum:
+        raise ArgumentError(f"Value for attr '{name}' of {result} must be at least minimum {minimum}")
     if result >= 2 ** (bits - 1):
-        raise ArgumentError(f"Attr {what} has value {result} out of range for an int{bits}")
+        raise ArgumentError(f"Attr {name} has value {result} out of range for an int{bits}")
     return result
 
 
-def attribute_ints(value: Any, what: str, op: str, least: int = -(2**31)) -> list[int]:
-    """Returns a list of ints that TensorFlow keeps as an attribute of the op.
+def attribute_ints(value: Any, name: str, op: str, minimum: int = -(2**31)) -> list[int]:
+    """Returns the argument ``name``, a list of ints that TensorFlow keeps as an attribute of ``op``.
 
     Raises:
       TypeError: it is not a list, or an item is not a number.
       ArgumentError: one is out of range.
     """
-    return [attribute_int(each, what, least) for each in listed(value, what, op)]
+    return [attribute_int(each, name, minimum) for each in listed(value, name, op)]
 
 
-def listed(value: Any, what: str, op: str) -> Sequence[Any]:
-    """Returns a list argument of TensorFlow's op, of inputs or of numbers.
+def listed(value: Any, name: str, op: str) -> Sequence[Any]:
+    """Returns the argument ``name`` of TensorFlow's op ``op``, a list of inputs or of numbers.
 
     Raises:
       TypeError: it is neither a list nor a tuple.
     """
     if not isinstance(value, (list, tuple)):
-        raise TypeError(f"Expected list for '{what}' argument to '{op}' Op, not {value!r}.")
+        raise TypeError(f"Expected list for '{name}' argument to '{op}' Op, not {value!r}.")
     return value
 
 
-def several(value: Any, what: str, op: str) -> Any:
-    """Returns the inputs of a variadic op: a list, and eagerly also a tensor, for its rows.
+def variadic_inputs(value: Any, name: str, op: str) -> Any:
+    """Returns the inputs of an op that takes any number of them.
+
+    They are a list; in eager execution a tensor will do, whose rows are the inputs, as in TensorFlow.
 
     Raises:
       TypeError: it is not a list, while tracing.
     """
-    return value if state.trace is None else listed(value, what, op)
+    return value if state.trace is None else listed(value, name, op)
 
 
-def attribute_bool(value: Any, what: str) -> bool:
-    """Returns a bool that TensorFlow keeps as an attribute of the op.
+def attribute_bool(value: Any, name: str) -> bool:
+    """Returns the argument ``name``, a bool that TensorFlow keeps as an attribute of the op.
 
     Raises:
       TypeError: it is not a bool.
     """
     if not isinstance(value, bool):
-        raise TypeError(f"Expected bool for argument '{what}' not {value!r}.")
+        raise TypeError(f"Expected bool for argument '{name}' not {value!r}.")
     return value
 
 
-def optional_flag(value: Any, what: str) -> bool:
+def optional_flag(value: Any, name: str) -> bool:
     """Returns a bool attribute for which None means False."""
-    return value is not None and attribute_bool(value, what)
+    return value is not None and attribute_bool(value, name)
 
 
 MOST_SIZES = 2**12
@@ -372,16 +391,16 @@ Shapes have at most 254 dims, paddings twice that.
 """
 
 
-def _bind_dims(values: SymbolicTensor, what: str) -> np.ndarray:
+def _bind_dims(values: SymbolicTensor, name: str) -> np.ndarray:
     """Returns an array of dims for the elements of an integer tensor: its values when the program runs."""
     shape = values._type.shape
     if not is_static_shape(shape):
         if of_any_rank():
-            raise UnknownRank(f"the number of elements of {what}")
-        raise unknown_size(TypeError(f"{what} must be of a shape known while tracing, but got {values!r}"))
+            raise UnknownRank(f"the number of elements of {name}")
+        raise unknown_size(TypeError(f"{name} must be of a shape known while tracing, but got {values!r}"))
     count = math.prod(shape)
     if count > MOST_SIZES:
-        raise ArgumentError(f"{what} must hold sizes, but is of shape {show_shape(shape)}")
+        raise ArgumentError(f"{name} must hold sizes, but is of shape {show_shape(shape)}")
     flat = bind.reshape(values, shape=(count,))
     return np.array(dims_of(flat), object).reshape(shape)
 
@@ -402,6 +421,7 @@ def dims_of(vector: Tensor) -> tuple[Dim, ...]:
 
 
 def require_dtype(x: TensorType, domain: Sequence[DType], name: str = "x") -> None:
+    """Checks that the dtype of the input ``name`` is in ``domain``; the error is TensorFlow's."""
     if x.dtype not in domain:
         raise not_among(x.dtype, domain, "T", name)
 
@@ -435,6 +455,7 @@ def require_same_dtype(types: Sequence[TensorType], names: Sequence[str] = ("x",
 
 
 def require_rank(x: TensorType, rank: int, name: str = "input") -> None:
+    """Checks the number of axes of the input ``name``."""
     if len(x.shape) != rank:
         raise ArgumentError(f"{name} must be {rank}-dimensional, but got shape {show_shape(x.shape)}")
 
@@ -442,16 +463,17 @@ def require_rank(x: TensorType, rank: int, name: str = "input") -> None:
 def broadcast_types(*types: TensorType) -> tuple[Dim, ...]:
     """Returns the shape that the types' shapes broadcast to."""
     shape: tuple[Dim, ...] = ()
-    for t in types:
-        wider = broadcast_shapes(shape, t.shape)
-        if wider is None:
-            raise _incompatible(types)
-        shape = wider
+    for each in types:
+        combined = broadcast_shapes(shape, each.shape)
+        if combined is None:
+            raise _incompatible_shapes(types)
+        shape = combined
     return shape
 
 
-def _incompatible(types: Sequence[TensorType]) -> ArgumentError:
-    shape_texts = " vs. ".join("[" + ",".join(map(str, t.shape)) + "]" for t in types)
+def _incompatible_shapes(types: Sequence[TensorType]) -> ArgumentError:
+    """Returns the error for shapes that don't broadcast, in TensorFlow's words."""
+    shape_texts = " vs. ".join("[" + ",".join(map(str, each.shape)) + "]" for each in types)
     return ArgumentError(
         f"Incompatible shapes: {shape_texts}",
         ValueError,
@@ -481,6 +503,7 @@ def binary(domain: Sequence[DType], result: DType | None = None) -> Callable[...
 
 
 def reduced_shape(shape: Sequence[Dim], axis: Sequence[int], keepdims: bool) -> tuple[Dim, ...]:
+    """Returns the shape after a reduction over ``axis``: without these axes, or with size 1 if ``keepdims``."""
     if keepdims:
         return tuple(1 if i in axis else d for i, d in enumerate(shape))
     return tuple(d for i, d in enumerate(shape) if i not in axis)
@@ -490,11 +513,12 @@ def reduction(domain: Sequence[DType], result: DType | None = None) -> Callable[
     """Returns the type rule of an op that reduces the axes of its attribute ``axis``."""
 
     def rule(x: TensorType, *, axis: tuple[int, ...], keepdims: bool, **_: Any) -> TensorType:
+        """Checks the dtype and the axes; the result lacks the axes, or has size 1 in them."""
         require_dtype(x, domain, "input")
         rank = len(x.shape)
-        for a in axis:
-            if not -rank <= a < rank:
-                raise ArgumentError(f"Invalid reduction dimension ({a} for input with {rank} dimension(s)")
+        for index in axis:
+            if not -rank <= index < rank:
+                raise ArgumentError(f"Invalid reduction dimension ({index} for input with {rank} dimension(s)")
         return TensorType(reduced_shape(x.shape, axis, keepdims), result or x.dtype)
 
     return rule
@@ -511,27 +535,35 @@ def unbroadcast(ct: Tensor, like: Tensor) -> Tensor:
     shape, target = ct._dims, like._dims
     if type(ct) is EagerTensor and shape == target:
         return ct
-    lead = len(shape) - len(target)
-    stretched = [
-        i + lead for i, d in enumerate(target) if isinstance(d, int) and d == 1 and not same_dim(shape[i + lead], 1)
+    new_rank = len(shape) - len(target)  # broadcasting adds axes in front
+    repeated_axes = [
+        i + new_rank
+        for i, target_dim in enumerate(target)
+        if isinstance(target_dim, int) and target_dim == 1 and not same_dim(shape[i + new_rank], 1)
     ]
-    axes = (*range(lead), *stretched)
-    summed_shape = tuple(d if i in stretched else w for i, (d, w) in enumerate(zip(target, shape[lead:]), lead))
+    axes = (*range(new_rank), *repeated_axes)
+    summed_shape = tuple(
+        target_dim if i in repeated_axes else dim
+        for i, (target_dim, dim) in enumerate(zip(target, shape[new_rank:]), new_rank)
+    )
     if axes:
         summed = bind.reduce_sum(ct, axis=axes, keepdims=False)
-        ct = bind.reshape(summed, shape=summed_shape) if stretched else summed
+        ct = bind.reshape(summed, shape=summed_shape) if repeated_axes else summed
     return ct if same_shape(summed_shape, target) else bind.sum_to(ct, shape=tuple(target))
 
 
 def zeros_like(x: Tensor) -> Tensor:
+    """Returns zeros of the shape and dtype of ``x``."""
     return full_like(x, 0)
 
 
 def ones_like(x: Tensor) -> Tensor:
+    """Returns ones of the shape and dtype of ``x``."""
     return full_like(x, 1)
 
 
 def full_like(x: Tensor, value: float) -> Tensor:
+    """Returns a tensor of the shape and dtype of ``x`` filled with ``value``; in eager execution NumPy makes it."""
     if type(x) is EagerTensor and state.trace is None:
         array = np.empty(x._array.shape, x._array.dtype)
         array.fill(value)
@@ -541,6 +573,7 @@ def full_like(x: Tensor, value: float) -> Tensor:
 
 @defer_unknown_rank
 def filled_like(x: Tensor, value: float) -> Tensor:
+    """Returns a tensor like :func:`full_like` as a broadcast op, which a trace records."""
     return bind.broadcast_to(number(value, x), shape=x._type.shape)
 
 
@@ -559,15 +592,15 @@ def batch_elementwise(prim_name: str) -> Callable[..., Any]:
     """
 
     def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Any:
-        rank = max(len(x._type.shape) - b for x, b in zip(inputs, batched))
-        aligned = [_lift(x, rank) if b else x for x, b in zip(inputs, batched)]
+        rank = max(len(x._type.shape) - is_batched for x, is_batched in zip(inputs, batched))
+        aligned = [_with_rank(x, rank) if is_batched else x for x, is_batched in zip(inputs, batched)]
         return table[prim_name].bind(*aligned, **attrs)
 
     return rule
 
 
-def _lift(x: Tensor, rank: int) -> Tensor:
-    """Inserts axes of size 1 after the batch axis, up to ``rank`` axes behind it."""
+def _with_rank(x: Tensor, rank: int) -> Tensor:
+    """Inserts axes of size 1 after the batch axis of ``x``, so that ``rank`` axes follow it."""
     shape = x._type.shape
     if len(shape) - 1 == rank:
         return x
@@ -578,8 +611,8 @@ def batch_axes(prim_name: str) -> Callable[..., Any]:
     """Returns the batch rule of a one-input op with an ``axis`` attribute (int or tuple): each axis moves by one."""
 
     def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, axis: Any, **attrs: Any) -> Any:
-        moved = tuple(a + 1 for a in axis) if isinstance(axis, tuple) else axis + 1
-        return table[prim_name].bind(*inputs, axis=moved, **attrs)
+        shifted = tuple(each + 1 for each in axis) if isinstance(axis, tuple) else axis + 1
+        return table[prim_name].bind(*inputs, axis=shifted, **attrs)
 
     return rule
 
@@ -593,11 +626,10 @@ def stretch(size: Dim, x: Tensor, batched: bool) -> Tensor:
 
 
 def scalar(expression: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the lowering of an elementwise op.
+    """Returns the lowering of an elementwise op to TIR.
 
-    ``expression(t, *values)`` over TIR scalars, ``t`` being ``kernels.scalar``.
-
-    16-bit floats compute in float32, as NumPy does.
+    ``expression(t, *values)`` builds the result from the inputs' scalars, with the functions of ``t``, the module
+    ``kernels.scalar``. 16-bit floats compute in float32, as NumPy does.
     """
 
     def lower(*tensors: Any, **attrs: Any) -> Any:
@@ -644,7 +676,9 @@ def unary_samples(
 
     def make() -> list[Sample]:
         shapes = ((), (3,), (2, 5), (0, 4), (3, 1, 7))
-        return [Sample((_draw(i, s, low, high),), {}, tuple(domain), **options) for i, s in enumerate(shapes)]
+        return [
+            Sample((_draw(seed, shape, low, high),), {}, tuple(domain), **options) for seed, shape in enumerate(shapes)
+        ]
 
     return make
 
@@ -655,19 +689,23 @@ def binary_samples(
     """Returns a function that makes samples of two inputs whose shapes broadcast in different ways."""
 
     def make() -> list[Sample]:
+        """Makes samples of equal shapes, of shapes that broadcast, and of scalars."""
         shapes = (((), ()), ((3,), (3,)), ((2, 1, 5), (4, 1)), ((0, 3), (1, 3)), ((2, 3), ()))
         return [
-            Sample((_draw(i, a, low, high), _draw(i + 50, b, low, high)), {}, tuple(domain), **options)
-            for i, (a, b) in enumerate(shapes)
+            Sample(
+                (_draw(seed, x_shape, low, high), _draw(seed + 50, y_shape, low, high)), {}, tuple(domain), **options
+            )
+            for seed, (x_shape, y_shape) in enumerate(shapes)
         ]
 
     return make
 
 
 def _draw(seed: int, shape: Sequence[int], low: float, high: float) -> Callable[[DType], np.ndarray]:
+    """Returns a function that draws reproducible data of a shape, in [low, high), in the dtype that it is given."""
     return lambda dtype: random_array(seed, shape, dtype, low, high)
 
 
 def draw(seed: int, shape: Sequence[int], low: float = -2.0, high: float = 2.0) -> Callable[[DType], np.ndarray]:
-    """Returns a sample input that is drawn in the dtype under test."""
+    """Returns a sample input: a function that draws reproducible data, in [low, high), in the dtype under test."""
     return _draw(seed, shape, low, high)

@@ -15,10 +15,12 @@ from tvtf.ops.rules import bind, number, stretch
 
 
 def _type(vector: TensorType, *, dims: tuple[Dim, ...]) -> TensorType:
+    """Returns the type of the empty tensor whose dims are the elements of ``vector``."""
     return TensorType((*dims, 0), bool_dtype)
 
 
 def _empty(vector: np.ndarray, *, dims: tuple[Dim, ...]) -> np.ndarray:
+    """Makes the empty tensor whose dims are the elements of ``vector``, which must not be negative."""
     if (vector < 0).any():
         raise ArgumentError(f"Dimension {vector.min()} must be >= 0")
     return np.empty((*vector.tolist(), 0), bool)
@@ -27,8 +29,8 @@ def _empty(vector: np.ndarray, *, dims: tuple[Dim, ...]) -> np.ndarray:
 def _common_row(vectors: Tensor) -> Tensor:
     """Returns the first row after checking that all rows equal it: the items of a batch share one shape."""
     first = vectors[0]
-    same = bind.reduce_all(bind.equal(vectors, first), axis=(0, 1), keepdims=False)
-    return bind.initialized(first, same, message="the elements of a vectorized map would have several shapes")
+    are_equal = bind.reduce_all(bind.equal(vectors, first), axis=(0, 1), keepdims=False)
+    return bind.initialized(first, are_equal, message="the elements of a vectorized map would have several shapes")
 
 
 @primitive(

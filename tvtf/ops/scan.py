@@ -25,6 +25,7 @@ def wide_type(x: np.ndarray) -> np.dtype:
 
 
 def _scan_type(x: TensorType, *, axis: int, exclusive: bool, reverse: bool) -> TensorType:
+    """Checks a numeric input and an axis in range; the result has the input's type."""
     require_dtype(x, NUMERIC)
     rank = len(x.shape)
     if not 0 <= axis < rank:
@@ -33,20 +34,24 @@ def _scan_type(x: TensorType, *, axis: int, exclusive: bool, reverse: bool) -> T
 
 
 def _scan_numpy(accumulate: Any, start: int) -> Any:
-    """Returns a kernel that accumulates along an axis; ``start`` is the first element of an exclusive scan."""
+    """Returns the NumPy kernel of a cumulative op; ``start`` is the first element of an exclusive scan."""
 
-    def run(x: np.ndarray, *, axis: int, exclusive: bool, reverse: bool) -> np.ndarray:
+    def scan(x: np.ndarray, *, axis: int, exclusive: bool, reverse: bool) -> np.ndarray:
+        """Accumulates along the axis; backwards by flipping it before and after."""
         ordered = np.flip(x, axis) if reverse else x
         total = accumulate(ordered, axis, wide_type(x))
         if exclusive and total.shape[axis]:
+            # each element gets the one before it
             total = np.roll(total, 1, axis)
             total[(slice(None),) * axis + (0,)] = start
         return np.flip(total, axis) if reverse else total
 
-    return run
+    return scan
 
 
 def _scan_batch(name: str) -> Any:
+    """Returns the batch rule of a cumulative op, whose axis comes one later in a batch."""
+
     def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, axis: int, **attrs: Any) -> Tensor:
         return getattr(bind, name)(inputs[0], axis=axis + 1, **attrs)
 
@@ -54,11 +59,11 @@ def _scan_batch(name: str) -> Any:
 
 
 def _scan_samples() -> list[Sample]:
-    """Returns exclusive and reversed scans, also over an axis of size 0."""
+    """Makes samples of cumulative ops: exclusive and reversed ones, also over an axis of size 0."""
     cases = (((4,), 0, False, False), ((2, 3), 1, True, False), ((3, 2), 0, False, True), ((2, 3, 2), 1, True, True))
     samples = [
-        Sample((draw(i, s),), {"axis": a, "exclusive": e, "reverse": r}, NUMERIC)
-        for i, (s, a, e, r) in enumerate(cases)
+        Sample((draw(seed, shape),), {"axis": axis, "exclusive": exclusive, "reverse": reverse}, NUMERIC)
+        for seed, (shape, axis, exclusive, reverse) in enumerate(cases)
     ]
     empty = Sample((draw(9, (0, 2)),), {"axis": 0, "exclusive": True, "reverse": False}, NUMERIC)
     symbolic_sizes = Sample(
@@ -70,14 +75,15 @@ def _scan_samples() -> list[Sample]:
 def _scan_front(x: Any, axis: Any, exclusive: bool, reverse: bool) -> Any:
     """Converts the arguments of a scan; a negative axis counts from the end."""
     tensor = convert_to_tensor(x)
-    along = static_int(axis, "axis")
-    along = along + tensor.ndim if -tensor.ndim <= along < 0 else along
-    return (tensor,), {"axis": along, "exclusive": bool(exclusive), "reverse": bool(reverse)}
+    index = static_int(axis, "axis")
+    index = index + tensor.ndim if -tensor.ndim <= index < 0 else index
+    return (tensor,), {"axis": index, "exclusive": bool(exclusive), "reverse": bool(reverse)}
 
 
 def _cumsum_nodes(
     emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, exclusive: bool, reverse: bool
 ) -> None:
+    """Writes ONNX's CumSum, whose options are ints."""
     options = {"exclusive": int(exclusive), "reverse": int(reverse)}
     emitter.node("CumSum", [inputs[0], emitter.const(np.array(axis))], outputs, **options)
 
@@ -120,32 +126,37 @@ def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False
 
 
 def conjugate(x: Tensor) -> Tensor:
+    """Returns the conjugate of a complex tensor, and a real one as it is."""
     return bind.conj(x) if x.dtype.is_complex else x
 
 
 def _cumprod_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: int, exclusive: bool, reverse: bool) -> Tensor:
-    """Multiplies the product before each element by a recurrence over those after it.
+    """Multiplies the product before each element by a linear recurrence over the cotangents after it.
 
-    It doesn't divide by the elements, which may be zero.
+    Unlike a quotient of products this doesn't divide by the elements, which may be zero.
     """
     factors = conjugate(x)
-    before = bind.cumprod(factors, axis=axis, exclusive=True, reverse=reverse)
-    later = 1 if reverse else -1
-    after = moved_by_one(ct, axis, later) if exclusive else ct
-    sums_after = bind.linear_recurrence(moved_by_one(factors, axis, later), after, axis=axis, reverse=not reverse)
-    return bind.multiply(before, sums_after)
+    products_before = bind.cumprod(factors, axis=axis, exclusive=True, reverse=reverse)
+    # the element that follows in the order of the product moves to each place
+    direction = 1 if reverse else -1
+    shifted_ct = moved_by_one(ct, axis, direction) if exclusive else ct
+    sums_after = bind.linear_recurrence(
+        moved_by_one(factors, axis, direction), shifted_ct, axis=axis, reverse=not reverse
+    )
+    return bind.multiply(products_before, sums_after)
 
 
-def moved_by_one(x: Tensor, axis: int, step: int) -> Tensor:
-    """Moves ``x`` by one along ``axis``, forwards (1) or back (-1), with a zero at the free end."""
+def moved_by_one(x: Tensor, axis: int, direction: int) -> Tensor:
+    """Shifts ``x`` by one along ``axis``, forwards for a direction of 1 or back for -1, and fills with zero."""
     shape = x._type.shape
     size = (*shape[:axis], at_least_zero(shape[axis] - 1), *shape[axis + 1 :])
-    zeros = (0,) * len(shape)
-    moved = (*zeros[:axis], 1, *zeros[axis + 1 :])
-    source, target = (zeros, moved) if step == 1 else (moved, zeros)
+    origin = (0,) * len(shape)
+    one_further = (*origin[:axis], 1, *origin[axis + 1 :])
+    begin, written_at = (origin, one_further) if direction == 1 else (one_further, origin)
     ones = (1,) * len(shape)
-    overlap = bind.strided_slice(x, begin=source, size=size, strides=ones, checked=())
-    return bind.strided_slice_grad(overlap, shape=shape, begin=target, strides=ones)
+    overlap = bind.strided_slice(x, begin=begin, size=size, strides=ones, checked=())
+    # the slice's gradient writes the elements into zeros
+    return bind.strided_slice_grad(overlap, shape=shape, begin=written_at, strides=ones)
 
 
 @primitive(
@@ -184,6 +195,7 @@ def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = Fals
 
 
 def _recurrence_type(a: TensorType, b: TensorType, *, axis: int, reverse: bool) -> TensorType:
+    """Checks that the factors ``a`` and terms ``b`` of a recurrence have the same dtype and shape."""
     require_same_dtype((a, b), ("a", "b"))
     require_dtype(a, NUMERIC)
     if len(a.shape) != len(b.shape) or not all(map(agree_dim, a.shape, b.shape)):
@@ -192,8 +204,8 @@ def _recurrence_type(a: TensorType, b: TensorType, *, axis: int, reverse: bool) 
 
 
 def _recurrence_numpy(a: np.ndarray, b: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
-    """Computes the recurrence step by step, in the accumulation dtype."""
-    factors, terms = (np.moveaxis(v, axis, 0).astype(wide_type(v)) for v in (a, b))
+    """Computes ``h[t] = a[t] * h[t - 1] + b[t]`` one t after the other, in the accumulation dtype."""
+    factors, terms = (np.moveaxis(x, axis, 0).astype(wide_type(x)) for x in (a, b))
     result = np.empty_like(terms)
     value = np.zeros_like(terms[0]) if len(terms) else None
     for i in reversed(range(len(terms))) if reverse else range(len(terms)):
@@ -203,14 +215,17 @@ def _recurrence_numpy(a: np.ndarray, b: np.ndarray, *, axis: int, reverse: bool)
 
 
 def _recurrence_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor, *, axis: int, reverse: bool) -> tuple[Tensor, Tensor]:
-    """Runs the recurrence backwards over the cotangent, which gives that of ``b``."""
-    later, earlier = (1, -1) if reverse else (-1, 1)
-    to_b = bind.linear_recurrence(moved_by_one(conjugate(a), axis, later), ct, axis=axis, reverse=not reverse)
-    return bind.multiply(to_b, conjugate(moved_by_one(y, axis, earlier))), to_b
+    """Returns the cotangents of ``a`` and ``b``: ``b``'s is the recurrence run backwards over ``ct``."""
+    towards_previous, towards_next = (1, -1) if reverse else (-1, 1)
+    to_b = bind.linear_recurrence(
+        moved_by_one(conjugate(a), axis, towards_previous), ct, axis=axis, reverse=not reverse
+    )
+    return bind.multiply(to_b, conjugate(moved_by_one(y, axis, towards_next))), to_b
 
 
 def _recurrence_batch(size: Dim, inputs: Any, batched: Any, *, axis: int, reverse: bool) -> Tensor:
-    batched_inputs = [stretch(size, x, b) for x, b in zip(inputs, batched)]
+    """Computes the recurrences of a batch at once, along an axis that comes one later."""
+    batched_inputs = [stretch(size, x, is_batched) for x, is_batched in zip(inputs, batched)]
     return bind.linear_recurrence(*batched_inputs, axis=axis + 1, reverse=reverse)
 
 
@@ -235,6 +250,7 @@ def linear_recurrence(a: Any, b: Any, axis: int = 0, reverse: bool = False) -> A
 
 
 def _logsum_type(x: TensorType, *, axis: int, reverse: bool) -> TensorType:
+    """Checks a floating input and an axis in range; the result has the input's type."""
     require_dtype(x, FLOATING)
     rank = len(x.shape)
     if not 0 <= axis < rank:
@@ -243,24 +259,25 @@ def _logsum_type(x: TensorType, *, axis: int, reverse: bool) -> TensorType:
 
 
 def _logsum_numpy(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
+    """Computes the cumulative log-sum-exp by NumPy's logaddexp, in the accumulation dtype."""
     ordered = np.flip(x, axis) if reverse else x
     total = np.logaddexp.accumulate(ordered.astype(wide_type(x)), axis)
     return np.flip(total, axis) if reverse else total
 
 
 def _logsum_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: int, reverse: bool) -> Tensor:
-    """Differentiates y[i] = log(sum of exp(x[j])) by a recurrence with factors exp(y[j] - y[j + 1]).
+    """Differentiates the cumulative log-sum-exp y[i] = log(sum of exp(x[j])).
 
-    These are at most one, so nothing overflows.
+    It is a recurrence with the factors exp(y[j] - y[j + 1]), which are at most one, so that nothing overflows.
     """
-    later = 1 if reverse else -1
-    step = bind.exp(_difference(y, moved_by_one(y, axis, later)))
-    sums_after = bind.linear_recurrence(step, ct, axis=axis, reverse=not reverse)
+    direction = 1 if reverse else -1
+    factors = bind.exp(_difference(y, moved_by_one(y, axis, direction)))
+    sums_after = bind.linear_recurrence(factors, ct, axis=axis, reverse=not reverse)
     return bind.multiply(bind.exp(_difference(x, y)), sums_after)
 
 
 def _difference(x: Tensor, y: Tensor) -> Tensor:
-    """Returns ``x - y``, and -inf where x is -inf, even if y is too."""
+    """Returns ``x - y``, but -inf where x is -inf: there y may be -inf, too, and the difference NaN."""
     lowest = EagerTensor(np.array(-np.inf, x.dtype.np))
     return bind.select(bind.equal(x, lowest), lowest, bind.subtract(x, y))
 
@@ -303,21 +320,22 @@ def cumulative_logsumexp(
     Source: https://www.tensorflow.org/api_docs/python/tf/math/cumulative_logsumexp
     """
     tensor = convert_to_tensor(x)
-    along = static_int(axis, "axis")
-    along = along + tensor.ndim if -tensor.ndim <= along < 0 else along
-    total = bind.cumulative_logsumexp(tensor, axis=along, reverse=bool(reverse))
-    return _without_own(total, along, bool(reverse)) if exclusive else total
+    index = static_int(axis, "axis")
+    index = index + tensor.ndim if -tensor.ndim <= index < 0 else index
+    total = bind.cumulative_logsumexp(tensor, axis=index, reverse=bool(reverse))
+    return _made_exclusive(total, index, bool(reverse)) if exclusive else total
 
 
-def _without_own(total: Tensor, axis: int, reverse: bool) -> Tensor:
-    """Makes a running value exclusive: moves it by one, with -inf at the start."""
+def _made_exclusive(total: Tensor, axis: int, reverse: bool) -> Tensor:
+    """Makes a cumulative log-sum-exp exclusive: shifts it by one, with -inf at the start."""
     shape = total._type.shape
-    edge = (*shape[:axis], 1, *shape[axis + 1 :])
-    first = bind.broadcast_to(EagerTensor(np.array(-np.inf, total.dtype.np)), shape=edge)
+    first_shape = (*shape[:axis], 1, *shape[axis + 1 :])
+    first = bind.broadcast_to(EagerTensor(np.array(-np.inf, total.dtype.np)), shape=first_shape)
     begin = tuple(int(reverse and i == axis) for i in range(len(shape)))
     size = (*shape[:axis], at_least_zero(shape[axis] - 1), *shape[axis + 1 :])
-    rest = bind.strided_slice(total, begin=begin, size=size, strides=(1,) * len(shape), checked=())
-    moved = bind.concat(*((rest, first) if reverse else (first, rest)), axis=axis)
+    others = bind.strided_slice(total, begin=begin, size=size, strides=(1,) * len(shape), checked=())
+    shifted = bind.concat(*((others, first) if reverse else (first, others)), axis=axis)
     if isinstance(shape[axis], int) and shape[axis]:
-        return moved
-    return bind.strided_slice(moved, begin=(0,) * len(shape), size=shape, strides=(1,) * len(shape), checked=())
+        return shifted
+    # of an axis that is empty, or may be at run time, the -inf is cut off
+    return bind.strided_slice(shifted, begin=(0,) * len(shape), size=shape, strides=(1,) * len(shape), checked=())

@@ -42,7 +42,10 @@ from tvtf.ops.scan import wide_type
 
 
 def _segment_type(data: TensorType, ids: TensorType, *, num_segments: Dim) -> TensorType:
-    """Checks that ``data`` starts with the shape of the ids, which the segments' axis replaces."""
+    """Checks the inputs of a segment reduction: ``data`` starts with the shape of the ids.
+
+    In the result one axis of the segments replaces the axes of the ids.
+    """
     require_dtype(data, NUMERIC, "data")
     require_index(ids)
     rank = len(ids.shape)
@@ -56,44 +59,53 @@ def _segment_type(data: TensorType, ids: TensorType, *, num_segments: Dim) -> Te
 
 
 def check_ids(ids: np.ndarray, num_segments: int) -> None:
-    """Raises the error for the first id that is too large; negative ids are allowed and skipped."""
+    """Raises TensorFlow's error for the first segment id that is too large; negative ids are allowed and skipped."""
     wrong = np.argwhere(ids >= num_segments)
     if len(wrong):
-        place = tuple(wrong[0])
-        place_text = brackets([int(p) for p in place]) if ids.ndim else ""
-        raise ArgumentError(f"segment_ids{place_text} = {ids[place]} is out of range [0, {num_segments})")
+        index = tuple(wrong[0])
+        index_text = brackets([int(each) for each in index]) if ids.ndim else ""
+        raise ArgumentError(f"segment_ids{index_text} = {ids[index]} is out of range [0, {num_segments})")
 
 
-def segment_numpy(update: Any, empty: Any) -> Any:
-    """Returns the kernel of a segment reduction: ``update.at`` on rows with an id that isn't negative."""
+def segment_numpy(ufunc: Any, value_of_empty: Any) -> Any:
+    """Returns the NumPy kernel of a segment reduction, which combines rows of the same id by ``ufunc.at``.
 
-    def run(data: np.ndarray, ids: np.ndarray, *, num_segments: int) -> np.ndarray:
+    ``value_of_empty(dtype)`` is the result of a segment without rows; rows with a negative id are left out.
+    """
+
+    def reduce_segments(data: np.ndarray, ids: np.ndarray, *, num_segments: int) -> np.ndarray:
+        """Combines the rows of each segment, in an accumulation dtype."""
         check_ids(ids, num_segments)
-        wide = wide_type(data)
-        rest = data.shape[ids.ndim :]
-        result = np.full((num_segments, *rest), empty(data.dtype), wide)
+        accumulation_dtype = wide_type(data)
+        row_shape = data.shape[ids.ndim :]
+        result = np.full((num_segments, *row_shape), value_of_empty(data.dtype), accumulation_dtype)
         is_valid = ids.ravel() >= 0
-        rows = data.reshape((ids.size, *rest))[is_valid].astype(wide)
-        update.at(result, ids.ravel()[is_valid], rows)
+        rows = data.reshape((ids.size, *row_shape))[is_valid].astype(accumulation_dtype)
+        ufunc.at(result, ids.ravel()[is_valid], rows)
         return result
 
-    return run
+    return reduce_segments
 
 
 def segment_guard(data: Tensor, ids: Tensor, *, num_segments: Dim) -> list[tuple[Tensor, str]]:
+    """Checks at run time that no id is too large; negative ids, which are skipped, may have any value."""
     lowest = int(np.iinfo(np.int64).min)
     return [(in_range(ids, num_segments, lowest), f"segment_ids are out of range [0, {num_segments})")]
 
 
 def segment_batch(name: str) -> Callable[..., Any]:
-    """Returns the batch rule of a segment reduction: each item's segments follow those of the item before."""
+    """Returns the batch rule of a segment reduction: each item's segments follow those of the item before.
+
+    All items are reduced at once, over ``size * num_segments`` segments.
+    """
 
     def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, num_segments: Dim) -> Tensor:
-        """Adds ``item * num_segments`` to the ids of each item; negative ids, which are ignored, must stay negative."""
-        data, ids = (stretch(size, x, b) for x, b in zip(inputs, batched))
+        """Reduces the segments of all items at once, with ids that continue from item to item."""
+        data, ids = (stretch(size, x, is_batched) for x, is_batched in zip(inputs, batched))
         items = bind.range(size=size, start=0, delta=1, dtype=ids.dtype)
         offsets = bind.multiply(items, bind.cast(scalar_of(num_segments), dtype=ids.dtype))
         moved_ids = bind.add(ids, bind.reshape(offsets, shape=(size, *(1,) * (ids.ndim - 1))))
+        # negative ids, which are skipped, must stay negative
         all_ids = bind.select(bind.less(ids, number(0, ids)), ids, moved_ids)
         result = getattr(bind, name)(data, all_ids, num_segments=size * num_segments)
         return bind.reshape(result, shape=(size, num_segments, *result._type.shape[1:]))
@@ -102,20 +114,22 @@ def segment_batch(name: str) -> Callable[..., Any]:
 
 
 def gathered(rows: Tensor, ids: Tensor) -> Tensor:
-    """Returns the row of each id, and zeros for negative ids."""
+    """Returns for each id the row of ``rows`` that it names, and zeros for negative ids."""
     zero = EagerTensor(np.zeros((), ids.dtype.np))
     rows_of_ids = bind.gather(rows, bind.maximum(ids, zero), axis=0, batch_dims=0)
-    valid = bind.greater_equal(ids, zero)
+    is_valid = bind.greater_equal(ids, zero)
     shape = (*ids._type.shape, *(1,) * (rows_of_ids.ndim - ids.ndim))
-    return bind.select(bind.reshape(valid, shape=shape), rows_of_ids, EagerTensor(np.zeros((), rows.dtype.np)))
+    return bind.select(bind.reshape(is_valid, shape=shape), rows_of_ids, EagerTensor(np.zeros((), rows.dtype.np)))
 
 
 def _real_segment_type(data: TensorType, ids: TensorType, *, num_segments: Dim) -> TensorType:
+    """Works as :func:`_segment_type` for reductions that complex numbers don't have."""
     require_dtype(data, REAL, "data")
     return _segment_type(data, ids, num_segments=num_segments)
 
 
 def segment_samples() -> list[Sample]:
+    """Makes samples of a segment reduction: with negative ids, with ids of rank 2, and without rows."""
     types = REAL
     return [
         Sample((draw(0, (4, 3)), np.array([0, 2, 0, -1], "int32")), {"num_segments": 3}, types),
@@ -124,52 +138,63 @@ def segment_samples() -> list[Sample]:
     ]
 
 
-def _segment_nodes(mode: str, empty: Callable[[np.dtype], Any]) -> Any:
-    """Returns the ONNX rule of a segment reduction.
+def _segment_nodes(mode: str, value_of_empty: Callable[[np.dtype], Any]) -> Any:
+    """Returns the ONNX rule of a segment reduction, by ScatterND with the reduction ``mode``.
 
-    It writes ScatterND with one extra row for negative ids, which is sliced off.
+    Rows with a negative id go to an extra row, which is sliced off.
     """
 
-    def nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, num_segments: Dim) -> None:
-        data, shape = types[0][0], types[1][0].shape
-        start, negative, safe, lifted = (emitter.temp() for _ in range(4))
-        first = emitter.const(np.array(empty(data.dtype.np), data.dtype.np))
-        emitter.node("Expand", [first, emitter.shape((num_segments + 1, *shape[1:]))], [start])
-        ids = emitter.cast(inputs[1], int64)
-        emitter.node("Less", [ids, emitter.const(np.array(0))], [negative])
-        last = emitter.shape((num_segments,))
-        emitter.node("Where", [negative, last, ids], [safe])
-        emitter.node("Unsqueeze", [safe, emitter.const(np.array([-1]))], [lifted])
-        scattered = scatter_node(emitter, [start, lifted, inputs[0]], data.dtype, mode)
-        emitter.node("Slice", [scattered, emitter.const(np.array([0])), last, emitter.const(np.array([0]))], outputs)
+    def onnx_rule(emitter: Any, inputs: Any, outputs: Any, types: Any, *, num_segments: Dim) -> None:
+        """Writes ScatterND into rows of the initial value, one more than there are segments."""
+        (data, ids), ((data_type, _), (result_type,)) = inputs, types
+        dtype, shape = data_type.dtype, result_type.shape
+        initial_rows, is_negative, row_numbers, index_vectors = (emitter.temp() for _ in range(4))
+        initial = emitter.const(np.array(value_of_empty(dtype.np), dtype.np))
+        emitter.node("Expand", [initial, emitter.shape((num_segments + 1, *shape[1:]))], [initial_rows])
+        ids = emitter.cast(ids, int64)
+        emitter.node("Less", [ids, emitter.const(np.array(0))], [is_negative])
+        extra_row = emitter.shape((num_segments,))
+        emitter.node("Where", [is_negative, extra_row, ids], [row_numbers])
+        emitter.node("Unsqueeze", [row_numbers, emitter.const(np.array([-1]))], [index_vectors])
+        scattered = scatter_node(emitter, [initial_rows, index_vectors, data], dtype, mode)
+        start, axis = emitter.const(np.array([0])), emitter.const(np.array([0]))
+        emitter.node("Slice", [scattered, start, extra_row, axis], outputs)
 
-    return nodes
+    return onnx_rule
 
 
 def scatter_node(emitter: Any, inputs: Sequence[str], dtype: DType, mode: str) -> str:
-    """Writes ScatterND; 16-bit floats are reduced in float32."""
-    wide = float32 if dtype in FLOATING and dtype.size == 2 and mode != "none" else dtype
-    data, places, updates = inputs
+    """Writes ScatterND with the reduction ``mode`` and returns its result's name; 16-bit floats are reduced in float32.
+
+    ``inputs`` are data, index vectors and updates.
+    """
+    reduced_dtype = float32 if dtype in FLOATING and dtype.size == 2 and mode != "none" else dtype
+    data, indices, updates = inputs
     operands = (
-        [data, places, updates] if wide is dtype else [emitter.cast(data, wide), places, emitter.cast(updates, wide)]
+        [data, indices, updates]
+        if reduced_dtype is dtype
+        else [emitter.cast(data, reduced_dtype), indices, emitter.cast(updates, reduced_dtype)]
     )
     scattered = emitter.temp()
     emitter.node("ScatterND", operands, [scattered], reduction=mode)
-    return scattered if wide is dtype else emitter.cast(scattered, dtype)
+    return scattered if reduced_dtype is dtype else emitter.cast(scattered, dtype)
 
 
 def _segment_op(
-    kind: str, ufunc: np.ufunc, empty: Callable[[np.dtype], Any], mode: str, **columns: Any
+    suffix: str, ufunc: np.ufunc, value_of_empty: Callable[[np.dtype], Any], mode: str, **columns: Any
 ) -> Callable[[Callable[..., Any]], Primitive[Any]]:
-    """Declares ``math.unsorted_segment_{kind}``; ``empty`` is a segment's result without elements, ``mode`` ONNX's name."""
-    name = f"unsorted_segment_{kind}"
+    """Declares ``math.unsorted_segment_{suffix}``.
+
+    ``value_of_empty(dtype)`` is a segment's result without elements, ``mode`` ONNX's name of the reduction.
+    """
+    name = f"unsorted_segment_{suffix}"
     columns = {"type": _segment_type, "samples": segment_samples, **columns}
     return primitive(
         name=name,
-        numpy=segment_numpy(ufunc, empty),
-        lower=kernel(f"indexing.segment_{kind}"),
+        numpy=segment_numpy(ufunc, value_of_empty),
+        lower=kernel(f"indexing.segment_{suffix}"),
         batch=segment_batch(name),
-        onnx=_segment_nodes(mode, empty),
+        onnx=_segment_nodes(mode, value_of_empty),
         guard=segment_guard,
         public=(f"math.{name}",),
         **columns,
@@ -201,29 +226,32 @@ def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any, name: s
 
 
 def segment_front(data: Any, segment_ids: Any, num_segments: Any) -> Any:
-    """Returns the inputs and attributes of a segment reduction, whose arguments they all share."""
+    """Converts the arguments of a segment reduction to its inputs and attributes."""
     return (convert_to_tensor(data), convert_to_tensor(segment_ids)), {
         "num_segments": size_argument(num_segments, "num_segments", of_any_dtype=True)
     }
 
 
 def lowest_finite(dtype: np.dtype) -> Any:
+    """Returns the lowest finite number of a dtype."""
     return np.iinfo(dtype).min if dtype.kind in "iu" else ml_dtypes.finfo(dtype).min
 
 
 def highest_finite(dtype: np.dtype) -> Any:
+    """Returns the highest finite number of a dtype."""
     return np.iinfo(dtype).max if dtype.kind in "iu" else ml_dtypes.finfo(dtype).max
 
 
 def _extreme_vjp(ct: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segments: Dim) -> tuple[Any, ...]:
-    """Divides a segment's cotangent equally among equal extremes, as in TensorFlow."""
-    best = bind.cast(bind.equal(data, gathered(y, ids)), dtype=data.dtype)
-    count = bind.unsorted_segment_sum(best, ids, num_segments=num_segments)
+    """Divides the cotangent of a segment's extreme equally among the elements that equal it, as in TensorFlow."""
+    is_extreme = bind.cast(bind.equal(data, gathered(y, ids)), dtype=data.dtype)
+    count = bind.unsorted_segment_sum(is_extreme, ids, num_segments=num_segments)
     divisor = bind.maximum(count, EagerTensor(np.ones((), data.dtype.np)))
-    return bind.multiply(best, gathered(bind.divide(ct, divisor), ids)), None
+    return bind.multiply(is_extreme, gathered(bind.divide(ct, divisor), ids)), None
 
 
 def _extreme_samples() -> list[Sample]:
+    """Makes samples of segment maxima and minima; empty segments have no numeric gradient."""
     return [
         Sample((draw(0, (4, 3)), np.array([0, 1, 0, -1], "int32")), {"num_segments": 2}, REAL),
         Sample((draw(1, (4,)), np.array([0, 2, 0, -1], "int32")), {"num_segments": 3}, REAL, gradient=False),
@@ -268,18 +296,18 @@ def unsorted_segment_min(data: Any, segment_ids: Any, num_segments: Any, name: s
 
 
 def _prod_vjp(ct: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segments: Dim) -> tuple[Any, ...]:
-    """Multiplies the cotangent by the product of the segment's other elements.
+    """Returns the cotangent of the data of a segment product: the cotangent times the product of the other elements.
 
-    An element that isn't zero divides the segment's product of nonzero elements, and a zero takes it whole. Where
-    another element is zero the product is zero.
+    For an element that isn't zero this is the product of the segment's nonzero elements divided by it, for a zero that
+    product itself. Where another element is zero the product is zero.
     """
-    zero, one = (EagerTensor(np.array(v, data.dtype.np)) for v in (0, 1))
+    zero, one = (EagerTensor(np.array(value, data.dtype.np)) for value in (0, 1))
     is_zero = bind.equal(data, zero)
-    zeros = bind.unsorted_segment_sum(bind.cast(is_zero, dtype=data.dtype), ids, num_segments=num_segments)
+    zero_counts = bind.unsorted_segment_sum(bind.cast(is_zero, dtype=data.dtype), ids, num_segments=num_segments)
     nonzero = bind.select(is_zero, one, data)
     product = gathered(bind.unsorted_segment_prod(nonzero, ids, num_segments=num_segments), ids)
     product_of_others = bind.select(is_zero, product, bind.divide(product, nonzero))
-    others_nonzero = bind.equal(gathered(zeros, ids), bind.cast(is_zero, dtype=data.dtype))
+    others_nonzero = bind.equal(gathered(zero_counts, ids), bind.cast(is_zero, dtype=data.dtype))
     return bind.multiply(gathered(ct, ids), bind.select(others_nonzero, product_of_others, zero)), None
 
 
@@ -303,21 +331,21 @@ def unsorted_segment_prod(data: Any, segment_ids: Any, num_segments: Any, name: 
 
 
 def _scatter_type(x: TensorType, indices: TensorType, updates: TensorType) -> TensorType:
-    """Checks that the updates' shape is that of the slices which the index vectors name."""
+    """Checks that the updates' shape is that of the slices of ``x`` which the index vectors name."""
     require_index(indices)
     require_same_dtype((x, updates), ("tensor", "updates"))
     if not indices.shape:
         raise ArgumentError("indices must be at least a vector")
-    depth, lead = index_depth(indices), indices.shape[:-1]
+    depth, batch_shape = index_depth(indices), indices.shape[:-1]
     if depth > len(x.shape):
         raise ArgumentError(f"The inner {depth} dimensions of indices don't index into shape {brackets(x.shape)}")
-    if len(updates.shape) < len(lead) or not all(map(agree_dim, lead, updates.shape)):
+    if len(updates.shape) < len(batch_shape) or not all(map(agree_dim, batch_shape, updates.shape)):
         raise ArgumentError(
             f"Outer dimensions of indices and update must match. Indices shape: {brackets(indices.shape)}, "
             f"updates shape:{brackets(updates.shape)}"
         )
-    rest, inner = x.shape[depth:], updates.shape[len(lead) :]
-    if len(rest) != len(inner) or not all(map(agree_dim, rest, inner)):
+    slice_shape, update_slice_shape = x.shape[depth:], updates.shape[len(batch_shape) :]
+    if len(slice_shape) != len(update_slice_shape) or not all(map(agree_dim, slice_shape, update_slice_shape)):
         raise ArgumentError(
             f"Inner dimensions of output shape must match inner dimensions of updates shape. "
             f"Output: {brackets(x.shape)} updates: {brackets(updates.shape)}"
@@ -326,57 +354,62 @@ def _scatter_type(x: TensorType, indices: TensorType, updates: TensorType) -> Te
 
 
 def _scatter_numpy(ufunc: Any) -> Any:
-    """Returns the kernel of a scatter: ``ufunc.at`` in a wide dtype, or plain assignment for None."""
+    """Returns the NumPy kernel of a scatter: ``ufunc.at`` in an accumulation dtype, or assignment for None."""
 
-    def run(x: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> np.ndarray:
+    def scatter(x: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> np.ndarray:
+        """Combines the updates with a copy of ``x`` at the index vectors, after a bounds check."""
         check_nd(indices, x.shape)
         result = x.astype(wide_type(x))
-        places = nd_places(indices) if indices.shape[-1] else ...
+        positions = nd_places(indices) if indices.shape[-1] else ...
         if ufunc is None:
-            result[places] = updates
+            result[positions] = updates
         elif indices.shape[-1]:
-            ufunc.at(result, places, updates.astype(result.dtype))
-        else:
-            for row in updates.reshape((-1, *x.shape)):
-                result = ufunc(result, row.astype(result.dtype))
+            ufunc.at(result, positions, updates.astype(result.dtype))
+        else:  # index vectors of length 0 name the whole tensor, each time
+            for update in updates.reshape((-1, *x.shape)):
+                result = ufunc(result, update.astype(result.dtype))
         return result
 
-    return run
+    return scatter
 
 
 def _scatter_guard(x: Tensor, indices: Tensor, updates: Tensor) -> list[tuple[Tensor, str]]:
+    """Checks at run time that the index vectors lie within ``x``."""
     return guard_nd(indices, x._type.shape)
 
 
 def _scatter_batch(name: str) -> Any:
-    """Returns the batch rule of a scatter: each index vector is prefixed with its position in the batch."""
+    """Returns the batch rule of a scatter: each index vector is prefixed with its item's number."""
 
     def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> Tensor:
-        x, indices, updates = (stretch(size, t, b) for t, b in zip(inputs, batched))
+        x, indices, updates = (stretch(size, tensor, is_batched) for tensor, is_batched in zip(inputs, batched))
         return getattr(bind, name)(x, with_batch_places(indices, 1), updates)
 
     return rule
 
 
 def _scatter_nodes(mode: str) -> Any:
-    def nodes(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
-        operands = [inputs[0], emitter.cast(inputs[1], int64), inputs[2]]
-        emitter.node("Identity", [scatter_node(emitter, operands, types[0][0].dtype, mode)], outputs)
+    """Returns the ONNX rule of a scatter, by ScatterND with the reduction ``mode``."""
 
-    return nodes
+    def onnx_rule(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
+        (x, indices, updates), (x_type, *_) = inputs, types[0]
+        scatter_inputs = [x, emitter.cast(indices, int64), updates]
+        emitter.node("Identity", [scatter_node(emitter, scatter_inputs, x_type.dtype, mode)], outputs)
+
+    return onnx_rule
 
 
 def _scatter_samples(domain: Sequence[DType], repeated: bool = True) -> Any:
-    """Returns a function that makes samples, of duplicate indices too if ``repeated``."""
-    twice = 2 if repeated else 1
+    """Returns a function that makes samples of a scatter, with duplicate indices if ``repeated``."""
+    second_index = 2 if repeated else 1
     cases = (
-        ((4, 2), [[0], [twice], [2]], (3, 2), "int32"),
+        ((4, 2), [[0], [second_index], [2]], (3, 2), "int32"),
         ((3, 3), [[0, 1], [2, 2]], (2,), "int64"),
         ((4,), np.zeros((0, 1)), (0,), "int32"),
     )
     return lambda: [
-        Sample((draw(i, s), np.array(at, t), draw(i + 9, u)), {}, tuple(domain))
-        for i, (s, at, u, t) in enumerate(cases)
+        Sample((draw(seed, shape), np.array(indices, index_dtype), draw(seed + 9, update_shape)), {}, tuple(domain))
+        for seed, (shape, indices, update_shape, index_dtype) in enumerate(cases)
     ]
 
 
@@ -417,35 +450,37 @@ def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str 
 
 
 def _scatter_front(tensor: Any, indices: Any, updates: Any, policy: str | None = "", op: str = "") -> Any:
-    """Returns the operands of a scatter.
+    """Converts the operands of a scatter, and applies the policy for bad indices.
 
     Updates that the policy ignores go to the first slice with a value that leaves it unchanged: zero where updates are
     added, else the slice itself.
     """
-    x, new = operands(tensor, updates)
-    places, is_valid = by_policy(policy, convert_to_tensor(indices), x._type.shape, op)
+    x, new_values = operands(tensor, updates)
+    index_vectors, is_valid = by_policy(policy, convert_to_tensor(indices), x._type.shape, op)
     if is_valid is not None:
         adds = op in ("TensorScatterAdd", "TensorScatterSub", "ScatterNd")
-        new = where_counted(is_valid, new, zeros_like(new) if adds else bind.gather_nd(x, places))
-    return (x, places, new), {}
+        new_values = where_counted(
+            is_valid, new_values, zeros_like(new_values) if adds else bind.gather_nd(x, index_vectors)
+        )
+    return (x, index_vectors, new_values), {}
 
 
 def _scatter_op(
-    kind: str, ufunc: np.ufunc, domain: Sequence[DType], vjp: Callable[..., Any]
+    suffix: str, ufunc: np.ufunc, domain: Sequence[DType], vjp: Callable[..., Any]
 ) -> Callable[[Callable[..., Any]], Primitive[Any]]:
-    """Declares ``tensor_scatter_nd_{kind}``, which combines old and new elements by ``ufunc``."""
-    name = f"tensor_scatter_{kind}"
+    """Declares ``tensor_scatter_nd_{suffix}``, which combines old and new elements by ``ufunc``."""
+    name = f"tensor_scatter_{suffix}"
     return primitive(
         name=name,
         type=_scatter_type,
         numpy=_scatter_numpy(ufunc),
-        lower=kernel(f"indexing.scatter_{kind}"),
+        lower=kernel(f"indexing.scatter_{suffix}"),
         batch=_scatter_batch(name),
         vjp=vjp,
-        onnx=_scatter_nodes(kind),
+        onnx=_scatter_nodes(suffix),
         guard=_scatter_guard,
         samples=_scatter_samples(domain),
-        public=(f"tensor_scatter_nd_{kind}",),
+        public=(f"tensor_scatter_nd_{suffix}",),
     )
 
 
@@ -479,16 +514,16 @@ def tensor_scatter_nd_sub(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/tensor_scatter_nd_sub
     """
-    (x, places, new), _ = _scatter_front(tensor, indices, updates, bad_indices_policy, "TensorScatterSub")
-    return bind.tensor_scatter_add(x, places, bind.subtract(zeros_like(new), new))
+    (x, index_vectors, new_values), _ = _scatter_front(tensor, indices, updates, bad_indices_policy, "TensorScatterSub")
+    return bind.tensor_scatter_add(x, index_vectors, bind.subtract(zeros_like(new_values), new_values))
 
 
 def _scatter_extreme_vjp(ct: Tensor, y: Tensor, x: Tensor, indices: Tensor, updates: Tensor) -> tuple[Any, ...]:
-    """Divides the cotangent among all old and new values that equal the extreme, as in TensorFlow."""
-    old = bind.cast(bind.equal(x, y), dtype=x.dtype)
-    new = bind.cast(bind.equal(updates, bind.gather_nd(y, indices)), dtype=x.dtype)
-    shared = bind.divide(ct, bind.tensor_scatter_add(old, indices, new))
-    return bind.multiply(shared, old), None, bind.multiply(bind.gather_nd(shared, indices), new)
+    """Divides the cotangent of a maximum or minimum among all old and new values that equal it, as in TensorFlow."""
+    is_old_extreme = bind.cast(bind.equal(x, y), dtype=x.dtype)
+    is_new_extreme = bind.cast(bind.equal(updates, bind.gather_nd(y, indices)), dtype=x.dtype)
+    share = bind.divide(ct, bind.tensor_scatter_add(is_old_extreme, indices, is_new_extreme))
+    return bind.multiply(share, is_old_extreme), None, bind.multiply(bind.gather_nd(share, indices), is_new_extreme)
 
 
 @_scatter_op("max", np.maximum, REAL, _scatter_extreme_vjp)
@@ -523,9 +558,9 @@ def tensor_scatter_nd_min(
 
 @export("scatter_nd")
 def scatter_nd(indices: Any, updates: Any, shape: Any, bad_indices_policy: str = "", name: str | None = None) -> Tensor:
-    """Zeros of ``shape`` with ``updates`` added where the index vectors say.
+    """Returns zeros of ``shape`` with ``updates`` added to the slices that the index vectors name.
 
-    ``"IGNORE"`` leaves out those out of range.
+    The policy ``"IGNORE"`` leaves out updates whose index is out of range.
 
     >>> import tvtf as tf
     >>> tf.scatter_nd([[1], [1]], [2, 3], [3]).numpy()
@@ -536,6 +571,6 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, bad_indices_policy: str =
 
     Source: https://www.tensorflow.org/api_docs/python/tf/scatter_nd
     """
-    new = convert_to_tensor(updates)
-    start = bind.broadcast_to(EagerTensor(np.zeros((), new.dtype.np)), shape=static_dims(shape))
-    return bind.tensor_scatter_add(*_scatter_front(start, indices, new, bad_indices_policy, "ScatterNd")[0])
+    new_values = convert_to_tensor(updates)
+    zeros = bind.broadcast_to(EagerTensor(np.zeros((), new_values.dtype.np)), shape=static_dims(shape))
+    return bind.tensor_scatter_add(*_scatter_front(zeros, indices, new_values, bad_indices_policy, "ScatterNd")[0])

@@ -15,10 +15,11 @@ from tvtf.ops.rules import bind, not_among, number, require_dtype, size_argument
 
 
 def _ones(x: Tensor, shape: tuple[Dim, ...]) -> Tensor:
+    """Returns ones of a shape, in the dtype of ``x``."""
     return bind.broadcast_to(EagerTensor(np.ones((), x.dtype.np)), shape=shape)
 
 
-def _counts(data: Tensor, ids: Tensor, num_segments: Dim) -> Tensor:
+def _row_counts(data: Tensor, ids: Tensor, num_segments: Dim) -> Tensor:
     """Returns each segment's number of rows, at least one, in a shape that broadcasts with its sums."""
     rows = bind.unsorted_segment_sum(_ones(data, ids._type.shape), ids, num_segments=num_segments)
     at_least_one = bind.maximum(rows, EagerTensor(np.ones((), data.dtype.np)))
@@ -26,6 +27,7 @@ def _counts(data: Tensor, ids: Tensor, num_segments: Dim) -> Tensor:
 
 
 def _operands(data: Any, segment_ids: Any, num_segments: Any) -> tuple[Tensor, Tensor, Dim]:
+    """Converts the arguments of an unsorted segment reduction to two tensors and the number of segments."""
     count = size_argument(num_segments, "num_segments", of_any_dtype=True)
     return convert_to_tensor(data), convert_to_tensor(segment_ids), count
 
@@ -41,7 +43,7 @@ def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/unsorted_segment_mean
     """
     x, ids, count = _operands(data, segment_ids, num_segments)
-    return bind.unsorted_segment_sum(x, ids, num_segments=count) / _counts(x, ids, count)  # type: ignore[no-any-return]
+    return bind.unsorted_segment_sum(x, ids, num_segments=count) / _row_counts(x, ids, count)  # type: ignore[no-any-return]
 
 
 @export("math.unsorted_segment_sqrt_n")
@@ -55,7 +57,7 @@ def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name
     Source: https://www.tensorflow.org/api_docs/python/tf/math/unsorted_segment_sqrt_n
     """
     x, ids, count = _operands(data, segment_ids, num_segments)
-    return bind.divide(bind.unsorted_segment_sum(x, ids, num_segments=count), bind.sqrt(_counts(x, ids, count)))
+    return bind.divide(bind.unsorted_segment_sum(x, ids, num_segments=count), bind.sqrt(_row_counts(x, ids, count)))
 
 
 def require_ids(ids: Tensor, attribute: str = "Tindices", parameter: str = "segment_ids") -> None:
@@ -71,8 +73,11 @@ def require_ids(ids: Tensor, attribute: str = "Tindices", parameter: str = "segm
 _IDS = (int32, int64)
 
 
-def _sorted(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Tensor, Dim]:
-    """Converts and checks the operands of a sorted reduction; also returns the number of segments, from the last id."""
+def _sorted_operands(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Tensor, Dim]:
+    """Converts and checks the operands of a sorted segment reduction.
+
+    Returns data, ids, and the number of segments: the last id plus one.
+    """
     x, ids = convert_to_tensor(data), convert_to_tensor(segment_ids)
     require_dtype(x._type, NUMERIC, "data")
     require_ids(ids)
@@ -91,13 +96,18 @@ def _sorted(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Tensor, Dim]:
 
 
 def _sorted_at_run_time(ids: Tensor) -> tuple[Tensor, Dim]:
-    """Checks computed ids at run time; returns them and the number of segments."""
-    ascending = bind.greater_equal(ids[1:], ids[:-1])
-    places = bind.greater_equal(ids, number(0, ids))
-    sorted_ = bind.logical_and(*(bind.reduce_all(x, axis=(0,), keepdims=False) for x in (ascending, places)))
-    checked = bind.initialized(ids, sorted_, message="segment ids must be >= 0 and are not increasing otherwise")
-    last = bind.concat(number([-1], ids), checked, axis=0)
-    (count,) = static_dims(bind.add(bind.reduce_max(last, axis=(0,), keepdims=False), number(1, ids)), "segment_ids")
+    """Adds a run-time check that computed ids ascend from 0 or more; returns them and the number of segments."""
+    are_ascending = bind.greater_equal(ids[1:], ids[:-1])
+    are_not_negative = bind.greater_equal(ids, number(0, ids))
+    are_valid = bind.logical_and(
+        *(bind.reduce_all(x, axis=(0,), keepdims=False) for x in (are_ascending, are_not_negative))
+    )
+    checked = bind.initialized(ids, are_valid, message="segment ids must be >= 0 and are not increasing otherwise")
+    # with -1 in front, the largest id plus one is 0 where there are no ids
+    extended_ids = bind.concat(number([-1], ids), checked, axis=0)
+    (count,) = static_dims(
+        bind.add(bind.reduce_max(extended_ids, axis=(0,), keepdims=False), number(1, ids)), "segment_ids"
+    )
     return checked, count
 
 
@@ -123,7 +133,7 @@ def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/segment_sum
     """
-    x, ids, count = _sorted(data, segment_ids, "SegmentSum")
+    x, ids, count = _sorted_operands(data, segment_ids, "SegmentSum")
     return bind.unsorted_segment_sum(x, ids, num_segments=count)
 
 
@@ -137,7 +147,7 @@ def segment_prod(data: Any, segment_ids: Any, name: str | None = None) -> Tensor
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/segment_prod
     """
-    x, ids, count = _sorted(data, segment_ids, "SegmentProd")
+    x, ids, count = _sorted_operands(data, segment_ids, "SegmentProd")
     return bind.unsorted_segment_prod(x, ids, num_segments=count)
 
 
@@ -151,7 +161,7 @@ def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/segment_max
     """
-    x, ids, count = _sorted(data, segment_ids, "SegmentMax")
+    x, ids, count = _sorted_operands(data, segment_ids, "SegmentMax")
     return _zero_where_empty(bind.unsorted_segment_max(x, ids, num_segments=count), ids, count)
 
 
@@ -165,7 +175,7 @@ def segment_min(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/segment_min
     """
-    x, ids, count = _sorted(data, segment_ids, "SegmentMin")
+    x, ids, count = _sorted_operands(data, segment_ids, "SegmentMin")
     return _zero_where_empty(bind.unsorted_segment_min(x, ids, num_segments=count), ids, count)
 
 
@@ -179,7 +189,7 @@ def segment_mean(data: Any, segment_ids: Any, name: str | None = None) -> Tensor
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/segment_mean
     """
-    x, ids, count = _sorted(data, segment_ids, "SegmentMean")
+    x, ids, count = _sorted_operands(data, segment_ids, "SegmentMean")
     divide = bind.truncatediv if x.dtype.is_integer else bind.divide
     total = bind.unsorted_segment_sum(x, ids, num_segments=count)
-    return divide(total, _counts(x, ids, count))  # type: ignore[no-any-return]
+    return divide(total, _row_counts(x, ids, count))  # type: ignore[no-any-return]

@@ -13,15 +13,19 @@ from tvtf.ops.rules import bind, number, zeros_like
 
 
 def _same_shaped(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
-    """Converts labels and logits to tensors and checks their shapes.
+    """Converts labels and logits to tensors of the same shape, and returns them in this order.
 
     Raises:
       ValueError: their shapes differ.
     """
-    x, y = convert_to_tensor(logits), convert_to_tensor(labels)
-    if x.ndim != y.ndim or not all(map(agree_dim, x._type.shape, y._type.shape)):
-        raise ValueError(f"`logits` and `labels` must have the same shape, received ({x.shape} vs {y.shape}).")
-    return y, x
+    logits_tensor, labels_tensor = convert_to_tensor(logits), convert_to_tensor(labels)
+    if logits_tensor.ndim != labels_tensor.ndim or not all(
+        map(agree_dim, logits_tensor._type.shape, labels_tensor._type.shape)
+    ):
+        raise ValueError(
+            f"`logits` and `labels` must have the same shape, received ({logits_tensor.shape} vs {labels_tensor.shape})."
+        )
+    return labels_tensor, logits_tensor
 
 
 def _softplus_of_minus_abs(x: Tensor) -> Tensor:
@@ -31,16 +35,18 @@ def _softplus_of_minus_abs(x: Tensor) -> Tensor:
 
 
 def _positive_part(x: Tensor) -> Tensor:
+    """Returns ``max(x, 0)``, with the gradient of the branch x >= 0 at 0."""
     return bind.select(bind.greater_equal(x, zeros_like(x)), x, zeros_like(x))
 
 
 def _negative_part(x: Tensor) -> Tensor:
+    """Returns ``min(x, 0)``, with the gradient of the branch x >= 0 at 0."""
     return bind.select(bind.greater_equal(x, zeros_like(x)), zeros_like(x), x)
 
 
 @export("nn.sigmoid_cross_entropy_with_logits")
 def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, name: str | None = None) -> Tensor:
-    """Cross entropy between labels and ``sigmoid(logits)``, elementwise, computed so that nothing overflows.
+    """Computes the cross entropy between labels and ``sigmoid(logits)``, elementwise, computed so that nothing overflows.
 
     Args:
       labels: tensor of the logits' shape and dtype, values in [0, 1].
@@ -66,7 +72,7 @@ def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, na
 
 @export("nn.weighted_cross_entropy_with_logits")
 def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any, name: str | None = None) -> Tensor:
-    """:func:`sigmoid_cross_entropy_with_logits` with the positive labels' part times ``pos_weight``.
+    """Computes :func:`sigmoid_cross_entropy_with_logits` with the positive labels' part times ``pos_weight``.
 
     The gradient for a logit of 0 is the derivative; TensorFlow's is not, as it takes those of |x| and relu there as 0.
 
@@ -82,8 +88,9 @@ def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any
     y, x = _same_shaped(labels, logits)
     one = number(1, x)
     weight = bind.add(one, bind.multiply(bind.subtract(operands(x, pos_weight)[1], one), y))
-    negative = bind.subtract(_softplus_of_minus_abs(x), _negative_part(x))
-    return bind.add(bind.multiply(bind.subtract(one, y), x), bind.multiply(weight, negative))
+    # log(1 + exp(-x)), so that nothing overflows
+    log_one_plus_exp = bind.subtract(_softplus_of_minus_abs(x), _negative_part(x))
+    return bind.add(bind.multiply(bind.subtract(one, y), x), bind.multiply(weight, log_one_plus_exp))
 
 
 @export("nn.log_poisson_loss")
@@ -107,14 +114,17 @@ def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = Fal
 
 
 def _stirling(y: Tensor) -> Tensor:
-    """Returns ``y log y - y + log(2 pi y) / 2``, and 0 for y in [0, 1], where that approximation is worse."""
+    """Returns Stirling's approximation of log(y!), ``y log y - y + log(2 pi y) / 2``, and 0 for y in [0, 1].
+
+    In that range the approximation is worse than 0.
+    """
     zero, one, half = number(0, y), number(1, y), number(0.5, y)
     terms = bind.add(
         bind.subtract(bind.multiply(y, bind.log(y)), y),
         bind.multiply(half, bind.log(bind.multiply(number(2 * math.pi, y), y))),
     )
-    small = bind.logical_and(bind.greater_equal(y, zero), bind.less_equal(y, one))
-    return bind.select(small, zeros_like(y), terms)
+    is_small = bind.logical_and(bind.greater_equal(y, zero), bind.less_equal(y, one))
+    return bind.select(is_small, zeros_like(y), terms)
 
 
 @export("nn.l2_loss")

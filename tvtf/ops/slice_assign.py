@@ -18,23 +18,24 @@ from tvtf.state.variable import Variable
 
 def slice_of_variable(variable: Variable, key: Any) -> Tensor:
     """Returns ``variable[key]``, with the methods that assign to the slice."""
-    part = variable._as_tensor()[key]
+    result = variable._as_tensor()[key]
     if not is_mask(key):
-        part._slice_of = (variable, key)
-    return part
+        result._slice_of = (variable, key)
+    return result
 
 
 class _Assigner:
-    """A descriptor of ``assign`` and its like, which only slices of Variables have.
+    """A descriptor of the method ``assign``, ``assign_add`` or ``assign_sub``, which only slices of Variables have.
 
-    Other tensors raise AttributeError.
+    ``combine`` names the op that combines the old slice and the value; None replaces it. Other tensors raise
+    AttributeError.
     """
 
     def __init__(self, name: str, combine: str | None) -> None:
         self.name, self.combine = name, combine
 
     def __get__(self, tensor: Any, owner: Any) -> Any:
-        """Returns the method ``assign`` of a slice of a Variable."""
+        """Returns the method that assigns to the slice ``tensor`` of a Variable."""
         try:
             variable, key = tensor._slice_of
         except AttributeError:
@@ -47,6 +48,7 @@ class _Assigner:
         return assign
 
     def _new_value(self, variable: Variable, key: Any, value: Any) -> Tensor:
+        """Returns the Variable's value with the slice at ``key`` replaced, or combined with ``value``."""
         current, new = variable._as_tensor(), convert_to_tensor(value, variable.dtype)
         return with_slice(current, key, new if self.combine is None else getattr(bind, self.combine)(current[key], new))
 
@@ -71,43 +73,52 @@ def with_slice(x: Tensor, key: Any, value: Tensor) -> Tensor:
 
 
 def _replaced(x: Tensor, axes: Sequence[AxisSlice], value: Tensor) -> Tensor:
-    """Writes the slice by a scatter over its leading axes, up to the last that is not taken whole."""
+    """Returns ``x`` with a slice replaced, by a scatter over the leading axes up to the last that is taken in part."""
     dims = x._type.shape
-    partial = [i for i, (axis_slice, dim) in enumerate(zip(axes, dims)) if not _is_whole(axis_slice, dim)]
-    if not partial:
+    partial_axes = [i for i, (axis_slice, dim) in enumerate(zip(axes, dims)) if not _is_whole(axis_slice, dim)]
+    if not partial_axes:
         return bind.reshape(value, shape=dims)
-    depth = partial[-1] + 1
-    lead = tuple(1 if a.dynamic is not None else a.size for a in axes[:depth])
-    rows = bind.reshape(value, shape=(*lead, *dims[depth:]))
-    return bind.tensor_scatter_update(x, _places(axes[:depth], lead, dims), rows)
+    index_depth = partial_axes[-1] + 1
+    lead_shape = tuple(1 if a.dynamic is not None else a.size for a in axes[:index_depth])
+    rows = bind.reshape(value, shape=(*lead_shape, *dims[index_depth:]))
+    return bind.tensor_scatter_update(x, _index_vectors(axes[:index_depth], lead_shape, dims), rows)
 
 
 def _is_whole(axis_slice: AxisSlice, dim: Dim) -> bool:
+    """Returns whether a slice takes all elements of its axis in order."""
     return axis_slice.dynamic is None and takes_all((dim,), (axis_slice.begin,), (axis_slice.size,), (axis_slice.step,))
 
 
-def _places(axes: Sequence[AxisSlice], lead: tuple[Dim, ...], dims: Sequence[Dim]) -> Tensor:
-    """Returns the index vectors of the taken slices in the leading axes, shape ``(*lead, len(axes))``."""
-    columns = [_column(axis, axis_slice, lead, dims[axis]) for axis, axis_slice in enumerate(axes)]
-    if all(isinstance(c, np.ndarray) for c in columns):
-        return EagerTensor(np.stack([np.broadcast_to(c, lead) for c in columns], axis=-1))
-    broadcast_columns = [bind.broadcast_to(convert_to_tensor(c), shape=lead) for c in columns]
-    return bind.stack(*broadcast_columns, axis=len(lead))
+def _index_vectors(axes: Sequence[AxisSlice], shape: tuple[Dim, ...], dims: Sequence[Dim]) -> Tensor:
+    """Returns the index vectors of the taken elements in the leading axes, shape ``(*shape, len(axes))``.
+
+    ``dims`` are the sizes of the axes.
+    """
+    axis_indices = [_axis_indices(axis, axis_slice, shape, dims[axis]) for axis, axis_slice in enumerate(axes)]
+    if all(isinstance(column, np.ndarray) for column in axis_indices):
+        return EagerTensor(np.stack([np.broadcast_to(column, shape) for column in axis_indices], axis=-1))
+    broadcast_columns = [bind.broadcast_to(convert_to_tensor(column), shape=shape) for column in axis_indices]
+    return bind.stack(*broadcast_columns, axis=len(shape))
 
 
-def _column(axis: int, axis_slice: AxisSlice, lead: tuple[Dim, ...], dim: Dim) -> Any:
-    """Returns the taken indices of one axis, in a shape that broadcasts to ``lead``."""
-    shape = tuple(size if i == axis else 1 for i, size in enumerate(lead))
+def _axis_indices(axis: int, axis_slice: AxisSlice, shape: tuple[Dim, ...], dim: Dim) -> Any:
+    """Returns the indices that a slice takes of one axis, in a shape that broadcasts to ``shape``.
+
+    They are a NumPy array where they are known while tracing, else a tensor.
+    """
+    aligned_shape = tuple(size if i == axis else 1 for i, size in enumerate(shape))
     if axis_slice.dynamic is not None:
-        at = bind.cast(axis_slice.dynamic, dtype=int64)
-        zero, extent = EagerTensor(np.array(0)), bind.reshape(_steps(1, dim, 1), shape=())
-        return bind.reshape(bind.select(bind.less(at, zero), bind.add(at, extent), at), shape=shape)
+        index = bind.cast(axis_slice.dynamic, dtype=int64)
+        # a computed index may be negative and then counts from the end
+        zero, extent = EagerTensor(np.array(0)), bind.reshape(_int64_range(1, dim, 1), shape=())
+        return bind.reshape(bind.select(bind.less(index, zero), bind.add(index, extent), index), shape=aligned_shape)
     if isinstance(axis_slice.begin, int) and isinstance(axis_slice.size, int):
-        return (axis_slice.begin + axis_slice.step * np.arange(axis_slice.size)).reshape(shape)
-    return bind.reshape(_steps(axis_slice.size, axis_slice.begin, axis_slice.step), shape=shape)
+        return (axis_slice.begin + axis_slice.step * np.arange(axis_slice.size)).reshape(aligned_shape)
+    return bind.reshape(_int64_range(axis_slice.size, axis_slice.begin, axis_slice.step), shape=aligned_shape)
 
 
-def _steps(size: Dim, start: Dim, delta: int) -> Tensor:
+def _int64_range(size: Dim, start: Dim, delta: int) -> Tensor:
+    """Returns the int64 numbers ``start``, ``start + delta`` and so on, ``size`` of them."""
     return bind.range(size=size, start=start, delta=delta, dtype=int64)
 
 

@@ -20,18 +20,20 @@ from tvtf.ops.rules import bind, draw, kernel, number, stretch
 
 
 def numpy_index(begin: Sequence[int], size: Sequence[int], strides: Sequence[int]) -> tuple[builtins.slice, ...]:
-    """Returns the NumPy index of a canonical slice."""
+    """Returns the NumPy index of a slice that takes ``size`` elements of each axis from ``begin`` by ``strides``."""
     return tuple(map(_numpy_slice, begin, size, strides))
 
 
 def _numpy_slice(begin: int, size: int, step: int) -> builtins.slice:
+    """Returns the NumPy slice that takes ``size`` elements from ``begin`` in steps of ``step``."""
     if size == 0:
         return builtins.slice(0, 0)
     stop = begin + size * step
-    return builtins.slice(begin, None if stop < 0 else stop, step)
+    return builtins.slice(begin, None if stop < 0 else stop, step)  # a negative stop would count from the end
 
 
 def _strided_numpy(x: np.ndarray, *, begin: Any, size: Any, strides: Any, checked: Any) -> np.ndarray:
+    """Takes a static slice of an array, after a bounds check of the ``checked`` axes."""
     for axis in checked:
         if not 0 <= begin[axis] <= x.shape[axis] - size[axis]:
             raise ArgumentError(f"slice index {begin[axis]} of dimension {axis} out of bounds.")
@@ -39,17 +41,24 @@ def _strided_numpy(x: np.ndarray, *, begin: Any, size: Any, strides: Any, checke
 
 
 def _strided_guard(x: Tensor, *, begin: Any, size: Any, strides: Any, checked: Any) -> list[tuple[Tensor, str]]:
+    """Checks at run time that the slice lies within the ``checked`` axes."""
     return [_index_guard(x, axis, begin[axis], size[axis]) for axis in checked]
 
 
 def _index_guard(x: Tensor, axis: int, begin: Dim, size: Dim) -> tuple[Tensor, str]:
-    """Checks at run time that the taken elements lie within the axis; a begin counted from the end may be negative."""
-    extent, place, end = scalar_of(x._type.shape[axis]), scalar_of(begin), scalar_of(simplify_dim(begin + size))
-    inside = bind.logical_and(bind.less_equal(end, extent), bind.greater_equal(place, EagerTensor(np.array(0))))
-    return inside, f"slice index of dimension {axis} out of bounds."
+    """Returns the run-time check that the slice lies within an axis, and its message.
+
+    A begin that was counted from the end may be negative.
+    """
+    extent, begin_scalar, end = scalar_of(x._type.shape[axis]), scalar_of(begin), scalar_of(simplify_dim(begin + size))
+    is_inside = bind.logical_and(
+        bind.less_equal(end, extent), bind.greater_equal(begin_scalar, EagerTensor(np.array(0)))
+    )
+    return is_inside, f"slice index of dimension {axis} out of bounds."
 
 
 def _strided_vjp(ct: Tensor, y: Tensor, x: Tensor, *, begin: Any, size: Any, strides: Any, checked: Any) -> Tensor:
+    """Returns the cotangent of the sliced tensor: zeros with ``ct`` at the elements that were taken."""
     return bind.strided_slice_grad(ct, shape=x._type.shape, begin=begin, strides=strides)
 
 
@@ -57,10 +66,11 @@ def _strided_batch(
     size_: Dim, inputs: Any, batched: Any, *, begin: Any, size: Any, strides: Any, checked: Any
 ) -> Tensor:
     """Slices every batch item in the same way: the leading batch axis is not sliced."""
+    (x,) = inputs
     return bind.strided_slice(
-        inputs[0],
+        x,
         begin=(0, *begin),
-        size=(inputs[0]._type.shape[0], *size),
+        size=(x._type.shape[0], *size),
         strides=(1, *strides),
         checked=tuple(a + 1 for a in checked),
     )
@@ -69,27 +79,29 @@ def _strided_batch(
 def _strided_nodes(
     emitter: Any, inputs: Any, outputs: Any, types: Any, *, begin: Any, size: Any, strides: Any, checked: Any
 ) -> None:
-    """Writes ONNX's Slice with explicit bounds for every axis."""
-    if not begin:
+    """Writes ONNX's Slice with explicit bounds and steps for every axis."""
+    if not begin:  # a scalar has no axis to slice
         emitter.node("Identity", inputs, outputs)
         return
-    bounds = [_onnx_bounds(*spec) for spec in zip(begin, size, strides)]
-    first, last, steps = zip(*bounds)
+    bounds = [_onnx_bounds(*axis_slice) for axis_slice in zip(begin, size, strides)]
+    starts, ends, all_strides = zip(*bounds)
     axes = emitter.const(np.arange(len(begin)))
     emitter.node(
-        "Slice", [inputs[0], emitter.shape(first), emitter.shape(last), axes, emitter.const(np.array(steps))], outputs
+        "Slice",
+        [inputs[0], emitter.shape(starts), emitter.shape(ends), axes, emitter.const(np.array(all_strides))],
+        outputs,
     )
 
 
-def _onnx_bounds(begin: Dim, size: Dim, step: int) -> tuple[Dim, Dim, int]:
-    """Returns start, end and step of ONNX's Slice.
+def _onnx_bounds(begin: Dim, size: Dim, stride: int) -> tuple[Dim, Dim, int]:
+    """Returns start, end and step of ONNX's Slice for ``size`` elements of an axis from ``begin``.
 
     For a backward slice that reaches the first element the end is the smallest int64: ONNX counts -1 from the end.
     """
     if isinstance(size, int) and size == 0:
         return 0, 0, 1
-    end = simplify_dim(begin + size * step)
-    return begin, int(np.iinfo(np.int64).min) if isinstance(end, int) and end < 0 else end, step
+    end = simplify_dim(begin + size * stride)
+    return begin, int(np.iinfo(np.int64).min) if isinstance(end, int) and end < 0 else end, stride
 
 
 @primitive(
@@ -118,65 +130,77 @@ def _onnx_bounds(begin: Dim, size: Dim, step: int) -> tuple[Dim, Dim, int]:
 def canonical_slice(x: Tensor, begin: Any, size: Any, strides: Any, checked: Any) -> Any:
     """Takes ``size`` elements of every axis from ``begin`` in steps of ``strides``.
 
-    ``checked`` axes need a bounds check.
+    The axes ``checked`` get a bounds check at run time.
     """
     return (x,), {"begin": begin, "size": size, "strides": strides, "checked": checked}
 
 
 def _grad_numpy(ct: np.ndarray, *, shape: Any, begin: Any, strides: Any) -> np.ndarray:
+    """Makes zeros of ``shape`` with the cotangent at the elements that the slice takes."""
     result = np.zeros(shape, ct.dtype)
     result[numpy_index(begin, ct.shape, strides)] = ct
     return result
 
 
 def _grad_vjp(ct: Tensor, y: Tensor, x: Tensor, *, shape: Any, begin: Any, strides: Any) -> Tensor:
+    """Returns the cotangent of the slice's cotangent: the slice itself."""
     return bind.strided_slice(ct, begin=begin, size=x._type.shape, strides=strides, checked=())
 
 
 def _grad_batch(size: Dim, inputs: Any, batched: Any, *, shape: Any, begin: Any, strides: Any) -> Tensor:
+    """Computes the gradient of a slice for a batch, whose axis comes first and is taken whole."""
     return bind.strided_slice_grad(inputs[0], shape=(size, *shape), begin=(0, *begin), strides=(1, *strides))
 
 
 def _grad_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, shape: Any, begin: Any, strides: Any) -> None:
     """Writes ONNX nodes axis by axis: interleaves zeros for a step above 1, reverses for a negative one, then pads."""
-    value = inputs[0]
-    zero = emitter.const(np.zeros((), types[0][0].dtype.np))
-    sizes = list(types[0][0].shape)
-    for axis, step in enumerate(strides):
-        value = _spread(emitter, value, zero, sizes, axis, abs(step))
-        if step < 0:
+    (value,), (ct_type,) = inputs, types[0]
+    zero = emitter.const(np.zeros((), ct_type.dtype.np))
+    sizes = list(ct_type.shape)
+    for axis, stride in enumerate(strides):
+        value = _interleave_zeros(emitter, value, zero, sizes, axis, abs(stride))
+        if stride < 0:
             value = _reversed(emitter, value, axis)
-    low = [b if s > 0 else b - (n - 1) for b, n, s in zip(begin, sizes, strides)]
-    high = [d - b - n for d, b, n in zip(shape, low, sizes)]
+    low = [
+        first if each_stride > 0 else first - (count - 1) for first, count, each_stride in zip(begin, sizes, strides)
+    ]
+    high = [dim - first - count for dim, first, count in zip(shape, low, sizes)]
     if not shape:
         emitter.node("Identity", [value], outputs)
         return
     emitter.node("Pad", [value, emitter.shape((*low, *high)), zero], outputs)
 
 
-def _spread(emitter: Any, value: str, zero: str, sizes: list[Dim], axis: int, step: int) -> str:
-    """Inserts ``step - 1`` zeros between the elements of an axis."""
-    if step == 1:
+def _interleave_zeros(emitter: Any, value: str, zero: str, sizes: list[Dim], axis: int, stride: int) -> str:
+    """Writes ``stride - 1`` zeros between the elements of an axis, and returns the result's name; updates ``sizes``.
+
+    Each element gets an axis of its own, which is padded to ``stride`` elements and merged; the zeros after the last
+    are cut off.
+    """
+    if stride == 1:
         return value
     rank, count = len(sizes), sizes[axis]
-    lifted, padded, flat, cut = (emitter.temp() for _ in range(4))
-    emitter.node("Unsqueeze", [value, emitter.const(np.array([axis + 1]))], [lifted])
+    with_axis, padded, flat, trimmed = (emitter.temp() for _ in range(4))
+    emitter.node("Unsqueeze", [value, emitter.const(np.array([axis + 1]))], [with_axis])
     pads = [0] * (2 * rank + 2)
-    pads[rank + 1 + axis + 1] = step - 1
-    emitter.node("Pad", [lifted, emitter.const(np.array(pads)), zero], [padded])
-    emitter.node("Reshape", [padded, emitter.shape((*sizes[:axis], count * step, *sizes[axis + 1 :]))], [flat])
-    sizes[axis] = at_least_zero(count * step - (step - 1))
+    # ONNX lists the paddings after the rank + 1 axes behind those before them
+    pads[rank + 1 + axis + 1] = stride - 1
+    emitter.node("Pad", [with_axis, emitter.const(np.array(pads)), zero], [padded])
+    emitter.node("Reshape", [padded, emitter.shape((*sizes[:axis], count * stride, *sizes[axis + 1 :]))], [flat])
+    sizes[axis] = at_least_zero(count * stride - (stride - 1))
     emitter.node(
         "Slice",
         [flat, emitter.const(np.array([0])), emitter.shape((sizes[axis],)), emitter.const(np.array([axis]))],
-        [cut],
+        [trimmed],
     )
-    return cut
+    return trimmed
 
 
 def _reversed(emitter: Any, value: str, axis: int) -> str:
+    """Writes a Slice that reverses an axis."""
     result = emitter.temp()
-    bounds = [emitter.const(np.array([v])) for v in (-1, np.iinfo(np.int64).min, axis, -1)]
+    # start, end, axis and step; the smallest int64 as the end takes the first element, too
+    bounds = [emitter.const(np.array([bound])) for bound in (-1, np.iinfo(np.int64).min, axis, -1)]
     emitter.node("Slice", [value, *bounds], [result])
     return result
 
@@ -207,100 +231,120 @@ def canonical_slice_grad(ct: Tensor, shape: Any, begin: Any, strides: Any) -> An
 
 
 def _dynamic_type(x: TensorType, *starts: TensorType, axes: Any, sizes: Any, wrap: bool) -> TensorType:
+    """Checks that windows of known size fit the axes of ``x``; in the result they have the windows' sizes."""
     for axis, size in zip(axes, sizes):
         extent = x.shape[axis]
         if isinstance(extent, int) and isinstance(size, int) and size > extent:
             raise ArgumentError(f"Expected size[{axis}] in [0, {extent}], but got {size}")
-    return TensorType(_windowed(x.shape, axes, sizes), x.dtype)
+    return TensorType(_shape_with_sizes(x.shape, axes, sizes), x.dtype)
 
 
-def _windowed(shape: Sequence[Dim], axes: Sequence[int], sizes: Sequence[Dim]) -> tuple[Dim, ...]:
+def _shape_with_sizes(shape: Sequence[Dim], axes: Sequence[int], sizes: Sequence[Dim]) -> tuple[Dim, ...]:
+    """Returns a shape with the sizes of ``axes`` replaced."""
     window_sizes = dict(zip(axes, sizes))
     return tuple(window_sizes.get(i, d) for i, d in enumerate(shape))
 
 
 def _window(shape: Sequence[int], starts: Sequence[np.ndarray], axes: Any, sizes: Any, wrap: bool) -> Any:
-    """Returns the NumPy index of a window, after checking that it lies inside."""
-    place = [builtins.slice(None)] * len(shape)
+    """Returns the NumPy index of a window, after checking that it lies within the array of ``shape``.
+
+    With ``wrap``, a negative start counts from the end.
+    """
+    index = [builtins.slice(None)] * len(shape)
     for start, axis, size in zip(starts, axes, sizes):
-        at = int(start) + (shape[axis] if wrap and start < 0 else 0)
-        if not 0 <= at <= shape[axis] - size:
+        position = int(start) + (shape[axis] if wrap and start < 0 else 0)
+        if not 0 <= position <= shape[axis] - size:
             raise ArgumentError(f"slice index {int(start)} of dimension {axis} out of bounds.")
-        place[axis] = builtins.slice(at, at + size)
-    return tuple(place)
+        index[axis] = builtins.slice(position, position + size)
+    return tuple(index)
 
 
 def _dynamic_guard(x: Tensor, *starts: Tensor, axes: Any, sizes: Any, wrap: bool) -> list[tuple[Tensor, str]]:
-    return [_window_guard(x._type.shape[a], start, a, size, wrap) for start, a, size in zip(starts, axes, sizes)]
+    """Checks at run time that the window lies within each of its axes."""
+    extents = [x._type.shape[axis] for axis in axes]
+    return [_window_guard(*spec, wrap) for spec in zip(extents, starts, axes, sizes)]
 
 
 def _place_guard(ct: Tensor, *starts: Tensor, axes: Any, extents: Any, wrap: bool) -> list[tuple[Tensor, str]]:
+    """Checks at run time that the window into which ``ct`` is written lies within each of its axes."""
     sizes = [ct._type.shape[a] for a in axes]
     return [_window_guard(*spec, wrap) for spec in zip(extents, starts, axes, sizes)]
 
 
 def _window_guard(extent: Dim, start: Tensor, axis: int, size: Dim, wrap: bool) -> tuple[Tensor, str]:
-    """Checks at run time that a window lies within its axis; the message shows the start if it is known."""
-    extent_scalar, last, first = (bind.cast(scalar_of(d), dtype=start.dtype) for d in (extent, extent - size, 0))
-    place = bind.select(bind.less(start, first), bind.add(start, extent_scalar), start) if wrap else start
-    inside = bind.logical_and(bind.less_equal(first, place), bind.less_equal(place, last))
+    """Returns the run-time check that a window lies within its axis, and its message, with the start if it is known."""
+    extent_scalar, last_start, zero = (
+        bind.cast(scalar_of(dim), dtype=start.dtype) for dim in (extent, extent - size, 0)
+    )
+    position = bind.select(bind.less(start, zero), bind.add(start, extent_scalar), start) if wrap else start
+    is_inside = bind.logical_and(bind.less_equal(zero, position), bind.less_equal(position, last_start))
     known = getattr(start, "known", None)
     start_text = "" if known is None else f" {known}"
-    return inside, f"slice index{start_text} of dimension {axis} out of bounds."
+    return is_inside, f"slice index{start_text} of dimension {axis} out of bounds."
 
 
 def _dynamic_numpy(x: np.ndarray, *starts: np.ndarray, axes: Any, sizes: Any, wrap: bool) -> np.ndarray:
+    """Takes a window of an array, after a bounds check."""
     return x[_window(x.shape, starts, axes, sizes, wrap)].copy()
 
 
 def _dynamic_vjp(
     ct: Tensor, y: Tensor, x: Tensor, *starts: Tensor, axes: Any, sizes: Any, wrap: bool
 ) -> tuple[Any, ...]:
+    """Returns the cotangent of ``x``, which is zero outside the window; the starts have none."""
     grad = bind.dynamic_slice_grad(ct, *starts, axes=axes, extents=tuple(x._type.shape[a] for a in axes), wrap=wrap)
     return grad, *(None for _ in starts)
 
 
 def _dynamic_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axes: Any, sizes: Any, wrap: bool) -> None:
-    begin = _starts(emitter, inputs[1:], types[0][0].shape, axes)
+    """Writes ONNX's Slice with computed bounds."""
+    (x, *starts), (x_type, *_) = inputs, types[0]
+    begin = _starts(emitter, starts, x_type.shape, axes)
     end = emitter.temp()
     emitter.node("Add", [begin, emitter.shape(sizes)], [end])
-    emitter.node("Slice", [inputs[0], begin, end, emitter.const(np.array(axes))], outputs)
+    emitter.node("Slice", [x, begin, end, emitter.const(np.array(axes))], outputs)
 
 
 def _starts(emitter: Any, starts: Sequence[str], shape: Sequence[Dim], axes: Sequence[int]) -> str:
-    """Writes the start indices as one int64 vector, negative ones counted from the end."""
-    parts = []
+    """Writes scalar start indices as one int64 vector, in which negative ones are counted from the end of ``axes``."""
+    vectors = []
     for start in starts:
-        wide, vector = emitter.temp(), emitter.temp()
-        emitter.node("Cast", [start], [wide], to=7)
-        emitter.node("Unsqueeze", [wide, emitter.const(np.array([0]))], [vector])
-        parts.append(vector)
-    joined, negative, wrapped, result = (emitter.temp() for _ in range(4))
-    emitter.node("Concat", parts, [joined], axis=0)
-    emitter.node("Less", [joined, emitter.const(np.array([0]))], [negative])
-    emitter.node("Add", [joined, emitter.shape(tuple(shape[a] for a in axes))], [wrapped])
-    emitter.node("Where", [negative, wrapped, joined], [result])
+        int64_start, vector = emitter.temp(), emitter.temp()
+        emitter.node("Cast", [start], [int64_start], to=7)  # ONNX's number for int64
+        emitter.node("Unsqueeze", [int64_start, emitter.const(np.array([0]))], [vector])
+        vectors.append(vector)
+    begins, is_negative, from_end, result = (emitter.temp() for _ in range(4))
+    emitter.node("Concat", vectors, [begins], axis=0)
+    emitter.node("Less", [begins, emitter.const(np.array([0]))], [is_negative])
+    emitter.node("Add", [begins, emitter.shape(tuple(shape[a] for a in axes))], [from_end])
+    emitter.node("Where", [is_negative, from_end, begins], [result])
     return result
 
 
 def _dynamic_batch(size: Dim, inputs: Any, batched: Any, *, axes: Any, sizes: Any, wrap: bool) -> Tensor:
-    """Slices the whole batch at once where its items share the starts.
+    """Takes the windows of a batch: one window of all items where they share the starts.
 
-    Otherwise it gathers each item's window, axis by axis.
+    Otherwise each item's window is gathered, axis by axis.
     """
-    x, *starts = inputs
-    if not any(batched[1:]):
+    (x, *starts), (x_batched, *starts_batched) = inputs, batched
+    if not any(starts_batched):
         return bind.dynamic_slice(x, *starts, axes=tuple(a + 1 for a in axes), sizes=sizes, wrap=wrap)
-    shared = len(axes) == 1 and axes[0] == 0 and not batched[0]
-    x = x if shared else stretch(size, x, batched[0])
-    for start, is_batched, axis, count in zip(starts, batched[1:], axes, sizes):
-        places = _places(stretch(size, start, is_batched), count, x._type.shape[axis if shared else axis + 1], wrap)
-        x = bind.gather(x, places, axis=0 if shared else axis + 1, batch_dims=0 if shared else 1)
+    # windows of one tensor over its first axis are gathered from it, without a copy for each item
+    is_shared = len(axes) == 1 and axes[0] == 0 and not x_batched
+    x = x if is_shared else stretch(size, x, x_batched)
+    for start, is_batched, axis, window_size in zip(starts, starts_batched, axes, sizes):
+        indices = _window_indices(
+            stretch(size, start, is_batched), window_size, x._type.shape[axis if is_shared else axis + 1], wrap
+        )
+        x = bind.gather(x, indices, axis=0 if is_shared else axis + 1, batch_dims=0 if is_shared else 1)
     return x
 
 
-def _places(starts: Tensor, count: Dim, extent: Dim, wrap: bool) -> Tensor:
-    """Returns the ``count`` indices that follow each start, along a new last axis."""
+def _window_indices(starts: Tensor, count: Dim, extent: Dim, wrap: bool) -> Tensor:
+    """Returns the ``count`` indices from each start on, along a new last axis.
+
+    With ``wrap``, a negative start counts from the end of an axis of size ``extent``.
+    """
     if wrap:
         from_end = bind.add(starts, bind.cast(scalar_of(extent), dtype=starts.dtype))
         starts = bind.select(bind.less(starts, number(0, starts)), from_end, starts)
@@ -335,7 +379,8 @@ def window(x: Tensor, *starts: Tensor, axes: Any, sizes: Any, wrap: bool) -> Any
 
 
 def _place_numpy(ct: np.ndarray, *starts: np.ndarray, axes: Any, extents: Any, wrap: bool) -> np.ndarray:
-    result = np.zeros(_windowed(ct.shape, axes, extents), ct.dtype)
+    """Makes zeros, of size ``extents`` along ``axes``, with ``ct`` in the window at ``starts``."""
+    result = np.zeros(_shape_with_sizes(ct.shape, axes, extents), ct.dtype)
     result[_window(result.shape, starts, axes, [ct.shape[a] for a in axes], wrap)] = ct
     return result
 
@@ -343,32 +388,34 @@ def _place_numpy(ct: np.ndarray, *starts: np.ndarray, axes: Any, extents: Any, w
 def _place_vjp(
     ct: Tensor, y: Tensor, x: Tensor, *starts: Tensor, axes: Any, extents: Any, wrap: bool
 ) -> tuple[Any, ...]:
+    """Returns the cotangent of ``ct``: the window itself; the starts have none."""
     sizes = tuple(x._type.shape[a] for a in axes)
     return bind.dynamic_slice(ct, *starts, axes=axes, sizes=sizes, wrap=wrap), *(None for _ in starts)
 
 
 def _place_batch(size: Dim, inputs: Any, batched: Any, *, axes: Any, extents: Any, wrap: bool) -> Any:
+    """Computes the gradient for a batch of items that share the starts; others are computed one by one."""
     if any(batched[1:]):
         return NotImplemented
     return bind.dynamic_slice_grad(*inputs, axes=tuple(a + 1 for a in axes), extents=extents, wrap=wrap)
 
 
 def _place_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axes: Any, extents: Any, wrap: bool) -> None:
-    """Writes ONNX's Pad with computed paddings."""
-    shape = types[1][0].shape
-    begin = _starts(emitter, inputs[1:], shape, axes)
-    rest, high, pads = emitter.temp(), emitter.temp(), emitter.temp()
-    emitter.node("Sub", [emitter.shape(extents), emitter.shape(tuple(types[0][0].shape[a] for a in axes))], [rest])
-    emitter.node("Sub", [rest, begin], [high])
-    emitter.node("Concat", [begin, high], [pads], axis=0)
-    zero = emitter.const(np.zeros((), types[0][0].dtype.np))
-    emitter.node("Pad", [inputs[0], pads, zero, emitter.const(np.array(axes))], outputs)
+    """Writes ONNX's Pad with computed paddings: the window's start before it, what remains of the axis after it."""
+    (ct, *starts), ((ct_type, *_), (result_type,)) = inputs, types
+    begin = _starts(emitter, starts, result_type.shape, axes)
+    surplus, after, paddings = emitter.temp(), emitter.temp(), emitter.temp()
+    emitter.node("Sub", [emitter.shape(extents), emitter.shape(tuple(ct_type.shape[a] for a in axes))], [surplus])
+    emitter.node("Sub", [surplus, begin], [after])
+    emitter.node("Concat", [begin, after], [paddings], axis=0)
+    zero = emitter.const(np.zeros((), ct_type.dtype.np))
+    emitter.node("Pad", [ct, paddings, zero, emitter.const(np.array(axes))], outputs)
 
 
 @primitive(
     name="dynamic_slice_grad",
     tf_name="StridedSliceGrad",
-    type=lambda ct, *starts, axes, extents, wrap: TensorType(_windowed(ct.shape, axes, extents), ct.dtype),
+    type=lambda ct, *starts, axes, extents, wrap: TensorType(_shape_with_sizes(ct.shape, axes, extents), ct.dtype),
     numpy=_place_numpy,
     lower=kernel("indexing.dynamic_slice_grad"),
     vjp=_place_vjp,
@@ -377,7 +424,7 @@ def _place_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axes: A
     guard=_place_guard,
     samples=lambda: [
         Sample(
-            (draw(0, _windowed(s, a, n)), *(np.array(b, "int32") for b in at)),
+            (draw(0, _shape_with_sizes(s, a, n)), *(np.array(b, "int32") for b in at)),
             {"axes": a, "extents": tuple(s[i] for i in a), "wrap": True},
             COMPILED,
         )
@@ -385,5 +432,5 @@ def _place_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axes: A
     ],
 )
 def window_grad(ct: Tensor, *starts: Tensor, axes: Any, extents: Any, wrap: bool) -> Any:
-    """Returns zeros with ``ct`` in the window, of size ``extents`` along ``axes``."""
+    """Returns zeros with ``ct`` in the window at ``starts``; the result has the sizes ``extents`` along ``axes``."""
     return (ct, *starts), {"axes": axes, "extents": extents, "wrap": wrap}

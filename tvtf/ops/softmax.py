@@ -20,7 +20,7 @@ def wide(x: np.ndarray) -> np.ndarray:
 
 
 def _type(x: TensorType, *, axis: int) -> TensorType:
-    """Checks floating logits and an axis in range; the result has their type."""
+    """Checks the logits of a softmax, which must be floating, and its axis; the result has their type."""
     require_dtype(x, FLOATING, "logits")
     if not x.shape:
         raise ArgumentError("logits must be at least 1-dimensional, but got a scalar", ValueError)
@@ -34,27 +34,31 @@ def _type(x: TensorType, *, axis: int) -> TensorType:
 
 
 def _grad_type(ct: TensorType, y: TensorType, *, axis: int) -> TensorType:
+    """Checks that the cotangent has the dtype of the result ``y``, whose type the gradient has."""
     require_same_dtype((ct, y), ("gradients", "softmax"))
     return y
 
 
 def softmax_array(x: np.ndarray, axis: int = -1) -> np.ndarray:
-    powers = np.exp(less_max(x, axis))
-    return powers / powers.sum(axis, keepdims=True)
+    """Computes softmax along an axis by NumPy; 16-bit floats in float32."""
+    exponentials = np.exp(less_max(x, axis))
+    return exponentials / exponentials.sum(axis, keepdims=True)
 
 
 def less_max(x: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Subtracts each row's maximum, so that no exponential overflows."""
+    """Subtracts the maximum along ``axis``, so that no exponential overflows."""
     x = wide(x)
     return x - x.max(axis, keepdims=True, initial=-np.inf)
 
 
 def log_softmax_array(x: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Computes the logarithm of softmax along an axis by NumPy; 16-bit floats in float32."""
     moved = less_max(x, axis)
     return moved - np.log(np.exp(moved).sum(axis, keepdims=True))
 
 
 def row_sum(x: Tensor, axis: int) -> Tensor:
+    """Sums along ``axis``, with size 1 in it."""
     return bind.reduce_sum(x, axis=(axis,), keepdims=True)
 
 
@@ -75,25 +79,37 @@ def _grad_of_log_softmax_grad(c: Tensor, g: Tensor, ct: Tensor, y: Tensor, *, ax
 
 
 def _samples() -> list[Sample]:
+    """Makes samples of softmax: with other axes, empty and symbolic ones, and with large and infinite logits."""
     cases = (((5,), 0), ((2, 3), 1), ((2, 3, 4), 1), ((3, 1), 1), ((0, 4), 1))
-    samples = [Sample((draw(i, s),), {"axis": a}, FLOATING) for i, (s, a) in enumerate(cases)]
-    return [*samples, Sample((draw(9, (2, 3)),), {"axis": 1}, FLOATING, symbolic=(("n", None),)), _huge(), _infinite()]
+    samples = [Sample((draw(seed, shape),), {"axis": axis}, FLOATING) for seed, (shape, axis) in enumerate(cases)]
+    return [
+        *samples,
+        Sample((draw(9, (2, 3)),), {"axis": 1}, FLOATING, symbolic=(("n", None),)),
+        _large_logits_sample(),
+        _non_finite_sample(),
+    ]
 
 
-def _huge() -> Sample:
+def _large_logits_sample() -> Sample:
+    """Makes a sample of logits whose exponentials overflow or vanish."""
     return Sample(
         (lambda dtype: np.array([[1e4, -1e4, 1e4], [-1e4, 0, 1]], dtype.np),), {"axis": 1}, FLOATING, gradient=False
     )
 
 
-def _infinite() -> Sample:
+def _non_finite_sample() -> Sample:
+    """Makes a sample of rows with infinities or NaN; none has a numeric gradient."""
     rows = [[-np.inf, 0, 1], [np.nan, 0, 1], [-np.inf] * 3, [np.inf, 0, 1]]
     return Sample((lambda dtype: np.array(rows, dtype.np),), {"axis": 1}, FLOATING, gradient=False)
 
 
 def _grad_samples() -> list[Sample]:
+    """Makes samples of a cotangent and a result of softmax or log-softmax."""
     cases = (((5,), 0), ((2, 3), 1), ((2, 3, 4), 1), ((0, 4), 1))
-    return [Sample((draw(i, s), draw(i + 20, s, -1, 0)), {"axis": a}, FLOATING) for i, (s, a) in enumerate(cases)]
+    return [
+        Sample((draw(seed, shape), draw(seed + 20, shape, -1, 0)), {"axis": axis}, FLOATING)
+        for seed, (shape, axis) in enumerate(cases)
+    ]
 
 
 def batch_rows(name: str) -> Any:
@@ -106,7 +122,8 @@ def batch_rows(name: str) -> Any:
 
 
 def _stretched(size: Any, inputs: Any, batched: Any) -> list[Tensor]:
-    return [stretch(size, x, b) for x, b in zip(inputs, batched)]
+    """Returns all inputs with a batch axis, along which those without one are repeated."""
+    return [stretch(size, x, is_batched) for x, is_batched in zip(inputs, batched)]
 
 
 def _front(logits: Any, axis: Any) -> Any:
@@ -149,7 +166,7 @@ def softmax(logits: Any, axis: Any = -1, name: str | None = None) -> Any:
 
 
 def _grad_op(name: str, **columns: Any) -> Any:
-    """Declares the gradient of a softmax by its cotangent and result."""
+    """Declares the gradient op of a softmax, which takes the cotangent and the result ``y``."""
     return primitive(
         type=_grad_type, lower=kernel(f"softmax.{name}"), batch=batch_rows(name), samples=_grad_samples, **columns
     )
@@ -167,11 +184,12 @@ def softmax_grad(ct: Tensor, y: Tensor, axis: int) -> Any:
 
 
 def _log_softmax_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: int) -> None:
-    """Writes LogSoftmax; for float64 plus 0 times Softmax.
+    """Writes ONNX's LogSoftmax; for float64 it adds 0 times Softmax.
 
     onnxruntime 1.31 returns numbers for float64 rows with NaN or infinity, where its Softmax returns NaN.
     """
-    if types[0][0].dtype is not float64:
+    (logits_type,) = types[0]
+    if logits_type.dtype is not float64:
         return emitter.node("LogSoftmax", inputs, outputs, axis=axis)
     log = emitter.computed("LogSoftmax", inputs, axis=axis)
     zero_or_nan = emitter.computed(
@@ -221,16 +239,20 @@ def log_softmax_grad(ct: Tensor, y: Tensor, axis: int) -> Any:
 
 
 def _softmax_grad_onnx(emitter: Any, inputs: Any, outputs: Any, axis: int) -> None:
-    product, total, rest = emitter.temp(), emitter.temp(), emitter.temp()
-    emitter.node("Mul", [inputs[0], inputs[1]], [product])
+    """Writes ``y * (ct - sum(ct * y))``."""
+    ct, y = inputs
+    product, total, difference = emitter.temp(), emitter.temp(), emitter.temp()
+    emitter.node("Mul", [ct, y], [product])
     emitter.reduce("ReduceSum", [product], [total], (axis,), True)
-    emitter.node("Sub", [inputs[0], total], [rest])
-    emitter.node("Mul", [inputs[1], rest], outputs)
+    emitter.node("Sub", [ct, total], [difference])
+    emitter.node("Mul", [y, difference], outputs)
 
 
 def _log_softmax_grad_onnx(emitter: Any, inputs: Any, outputs: Any, axis: int) -> None:
+    """Writes ``ct - exp(y) * sum(ct)``."""
+    ct, y = inputs
     total, probabilities, product = emitter.temp(), emitter.temp(), emitter.temp()
-    emitter.reduce("ReduceSum", [inputs[0]], [total], (axis,), True)
-    emitter.node("Exp", [inputs[1]], [probabilities])
+    emitter.reduce("ReduceSum", [ct], [total], (axis,), True)
+    emitter.node("Exp", [y], [probabilities])
     emitter.node("Mul", [probabilities, total], [product])
-    emitter.node("Sub", [inputs[0], product], outputs)
+    emitter.node("Sub", [ct, product], outputs)

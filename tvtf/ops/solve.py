@@ -49,6 +49,7 @@ SINGULAR = "Input matrix is not invertible."
 
 
 def _inverse_type(x: TensorType) -> TensorType:
+    """Checks square matrices, which may also be float16; the result has their type."""
     require_matrices(x, domain=(*MATRICES, float16))
     require_square(x)
     return x
@@ -86,20 +87,23 @@ def matrix_inverse(input: Any, adjoint: bool = False, name: str | None = None) -
 
 
 def _adjoint_if(flag: bool, x: Tensor) -> Tensor:
+    """Returns the conjugate transposes of matrices if ``flag`` is true, else the matrices."""
     return adjoint(x) if flag else x
 
 
-def _scalars(x: TensorType) -> TensorType:
+def _scalar_type(x: TensorType) -> TensorType:
+    """Checks square matrices; returns the type of one scalar for each."""
     square_type(x)
     return TensorType(x.shape[:-2], x.dtype)
 
 
 def _inverse_adjoint(x: Tensor) -> Tensor:
+    """Returns the inverse of each matrix's conjugate transpose."""
     return bind.matrix_inverse(adjoint(x))
 
 
 @lapack_primitive(
-    type=_scalars,
+    type=_scalar_type,
     numpy=np.linalg.det,
     vjp=lambda ct, y, x: bind.multiply(column(bind.multiply(ct, conj(y))), _inverse_adjoint(x)),
     samples=lambda: samples_of((2, 2), (2, 3, 3), (0, 2, 2), (1, 0, 0)),
@@ -127,19 +131,20 @@ def matrix_determinant(input: Any, name: str | None = None) -> Any:
 
 
 def _log_vjp(ct: Any, y: Any, x: Tensor) -> Tensor:
-    """Differentiates slogdet.
+    """Returns the cotangent of slogdet's input ``x`` from those of the sign and the logarithm.
 
     ``d log|det x|`` is the real part of ``tr(x^-1 dx)``, the sign's rotation its imaginary part.
     """
-    of_sign, of_log = (zeros_like(o) if c is None else c for c, o in zip(ct, y))
+    to_sign, to_log = (zeros_like(output) if cotangent is None else cotangent for cotangent, output in zip(ct, y))
+    sign, _ = y
     if not x.dtype.is_complex:
-        return bind.multiply(column(of_log), _inverse_adjoint(x))
-    turn = bind.imag(bind.multiply(of_sign, bind.conj(y[0])))
-    return bind.multiply(column(bind.complex(bind.real(of_log), turn)), _inverse_adjoint(x))
+        return bind.multiply(column(to_log), _inverse_adjoint(x))
+    phase_ct = bind.imag(bind.multiply(to_sign, bind.conj(sign)))
+    return bind.multiply(column(bind.complex(bind.real(to_log), phase_ct)), _inverse_adjoint(x))
 
 
 @lapack_primitive(
-    type=lambda x: (_scalars(x), _scalars(x)),
+    type=lambda x: (_scalar_type(x), _scalar_type(x)),
     numpy=lambda x: tuple(part.astype(x.dtype) for part in np.linalg.slogdet(x)),
     vjp=_log_vjp,
     samples=lambda: samples_of((2, 2), (2, 3, 3)),
@@ -195,7 +200,7 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
 
 
 def _solve_type(a: TensorType, b: TensorType) -> TensorType:
-    """Checks a square matrix and right-hand sides of one dtype and batch shape; the result is like the latter."""
+    """Checks square matrices and right-hand sides of one dtype and batch shape; the result is like the latter."""
     require_same_dtype((a, b), ("matrix", "rhs"))
     require_matrices(a, name="matrix")
     require_matrices(b, " 1", name="rhs")
@@ -206,6 +211,7 @@ def _solve_type(a: TensorType, b: TensorType) -> TensorType:
 
 
 def _require_fitting(a: TensorType, b: TensorType) -> None:
+    """Checks that right-hand sides ``b`` have as many rows as the matrices ``a`` have columns."""
     if not agree_dim(a.shape[-1], b.shape[-2]):
         raise ArgumentError(
             "Input matrix and rhs are incompatible.", ValueError, unequal(a.shape[-1], b.shape[-2], a, b)
@@ -213,14 +219,16 @@ def _require_fitting(a: TensorType, b: TensorType) -> None:
 
 
 def _solve_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the cotangents of matrix and right-hand side of ``a @ y = b``: one solve with the adjoint matrix."""
     to_b = bind.matrix_solve(adjoint(a), ct)
     return bind.negative(product(to_b, adjoint(y))), to_b
 
 
 def _pairs(*shapes: tuple[Any, Any], **attrs: Any) -> list[Sample]:
+    """Makes samples of matrices and right-hand sides of the given pairs of shapes, real and complex."""
     return [
-        Sample((matrix(i, *a), matrix(i + 9, *b)), attrs, dtypes)
-        for i, (a, b) in enumerate(shapes)
+        Sample((matrix(seed, *matrix_shape), matrix(seed + 9, *rhs_shape)), attrs, dtypes)
+        for seed, (matrix_shape, rhs_shape) in enumerate(shapes)
         for dtypes in (REAL_MATRICES, COMPLEX_MATRICES)
     ]
 
@@ -259,7 +267,7 @@ def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None 
 
 
 def _triangular_type(a: TensorType, b: TensorType, lower: bool) -> TensorType:
-    """Checks shapes of a triangular solve, whose batches broadcast."""
+    """Checks triangular matrices and right-hand sides, whose batches broadcast; returns the type of the solution."""
     require_same_dtype((a, b), ("matrix", "rhs"))
     allowed = (*MATRICES, float16, bfloat16)
     require_matrices(a, name="matrix", allowed=allowed)
@@ -283,7 +291,7 @@ def _triangular_array(a: np.ndarray, b: np.ndarray, lower: bool) -> np.ndarray:
         raise ArgumentError(SINGULAR)
     if 0 in a.shape or 0 in b.shape:
         return np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), b.dtype)
-    if b.shape[-1] == 1:
+    if b.shape[-1] == 1:  # BLAS has a function of its own for one right-hand side
         (trsv,) = get_blas_funcs(("trsv",), (a, b))
         return each(lambda x, y: trsv(x.T, y[:, 0], lower=not lower, trans=1)[:, None], a, b)
     (trsm,) = get_blas_funcs(("trsm",), (a, b))
@@ -298,6 +306,7 @@ def _triangular_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor, lower: bool) ->
 
 
 def _triangular_batch(size: Any, inputs: Any, batched: Any, lower: bool) -> Tensor:
+    """Solves the systems of a batch. Operands get the same rank after the batch axis, for batches broadcast."""
     rank = max(x.ndim - is_batched for x, is_batched in zip(inputs, batched))
     a, b = (lifted(x, rank) if is_batched else x for x, is_batched in zip(inputs, batched))
     return bind.matrix_triangular_solve(a, b, lower=lower)
@@ -366,11 +375,14 @@ def _cholesky_array(x: np.ndarray) -> np.ndarray:
 
 
 def _cholesky_vjp(ct: Tensor, y: Tensor, x: Tensor) -> Tensor:
-    """Returns the gradient of Cholesky, symmetric as in TensorFlow. Source: https://arxiv.org/abs/1602.07527"""
+    """Returns the cotangent of a Cholesky decomposition's input, symmetric as in TensorFlow.
+
+    Source: https://arxiv.org/abs/1602.07527
+    """
     middle = product(adjoint(y), ct)
     middle = less(lower_part(middle), scaled(only_diagonal(middle), 0.5))
-    half = bind.matrix_triangular_solve(adjoint(y), middle, lower=False)
-    unsymmetric = adjoint(bind.matrix_triangular_solve(adjoint(y), adjoint(half), lower=False))
+    half_solved = bind.matrix_triangular_solve(adjoint(y), middle, lower=False)
+    unsymmetric = adjoint(bind.matrix_triangular_solve(adjoint(y), adjoint(half_solved), lower=False))
     return scaled(bind.add(unsymmetric, adjoint(unsymmetric)), 0.5)
 
 

@@ -36,10 +36,11 @@ from tvtf.ops.rules import (
 
 
 def _order(x: np.ndarray, descending: bool) -> np.ndarray:
-    """Returns the indices that sort each row.
+    """Returns the indices that sort each row, with equal elements in their order.
 
-    Descending order sorts the reversed row, so that equal elements keep their order.
+    For descending order the reversed row is sorted and the result reversed, so that a stable sort keeps that order.
     """
+    # 16-bit floats are sorted as float32
     keys = x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
     if not descending:
         return np.argsort(keys, -1, kind="stable")
@@ -48,29 +49,39 @@ def _order(x: np.ndarray, descending: bool) -> np.ndarray:
 
 
 def _row_type(x: TensorType, result: DType | None = None) -> TensorType:
+    """Checks a real input of rank 1 or more; the result has its shape and the dtype ``result``, or the input's."""
     require_dtype(x, REAL, "values")
     if not x.shape:
         raise ArgumentError("input must be >= 1-D, got shape []")
     return TensorType(x.shape, result or x.dtype)
 
 
-def along_rows(x: Tensor, places: Tensor) -> Tensor:
-    """Gathers from each row the elements at its indices."""
-    return bind.gather(x, places, axis=x.ndim - 1, batch_dims=x.ndim - 1)
+def along_rows(x: Tensor, indices: Tensor) -> Tensor:
+    """Gathers from each row of ``x`` the elements at its own row of ``indices``."""
+    return bind.gather(x, indices, axis=x.ndim - 1, batch_dims=x.ndim - 1)
 
 
 def _sort_vjp(ct: Tensor, y: Tensor, x: Tensor, *, descending: bool) -> Tensor:
-    places = bind.argsort(x, descending=descending)
-    return along_rows(ct, bind.argsort(places, descending=False))
+    """Returns the cotangent of the unsorted input: ``ct`` in the order that the inverse permutation restores."""
+    order = bind.argsort(x, descending=descending)
+    # the argsort of a permutation is its inverse
+    return along_rows(ct, bind.argsort(order, descending=False))
 
 
 def _row_samples(**options: Any) -> Any:
-    """Returns a function that makes samples of sorting rows, with ties and symbolic sizes."""
+    """Returns a function that makes samples of sorting rows, also with equal elements and symbolic sizes."""
     shapes = ((7,), (2, 5), (0,), (2, 1, 3), (3, 0))
 
     def make() -> list[Sample]:
-        samples = [Sample((draw(i, s),), {"descending": bool(i % 2)}, REAL, **options) for i, s in enumerate(shapes)]
-        ties = [Sample((draw(8, (9,), -1, 1),), {"descending": d}, REAL, gradient=False) for d in (True, False)]
+        """Makes samples of several shapes, with equal elements, and with symbolic sizes."""
+        samples = [
+            Sample((draw(seed, shape),), {"descending": bool(seed % 2)}, REAL, **options)
+            for seed, shape in enumerate(shapes)
+        ]
+        ties = [
+            Sample((draw(8, (9,), -1, 1),), {"descending": descending}, REAL, gradient=False)
+            for descending in (True, False)
+        ]
         symbolic_sizes = Sample((draw(7, (2, 6)),), {"descending": True}, REAL, symbolic=(("n", "m"),), **options)
         return [*samples, *ties, symbolic_sizes]
 
@@ -78,25 +89,32 @@ def _row_samples(**options: Any) -> Any:
 
 
 def _top_nodes(emitter: Any, x: str, dtype: DType, count: Dim, descending: bool) -> tuple[str, str]:
-    """Writes TopK in a dtype that ONNX runtimes sort; returns the values, cast back, and int64 indices."""
-    wide = {"int8": int32, "int16": int32, "uint8": int32, "uint16": int32, "uint32": int64, "uint64": int64}
-    wide |= {"float16": as_dtype("float32"), "bfloat16": as_dtype("float32")}
-    source = emitter.cast(x, wide[dtype.name]) if dtype.name in wide else x
-    values, places = emitter.temp(), emitter.temp()
+    """Writes ONNX's TopK of each row of ``x`` in a dtype that ONNX runtimes sort.
+
+    Returns the names of the values, cast back to ``dtype``, and of the int64 indices.
+    """
+    sortable_dtypes = {"int8": int32, "int16": int32, "uint8": int32, "uint16": int32, "uint32": int64, "uint64": int64}
+    sortable_dtypes |= {"float16": as_dtype("float32"), "bfloat16": as_dtype("float32")}
+    source = emitter.cast(x, sortable_dtypes[dtype.name]) if dtype.name in sortable_dtypes else x
+    values, indices = emitter.temp(), emitter.temp()
     emitter.node(
-        "TopK", [source, emitter.shape((count,))], [values, places], axis=-1, largest=int(descending), sorted=1
+        "TopK", [source, emitter.shape((count,))], [values, indices], axis=-1, largest=int(descending), sorted=1
     )
-    return (emitter.cast(values, dtype) if dtype.name in wide else values), places
+    return (emitter.cast(values, dtype) if dtype.name in sortable_dtypes else values), indices
 
 
 def _sort_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, descending: bool) -> None:
-    values, _ = _top_nodes(emitter, inputs[0], types[0][0].dtype, types[0][0].shape[-1], descending)
+    """Writes a sort of each row, as TopK of all its elements."""
+    (x,), (x_type,) = inputs, types[0]
+    values, _ = _top_nodes(emitter, x, x_type.dtype, x_type.shape[-1], descending)
     emitter.node("Identity", [values], outputs)
 
 
 def _argsort_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, descending: bool) -> None:
-    _, places = _top_nodes(emitter, inputs[0], types[0][0].dtype, types[0][0].shape[-1], descending)
-    emitter.node("Cast", [places], outputs, to=6)
+    """Writes the order of each row, as the indices of TopK of all its elements."""
+    (x,), (x_type,) = inputs, types[0]
+    _, indices = _top_nodes(emitter, x, x_type.dtype, x_type.shape[-1], descending)
+    emitter.node("Cast", [indices], outputs, to=6)  # ONNX's number for int32
 
 
 @primitive(
@@ -129,19 +147,22 @@ def sort_rows(x: Tensor, descending: bool) -> Any:
 
 
 def _along_axis(values: Any, axis: Any, direction: str, apply: Any, op: str) -> Tensor:
-    """Applies a sort of rows along any axis, by transposing that axis to the end and back."""
+    """Applies ``apply``, a sort of rows, along any axis, by transposing that axis to the end and back.
+
+    ``op`` is the name of the op in errors.
+    """
     if direction not in ("ASCENDING", "DESCENDING"):
         raise ValueError(
             f"Argument `direction` should be one of ASCENDING, DESCENDING. Received: direction={direction}"
         )
     x = convert_to_tensor(values)
     try:
-        along = canonical_axis(axis, x.ndim)
+        sorted_axis = canonical_axis(axis, x.ndim)
     except ArgumentError as axis_error:
         raise axis_error.for_op(op) from None
-    if along == x.ndim - 1:
+    if sorted_axis == x.ndim - 1:
         return apply(x, descending=direction == "DESCENDING")
-    perm = [i for i in range(x.ndim) if i != along] + [along]
+    perm = [i for i in range(x.ndim) if i != sorted_axis] + [sorted_axis]
     result = apply(bind.transpose(x, perm=tuple(perm)), descending=direction == "DESCENDING")
     return bind.transpose(result, perm=tuple(int(i) for i in np.argsort(perm)))
 
@@ -217,21 +238,24 @@ def _top_type(x: TensorType, *, k: Dim, index_type: DType) -> tuple[TensorType, 
 
 
 def _top_numpy(x: np.ndarray, *, k: int, index_type: DType) -> tuple[np.ndarray, np.ndarray]:
-    places = _order(x, True)[..., :k]
-    return np.take_along_axis(x, places, -1), places
+    """Computes top_k of each row: the first ``k`` elements in descending order, and their indices."""
+    indices = _order(x, True)[..., :k]
+    return np.take_along_axis(x, indices, -1), indices
 
 
 def _top_vjp(cts: Any, ys: Any, x: Tensor, *, k: Dim, index_type: DType) -> Tensor:
-    """Scatter-adds the values' cotangents at their indices, with all rows flattened into one."""
+    """Returns the cotangent of the input: adds the cotangents of the values at their indices in the flattened input."""
     shape = x._type.shape
     rows, extent = shape[:-1], shape[-1]
-    ids = flat_ids(ys[1], rows, extent)
-    count = size_of(shape)
-    flat = bind.unsorted_segment_sum(cts[0], ids, num_segments=count)
-    return bind.reshape(flat, shape=shape)
+    (to_values, _), (_, indices) = cts, ys
+    flat_indices = flat_ids(indices, rows, extent)
+    element_count = size_of(shape)
+    flat_cotangent = bind.unsorted_segment_sum(to_values, flat_indices, num_segments=element_count)
+    return bind.reshape(flat_cotangent, shape=shape)
 
 
 def _top_guard(x: Tensor, *, k: Dim, index_type: DType) -> list[tuple[Tensor, str]]:
+    """Checks at run time that rows have at least ``k`` elements, unless their sizes prove it."""
     extent = x._type.shape[-1]
     if proves(extent >= k, extent, k):
         return []
@@ -239,9 +263,11 @@ def _top_guard(x: Tensor, *, k: Dim, index_type: DType) -> list[tuple[Tensor, st
 
 
 def _top_k_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, k: Dim, index_type: DType) -> None:
-    values, places = _top_nodes(emitter, inputs[0], types[0][0].dtype, k, True)
+    """Writes ONNX's TopK, with the indices cast to ``index_type``."""
+    (x,), (x_type,) = inputs, types[0]
+    values, indices = _top_nodes(emitter, x, x_type.dtype, k, True)
     emitter.node("Identity", [values], outputs[:1])
-    emitter.node("Identity", [emitter.cast(places, index_type)], outputs[1:])
+    emitter.node("Identity", [emitter.cast(indices, index_type)], outputs[1:])
 
 
 @primitive(
@@ -292,6 +318,7 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = int32, 
 
 
 def _count(k: Any) -> Dim:
+    """Converts the argument ``k`` to a dim."""
     return size_argument(k, "k")
 
 
@@ -319,22 +346,23 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) ->
         raise ArgumentError(
             f"First dimension of predictions {rows} must match length of targets {classes_of_rows._type.shape[0]}"
         )
-    on, off = (EagerTensor(np.array(v)) for v in (True, False))
-    hot = bind.one_hot(bind.cast(classes_of_rows, dtype=int64), on, off, depth=classes, axis=1)
+    on, off = (EagerTensor(np.array(value)) for value in (True, False))
+    is_target = bind.one_hot(bind.cast(classes_of_rows, dtype=int64), on, off, depth=classes, axis=1)
     zero = EagerTensor(np.zeros((), scores.dtype.np))
-    target_scores = bind.reduce_sum(bind.select(hot, scores, zero), axis=(1,), keepdims=True)
-    above = bind.cast(bind.greater(scores, target_scores), dtype=int32)
-    finite = bind.reduce_all(bind.is_finite(bind.select(hot, scores, zero)), axis=(1,), keepdims=False)
-    known = bind.logical_and(finite, bind.reduce_any(hot, axis=(1,), keepdims=False))
-    ahead = bind.reduce_sum(above, axis=(1,), keepdims=False)
-    return bind.logical_and(known, bind.less(ahead, EagerTensor(np.array(static_int(k, "k"), np.int32))))
+    target_scores = bind.reduce_sum(bind.select(is_target, scores, zero), axis=(1,), keepdims=True)
+    is_larger = bind.cast(bind.greater(scores, target_scores), dtype=int32)
+    # a target that is out of range, or whose score is not finite, is never in the top k
+    is_finite = bind.reduce_all(bind.is_finite(bind.select(is_target, scores, zero)), axis=(1,), keepdims=False)
+    is_valid = bind.logical_and(is_finite, bind.reduce_any(is_target, axis=(1,), keepdims=False))
+    larger_count = bind.reduce_sum(is_larger, axis=(1,), keepdims=False)
+    return bind.logical_and(is_valid, bind.less(larger_count, EagerTensor(np.array(static_int(k, "k"), np.int32))))
 
 
 # -- searchsorted
 
 
 def _search_type(sequence: TensorType, values: TensorType, *, side: str, out_type: DType) -> TensorType:
-    """Checks that sequences and values agree in dtype and leading axes; the result has the values' shape."""
+    """Checks that searchsorted's inputs agree in dtype and leading axes; the result has the values' shape."""
     require_same_dtype((sequence, values), ("sorted_sequence", "values"))
     require_dtype(sequence, REAL, "sorted_sequence")
     rows = len(sequence.shape) - 1
@@ -346,31 +374,39 @@ def _search_type(sequence: TensorType, values: TensorType, *, side: str, out_typ
 
 
 def _search_numpy(sequence: np.ndarray, values: np.ndarray, *, side: Any, out_type: DType) -> np.ndarray:
-    """Searches by bisection. NaN, whose comparisons all fail, comes first for "left" and last for "right"."""
+    """Searches by bisection for the index at which each value belongs in its sorted row.
+
+    NaN, whose comparisons all fail, comes first for "left" and last for "right".
+    """
     low, high = np.zeros(values.shape, np.int64), np.full(values.shape, sequence.shape[-1])
     for _ in range(sequence.shape[-1].bit_length()):
         middle = (low + high) // 2
-        edge = np.take_along_axis(sequence, np.minimum(middle, sequence.shape[-1] - 1), -1)
-        is_right = (low < high) & (edge < values if side == "left" else ~(values < edge))
+        element = np.take_along_axis(sequence, np.minimum(middle, sequence.shape[-1] - 1), -1)
+        is_right = (low < high) & (element < values if side == "left" else ~(values < element))
         low, high = np.where(is_right, middle + 1, low), np.where(is_right, high, middle)
     return low.astype(out_type.np)
 
 
 def _search_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Tensor:
+    """Searches all rows of a batch, along which an operand without a batch axis is repeated."""
     return bind.searchsorted(*(stretch(size, x, b) for x, b in zip(inputs, batched)), **attrs)
 
 
 def _search_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, side: str, out_type: DType) -> None:
-    """Writes a count of the elements below (or not above) each value."""
-    wide, tall, below, above, count = (emitter.temp() for _ in range(5))
-    emitter.node("Unsqueeze", [inputs[0], emitter.const(np.array([-2]))], [wide])
-    emitter.node("Unsqueeze", [inputs[1], emitter.const(np.array([-1]))], [tall])
+    """Writes searchsorted as a count of the sequence's elements below (for "right": not above) each value.
+
+    Every value is compared with its whole row, by broadcasting.
+    """
+    sequence, values = inputs
+    sequence_rows, value_columns, is_before, is_after, count = (emitter.temp() for _ in range(5))
+    emitter.node("Unsqueeze", [sequence, emitter.const(np.array([-2]))], [sequence_rows])
+    emitter.node("Unsqueeze", [values, emitter.const(np.array([-1]))], [value_columns])
     if side == "left":
-        emitter.node("Less", [wide, tall], [below])
+        emitter.node("Less", [sequence_rows, value_columns], [is_before])
     else:  # not LessOrEqual, which counts none for NaN: all must count
-        emitter.node("Less", [tall, wide], [above])
-        emitter.node("Not", [above], [below])
-    emitter.node("ReduceSum", [emitter.cast(below, int64), emitter.const(np.array([-1]))], [count], keepdims=0)
+        emitter.node("Less", [value_columns, sequence_rows], [is_after])
+        emitter.node("Not", [is_after], [is_before])
+    emitter.node("ReduceSum", [emitter.cast(is_before, int64), emitter.const(np.array([-1]))], [count], keepdims=0)
     emitter.node("Identity", [count if out_type is int64 else emitter.cast(count, out_type)], outputs)
 
 
@@ -416,17 +452,17 @@ def searchsorted(
     """
     if side not in ("left", "right"):
         raise ValueError(f"Argument `side` must be either 'right' or 'left'. Received: `side` = '{side}'.")
-    edges = convert_to_tensor(sorted_sequence)
-    targets = convert_to_tensor(values)
-    extent, shape = edges._type.shape[-1], targets._type.shape
-    count = size_of(edges._type.shape[:-1])
-    flat = bind.reshape(edges, shape=(count, extent))
-    rows = size_of(shape[:-1])
-    if isinstance(count, int) and isinstance(rows, int) and count != rows:
+    sequence = convert_to_tensor(sorted_sequence)
+    value_tensor = convert_to_tensor(values)
+    extent, shape = sequence._type.shape[-1], value_tensor._type.shape
+    row_count = size_of(sequence._type.shape[:-1])
+    sequence_rows = bind.reshape(sequence, shape=(row_count, extent))
+    value_row_count = size_of(shape[:-1])
+    if isinstance(row_count, int) and isinstance(value_row_count, int) and row_count != value_row_count:
         error = ArgumentError("Leading dim_size of both tensors must match.")
         raise error.for_op("LowerBound" if side == "left" else "UpperBound")
-    target_rows = bind.reshape(targets, shape=(count, shape[-1]))
-    result = bind.searchsorted(flat, target_rows, side=side, out_type=as_dtype(out_type))
+    value_rows = bind.reshape(value_tensor, shape=(row_count, shape[-1]))
+    result = bind.searchsorted(sequence_rows, value_rows, side=side, out_type=as_dtype(out_type))
     return bind.reshape(result, shape=shape)
 
 
@@ -448,13 +484,14 @@ class UniqueWithCounts(NamedTuple):
     count: Tensor  # type: ignore[assignment] # TensorFlow's name, over tuple.count
 
 
-def _uniques(x: Any, out_idx: Any) -> tuple[Tensor, ...]:
-    vector, kind = convert_to_tensor(x), as_dtype(out_idx)
+def _unique_elements(x: Any, out_idx: Any) -> tuple[Tensor, ...]:
+    """Returns the distinct elements of a vector, each element's index among them, and how often each occurs."""
+    vector, index_dtype = convert_to_tensor(x), as_dtype(out_idx)
     if vector.ndim != 1:
         raise ArgumentError(f"unique expects a 1D vector, but got shape {brackets(vector._type.shape)}").for_op(
             "Unique"
         )
-    return bind.distinct(vector, axis=0, out_idx=kind, count=unknown_dim())
+    return bind.distinct(vector, axis=0, out_idx=index_dtype, count=unknown_dim())
 
 
 def unique_slices(x: Any, axis: Any, out_idx: Any, op: str) -> tuple[Tensor, ...]:
@@ -469,16 +506,19 @@ def unique_slices(x: Any, axis: Any, out_idx: Any, op: str) -> tuple[Tensor, ...
         raise InvalidArgumentError(None, op, f"axis does not support input tensors larger than 1 elements [Op:{op}]")
     if not axes and rank != 1:
         raise InvalidArgumentError(None, op, f"unique expects a 1D vector. [Op:{op}]")
-    place = axes[0] if axes else 0
-    if not -rank <= place < rank:
+    chosen_axis = axes[0] if axes else 0
+    if not -rank <= chosen_axis < rank:
         raise InvalidArgumentError(None, op, f"axis has to be between [0, {rank}) [Op:{op}]")
-    return bind.distinct(tensor, axis=place % rank, out_idx=as_dtype(out_idx), count=unknown_dim())  # type: ignore[no-any-return]
+    return bind.distinct(tensor, axis=chosen_axis % rank, out_idx=as_dtype(out_idx), count=unknown_dim())  # type: ignore[no-any-return]
 
 
 def _numpy_uniques(
     array: np.ndarray, axis: int, out_idx: DType, count: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Finds distinct slices with ``np.unique`` and reorders them by first occurrence, as TensorFlow has them."""
+    """Finds distinct slices with ``np.unique`` and reorders them by first occurrence, as TensorFlow does.
+
+    Returns the slices, each original slice's index among them, and how often each occurs.
+    """
     slices = (
         array
         if array.ndim == 1
@@ -486,7 +526,7 @@ def _numpy_uniques(
     )
     if slices.ndim == 2:  # np.unique can't sort rows of strings: elements are replaced by their rank among all
         slices = np.unique(slices, return_inverse=True, equal_nan=False)[1].reshape(slices.shape)
-    _, first, inverse, times = np.unique(
+    _, first_occurrences, inverse, counts = np.unique(
         slices,
         return_index=True,
         return_inverse=True,
@@ -494,14 +534,20 @@ def _numpy_uniques(
         equal_nan=False,
         axis=0 if slices.ndim > 1 else None,
     )
-    rank = np.argsort(first)
-    place = np.empty_like(rank)
-    place[rank] = np.arange(len(rank))
-    kind = out_idx.np
-    return np.take(array, first[rank], axis), place[inverse.reshape(-1)].astype(kind), times[rank].astype(kind)
+    # np.unique sorts by value: `order` sorts its results by first occurrence, `new_indices` is the inverse
+    order = np.argsort(first_occurrences)
+    new_indices = np.empty_like(order)
+    new_indices[order] = np.arange(len(order))
+    index_dtype = out_idx.np
+    return (
+        np.take(array, first_occurrences[order], axis),
+        new_indices[inverse.reshape(-1)].astype(index_dtype),
+        counts[order].astype(index_dtype),
+    )
 
 
 def _unique_types(x: TensorType, axis: int, out_idx: DType, count: Any) -> tuple[TensorType, ...]:
+    """Returns the types of ``count`` distinct slices, of all slices' indices among them, and of the counts."""
     values = (*x.shape[:axis], count, *x.shape[axis + 1 :])
     return TensorType(values, x.dtype), TensorType((x.shape[axis],), out_idx), TensorType((count,), out_idx)
 
@@ -520,7 +566,7 @@ def distinct(x: Tensor, axis: int, out_idx: DType, count: Any) -> Any:
 @export("unique")
 @attributes(out_idx=one_of(int32, int64))
 def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Unique:
-    """Returns the distinct elements of a vector in order of first occurrence, and for each element the place of its like.
+    """Returns the distinct elements of a vector in order of first occurrence, and each element's index among them.
 
     >>> import tvtf as tf
     >>> y, idx = tf.unique([7, 1, 7])
@@ -529,7 +575,7 @@ def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Unique:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/unique
     """
-    y, idx, _ = _uniques(x, out_idx)
+    y, idx, _ = _unique_elements(x, out_idx)
     return Unique(y, idx)
 
 
@@ -544,4 +590,4 @@ def unique_with_counts(x: Any, out_idx: Any = int32, name: str | None = None) ->
 
     Source: https://www.tensorflow.org/api_docs/python/tf/unique_with_counts
     """
-    return UniqueWithCounts(*_uniques(x, out_idx))
+    return UniqueWithCounts(*_unique_elements(x, out_idx))

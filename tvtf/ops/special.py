@@ -16,14 +16,17 @@ NO_ONNX = {"onnx": "ONNX has no operator for this function nor one that computes
 
 
 def scipy(name: str) -> Callable[..., Any]:
-    """Returns a kernel of scipy.special, which is imported at the first call: the import takes 0.1 s."""
+    """Returns a NumPy kernel that applies a function of scipy.special.
 
-    def run(*arrays: np.ndarray) -> Any:
+    The module is imported at the first call, for the import takes 0.1 s.
+    """
+
+    def apply(*arrays: np.ndarray) -> Any:
         import scipy.special
 
         return getattr(scipy.special, name)(*arrays)
 
-    return widened(run)
+    return widened(apply)
 
 
 def scipy_op(
@@ -36,13 +39,15 @@ def scipy_op(
     public: tuple[str, ...] | None = None,
     **columns: Any,
 ) -> Any:
-    """Declares a function that ONNX lacks: one of scipy.special by its name, or a kernel, with its ``derivative(y, x)``.
+    """Declares an elementwise function that ONNX lacks.
 
-    Compiled code calls SciPy, too, where there is no ``lower``. The function is public in ``tf.math``, unless ``public``
+    ``kernel`` names a function of scipy.special, or is a NumPy kernel; the derivative is ``derivative(y, x)``. Compiled
+    code calls the kernel, too, where there is no ``lower``. The function is public in ``tf.math``, unless ``public``
     says more.
     """
 
     def declare(front: Callable[..., Any]) -> Any:
+        """Declares the primitive whose public function is ``front``."""
         return unary_op(
             domain=domain,
             numpy=scipy(kernel) if isinstance(kernel, str) else kernel,
@@ -60,7 +65,7 @@ def scipy_op(
 
 
 def _gauss(x: Tensor, factor: float) -> Tensor:
-    """Returns ``factor * exp(-x**2)``."""
+    """Returns ``factor * exp(-x**2)``: the derivative of the error function, for a suitable factor."""
     return scaled(bind.exp(bind.negative(bind.square(x))), factor)
 
 
@@ -150,13 +155,13 @@ def digamma(x: Any, name: str | None = None) -> Any:
 
 
 def _trigamma(x: np.ndarray) -> np.ndarray:
-    """Computes trigamma by the zeta function, for negative numbers by reflection; infinite at poles."""
+    """Computes trigamma by the zeta function, of negative numbers by the reflection formula; infinite at poles."""
     import scipy.special
 
-    upper = scipy.special.zeta(2.0, np.where(x > 0, x, 1 - x).astype(np.float64))
-    reflected = np.square(np.pi / np.sin(np.pi * x.astype(np.float64))) - upper
-    pole = (x <= 0) & (x == np.floor(x))
-    return np.where(pole, np.inf, np.where(x > 0, upper, reflected)).astype(x.dtype)
+    zeta = scipy.special.zeta(2.0, np.where(x > 0, x, 1 - x).astype(np.float64))
+    reflected = np.square(np.pi / np.sin(np.pi * x.astype(np.float64))) - zeta
+    is_pole = (x <= 0) & (x == np.floor(x))
+    return np.where(is_pole, np.inf, np.where(x > 0, zeta, reflected)).astype(x.dtype)
 
 
 @scipy_op(
@@ -172,13 +177,17 @@ def trigamma(x: Any) -> Any:
 
 
 def _polygamma(n: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Computes polygamma by SciPy's zeta for n > 0; NaN for orders that are negative or not whole."""
+    """Computes polygamma of order ``n`` by SciPy's zeta for n > 0; NaN for orders that are negative or not whole."""
     import scipy.special
 
     is_order = (n >= 0) & (n == np.floor(n))
-    order, y = np.broadcast_arrays(np.where(is_order, n, 0), x)
-    higher = np.where(order % 2 == 0, -1.0, 1.0) * scipy.special.gamma(order + 1.0) * scipy.special.zeta(order + 1.0, y)
-    return np.where(is_order, np.where(order == 0, _digamma(y), higher), np.nan)
+    orders, arguments = np.broadcast_arrays(np.where(is_order, n, 0), x)
+    of_positive_order = (
+        np.where(orders % 2 == 0, -1.0, 1.0)
+        * scipy.special.gamma(orders + 1.0)
+        * scipy.special.zeta(orders + 1.0, arguments)
+    )
+    return np.where(is_order, np.where(orders == 0, _digamma(arguments), of_positive_order), np.nan)
 
 
 @binary_op(

@@ -42,24 +42,26 @@ from tvtf.ops.rules import bind, number, ones_like, optional_flag
 # -- QR
 
 
-def _same(a: Dim, b: Dim) -> bool:
+def _are_equal(a: Dim, b: Dim) -> bool:
+    """Returns whether two dims are equal, also if they are symbolic."""
     return a is b or a == b
 
 
-def _smaller(rows: Dim, columns: Dim) -> Dim:
+def _smaller_dim(rows: Dim, columns: Dim) -> Dim:
     """Returns the smaller of two dims, which must be known unless they are equal."""
     if isinstance(rows, int) and isinstance(columns, int):
         return min(rows, columns)
-    if _same(rows, columns):
+    if _are_equal(rows, columns):
         return rows
     raise unknown_size(ValueError("the decomposition needs matrices of known size to tell its results'"))
 
 
 def _qr_types(x: TensorType, full_matrices: bool) -> tuple[TensorType, TensorType]:
+    """Returns the types of q and r of a QR decomposition."""
     require_matrices(x, domain=(*MATRICES, float16))
     *batch, rows, columns = x.shape
-    inner = rows if full_matrices else _smaller(rows, columns)
-    return TensorType((*batch, rows, inner), x.dtype), TensorType((*batch, inner, columns), x.dtype)
+    size = rows if full_matrices else _smaller_dim(rows, columns)
+    return TensorType((*batch, rows, size), x.dtype), TensorType((*batch, size, columns), x.dtype)
 
 
 def _times_inverse_adjoint(x: Tensor, r: Tensor) -> Tensor:
@@ -67,36 +69,46 @@ def _times_inverse_adjoint(x: Tensor, r: Tensor) -> Tensor:
     return adjoint(bind.matrix_triangular_solve(r, adjoint(x), lower=False))
 
 
-def _deep_qr(q: Tensor, r: Tensor, to_q: Tensor, to_r: Tensor) -> Tensor:
-    """Returns the gradient of QR for matrices at least as tall as wide. Source: https://arxiv.org/abs/2009.10071"""
-    in_q, in_r = product(adjoint(q), to_q), product(r, adjoint(to_r))
-    turn = bind.add(less(in_q, adjoint(in_q)), less(in_r, adjoint(in_r)))
-    along = product(q, bind.add(to_r, _times_inverse_adjoint(lower_part(turn), r)))
-    grad = bind.add(along, _times_inverse_adjoint(less(to_q, product(q, in_q)), r))
+def _tall_qr_grad(q: Tensor, r: Tensor, to_q: Tensor, to_r: Tensor) -> Tensor:
+    """Returns the cotangent of a QR decomposition's input, of at least as many rows as columns.
+
+    ``to_q`` and ``to_r`` are the cotangents of q and r.
+
+    Source: https://arxiv.org/abs/2009.10071
+    """
+    projected_q_ct, projected_r_ct = product(adjoint(q), to_q), product(r, adjoint(to_r))
+    skew_part = bind.add(less(projected_q_ct, adjoint(projected_q_ct)), less(projected_r_ct, adjoint(projected_r_ct)))
+    within_columns = product(q, bind.add(to_r, _times_inverse_adjoint(lower_part(skew_part), r)))
+    grad = bind.add(within_columns, _times_inverse_adjoint(less(to_q, product(q, projected_q_ct)), r))
     if not q.dtype.is_complex:
         return grad
-    phases = only_diagonal(less(in_r, adjoint(in_q)))
+    phases = only_diagonal(less(projected_r_ct, adjoint(projected_q_ct)))
     imaginary = less(phases, bind.complex(bind.real(phases), bind.real(scaled(phases, 0))))
     return bind.add(grad, _times_inverse_adjoint(product(q, adjoint(imaginary)), r))
 
 
 def _qr_vjp(ct: Any, y: Any, x: Tensor, full_matrices: bool) -> Tensor:
-    """Returns the gradient of QR; of wide matrices by that of their left square part, as in TensorFlow."""
-    q, r = y
-    to_q, to_r = or_zeros(ct[0], q), upper_part(or_zeros(ct[1], r))
+    """Returns the cotangent of a QR decomposition's input.
+
+    That of wide matrices comes from their left square part, as in TensorFlow.
+    """
+    (q, r), (q_ct, r_ct) = y, ct
+    to_q, to_r = or_zeros(q_ct, q), upper_part(or_zeros(r_ct, r))
     rows, columns = x._type.shape[-2:]
-    if _same(rows, columns):
-        return _deep_qr(q, r, to_q, to_r)
+    if _are_equal(rows, columns):
+        return _tall_qr_grad(q, r, to_q, to_r)
     if rows > columns:
         if full_matrices:
             raise NotImplementedError(
                 "QrGrad not implemented when nrows > ncols and full_matrices is true. "
                 f"Received r.shape={r.shape} with nrows={rows}and ncols={columns}."
             )
-        return _deep_qr(q, r, to_q, to_r)
-    beside, to_beside = x[..., :, rows:], to_r[..., :, rows:]
-    square = _deep_qr(q, r[..., :, :rows], bind.add(to_q, product(beside, adjoint(to_beside))), to_r[..., :, :rows])
-    return bind.concat(square, product(q, to_beside), axis=x.ndim - 1)
+        return _tall_qr_grad(q, r, to_q, to_r)
+    right_columns, to_right = x[..., :, rows:], to_r[..., :, rows:]
+    to_square = _tall_qr_grad(
+        q, r[..., :, :rows], bind.add(to_q, product(right_columns, adjoint(to_right))), to_r[..., :, :rows]
+    )
+    return bind.concat(to_square, product(q, to_right), axis=x.ndim - 1)
 
 
 @lapack_primitive(
@@ -149,37 +161,41 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
 
 
 def _svd_types(x: TensorType, full_matrices: bool) -> tuple[TensorType, TensorType, TensorType]:
+    """Returns the types of singular values, left and right singular vectors."""
     require_matrices(x)
     *batch, rows, columns = x.shape
-    size = _smaller(rows, columns)
+    size = _smaller_dim(rows, columns)
     left, right = (rows, columns) if full_matrices else (size, size)
     shapes = (*batch, size), (*batch, rows, left), (*batch, columns, right)
-    return tuple(TensorType(s, d) for s, d in zip(shapes, (x.dtype.real_dtype, x.dtype, x.dtype)))  # type: ignore[return-value]
+    return tuple(TensorType(shape, dtype) for shape, dtype in zip(shapes, (x.dtype.real_dtype, x.dtype, x.dtype)))  # type: ignore[return-value]
 
 
 def _svd_array(x: np.ndarray, full_matrices: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    u, s, vh = _of_finite(x, lambda x: np.linalg.svd(x, full_matrices=full_matrices))
+    """Returns singular values, left and right singular vectors as columns."""
+    u, s, vh = _svd_or_nan(x, lambda x: np.linalg.svd(x, full_matrices=full_matrices))
     return s, u, np.conj(np.swapaxes(vh, -1, -2))
 
 
-def _of_finite(x: np.ndarray, decompose: Any) -> list[np.ndarray]:
-    """Applies an SVD; matrices with NaN or infinities give NaN, as in TensorFlow.
+def _svd_or_nan(x: np.ndarray, decompose: Any) -> list[np.ndarray]:
+    """Applies an SVD by ``decompose``; matrices with NaN or infinities give NaN, as in TensorFlow.
 
     LAPACK doesn't get to see them, for it may never return.
     """
-    finite = np.isfinite(x).all((-2, -1), keepdims=True)
-    parts = with_lapack_error("Singular values did not converge.", decompose, np.where(finite, x, x.dtype.type(0)))
+    is_finite = np.isfinite(x).all((-2, -1), keepdims=True)
+    parts = with_lapack_error("Singular values did not converge.", decompose, np.where(is_finite, x, x.dtype.type(0)))
     return [
-        np.where(finite if part.ndim == x.ndim else finite[..., 0], part, part.dtype.type(np.nan)) for part in parts
+        np.where(is_finite if factor.ndim == x.ndim else is_finite[..., 0], factor, factor.dtype.type(np.nan))
+        for factor in parts
     ]
 
 
-def _quotients(of: Tensor) -> Tensor:
-    """Returns the matrix ``1 / (of[j] - of[i])`` at (i, j), with zeros on its diagonal."""
-    *batch, size = of._type.shape
-    x = less(bind.reshape(of, shape=(*batch, 1, size)), bind.reshape(of, shape=(*batch, size, 1)))
-    on_diagonal = only_diagonal(ones_like(x))
-    return bind.multiply(_reciprocal(bind.add(x, on_diagonal)), less(number(1, x), on_diagonal))
+def _reciprocal_differences(values: Tensor) -> Tensor:
+    """Returns the matrix with ``1 / (values[j] - values[i])`` at (i, j) and zeros on its diagonal."""
+    *batch, size = values._type.shape
+    differences = less(bind.reshape(values, shape=(*batch, 1, size)), bind.reshape(values, shape=(*batch, size, 1)))
+    # ones are added on the diagonal before the reciprocal is taken, and removed after it
+    on_diagonal = only_diagonal(ones_like(differences))
+    return bind.multiply(_reciprocal(bind.add(differences, on_diagonal)), less(number(1, differences), on_diagonal))
 
 
 def _reciprocal(x: Tensor) -> Tensor:
@@ -188,48 +204,52 @@ def _reciprocal(x: Tensor) -> Tensor:
 
 
 def _svd_vjp(ct: Any, y: Any, x: Tensor, full_matrices: bool) -> Tensor:
-    """Returns the gradient of the SVD; of tall matrices by that of their adjoint."""
+    """Returns the cotangent of an SVD's input; of matrices with more rows than columns by that of their adjoint."""
     s, u, v = y
-    to_s, to_u, to_v = (or_zeros(c, o) for c, o in zip(ct, y))
+    to_s, to_u, to_v = (or_zeros(cotangent, output) for cotangent, output in zip(ct, y))
     rows, columns = x._type.shape[-2:]
-    if _same(rows, columns):
-        return _wide_svd(s, u, v, to_s, to_u, to_v)
+    if _are_equal(rows, columns):
+        return _wide_svd_grad(s, u, v, to_s, to_u, to_v)
     if full_matrices and abs(rows - columns) > 1:
         raise NotImplementedError(
             "svd gradient is not implemented for abs(m - n) > 1 when full_matrices is True. "
             f"Received: m={rows} and n={columns} from op input={x} with shape={x.shape}."
         )
     if rows > columns:
-        return adjoint(_wide_svd(s, v, u, to_s, to_v, to_u))
-    return _wide_svd(s, u, v, to_s, to_u, to_v)
+        return adjoint(_wide_svd_grad(s, v, u, to_s, to_v, to_u))
+    return _wide_svd_grad(s, u, v, to_s, to_u, to_v)
 
 
-def _wide_svd(s: Tensor, u: Tensor, v: Tensor, to_s: Tensor, to_u: Tensor, to_v: Tensor) -> Tensor:
-    """Returns the gradient of the SVD for matrices at most as tall as wide.
+def _wide_svd_grad(s: Tensor, u: Tensor, v: Tensor, to_s: Tensor, to_u: Tensor, to_v: Tensor) -> Tensor:
+    """Returns the cotangent of an SVD's input, of at most as many rows as columns.
+
+    ``to_s``, ``to_u`` and ``to_v`` are the cotangents of singular values, left and right singular vectors.
 
     Source: https://j-towns.github.io/papers/svd-derivative.pdf
     """
     values = as_dtype_of(s, u)
     size, (width, v_columns) = u._type.shape[-1], v._type.shape[-2:]
-    first, to_first = (v, to_v) if _same(v_columns, size) else (v[..., :, :size], to_v[..., :, :size])
-    quotients = as_dtype_of(_quotients(bind.multiply(s, s)), u)
-    in_u, in_v = bind.multiply(quotients, product(adjoint(u), to_u)), product(adjoint(first), to_first)
-    scaled_v = bind.multiply(quotients, in_v)
-    across = scaled_columns(bind.add(in_u, adjoint(in_u)), values)
-    down = adjoint(scaled_columns(bind.add(scaled_v, adjoint(scaled_v)), values))
-    inner = bind.add(diagonal_matrix(as_dtype_of(to_s, u)), bind.add(across, down))
-    inverse = as_dtype_of(_reciprocal(s), u)
+    first_v, to_first_v = (v, to_v) if _are_equal(v_columns, size) else (v[..., :, :size], to_v[..., :, :size])
+    quotients = as_dtype_of(_reciprocal_differences(bind.multiply(s, s)), u)
+    projected_u_ct = bind.multiply(quotients, product(adjoint(u), to_u))
+    projected_v_ct = product(adjoint(first_v), to_first_v)
+    scaled_v_ct = bind.multiply(quotients, projected_v_ct)
+    from_u = scaled_columns(bind.add(projected_u_ct, adjoint(projected_u_ct)), values)
+    from_v = adjoint(scaled_columns(bind.add(scaled_v_ct, adjoint(scaled_v_ct)), values))
+    middle = bind.add(diagonal_matrix(as_dtype_of(to_s, u)), bind.add(from_u, from_v))
+    reciprocals = as_dtype_of(_reciprocal(s), u)
     if u.dtype.is_complex:
-        phases = only_diagonal(in_v)
-        inner = bind.add(inner, scaled(adjoint(scaled_columns(less(phases, adjoint(phases)), inverse)), 0.5))
-    grad = products(u, inner, adjoint(first))
-    if _same(size, width):
+        phases = only_diagonal(projected_v_ct)
+        middle = bind.add(middle, scaled(adjoint(scaled_columns(less(phases, adjoint(phases)), reciprocals)), 0.5))
+    grad = products(u, middle, adjoint(first_v))
+    if _are_equal(size, width):
         return grad
-    outside = less(adjoint(to_first), products(adjoint(to_first), first, adjoint(first)))
-    if not _same(v_columns, size):
-        rest, to_rest = v[..., :, size:], to_v[..., :, size:]
-        outside = less(outside, products(adjoint(first), to_rest, adjoint(rest)))
-    return bind.add(grad, product(scaled_columns(u, inverse), outside))
+    # what of v's cotangent is orthogonal to the first columns of v
+    outside_ct = less(adjoint(to_first_v), products(adjoint(to_first_v), first_v, adjoint(first_v)))
+    if not _are_equal(v_columns, size):
+        other_v, to_other_v = v[..., :, size:], to_v[..., :, size:]
+        outside_ct = less(outside_ct, products(adjoint(first_v), to_other_v, adjoint(other_v)))
+    return bind.add(grad, product(scaled_columns(u, reciprocals), outside_ct))
 
 
 @lapack_primitive(
@@ -249,11 +269,13 @@ def svd_factors(x: Tensor, full_matrices: bool) -> Any:
 
 
 def _values_type(x: TensorType) -> TensorType:
+    """Returns the type of the singular values, which are real."""
     require_matrices(x)
-    return TensorType((*x.shape[:-2], _smaller(*x.shape[-2:])), x.dtype.real_dtype)
+    return TensorType((*x.shape[:-2], _smaller_dim(*x.shape[-2:])), x.dtype.real_dtype)
 
 
 def _values_vjp(ct: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    """Returns the cotangent of the matrices from that of their singular values: ``u @ diag(ct) @ adjoint(v)``."""
     _, u, v = bind.svd_factors(x, full_matrices=False)
     return product(scaled_columns(u, as_dtype_of(ct, u)), adjoint(v))
 
@@ -261,7 +283,7 @@ def _values_vjp(ct: Tensor, y: Tensor, x: Tensor) -> Tensor:
 @lapack_primitive(
     tf_name="Svd",
     type=_values_type,
-    numpy=lambda x: _of_finite(x, lambda x: (np.linalg.svd(x, compute_uv=False),))[0],
+    numpy=lambda x: _svd_or_nan(x, lambda x: (np.linalg.svd(x, compute_uv=False),))[0],
     vjp=_values_vjp,
     samples=lambda: samples_of((3, 3), (2, 3, 2), (2, 4)),
 )
@@ -300,29 +322,32 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
 
 
 def _eigh_types(x: TensorType) -> tuple[TensorType, TensorType]:
+    """Returns the types of eigenvalues, of the matrices' dtype, and of eigenvectors."""
     square_type(x)
     return TensorType(x.shape[:-1], x.dtype), x
 
 
 def _eigh_array(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    text = "Self-adjoint eigen decomposition was not successful."
+    """Computes eigenvalues and eigenvectors of Hermitian matrices, with TensorFlow's errors."""
+    message = "Self-adjoint eigen decomposition was not successful."
     if not np.isfinite(np.tril(x)).all():  # LAPACK may never return for such a matrix
-        raise ArgumentError(f"{text} The input might not be valid.")
-    values, vectors = with_lapack_error(text, np.linalg.eigh, x)
+        raise ArgumentError(f"{message} The input might not be valid.")
+    values, vectors = with_lapack_error(message, np.linalg.eigh, x)
     return values.astype(x.dtype), vectors
 
 
 def _eigh_vjp(ct: Any, y: Any, x: Tensor) -> Tensor:
-    """Returns the gradient of eigh, folded into the lower triangle as in TensorFlow."""
+    """Returns the cotangent of eigh's input, folded into the lower triangle as in TensorFlow."""
     values, vectors = y
-    to_values, to_vectors = (or_zeros(c, o) for c, o in zip(ct, y))
-    turn = bind.multiply(_quotients(values), product(adjoint(vectors), to_vectors))
-    return _in_lower(products(vectors, bind.add(diagonal_matrix(to_values), turn), adjoint(vectors)))
+    to_values, to_vectors = (or_zeros(cotangent, output) for cotangent, output in zip(ct, y))
+    rotation = bind.multiply(_reciprocal_differences(values), product(adjoint(vectors), to_vectors))
+    return _folded_to_lower(products(vectors, bind.add(diagonal_matrix(to_values), rotation), adjoint(vectors)))
 
 
-def _in_lower(x: Tensor) -> Tensor:
-    both = bind.add(x, adjoint(x))
-    return bind.add(below_diagonal(both), scaled(only_diagonal(both), 0.5))
+def _folded_to_lower(x: Tensor) -> Tensor:
+    """Adds the upper triangle's conjugate to the lower triangle; of Hermitian matrices eigh reads only that."""
+    symmetric = bind.add(x, adjoint(x))
+    return bind.add(below_diagonal(symmetric), scaled(only_diagonal(symmetric), 0.5))
 
 
 @lapack_primitive(
@@ -339,7 +364,7 @@ def self_adjoint_eig(x: Tensor) -> Any:
 
 @export("linalg.eigh")
 def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
-    """Eigenvalues and eigenvectors of Hermitian matrices: ``tensor @ v = v @ diag(e)``.
+    """Returns eigenvalues and eigenvectors of Hermitian matrices: ``tensor @ v = v @ diag(e)``.
 
     Args:
       tensor: float32, float64, complex64 or complex128 tensor of shape (..., n, n), of which the lower triangle is read.
@@ -375,25 +400,31 @@ def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
 
 
 def _eig_types(x: TensorType) -> tuple[TensorType, TensorType]:
+    """Returns the types of eigenvalues and eigenvectors, which are complex."""
     square_type(x)
     complex_dtype = complex64 if x.dtype in (float32, complex64) else complex128
     return TensorType(x.shape[:-1], complex_dtype), TensorType(x.shape, complex_dtype)
 
 
 def _eig_array(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Computes eigenvalues and eigenvectors of square matrices, with TensorFlow's error."""
     return tuple(with_lapack_error("Eigen decomposition was not successful.", np.linalg.eig, x))
 
 
 def _eig_vjp(ct: Any, y: Any, x: Tensor) -> Tensor:
-    """Returns the gradient of eig. Source: https://arxiv.org/abs/1701.00392, eq. 4.77"""
-    values, vectors = y
-    inner = diagonal_matrix(or_zeros(ct[0], values))
-    if ct[1] is not None:
-        turn = product(adjoint(vectors), ct[1])
-        lengths = bind.real(diagonal(turn))
-        within = scaled_columns(product(adjoint(vectors), vectors), bind.complex(lengths, scaled(lengths, 0)))
-        inner = bind.add(inner, bind.multiply(conj(_quotients(values)), less(turn, within)))
-    grad = bind.matrix_solve(adjoint(vectors), product(inner, adjoint(vectors)))
+    """Returns the cotangent of eig's input from those of eigenvalues and eigenvectors.
+
+    Source: https://arxiv.org/abs/1701.00392, eq. 4.77
+    """
+    (values, vectors), (to_values, to_vectors) = y, ct
+    middle = diagonal_matrix(or_zeros(to_values, values))
+    if to_vectors is not None:
+        projected = product(adjoint(vectors), to_vectors)
+        lengths = bind.real(diagonal(projected))
+        # eigenvectors have length one: changes along them have no effect
+        along = scaled_columns(product(adjoint(vectors), vectors), bind.complex(lengths, scaled(lengths, 0)))
+        middle = bind.add(middle, bind.multiply(conj(_reciprocal_differences(values)), less(projected, along)))
+    grad = bind.matrix_solve(adjoint(vectors), product(middle, adjoint(vectors)))
     return as_dtype_of(grad, x)
 
 
@@ -411,7 +442,7 @@ def general_eig(x: Tensor) -> Any:
 
 @export("linalg.eig", "eig")
 def eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
-    """Eigenvalues and eigenvectors of square matrices: ``tensor @ v = v @ diag(e)``.
+    """Returns eigenvalues and eigenvectors of square matrices: ``tensor @ v = v @ diag(e)``.
 
     Args:
       tensor: float32, float64, complex64 or complex128 tensor of shape (..., n, n).

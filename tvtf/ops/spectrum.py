@@ -19,30 +19,32 @@ from tvtf.ops.pad import roll
 from tvtf.ops.rules import bind, canonical_axes, number, static_value
 
 
-def _transformed(input: Any, rank: int, inverse: bool) -> Tensor:
+def _complex_fft(input: Any, rank: int, inverse: bool) -> Tensor:
+    """Computes the discrete Fourier transform, or its inverse, over the last ``rank`` axes."""
     x = defaulted(input, (complex64,), complex64)
-    return bind.fourier(x, axes=_last(rank), inverse=inverse, norm="backward")
+    return bind.fourier(x, axes=_last_axes(rank), inverse=inverse, norm="backward")
 
 
-def _last(rank: int) -> tuple[int, ...]:
+def _last_axes(rank: int) -> tuple[int, ...]:
+    """Returns the last ``rank`` axes as negative numbers."""
     return tuple(range(-rank, 0))
 
 
-def _fitted(x: Tensor, axis: int, size: Any) -> Tensor:
-    """Crops an axis, or pads it with zeros, to a size."""
+def _with_size(x: Tensor, axis: int, size: Any) -> Tensor:
+    """Crops an axis to ``size``, or pads it with zeros."""
     extent = x._type.shape[axis]
     if extent is size or extent == size:
         return x
     if not isinstance(extent, int):
         raise unknown_size(ValueError(f"fft_length needs axes of known size, but got shape {x.shape}"))
     if extent > size:
-        at: Any = tuple(slice(size) if i == axis else slice(None) for i in range(x.ndim))
-        return x[at]  # type: ignore[index]
+        index: Any = tuple(slice(size) if i == axis else slice(None) for i in range(x.ndim))
+        return x[index]  # type: ignore[index]
     return bind.pad(x, number(0, x), paddings=tuple((0, size - extent) if i == axis else (0, 0) for i in range(x.ndim)))
 
 
-def _lengths(fft_length: Any, count: int) -> list[int] | None:
-    """Returns ``fft_length`` as ints after checking that there is one for each axis."""
+def _fft_lengths(fft_length: Any, count: int) -> list[int] | None:
+    """Returns the argument ``fft_length`` as ints after checking that there is one for each of ``count`` axes."""
     if fft_length is None:
         return None
     lengths = [int(n) for n in np.atleast_1d(np.array(static_value(fft_length, "fft_length")))]
@@ -51,37 +53,38 @@ def _lengths(fft_length: Any, count: int) -> list[int] | None:
     return lengths
 
 
-def _to_half(x: Tensor, axes: tuple[int, ...], fft_length: Any, norm: str) -> Tensor:
-    """Fits the axes to ``fft_length`` and computes the non-negative frequencies of a real signal."""
+def _real_fft(x: Tensor, axes: tuple[int, ...], fft_length: Any, norm: str) -> Tensor:
+    """Crops or pads the axes to ``fft_length`` and computes the non-negative frequencies of a real signal."""
     require_least_rank(x, axes)
-    lengths = _lengths(fft_length, len(axes))
+    lengths = _fft_lengths(fft_length, len(axes))
     for axis, size in zip(axes, lengths or ()):
-        x = _fitted(x, x.ndim + axis, size)
-    if x._type.shape[-1] == 0:  # half of nothing is nothing
+        x = _with_size(x, x.ndim + axis, size)
+    if x._type.shape[-1] == 0:  # an empty signal has an empty spectrum
         return bind.cast(x, dtype=complex64 if x.dtype is float32 else complex128)
     return bind.half_spectrum(x, axes=axes, norm=norm)
 
 
-def _spectrum(value: Any) -> Tensor:
+def _complex_spectrum(value: Any) -> Tensor:
+    """Converts the argument of an inverse real transform to a tensor, which must be complex."""
     x = convert_to_tensor(value, dtype_hint=complex64)
     if not x.dtype.is_complex:
         raise ValueError(f"IRFFT requires tf.complex64 or tf.complex128 inputs, got: {x}")
     return x
 
 
-def _doubled(half: Dim) -> Dim:
-    """Returns the signal's size for half a spectrum of this size, if no ``fft_length`` is given."""
+def _signal_size(half: Dim) -> Dim:
+    """Returns the size of the signal whose non-negative frequencies are ``half``, if no ``fft_length`` is given."""
     return max(0, 2 * (half - 1)) if isinstance(half, int) else simplify_dim(2 * (half - 1))
 
 
-def _to_whole(x: Tensor, axes: tuple[int, ...], fft_length: Any, norm: str) -> Tensor:
-    """Fits half a spectrum to ``fft_length`` and computes the real signal."""
+def _inverse_real_fft(x: Tensor, axes: tuple[int, ...], fft_length: Any, norm: str) -> Tensor:
+    """Crops or pads half a spectrum to what ``fft_length`` needs and computes the real signal."""
     require_least_rank(x, axes)
-    lengths = _lengths(fft_length, len(axes))
+    lengths = _fft_lengths(fft_length, len(axes))
     if lengths is None:
-        return bind.whole_signal(x, axes=axes, size=_doubled(x._type.shape[axes[-1]]), norm=norm)
+        return bind.whole_signal(x, axes=axes, size=_signal_size(x._type.shape[axes[-1]]), norm=norm)
     for axis, size in zip(axes, [*lengths[:-1], lengths[-1] // 2 + 1]):
-        x = _fitted(x, x.ndim + axis, size)
+        x = _with_size(x, x.ndim + axis, size)
     return bind.whole_signal(x, axes=axes, size=lengths[-1], norm=norm)
 
 
@@ -95,7 +98,7 @@ def fft(input: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/fft
     """
-    return _transformed(input, 1, inverse=False)
+    return _complex_fft(input, 1, inverse=False)
 
 
 @export("signal.ifft")
@@ -110,7 +113,7 @@ def ifft(input: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/ifft
     """
-    return _transformed(input, 1, inverse=True)
+    return _complex_fft(input, 1, inverse=True)
 
 
 @export("signal.rfft")
@@ -130,7 +133,7 @@ def rfft(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/rfft
     """
-    return _to_half(convert_to_tensor(input_tensor, dtype_hint=float32), _last(1), fft_length, "backward")
+    return _real_fft(convert_to_tensor(input_tensor, dtype_hint=float32), _last_axes(1), fft_length, "backward")
 
 
 @export("signal.irfft")
@@ -147,7 +150,7 @@ def irfft(input_tensor: Any, fft_length: Any = None, name: str | None = None) ->
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/irfft
     """
-    return _to_whole(_spectrum(input_tensor), _last(1), fft_length, "backward")
+    return _inverse_real_fft(_complex_spectrum(input_tensor), _last_axes(1), fft_length, "backward")
 
 
 @export("signal.fft2d")
@@ -160,7 +163,7 @@ def fft2d(input: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/fft2d
     """
-    return _transformed(input, 2, inverse=False)
+    return _complex_fft(input, 2, inverse=False)
 
 
 @export("signal.ifft2d")
@@ -175,7 +178,7 @@ def ifft2d(input: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/ifft2d
     """
-    return _transformed(input, 2, inverse=True)
+    return _complex_fft(input, 2, inverse=True)
 
 
 @export("signal.rfft2d")
@@ -195,7 +198,7 @@ def rfft2d(input_tensor: Any, fft_length: Any = None, name: str | None = None) -
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/rfft2d
     """
-    return _to_half(convert_to_tensor(input_tensor, dtype_hint=float32), _last(2), fft_length, "backward")
+    return _real_fft(convert_to_tensor(input_tensor, dtype_hint=float32), _last_axes(2), fft_length, "backward")
 
 
 @export("signal.irfft2d")
@@ -212,7 +215,7 @@ def irfft2d(input_tensor: Any, fft_length: Any = None, name: str | None = None) 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/irfft2d
     """
-    return _to_whole(_spectrum(input_tensor), _last(2), fft_length, "backward")
+    return _inverse_real_fft(_complex_spectrum(input_tensor), _last_axes(2), fft_length, "backward")
 
 
 @export("signal.fft3d")
@@ -227,7 +230,7 @@ def fft3d(input: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/fft3d
     """
-    return _transformed(input, 3, inverse=False)
+    return _complex_fft(input, 3, inverse=False)
 
 
 @export("signal.ifft3d")
@@ -242,7 +245,7 @@ def ifft3d(input: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/ifft3d
     """
-    return _transformed(input, 3, inverse=True)
+    return _complex_fft(input, 3, inverse=True)
 
 
 @export("signal.rfft3d")
@@ -262,7 +265,7 @@ def rfft3d(input_tensor: Any, fft_length: Any = None, name: str | None = None) -
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/rfft3d
     """
-    return _to_half(convert_to_tensor(input_tensor, dtype_hint=float32), _last(3), fft_length, "backward")
+    return _real_fft(convert_to_tensor(input_tensor, dtype_hint=float32), _last_axes(3), fft_length, "backward")
 
 
 @export("signal.irfft3d")
@@ -279,26 +282,29 @@ def irfft3d(input_tensor: Any, fft_length: Any = None, name: str | None = None) 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/irfft3d
     """
-    return _to_whole(_spectrum(input_tensor), _last(3), fft_length, "backward")
+    return _inverse_real_fft(_complex_spectrum(input_tensor), _last_axes(3), fft_length, "backward")
 
 
 # -- over any axes
 
 
-def _over_axes(x: Tensor, axes: Any, norm: Any, run: Callable[[Tensor, tuple[int, ...], str], Tensor]) -> Tensor:
-    """Applies a transform of the last axes to any axes: moves them last, and back afterwards."""
+def _fft_over_axes(
+    x: Tensor, axes: Any, norm: Any, transform: Callable[[Tensor, tuple[int, ...], str], Tensor]
+) -> Tensor:
+    """Applies ``transform(x, axes, norm)``, which works on the last axes, to any axes, by transposing them there."""
     if norm not in (None, "backward", "forward", "ortho"):
         raise ValueError(f"norm must be None, 'backward', 'forward' or 'ortho', but got {norm!r}")
-    chosen = canonical_axes(None if axes is None else static_value(axes, "axes"), x.ndim)
-    order = (*(i for i in range(x.ndim) if i not in chosen), *chosen)
-    back = tuple(int(i) for i in np.argsort(order))
-    transformed = run(bind.transpose(x, perm=order), tuple(range(-len(chosen), 0)), norm or "backward")
-    return bind.transpose(transformed, perm=back)
+    transformed_axes = canonical_axes(None if axes is None else static_value(axes, "axes"), x.ndim)
+    order = (*(i for i in range(x.ndim) if i not in transformed_axes), *transformed_axes)
+    inverse_order = tuple(int(i) for i in np.argsort(order))
+    transformed = transform(bind.transpose(x, perm=order), tuple(range(-len(transformed_axes), 0)), norm or "backward")
+    return bind.transpose(transformed, perm=inverse_order)
 
 
-def _whole_lengths(x: Tensor, axes: tuple[int, ...], fft_length: Any) -> Tensor:
-    for axis, size in zip(axes, _lengths(fft_length, len(axes)) or ()):
-        x = _fitted(x, x.ndim + axis, size)
+def _with_fft_length(x: Tensor, axes: tuple[int, ...], fft_length: Any) -> Tensor:
+    """Crops or pads axes to the sizes of the argument ``fft_length``, if it is given."""
+    for axis, size in zip(axes, _fft_lengths(fft_length, len(axes)) or ()):
+        x = _with_size(x, x.ndim + axis, size)
     return x
 
 
@@ -320,9 +326,11 @@ def fftnd(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/fftnd
     """
-    return _over_axes(
+    return _fft_over_axes(
         convert_to_tensor(input_tensor), axes, norm,
-        lambda x, at, how: bind.fourier(_whole_lengths(x, at, fft_length), axes=at, inverse=False, norm=how),
+        lambda x, last_axes, scaling: bind.fourier(
+            _with_fft_length(x, last_axes, fft_length), axes=last_axes, inverse=False, norm=scaling
+        ),
     )  # fmt: skip
 
 
@@ -338,9 +346,11 @@ def ifftnd(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/ifftnd
     """
-    return _over_axes(
+    return _fft_over_axes(
         convert_to_tensor(input_tensor), axes, norm,
-        lambda x, at, how: bind.fourier(_whole_lengths(x, at, fft_length), axes=at, inverse=True, norm=how),
+        lambda x, last_axes, scaling: bind.fourier(
+            _with_fft_length(x, last_axes, fft_length), axes=last_axes, inverse=True, norm=scaling
+        ),
     )  # fmt: skip
 
 
@@ -356,7 +366,12 @@ def rfftnd(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/rfftnd
     """
-    return _over_axes(convert_to_tensor(input_tensor), axes, norm, lambda x, at, how: _to_half(x, at, fft_length, how))
+    return _fft_over_axes(
+        convert_to_tensor(input_tensor),
+        axes,
+        norm,
+        lambda x, last_axes, scaling: _real_fft(x, last_axes, fft_length, scaling),
+    )
 
 
 @export("signal.irfftnd", "irfftnd")
@@ -371,15 +386,21 @@ def irfftnd(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/irfftnd
     """
-    return _over_axes(convert_to_tensor(input_tensor), axes, norm, lambda x, at, how: _to_whole(x, at, fft_length, how))
+    return _fft_over_axes(
+        convert_to_tensor(input_tensor),
+        axes,
+        norm,
+        lambda x, last_axes, scaling: _inverse_real_fft(x, last_axes, fft_length, scaling),
+    )
 
 
 # -- order of frequencies
 
 
-def _shifts(x: Tensor, axes: Any) -> tuple[list[int], list[int]]:
-    chosen = list(range(x.ndim)) if axes is None else [int(a) for a in np.atleast_1d(static_value(axes, "axes"))]
-    return chosen, [int(x.shape[a]) for a in chosen]  # type: ignore[arg-type]
+def _axes_and_sizes(x: Tensor, axes: Any) -> tuple[list[int], list[int]]:
+    """Returns the axes that a shift of frequencies moves, by default all, and their sizes."""
+    chosen = list(range(x.ndim)) if axes is None else [int(each) for each in np.atleast_1d(static_value(axes, "axes"))]
+    return chosen, [int(x.shape[each]) for each in chosen]  # type: ignore[arg-type]
 
 
 @export("signal.fftshift")
@@ -393,7 +414,7 @@ def fftshift(x: Any, axes: Any = None, name: str | None = None) -> Tensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/fftshift
     """
     x = convert_to_tensor(x)
-    chosen, sizes = _shifts(x, axes)
+    chosen, sizes = _axes_and_sizes(x, axes)
     return roll(x, [n // 2 for n in sizes], chosen)
 
 
@@ -408,5 +429,5 @@ def ifftshift(x: Any, axes: Any = None, name: str | None = None) -> Tensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/ifftshift
     """
     x = convert_to_tensor(x)
-    chosen, sizes = _shifts(x, axes)
+    chosen, sizes = _axes_and_sizes(x, axes)
     return roll(x, [-(n // 2) for n in sizes], chosen)

@@ -28,6 +28,7 @@ EXPORT = "loops are exported as a whole"
 
 
 def _require_index(index: TensorType) -> None:
+    """Checks that an index is an integer scalar."""
     if index.shape or not index.dtype.is_integer:
         raise ArgumentError(
             f"index must be an integer scalar, but has shape {show_shape(index.shape)}, dtype {index.dtype.name}"
@@ -35,6 +36,7 @@ def _require_index(index: TensorType) -> None:
 
 
 def _read_type(buffer: TensorType, index: TensorType) -> TensorType:
+    """Checks a buffer of rows and an integer index; returns the type of one row."""
     _require_index(index)
     if not buffer.shape:
         raise ArgumentError("Cannot iterate over a scalar tensor.", TypeError)
@@ -42,7 +44,7 @@ def _read_type(buffer: TensorType, index: TensorType) -> TensorType:
 
 
 def _write_type(buffer: TensorType, index: TensorType, value: TensorType) -> TensorType:
-    """Checks an integer index and a value like one row; the result is like ``buffer``."""
+    """Checks an integer index and a value that has the type of one row of ``buffer``; the result is like ``buffer``."""
     _require_index(index)
     if buffer.dtype is not value.dtype or not same_shape(buffer.shape[1:], value.shape):
         raise ArgumentError(
@@ -53,12 +55,14 @@ def _write_type(buffer: TensorType, index: TensorType, value: TensorType) -> Ten
 
 
 def _written(buffer: np.ndarray, index: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """Returns a copy of ``buffer`` with the row at ``index`` replaced."""
     copy = buffer.copy()
     copy[int(index)] = value
     return copy
 
 
 def _added(buffer: np.ndarray, index: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """Returns a copy of ``buffer`` with ``value`` added to the row at ``index``."""
     copy = buffer.copy()
     copy[int(index)] += value
     return copy
@@ -71,7 +75,10 @@ def _write_samples(domain: tuple[DType, ...], gradient: Any) -> list[Sample]:
 
 
 def new_stack(length: Dim, of: TensorType) -> Tensor:
-    """Returns a buffer of zeros for ``length`` values of a type. A loop that writes it starts with its own copy."""
+    """Returns a buffer of zeros for ``length`` values of the type ``of``.
+
+    A loop that writes it starts with its own copy.
+    """
     return bind.stack_new(shape=(length, *of.shape), dtype=of.dtype)
 
 
@@ -89,7 +96,7 @@ def stack_new(shape: tuple[Dim, ...], dtype: DType) -> Any:
 
 
 def stack_of(count: Tensor, of: TensorType) -> Tensor:
-    """Returns a buffer of zeros for as many values as the integer scalar ``count`` is at run time."""
+    """Returns a buffer of zeros for as many values of a type as the integer scalar ``count`` is at run time."""
     if isinstance(count, EagerTensor):
         return new_stack(int(count), of)
     return bind.stack_sized(count, shape=of.shape, dtype=of.dtype, size=fresh_dim(state.trace.root.unique("count")))
@@ -110,21 +117,25 @@ def stack_sized(count: Tensor, shape: tuple[Dim, ...], dtype: DType, size: Dim) 
 
 
 def _write_vjp(ct: Tensor, y: Tensor, buffer: Tensor, index: Tensor, value: Tensor) -> tuple[Any, None, Any]:
-    """Passes the cotangent of the written row to the value; the overwritten row of the buffer gets zeros."""
+    """Returns the cotangents of a write: the value gets that of its row, the buffer zeros there."""
     row_ct = bind.stack_read(ct, index)
     return bind.stack_write(ct, index, zeros_like(row_ct)), None, row_ct
 
 
 def _read_vjp(ct: Tensor, y: Tensor, buffer: Tensor, index: Tensor) -> tuple[Any, None]:
-    of = TensorType(buffer._type.shape[1:], ct.dtype)
-    return bind.stack_add(new_stack(buffer._type.shape[0], of), index, ct), None
+    """Returns the cotangent of the buffer: zeros with ``ct`` in the row that was read; the index has none."""
+    row_type = TensorType(buffer._type.shape[1:], ct.dtype)
+    return bind.stack_add(new_stack(buffer._type.shape[0], row_type), index, ct), None
 
 
 def _read_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
-    """Gathers where each item has an index; a shared index reads one row of the transposed buffer."""
-    buffer, index = inputs
-    if batched[1]:
-        return bind.gather(buffer, index, axis=int(batched[0]), batch_dims=int(batched[0]))
+    """Reads a row of each item: a gather where each has an index.
+
+    An index that is shared reads one row of the buffer with its rows moved first, before the items.
+    """
+    (buffer, index), (buffer_batched, index_batched) = inputs, batched
+    if index_batched:
+        return bind.gather(buffer, index, axis=int(buffer_batched), batch_dims=int(buffer_batched))
     return bind.stack_read(bind.transpose(buffer, perm=(1, 0, *range(2, buffer.ndim))), index)
 
 
@@ -145,17 +156,21 @@ def stack_read(buffer: Tensor, index: Tensor) -> Any:
     return (buffer, index), {}
 
 
-def _put_batch(put: Any) -> Any:
-    """Returns a batch rule that applies ``put`` with a mask of each item's index, for items write different rows."""
+def _masked_batch_rule(update: Any) -> Any:
+    """Returns the batch rule of a write of one row by ``update(mask, buffer, value)``.
+
+    The items of a batch write different rows, so that each has a mask that is true at its index.
+    """
 
     def rule(size: Dim, inputs: Any, batched: Any) -> Tensor:
-        buffer, index, value = (stretch(size, x, b) for x, b in zip(inputs, batched))
+        """Updates each item's row, with the items' buffers as one tensor."""
+        buffer, index, value = (stretch(size, each, is_batched) for each, is_batched in zip(inputs, batched))
         count = buffer._type.shape[1]
-        places = bind.range(size=count, start=0, delta=1, dtype=index.dtype)
-        mask = bind.equal(bind.reshape(index, shape=(size, 1)), places)
+        row_numbers = bind.range(size=count, start=0, delta=1, dtype=index.dtype)
+        mask = bind.equal(bind.reshape(index, shape=(size, 1)), row_numbers)
         mask = bind.reshape(mask, shape=(size, count, *(1,) * (buffer.ndim - 2)))
-        new = bind.reshape(value, shape=(size, 1, *value._type.shape[1:]))
-        return put(mask, buffer, new)
+        row_value = bind.reshape(value, shape=(size, 1, *value._type.shape[1:]))
+        return update(mask, buffer, row_value)
 
     return rule
 
@@ -165,7 +180,7 @@ def _put_batch(put: Any) -> Any:
     numpy=_written,
     lower=kernel("stack.write"),
     vjp=_write_vjp,
-    batch=_put_batch(lambda here, buffer, new: bind.select(here, new, buffer)),
+    batch=_masked_batch_rule(lambda here, buffer, new: bind.select(here, new, buffer)),
     why_not={"onnx": EXPORT, "guard": INSIDE},
     samples=lambda: _write_samples(dtypes.COMPILED, gradient=(0, 2)),
 )
@@ -179,7 +194,7 @@ def stack_write(buffer: Tensor, index: Tensor, value: Tensor) -> Any:
     numpy=_added,
     lower=kernel("stack.add"),
     vjp=lambda ct, y, buffer, index, value: (ct, None, bind.stack_read(ct, index)),
-    batch=_put_batch(lambda here, buffer, new: bind.add(buffer, bind.select(here, new, zeros_like(new)))),
+    batch=_masked_batch_rule(lambda here, buffer, new: bind.add(buffer, bind.select(here, new, zeros_like(new)))),
     why_not={"onnx": EXPORT, "guard": INSIDE},
     samples=lambda: _write_samples(dtypes.FLOATING, gradient=True),
 )
@@ -189,7 +204,7 @@ def stack_add(buffer: Tensor, index: Tensor, value: Tensor) -> Any:
 
 
 def _rows_type(buffer: TensorType, places: TensorType, values: TensorType) -> TensorType:
-    """Checks one integer place per row and rows like those of ``buffer``; the result is like ``buffer``."""
+    """Checks one integer place for each row, and rows like those of ``buffer``; the result is like ``buffer``."""
     count = values.shape[:1]
     if len(places.shape) != 1 or not places.dtype.is_integer or not same_shape(places.shape, count):
         raise ArgumentError(
@@ -201,27 +216,30 @@ def _rows_type(buffer: TensorType, places: TensorType, values: TensorType) -> Te
 
 
 def _rows_added(buffer: np.ndarray, places: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Returns a copy of ``buffer`` with each row of ``values`` added at its place; negative places are skipped."""
     copy, is_valid = buffer.copy(), places >= 0
     np.add.at(copy, places[is_valid], values[is_valid])
     return copy
 
 
 def _rows_vjp(ct: Tensor, y: Tensor, buffer: Tensor, places: Tensor, values: Tensor) -> tuple[Any, None, Any]:
+    """Returns the cotangents: the buffer's is ``ct``, each value's the row of ``ct`` at its place."""
     return ct, None, gathered(ct, places)
 
 
 def _rows_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
-    """Merges all items' buffers into one, with each item's places moved to its part."""
-    buffer, places, values = (stretch(size, x, b) for x, b in zip(inputs, batched))
+    """Adds the rows of all items at once, to one merged buffer, to whose parts the items' places are moved."""
+    buffer, places, values = (stretch(size, each, is_batched) for each, is_batched in zip(inputs, batched))
     count, rows = buffer._type.shape[1], places._type.shape[1]
-    first = bind.multiply(
+    offsets = bind.multiply(
         bind.range(size=size, start=0, delta=1, dtype=places.dtype), bind.cast(scalar_of(count), dtype=places.dtype)
     )
-    moved = bind.add(places, bind.reshape(first, shape=(size, 1)))
-    moved = bind.select(bind.less(places, number(0, places)), places, moved)
+    item_places = bind.add(places, bind.reshape(offsets, shape=(size, 1)))
+    # negative places, which are skipped, must stay negative
+    item_places = bind.select(bind.less(places, number(0, places)), places, item_places)
     merged = bind.stack_add_rows(
         bind.reshape(buffer, shape=(size * count, *buffer._type.shape[2:])),
-        bind.reshape(moved, shape=(size * rows,)),
+        bind.reshape(item_places, shape=(size * rows,)),
         bind.reshape(values, shape=(size * rows, *values._type.shape[2:])),
     )
     return bind.reshape(merged, shape=buffer._type.shape)

@@ -18,12 +18,14 @@ _KIND = "InvalidArgumentError"
 
 
 def _assign_type(old: TensorType, value: TensorType, *memory: TensorType) -> TensorType:
+    """Returns the type of the assigned value, which the Variable's value has from here on."""
     return value
 
 
 def _assign_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> Tensor:
     """Assigns the first item's value to all: a Variable has one value, and TensorFlow takes the first."""
-    return stretch(size, inputs[1][0] if batched[1] else inputs[1], False)
+    _, value, *_ = inputs
+    return stretch(size, value[0] if batched[1] else value, False)
 
 
 @primitive(
@@ -72,15 +74,17 @@ def reloaded(old: Any, value: Any) -> Any:
 def _guard_numpy(
     ok: np.ndarray, *operands: np.ndarray, message: str, shown: int = 0, summarize: int = 3, kind: str = _KIND
 ) -> np.ndarray:
+    """Raises the error class ``kind`` of ``tf.errors`` with ``message`` if ``ok`` is false, in eager execution."""
     if not ok:
         raise getattr(errors, kind)(None, None, filled(message, summarize, operands[:shown]))
     return ok
 
 
 def _guard_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Tensor:
-    """Checks the conditions of all batch items together."""
-    ok = bind.reduce_all(inputs[0], axis=(0,), keepdims=False) if batched[0] else inputs[0]
-    return stretch(size, bind.guard(ok, *inputs[1:], **attrs), False)
+    """Checks the conditions of all batch items together: the program fails if one is false."""
+    ok, *operands = inputs
+    all_ok = bind.reduce_all(ok, axis=(0,), keepdims=False) if batched[0] else ok
+    return stretch(size, bind.guard(all_ok, *operands, **attrs), False)
 
 
 @primitive(
@@ -98,12 +102,12 @@ def _guard_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *
     },
 )
 def guard(ok: Any, *operands: Any, message: str, shown: int = 0, summarize: int = 3, kind: str = _KIND) -> Any:
-    """Fails with ``message`` where ``ok`` is false.
+    """Makes the program fail with ``message`` when it runs and ``ok`` is false; returns the inputs and attributes.
 
     Args:
       ok: bool scalar.
-      operands: the tensors ``shown`` in the message's holes; then pairs (new value, Variable's parameter) of assignments
-        before this point: they are done before it fails.
+      operands: first the ``shown`` tensors that fill the message's placeholders; then pairs (new value, Variable's
+        parameter) of assignments before this point: they are done before it fails.
       summarize: elements shown of each.
       kind: the name of the error's class in ``tf.errors``.
     """

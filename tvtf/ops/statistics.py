@@ -38,13 +38,13 @@ def sufficient_statistics(
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/sufficient_statistics
     """
     x = convert_to_tensor(x)
-    over = canonical_axes(axes, x.ndim)
-    count = cast(scalar_of(size_of(x._type.shape[a] for a in over)), x.dtype)
-    moved = None if shift is None else convert_to_tensor(shift, x.dtype)
-    centered = x if moved is None else bind.subtract(x, moved)
-    options = {"axis": over, "keepdims": bool(keepdims)}
+    reduced_axes = canonical_axes(axes, x.ndim)
+    count = cast(scalar_of(size_of(x._type.shape[index] for index in reduced_axes)), x.dtype)
+    shift_tensor = None if shift is None else convert_to_tensor(shift, x.dtype)
+    centered = x if shift_tensor is None else bind.subtract(x, shift_tensor)
+    options = {"axis": reduced_axes, "keepdims": bool(keepdims)}
     sums = bind.reduce_sum(centered, **options), bind.reduce_sum(bind.multiply(centered, centered), **options)
-    return count, *sums, moved
+    return count, *sums, shift_tensor
 
 
 @export("nn.normalize_moments")
@@ -59,12 +59,12 @@ def normalize_moments(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/normalize_moments
     """
-    first, second = convert_to_tensor(mean_ss), convert_to_tensor(variance_ss)
-    count = convert_to_tensor(counts, first.dtype)
-    divisor = bind.divide(number(1, count), count)
-    moved = bind.multiply(first, divisor)
-    mean = moved if shift is None else bind.add(moved, convert_to_tensor(shift, first.dtype))
-    return mean, bind.subtract(bind.multiply(second, divisor), bind.multiply(moved, moved))
+    total, squares_total = convert_to_tensor(mean_ss), convert_to_tensor(variance_ss)
+    count = convert_to_tensor(counts, total.dtype)
+    reciprocal = bind.divide(number(1, count), count)
+    shifted_mean = bind.multiply(total, reciprocal)
+    mean = shifted_mean if shift is None else bind.add(shifted_mean, convert_to_tensor(shift, total.dtype))
+    return mean, bind.subtract(bind.multiply(squares_total, reciprocal), bind.multiply(shifted_mean, shifted_mean))
 
 
 @export("nn.batch_norm_with_global_normalization")
@@ -132,6 +132,7 @@ def compute_average_loss(per_example_loss: Any, sample_weight: Any = None, globa
 
 
 def _batch_size(size: Any) -> Tensor:
+    """Converts the argument ``global_batch_size`` to an integer scalar, with TensorFlow's errors for others."""
     tensor = convert_to_tensor(size)
     if tensor.ndim:
         raise ValueError(f"global_batch_size must be scalar.. Expected scalar shape, saw shape: {tensor.shape}.")
@@ -151,4 +152,5 @@ def scale_regularization_loss(regularization_loss: Any) -> Tensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/scale_regularization_loss
     """
     losses = convert_to_tensor(regularization_loss)
+    # the division by the number of replicas, which makes integers floats
     return bind.reduce_sum(losses, axis=tuple(range(losses.ndim)), keepdims=False) / 1  # type: ignore[no-any-return]

@@ -32,7 +32,7 @@ def frame(
     axis: Any = -1,
     name: str | None = None,
 ) -> Tensor:
-    """Windows of ``frame_length`` elements along an axis, each ``frame_step`` after the one before.
+    """Divides an axis into windows of ``frame_length`` elements, each ``frame_step`` after the one before.
 
     Args:
       signal: tensor of known size along the axis.
@@ -48,48 +48,57 @@ def frame(
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/frame
     """
     x = _signal(signal, 1)
-    along = canonical_axis(axis, x.ndim)
-    length, step = _samples(frame_length, "frame_length"), _samples(frame_step, "frame_step")
+    framed_axis = canonical_axis(axis, x.ndim)
+    length, step = _sample_count(frame_length, "frame_length"), _sample_count(frame_step, "frame_step")
     if length < 0 or step <= 0:
         raise ArgumentError(f"frame_length must be >= 0 and frame_step > 0, but got {length} and {step}")
-    size = x._type.shape[along]
-    if not isinstance(size, int):
-        return _frames_of_unknown(x, along, length, step, convert_to_tensor(pad_value, x.dtype) if pad_end else None)
+    extent = x._type.shape[framed_axis]
+    if not isinstance(extent, int):
+        return _frame_symbolic(x, framed_axis, length, step, convert_to_tensor(pad_value, x.dtype) if pad_end else None)
     if pad_end:
-        count = -(-size // step)
-        missing = max(0, length + step * (count - 1) - size)
-        fill = convert_to_tensor(pad_value, x.dtype)
-        x = bind.pad(x, fill, paddings=tuple((0, missing) if i == along else (0, 0) for i in range(x.ndim)))
+        count = -(-extent // step)
+        padding = max(0, length + step * (count - 1) - extent)
+        padding_value = convert_to_tensor(pad_value, x.dtype)
+        x = bind.pad(
+            x, padding_value, paddings=tuple((0, padding) if i == framed_axis else (0, 0) for i in range(x.ndim))
+        )
     else:
-        count = max(0, 1 + (size - length) // step)
-    at = step * np.arange(count, dtype=np.int32)[:, None] + np.arange(length, dtype=np.int32)
-    return gather_densely(x, EagerTensor(at), along)
+        count = max(0, 1 + (extent - length) // step)
+    # row i: the indices of the elements of frame i
+    indices = step * np.arange(count, dtype=np.int32)[:, None] + np.arange(length, dtype=np.int32)
+    return gather_densely(x, EagerTensor(indices), framed_axis)
 
 
-def _frames_of_unknown(x: Tensor, along: int, length: int, step: int, fill: Tensor | None) -> Tensor:
-    """Frames a signal of symbolic size: :func:`frame` with the number of frames computed at run time."""
+def _frame_symbolic(x: Tensor, axis: int, length: int, step: int, pad_value: Tensor | None) -> Tensor:
+    """Computes :func:`frame` for a signal of symbolic size, with the number of frames computed at run time.
+
+    The end is padded if ``pad_value`` is given.
+    """
     tf = public_names()
-    size = tf["shape"](x)[along]
-    if fill is None:
-        count = tf["maximum"](0, 1 + (size - length) // step)
+    extent = tf["shape"](x)[axis]
+    if pad_value is None:
+        count = tf["maximum"](0, 1 + (extent - length) // step)
     else:
-        count = -(-size // step)
-        missing = tf["maximum"](0, length + step * (count - 1) - size)
-        edges = [tf["stack"]([0, missing]) if i == along else EagerTensor(np.zeros(2, np.int32)) for i in range(x.ndim)]
-        x = tf["pad"](x, tf["stack"](edges), constant_values=fill)
-    at = (step * tf["range"](count))[:, None] + EagerTensor(np.arange(length, dtype=np.int32))
-    return gather_densely(x, at, along)
+        count = -(-extent // step)
+        padding = tf["maximum"](0, length + step * (count - 1) - extent)
+        paddings = [
+            tf["stack"]([0, padding]) if i == axis else EagerTensor(np.zeros(2, np.int32)) for i in range(x.ndim)
+        ]
+        x = tf["pad"](x, tf["stack"](paddings), constant_values=pad_value)
+    indices = (step * tf["range"](count))[:, None] + EagerTensor(np.arange(length, dtype=np.int32))
+    return gather_densely(x, indices, axis)
 
 
-def _signal(value: Any, least: int) -> Tensor:
+def _signal(value: Any, least_rank: int) -> Tensor:
+    """Converts an argument to a tensor of at least ``least_rank`` axes."""
     x = convert_to_tensor(value)
-    if x.ndim < least:
-        raise ValueError(f"Shape {x.shape} must have rank at least {least}")
+    if x.ndim < least_rank:
+        raise ValueError(f"Shape {x.shape} must have rank at least {least_rank}")
     return x
 
 
-def _samples(value: Any, what: str) -> int:
-    """Returns a number of samples, which must be known now.
+def _sample_count(value: Any, name: str) -> int:
+    """Returns the argument ``name``, a number of samples, which must be known while tracing.
 
     Raises:
       ValueError: it is not a scalar.
@@ -99,13 +108,13 @@ def _samples(value: Any, what: str) -> int:
     if count.ndim:
         raise ValueError(f"Shape {count.shape} must have rank 0")
     if count.dtype is not int32:
-        raise ArgumentError(f"{what} must be int32, but is {count.dtype.name}", TypeError)
-    return static_int(count, what)
+        raise ArgumentError(f"{name} must be int32, but is {count.dtype.name}", TypeError)
+    return static_int(count, name)
 
 
 @export("signal.overlap_and_add")
 def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Tensor:
-    """Frames added up, each ``frame_step`` after the one before: shape (..., frames, length) to (..., samples).
+    """Adds up frames, each ``frame_step`` after the one before: shape (..., frames, length) to (..., samples).
 
     Raises:
       ValueError: for a rank below 2, or frames of unknown number or length.
@@ -128,10 +137,13 @@ def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Te
             ValueError(f"overlap_and_add needs frames of known number and length, but got shape {x.shape}")
         )
     rows = bind.reshape(x, shape=(size_of(batch), count * length))
-    at = (step * np.arange(count, dtype=np.int32)[:, None] + np.arange(length, dtype=np.int32)).reshape(-1)
-    total = step * (count - 1) + length
-    summed = bind.unsorted_segment_sum(bind.transpose(rows, perm=(1, 0)), EagerTensor(at), num_segments=total)
-    return bind.reshape(bind.transpose(summed, perm=(1, 0)), shape=(*batch, total))
+    # elements of frames at the same position are summed as one segment
+    positions = (step * np.arange(count, dtype=np.int32)[:, None] + np.arange(length, dtype=np.int32)).reshape(-1)
+    sample_count = step * (count - 1) + length
+    summed = bind.unsorted_segment_sum(
+        bind.transpose(rows, perm=(1, 0)), EagerTensor(positions), num_segments=sample_count
+    )
+    return bind.reshape(bind.transpose(summed, perm=(1, 0)), shape=(*batch, sample_count))
 
 
 @export("signal.stft")
@@ -162,7 +174,7 @@ def stft(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/stft
     """
-    length = _samples(frame_length, "frame_length")
+    length = _sample_count(frame_length, "frame_length")
     framed = frame(signals, length, frame_step, pad_end=pad_end)
     if window_fn is not None:
         framed = bind.multiply(framed, window_fn(length, dtype=framed.dtype))
@@ -170,7 +182,7 @@ def stft(
 
 
 def _fft_length(length: int, fft_length: Any) -> int:
-    """Returns ``fft_length``, by default the next power of two, as TensorFlow does."""
+    """Returns ``fft_length``, by default the next power of two from ``length`` on, as TensorFlow does."""
     return 1 << (length - 1).bit_length() if fft_length is None else static_int(fft_length, "fft_length")
 
 
@@ -213,14 +225,15 @@ def inverse_stft(
 # -- cosine transforms
 
 
-def _cosines(x: Tensor, kind: int, norm: Any) -> Tensor:
-    """Applies a cosine transform to the last axis, as a product with the transform's matrix."""
+def _cosine_transform(x: Tensor, transform_type: int, norm: Any) -> Tensor:
+    """Applies a cosine transform of type 1 to 4 to the last axis, as a product with the transform's matrix."""
     import scipy.fft
 
     size = x._type.shape[-1]
     if not isinstance(size, int):
         raise unknown_size(ValueError(f"dct needs a last axis of known size, but got shape {x.shape}"))
-    matrix = scipy.fft.dct(np.eye(size), kind, norm=norm, axis=1).astype(x.dtype.np)
+    # the transforms of the unit vectors are the rows of the matrix
+    matrix = scipy.fft.dct(np.eye(size), transform_type, norm=norm, axis=1).astype(x.dtype.np)
     rows = bind.reshape(x, shape=(size_of(x._type.shape[:-1]), size))
     return bind.reshape(product(rows, EagerTensor(np.ascontiguousarray(matrix))), shape=x._type.shape)
 
@@ -247,7 +260,7 @@ def dct(input: Any, type: int = 2, n: Any = None, axis: int = -1, norm: Any = No
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/dct
     """
     x: Any = convert_to_tensor(input)
-    _check_cosine(x, type, axis, norm)
+    _check_cosine_arguments(x, type, axis, norm)
     if n is not None:
         size, extent = static_int(n, "n"), int(x.shape[-1])
         x = x[..., :size]
@@ -255,16 +268,16 @@ def dct(input: Any, type: int = 2, n: Any = None, axis: int = -1, norm: Any = No
             x = bind.pad(x, number(0, x), paddings=(*((0, 0),) * (x.ndim - 1), (0, size - extent)))
     if type == 1 and x.shape[-1] < 2:
         raise ValueError(f"Type-I DCT requires the dimension to be greater than one. Received: {x.shape[-1]}")
-    return _cosines(x, type, norm)
+    return _cosine_transform(x, type, norm)
 
 
-def _check_cosine(x: Tensor, kind: Any, axis: Any, norm: Any) -> None:
+def _check_cosine_arguments(x: Tensor, transform_type: Any, axis: Any, norm: Any) -> None:
     """Raises TensorFlow's errors for wrong arguments of a discrete cosine transform."""
     if axis != -1:
         raise NotImplementedError(f"axis must be -1. Got: {axis}")
-    if kind not in (1, 2, 3, 4):
+    if transform_type not in (1, 2, 3, 4):
         raise ValueError("Types I, II, III and IV (I)DCT are supported.")
-    if kind == 1 and norm == "ortho":
+    if transform_type == 1 and norm == "ortho":
         raise ValueError("Normalization is not supported for the Type-I DCT.")
     if norm not in (None, "ortho"):
         raise ValueError(f"Unknown normalization. Expected None or 'ortho', got: {norm}")
@@ -282,17 +295,22 @@ def idct(input: Any, type: int = 2, n: Any = None, axis: int = -1, norm: Any = N
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/idct
     """
+    # types 2 and 3 are inverses of each other, 1 and 4 of themselves
     return dct(input, type={2: 3, 3: 2}.get(type, type), n=n, axis=axis, norm=norm)
 
 
-def _folded(x: Any, quarter: int) -> Tensor:
-    """Folds the windows of a lapped transform to half their length."""
-    a, b, c, d = (x[..., i * quarter : (i + 1) * quarter] for i in range(4))
+def _folded(x: Any, quarter_length: int) -> Tensor:
+    """Folds the windows of a modified cosine transform to half their length, as a type-4 transform takes them.
+
+    A window of the quarters a, b, c, d becomes (-reversed(c) - d, a - reversed(b)).
+    """
+    a, b, c, d = (x[..., i * quarter_length : (i + 1) * quarter_length] for i in range(4))
     first = bind.subtract(bind.negative(reverse(c, [-1])), d)
     return bind.concat(first, bind.subtract(a, reverse(b, [-1])), axis=x.ndim - 1)
 
 
-def _weighed(frames: Tensor, window_fn: Any, length: int) -> Tensor:
+def _windowed(frames: Tensor, window_fn: Any, length: int) -> Tensor:
+    """Multiplies frames by a window function of their ``length``; without one, by 1 / sqrt(2)."""
     if window_fn is None:
         return bind.multiply(frames, number(1 / np.sqrt(2), frames))
     return bind.multiply(frames, window_fn(length, dtype=frames.dtype))
@@ -328,7 +346,7 @@ def mdct(
     length = scalar_int(convert_to_tensor(frame_length), "frame_length")
     if length % 4:
         raise ValueError("The frame length must be a multiple of 4.")
-    frames = _weighed(frame(signals, length, length // 2, pad_end=pad_end), window_fn, length)
+    frames = _windowed(frame(signals, length, length // 2, pad_end=pad_end), window_fn, length)
     return dct(_folded(frames, length // 4), type=4, norm=norm)
 
 
@@ -336,7 +354,7 @@ def mdct(
 def inverse_mdct(
     mdcts: Any, window_fn: Callable[..., Tensor] | None = vorbis_window, norm: Any = None, name: str | None = None
 ) -> Tensor:
-    """Signals from what `tf.signal.mdct` gave, shape (..., frames, half) to (..., samples).
+    """Returns the signals whose `tf.signal.mdct` is given, shape (..., frames, half) to (..., samples).
 
     >>> import tvtf as tf
     >>> tf.signal.inverse_mdct(tf.signal.mdct(tf.ones([16]), 8)).numpy()[4:12].round(3)
@@ -352,9 +370,15 @@ def inverse_mdct(
     folded: Any = dct(x, type=4, norm=norm)
     if norm is None:
         folded = bind.multiply(folded, number(0.5 / half, folded))
-    first, second = folded[..., : half // 2], folded[..., half // 2 :]
-    parts = (second, bind.negative(reverse(second, [-1])), bind.negative(reverse(first, [-1])), bind.negative(first))
-    frames = _weighed(bind.concat(*parts, axis=x.ndim - 1), window_fn, 2 * half)
+    first_half, second_half = folded[..., : half // 2], folded[..., half // 2 :]
+    # unfolds each half of the folded window to two quarters; see `_folded`
+    quarters = (
+        second_half,
+        bind.negative(reverse(second_half, [-1])),
+        bind.negative(reverse(first_half, [-1])),
+        bind.negative(first_half),
+    )
+    frames = _windowed(bind.concat(*quarters, axis=x.ndim - 1), window_fn, 2 * half)
     return overlap_and_add(frames, half)
 
 

@@ -11,7 +11,7 @@ from tvtf.core.text_format import number
 
 
 def filled(pieces: Sequence[str], values: Sequence[str]) -> str:
-    """Joins the pieces of a template with values between them."""
+    """Joins the constant pieces of a template with values between them: one piece more than there are values."""
     return "".join(part for pair in zip(pieces, [*values, ""]) for part in pair)
 
 
@@ -21,20 +21,28 @@ def tensor_text(array: np.ndarray, summarize: int) -> str:
     >>> tensor_text(np.arange(10), 2)
     '[0 1 ... 8 9]'
     """
-    ends = 0 if not array.size else max(array.shape, default=1) if summarize == -1 else summarize
-    return _elements(array, 0, ends)
+    edge_count = 0 if not array.size else max(array.shape, default=1) if summarize == -1 else summarize
+    return _elements(array, 0, edge_count)
 
 
-def _elements(array: Any, depth: int, ends: int) -> str:
-    """Formats nested dims; TensorFlow's ``PrintOneDimV2`` (core/framework/tensor.cc)."""
+def _elements(array: Any, depth: int, edge_count: int) -> str:
+    """Formats the elements of nested dims, ``edge_count`` at both ends of each, as TensorFlow's ``PrintOneDimV2``.
+
+    ``depth`` is the nesting depth, by which lines are indented. Source: core/framework/tensor.cc
+    """
     if np.ndim(array) == 0:
         return _number(array)
-    gap = " " if array.ndim == 1 else "\n" * (array.ndim - 1) + " " * (depth + 1)
+    separator = " " if array.ndim == 1 else "\n" * (array.ndim - 1) + " " * (depth + 1)
     count = len(array)
-    parts = [_elements(array[i], depth + 1, ends) for i in range(min(ends, count))]
-    dots = ["..."] if count > 2 * ends else []
-    last = [_elements(array[i], depth + 1, ends) for i in range(max(ends, count - ends), count)]
-    return "[" + ("" if parts or not dots else gap) + gap.join([*parts, *dots, *last]) + "]"
+    first_parts = [_elements(array[i], depth + 1, edge_count) for i in range(min(edge_count, count))]
+    ellipsis = ["..."] if count > 2 * edge_count else []
+    last_parts = [_elements(array[i], depth + 1, edge_count) for i in range(max(edge_count, count - edge_count), count)]
+    return (
+        "["
+        + ("" if first_parts or not ellipsis else separator)
+        + separator.join([*first_parts, *ellipsis, *last_parts])
+        + "]"
+    )
 
 
 def _number(value: Any) -> str:

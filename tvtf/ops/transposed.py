@@ -13,46 +13,62 @@ from tvtf.ops.rules import bind, static_dims
 from tvtf.ops.windows import channels_first, channels_last, is_channels_first, paddings, spatial_steps
 
 
-def _checked(x: Any, w: Any, rank: int, op: str) -> tuple[Tensor, Tensor]:
-    """Converts the input and filter to tensors and checks their ranks."""
+def _checked(x: Any, filters: Any, rank: int, op: str) -> tuple[Tensor, Tensor]:
+    """Converts the input ``x`` and the filter to tensors and checks that they have ``rank`` spatial axes."""
     x = convert_to_tensor(x)
-    w = convert_to_tensor(w, dtype_hint=x.dtype)
-    for value, what in ((x, "input"), (w, "filter")):
-        if value.ndim != rank + 2:
+    filters = convert_to_tensor(filters, dtype_hint=x.dtype)
+    for tensor, name in ((x, "input"), (filters, "filter")):
+        if tensor.ndim != rank + 2:
             raise ArgumentError(
-                f"{what} must be {rank + 2}-dimensional, but got {show_shape(value._type.shape)}"
+                f"{name} must be {rank + 2}-dimensional, but got {show_shape(tensor._type.shape)}"
             ).for_op(op)
-    return x, w
+    return x, filters
 
 
-def _result_shape(shape: tuple[Dim, ...], x: Tensor, w: Tensor, first: bool, op: str) -> tuple[Dim, ...]:
-    """Returns the result's shape, channels last; batch and channels are inferred if only spatial sizes were given."""
+def _result_shape(
+    shape: tuple[Dim, ...], x: Tensor, filters: Tensor, has_channels_first: bool, op: str
+) -> tuple[Dim, ...]:
+    """Returns the transposed convolution's result shape, channels last, from the argument ``output_shape``.
+
+    Batch and channels are inferred if only spatial sizes were given.
+    """
     rank = x.ndim - 2
     if len(shape) == rank:
-        return (x._type.shape[0], *shape, w._type.shape[-2])
+        return (x._type.shape[0], *shape, filters._type.shape[-2])
     if len(shape) != rank + 2:
         raise ValueError(f"{op}: output_shape must have {rank} or {rank + 2} dims, but got {show_shape(shape)}")
-    return (shape[0], *shape[2:], shape[1]) if first else tuple(shape)
+    return (shape[0], *shape[2:], shape[1]) if has_channels_first else tuple(shape)
 
 
 def transposed(
-    x: Any, w: Any, output_shape: Any, strides: Any, padding: Any, data_format: str | None, dilations: Any, rank: int
+    x: Any,
+    filters: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None,
+    dilations: Any,
+    rank: int,
 ) -> Tensor:
     """Computes a transposed convolution over ``rank`` spatial axes in either data format."""
     op = f"Conv{rank}DTranspose"
-    first = is_channels_first(data_format, rank, op)
-    x, w = _checked(x, w, rank, op)
-    x = channels_last(x) if first else x
-    shape = _result_shape(static_dims(output_shape, "output_shape"), x, w, first, op)
-    hops = spatial_steps(strides, rank, first, "strides", op)
-    holes = spatial_steps(dilations, rank, first, "dilations", op)
-    pads = paddings(padding, shape[1:-1], w._type.shape[:-2], hops, holes, first, op)
+    has_channels_first = is_channels_first(data_format, rank, op)
+    x, filters = _checked(x, filters, rank, op)
+    x = channels_last(x) if has_channels_first else x
+    shape = _result_shape(static_dims(output_shape, "output_shape"), x, filters, has_channels_first, op)
+    stride_sizes = spatial_steps(strides, rank, has_channels_first, "strides", op)
+    dilation_sizes = spatial_steps(dilations, rank, has_channels_first, "dilations", op)
+    padding_pairs = paddings(
+        padding, shape[1:-1], filters._type.shape[:-2], stride_sizes, dilation_sizes, has_channels_first, op
+    )
     try:
-        groups = group_count(shape[-1], w._type.shape[-2])
+        groups = group_count(shape[-1], filters._type.shape[-2])
     except ArgumentError as error:
         raise error.for_op(op) from None
-    y = bind.conv_input_grad(x, w, shape=shape, strides=hops, padding=pads, dilations=holes, groups=groups)
-    return channels_first(y) if first else y
+    result = bind.conv_input_grad(
+        x, filters, shape=shape, strides=stride_sizes, padding=padding_pairs, dilations=dilation_sizes, groups=groups
+    )
+    return channels_first(result) if has_channels_first else result
 
 
 @export("nn.conv2d_transpose")

@@ -34,7 +34,7 @@ from tvtf.ops.rules import bind, require_dtype, require_same_dtype, zeros_like
 
 
 def _solve_type(diagonals: TensorType, rhs: TensorType) -> TensorType:
-    """Checks shapes of three diagonals and a right-hand side."""
+    """Checks three diagonals of length n, as rows, and right-hand sides with n rows; the result is like the latter."""
     require_same_dtype((diagonals, rhs), ("diagonals", "rhs"))
     require_matrices(diagonals, name="diagonals", allowed=MATRICES)
     require_matrices(rhs, " 1", name="rhs")
@@ -48,12 +48,15 @@ def _solve_type(diagonals: TensorType, rhs: TensorType) -> TensorType:
     return rhs
 
 
-def _solve_array(diagonals: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-    """Solves each system by SciPy, whose outer diagonals are aligned differently: they are rolled by one."""
+def _solve_banded(diagonals: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+    """Solves each tridiagonal system by SciPy.
+
+    SciPy aligns the outer diagonals differently: they are rolled by one.
+    """
     import scipy.linalg
 
-    def of_one(bands: np.ndarray, b: np.ndarray) -> np.ndarray:
-        upper, main, lower = bands
+    def solve_one(three_rows: np.ndarray, b: np.ndarray) -> np.ndarray:
+        upper, main, lower = three_rows
         aligned = np.stack([np.roll(upper, 1), main, np.roll(lower, -1)])
         return scipy.linalg.solve_banded((1, 1), aligned, b, check_finite=False)
 
@@ -61,17 +64,20 @@ def _solve_array(diagonals: np.ndarray, rhs: np.ndarray) -> np.ndarray:
         rhs.copy()
         if 0 in rhs.shape
         else with_lapack_error(
-            "The first element of diagonal is zero or the matrix is singular.", each, of_one, diagonals, rhs
+            "The first element of diagonal is zero or the matrix is singular.", each, solve_one, diagonals, rhs
         )
     )
 
 
-def _perturbed_array(diagonals: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+def _solve_perturbed_batch(diagonals: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+    """Solves each tridiagonal system, or one close to it if it is singular."""
     return rhs.copy() if 0 in rhs.shape else each(_solve_perturbed, diagonals, rhs)
 
 
 def _solve_perturbed(bands: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Solves a tridiagonal system, or one close to it if it is singular.
+    """Solves a tridiagonal system for the right-hand sides ``b``, or a system close to it if it is singular.
+
+    ``bands`` are the upper, main and lower diagonal as rows.
 
     Source: LAPACK's xLAGTF and xLAGTS
     """
@@ -80,47 +86,48 @@ def _solve_perturbed(bands: np.ndarray, b: np.ndarray) -> np.ndarray:
     factor = np.zeros((count, 3), bands.dtype)  # the diagonal, and two above it
     factor[0, :2] = main[0], upper[0] if count > 1 else 0
     scale = np.abs(factor[0]).sum()
-    for k in range(1, count):
-        row = np.array([lower[k], main[k], upper[k] if k < count - 1 else 0], bands.dtype)
-        above, size = factor[k - 1].copy(), np.abs(row).sum()
+    for i in range(1, count):  # Gaussian elimination, with rows exchanged for the larger scaled pivot
+        row = np.array([lower[i], main[i], upper[i] if i < count - 1 else 0], bands.dtype)
+        previous, row_size = factor[i - 1].copy(), np.abs(row).sum()
         if row[0] == 0:
-            scale, factor[k, :2] = size, row[1:]
-        elif above[0] != 0 and np.abs(row[0]) / size <= np.abs(above[0]) / scale:
-            times = row[0] / above[0]
-            scale, factor[k, :2] = size, (row[1] - times * above[1], row[2])
-            x[k] -= times * x[k - 1]
+            scale, factor[i, :2] = row_size, row[1:]
+        elif previous[0] != 0 and np.abs(row[0]) / row_size <= np.abs(previous[0]) / scale:
+            multiple = row[0] / previous[0]
+            scale, factor[i, :2] = row_size, (row[1] - multiple * previous[1], row[2])
+            x[i] -= multiple * x[i - 1]
         else:
-            times = above[0] / row[0]
-            factor[k - 1] = row
-            factor[k, :2] = above[1] - times * row[1], -times * row[2]
-            x[k - 1], x[k] = x[k].copy(), x[k - 1] - times * x[k]
-    least = np.finfo(bands.dtype).eps * np.abs(factor).max()
-    for k in reversed(range(count)):
-        for step in (1, 2):
-            if k + step < count:
-                x[k] -= factor[k, step] * x[k + step]
-        x[k] = _divided(x[k], factor[k, 0], least)
+            multiple = previous[0] / row[0]
+            factor[i - 1] = row
+            factor[i, :2] = previous[1] - multiple * row[1], -multiple * row[2]
+            x[i - 1], x[i] = x[i].copy(), x[i - 1] - multiple * x[i]
+    # back substitution, in which pivots near zero are perturbed
+    smallest_pivot = np.finfo(bands.dtype).eps * np.abs(factor).max()
+    for i in reversed(range(count)):
+        for offset in (1, 2):
+            if i + offset < count:
+                x[i] -= factor[i, offset] * x[i + offset]
+        x[i] = _divided_by_pivot(x[i], factor[i, 0], smallest_pivot)
     return x
 
 
-def _divided(row: np.ndarray, pivot: Any, step: Any) -> np.ndarray:
+def _divided_by_pivot(row: np.ndarray, pivot: Any, perturbation: Any) -> np.ndarray:
     """Divides a row by a pivot, which is moved away from 0 until the quotient doesn't overflow."""
     tiny = np.finfo(row.dtype).tiny
-    largest, step = np.abs(row).max(initial=0), np.copysign(max(abs(step), tiny), pivot.real)
+    largest, perturbation = np.abs(row).max(initial=0), np.copysign(max(abs(perturbation), tiny), pivot.real)
     while abs(pivot) < 1:
         if abs(pivot) < tiny and pivot != 0 and largest * tiny <= abs(pivot):
             return row / tiny / (pivot / tiny)  # type: ignore[no-any-return]
         if abs(pivot) >= tiny and largest <= abs(pivot) / tiny:
             break
-        pivot, step = pivot + step, step * 2
+        pivot, perturbation = pivot + perturbation, perturbation * 2
     return row * (1 / pivot)  # type: ignore[no-any-return]
 
 
 @host_primitive(
     tf_name="TridiagonalSolve",
     type=_solve_type,
-    numpy=_perturbed_array,
-    vjp=lambda ct, y, diagonals, rhs: _gradient(bind.perturbed_system, ct, y, diagonals),
+    numpy=_solve_perturbed_batch,
+    vjp=lambda ct, y, diagonals, rhs: _solve_gradient(bind.perturbed_system, ct, y, diagonals),
     why_not={"batch": "maps compute it element by element"},
 )
 def perturbed_system(diagonals: Tensor, rhs: Tensor) -> Any:
@@ -128,55 +135,68 @@ def perturbed_system(diagonals: Tensor, rhs: Tensor) -> Any:
     return (diagonals, rhs), {}
 
 
-def _ahead(x: Tensor) -> Tensor:
-    """Moves rows up by one, with zeros for the last."""
+def _next_rows(x: Tensor) -> Tensor:
+    """Returns for each row of ``x`` the next one, and zeros for the last."""
     return bind.concat(x[..., 1:, :], zeros_like(x[..., :1, :]), axis=x.ndim - 2)  # type: ignore[index]
 
 
-def _behind(x: Tensor) -> Tensor:
-    """Moves rows down by one, with zeros for the first."""
+def _previous_rows(x: Tensor) -> Tensor:
+    """Returns for each row of ``x`` the one before, and zeros for the first."""
     return bind.concat(zeros_like(x[..., :1, :]), x[..., :-1, :], axis=x.ndim - 2)  # type: ignore[index]
 
 
 def _columns(diagonals: Tensor) -> list[Tensor]:
-    """Returns the upper, main and lower diagonal as columns."""
-    return [adjoint_free(diagonals[..., i : i + 1, :]) for i in range(3)]  # type: ignore[index]
+    """Returns the upper, main and lower diagonal, the rows of ``diagonals``, as matrices of one column each."""
+    return [_as_column(diagonals[..., i : i + 1, :]) for i in range(3)]  # type: ignore[index]
 
 
-def adjoint_free(row: Tensor) -> Tensor:
+def _as_column(row: Tensor) -> Tensor:
+    """Reshapes matrices of one row to matrices of one column."""
     *batch, one, size = row._type.shape
     return bind.reshape(row, shape=(*batch, size, one))
 
 
 def _rows(columns: list[Tensor]) -> Tensor:
+    """Joins three columns to the rows of one tensor: the inverse of :func:`_columns`."""
     *batch, size, one = columns[0]._type.shape
-    rows = [bind.reshape(c, shape=(*batch, one, size)) for c in columns]
+    rows = [bind.reshape(column, shape=(*batch, one, size)) for column in columns]
     return bind.concat(*rows, axis=rows[0].ndim - 2)
 
 
 def _transposed(diagonals: Tensor) -> Tensor:
+    """Returns the diagonals of the conjugate transposes of tridiagonal matrices."""
     upper, main, lower = _columns(conjugate(diagonals))
-    return _rows([_ahead(lower), main, _behind(upper)])
+    return _rows([_next_rows(lower), main, _previous_rows(upper)])
 
 
-def _inner(a: Tensor, b: Tensor) -> Tensor:
+def _row_inner_products(a: Tensor, b: Tensor) -> Tensor:
+    """Returns the inner product of each row of ``a`` with the conjugate of the same row of ``b``, as a column."""
     return bind.reduce_sum(bind.multiply(a, conjugate(b)), axis=(a.ndim - 1,), keepdims=True)
 
 
-def _gradient(solve: Any, ct: Tensor, y: Tensor, diagonals: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the gradients of a solve: one solve with the transposed matrix, then products along the diagonals."""
+def _solve_gradient(solve: Any, ct: Tensor, y: Tensor, diagonals: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the cotangents of diagonals and right-hand sides of a tridiagonal solve.
+
+    The latter is one solve with the transposed matrix, the former are products along the diagonals.
+    """
     to_rhs = solve(_transposed(diagonals), ct)
-    to_diagonals = _rows([_inner(to_rhs, _ahead(y)), _inner(to_rhs, y), _inner(to_rhs, _behind(y))])
+    to_diagonals = _rows(
+        [
+            _row_inner_products(to_rhs, _next_rows(y)),
+            _row_inner_products(to_rhs, y),
+            _row_inner_products(to_rhs, _previous_rows(y)),
+        ]
+    )
     return bind.negative(to_diagonals), to_rhs
 
 
 @lapack_primitive(
     tf_name="TridiagonalSolve",
     type=_solve_type,
-    numpy=_solve_array,
-    vjp=lambda ct, y, diagonals, rhs: _gradient(bind.tridiagonal_system, ct, y, diagonals),
+    numpy=_solve_banded,
+    vjp=lambda ct, y, diagonals, rhs: _solve_gradient(bind.tridiagonal_system, ct, y, diagonals),
     samples=lambda: [
-        Sample((_three(i, *batch), matrix(i, *batch, 4, 2)), {}, dtypes)
+        Sample((_dominant_diagonals(i, *batch), matrix(i, *batch, 4, 2)), {}, dtypes)
         for i, batch in enumerate(((), (2,)))
         for dtypes in (REAL_MATRICES, COMPLEX_MATRICES)
     ],
@@ -186,8 +206,8 @@ def tridiagonal_system(diagonals: Tensor, rhs: Tensor) -> Any:
     return (diagonals, rhs), {}
 
 
-def _three(seed: int, *batch: int) -> Any:
-    """Returns sample diagonals that dominate their matrix, so that it is far from singular."""
+def _dominant_diagonals(seed: int, *batch: int) -> Any:
+    """Returns sample diagonals, of which the main one dominates, so that the matrix is far from singular."""
 
     def draw(dtype: Any) -> np.ndarray:
         rows = np.abs(matrix(seed, *batch, 4, 4)(dtype))[..., :3, :] % 1
@@ -196,37 +216,39 @@ def _three(seed: int, *batch: int) -> Any:
     return draw
 
 
-def _compact(diagonals: Any, format: str, dtype: Any = None) -> Tensor:
-    """Returns the three diagonals, given in any format, as the rows of one tensor."""
+def _compact_diagonals(diagonals: Any, format: str, dtype: Any = None) -> Tensor:
+    """Returns the three diagonals, given in the format "compact", "sequence" or "matrix", as the rows of one tensor."""
     if format == "compact":
         return convert_to_tensor(diagonals, dtype)
     if format == "sequence":
         if not isinstance(diagonals, (list, tuple)) or len(diagonals) != 3:
             raise ValueError("Expected diagonals to be a sequence of length 3.")
-        upper, main, lower = (convert_to_tensor(d, dtype) for d in diagonals)
-        return public_names()["stack"]([_full(upper, main, 1), main, _full(lower, main, 0)], axis=-2)
+        upper, main, lower = (convert_to_tensor(diagonal, dtype) for diagonal in diagonals)
+        return public_names()["stack"](
+            [_padded_diagonal(upper, main, 1), main, _padded_diagonal(lower, main, 0)], axis=-2
+        )
     if format != "matrix":
         raise ValueError(f"Unrecognized diagonals_format: {format}")
-    return _of_matrix(convert_to_tensor(diagonals, dtype))
+    return _diagonals_of_matrix(convert_to_tensor(diagonals, dtype))
 
 
-def _full(short: Tensor, main: Tensor, end: int) -> Tensor:
-    """Pads an outer diagonal of n - 1 elements to n with a zero at one end."""
-    if short.shape[-1] == main.shape[-1]:
-        return short
+def _padded_diagonal(outer: Tensor, main: Tensor, end: int) -> Tensor:
+    """Pads an outer diagonal of n - 1 elements to n with a zero, behind it if ``end`` is true, else in front."""
+    if outer.shape[-1] == main.shape[-1]:
+        return outer
     zero = zeros_like(main[..., :1])  # type: ignore[index]
-    return bind.concat(*((short, zero) if end else (zero, short)), axis=main.ndim - 1)
+    return bind.concat(*((outer, zero) if end else (zero, outer)), axis=main.ndim - 1)
 
 
-def _of_matrix(x: Tensor) -> Tensor:
-    """Takes the three diagonals out of square matrices."""
+def _diagonals_of_matrix(x: Tensor) -> Tensor:
+    """Returns the three diagonals of square matrices as the rows of one tensor."""
     size = x.shape[-1]
     if x.ndim < 2 or size != x.shape[-2]:
         raise ValueError(f"Expected last two dimensions of diagonals to be equal, but got shape {x.shape}")
-    part = public_names()["linalg.diag_part"]
-    if size == 1:
-        return public_names()["stack"]([zeros_like(part(x)), part(x), zeros_like(part(x))], axis=-2)
-    return _compact([part(x, k=1), part(x), part(x, k=-1)], "sequence")
+    diag_part = public_names()["linalg.diag_part"]
+    if size == 1:  # the outer diagonals don't exist
+        return public_names()["stack"]([zeros_like(diag_part(x)), diag_part(x), zeros_like(diag_part(x))], axis=-2)
+    return _compact_diagonals([diag_part(x, k=1), diag_part(x), diag_part(x, k=-1)], "sequence")
 
 
 @export("linalg.tridiagonal_solve")
@@ -269,7 +291,7 @@ def tridiagonal_solve(
         raise ValueError("partial_pivoting must be True if perturb_singular is.")
     solve = bind.perturbed_system if perturb_singular else bind.tridiagonal_system
     b = convert_to_tensor(rhs)
-    bands = _compact(diagonals, diagonals_format, b.dtype)
+    bands = _compact_diagonals(diagonals, diagonals_format, b.dtype)
     is_vector = b.ndim == bands.ndim - 1
     if is_vector:
         b = bind.reshape(b, shape=(*b._type.shape, 1))
@@ -297,9 +319,9 @@ def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compac
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/tridiagonal_matmul
     """
     b = convert_to_tensor(rhs)
-    upper, main, lower = _columns(_compact(diagonals, diagonals_format, b.dtype))
-    outer = bind.add(bind.multiply(upper, _ahead(b)), bind.multiply(lower, _behind(b)))
-    return bind.add(bind.multiply(main, b), outer)
+    upper, main, lower = _columns(_compact_diagonals(diagonals, diagonals_format, b.dtype))
+    outer_products = bind.add(bind.multiply(upper, _next_rows(b)), bind.multiply(lower, _previous_rows(b)))
+    return bind.add(bind.multiply(main, b), outer_products)
 
 
 # -- banded and triangular
@@ -342,19 +364,21 @@ def banded_triangular_solve(
         raise ArgumentError(f"The number of bands is {count}, and the matrices have {size} rows").for_op(
             "BandedTriangularSolve"
         )
-    return public_names()["linalg.triangular_solve"](_dense(x, count, size, lower), right, lower=lower, adjoint=adjoint)
+    return public_names()["linalg.triangular_solve"](
+        _dense_matrix(x, count, size, lower), right, lower=lower, adjoint=adjoint
+    )
 
 
-def _dense(bands: Tensor, count: int, size: int, lower: bool) -> Tensor:
-    """Builds the dense matrices of given diagonals."""
-    make = public_names()["linalg.diag"]
-    parts = [
-        make(bands[..., i, i:], k=-i) if lower else make(bands[..., count - 1 - i, : size - i], k=i)  # type: ignore[index]
+def _dense_matrix(bands: Tensor, count: int, size: int, lower: bool) -> Tensor:
+    """Builds triangular matrices from ``count`` diagonals of length ``size``, as the sum of one matrix for each."""
+    diag = public_names()["linalg.diag"]
+    matrices = [
+        diag(bands[..., i, i:], k=-i) if lower else diag(bands[..., count - 1 - i, : size - i], k=i)  # type: ignore[index]
         for i in range(count)
     ]
-    total = parts[0]
-    for part in parts[1:]:
-        total = bind.add(total, part)
+    total = matrices[0]
+    for matrix_of_diagonal in matrices[1:]:
+        total = bind.add(total, matrix_of_diagonal)
     return total
 
 
@@ -377,10 +401,11 @@ def _eigen_types(
 def _eigen_array(
     alpha: np.ndarray, beta: np.ndarray, select: str, limits: Any, count: Any
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Computes the selected eigenvalues and eigenvectors of a symmetric tridiagonal matrix by SciPy."""
     import scipy.linalg
 
     result = scipy.linalg.eigh_tridiagonal(alpha, beta, select=select, select_range=limits)
-    return tuple(part.astype(alpha.dtype) for part in result)  # type: ignore[return-value]
+    return tuple(array.astype(alpha.dtype) for array in result)  # type: ignore[return-value]
 
 
 @host_primitive(
@@ -427,12 +452,12 @@ def eigh_tridiagonal(
         raise ValueError(f"'select must have a value in {{'a', 'i', 'v'}}. Received: {select!r}")
     if select != "a" and select_range is None:
         raise ValueError(f"select_range must be given where select is {select!r}")
-    main, beside = convert_to_tensor(alpha), convert_to_tensor(beta)
-    if main.dtype is not beside.dtype:
+    main, off_diagonal = convert_to_tensor(alpha), convert_to_tensor(beta)
+    if main.dtype is not off_diagonal.dtype:
         raise ValueError(
-            f"'alpha' and 'beta' must have the same type. Received: {main.dtype.name}, {beside.dtype.name}"
+            f"'alpha' and 'beta' must have the same type. Received: {main.dtype.name}, {off_diagonal.dtype.name}"
         )
     limits = None if select == "a" else tuple(select_range)
     count = main._type.shape[0] if select == "a" else limits[1] - limits[0] + 1 if select == "i" else unknown_dim()  # type: ignore[index]
-    values, vectors = bind.tridiagonal_eig(main, beside, select=select, limits=limits, count=count)
+    values, vectors = bind.tridiagonal_eig(main, off_diagonal, select=select, limits=limits, count=count)
     return values if eigvals_only else (values, vectors)

@@ -14,12 +14,18 @@ from tvtf.ops.rules import bind, number, unbroadcast
 
 
 def _has_sign(x: int) -> Any:
-    """Returns ONNX nodes for the sign bit of an operand: true below zero and for -0.0."""
+    """Describes ONNX nodes for the sign bit of the operand number ``x``: true below zero and for -0.0.
+
+    The reciprocal of -0.0 is -inf.
+    """
     return "Or", ("Less", x, 0.0), ("Less", ("Reciprocal", x), 0.0)
 
 
 def _among_infinities(x: int) -> Any:
-    """Returns ONNX nodes for an operand, or for its sign where both are infinite, as their quotient would be NaN."""
+    """Describes ONNX nodes for the operand number ``x``, or for its sign where both operands are infinite.
+
+    The quotient of infinities would be NaN.
+    """
     return "Where", ("And", ("IsInf", 0), ("IsInf", 1)), ("Sign", x), x
 
 
@@ -30,7 +36,10 @@ _ATAN2 = ("Where", _has_sign(1), ("Add", ("Atan", _SLOPE), _HALF_TURN), ("Atan",
 
 
 def _circular(numpy: np.ufunc, derivative: Callable[[Tensor, Tensor], Tensor], **columns: Any) -> Any:
-    """Declares a function with one name in the scalar library, ONNX and ``tf.math``, with its derivative as ``derivative(y, x)``."""
+    """Declares an elementwise function with the same name in the scalar library, ONNX and ``tf.math``.
+
+    Its derivative is ``derivative(y, x)``.
+    """
 
     def declare(front: Callable[..., Any]) -> Any:
         name = front.__name__
@@ -150,12 +159,14 @@ def atanh(x: Any, name: str | None = None) -> Any:
 
 
 def _one_minus_square(x: Tensor) -> Tensor:
+    """Returns ``1 - x**2``."""
     return bind.subtract(number(1, x), bind.square(x))
 
 
 def _atan2_vjp(ct: Tensor, z: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    part = bind.divide(ct, bind.add(bind.square(x), bind.square(y)))
-    return unbroadcast(bind.multiply(x, part), y), unbroadcast(bind.negative(bind.multiply(y, part)), x)
+    """Returns the cotangents of ``y`` and ``x``: the angle's derivatives are x / (x² + y²) and -y / (x² + y²)."""
+    scaled_ct = bind.divide(ct, bind.add(bind.square(x), bind.square(y)))
+    return unbroadcast(bind.multiply(x, scaled_ct), y), unbroadcast(bind.negative(bind.multiply(y, scaled_ct)), x)
 
 
 @binary_op(

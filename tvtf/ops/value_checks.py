@@ -47,16 +47,19 @@ def required(x: Tensor, check: Check, holds: Callable[..., Tensor], message: str
 
 
 def _passes(check: Check, known: list[np.ndarray | None]) -> bool:
-    """Returns whether known values are right. In a trace, wrong ones fail only when the program reaches the check."""
-    outer, state.trace = state.trace, None
+    """Returns whether known values pass a check.
+
+    In a trace, wrong values must fail only when the program reaches the check.
+    """
+    active_trace, state.trace = state.trace, None  # the check computes with NumPy arrays, eagerly
     try:
         check(*known)
     except (ArgumentError, OpError, TypeError, ValueError):
-        if outer is None:
+        if active_trace is None:
             raise
         return False
     finally:
-        state.trace = outer
+        state.trace = active_trace
     return True
 
 
@@ -66,16 +69,16 @@ def all_hold(x: Tensor) -> Tensor:
 
 
 def within(high: Dim) -> Callable[[Tensor], Tensor]:
-    """Returns a condition: whether all integers are in [0, high)."""
+    """Returns a condition on an integer tensor: a function that returns whether all its elements are in [0, high)."""
     return lambda x: in_range(x, high)
 
 
 def ascending(x: Tensor) -> Tensor:
-    """Returns which elements of a vector are not larger than the next one."""
+    """Returns for each element of a vector but the last whether the next one is at least as large."""
     return bind.greater_equal(x[1:], x[:-1])  # type: ignore[no-any-return]
 
 
 def is_permutation(x: Tensor) -> Tensor:
-    """Returns whether the sorted last axis is 0, 1, 2, ...: whether it holds a permutation."""
+    """Returns for each element of the sorted last axis whether it equals its index; all do in a permutation."""
     numbers = bind.range(size=x._type.shape[-1], start=0, delta=1, dtype=x.dtype)
     return bind.equal(bind.sort(x, descending=False), numbers)  # type: ignore[no-any-return]

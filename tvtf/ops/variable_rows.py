@@ -24,29 +24,39 @@ _BINDS = {
     "update": lambda x, places, new: bind.tensor_scatter_update(x, places, new),
     "max": lambda x, places, new: bind.tensor_scatter_max(x, places, new),
     "min": lambda x, places, new: bind.tensor_scatter_min(x, places, new),
-    "mul": lambda x, places, new: bind.multiply(x, _product(x, places, new)),
-    "div": lambda x, places, new: bind.divide(x, _product(x, places, new)),
+    "mul": lambda x, places, new: bind.multiply(x, _factor_products(x, places, new)),
+    "div": lambda x, places, new: bind.divide(x, _factor_products(x, places, new)),
 }
 
 
-def _product(x: Tensor, places: Tensor, new: Tensor) -> Tensor:
-    """Returns the product of all factors for each row of ``x``; one for rows without any."""
-    indices = bind.reshape(places, shape=places._type.shape[:-1])
-    return bind.unsorted_segment_prod(new, indices, num_segments=x._type.shape[0])
+def _factor_products(x: Tensor, index_vectors: Tensor, factors: Tensor) -> Tensor:
+    """Returns the product of all factors for each row of ``x``; one for rows without any.
+
+    ``index_vectors`` are the row numbers of ``factors``, shape (..., 1).
+    """
+    indices = bind.reshape(index_vectors, shape=index_vectors._type.shape[:-1])
+    return bind.unsorted_segment_prod(factors, indices, num_segments=x._type.shape[0])
 
 
-def _write_rows(variable: Variable, how: str, places: Tensor, new: Tensor, read_value: bool = True) -> Any:
-    """Assigns a Variable its value with some slices changed, without recording it on tapes."""
+def _write_rows(
+    variable: Variable, operation: str, index_vectors: Tensor, updates: Tensor, read_value: bool = True
+) -> Any:
+    """Assigns a Variable its value with some slices changed by ``operation``, a key of ``_BINDS``.
+
+    No tape records it.
+    """
     with variable.lock:
         tapes, state.tapes = state.tapes, []
         try:
-            return variable.assign(_BINDS[how](variable._as_tensor(), places, new), read_value=read_value)
+            return variable.assign(
+                _BINDS[operation](variable._as_tensor(), index_vectors, updates), read_value=read_value
+            )
         finally:
             state.tapes = tapes
 
 
 def _checked(op: str, check: Callable[..., None], indices: Tensor, *args: Any) -> None:
-    """Checks known indices before anything is written; the error is that of the Variable's op."""
+    """Runs ``check`` on indices that are known, before anything is written; the error names the Variable's ``op``."""
     if isinstance(indices, EagerTensor):
         try:
             check(indices.eager_array(), *args)
@@ -54,50 +64,51 @@ def _checked(op: str, check: Callable[..., None], indices: Tensor, *args: Any) -
             raise InvalidArgumentError(None, op, f"{error.message} [Op:{op}] name: ") from None
 
 
-def _scatter(how: str) -> Callable[..., Any]:
-    """Returns a method that writes the rows of IndexedSlices."""
-    op = f"ResourceScatter{how.capitalize()}"
+def _scatter_method(operation: str) -> Callable[..., Any]:
+    """Returns a method of Variables that writes the rows of IndexedSlices by ``operation``, a key of ``_BINDS``."""
+    op = f"ResourceScatter{operation.capitalize()}"
 
     def scatter(
         self: Variable, sparse_delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Any:
+        """Writes rows into the Variable; the values are broadcast to the rows' shape."""
         if not isinstance(sparse_delta, IndexedSlices):
             raise TypeError(f"Argument `sparse_delta` must be a `tf.IndexedSlices`. Received arg: {sparse_delta}")
         indices = convert_to_tensor(sparse_delta.indices)
-        new = convert_to_tensor(sparse_delta.values, self.dtype)
+        updates = convert_to_tensor(sparse_delta.values, self.dtype)
         dims = self._type.shape
         _checked(op, check_range, indices, dims[0])
         shape = (*indices._type.shape, *dims[1:])
-        if not same_shape(new._type.shape, shape):
-            new = bind.broadcast_to(new, shape=shape)
-        places = bind.reshape(indices, shape=(*indices._type.shape, 1))
-        return _write_rows(self, how, places, new, read_value)
+        if not same_shape(updates._type.shape, shape):
+            updates = bind.broadcast_to(updates, shape=shape)
+        index_vectors = bind.reshape(indices, shape=(*indices._type.shape, 1))
+        return _write_rows(self, operation, index_vectors, updates, read_value)
 
     return scatter
 
 
-def _scatter_nd(how: str) -> Callable[..., Any]:
-    """Returns a method that writes slices named by index vectors."""
-    op = f"ResourceScatterNd{how.capitalize()}"
+def _scatter_nd_method(operation: str) -> Callable[..., Any]:
+    """Returns a method of Variables that writes slices named by index vectors by ``operation``, a key of ``_BINDS``."""
+    op = f"ResourceScatterNd{operation.capitalize()}"
 
     def scatter_nd(self: Variable, indices: Any, updates: Any, name: str | None = None) -> Any:
-        places, new = convert_to_tensor(indices), convert_to_tensor(updates, self.dtype)
-        _checked(op, check_nd, places, self._type.shape)
-        _require_rows(op, self, places, new)
-        return _write_rows(self, how, places, new)
+        index_vectors, new_values = convert_to_tensor(indices), convert_to_tensor(updates, self.dtype)
+        _checked(op, check_nd, index_vectors, self._type.shape)
+        _require_rows(op, self, index_vectors, new_values)
+        return _write_rows(self, operation, index_vectors, new_values)
 
     return scatter_nd
 
 
-def _require_rows(op: str, variable: Variable, places: Tensor, new: Tensor) -> None:
-    """Checks that updates have the shape of the slices they go to."""
-    depth, dims, update_dims = places._type.shape[-1], variable._type.shape, new._type.shape
-    inner = update_dims[places.ndim - 1 :]
-    if isinstance(depth, int) and not same_shape(dims[depth:], inner):
-        first = places.ndim - 1
+def _require_rows(op: str, variable: Variable, index_vectors: Tensor, updates: Tensor) -> None:
+    """Checks that updates have the shape of the Variable's slices that the index vectors name."""
+    depth, dims, update_dims = index_vectors._type.shape[-1], variable._type.shape, updates._type.shape
+    slice_dims = update_dims[index_vectors.ndim - 1 :]
+    if isinstance(depth, int) and not same_shape(dims[depth:], slice_dims):
+        first_axis = index_vectors.ndim - 1
         raise ArgumentError(
             f"Dimensions [{depth},{len(dims)}) of input[shape={brackets(dims)}] must match dimensions "
-            f"[{first},{len(update_dims)}) of updates[shape={brackets(update_dims)}]"
+            f"[{first_axis},{len(update_dims)}) of updates[shape={brackets(update_dims)}]"
         ).for_op(op)
 
 
@@ -106,24 +117,26 @@ def batch_scatter_update(
 ) -> Any:
     """Writes ``values[b..., i]`` at ``indices[b..., i]`` of row ``b...``."""
     indices = convert_to_tensor(sparse_delta.indices)
+    # each index becomes an index vector with the numbers of its batch axes in front
     columns = [
-        bind.broadcast_to(_axis(axis, size, indices), shape=indices._type.shape)
+        bind.broadcast_to(_axis_indices(axis, size, indices), shape=indices._type.shape)
         for axis, size in enumerate(indices._type.shape[:-1])
     ]
-    places = bind.stack(*columns, indices, axis=indices.ndim)
-    return scatter_nd_update(self, places, sparse_delta.values)
+    index_vectors = bind.stack(*columns, indices, axis=indices.ndim)
+    return scatter_nd_update(self, index_vectors, sparse_delta.values)
 
 
-def _axis(axis: int, size: Any, like: Tensor) -> Tensor:
-    steps = bind.range(size=size, start=0, delta=1, dtype=like.dtype)
-    return bind.reshape(steps, shape=tuple(size if i == axis else 1 for i in range(like.ndim)))
+def _axis_indices(axis: int, size: Any, like: Tensor) -> Tensor:
+    """Returns the indices of an axis of ``size``, in a shape that broadcasts with ``like``."""
+    indices = bind.range(size=size, start=0, delta=1, dtype=like.dtype)
+    return bind.reshape(indices, shape=tuple(size if i == axis else 1 for i in range(like.ndim)))
 
 
 def sparse_read(self: Variable, indices: Any, name: str | None = None) -> Tensor:
     """Returns the rows at ``indices``; the gradient is IndexedSlices."""
-    at = convert_to_tensor(indices)
-    _checked("ResourceGather", check_range, at, self._type.shape[0])
-    return gather(self._as_tensor(), at)
+    index_tensor = convert_to_tensor(indices)
+    _checked("ResourceGather", check_range, index_tensor, self._type.shape[0])
+    return gather(self._as_tensor(), index_tensor)
 
 
 def gather_nd_of(self: Variable, indices: Any, name: str | None = None) -> Tensor:
@@ -153,11 +166,11 @@ def count_up_to(self: Variable, limit: int) -> Tensor:
     return value
 
 
-scatter_nd_update = _scatter_nd("update")
+scatter_nd_update = _scatter_nd_method("update")
 
 METHODS: dict[str, Callable[..., Any]] = {
-    **{f"scatter_{how}": _scatter(how) for how in _BINDS},
-    **{f"scatter_nd_{how}": _scatter_nd(how) for how in ("add", "sub", "max", "min")},
+    **{f"scatter_{how}": _scatter_method(how) for how in _BINDS},
+    **{f"scatter_nd_{how}": _scatter_nd_method(how) for how in ("add", "sub", "max", "min")},
     "scatter_nd_update": scatter_nd_update,
     "batch_scatter_update": batch_scatter_update,
     "sparse_read": sparse_read,

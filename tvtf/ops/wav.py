@@ -31,6 +31,8 @@ class DecodeWav(NamedTuple):
 
 
 class _Format(NamedTuple):
+    """The contents of a WAV file's chunk "fmt "."""
+
     kind: int
     channels: int
     rate: int
@@ -41,15 +43,16 @@ class _Format(NamedTuple):
 
 def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yields the chunks of a RIFF file, name and contents; a truncated file cuts the last one short."""
-    at = 12
-    while at + 8 <= len(data):
-        name, size = struct.unpack_from("<4sI", data, at)
-        yield name, data[at + 8 : at + 8 + size]
-        at += 8 + size + size % 2
+    position = 12
+    while position + 8 <= len(data):
+        name, size = struct.unpack_from("<4sI", data, position)
+        yield name, data[position + 8 : position + 8 + size]
+        position += 8 + size + size % 2
 
 
-def _expect(data: bytes, at: int, expected: bytes) -> None:
-    tag = data[at : at + 4]
+def _expect(data: bytes, position: int, expected: bytes) -> None:
+    """Checks that a file has an expected four-letter tag at a position, with TensorFlow's errors."""
+    tag = data[position : position + 4]
     if len(tag) < 4:
         raise ArgumentError("Data too short when trying to read string")
     if tag != expected:
@@ -57,39 +60,44 @@ def _expect(data: bytes, at: int, expected: bytes) -> None:
 
 
 def _samples(data: bytes) -> tuple[np.ndarray, int]:
-    """Returns a file's samples, a row for each point in time, and the sample rate."""
+    """Decodes a WAV file; returns its samples, one row for each point in time, and the sample rate."""
     _expect(data, 0, b"RIFF")
     _expect(data, 8, b"WAVE")
+    # of chunks of one name the first counts
     chunks = dict(reversed(list(_chunks(data))))
     if b"fmt " not in chunks or len(chunks[b"fmt "]) < 16:
         raise ArgumentError("Data too short when trying to read string")
-    form = _Format(*struct.unpack_from("<HHIIHH", chunks[b"fmt "]))
-    if form.kind not in (_PCM, _EXTENSIBLE):
-        raise ArgumentError(f"Bad audio format for WAV: Expected 1 (PCM), but got{form.kind}")
-    if form.bits != 16:
-        raise ArgumentError(f"Can only read 16-bit WAV files, but received {form.bits}")
+    header = _Format(*struct.unpack_from("<HHIIHH", chunks[b"fmt "]))
+    if header.kind not in (_PCM, _EXTENSIBLE):
+        raise ArgumentError(f"Bad audio format for WAV: Expected 1 (PCM), but got{header.kind}")
+    if header.bits != 16:
+        raise ArgumentError(f"Can only read 16-bit WAV files, but received {header.bits}")
     if b"data" not in chunks:
         raise ArgumentError("Data too short when trying to read string")
-    row = 2 * form.channels
-    complete = len(chunks[b"data"]) // row * row
-    values = np.frombuffer(chunks[b"data"][:complete], "<i2").reshape(-1, form.channels)
-    return values.astype(np.float32) / np.float32(_SCALE), form.rate
+    frame_size = 2 * header.channels
+    complete_size = len(chunks[b"data"]) // frame_size * frame_size
+    values = np.frombuffer(chunks[b"data"][:complete_size], "<i2").reshape(-1, header.channels)
+    return values.astype(np.float32) / np.float32(_SCALE), header.rate
 
 
 def _decoded(
     contents: np.ndarray, wanted_channels: int, wanted_samples: int, **_: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Decodes a file; extra channels repeat the last one, and zeros follow a sound that is too short."""
+    """Decodes a WAV file to as many channels and samples as are wanted, or as it has where a number is negative.
+
+    Extra channels repeat the last one, and zeros follow a sound that is too short.
+    """
     samples, rate = _samples(contents.item())
     if wanted_channels >= 0:
         samples = samples[:, np.minimum(np.arange(wanted_channels), samples.shape[1] - 1)]
     if wanted_samples >= 0:
-        missing = max(0, wanted_samples - len(samples))
-        samples = np.pad(samples[:wanted_samples], [(0, missing), (0, 0)])
+        missing_count = max(0, wanted_samples - len(samples))
+        samples = np.pad(samples[:wanted_samples], [(0, missing_count), (0, 0)])
     return np.ascontiguousarray(samples), np.array(rate, np.uint32).view(np.int32)
 
 
 def _decoded_type(contents: TensorType, sizes: Any, **_: Any) -> tuple[TensorType, TensorType]:
+    """Checks that the contents are one string; returns the types of samples and sample rate."""
     require_dtype(contents, (string,), "contents")
     if contents.shape:
         raise ArgumentError(f"contents must be scalar, got shape [{','.join(map(str, contents.shape))}]")
@@ -136,16 +144,16 @@ def decode_wav(
 
 
 def _encoded(audio: np.ndarray, rate: np.ndarray) -> np.ndarray:
-    """Encodes samples, rounded half away from zero and clipped to 16 bits."""
+    """Encodes float samples as a WAV file of 16-bit ones, rounded half away from zero and clipped."""
     if rate <= 0:
         raise ArgumentValueError(f"sample_rate must be in (0, 2^32), got: {int(rate) % 2**64}")
-    scaled = audio * np.float32(_SCALE)
-    rounded = np.sign(scaled) * np.floor(np.abs(scaled) + np.float32(0.5))
-    data = np.clip(rounded, -_SCALE, _SCALE - 1).astype("<i2").tobytes()
+    scaled_samples = audio * np.float32(_SCALE)
+    rounded_samples = np.sign(scaled_samples) * np.floor(np.abs(scaled_samples) + np.float32(0.5))
+    data = np.clip(rounded_samples, -_SCALE, _SCALE - 1).astype("<i2").tobytes()
     channels, sample_rate = audio.shape[1], int(rate)
-    row = 2 * channels
-    form = (16, _PCM, channels, sample_rate, sample_rate * row, row, 16)
-    header = struct.pack(_HEADER, b"RIFF", 36 + len(data), b"WAVE", b"fmt ", *form, b"data", len(data))
+    frame_size = 2 * channels
+    header_fields = (16, _PCM, channels, sample_rate, sample_rate * frame_size, frame_size, 16)
+    header = struct.pack(_HEADER, b"RIFF", 36 + len(data), b"WAVE", b"fmt ", *header_fields, b"data", len(data))
     return np.array(header + data, object)
 
 

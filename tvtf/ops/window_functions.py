@@ -18,36 +18,41 @@ from tvtf.ops.operands import converted, scalar_int
 from tvtf.ops.rules import static_int, static_value
 
 
-def _checked(window_length: Any, dtype: Any) -> tuple[int, DType]:
-    """Returns a window's length and dtype after checking both."""
-    kind = as_dtype(dtype)
-    if not kind.is_floating:
-        raise ValueError(f"dtype must be a floating point type. Found {kind}")
+def _checked_arguments(window_length: Any, dtype: Any) -> tuple[int, DType]:
+    """Returns a window's length and its floating dtype after checking both, with TensorFlow's errors."""
+    float_dtype = as_dtype(dtype)
+    if not float_dtype.is_floating:
+        raise ValueError(f"dtype must be a floating point type. Found {float_dtype}")
     length_tensor = convert_to_tensor(window_length, int32 if state.trace is None else None)
     if length_tensor.ndim:
         raise ValueError(f"window_length: Shape {length_tensor.shape} must have rank 0")
     length = static_int(length_tensor, "window_length")
     if length < 0:
         raise ArgumentError(f"Requires start <= limit when delta > 0: 0/{length}")
-    return length, kind
+    return length, float_dtype
 
 
 def _window_specs(arguments: Mapping[str, Any]) -> list[TensorSpec]:
+    """Returns the spec of a window whose length is known only when the program runs."""
     return [TensorSpec([None], arguments["dtype"])]
 
 
 def _constant(values: np.ndarray, dtype: DType) -> Tensor:
+    """Returns a constant tensor of a dtype."""
     return EagerTensor(np.asarray(values).astype(dtype.np))
 
 
 def _raised_cosine(window_length: Any, periodic: Any, dtype: Any, mean: float) -> Tensor:
-    """Returns a raised cosine window; one of odd length is symmetric even if ``periodic``, as in TensorFlow."""
-    length, kind = _checked(window_length, dtype)
+    """Returns the window ``mean - (1 - mean) * cos(2 * pi * i / period)``: Hann's or Hamming's.
+
+    A window of odd length is symmetric even if ``periodic``, as in TensorFlow.
+    """
+    length, float_dtype = _checked_arguments(window_length, dtype)
     periodic = static_value(converted(periodic, as_dtype("bool")), "periodic")
     if length == 1:
-        return _constant(np.ones(1), kind)
+        return _constant(np.ones(1), float_dtype)
     period = length + bool(periodic) * (1 - length % 2) - 1
-    return _constant(mean - (1 - mean) * np.cos(2 * np.pi * np.arange(length) / period), kind)
+    return _constant(mean - (1 - mean) * np.cos(2 * np.pi * np.arange(length) / period), float_dtype)
 
 
 @export("signal.hann_window")
@@ -89,8 +94,8 @@ def vorbis_window(window_length: Any, dtype: Any = float32, name: str | None = N
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/vorbis_window
     """
-    length, kind = _checked(window_length, dtype)
-    return _constant(np.sin(np.pi / 2 * np.sin(np.pi / max(length, 1) * (np.arange(length) + 0.5)) ** 2), kind)
+    length, float_dtype = _checked_arguments(window_length, dtype)
+    return _constant(np.sin(np.pi / 2 * np.sin(np.pi / max(length, 1) * (np.arange(length) + 0.5)) ** 2), float_dtype)
 
 
 @export("signal.kaiser_window")
@@ -104,10 +109,10 @@ def kaiser_window(window_length: Any, beta: float = 12.0, dtype: Any = float32, 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/kaiser_window
     """
-    length, kind = _checked(window_length, dtype)
+    length, float_dtype = _checked_arguments(window_length, dtype)
     if not length:
         raise ArgumentError("Requires start <= limit when delta > 0: 0.5/-0.4").for_op("Range")
-    return _constant(np.kaiser(length, float(static_value(beta, "beta"))), kind)
+    return _constant(np.kaiser(length, float(static_value(beta, "beta"))), float_dtype)
 
 
 @export("signal.kaiser_bessel_derived_window")
@@ -123,10 +128,10 @@ def kaiser_bessel_derived_window(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/kaiser_bessel_derived_window
     """
-    length, kind = _checked(window_length, dtype)
+    length, float_dtype = _checked_arguments(window_length, dtype)
     sums = np.cumsum(np.kaiser(length // 2 + 1, float(static_value(beta, "beta"))))
-    half = np.sqrt(sums[:-1] / sums[-1])
-    return _constant(np.concatenate([half, half[::-1]]), kind)
+    first_half = np.sqrt(sums[:-1] / sums[-1])
+    return _constant(np.concatenate([first_half, first_half[::-1]]), float_dtype)
 
 
 @export("signal.inverse_stft_window_fn")
@@ -145,12 +150,14 @@ def inverse_stft_window_fn(
 
     @name_errors
     def inverse_window(frame_length: Any, dtype: Any) -> Tensor:
-        length, kind = scalar_int(convert_to_tensor(frame_length), "frame_length"), as_dtype(dtype)
-        forward = np.array(static_value(forward_window_fn(length, dtype=kind), "window"), np.float64)
-        overlaps = -(-length // step)
-        squares = np.pad(forward**2, (0, overlaps * step - length)).reshape(overlaps, step)
-        total = np.tile(squares.sum(axis=0), overlaps)[:length]
-        return _constant(forward / total, kind)
+        """Returns the window that undoes the forward window, in frames ``frame_step`` apart."""
+        length, float_dtype = scalar_int(convert_to_tensor(frame_length), "frame_length"), as_dtype(dtype)
+        forward_window = np.array(static_value(forward_window_fn(length, dtype=float_dtype), "window"), np.float64)
+        overlap_count = -(-length // step)
+        # so that the products of both windows add up to one at every sample
+        squares = np.pad(forward_window**2, (0, overlap_count * step - length)).reshape(overlap_count, step)
+        squares_sum = np.tile(squares.sum(axis=0), overlap_count)[:length]
+        return _constant(forward_window / squares_sum, float_dtype)
 
     return inverse_window
 
@@ -181,8 +188,10 @@ def linear_to_mel_weight_matrix(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/linear_to_mel_weight_matrix
     """
-    rate, low, high = (float(static_value(v, "edge")) for v in (sample_rate, lower_edge_hertz, upper_edge_hertz))
-    for holds, message in (
+    rate, low, high = (
+        float(static_value(value, "edge")) for value in (sample_rate, lower_edge_hertz, upper_edge_hertz)
+    )
+    for is_valid, message in (
         (num_mel_bins > 0, f"num_mel_bins must be positive. Got: {num_mel_bins}"),
         (low >= 0, f"lower_edge_hertz must be non-negative. Got: {low}"),
         (low < high, f"lower_edge_hertz {low:.1f} >= upper_edge_hertz {high:.1f}"),
@@ -193,10 +202,10 @@ def linear_to_mel_weight_matrix(
         ),
         (as_dtype(dtype).is_floating, f"dtype must be a floating point type. Got: {dtype}"),
     ):
-        if not holds:
+        if not is_valid:
             raise ValueError(message)
-    bins = _mel(np.linspace(0.0, rate / 2, num_spectrogram_bins)[1:])[:, None]
-    edges = np.linspace(_mel(low), _mel(high), num_mel_bins + 2)
-    below, center, above = edges[:-2], edges[1:-1], edges[2:]
-    weights = np.maximum(0, np.minimum((bins - below) / (center - below), (above - bins) / (above - center)))
+    bin_mels = _mel(np.linspace(0.0, rate / 2, num_spectrogram_bins)[1:])[:, None]
+    edge_mels = np.linspace(_mel(low), _mel(high), num_mel_bins + 2)
+    below, center, above = edge_mels[:-2], edge_mels[1:-1], edge_mels[2:]
+    weights = np.maximum(0, np.minimum((bin_mels - below) / (center - below), (above - bin_mels) / (above - center)))
     return _constant(np.pad(weights, [(1, 0), (0, 0)]), as_dtype(dtype))

@@ -39,10 +39,12 @@ def is_channels_first(data_format: str | None, rank: int, op: str) -> bool:
 
 
 def channels_last(x: Tensor) -> Tensor:
+    """Moves the channels from the second axis to the last."""
     return table["transpose"](x, [0, *range(2, x.ndim), 1])
 
 
 def channels_first(x: Tensor) -> Tensor:
+    """Moves the channels from the last axis to the second."""
     return table["transpose"](x, [0, x.ndim - 1, *range(1, x.ndim - 1)])
 
 
@@ -57,7 +59,7 @@ def steps(value: Any, rank: int, channel_axis: int, name: str, op: str) -> tuple
         raise TypeError(f"{name} must be ints, but got {value!r}: Cannot iterate over a scalar tensor.")
     values = static_value(1 if value is None else value, name)
     values = list(values) if isinstance(values, (list, tuple)) else [values]
-    if len(values) in (1, rank, rank + 2):
+    if len(values) in (1, rank, rank + 2):  # lists of another length are rejected below, whatever they hold
         values = [attribute_int(each, name, -(2**31)) for each in values]
     if len(values) == 1:
         return tuple(values * rank)
@@ -73,22 +75,23 @@ def steps(value: Any, rank: int, channel_axis: int, name: str, op: str) -> tuple
 
 
 def _unsupported_axis(name: str, op: str) -> Exception:
+    """Returns TensorFlow's error for strides or dilations in the batch or channel axis."""
     return UnimplementedError(
         None, op, f"Current implementation does not yet support {name} in the batch and depth dimensions. [Op:{op}]"
     )
 
 
-def spatial_steps(value: Any, rank: int, first: bool, name: str, op: str) -> tuple[int, ...]:
-    """Returns :func:`steps` after checking that all are positive."""
-    sizes = steps(value, rank, 1 if first else rank + 1, name, op)
-    if any(s < 1 for s in sizes):
+def spatial_steps(value: Any, rank: int, has_channels_first: bool, name: str, op: str) -> tuple[int, ...]:
+    """Returns strides, dilations or window sizes per spatial axis as :func:`steps`, which must be positive."""
+    sizes = steps(value, rank, 1 if has_channels_first else rank + 1, name, op)
+    if any(size < 1 for size in sizes):
         label = {"strides": "Stride", "dilations": "Dilation rate"}.get(name, f"Sliding window {name}")
         raise ArgumentError(f"{label} must be > 0, but got {min(sizes)}", ValueError).for_op(op)
     return sizes
 
 
 def extent_of(window: int, dilation: int) -> int:
-    """Returns the extent of a dilated window."""
+    """Returns how many elements a window of ``window`` taps spans that are ``dilation`` apart."""
     return (window - 1) * dilation + 1
 
 
@@ -108,7 +111,7 @@ def paddings(
 
 
 def _named_padding(padding: str, sizes: Any, window: Any, strides: Any, dilations: Any, op: str) -> Padding:
-    """Returns the padding, ``(before, after)`` per axis, that "VALID" or "SAME" stands for."""
+    """Returns the padding, ``(before, after)`` for each spatial axis, that "VALID" or "SAME" stands for."""
     if padding.upper() == "VALID":
         return ((0, 0),) * len(window)
     if padding.upper() != "SAME":
@@ -118,11 +121,14 @@ def _named_padding(padding: str, sizes: Any, window: Any, strides: Any, dilation
             ValueError,
             f"Attr 'padding' of '{{op}}' Op passed string '{padding}' not in: {allowed}.",
         ).for_op(op)
-    return tuple(_same(size, extent_of(k, d), s, op) for size, k, s, d in zip(sizes, window, strides, dilations))
+    return tuple(
+        _same_padding(size, extent_of(window_size, dilation), stride, op)
+        for size, window_size, stride, dilation in zip(sizes, window, strides, dilations)
+    )
 
 
-def _same(size: Dim, extent: int, stride: int, op: str) -> tuple[int, int]:
-    """Returns the padding that gives ceil(size / stride) results; an odd zero goes behind, as in TensorFlow."""
+def _same_padding(size: Dim, extent: int, stride: int, op: str) -> tuple[int, int]:
+    """Returns the "SAME" padding, for ceil(size / stride) results; an odd zero goes behind, as in TensorFlow."""
     if stride == 1:
         total = extent - 1
     elif isinstance(size, int):
@@ -137,8 +143,8 @@ def _same(size: Dim, extent: int, stride: int, op: str) -> tuple[int, int]:
     return total // 2, total - total // 2
 
 
-def _explicit_padding(padding: Any, rank: int, first: bool) -> Padding:
-    """Checks a list of pairs, one for each axis, and returns those of the spatial axes."""
+def _explicit_padding(padding: Any, rank: int, has_channels_first: bool) -> Padding:
+    """Checks explicit padding, a list of one pair for each axis, and returns the pairs of the spatial axes."""
     value = static_value(padding, "padding")
     if not isinstance(value, (list, tuple)):
         raise TypeError(
@@ -159,10 +165,10 @@ def _explicit_padding(padding: Any, rank: int, first: bool) -> Padding:
         raise InvalidArgumentError(
             None, None, f"All elements of explicit_paddings must be nonnegative. Received: padding={padding}"
         )
-    channel = 1 if first else rank + 1
-    if any(pairs[0]) or any(pairs[channel]):
+    channel_axis = 1 if has_channels_first else rank + 1  # axis 0 is the batch
+    if any(pairs[0]) or any(pairs[channel_axis]):
         raise ValueError("Nonzero explicit padding in the batch or depth dimensions is not supported")
-    return tuple((low, high) for i, (low, high) in enumerate(pairs) if i not in (0, channel))
+    return tuple((before, after) for i, (before, after) in enumerate(pairs) if i not in (0, channel_axis))
 
 
 def result_sizes(
@@ -177,35 +183,43 @@ def result_sizes(
 
 
 def _result_size(size: Dim, window: int, stride: int, padding: tuple[int, int], dilation: int) -> Dim:
-    """Returns how many windows fit along an axis."""
+    """Returns how many positions a window has along an axis: where it fits into the padded axis, ``stride`` apart."""
     extent = extent_of(window, dilation)
-    free = size + sum(padding) - extent
-    if isinstance(free, int) and free < 0:
+    last_start = size + sum(padding) - extent
+    if isinstance(last_start, int) and last_start < 0:
         raise ArgumentError(
-            f"Computed output size would be negative: {free // stride} [input_size: {size}, "
+            f"Computed output size would be negative: {last_start // stride} [input_size: {size}, "
             f"effective_filter_size: {extent}, stride: {stride}]", ValueError,
             f"Negative dimension size caused by subtracting {extent} from {size + sum(padding)} for {{op}}",
         )  # fmt: skip
-    return simplify_dim(free // stride + 1)
+    return simplify_dim(last_start // stride + 1)
 
 
 # -- NumPy: one strided view of the padded input for each tap of the window
 
 
 def padded(x: np.ndarray, padding: Padding, value: Any = 0) -> np.ndarray:
+    """Pads the spatial axes of an array (n, *spatial, channels) with a value."""
     return np.pad(x, ((0, 0), *padding, (0, 0)), constant_values=value) if any(map(any, padding)) else x
 
 
 def cropped(x: np.ndarray, padding: Padding) -> np.ndarray:
-    inside = (slice(None), *(slice(low, n - high) for (low, high), n in zip(padding, x.shape[1:-1])))
+    """Removes the padding from the spatial axes of an array: undoes :func:`padded`."""
+    inside = (slice(None), *(slice(before, size - after) for (before, after), size in zip(padding, x.shape[1:-1])))
     return x[inside]
 
 
 def taps(
     window: Sequence[int], sizes: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
-    """Yields each tap of the window and the slices of the padded input that it reads at ``sizes`` window positions."""
+    """Yields each tap of the window (its index along each axis), and the slices of the padded input that it reads.
+
+    The slices are strided: they hold the tap's element at ``sizes`` window positions.
+    """
     for tap in itertools.product(*map(range, window)):
-        starts = [t * d for t, d in zip(tap, dilations)]
-        places = [slice(a, a + (n - 1) * s + 1 if n else a, s) for a, n, s in zip(starts, sizes, strides)]
-        yield tap, (slice(None), *places)
+        starts = [tap_index * dilation for tap_index, dilation in zip(tap, dilations)]
+        slices = [
+            slice(start, start + (count - 1) * stride + 1 if count else start, stride)
+            for start, count, stride in zip(starts, sizes, strides)
+        ]
+        yield tap, (slice(None), *slices)

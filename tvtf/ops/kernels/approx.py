@@ -31,11 +31,12 @@ class Format:
 
     @property
     def sign_bit(self) -> int:
+        """Returns the number of the sign bit, counted from the lowest bit."""
         return self.mantissa_bits + self.bias.bit_length() + 1
 
     @property
     def shifter(self) -> float:
-        """A constant that, added to a number, leaves the nearest integer in the low bits of the sum."""
+        """Returns a constant that, added to a number, leaves the nearest integer in the low bits of the sum."""
         return 1.5 * 2.0**self.mantissa_bits
 
 
@@ -44,6 +45,7 @@ DOUBLE = Format("float64", "int64", 52, 1023, 2.0**-1022, -746.0, 710.0, 1e17)
 
 
 def format_of(x: ir.Expr) -> Format:
+    """Returns the format in which an expression is computed: float64, or float32 for all other dtypes."""
     return DOUBLE if dtype_of(x) == "float64" else SINGLE
 
 
@@ -51,25 +53,25 @@ def elementary(function: Function) -> Function:
     """Extends a function of float32 or float64 to 16-bit floats, which are computed in float32."""
 
     @wraps(function)
-    def typed(x: Any) -> ir.Expr:
+    def of_any_dtype(x: Any) -> ir.Expr:
         x = runtime.convert(x)
         dtype = dtype_of(x)
-        wide = x if dtype in ("float32", "float64") else x.astype("float32")
-        result = let(wide, function)
-        return result if wide is x else result.astype(dtype)
+        widened = x if dtype in ("float32", "float64") else x.astype("float32")
+        result = let(widened, function)
+        return result if widened is x else result.astype(dtype)
 
-    return typed
+    return of_any_dtype
 
 
 def through_double(function: Function) -> Function:
     """Extends a function of float64 to all floating dtypes, with one rounding at the end."""
 
     @wraps(function)
-    def typed(x: Any) -> ir.Expr:
+    def of_any_dtype(x: Any) -> ir.Expr:
         x = runtime.convert(x)
         return let(x.astype("float64"), function).astype(dtype_of(x))
 
-    return typed
+    return of_any_dtype
 
 
 def dtype_of(x: ir.Expr) -> str:
@@ -83,79 +85,82 @@ def like(value: float, x: ir.Expr) -> Any:
 
 
 def let(value: ir.Expr, body: Function) -> ir.Expr:
-    """Returns `body` of a let-bound value, which is computed once."""
-    if isinstance(value, (tirx.Var, tirx.FloatImm, tirx.IntImm)):
+    """Binds a value to a variable, so that it is computed once, and returns `body` of the variable."""
+    if isinstance(value, (tirx.Var, tirx.FloatImm, tirx.IntImm)):  # nothing to compute
         return body(value)
-    name = tirx.Var("t", dtype_of(value))
-    return tirx.Let(name, value, body(name))
+    variable = tirx.Var("t", dtype_of(value))
+    return tirx.Let(variable, value, body(variable))
 
 
 def polynomial(x: ir.Expr, coefficients: Sequence[float]) -> ir.Expr:
     """Evaluates a polynomial by Horner's rule, the highest power first."""
-    first, *rest = coefficients
-    return reduce(lambda total, c: total * x + like(c, x), rest, like(first, x))
+    highest, *others = coefficients
+    return reduce(lambda total, coefficient: total * x + like(coefficient, x), others, like(highest, x))
 
 
 def at_most(x: ir.Expr, limit: float) -> ir.Expr:
-    """Returns x, at most `limit`; NaN stays."""
+    """Returns the smaller of x and `limit`; NaN stays."""
     return tirx.Select(like(limit, x) < x, like(limit, x), x)
 
 
 def at_least(x: ir.Expr, limit: float) -> ir.Expr:
-    """Returns x, at least `limit`; NaN stays."""
+    """Returns the larger of x and `limit`; NaN stays."""
     return tirx.Select(x < like(limit, x), like(limit, x), x)
 
 
-def with_sign(size: ir.Expr, sign: ir.Expr) -> ir.Expr:
-    """Gives a non-negative number the sign of another one, also of -0.0."""
-    form = format_of(size)
-    top = tirx.const(-(2**form.sign_bit), form.integer)
-    return tirx.reinterpret(form.dtype, bits(size) | (bits(sign) & top))
+def with_sign(magnitude: ir.Expr, sign: ir.Expr) -> ir.Expr:
+    """Returns `magnitude`, which is not negative, with the sign of another number, also of -0.0."""
+    form = format_of(magnitude)
+    sign_mask = tirx.const(-(2**form.sign_bit), form.integer)
+    return tirx.reinterpret(form.dtype, bits(magnitude) | (bits(sign) & sign_mask))
 
 
 def odd(x: ir.Expr, positive: Function) -> ir.Expr:
-    """Returns an odd function, from one for non-negative arguments."""
+    """Extends a function of non-negative numbers to an odd function, f(-x) = -f(x)."""
     return let(tirx.abs(x), lambda size: with_sign(positive(size), x))
 
 
 def bits(x: ir.Expr) -> ir.Expr:
+    """Reinterprets a float as an integer of the same size."""
     return tirx.reinterpret(format_of(x).integer, x)
 
 
 def integer(value: int, form: Format) -> Any:
+    """Returns an integer constant of the size of a format's floats."""
     return tirx.const(value, form.integer)
 
 
 def shifted(x: ir.Expr, offset: int, body: Function) -> ir.Expr:
     """Returns `body` of the bits of n + offset + the format's shifter, where n is the nearest integer to x.
 
-    As bits, because TVM's simplifier folds (x + c) - c to x.
+    The shifter moves n to the low bits of the sum. They are passed as bits, for TVM's simplifier folds (x + c) - c to
+    x.
     """
     return let(bits(x + like(format_of(x).shifter + offset, x)), body)
 
 
 def whole(shifted_bits: ir.Expr, form: Format, offset: int) -> ir.Expr:
-    """Returns the n of `shifted`, as a float."""
+    """Returns as a float the integer n whose bits `shifted` passed on."""
     return tirx.reinterpret(form.dtype, shifted_bits) - tirx.const(form.shifter + offset, form.dtype)
 
 
 def power_of_two(shifted_bits: ir.Expr, form: Format) -> ir.Expr:
-    """Returns 2**n, for a normal result and an `offset` that was the format's bias."""
+    """Returns 2**n, a normal number, from the bits that `shifted` passed on with the format's bias as the offset."""
     return tirx.reinterpret(form.dtype, shifted_bits << integer(form.mantissa_bits, form))
 
 
 def rounded(x: ir.Expr) -> ir.Expr:
-    """Hides x from TVM's simplifier, which would undo its rounding."""
+    """Hides x from TVM's simplifier, which would merge it with further sums and so undo its rounding."""
     return tirx.reinterpret(dtype_of(x), bits(x))
 
 
 def unless_tiny(x: ir.Expr, value: ir.Expr) -> ir.Expr:
-    """Returns `value`, or x where that is denormal or a zero of either sign."""
+    """Returns `value`, or x itself where it is denormal or a zero of either sign."""
     return tirx.Select(tirx.abs(x) < like(format_of(x).smallest_normal, x), x, value)
 
 
 def unless(is_rare: Function, x: ir.Expr, common: Function, rare: Function) -> ir.Expr:
-    """Returns `common(x)`, or `rare(x)` for the few numbers that `common` is wrong for.
+    """Returns `common(x)`, or `rare(x)` for the few numbers for which `common` is wrong, by `is_rare(x)`.
 
     Schedules compute a vector by `common` if none of its elements is rare, else its elements one by one.
     """
@@ -164,6 +169,6 @@ def unless(is_rare: Function, x: ir.Expr, common: Function, rare: Function) -> i
 
 
 def below_infinity(x: ir.Expr, value: ir.Expr) -> ir.Expr:
-    """Returns `value`, or x where that is infinite or NaN."""
+    """Returns `value`, or x itself where it is infinite or NaN."""
     # `x == x` would be folded to true by TVM's simplifier.
     return tirx.Select(x < like(float("inf"), x), value, x)

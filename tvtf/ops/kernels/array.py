@@ -18,34 +18,42 @@ from tvtf.ops.kernels.scalar import broadcast_index, dims
 
 
 def reshape(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
+    """Reads each element of the reshaped tensor from where it was before; a -1 in ``shape`` is filled in."""
     new_shape, old_shape = filled(dims(x), shape), dims(x)
     if is_static_shape((*new_shape, *old_shape)):
         return topi.reshape(x, tuple(map(long, new_shape)))
-    return compute(new_shape, lambda *i: x(*_index_before(i, new_shape, old_shape)), "T_reshape")
+    return compute(new_shape, lambda *i: x(*_source_index(i, new_shape, old_shape)), "T_reshape")
 
 
-def _index_before(index: Sequence[Any], shape: Sequence[Any], before: Sequence[Any]) -> list[Any]:
-    """Returns the index that an element of a reshaped tensor had before.
+def _source_index(index: Sequence[Any], shape: Sequence[Any], old_shape: Sequence[Any]) -> list[Any]:
+    """Returns the index, in a tensor of shape ``old_shape``, of the element at ``index`` of its reshape to ``shape``.
 
     Dims that both shapes begin or end with keep their index. Only those between are flattened and split again, by
     divisions that cost LLVM minutes where many dims are symbolic.
     """
-    places = [(i, d) for i, d in zip(index, shape) if not same_dim(d, 1)]
-    sizes = [d for d in before if not same_dim(d, 1)]
-    head = _shared([d for _, d in places], sizes)
-    tail = _shared([d for _, d in places[head:]][::-1], sizes[head:][::-1])
-    between = slice(head, len(places) - tail), slice(head, len(sizes) - tail)
-    split_indices = unravelled(_ravelled(*zip(*places[between[0]])), sizes[between[1]]) if sizes[between[1]] else []
-    indices = iter([i for i, _ in places[:head]] + split_indices + [i for i, _ in places[len(places) - tail :]])
-    return [long(0) if same_dim(d, 1) else next(indices) for d in before]
+    new_axes = [(i, dim) for i, dim in zip(index, shape) if not same_dim(dim, 1)]
+    old_dims = [dim for dim in old_shape if not same_dim(dim, 1)]
+    prefix = _common_prefix_length([dim for _, dim in new_axes], old_dims)
+    suffix = _common_prefix_length([dim for _, dim in new_axes[prefix:]][::-1], old_dims[prefix:][::-1])
+    middle = slice(prefix, len(new_axes) - suffix), slice(prefix, len(old_dims) - suffix)
+    split_indices = (
+        unravelled(_flat_index(*zip(*new_axes[middle[0]])), old_dims[middle[1]]) if old_dims[middle[1]] else []
+    )
+    remaining_indices = iter(
+        [i for i, _ in new_axes[:prefix]] + split_indices + [i for i, _ in new_axes[len(new_axes) - suffix :]]
+    )
+    return [long(0) if same_dim(dim, 1) else next(remaining_indices) for dim in old_shape]
 
 
-def _shared(these: Sequence[Any], those: Sequence[Any]) -> int:
+def _common_prefix_length(dims: Sequence[Any], others: Sequence[Any]) -> int:
     """Returns how many leading dims two shapes have in common."""
-    return next((n for n, (a, b) in enumerate(zip(these, those)) if not same_dim(a, b)), min(len(these), len(those)))
+    return next(
+        (count for count, (a, b) in enumerate(zip(dims, others)) if not same_dim(a, b)), min(len(dims), len(others))
+    )
 
 
-def _ravelled(index: Sequence[Any] = (), shape: Sequence[Any] = ()) -> Any:
+def _flat_index(index: Sequence[Any] = (), shape: Sequence[Any] = ()) -> Any:
+    """Returns the row-major number of the element at an index."""
     flat = tirx.const(0, "int64")
     for i, extent in zip(index, shape):
         flat = flat * long(extent) + long(i)
@@ -53,15 +61,21 @@ def _ravelled(index: Sequence[Any] = (), shape: Sequence[Any] = ()) -> Any:
 
 
 def broadcast_to(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
-    return compute(shape, lambda *i: x(*_repeated_index(x, i, shape)), "broadcast")
+    """Reads each element of the broadcast tensor from the input, at index 0 of its axes of size 1."""
+    return compute(shape, lambda *i: x(*_broadcast_index_at_run_time(x, i, shape)), "broadcast")
 
 
-def _repeated_index(x: te.Tensor, index: Sequence[Any], wide: Sequence[Any]) -> list[Any]:
-    """Returns ``broadcast_index``, with the index of a symbolic dim multiplied by whether that isn't 1."""
-    lead = len(wide) - len(x.shape)
+def _broadcast_index_at_run_time(x: te.Tensor, index: Sequence[Any], result_shape: Sequence[Any]) -> list[Any]:
+    """Returns the index in ``x`` of an element of its broadcast result, also where symbolic dims may be 1.
+
+    The index of such a dim is multiplied by whether the dim isn't 1.
+    """
+    new_rank = len(result_shape) - len(x.shape)
     return [
-        i if isinstance(d, int) or isinstance(i, int) or same_dim(d, w) else i * tirx.NE(d, long(1)).astype("int64")
-        for d, w, i in zip(dims(x), wide[lead:], broadcast_index(x, index, wide))
+        position
+        if isinstance(dim, int) or isinstance(position, int) or same_dim(dim, result_dim)
+        else position * tirx.NE(dim, long(1)).astype("int64")
+        for dim, result_dim, position in zip(dims(x), result_shape[new_rank:], broadcast_index(x, index, result_shape))
     ]
 
 
@@ -69,18 +83,22 @@ def common_dims(*inputs: te.Tensor) -> te.Tensor:
     """Returns the dims that the inputs' shapes broadcast to: in each axis the last that is not 1."""
     shapes = [dims(x) for x in inputs]
     rank = max(map(len, shapes))
-    columns = ([s[a - rank + len(s)] for s in shapes if a >= rank - len(s)] for a in range(rank))
+    columns = (
+        [shape[axis - rank + len(shape)] for shape in shapes if axis >= rank - len(shape)] for axis in range(rank)
+    )
     return vector([functools.reduce(_last_but_one, map(long, column)) for column in columns], "int64")
 
 
 def _last_but_one(a: Any, b: Any) -> Any:
+    """Returns the dim ``b``, or ``a`` where ``b`` is 1."""
     return tirx.Select(tirx.EQ(b, long(1)), a, b)
 
 
 def transpose(x: te.Tensor, *, perm: tuple[int, ...]) -> te.Tensor:
-    extents = [x.shape[p] for p in perm]
-    place = {axis: position for position, axis in enumerate(perm)}
-    return compute(extents, lambda *i: x(*(i[place[axis]] for axis in range(len(perm)))), "transpose")
+    """Reads the element at each index from the input, whose axis ``perm[i]`` is axis i of the result."""
+    extents = [x.shape[axis] for axis in perm]
+    position_of_axis = {axis: position for position, axis in enumerate(perm)}
+    return compute(extents, lambda *i: x(*(i[position_of_axis[axis]] for axis in range(len(perm)))), "transpose")
 
 
 def shape(x: te.Tensor, *, dtype: str) -> te.Tensor:
@@ -88,22 +106,24 @@ def shape(x: te.Tensor, *, dtype: str) -> te.Tensor:
 
 
 def dims_vector(*, dims: tuple[Any, ...], dtype: str) -> te.Tensor:
+    """Returns dims as a vector of the program, whose values are known when it runs."""
     return vector([tirx.Cast(dtype, long(d)) for d in dims], dtype)
 
 
 def dims_fit(*, dims: tuple[Any, ...], most: int) -> te.Tensor:
+    """Returns whether all dims are at most ``most``, computed in float64, which doesn't wrap around."""
     fits = [floating(long(d)) < tirx.FloatImm("float64", float(most + 1)) for d in dims]
     return compute((), lambda: functools.reduce(tirx.And, fits, tirx.const(True, "bool")), "fits")
 
 
 def vector(values: Sequence[Any], dtype: str) -> te.Tensor:
-    """Returns a vector of scalar expressions."""
+    """Returns a vector whose elements are the scalar expressions ``values``."""
 
     def element(i: Any) -> Any:
-        chosen = tirx.const(0, dtype)
+        result = tirx.const(0, dtype)
         for position, value in enumerate(values):
-            chosen = tirx.Select(i == position, value, chosen)
-        return chosen
+            result = tirx.Select(i == position, value, result)
+        return result
 
     return compute((len(values),), element, "vector")
 
@@ -115,38 +135,41 @@ SPARE = 4.0
 
 
 def memory_fits(*, sizes: tuple[Any, ...]) -> te.Tensor:
+    """Returns whether tensors of these sizes in bytes fit into the machine's memory, computed in float64."""
     fits = [_fits(floating(long(size))) for size in sizes]
     return compute((), lambda: functools.reduce(tirx.And, fits, tirx.const(True, "bool")), "fits")
 
 
 def _fits(size: Any) -> Any:
+    """Returns whether a size in bytes is allowed; a small one is compared without a query of the machine."""
     is_little = size < tirx.FloatImm("float64", float(LITTLE))
     return tirx.Or(is_little, size < _most_bytes())
 
 
 def _most_bytes() -> Any:
     """Returns SPARE times the machine's memory, or on a GPU, whose code can't call sysconf, what is addressable."""
-    most = tirx.FloatImm("float64", float(ADDRESSABLE))
+    limit = tirx.FloatImm("float64", float(ADDRESSABLE))
     target = Target.current(allow_none=True)
     pages = os.sysconf_names.get("SC_PHYS_PAGES")
     if pages is None or target is None or "gpu" in target.keys:
-        return most
+        return limit
     page_count = tirx.call_extern("int64", "sysconf", tirx.IntImm("int32", pages))
     size = tirx.Cast("float64", page_count) * tirx.FloatImm("float64", SPARE * os.sysconf("SC_PAGE_SIZE"))
-    return tirx.Select(page_count > tirx.IntImm("int64", 0), tirx.Min(size, most), most)
+    # sysconf returns -1 if it doesn't know
+    return tirx.Select(page_count > tirx.IntImm("int64", 0), tirx.Min(size, limit), limit)
 
 
 def concat(*parts: te.Tensor, axis: int) -> te.Tensor:
     """Joins ``parts`` along ``axis``: an element's position on it decides which part it comes from."""
-    offsets = _offsets([p.shape[axis] for p in parts])
+    offsets = _offsets([part.shape[axis] for part in parts])
     extents = list(parts[0].shape)
     extents[axis] = offsets[-1]
 
     def element(*i: Any) -> Any:
-        def of(part: int) -> Any:
-            return parts[part](*i[:axis], i[axis] - offsets[part], *i[axis + 1 :])
+        def read(number: int) -> Any:
+            return parts[number](*i[:axis], i[axis] - offsets[number], *i[axis + 1 :])
 
-        return choose(i[axis], offsets, 0, len(parts), of)
+        return choose(i[axis], offsets, 0, len(parts), read)
 
     return compute(extents, element, "concat")
 
@@ -164,30 +187,34 @@ def stack(*parts: te.Tensor, axis: int) -> te.Tensor:
 
 
 def _offsets(sizes: Sequence[Any]) -> list[Any]:
+    """Returns where each part of a concatenation begins along its axis, and where the last one ends."""
     offsets = [long(0)]
     for size in sizes:
         offsets.append(offsets[-1] + long(size))
     return offsets
 
 
-def choose(index: Any, bounds: Sequence[Any], low: int, high: int, of: Any) -> Any:
-    """Returns ``of(part)`` for the part whose [bounds[part], bounds[part + 1]) holds ``index``, by bisection."""
+def choose(index: Any, bounds: Sequence[Any], low: int, high: int, value_of: Any) -> Any:
+    """Returns ``value_of(part)`` for the part whose [bounds[part], bounds[part + 1]) holds ``index``.
+
+    The part is searched by bisection, between ``low`` and ``high``.
+    """
     if high - low == 1:
-        return of(low)
+        return value_of(low)
     middle = (low + high) // 2
-    left, right = choose(index, bounds, low, middle, of), choose(index, bounds, middle, high, of)
+    left, right = choose(index, bounds, low, middle, value_of), choose(index, bounds, middle, high, value_of)
     return tirx.if_then_else(index < bounds[middle], left, right)
 
 
-def when(conditions: Sequence[Any], value: Any, other: Any) -> Any:
-    """Reads ``value`` only where all conditions hold, else ``other``.
+def when(conditions: Sequence[Any], value: Any, otherwise: Any) -> Any:
+    """Reads ``value`` only where all conditions hold; elsewhere the result is ``otherwise``.
 
     A bfloat16 goes by way of float32, for TVM's code for it is wrong.
     """
     if str(value.ty.dtype) != "bfloat16":
-        return tirx.if_then_else(tirx.all(*conditions), value, other)
-    wide = tirx.if_then_else(tirx.all(*conditions), value.astype("float32"), other.astype("float32"))
-    return wide.astype("bfloat16")
+        return tirx.if_then_else(tirx.all(*conditions), value, otherwise)
+    selected = tirx.if_then_else(tirx.all(*conditions), value.astype("float32"), otherwise.astype("float32"))
+    return selected.astype("bfloat16")
 
 
 def strided_slice(
@@ -202,17 +229,25 @@ def strided_slice_grad(
     """Returns zeros of ``shape`` with ``ct`` where the slice was taken."""
 
     def element(*i: Any) -> Any:
-        """Reads the cotangent that belongs to an element of the input; elements outside of the slice get zero."""
-        away = [(at - long(b)) * (1 if s > 0 else -1) for at, b, s in zip(i, begin, strides)]
-        steps = [abs(s) for s in strides]
-        inside = []
-        for distance, step, extent, size in zip(away, steps, ct.shape, shape):
-            if step == 1 and str(extent) == str(long(size)):
+        """Reads the cotangent of an element of the input, which is zero outside of the slice."""
+        distances = [
+            (position - long(first)) * (1 if stride > 0 else -1) for position, first, stride in zip(i, begin, strides)
+        ]
+        step_sizes = [abs(stride) for stride in strides]
+        conditions = []
+        for distance, stride, extent, size in zip(distances, step_sizes, ct.shape, shape):
+            if stride == 1 and str(extent) == str(long(size)):
+                # the slice takes the whole axis
                 continue
-            inside += [distance >= 0, distance < long(extent) * step]
-            inside += [tirx.floormod(distance, long(step)) == 0] if step > 1 else []
-        source = ct(*(d if s == 1 else tirx.floordiv(d, long(s)) for d, s in zip(away, steps)))
-        return when(inside, source, tirx.const(0, ct.dtype)) if inside else source
+            conditions += [distance >= 0, distance < long(extent) * stride]
+            conditions += [tirx.floormod(distance, long(stride)) == 0] if stride > 1 else []
+        source = ct(
+            *(
+                distance if stride == 1 else tirx.floordiv(distance, long(stride))
+                for distance, stride in zip(distances, step_sizes)
+            )
+        )
+        return when(conditions, source, tirx.const(0, ct.dtype)) if conditions else source
 
     return compute(shape, element, "strided_slice_grad")
 
@@ -230,12 +265,12 @@ def _part(x: te.Tensor, offset: Any, size: Any, axis: int) -> te.Tensor:
 
 
 def arithmetic(*, size: Any, start: Any, delta: Any, dtype: str) -> te.Tensor:
-    """Computes ``start + i * delta`` for ``i`` below ``size``, in int64 or the accumulation dtype."""
-    wide = "int64" if "int" in dtype else accumulator_dtype(dtype)
+    """Computes ``start + i * delta`` for ``i`` below ``size``, in int64 or the accumulation dtype of floats."""
+    computed_dtype = "int64" if "int" in dtype else accumulator_dtype(dtype)
 
     def element(i: Any) -> Any:
-        first = tirx.const(start, wide) if isinstance(start, (int, float)) else start.astype(wide)
-        return (first + i.astype(wide) * tirx.const(delta, wide)).astype(dtype)
+        first = tirx.const(start, computed_dtype) if isinstance(start, (int, float)) else start.astype(computed_dtype)
+        return (first + i.astype(computed_dtype) * tirx.const(delta, computed_dtype)).astype(dtype)
 
     return compute((size,), element, "range")
 
@@ -257,32 +292,39 @@ def ensure_shape(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
 
 
 def pad(x: te.Tensor, value: te.Tensor, *, paddings: tuple[tuple[Any, Any], ...]) -> te.Tensor:
-    """Surrounds ``x`` with ``value``, ``(before, after)`` elements per axis; negative counts remove elements."""
-    extents = [long(d) + long(low) + long(high) for d, (low, high) in zip(x.shape, paddings)]
+    """Surrounds ``x`` with ``value``, ``(before, after)`` elements for each axis; negative counts remove elements."""
+    extents = [long(dim) + long(before) + long(after) for dim, (before, after) in zip(x.shape, paddings)]
 
     def element(*i: Any) -> Any:
-        source = [at - long(low) for at, (low, _) in zip(i, paddings)]
-        inside = []
-        for at, extent, (low, high) in zip(source, x.shape, paddings):
-            inside += [] if isinstance(low, int) and low == 0 else [at >= 0]
-            inside += [] if isinstance(high, int) and high == 0 else [at < extent]
-        return when(inside, x(*source), value()) if inside else x(*source)
+        source_index = [position - long(before) for position, (before, _) in zip(i, paddings)]
+        conditions = []
+        for position, extent, (before, after) in zip(source_index, x.shape, paddings):
+            conditions += [] if isinstance(before, int) and before == 0 else [position >= 0]
+            conditions += [] if isinstance(after, int) and after == 0 else [position < extent]
+        return when(conditions, x(*source_index), value()) if conditions else x(*source_index)
 
     return compute(extents, element, "pad")
 
 
 def tile(x: te.Tensor, *, multiples: tuple[Any, ...]) -> te.Tensor:
     """Repeats ``x`` along each axis; an axis repeated once is read without a remainder."""
-    extents = [long(d) * long(m) for d, m in zip(x.shape, multiples)]
-    is_single = [isinstance(m, int) and m == 1 for m in multiples]
+    extents = [long(extent) * long(count) for extent, count in zip(x.shape, multiples)]
+    is_single = [isinstance(count, int) and count == 1 for count in multiples]
     return compute(
         extents,
-        lambda *i: x(*(at if single else tirx.floormod(at, d) for at, d, single in zip(i, x.shape, is_single))),
+        lambda *i: x(
+            *(
+                position if is_once else tirx.floormod(position, extent)
+                for position, extent, is_once in zip(i, x.shape, is_single)
+            )
+        ),
         "tile",
     )
 
 
 def band_part(x: te.Tensor, *, lower: int, upper: int) -> te.Tensor:
+    """Copies the diagonals from ``lower`` below the main one to ``upper`` above it; -1 keeps all on that side."""
+
     def element(*i: Any) -> Any:
         below, above = i[-2] - i[-1], i[-1] - i[-2]
         in_band = tirx.all(*([below <= lower] if lower >= 0 else []), *([above <= upper] if upper >= 0 else []))

@@ -18,11 +18,16 @@ Body = Callable[..., Any]
 
 
 class Heads:
-    """Scaled and masked scores of queries ``(..., m, d)`` and keys ``(..., n, d)``, in the accumulation dtype."""
+    """Holds scaled and masked scores of queries ``q`` (..., m, d) and keys ``k`` (..., n, d), as TE stages.
+
+    They are in the accumulation dtype. ``fill`` is the score of a pair that a bool mask excludes; with ``causal``,
+    query i sees the keys up to i + ``causal``.
+    """
 
     def __init__(
         self, q: te.Tensor, k: te.Tensor, mask: te.Tensor | None, scale: float, fill: float, causal: int | None
     ) -> None:
+        """Declares the stage of products of queries and keys; scores are scaled and masked when they are read."""
         self.q, self.k, self.mask, self.causal = q, k, mask, causal
         self.lead = list(q.shape[:-2])
         self.rows, self.columns, self.depth = q.shape[-2], k.shape[-2], q.shape[-1]
@@ -36,20 +41,21 @@ class Heads:
         )
 
     def wide(self, x: te.Tensor) -> Body:
+        """Returns a function that reads an element of ``x`` in the accumulation dtype."""
         return lambda *place: as_dtype(x(*place), self.dtype)
 
     def compute(self, extents: list[Any], body: Body, name: str) -> te.Tensor:
-        """Computes ``body(leading places, *places)`` over the leading dims and ``extents``."""
+        """Computes ``body(leading indices, *indices)`` over the leading dims (batch and heads) and ``extents``."""
         split = len(self.lead)
         return compute([*self.lead, *extents], lambda *place: body(place[:split], *place[split:]), name)
 
     def summed(self, extents: list[Any], extent: Any, body: Body, name: str, combine: Any = te.sum) -> te.Tensor:
-        """Reduces ``body(leading places, *places, at)`` over ``at``."""
+        """Reduces ``body(leading indices, *indices, k)`` over an axis k of ``extent``, by default to its sum."""
         axis = reduce_axis(extent, "at")
         return self.compute(extents, lambda *place: combine(body(*place, axis.var), axis=[axis]), name)
 
     def score(self, lead: Place, i: Any, j: Any) -> Any:
-        """Returns the scaled, masked score.
+        """Returns the scaled, masked score of query ``i`` and key ``j``.
 
         A float mask is added, a bool one selects between the score and ``fill``.
         """
@@ -60,7 +66,7 @@ class Heads:
         return tirx.Select(mask_value, scaled, self.fill) if self.chooses else scaled + as_dtype(mask_value, self.dtype)
 
     def seen(self, i: Any, j: Any, value: Any, otherwise: Any) -> Any:
-        """Returns ``value`` where query ``i`` may see key ``j``.
+        """Returns ``value`` where query ``i`` may see key ``j``, else ``otherwise``.
 
         The schedule skips blocks of keys that no query of its block sees.
         """
@@ -68,16 +74,17 @@ class Heads:
 
     @property
     def chooses(self) -> bool:
+        """Returns whether the mask is of bools, which choose pairs of query and key."""
         return self.mask is not None and str(self.mask.dtype) == "bool"
 
     def allowed(self, value: Any, place: Place) -> Any:
-        """Returns ``value`` where a bool mask is True, else zero."""
+        """Returns ``value`` where a bool mask is True, else zero; ``place`` is the index of the score."""
         if self.mask is None or not self.chooses:
             return value
         return tirx.Select(self.mask(*_broadcast(self.mask, place)), value, tirx.const(0, self.dtype))
 
     def joined(self, extents: list[Any], body: Body, name: str, dtype: str) -> te.Tensor:
-        """Computes ``body(leading places, row, column)`` with rows before heads: ``(..., rows, heads, columns)``."""
+        """Computes ``body(leading indices, row, column)`` with rows before heads: ``(..., rows, heads, columns)``."""
         rows, columns = extents
         if len(self.lead) < 2:
             return self.compute(extents, lambda *place: as_dtype(body(*place), dtype), name)
@@ -87,17 +94,21 @@ class Heads:
         )
 
     def from_joined(self, x: te.Tensor) -> Body:
-        """Returns a function that reads a tensor in the layout of :meth:`joined`."""
+        """Returns a function that reads a tensor in the layout of :meth:`joined` by head, row and column."""
         wide = self.wide(x)
         return lambda lead, i, e: wide(*lead[:-1], i, *lead[-1:], e) if len(lead) > 1 else wide(*lead, i, e)
 
 
 def _broadcast(x: te.Tensor, place: Place) -> list[Any]:
-    own = place[len(place) - len(x.shape) :]
-    return [tirx.IntImm("int64", 0) if _is_one(extent) else at for extent, at in zip(x.shape, own, strict=True)]
+    """Returns the index in a mask of the score at ``place``: 0 in the axes of size 1."""
+    own_index = place[len(place) - len(x.shape) :]
+    return [
+        tirx.IntImm("int64", 0) if _is_one(extent) else index for extent, index in zip(x.shape, own_index, strict=True)
+    ]
 
 
 def _is_one(extent: Any) -> bool:
+    """Returns whether an extent is the constant 1."""
     return isinstance(extent, tirx.IntImm) and int(extent) == 1
 
 
@@ -111,7 +122,10 @@ def attention(
     fill: float,
     causal: int | None,
 ) -> list[te.Tensor]:
-    """Computes the weighted values, rows before heads, and the log of each row's sum of exponentials."""
+    """Computes attention as TE stages.
+
+    Returns the weighted values, rows before heads, and the log of each row's sum of exponentials.
+    """
     heads = Heads(q, k, mask, scale, fill, causal)
     m, n, dtype = heads.rows, heads.columns, heads.dtype
     lowest, zero = tirx.min_value(dtype), tirx.const(0, dtype)
@@ -147,7 +161,10 @@ def attention_grad(
     fill: float,
     causal: int | None,
 ) -> list[te.Tensor]:
-    """Computes the cotangents of queries, keys and values, rows before heads; probabilities are recomputed."""
+    """Computes the cotangents of queries, keys and values, rows before heads, from that of the result ``out``.
+
+    ``log`` is the log of each row's sum of exponentials, from which the probabilities are recomputed.
+    """
     heads = Heads(q, k, mask, scale, fill, causal)
     m, n, d, e = heads.rows, heads.columns, heads.depth, v.shape[-1]
     gradient, result, zero = heads.from_joined(ct), heads.from_joined(out), tirx.const(0, heads.dtype)
@@ -174,4 +191,5 @@ def attention_grad(
 
 
 def _read(x: te.Tensor) -> Body:
+    """Returns a function that reads an element of ``x`` by leading indices, row and column."""
     return lambda lead, i, e: x(*lead, i, e)

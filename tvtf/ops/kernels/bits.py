@@ -12,29 +12,34 @@ from tvtf.ops.kernels.scalar import dims
 
 
 def bitcast(x: te.Tensor, *, dtype: str) -> te.Tensor:
-    """See ``tvtf.ops.cast.bitcast``; a wide element's parts come lowest first."""
+    """Reinterprets the bits of elements in another dtype, as ``tvtf.ops.cast.bitcast``.
+
+    A wider element is split into several, or made of them, lowest bytes first.
+    """
     source, target = as_dtype(str(x.dtype)).size, as_dtype(dtype).size
     if source == target:
-        return te.compute(dims(x), lambda *index: _as(x(*index), dtype), name="bitcast")
+        return te.compute(dims(x), lambda *index: _reinterpreted(x(*index), dtype), name="bitcast")
     return _split(x, dtype, source // target) if source > target else _joined(x, dtype, target // source)
 
 
-def _as(value: Any, dtype: str) -> Any:
+def _reinterpreted(value: Any, dtype: str) -> Any:
+    """Returns a value's bits in another dtype of the same size."""
     return value if str(value.ty.dtype) == dtype else tirx.reinterpret(dtype, value)
 
 
 def _unsigned(size: int) -> str:
+    """Returns the unsigned integer dtype of ``size`` bytes."""
     return f"uint{8 * size}"
 
 
 def _split(x: te.Tensor, dtype: str, count: int) -> te.Tensor:
     """Reinterprets each element as ``count`` smaller ones on a new last axis, the lowest bytes first."""
     size = as_dtype(dtype).size
-    wide = _unsigned(size * count)
+    wide_dtype = _unsigned(size * count)
 
     def part(*index: Any) -> Any:
-        shift = index[-1].astype(wide) * tirx.const(8 * size, wide)
-        return _as((_as(x(*index[:-1]), wide) >> shift).astype(_unsigned(size)), dtype)
+        shift = index[-1].astype(wide_dtype) * tirx.const(8 * size, wide_dtype)
+        return _reinterpreted((_reinterpreted(x(*index[:-1]), wide_dtype) >> shift).astype(_unsigned(size)), dtype)
 
     return te.compute((*dims(x), count), part, name="bitcast")
 
@@ -42,11 +47,11 @@ def _split(x: te.Tensor, dtype: str, count: int) -> te.Tensor:
 def _joined(x: te.Tensor, dtype: str, count: int) -> te.Tensor:
     """Reinterprets the ``count`` elements of each last axis as one larger element, the lowest bytes first."""
     size = as_dtype(str(x.dtype)).size
-    wide = _unsigned(size * count)
+    wide_dtype = _unsigned(size * count)
 
     def whole(*index: Any) -> Any:
-        parts = [_as(x(*index, i), _unsigned(size)).astype(wide) for i in range(count)]
-        shifted = [part << tirx.const(8 * size * i, wide) for i, part in enumerate(parts)]
-        return _as(reduce(lambda a, b: a | b, shifted), dtype)
+        parts = [_reinterpreted(x(*index, i), _unsigned(size)).astype(wide_dtype) for i in range(count)]
+        shifted = [part << tirx.const(8 * size * i, wide_dtype) for i, part in enumerate(parts)]
+        return _reinterpreted(reduce(lambda low, high: low | high, shifted), dtype)
 
     return te.compute(dims(x)[:-1], whole, name="bitcast")

@@ -77,97 +77,107 @@ TURN_DIGITS = (0x28BE60DB9391054A, 0x7F09D5F47D4D3770, 0x36D8A5664F10E410)
 
 
 def _reduced_angle(x: ir.Expr, body: Reduced, is_small: bool = False) -> ir.Expr:
-    """Returns `body(rest, quarter)` in float64 with x = rest + quarter * pi / 2, |rest| <= pi / 4, quarter an int64.
+    """Returns `body(remainder, quadrant)` in float64: x = remainder + quadrant * pi / 2 with |remainder| <= pi / 4.
 
-    A large float32 is reduced first. A float64, or an angle that `is_small`, is not: beyond 2**27 its rest loses accuracy.
+    The quadrant is an int64. A large float32 is reduced first. A float64, or an angle that `is_small`, is not: beyond
+    2**27 its remainder loses accuracy.
     """
     if is_small or format_of(x) is DOUBLE:
-        return let(x.astype("float64"), lambda angle: _of_quarters(angle, body))
-    angle = tirx.Select(tirx.abs(x) < like(LARGE_ANGLE, x), x.astype("float64"), _from_large(x))
-    return let(angle, lambda a: _of_quarters(a, body))
+        return let(x.astype("float64"), lambda angle: _reduce_to_eighth_turn(angle, body))
+    angle = tirx.Select(tirx.abs(x) < like(LARGE_ANGLE, x), x.astype("float64"), _reduce_large_angle(x))
+    return let(angle, lambda reduced: _reduce_to_eighth_turn(reduced, body))
 
 
-def _of_quarters(angle: ir.Expr, body: Reduced) -> ir.Expr:
-    def reduced(at: ir.Expr) -> ir.Expr:
-        first, second, third = (like(part, angle) for part in HALF_PI)
-        rest = let(whole(at, DOUBLE, 0), lambda n: angle - n * first - n * second - n * third)
-        return let(rest, lambda r: body(r, at))
+def _reduce_to_eighth_turn(angle: ir.Expr, body: Reduced) -> ir.Expr:
+    """Returns `body(remainder, quadrant)` of an angle in float64, with pi / 2 in three parts (Cody and Waite)."""
 
-    return shifted(angle * like(2 / pi, angle), 0, reduced)
+    def with_quadrant(quadrant_bits: ir.Expr) -> ir.Expr:
+        first, second, third = (like(constant, angle) for constant in HALF_PI)
+        remainder = let(whole(quadrant_bits, DOUBLE, 0), lambda n: angle - n * first - n * second - n * third)
+        return let(remainder, lambda r: body(r, quadrant_bits))
+
+    return shifted(angle * like(2 / pi, angle), 0, with_quadrant)
 
 
-def _from_large(x: ir.Expr) -> ir.Expr:
+def _reduce_large_angle(x: ir.Expr) -> ir.Expr:
     """Reduces a float32 of at least 2**23 to within half a turn, with error 2**-38: Payne and Hanek's reduction (1983).
 
-    Of m 2**e times 1 / (2 pi) only the digits from 2**-1 on matter: m times the 64 that begin at digit e.
+    Of the number's m 2**e times 1 / (2 pi) only the digits from 2**-1 on matter: m times the 64 digits that begin at
+    digit e.
     """
-    turned = let(bits(x) & tirx.const(0x7FFFFFFF, "int32"), _angle_of_bits)
-    return let(turned, lambda angle: tirx.Select(x < like(0, x), like(0, angle) - angle, angle))
+    reduced_magnitude = let(bits(x) & tirx.const(0x7FFFFFFF, "int32"), _angle_from_bits)
+    return let(reduced_magnitude, lambda angle: tirx.Select(x < like(0, x), like(0, angle) - angle, angle))
 
 
-def _angle_of_bits(size: ir.Expr) -> ir.Expr:
-    """Returns the reduced angle in radians of the float32 with these bits, without the sign."""
+def _angle_from_bits(magnitude_bits: ir.Expr) -> ir.Expr:
+    """Returns the reduced angle in radians of the float32 with these bits, which have no sign."""
     one = tirx.const(1, "uint64")
-    place = tirx.max((size >> tirx.const(23, "int32")) - tirx.const(150, "int32"), tirx.const(0, "int32"))
-    mantissa = ((size & tirx.const(0x7FFFFF, "int32")) | tirx.const(0x800000, "int32")).astype("uint64")
+    # the exponent of the last mantissa bit: 150 is the bias 127 plus the 23 bits of the mantissa
+    exponent = tirx.max((magnitude_bits >> tirx.const(23, "int32")) - tirx.const(150, "int32"), tirx.const(0, "int32"))
+    mantissa = ((magnitude_bits & tirx.const(0x7FFFFF, "int32")) | tirx.const(0x800000, "int32")).astype("uint64")
     first, second, third = (tirx.const(digits, "uint64") for digits in TURN_DIGITS)
 
-    def turned(e: ir.Expr) -> ir.Expr:
-        """Multiplies the mantissa by the 64 digits of 1 / (2 pi) that start at digit ``e``, modulo one turn."""
-        is_late = e >= tirx.const(64, "int32")
+    def angle(e: ir.Expr) -> ir.Expr:
+        """Multiplies the mantissa by the 64 digits of 1 / (2 pi) from digit ``e`` on, modulo one turn."""
+        is_in_later_word = e >= tirx.const(64, "int32")
         shift = (e & tirx.const(63, "int32")).astype("uint64")
-        high, low = tirx.Select(is_late, second, first), tirx.Select(is_late, third, second)
+        high, low = tirx.Select(is_in_later_word, second, first), tirx.Select(is_in_later_word, third, second)
         # A shift by 64 is undefined, so that the low part is shifted by one digit first.
         window = let(shift, lambda s: (high << s) | ((low >> one) >> (tirx.const(63, "uint64") - s)))
         return (mantissa * window).astype("int64").astype("float64") * tirx.const(2 * pi / 2.0**64, "float64")
 
-    return let(place, turned)
+    return let(exponent, angle)
 
 
 def _sine(r: ir.Expr) -> ir.Expr:
+    """Computes the sine of |r| <= pi / 4 by a polynomial."""
     terms = SIN_DOUBLE if format_of(r) is DOUBLE else SIN_SINGLE
-    return let(r * r, lambda z: polynomial(z, terms) * z * r + r)
+    return let(r * r, lambda square: polynomial(square, terms) * square * r + r)
 
 
 def _cosine(r: ir.Expr) -> ir.Expr:
+    """Computes the cosine of |r| <= pi / 4 by a polynomial."""
     terms = COS_DOUBLE if format_of(r) is DOUBLE else COS_SINGLE
-    return let(r * r, lambda z: polynomial(z, terms) * z * z + (like(1, r) - z * like(0.5, r)))
+    return let(r * r, lambda square: polynomial(square, terms) * square * square + (like(1, r) - square * like(0.5, r)))
 
 
-def _is_odd(quarter: ir.Expr) -> ir.Expr:
-    return tirx.EQ(quarter & tirx.const(1, "int64"), tirx.const(1, "int64"))
+def _is_odd_quadrant(quadrant: ir.Expr) -> ir.Expr:
+    """Returns whether a quadrant's number is odd: there sine and cosine change places."""
+    return tirx.EQ(quadrant & tirx.const(1, "int64"), tirx.const(1, "int64"))
 
 
-def _wave(x: ir.Expr, ahead: int, is_small: bool = False) -> ir.Expr:
-    """Computes the sine of x + ahead * pi / 2; NaN where x is infinite."""
+def _shifted_sine(x: ir.Expr, quadrants_ahead: int, is_small: bool = False) -> ir.Expr:
+    """Computes the sine of x + quadrants_ahead * pi / 2; NaN where x is infinite."""
     dtype = dtype_of(x)
 
-    def of_quarter(rest: ir.Expr, quarter: ir.Expr) -> ir.Expr:
-        turn = quarter + tirx.const(ahead, "int64")
-        value = let(rest.astype(dtype), lambda r: tirx.Select(_is_odd(turn), _cosine(r), _sine(r)))
-        is_negative = tirx.EQ(turn & tirx.const(2, "int64"), tirx.const(2, "int64"))
+    def of_remainder(remainder: ir.Expr, quadrant: ir.Expr) -> ir.Expr:
+        turned = quadrant + tirx.const(quadrants_ahead, "int64")
+        value = let(
+            remainder.astype(dtype), lambda angle: tirx.Select(_is_odd_quadrant(turned), _cosine(angle), _sine(angle))
+        )
+        is_negative = tirx.EQ(turned & tirx.const(2, "int64"), tirx.const(2, "int64"))
         return let(value, lambda v: tirx.Select(is_negative, like(0, x) - v, v))
 
-    return _finite_only(x, _reduced_angle(x, of_quarter, is_small))
+    return _finite_only(x, _reduced_angle(x, of_remainder, is_small))
 
 
-def of_small_angle(name: Function, x: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
-    """Returns the sine and cosine of an angle of a few turns; ``name`` binds their shared subexpressions."""
+def of_small_angle(bind: Function, x: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
+    """Returns the sine and cosine of an angle of a few turns; ``bind`` binds a shared subexpression to a variable."""
     form = format_of(x)
-    at = name(bits(x * like(2 / pi, x) + like(form.shifter, x)))
-    first, second, third = (like(part, x) for part in SMALL_HALF_PI[form.dtype])
-    n = name(whole(at, form, 0))
-    rest = name(x - n * first - n * second - n * third)
-    sine, cosine = name(bits(_sine(rest))), name(bits(_cosine(rest)))
+    quadrant_bits = bind(bits(x * like(2 / pi, x) + like(form.shifter, x)))
+    first, second, third = (like(constant, x) for constant in SMALL_HALF_PI[form.dtype])
+    quadrant_number = bind(whole(quadrant_bits, form, 0))
+    remainder = bind(x - quadrant_number * first - quadrant_number * second - quadrant_number * third)
+    sine, cosine = bind(bits(_sine(remainder))), bind(bits(_cosine(remainder)))
     one = integer(1, form)
 
-    def wave(turn: ir.Expr) -> ir.Expr:
+    def sine_of_quadrant(quadrant: ir.Expr) -> ir.Expr:
         """Selects and negates by bits: with conditions, TVM would widen their integers to 64 bits."""
-        is_odd = integer(0, form) - (turn & one)
-        sign = (turn & integer(2, form)) << integer(form.sign_bit - 1, form)
-        return tirx.reinterpret(form.dtype, (sine ^ ((sine ^ cosine) & is_odd)) ^ sign)
+        odd_mask = integer(0, form) - (quadrant & one)
+        sign = (quadrant & integer(2, form)) << integer(form.sign_bit - 1, form)
+        return tirx.reinterpret(form.dtype, (sine ^ ((sine ^ cosine) & odd_mask)) ^ sign)
 
-    return wave(at), wave(name(at + one))
+    return sine_of_quadrant(quadrant_bits), sine_of_quadrant(bind(quadrant_bits + one))
 
 
 def _finite_only(x: ir.Expr, value: ir.Expr) -> ir.Expr:
@@ -176,23 +186,27 @@ def _finite_only(x: ir.Expr, value: ir.Expr) -> ir.Expr:
 
 
 def _sine_of(x: ir.Expr, is_small: bool = False) -> ir.Expr:
-    return tirx.Select(tirx.EQ(x, like(0, x)), x, _wave(x, 0, is_small))
+    """Computes the sine of any angle; zeros keep their sign."""
+    return tirx.Select(tirx.EQ(x, like(0, x)), x, _shifted_sine(x, 0, is_small))
 
 
 def _cosine_of(x: ir.Expr, is_small: bool = False) -> ir.Expr:
-    return _wave(x, 1, is_small)
+    """Computes the cosine of any angle, the sine of a quarter turn more."""
+    return _shifted_sine(x, 1, is_small)
 
 
 def _tangent_of(x: ir.Expr, is_small: bool = False) -> ir.Expr:
-    """Divides sine by cosine of the reduced angle, or minus cosine by sine in odd quarters of a turn."""
+    """Computes the tangent of any angle: sine by cosine of the remainder, or minus cosine by sine in odd quadrants."""
 
-    def of_quarter(rest: ir.Expr, quarter: ir.Expr) -> ir.Expr:
+    def of_remainder(remainder: ir.Expr, quadrant: ir.Expr) -> ir.Expr:
         def ratio(s: ir.Expr, c: ir.Expr) -> ir.Expr:
-            return tirx.Select(_is_odd(quarter), like(0, s) - c, s) / tirx.Select(_is_odd(quarter), s, c)
+            return tirx.Select(_is_odd_quadrant(quadrant), like(0, s) - c, s) / tirx.Select(
+                _is_odd_quadrant(quadrant), s, c
+            )
 
-        return let(_sine(rest), lambda s: let(_cosine(rest), lambda c: ratio(s, c))).astype(dtype_of(x))
+        return let(_sine(remainder), lambda s: let(_cosine(remainder), lambda c: ratio(s, c))).astype(dtype_of(x))
 
-    return tirx.Select(tirx.EQ(x, like(0, x)), x, _finite_only(x, _reduced_angle(x, of_quarter, is_small)))
+    return tirx.Select(tirx.EQ(x, like(0, x)), x, _finite_only(x, _reduced_angle(x, of_remainder, is_small)))
 
 
 # Within 2 ulp (the tangent of a float64: 4) of angles up to 2**27, in float32 of any.
@@ -200,17 +214,19 @@ sin, cos, tan = map(elementary, (_sine_of, _cosine_of, _tangent_of))
 
 
 def of_any_angle(function: Callable[..., ir.Expr], name: str) -> Function:
-    """Returns a function that is vectorized for small angles.
+    """Returns a function of any angle that is vectorized for small ones, from ``function(x, is_small=...)``.
 
-    Large angles are computed one by one, those of float64 by the C library.
+    Large angles are computed one by one, those of float64 by the C library's function ``name``.
     """
 
-    def of_angle(x: ir.Expr) -> ir.Expr:
+    def compute(x: ir.Expr) -> ir.Expr:
         is_double = format_of(x) is DOUBLE
-        exactly = partial(tirx.call_pure_extern, "float64", name) if is_double else partial(let, body=function)
-        return unless(lambda x: tirx.abs(x) > like(LARGE_ANGLE, x), x, partial(function, is_small=True), exactly)
+        for_large_angle = partial(tirx.call_pure_extern, "float64", name) if is_double else partial(let, body=function)
+        return unless(
+            lambda x: tirx.abs(x) > like(LARGE_ANGLE, x), x, partial(function, is_small=True), for_large_angle
+        )
 
-    return of_angle
+    return compute
 
 
 sin_of_any, cos_of_any, tan_of_any = (
@@ -218,29 +234,36 @@ sin_of_any, cos_of_any, tan_of_any = (
 )
 
 
-def _arc(ratio: ir.Expr) -> ir.Expr:
-    """Computes the arc tangent of a number up to tan(pi / 8)."""
-    return let(ratio, lambda t: let(t * t, lambda z: polynomial(z, ATAN[dtype_of(t)]) * z * t + t))
+def _arc_tangent(x: ir.Expr) -> ir.Expr:
+    """Computes the arc tangent of a number up to tan(pi / 8) by a polynomial."""
+    return let(x, lambda t: let(t * t, lambda z: polynomial(z, ATAN[dtype_of(t)]) * z * t + t))
 
 
-def _arc_of_fraction(above: ir.Expr, below: ir.Expr) -> ir.Expr:
-    """Computes the arc tangent of above / below, where 0 <= above <= below."""
-    is_steep = above > below * like(TAN_PI_8, below)
-    top, bottom = tirx.Select(is_steep, above - below, above), tirx.Select(is_steep, above + below, below)
-    return _arc(top / bottom) + tirx.Select(is_steep, like(pi / 4, above), like(0, above))
+def _arc_tangent_of_fraction(numerator: ir.Expr, denominator: ir.Expr) -> ir.Expr:
+    """Computes the arc tangent of numerator / denominator, where 0 <= numerator <= denominator.
+
+    Above tan(pi / 8) it is pi / 4 plus the arc tangent of (n - d) / (n + d).
+    """
+    is_steep = numerator > denominator * like(TAN_PI_8, denominator)
+    top = tirx.Select(is_steep, numerator - denominator, numerator)
+    bottom = tirx.Select(is_steep, numerator + denominator, denominator)
+    return _arc_tangent(top / bottom) + tirx.Select(is_steep, like(pi / 4, numerator), like(0, numerator))
 
 
 @elementary
 def atan(x: ir.Expr) -> ir.Expr:
     """Computes the arc tangent within 2 ulp."""
 
-    def of_size(size: ir.Expr) -> ir.Expr:
+    def of_magnitude(magnitude: ir.Expr) -> ir.Expr:
         one = like(1, x)
-        is_far = size > one
-        fraction = let(tirx.Select(is_far, one / size, size), lambda t: _arc_of_fraction(t, one))
-        return let(fraction, lambda arc: tirx.Select(is_far, like(pi / 2, x) - arc, arc))
+        is_above_one = magnitude > one
+        # atan(m) = pi / 2 - atan(1 / m)
+        fraction = let(
+            tirx.Select(is_above_one, one / magnitude, magnitude), lambda t: _arc_tangent_of_fraction(t, one)
+        )
+        return let(fraction, lambda arc: tirx.Select(is_above_one, like(pi / 2, x) - arc, arc))
 
-    return odd(x, of_size)
+    return odd(x, of_magnitude)
 
 
 def atan2(y: ir.Expr, x: ir.Expr) -> ir.Expr:
@@ -249,55 +272,56 @@ def atan2(y: ir.Expr, x: ir.Expr) -> ir.Expr:
 
 
 def _atan2(y: ir.Expr, x: ir.Expr) -> ir.Expr:
-    """Computes the arctangent of the smaller size over the larger one, then moves it to the point's octant."""
-    wide, tall = tirx.abs(x), tirx.abs(y)
-    both_infinite = tirx.min(wide, tall) >= like(float("inf"), x)
-    long, short = tirx.max(wide, tall), tirx.Select(both_infinite, like(float("inf"), x), tirx.min(wide, tall))
+    """Computes the arc tangent of the smaller size over the larger one, then moves it to the point's octant."""
+    x_size, y_size = tirx.abs(x), tirx.abs(y)
+    both_infinite = tirx.min(x_size, y_size) >= like(float("inf"), x)
+    larger = tirx.max(x_size, y_size)
+    smaller = tirx.Select(both_infinite, like(float("inf"), x), tirx.min(x_size, y_size))
     zero, half_turn = like(0, x), like(pi, x)
-    ratio = tirx.Select(both_infinite, like(1, x), tirx.Select(tirx.EQ(long, zero), zero, short / long))
-    first = let(ratio, lambda t: _arc_of_fraction(t, like(1, x)))
-    steep = let(first, lambda arc: tirx.Select(tall > wide, like(pi / 2, x) - arc, arc))
+    ratio = tirx.Select(both_infinite, like(1, x), tirx.Select(tirx.EQ(larger, zero), zero, smaller / larger))
+    in_first_octant = let(ratio, lambda bound_ratio: _arc_tangent_of_fraction(bound_ratio, like(1, x)))
+    in_first_quadrant = let(in_first_octant, lambda arc: tirx.Select(y_size > x_size, like(pi / 2, x) - arc, arc))
     is_left = bits(x) < integer(0, format_of(x))
-    angle = let(steep, lambda arc: with_sign(tirx.Select(is_left, half_turn - arc, arc), y))
-    is_ordered = tirx.And(wide <= like(float("inf"), x), tall <= like(float("inf"), x))
+    angle = let(in_first_quadrant, lambda arc: with_sign(tirx.Select(is_left, half_turn - arc, arc), y))
+    is_ordered = tirx.And(x_size <= like(float("inf"), x), y_size <= like(float("inf"), x))
     return tirx.Select(is_ordered, angle, x + y)
 
 
 def _arc_sine(t: ir.Expr) -> ir.Expr:
-    """Computes the arc sine of a number up to 1 / 2."""
-    return let(t, lambda t: let(t * t, lambda z: polynomial(z, ASIN[dtype_of(t)]) * z * t + t))
+    """Computes the arc sine of a number up to 1 / 2 by a polynomial."""
+    return let(t, lambda t: let(t * t, lambda square: polynomial(square, ASIN[dtype_of(t)]) * square * t + t))
 
 
-def _complement(size: ir.Expr) -> ir.Expr:
-    """Returns the sine of half the complementary angle."""
-    return tirx.sqrt((like(1, size) - size) * like(0.5, size))
+def _half_complement_sine(sine: ir.Expr) -> ir.Expr:
+    """Returns the sine of half the complementary angle, of an angle whose sine is given."""
+    return tirx.sqrt((like(1, sine) - sine) * like(0.5, sine))
 
 
 @elementary
 def asin(x: ir.Expr) -> ir.Expr:
     """Computes the arc sine within 3 ulp; NaN beyond -1 and 1."""
 
-    def of_size(size: ir.Expr) -> ir.Expr:
-        is_far = size > like(0.5, x)
-        arc = _arc_sine(tirx.Select(is_far, _complement(size), size))
+    def of_magnitude(magnitude: ir.Expr) -> ir.Expr:
+        is_far = magnitude > like(0.5, x)
+        arc = _arc_sine(tirx.Select(is_far, _half_complement_sine(magnitude), magnitude))
         return let(arc, lambda a: tirx.Select(is_far, like(pi / 2, x) - (a + a), a))
 
-    return odd(x, of_size)
+    return odd(x, of_magnitude)
 
 
 @elementary
 def acos(x: ir.Expr) -> ir.Expr:
     """Computes the arc cosine within 3 ulp; NaN beyond -1 and 1."""
 
-    def of_size(size: ir.Expr) -> ir.Expr:
+    def of_magnitude(magnitude: ir.Expr) -> ir.Expr:
         """Computes the arc cosine from the arc sine; near 1 from that of the complement, which is more exact."""
-        is_far, is_left = size > like(0.5, x), x < like(0, x)
-        arc = _arc_sine(tirx.Select(is_far, _complement(size), size))
+        is_far, is_left = magnitude > like(0.5, x), x < like(0, x)
+        arc = _arc_sine(tirx.Select(is_far, _half_complement_sine(magnitude), magnitude))
 
-        def from_arc(a: ir.Expr) -> ir.Expr:
-            far = tirx.Select(is_left, like(pi, x) - (a + a), a + a)
-            return tirx.Select(is_far, far, like(pi / 2, x) - with_sign(a, x))
+        def from_arc(arc_sine: ir.Expr) -> ir.Expr:
+            far = tirx.Select(is_left, like(pi, x) - (arc_sine + arc_sine), arc_sine + arc_sine)
+            return tirx.Select(is_far, far, like(pi / 2, x) - with_sign(arc_sine, x))
 
         return let(arc, from_arc)
 
-    return let(tirx.abs(x), of_size)
+    return let(tirx.abs(x), of_magnitude)

@@ -28,10 +28,10 @@ _FLOATING = {tirx.Mul: tirx.Mul, tirx.Add: tirx.Add, tirx.Sub: tirx.Sub, tirx.Ma
 
 
 def floating(size: ir.Expr) -> ir.Expr:
-    """Computes a size in float64, which doesn't wrap around where int64 would."""
-    kind = _FLOATING.get(type(size))
-    if kind is not None:
-        return kind(floating(size.a), floating(size.b))
+    """Returns the expression of a size in float64, which doesn't wrap around where int64 would."""
+    float_operation = _FLOATING.get(type(size))
+    if float_operation is not None:
+        return float_operation(floating(size.a), floating(size.b))
     if isinstance(size, tirx.IntImm):
         return tirx.FloatImm("float64", float(size.value))
     if isinstance(size, tirx.FloorDiv) and isinstance(size.b, tirx.IntImm):
@@ -54,25 +54,33 @@ TVM lowers a floor division to an expression that contains its operands three ti
 
 
 def has_few_unknown(shape: Sequence[Extent]) -> bool:
+    """Returns whether a shape has so few symbolic dims that TVM's floor divisions by them stay small."""
     return sum(not isinstance(d, (int, tirx.IntImm)) for d in shape) <= FEW_UNKNOWN
 
 
 def unravelled(flat: ir.Expr, shape: Sequence[Extent]) -> list[ir.Expr]:
-    """Splits a flat index into the indices of a shape, by truncated divisions, which lower to one instruction each."""
-    places = []
+    """Splits a flat index into the indices of a shape.
+
+    It uses truncated divisions, which lower to one instruction each; for non-negative numbers they equal floor
+    divisions.
+    """
+    remainders = []
     for extent in reversed(shape[1:]):
-        places.append(tirx.truncmod(flat, long(extent)))
+        remainders.append(tirx.truncmod(flat, long(extent)))
         flat = tirx.truncdiv(flat, long(extent))
-    return [flat, *reversed(places)]
+    return [flat, *reversed(remainders)]
 
 
 def flat_buffer(buffer: tirx.Buffer) -> Any:
-    """Returns a view of a buffer that takes flat indices."""
-    return T.buffer_proxy(buffer) if has_few_unknown(buffer.shape) else _Flat(buffer)
+    """Returns a view of a buffer that is read and written at flat (row-major) indices."""
+    return T.buffer_proxy(buffer) if has_few_unknown(buffer.shape) else _FlatView(buffer)
 
 
-class _Flat:
-    """A view of a buffer that splits flat indices itself; TVM's proxy would nest a floor division for each dim."""
+class _FlatView:
+    """A view of a buffer that splits flat indices itself, by truncated divisions.
+
+    TVM's proxy would nest a floor division for each dim.
+    """
 
     def __init__(self, buffer: tirx.Buffer) -> None:
         self.buffer, self.dtype = buffer, buffer.dtype
@@ -117,26 +125,27 @@ def cast(x: te.Tensor, dtype: str) -> te.Tensor:
 def padded(
     x: te.Tensor, padding: Sequence[tuple[int, Extent]], value: float | int = 0, first_axis: int = 1
 ) -> te.Tensor:
-    """Pads `x` along the axes from `first_axis` on; negative padding crops. The padding behind may be symbolic."""
+    """Pads the axes of `x` from `first_axis` on; negative padding crops. The padding behind may be symbolic."""
     if all(isinstance(high, int) and low == high == 0 for low, high in padding):
         return x
-    lows = _by_axis(x, [low for low, _high in padding], first_axis)
-    highs = _by_axis(x, [high for _low, high in padding], first_axis)
-    shape = [long(extent) + low + high for extent, low, high in zip(x.shape, lows, highs, strict=True)]
+    befores = _for_all_axes(x, [low for low, _high in padding], first_axis)
+    afters = _for_all_axes(x, [high for _low, high in padding], first_axis)
+    shape = [long(extent) + low + high for extent, low, high in zip(x.shape, befores, afters, strict=True)]
     outside = tirx.const(value, str(x.dtype))
 
     def body(*place: ir.Expr) -> ir.Expr:
-        source = [index - low for index, low in zip(place, lows, strict=True)]
-        tests = [source[axis] >= 0 for axis, low in enumerate(lows) if low > 0]
-        tests += [
-            source[axis] < x.shape[axis] for axis, high in enumerate(highs) if not isinstance(high, int) or high > 0
+        source = [index - low for index, low in zip(place, befores, strict=True)]
+        conditions = [source[axis] >= 0 for axis, low in enumerate(befores) if low > 0]
+        conditions += [
+            source[axis] < x.shape[axis] for axis, high in enumerate(afters) if not isinstance(high, int) or high > 0
         ]
-        return tirx.if_then_else(tirx.all(*tests), x(*source), outside) if tests else x(*source)
+        return tirx.if_then_else(tirx.all(*conditions), x(*source), outside) if conditions else x(*source)
 
     return compute(shape, body, "padded")
 
 
-def _by_axis(x: te.Tensor, values: list[Extent], first_axis: int) -> list[Extent]:
+def _for_all_axes(x: te.Tensor, values: list[Extent], first_axis: int) -> list[Extent]:
+    """Returns values for the axes from `first_axis` on as values for all axes, 0 for the others."""
     by_axis: list[Extent] = [0] * first_axis + values
     return by_axis + [0] * (len(x.shape) - len(by_axis))
 

@@ -10,19 +10,27 @@ from tvtf.ops.kernels.common import accumulator_dtype, as_dtype, cast, compute, 
 
 
 def contract(a: te.Tensor, b: te.Tensor, *, equation: str) -> te.Tensor:
-    """Multiplies ``a`` and ``b`` and sums over the labels that the result lacks, without transposing operands."""
+    """Multiplies ``a`` and ``b`` and sums over the labels that the result lacks, without transposing operands.
+
+    ``equation`` is in the notation of einsum, such as "ij,jk->ik".
+    """
     operands, result = equation.split("->")
     left, right = operands.split(",")
     extents = dict(zip(left, a.shape)) | dict(zip(right, b.shape))
-    summed = {k: reduce_axis(extents[k], f"k_{k}") for k in dict.fromkeys(left + right) if k not in result}
+    # labels that the result lacks are summed over
+    summed = {
+        label: reduce_axis(extents[label], f"k_{label}") for label in dict.fromkeys(left + right) if label not in result
+    }
     dtype = accumulator_dtype(str(a.dtype))
 
     def body(*place: Any) -> Any:
-        at = {**dict(zip(result, place)), **{k: axis.var for k, axis in summed.items()}}
-        x, y = (as_dtype(t(*(at[k] for k in labels)), dtype) for t, labels in ((a, left), (b, right)))
+        index_of_label = {**dict(zip(result, place)), **{label: axis.var for label, axis in summed.items()}}
+        x, y = (
+            as_dtype(t(*(index_of_label[label] for label in labels)), dtype) for t, labels in ((a, left), (b, right))
+        )
         return te.sum(x * y, axis=list(summed.values())) if summed else x * y
 
-    shape = [extents[k] for k in result]
+    shape = [extents[label] for label in result]
     return cast(compute(shape, body, "contract") if shape else te.compute((), body, name="contract"), str(a.dtype))
 
 

@@ -59,12 +59,16 @@ def conv_nd(
     dtype = accumulator_dtype(str(x.dtype))
 
     def term(batch: ir.Expr, place: Sequence[ir.Expr], group: ir.Expr, result: ir.Expr) -> ir.Expr:
-        source = [at * step + tap * wide for at, step, tap, wide in zip(place, strides, taps, dilations, strict=True)]
-        left = padded_x(batch, *source, group * per_group + channel)
-        product = as_dtype(left, dtype) * as_dtype(w(*taps, channel, result), dtype)
+        """Sums the products over taps and channels, for one element of the result."""
+        source = [
+            position * stride + tap * dilation
+            for position, stride, tap, dilation in zip(place, strides, taps, dilations, strict=True)
+        ]
+        value = padded_x(batch, *source, group * per_group + channel)
+        product = as_dtype(value, dtype) * as_dtype(w(*taps, channel, result), dtype)
         return te.sum(product, axis=[*taps, channel])
 
-    y = _grouped(x.shape[0], spatial, groups, results // groups, term, "conv")
+    y = _compute_per_group(x.shape[0], spatial, groups, results // groups, term, "conv")
     return cast(y, str(x.dtype))
 
 
@@ -97,52 +101,59 @@ def conv_nd_input_grad(
     Source: Dumoulin and Visin, A guide to convolution arithmetic for deep learning, 2016, chapter 4.
     """
     spatial, channels = x_shape[1:-1], int(x_shape[-1])
-    lows = [low for low, _high in padding]
-    if any(step > 1 and wide > 1 for step, wide in zip(strides, dilations, strict=True)):
-        dy, strides = _spread(dy, strides), [1] * len(strides)
-    phases = [step if wide == 1 else 1 for step, wide in zip(strides, dilations, strict=True)]
-    plan = [
-        _PhaseAxis(size, low, step, wide, extent)
-        for size, low, step, wide, extent in zip(spatial, lows, phases, dilations, _window(w), strict=True)
+    paddings_before = [padding_before for padding_before, _high in padding]
+    if any(stride > 1 and dilation > 1 for stride, dilation in zip(strides, dilations, strict=True)):
+        dy, strides = _insert_zeros(dy, strides), [1] * len(strides)
+    phases = [stride if dilation == 1 else 1 for stride, dilation in zip(strides, dilations, strict=True)]
+    axes = [
+        _PhaseAxis(size, padding_before, stride, dilation, extent)
+        for size, padding_before, stride, dilation, extent in zip(
+            spatial, paddings_before, phases, dilations, _window_extents(w), strict=True
+        )
     ]
     shape = [x_shape[0], *spatial, channels]
-    if all(axis.phases == 1 for axis in plan):
-        (y,) = _sums_by_phase(dy, w, plan, channels, groups).values()
+    if all(axis.phases == 1 for axis in axes):
+        (y,) = _sums_by_phase(dy, w, axes, channels, groups).values()
         return cast(y, str(dy.dtype))
-    if _pays_by_phase(plan, is_depthwise=groups == channels > 1):
-        return cast(_joined(_sums_by_phase(dy, w, plan, channels, groups), plan, shape), str(dy.dtype))
-    return cast(_interleaved(_phase_sums(dy, w, plan, channels, groups), plan, shape), str(dy.dtype))
+    if _stage_per_phase_pays(axes, is_depthwise=groups == channels > 1):
+        return cast(_select_by_phase(_sums_by_phase(dy, w, axes, channels, groups), axes, shape), str(dy.dtype))
+    return cast(_read_phase_axes(_phase_sums(dy, w, axes, channels, groups), axes, shape), str(dy.dtype))
 
 
-def _plain(extent: Extent) -> Extent:
+def _int_if_static(extent: Extent) -> Extent:
+    """Returns a static extent as an int, and a symbolic one as it is."""
     return int(extent) if isinstance(extent, (int, tirx.IntImm)) else extent
 
 
-def _own_extent(extent: Extent, phases: int) -> Extent:
-    """Returns a spatial extent, which must be static if there are several phases."""
-    return _plain(extent) if phases == 1 else int(extent)
+def _spatial_extent(extent: Extent, phases: int) -> Extent:
+    """Returns a spatial extent, which must be static if it is split into phases."""
+    return _int_if_static(extent) if phases == 1 else int(extent)
 
 
 class _PhaseAxis:
-    """The split of one spatial dim's positions into phases: position + low = phases * quotient + phase."""
+    """Describes the split of one spatial dim of a strided convolution's input into phases.
+
+    A position plus the padding before it is ``phases * quotient + phase``. ``taps`` are the window's taps for each
+    phase, rounded up; ``first`` and ``quotients`` are the first quotient and their number.
+    """
 
     def __init__(self, size: Extent, low: int, phases: int, dilation: int, window: int) -> None:
         self.low, self.phases, self.dilation, self.window = low, phases, dilation, window
-        self.size = _own_extent(size, phases)
+        self.size = _spatial_extent(size, phases)
         self.taps = -(-window // phases)
         self.first = low // phases
         self.quotients = self.size if phases == 1 else (low + self.size - 1) // phases - self.first + 1
 
     @property
     def reach(self) -> int:
-        """How far back the last tap reads."""
+        """Returns how far back in `dy` the last tap reads."""
         return (self.taps - 1) * self.dilation
 
     def padding(self, extent: Extent) -> tuple[int, Extent]:
-        """Returns the zeros around `dy` that let every tap of every quotient read a value."""
+        """Returns the zeros before and after `dy` (of ``extent``) that let every tap of every quotient read a value."""
         before = self.reach - self.first
-        after = self.quotients + self.reach - before - _own_extent(extent, self.phases)
-        return before, after if isinstance(after, int) else _plain(simplify_dim(after))
+        after = self.quotients + self.reach - before - _spatial_extent(extent, self.phases)
+        return before, after if isinstance(after, int) else _int_if_static(simplify_dim(after))
 
     def own_quotients(self, phase: int) -> tuple[int, Extent]:
         """Returns the first quotient of a phase's positions, counted from `first`, and their number."""
@@ -152,129 +163,149 @@ class _PhaseAxis:
         stop = (self.low + self.size - 1 - phase) // self.phases + 1
         return start - self.first, stop - start
 
-    def tap(self, turned: ir.Expr, phase: ir.Expr) -> ir.Expr:
-        """Returns the filter's tap for a step of the reduction, which runs backwards through the window."""
-        return (self.taps - 1 - turned) * self.phases + phase
+    def tap(self, step: ir.Expr, phase: ir.Expr) -> ir.Expr:
+        """Returns the filter's tap for a step of the reduction over taps, which runs backwards through the window."""
+        return (self.taps - 1 - step) * self.phases + phase
 
 
-def _phase_sums(dy: te.Tensor, w: te.Tensor, plan: list[_PhaseAxis], channels: int, groups: int) -> te.Tensor:
-    """Computes all phases in one stage, with an axis for each phase and a filter padded to whole phases."""
-    rank, results = len(plan), int(w.shape[-1])
+def _phase_sums(dy: te.Tensor, w: te.Tensor, axes: list[_PhaseAxis], channels: int, groups: int) -> te.Tensor:
+    """Computes the input's gradient in one stage, with an axis for each spatial dim's quotients and one for its phases.
+
+    The filter is padded to whole phases.
+    """
+    rank, results = len(axes), int(w.shape[-1])
     per_group, dtype = results // groups, accumulator_dtype(str(dy.dtype))
-    padded_dy = padded(dy, [axis.padding(extent) for axis, extent in zip(plan, dy.shape[1:-1], strict=True)])
-    whole_filter = _whole_filter(w, plan)
-    steps = [reduce_axis(axis.taps, "k") for axis in plan]
+    padded_dy = padded(dy, [axis.padding(extent) for axis, extent in zip(axes, dy.shape[1:-1], strict=True)])
+    whole_filter = _filter_of_whole_phases(w, axes)
+    tap_steps = [reduce_axis(axis.taps, "k") for axis in axes]
     result = reduce_axis(per_group, "o")
 
-    def term(batch: ir.Expr, place: Sequence[ir.Expr], group: ir.Expr, channel: ir.Expr) -> ir.Expr:
-        """Computes a product of the input's gradient, for all phases of the strides."""
-        quotients, phases = place[:rank], place[rank:]
-        source = [at + step * axis.dilation for at, step, axis in zip(quotients, steps, plan, strict=True)]
-        taps = [axis.tap(step, phase) for axis, step, phase in zip(plan, steps, phases, strict=True)]
-        from_group = group * per_group + result
-        inside = channel - group * (channels // groups)
-        product = as_dtype(padded_dy(batch, *source, from_group), dtype) * as_dtype(
-            whole_filter(*taps, inside, from_group), dtype
+    def term(batch: ir.Expr, indices: Sequence[ir.Expr], group: ir.Expr, channel: ir.Expr) -> ir.Expr:
+        """Sums the products over taps and results for one quotient and phase of each spatial dim."""
+        quotients, phases = indices[:rank], indices[rank:]
+        source = [
+            quotient + tap_step * axis.dilation
+            for quotient, tap_step, axis in zip(quotients, tap_steps, axes, strict=True)
+        ]
+        taps = [axis.tap(tap_step, phase) for axis, tap_step, phase in zip(axes, tap_steps, phases, strict=True)]
+        result_index = group * per_group + result
+        channel_in_group = channel - group * (channels // groups)
+        product = as_dtype(padded_dy(batch, *source, result_index), dtype) * as_dtype(
+            whole_filter(*taps, channel_in_group, result_index), dtype
         )
-        return te.sum(product, axis=[*steps, result])
+        return te.sum(product, axis=[*tap_steps, result])
 
-    place_extents = [axis.quotients for axis in plan] + [axis.phases for axis in plan]
-    return _grouped(dy.shape[0], place_extents, groups, channels // groups, term, "conv_input_grad")
+    place_extents = [axis.quotients for axis in axes] + [axis.phases for axis in axes]
+    return _compute_per_group(dy.shape[0], place_extents, groups, channels // groups, term, "conv_input_grad")
 
 
-def _pays_by_phase(plan: list[_PhaseAxis], is_depthwise: bool) -> bool:
+def _stage_per_phase_pays(axes: list[_PhaseAxis], is_depthwise: bool) -> bool:
     """Returns whether a stage for each phase pays: phases are few, and depthwise sums save many products with zero.
 
     A depthwise sum uses no operand twice, so that it gains only by the products it saves.
     """
-    if prod(axis.phases for axis in plan) > MOST_PHASES:
+    if prod(axis.phases for axis in axes) > MOST_PHASES:
         return False
-    padded_taps, real_taps = prod(axis.taps * axis.phases for axis in plan), prod(axis.window for axis in plan)
+    padded_taps, real_taps = prod(axis.taps * axis.phases for axis in axes), prod(axis.window for axis in axes)
     return not is_depthwise or padded_taps >= WASTE_THAT_PAYS_FOR_PHASES * real_taps
 
 
 def _sums_by_phase(
-    dy: te.Tensor, w: te.Tensor, plan: list[_PhaseAxis], channels: int, groups: int
+    dy: te.Tensor, w: te.Tensor, axes: list[_PhaseAxis], channels: int, groups: int
 ) -> dict[tuple[int, ...], te.Tensor]:
-    """Computes a sum for each phase over that phase's taps; phases without taps are left out."""
-    padded_dy = padded(dy, [axis.padding(extent) for axis, extent in zip(plan, dy.shape[1:-1], strict=True)])
-    phases = product(*(range(min(axis.phases, axis.window)) for axis in plan))
-    return {phase: _sums_of_phase(padded_dy, dy, w, plan, phase, channels, groups) for phase in phases}
+    """Computes the input's gradient in a stage per phase, over that phase's taps; phases without taps are left out."""
+    padded_dy = padded(dy, [axis.padding(extent) for axis, extent in zip(axes, dy.shape[1:-1], strict=True)])
+    phases = product(*(range(min(axis.phases, axis.window)) for axis in axes))
+    return {phase: _sums_of_phase(padded_dy, dy, w, axes, phase, channels, groups) for phase in phases}
 
 
 def _sums_of_phase(
     padded_dy: te.Tensor,
     dy: te.Tensor,
     w: te.Tensor,
-    plan: list[_PhaseAxis],
+    axes: list[_PhaseAxis],
     phase: tuple[int, ...],
     channels: int,
     groups: int,
 ) -> te.Tensor:
-    """Computes the gradient at one phase's positions, from the taps that reach them."""
+    """Computes the input's gradient at one phase's positions, from the taps that reach them."""
     per_group, dtype = int(w.shape[-1]) // groups, accumulator_dtype(str(dy.dtype))
-    counts = [-(-(axis.window - own) // axis.phases) for axis, own in zip(plan, phase, strict=True)]
-    quotients = [axis.own_quotients(own) for axis, own in zip(plan, phase, strict=True)]
-    steps, result = [reduce_axis(count, "k") for count in counts], reduce_axis(per_group, "o")
+    counts = [-(-(axis.window - own) // axis.phases) for axis, own in zip(axes, phase, strict=True)]
+    ranges = [axis.own_quotients(own) for axis, own in zip(axes, phase, strict=True)]
+    tap_steps, result = [reduce_axis(count, "k") for count in counts], reduce_axis(per_group, "o")
 
     def term(batch: ir.Expr, place: Sequence[ir.Expr], group: ir.Expr, channel: ir.Expr) -> ir.Expr:
-        """Computes a product of the input's gradient, for one phase of the strides."""
-        moved = [at + start for at, (start, _count) in zip(place, quotients, strict=True)]
-        along = list(zip(moved, steps, counts, phase, plan, strict=True))
-        source = [at + (step + (axis.taps - count)) * axis.dilation for at, step, count, _own, axis in along]
-        taps = [(count - 1 - step) * axis.phases + own for _at, step, count, own, axis in along]
-        from_group, inside = group * per_group + result, channel - group * (channels // groups)
-        left, right = padded_dy(batch, *source, from_group), w(*taps, inside, from_group)
-        return te.sum(as_dtype(left, dtype) * as_dtype(right, dtype), axis=[*steps, result])
+        """Sums the products over the phase's taps and the results."""
+        positions = [quotient + start for quotient, (start, _count) in zip(place, ranges, strict=True)]
+        spatial = list(zip(positions, tap_steps, counts, phase, axes, strict=True))
+        source = [
+            quotient + (tap_step + (axis.taps - count)) * axis.dilation
+            for quotient, tap_step, count, _own, axis in spatial
+        ]
+        taps = [(count - 1 - tap_step) * axis.phases + own for _quotient, tap_step, count, own, axis in spatial]
+        result_index, channel_in_group = group * per_group + result, channel - group * (channels // groups)
+        gradient, weight = padded_dy(batch, *source, result_index), w(*taps, channel_in_group, result_index)
+        return te.sum(as_dtype(gradient, dtype) * as_dtype(weight, dtype), axis=[*tap_steps, result])
 
-    extents = [count for _start, count in quotients]
-    return _grouped(dy.shape[0], extents, groups, channels // groups, term, "conv_input_grad")
+    extents = [count for _start, count in ranges]
+    return _compute_per_group(dy.shape[0], extents, groups, channels // groups, term, "conv_input_grad")
 
 
-def _joined(sums: dict[tuple[int, ...], te.Tensor], plan: list[_PhaseAxis], shape: Sequence[Extent]) -> te.Tensor:
-    """Reads each position's value from the sums of its phase; zero for a phase without taps."""
+def _select_by_phase(
+    sums: dict[tuple[int, ...], te.Tensor], axes: list[_PhaseAxis], shape: Sequence[Extent]
+) -> te.Tensor:
+    """Reads each position's value from the sums of its phase; it is zero for a phase without taps."""
 
-    def body(batch: ir.Expr, *rest: ir.Expr) -> ir.Expr:
+    def body(batch: ir.Expr, *position: ir.Expr) -> ir.Expr:
         """Selects the sum of the phase that an element belongs to."""
-        moved = [at + axis.low for at, axis in zip(rest[:-1], plan, strict=True)]
-        places = [tirx.floordiv(at, long(axis.phases)) - axis.first for at, axis in zip(moved, plan, strict=True)]
-        phases = [tirx.floormod(at, long(axis.phases)) for at, axis in zip(moved, plan, strict=True)]
+        padded_positions = [index + axis.low for index, axis in zip(position[:-1], axes, strict=True)]
+        quotients = [
+            tirx.floordiv(index, long(axis.phases)) - axis.first
+            for index, axis in zip(padded_positions, axes, strict=True)
+        ]
+        phases = [tirx.floormod(index, long(axis.phases)) for index, axis in zip(padded_positions, axes, strict=True)]
         value: ir.Expr = tirx.const(0, str(next(iter(sums.values())).dtype))
-        for phase, y in sums.items():
-            is_phase = tirx.all(*(at == own for at, own in zip(phases, phase, strict=True)))
-            own = [at - axis.own_quotients(p)[0] for at, axis, p in zip(places, plan, phase, strict=True)]
-            value = tirx.if_then_else(is_phase, y(batch, *own, rest[-1]), value)
+        for phase, phase_sums in sums.items():
+            is_phase = tirx.all(*(number == phase_number for number, phase_number in zip(phases, phase, strict=True)))
+            indices = [
+                index - axis.own_quotients(phase_number)[0]
+                for index, axis, phase_number in zip(quotients, axes, phase, strict=True)
+            ]
+            value = tirx.if_then_else(is_phase, phase_sums(batch, *indices, position[-1]), value)
         return value
 
     return compute(shape, body, "phases")
 
 
-def _whole_filter(w: te.Tensor, plan: list[_PhaseAxis]) -> te.Tensor:
-    """Pads the filter's window with zeros to whole multiples of the phases."""
-    return padded(w, [(0, axis.taps * axis.phases - axis.window) for axis in plan], first_axis=0)
+def _filter_of_whole_phases(w: te.Tensor, axes: list[_PhaseAxis]) -> te.Tensor:
+    """Pads the filter's window with zeros to a multiple of the number of phases."""
+    return padded(w, [(0, axis.taps * axis.phases - axis.window) for axis in axes], first_axis=0)
 
 
-def _interleaved(y: te.Tensor, plan: list[_PhaseAxis], shape: Sequence[Extent]) -> te.Tensor:
-    """Reads each position's value from the phases' axes."""
+def _read_phase_axes(y: te.Tensor, axes: list[_PhaseAxis], shape: Sequence[Extent]) -> te.Tensor:
+    """Reads each position's value from the axes of its quotients and phases."""
 
-    def body(batch: ir.Expr, *rest: ir.Expr) -> ir.Expr:
-        moved = [at + axis.low for at, axis in zip(rest[:-1], plan, strict=True)]
-        quotients = [tirx.floordiv(at, long(axis.phases)) - axis.first for at, axis in zip(moved, plan, strict=True)]
-        phases = [tirx.floormod(at, long(axis.phases)) for at, axis in zip(moved, plan, strict=True)]
-        return y(batch, *quotients, *phases, rest[-1])
+    def body(batch: ir.Expr, *position: ir.Expr) -> ir.Expr:
+        padded_positions = [index + axis.low for index, axis in zip(position[:-1], axes, strict=True)]
+        quotients = [
+            tirx.floordiv(index, long(axis.phases)) - axis.first
+            for index, axis in zip(padded_positions, axes, strict=True)
+        ]
+        phases = [tirx.floormod(index, long(axis.phases)) for index, axis in zip(padded_positions, axes, strict=True)]
+        return y(batch, *quotients, *phases, position[-1])
 
     return compute(shape, body, "phases")
 
 
-def _spread(dy: te.Tensor, strides: Sequence[int]) -> te.Tensor:
+def _insert_zeros(dy: te.Tensor, strides: Sequence[int]) -> te.Tensor:
     """Inserts zeros between the positions of `dy`, so that the strides become 1."""
-    spatial = [(int(extent) - 1) * step + 1 for extent, step in zip(dy.shape[1:-1], strides, strict=True)]
+    spatial = [(int(extent) - 1) * stride + 1 for extent, stride in zip(dy.shape[1:-1], strides, strict=True)]
 
-    def body(batch: ir.Expr, *rest: ir.Expr) -> ir.Expr:
-        places = list(zip(rest[:-1], strides, strict=True))
-        source = [tirx.floordiv(at, long(step)) for at, step in places]
-        tests = [tirx.floormod(at, long(step)) == 0 for at, step in places if step > 1]
-        return tirx.if_then_else(tirx.all(*tests), dy(batch, *source, rest[-1]), tirx.const(0, str(dy.dtype)))
+    def body(batch: ir.Expr, *position: ir.Expr) -> ir.Expr:
+        axes = list(zip(position[:-1], strides, strict=True))
+        source = [tirx.floordiv(index, long(stride)) for index, stride in axes]
+        conditions = [tirx.floormod(index, long(stride)) == 0 for index, stride in axes if stride > 1]
+        return tirx.if_then_else(tirx.all(*conditions), dy(batch, *source, position[-1]), tirx.const(0, str(dy.dtype)))
 
     return compute([dy.shape[0], *spatial, dy.shape[-1]], body, "spread")
 
@@ -307,68 +338,92 @@ def conv_nd_filter_grad(
     *window, per_group, results = constant_extents(w_shape)
     padded_x, dtype = padded(x, padding), accumulator_dtype(str(x.dtype))
     batch = reduce_axis(dy.shape[0], "n")
-    places = [reduce_axis(extent, "s") for extent in dy.shape[1:-1]]
-    rank, from_each = len(window), results // groups
+    positions = [reduce_axis(extent, "s") for extent in dy.shape[1:-1]]
+    rank, results_per_group = len(window), results // groups
 
-    def term(*point: ir.Expr) -> ir.Expr:
-        taps, channel, group, result = point[:rank], point[rank], point[rank + 1], point[rank + 2]
-        source = [at * step + tap * wide for at, step, tap, wide in zip(places, strides, taps, dilations, strict=True)]
-        left = padded_x(batch, *source, group * per_group + channel)
-        right = dy(batch, *places, group * from_each + result)
-        return te.sum(as_dtype(left, dtype) * as_dtype(right, dtype), axis=[batch, *places])
+    def term(*indices: ir.Expr) -> ir.Expr:
+        """Sums the products of input and gradient over batch and positions, for one element of the filter."""
+        taps, channel, group, result = indices[:rank], indices[rank], indices[rank + 1], indices[rank + 2]
+        source = [
+            position * stride + tap * dilation
+            for position, stride, tap, dilation in zip(positions, strides, taps, dilations, strict=True)
+        ]
+        value = padded_x(batch, *source, group * per_group + channel)
+        gradient = dy(batch, *positions, group * results_per_group + result)
+        return te.sum(as_dtype(value, dtype) * as_dtype(gradient, dtype), axis=[batch, *positions])
 
-    return cast(_filter_sums(window, per_group, groups, from_each, term), str(x.dtype))
+    return cast(_filter_sums(window, per_group, groups, results_per_group, term), str(x.dtype))
 
 
 def _filter_sums(
-    window: list[int], channels: int, groups: int, from_each: int, term: Callable[..., ir.Expr]
+    window: list[int], channels: int, groups: int, results_per_group: int, term: Callable[..., ir.Expr]
 ) -> te.Tensor:
-    """Computes the filter's gradient; groups get an axis only if both they and their results are several."""
-    zero = long(0)
-    if groups == 1:
-        return compute([*window, channels, from_each], lambda *p: term(*p[:-1], zero, p[-1]), "conv_filter_grad")
-    if from_each == 1:
-        return compute([*window, channels, groups], lambda *p: term(*p, zero), "conv_filter_grad")
-    y = compute([*window, channels, groups, from_each], lambda *p: term(*p), "conv_filter_grad")
-    return _flat_groups(y, from_each)
+    """Computes `term(*taps, channel, group, result)` at every point of the filter: its gradient.
 
-
-def _grouped(
-    batch: Extent, spatial: Sequence[Extent], groups: int, from_each: int, term: Callable[..., ir.Expr], name: str
-) -> te.Tensor:
-    """Computes `term(batch, place, group, result)` at every point; `result` counts through all groups.
-
-    An axis for groups exists only where both groups and results per group are several.
+    Groups get an axis of their own only where there is more than one group and more than one result for each.
     """
     zero = long(0)
     if groups == 1:
-        shape = [batch, *spatial, from_each]
+        return compute(
+            [*window, channels, results_per_group],
+            lambda *indices: term(*indices[:-1], zero, indices[-1]),
+            "conv_filter_grad",
+        )
+    if results_per_group == 1:
+        return compute([*window, channels, groups], lambda *indices: term(*indices, zero), "conv_filter_grad")
+    sums = compute([*window, channels, groups, results_per_group], lambda *indices: term(*indices), "conv_filter_grad")
+    return _merge_groups(sums, results_per_group)
+
+
+def _compute_per_group(
+    batch: Extent,
+    spatial: Sequence[Extent],
+    groups: int,
+    results_per_group: int,
+    term: Callable[..., ir.Expr],
+    name: str,
+) -> te.Tensor:
+    """Computes `term(batch, place, group, result)` at every point; `result` counts through all groups.
+
+    Groups get an axis of their own only where there is more than one group and more than one result for each.
+    """
+    zero = long(0)
+    if groups == 1:
+        shape = [batch, *spatial, results_per_group]
         return compute(shape, lambda n, *p: term(n, p[:-1], zero, p[-1]), name)
-    if from_each == 1:
+    if results_per_group == 1:
         shape = [batch, *spatial, groups]
         return compute(shape, lambda n, *p: term(n, p[:-1], p[-1], p[-1]), name)
-    shape = [batch, *spatial, groups, from_each]
-    y = compute(shape, lambda n, *p: term(n, p[:-2], p[-2], p[-2] * from_each + p[-1]), name)
-    return _flat_groups(y, from_each)
+    shape = [batch, *spatial, groups, results_per_group]
+    values = compute(shape, lambda n, *p: term(n, p[:-2], p[-2], p[-2] * results_per_group + p[-1]), name)
+    return _merge_groups(values, results_per_group)
 
 
-def _flat_groups(y: te.Tensor, from_each: int) -> te.Tensor:
-    """Merges the last two axes."""
-    size = long(from_each)
+def _merge_groups(y: te.Tensor, results_per_group: int) -> te.Tensor:
+    """Merges the last two axes, groups and results per group, into one."""
+    size = long(results_per_group)
     shape = [*y.shape[:-2], y.shape[-2] * y.shape[-1]]
-    return compute(shape, lambda *p: y(*p[:-1], tirx.floordiv(p[-1], size), tirx.floormod(p[-1], size)), "groups")
+    return compute(
+        shape,
+        lambda *indices: y(*indices[:-1], tirx.floordiv(indices[-1], size), tirx.floormod(indices[-1], size)),
+        "groups",
+    )
 
 
-def _window(w: te.Tensor) -> list[int]:
+def _window_extents(w: te.Tensor) -> list[int]:
     return constant_extents(w.shape[:-2])
 
 
 def _filter_extents(w: te.Tensor) -> tuple[list[int], int, int]:
-    return _window(w), int(w.shape[-2]), int(w.shape[-1])
+    return _window_extents(w), int(w.shape[-2]), int(w.shape[-1])
 
 
 def _result_extents(
     padded_x: te.Tensor, window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> list[Extent]:
+    """Returns the number of window positions along each spatial dim of the padded input."""
     sizes = zip(padded_x.shape[1:-1], window, strides, dilations, strict=True)
-    return [tirx.floordiv(long(size) - ((taps - 1) * wide + 1), long(step)) + 1 for size, taps, step, wide in sizes]
+    return [
+        tirx.floordiv(long(size) - ((taps - 1) * dilation + 1), long(stride)) + 1
+        for size, taps, stride, dilation in sizes
+    ]

@@ -43,89 +43,117 @@ def power(x: ir.Expr, y: ir.Expr) -> ir.Expr:
     """Computes x to the power y; C's pow does where one of them is zero, denormal, huge or NaN."""
     # The test repeats its operands and stands alone before a vector, as in `approx.unless`. What is usual has its name
     # before the choice: TVM takes time exponential in the depth of names bound inside one.
-    size, large = tirx.abs(x), like(MOST_EXPONENT, y)
-    is_usual = tirx.And(tirx.And(size >= like(SMALLEST_NORMAL, x), size < like(float("inf"), x)), tirx.abs(y) <= large)
-    usual = _with((x, y), _usual)
+    magnitude, large = tirx.abs(x), like(MOST_EXPONENT, y)
+    is_usual = tirx.And(
+        tirx.And(magnitude >= like(SMALLEST_NORMAL, x), magnitude < like(float("inf"), x)), tirx.abs(y) <= large
+    )
+    usual = _let_all((x, y), _power_of_usual)
     return let(usual, lambda value: tirx.if_then_else(tirx.likely(is_usual), value, tirx.pow(x, y)))
 
 
-def _usual(x: ir.Expr, y: ir.Expr) -> ir.Expr:
-    is_left = x < like(0.0, x)
+def _power_of_usual(x: ir.Expr, y: ir.Expr) -> ir.Expr:
+    """Computes x to the power y where x is normal and y not huge."""
+    is_negative = x < like(0.0, x)
     is_whole = tirx.EQ(tirx.floor(y), y)
-    is_odd = let(y * like(0.5, y), lambda half: tirx.And(is_whole, tirx.floor(half) < half))
-    signed = lambda size: tirx.Select(tirx.And(is_left, is_odd), size * like(-1.0, size), size)  # noqa: E731
-    value = let(_with((bits(tirx.abs(x)), y), _of_bits), signed)
-    return tirx.Select(tirx.And(is_left, tirx.Not(is_whole)), like(float("nan"), x), value)
+    is_odd = let(y * like(0.5, y), lambda half_exponent: tirx.And(is_whole, tirx.floor(half_exponent) < half_exponent))
+
+    def with_sign(magnitude: ir.Expr) -> ir.Expr:
+        return tirx.Select(tirx.And(is_negative, is_odd), magnitude * like(-1.0, magnitude), magnitude)
+
+    # a negative base has a negative power if the exponent is odd, and none if it isn't whole
+    value = let(_let_all((bits(tirx.abs(x)), y), _power_from_bits), with_sign)
+    return tirx.Select(tirx.And(is_negative, tirx.Not(is_whole)), like(float("nan"), x), value)
 
 
-def _of_bits(b: ir.Expr, exponent: ir.Expr) -> ir.Expr:
-    """Splits the base into 2**n m, with m near 1 or near 1.5."""
-    mantissa = b & _long(MANTISSA)
-    near_two, far = mantissa >= _long(BELOW_TWO), mantissa > _long(ABOVE_ONE)
-    above = tirx.And(far, tirx.Not(near_two))
-    up = tirx.Select(near_two, _long(1), _long(0))
-    n = (b >> _long(MANTISSA_BITS)) - _long(BIAS) + up
-    m = tirx.reinterpret("float64", mantissa | ((_long(BIAS) - up) << _long(MANTISSA_BITS)))
+def _power_from_bits(base_bits: ir.Expr, exponent: ir.Expr) -> ir.Expr:
+    """Computes a power from the bits of its base's magnitude, 2**n m with m near 1 or near 1.5."""
+    mantissa = base_bits & _int64(MANTISSA)
+    is_near_two, is_above_one = mantissa >= _int64(BELOW_TWO), mantissa > _int64(ABOVE_ONE)
+    is_near_1_5 = tirx.And(is_above_one, tirx.Not(is_near_two))
+    carry = tirx.Select(is_near_two, _int64(1), _int64(0))
+    n = (base_bits >> _int64(MANTISSA_BITS)) - _int64(BIAS) + carry
+    m = tirx.reinterpret("float64", mantissa | ((_int64(BIAS) - carry) << _int64(MANTISSA_BITS)))
     one = like(1.0, exponent)
-    parts = [tirx.Select(above, like(part, exponent), like(0.0, exponent)) for part in LOG_OF_BASE]
-    near = tirx.Select(above, like(1.5, exponent), one)
-    return _with(
-        (m, near, n.astype("float64"), *parts),
-        lambda m, near, n, high, low: _logarithm(m, near, n, high, low, lambda a, b: _product(a, b, exponent)),
+    log_of_reference = [tirx.Select(is_near_1_5, like(part, exponent), like(0.0, exponent)) for part in LOG_OF_BASE]
+    reference = tirx.Select(is_near_1_5, like(1.5, exponent), one)
+    return _let_all(
+        (m, reference, n.astype("float64"), *log_of_reference),
+        lambda m, reference, n, high, low: _logarithm(
+            m, reference, n, high, low, lambda log_high, log_low: _power_of_two_parts(log_high, log_low, exponent)
+        ),
     )
 
 
 def _logarithm(
-    m: ir.Expr, near: ir.Expr, n: ir.Expr, of_near: ir.Expr, of_near_low: ir.Expr, body: Callable[..., ir.Expr]
+    m: ir.Expr,
+    reference: ir.Expr,
+    n: ir.Expr,
+    reference_log: ir.Expr,
+    reference_log_low: ir.Expr,
+    body: Callable[..., ir.Expr],
 ) -> ir.Expr:
-    """Computes the base-2 logarithm in two parts and returns ``body`` of them."""
+    """Computes the base-2 logarithm of 2**n m, as a high and a low part, and returns ``body`` of them.
+
+    ``reference`` is the number 1 or 1.5 near m; its logarithm is given in two parts.
+    """
 
     def quotient(u: ir.Expr, v: ir.Expr, total: ir.Expr) -> ir.Expr:
-        rest = m - rounded(total - near)
-        return _with((u * v, rest), lambda s, rest: let(_high(s), lambda h: low_part(u, v, s, h, total, rest)))
+        """Splits s = (m - reference) / (m + reference), by whose powers the series of the logarithm goes."""
+        total_low = m - rounded(total - reference)
+        return _let_all(
+            (u * v, total_low), lambda s, total_low: let(_high(s), lambda h: low_part(u, v, s, h, total, total_low))
+        )
 
-    def low_part(u: ir.Expr, v: ir.Expr, s: ir.Expr, h: ir.Expr, total: ir.Expr, rest: ir.Expr) -> ir.Expr:
-        low = v * (rounded(u - h * total) - h * rest)
-        return _with((low, h * h, s * s), lambda low, square, z: series(s, h, low, square, z))
+    def low_part(u: ir.Expr, v: ir.Expr, s: ir.Expr, h: ir.Expr, total: ir.Expr, total_low: ir.Expr) -> ir.Expr:
+        low = v * (rounded(u - h * total) - h * total_low)
+        return _let_all((low, h * h, s * s), lambda low, square, z: series(s, h, low, square, z))
 
     def series(s: ir.Expr, h: ir.Expr, low: ir.Expr, square: ir.Expr, z: ir.Expr) -> ir.Expr:
-        """Computes the logarithm's series as the product of a high and a low part."""
-        more = z * z * polynomial(z, LOG) + low * (h + s)
+        """Multiplies s, of which h is the high part, by the series 3 + z + z^2 p(z) with z = s^2.
+
+        The series and the product have a high and a low part.
+        """
+        series_tail = z * z * polynomial(z, LOG) + low * (h + s)
         three = like(3.0, s)
 
-        def factor(more: ir.Expr, t: ir.Expr) -> ir.Expr:
-            t_low = more - rounded(rounded(t - three) - square)
-            return _with((h * t, low * t + t_low * s), products)
+        def multiply(series_tail: ir.Expr, t: ir.Expr) -> ir.Expr:
+            t_low = series_tail - rounded(rounded(t - three) - square)
+            return _let_all((h * t, low * t + t_low * s), products)
 
-        return let(more, lambda more: let(_high(rounded(three + square) + more), lambda t: factor(more, t)))
+        return let(
+            series_tail,
+            lambda series_tail: let(_high(rounded(three + square) + series_tail), lambda t: multiply(series_tail, t)),
+        )
 
     def products(u: ir.Expr, v: ir.Expr) -> ir.Expr:
-        """Scales the products' sum to a logarithm of base 2, as a high and a low part."""
+        """Scales the sum of a high and a low product to a logarithm of base 2, in two parts."""
 
         def scaled(high: ir.Expr) -> ir.Expr:
             low = v - rounded(high - u)
             a = like(SCALE_HIGH, high) * high
-            b = like(SCALE_LOW, high) * high + low * like(SCALE, high) + of_near_low
-            return _with((a, b), total)
+            b = like(SCALE_LOW, high) * high + low * like(SCALE, high) + reference_log_low
+            return _let_all((a, b), total)
 
         return let(_high(u + v), scaled)
 
     def total(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-        high = _high(rounded(rounded(a + b) + of_near) + n)
-        return let(high, lambda high: body(high, b - rounded(rounded(rounded(high - n) - of_near) - a)))
+        high = _high(rounded(rounded(a + b) + reference_log) + n)
+        return let(high, lambda high: body(high, b - rounded(rounded(rounded(high - n) - reference_log) - a)))
 
     one = like(1.0, m)
-    return _with((rounded(m - near), one / (m + near), _high(m + near)), quotient)
+    return _let_all((rounded(m - reference), one / (m + reference), _high(m + reference)), quotient)
 
 
-def _product(high: ir.Expr, low: ir.Expr, exponent: ir.Expr) -> ir.Expr:
-    """Computes two to the power of the exponent times a number in two parts."""
+def _power_of_two_parts(high: ir.Expr, low: ir.Expr, exponent: ir.Expr) -> ir.Expr:
+    """Computes 2 to the power of ``exponent * (high + low)``."""
 
-    def of_parts(cut: ir.Expr, low: ir.Expr) -> ir.Expr:
-        small = (exponent - cut) * high + exponent * low
-        return _with((small, cut * high), lambda small, large: let(small + large, lambda z: _exp2(z, small, large)))
+    def with_high_part(high_exponent: ir.Expr, low: ir.Expr) -> ir.Expr:
+        small = (exponent - high_exponent) * high + exponent * low
+        return _let_all(
+            (small, high_exponent * high), lambda small, large: let(small + large, lambda z: _exp2(z, small, large))
+        )
 
-    return _with((_high(exponent), low), of_parts)
+    return _let_all((_high(exponent), low), with_high_part)
 
 
 def _exp2(z: ir.Expr, small: ir.Expr, large: ir.Expr) -> ir.Expr:
@@ -138,13 +166,13 @@ def _exp2(z: ir.Expr, small: ir.Expr, large: ir.Expr) -> ir.Expr:
     def fraction(t: ir.Expr, large: ir.Expr, n: ir.Expr) -> ir.Expr:
         u = t * like(LN2_HIGH, t)
         v = (small - rounded(t - large)) * like(LN2, t) + t * like(LN2_LOW, t)
-        return _with((u, v), lambda u, v: let(u + v, lambda z: series(z, v - rounded(z - u), n)))
+        return _let_all((u, v), lambda u, v: let(u + v, lambda z: series(z, v - rounded(z - u), n)))
 
     def series(z: ir.Expr, w: ir.Expr, n: ir.Expr) -> ir.Expr:
         two = like(2.0, z)
         t = z - let(z * z, lambda square: square * polynomial(square, EXP))
         rest = lambda t, w: z * t / (t - two) - (z * w + w)  # noqa: E731
-        return let(_with((t, w), rest), lambda r: let(rounded(z - r), lambda more: ended(z, r, more, n)))
+        return let(_let_all((t, w), rest), lambda r: let(rounded(z - r), lambda more: ended(z, r, more, n)))
 
     def ended(z: ir.Expr, r: ir.Expr, more: ir.Expr, n: ir.Expr) -> ir.Expr:
         """Adds one and ``more``, and the errors of two roundings."""
@@ -159,31 +187,33 @@ def _exp2(z: ir.Expr, small: ir.Expr, large: ir.Expr) -> ir.Expr:
 
 
 def _scaled(value: ir.Expr, n: ir.Expr) -> ir.Expr:
-    """Multiplies by 2**n in two steps, as 2**n itself may overflow or underflow."""
+    """Multiplies by 2**n in two steps of half n, as 2**n itself may overflow or underflow."""
 
-    def steps(n: ir.Expr) -> ir.Expr:
-        half = n >> _long(1)
+    def in_two_steps(n: ir.Expr) -> ir.Expr:
+        half = n >> _int64(1)
         return value * _power_of_two(half) * _power_of_two(n - half)
 
-    return let(n.astype("int64"), steps)
+    return let(n.astype("int64"), in_two_steps)
 
 
 def _power_of_two(n: ir.Expr) -> ir.Expr:
-    return tirx.reinterpret("float64", (n + _long(BIAS)) << _long(MANTISSA_BITS))
+    """Returns 2**n for an int64 n, by its bits."""
+    return tirx.reinterpret("float64", (n + _int64(BIAS)) << _int64(MANTISSA_BITS))
 
 
 def _high(x: ir.Expr) -> ir.Expr:
-    """Returns the number without its last 32 bits."""
-    return tirx.reinterpret("float64", bits(x) & _long(HIGH_WORD))
+    """Returns a float64 without its last 32 bits, so that products of two such numbers are exact."""
+    return tirx.reinterpret("float64", bits(x) & _int64(HIGH_WORD))
 
 
-def _long(value: int) -> ir.Expr:
+def _int64(value: int) -> ir.Expr:
+    """Returns an int64 constant."""
     return tirx.const(value, "int64")
 
 
-def _with(values: Sequence[ir.Expr], body: Callable[..., ir.Expr]) -> ir.Expr:
-    """Returns ``body`` of several let-bound values."""
+def _let_all(values: Sequence[ir.Expr], body: Callable[..., ir.Expr]) -> ir.Expr:
+    """Binds each of the values to a variable, and returns ``body`` of the variables."""
     if not values:
         return body()
     first, *rest = values
-    return let(first, lambda x: _with(rest, lambda *others: body(x, *others)))
+    return let(first, lambda x: _let_all(rest, lambda *others: body(x, *others)))

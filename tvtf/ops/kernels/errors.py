@@ -77,40 +77,54 @@ def erf(x: ir.Expr) -> ir.Expr:
 
 
 def _erf_single(x: ir.Expr) -> ir.Expr:
+    """Computes erf of a float32 as a quotient of polynomials; it is 1 from ERF_IS_ONE on."""
     bounded = at_least(at_most(x, ERF_IS_ONE), -ERF_IS_ONE)
-    ratio = let(bounded, lambda x: let(x * x, lambda z: x * polynomial(z, ERF_ABOVE) / polynomial(z, ERF_BELOW)))
-    return let(ratio, lambda y: at_least(at_most(y, 1.0), -1.0))
+    quotient = let(bounded, lambda x: let(x * x, lambda z: x * polynomial(z, ERF_ABOVE) / polynomial(z, ERF_BELOW)))
+    return let(quotient, lambda y: at_least(at_most(y, 1.0), -1.0))
 
 
 def _erf_double(x: ir.Expr) -> ir.Expr:
+    """Computes erf of a float64: up to 1 by a polynomial, else from its complement."""
     near = let(x * x, lambda z: polynomial(z, ERF_DOUBLE) * x)
-    return tirx.Select(tirx.abs(x) < like(1, x), near, odd(x, _far_double))
+    return tirx.Select(tirx.abs(x) < like(1, x), near, odd(x, _erf_of_large))
 
 
-def _far_double(size: ir.Expr) -> ir.Expr:
-    return like(1, size) - _complement(size)
+def _erf_of_large(magnitude: ir.Expr) -> ir.Expr:
+    """Computes erf of a float64 of at least 1 from its complement."""
+    return like(1, magnitude) - _erfc_of_large(magnitude)
 
 
-def _complement(size: ir.Expr) -> ir.Expr:
-    """Computes erfc of a float64 of at least 0.45."""
+def _erfc_of_large(magnitude: ir.Expr) -> ir.Expr:
+    """Computes erfc of a float64 of at least 0.45: exp(-x^2) / (1 + 2 x) times a polynomial."""
 
-    def value(x: ir.Expr) -> ir.Expr:
+    def of_bounded(x: ir.Expr) -> ir.Expr:
         centre, one = like(ERFC_CENTRE, x), like(1, x)
-        shape = let((x - centre) / (x + centre), lambda t: polynomial(t, ERFC))
-        return _gauss(x) * (shape / (one + x + x))
+        factor = let((x - centre) / (x + centre), lambda t: polynomial(t, ERFC))
+        return _gauss(x) * (factor / (one + x + x))
 
-    return let(at_most(size, ERFC_IS_ZERO), value)
+    return let(at_most(magnitude, ERFC_IS_ZERO), of_bounded)
 
 
 def _gauss(x: ir.Expr) -> ir.Expr:
-    """Computes exp(-x^2): the square of x's leading digits is exact, and the rest a small correction."""
+    """Computes exp(-x^2) of a float64.
 
-    def split(lead: ir.Expr) -> ir.Expr:
-        rest = (lead - x) * (lead + x)
-        correction = let(rest, lambda d: d * (d * like(0.5, d) + like(1, d)) + like(1, d))
-        return exp(like(0, x) - lead * lead) * correction
+    The square of x's leading digits is exact in float64, and that of all digits differs by little: the factor for this
+    is near 1.
+    """
 
-    return let(x.astype("float32").astype("float64"), split)
+    def from_leading_digits(leading: ir.Expr) -> ir.Expr:
+        """Corrects exp(-leading^2), exact in its argument, by the small difference of the squares."""
+        difference = (leading - x) * (leading + x)
+        correction = let(
+            difference,
+            lambda bound_difference: (
+                bound_difference * (bound_difference * like(0.5, bound_difference) + like(1, bound_difference))
+                + like(1, bound_difference)
+            ),
+        )
+        return exp(like(0, x) - leading * leading) * correction
+
+    return let(x.astype("float32").astype("float64"), from_leading_digits)
 
 
 @elementary
@@ -118,37 +132,43 @@ def erfc(x: ir.Expr) -> ir.Expr:
     """Computes 1 - erf(x) within 5 ulp in float32, 8 in float64, also where it is small."""
     one, two = like(1, x), like(2, x)
     is_double = format_of(x) is DOUBLE
-    complement, terms = (_complement, ERF_DOUBLE) if is_double else (_complement_single, ERF_NEAR_SINGLE)
-    far = let(complement(tirx.abs(x)), lambda v: tirx.Select(x < like(0, x), two - v, v))
-    near = let(x * x, lambda z: one - polynomial(z, terms) * x)
-    return tirx.Select(tirx.abs(x) < like(0.5, x), near, far)
+    complement, terms = (_erfc_of_large, ERF_DOUBLE) if is_double else (_erfc_single, ERF_NEAR_SINGLE)
+    of_large = let(complement(tirx.abs(x)), lambda result: tirx.Select(x < like(0, x), two - result, result))
+    of_small = let(x * x, lambda z: one - polynomial(z, terms) * x)
+    return tirx.Select(tirx.abs(x) < like(0.5, x), of_small, of_large)
 
 
-def _complement_single(size: ir.Expr) -> ir.Expr:
-    """Computes erfc of a float32 that is not negative."""
+def _erfc_single(magnitude: ir.Expr) -> ir.Expr:
+    """Computes erfc of a float32 that is not negative: exp(-x^2) / (1 + 2 x) times a polynomial."""
 
-    def value(x: ir.Expr) -> ir.Expr:
+    def of_bounded(x: ir.Expr) -> ir.Expr:
+        """Computes erfc of an argument that is at most ERFC_SINGLE_IS_ZERO."""
         centre, one = like(ERFC_SINGLE_CENTRE, x), like(1, x)
-        shape = let((x - centre) / (x + centre), lambda t: polynomial(t, ERFC_SINGLE))
-        lead = tirx.reinterpret("float32", bits(x) & tirx.const(LEADING_BITS, "int32"))
-        little = lambda lead: let((lead - x) * (lead + x), lambda d: polynomial(d, EXP_OF_LITTLE))  # noqa: E731
-        gauss = let(lead, lambda lead: exp(like(0, x) - lead * lead) * little(lead))
-        return gauss * (shape / (one + x + x))
+        factor = let((x - centre) / (x + centre), lambda t: polynomial(t, ERFC_SINGLE))
+        leading = tirx.reinterpret("float32", bits(x) & tirx.const(LEADING_BITS, "int32"))
 
-    return let(at_most(size, ERFC_SINGLE_IS_ZERO), value)
+        def gauss(leading: ir.Expr) -> ir.Expr:
+            correction = let((leading - x) * (leading + x), lambda d: polynomial(d, EXP_OF_LITTLE))
+            return exp(like(0, x) - leading * leading) * correction
+
+        gaussian = let(leading, gauss)
+        return gaussian * (factor / (one + x + x))
+
+    return let(at_most(magnitude, ERFC_SINGLE_IS_ZERO), of_bounded)
 
 
 @through_double
 def erfinv_single(x: ir.Expr) -> ir.Expr:
     """Computes the inverse of erf of a float32 within 1 ulp; infinite at -1 and 1, NaN beyond."""
-    one, edge = like(1, x), like(float("inf"), x)
+    one, infinity = like(1, x), like(float("inf"), x)
 
+    # with w = -log(1 - x^2), one polynomial in w serves up to 5, and one in sqrt(w) beyond
     def of_logarithm(w: ir.Expr) -> ir.Expr:
-        root = let(tirx.sqrt(w), lambda s: polynomial(s, ERFINV_FAR))
-        return x * tirx.Select(w < like(5, w), polynomial(w, ERFINV_NEAR), root)
+        tail = let(tirx.sqrt(w), lambda square_root: polynomial(square_root, ERFINV_FAR))
+        return x * tirx.Select(w < like(5, w), polynomial(w, ERFINV_NEAR), tail)
 
-    inside = let(like(0, x) - log((one - x) * (one + x)), of_logarithm)
-    return tirx.Select(tirx.EQ(tirx.abs(x), one), x * edge, inside)
+    regular = let(like(0, x) - log((one - x) * (one + x)), of_logarithm)
+    return tirx.Select(tirx.EQ(tirx.abs(x), one), x * infinity, regular)
 
 
 def power_single(x: ir.Expr, y: ir.Expr) -> ir.Expr:
@@ -157,14 +177,19 @@ def power_single(x: ir.Expr, y: ir.Expr) -> ir.Expr:
 
 
 def _power(x: ir.Expr, y: ir.Expr) -> ir.Expr:
-    """Applies C's rules for signs, zeros, infinities and NaN to exp(y log |x|)."""
+    """Computes exp(y log |x|) in float64 with C's rules for signs, zeros, infinities and NaN."""
     zero, one = like(0, x), like(1, x)
-    size = exp(y * log(tirx.abs(x)))
-    half = y * like(0.5, y)
+    magnitude = exp(y * log(tirx.abs(x)))
+    half_exponent = y * like(0.5, y)
     is_whole = tirx.EQ(tirx.floor(y), y)
-    is_odd = tirx.And(is_whole, tirx.floor(half) < half)
-    is_left = tirx.reinterpret("int64", x) < tirx.const(0, "int64")
-    signed = let(size, lambda v: tirx.Select(tirx.And(is_left, is_odd), v * like(-1, v), v))
+    is_odd = tirx.And(is_whole, tirx.floor(half_exponent) < half_exponent)
+    has_minus_sign = tirx.reinterpret("int64", x) < tirx.const(0, "int64")
+    signed = let(
+        magnitude,
+        lambda bound_magnitude: tirx.Select(
+            tirx.And(has_minus_sign, is_odd), bound_magnitude * like(-1, bound_magnitude), bound_magnitude
+        ),
+    )
     has_no_power = tirx.And(tirx.And(x < zero, x > like(float("-inf"), x)), tirx.Not(is_whole))
     value = tirx.Select(has_no_power, like(float("nan"), x), signed)
     is_unit = tirx.And(tirx.EQ(tirx.abs(x), one), tirx.EQ(tirx.abs(y), like(float("inf"), y)))

@@ -95,18 +95,22 @@ def exp(x: ir.Expr) -> ir.Expr:
     """
     form = format_of(x)
     bounded = at_least(at_most(x, form.most), form.least)
-    return let(bounded, lambda x: shifted(x * like(LOG2_E / 2, x), form.bias, lambda at: _exp(x, at, form)))
+    return let(bounded, lambda x: shifted(x * like(LOG2_E / 2, x), form.bias, lambda n_bits: _exp(x, n_bits, form)))
 
 
-def _exp(x: ir.Expr, at: ir.Expr, form: Format) -> ir.Expr:
+def _exp(x: ir.Expr, n_bits: ir.Expr, form: Format) -> ir.Expr:
+    """Computes e to the power x = 2 n ln 2 + r, from the bits of n plus the bias.
+
+    The factor 2**n is applied twice, so that it needn't overflow at the ends of the range.
+    """
     one, terms = like(1, x), EXP[form.dtype]
-    rest = less_multiples(x, whole(at, form, form.bias), 2)
-    value = let(rest, lambda r: (polynomial(r, terms) * r + one) * r + one)
-    return let(power_of_two(at, form), lambda scale: value * scale * scale)
+    remainder = less_multiples(x, whole(n_bits, form, form.bias), 2)
+    value = let(remainder, lambda r: (polynomial(r, terms) * r + one) * r + one)
+    return let(power_of_two(n_bits, form), lambda scale: value * scale * scale)
 
 
 def less_multiples(x: ir.Expr, count: ir.Expr, step: int) -> ir.Expr:
-    """Returns `x - count * step * ln 2`, nearly exact."""
+    """Returns `x - count * step * ln 2`, nearly exact, as ln 2 is taken in two parts."""
     high, low = LN2_PARTS[format_of(x).dtype]
     return let(count, lambda n: x - n * like(step * high, x) - n * like(step * low, x))
 
@@ -116,77 +120,89 @@ def expm1(x: ir.Expr) -> ir.Expr:
     """Computes exp(x) - 1 within 3 ulp, also near zero."""
     form = format_of(x)
     bounded = at_least(at_most(x, form.most), -50.0)
-    value = let(bounded, lambda x: shifted(x * like(LOG2_E, x), form.bias - 1, lambda at: _expm1(x, at, form)))
+    value = let(bounded, lambda x: shifted(x * like(LOG2_E, x), form.bias - 1, lambda n_bits: _expm1(x, n_bits, form)))
     return unless_tiny(x, value)
 
 
-def _expm1(x: ir.Expr, at: ir.Expr, form: Format) -> ir.Expr:
-    """Computes 2**n (exp(r) - 1) + (2**n - 1) as twice its half, so that 2**n may overflow."""
-    rest = less_multiples(x, whole(at, form, form.bias - 1), 1)
-    small = let(rest, lambda r: polynomial(r, EXPM1[form.dtype]) * r * r + r)
-    half = lambda scale: small * scale + (scale - like(0.5, scale))  # noqa: E731
-    return let(power_of_two(at, form), half) * like(2, x)
+def _expm1(x: ir.Expr, n_bits: ir.Expr, form: Format) -> ir.Expr:
+    """Computes exp(x) - 1 = 2**n (exp(r) - 1) + (2**n - 1), where x = n ln 2 + r.
+
+    It is computed as twice its half, so that 2**n may overflow.
+    """
+    remainder = less_multiples(x, whole(n_bits, form, form.bias - 1), 1)
+    small = let(remainder, lambda r: polynomial(r, EXPM1[form.dtype]) * r * r + r)
+    half_result = lambda scale: small * scale + (scale - like(0.5, scale))  # noqa: E731
+    return let(power_of_two(n_bits, form), half_result) * like(2, x)
 
 
 @elementary
 def log(x: ir.Expr) -> ir.Expr:
     """Computes the natural logarithm within 2 ulp: -inf at zero, NaN below, denormals included."""
     form = format_of(x)
-    is_small = x < like(form.smallest_normal, x)
-    scaled = tirx.Select(is_small, x * like(2.0**form.mantissa_bits, x), x)
-    shift = tirx.Select(is_small, integer(form.mantissa_bits, form), integer(0, form))
-    return _at_edges(x, 0.0, _log_of_bits(bits(scaled), form, lambda power: power - shift, like(0, x)))
+    is_denormal = x < like(form.smallest_normal, x)
+    # a denormal number is scaled to a normal one, and the scale's exponent subtracted
+    normal = tirx.Select(is_denormal, x * like(2.0**form.mantissa_bits, x), x)
+    exponent_shift = tirx.Select(is_denormal, integer(form.mantissa_bits, form), integer(0, form))
+    return _at_edges(x, 0.0, _log_of_bits(bits(normal), form, lambda exponent: exponent - exponent_shift, like(0, x)))
 
 
 def log_of_normal(x: ir.Expr) -> ir.Expr:
     """Computes the natural logarithm of a positive number that is neither denormal nor infinite."""
-    return _log_of_bits(bits(x), format_of(x), lambda power: power, like(0, x))
+    return _log_of_bits(bits(x), format_of(x), lambda exponent: exponent, like(0, x))
 
 
 def _at_edges(x: ir.Expr, pole: float, regular: ir.Expr) -> ir.Expr:
-    """Returns -inf at the pole, NaN below, and the argument where that is infinite or NaN; else ``regular``."""
-    left = tirx.Select(tirx.EQ(x, like(pole, x)), like(float("-inf"), x), like(float("nan"), x))
-    return tirx.Select(x <= like(pole, x), left, below_infinity(x, regular))
+    """Returns ``regular``, but -inf at the pole, NaN below it, and x itself where that is infinite or NaN."""
+    at_pole_or_below = tirx.Select(tirx.EQ(x, like(pole, x)), like(float("-inf"), x), like(float("nan"), x))
+    return tirx.Select(x <= like(pole, x), at_pole_or_below, below_infinity(x, regular))
 
 
-def _log_of_bits(representation: ir.Expr, form: Format, moved: Function, more: ir.Expr) -> ir.Expr:
-    """Computes the logarithm of a normal number, given by its bits, plus a small `more`."""
+def _log_of_bits(representation: ir.Expr, form: Format, adjust: Function, addend: ir.Expr) -> ir.Expr:
+    """Computes the logarithm of a normal number, given by its bits, plus a small `addend`.
+
+    ``adjust`` corrects the number's binary exponent.
+    """
+    # subtracting the bits of sqrt(1 / 2) puts the mantissa between sqrt(1 / 2) and sqrt(2)
     offset = integer(SQRT_HALF[form.dtype], form)
     mantissa_bits = integer(form.mantissa_bits, form)
 
-    def split(b: ir.Expr) -> ir.Expr:
-        return let((b - offset) >> mantissa_bits, lambda power: _log_of_parts(b, power, form, moved, more))
+    def with_exponent(b: ir.Expr) -> ir.Expr:
+        return let((b - offset) >> mantissa_bits, lambda exponent: _log_of_parts(b, exponent, form, adjust, addend))
 
-    return let(representation, split)
+    return let(representation, with_exponent)
 
 
-def _log_of_parts(b: ir.Expr, power: ir.Expr, form: Format, moved: Function, more: ir.Expr) -> ir.Expr:
-    """Splits bits ``b`` into a power of two and a mantissa near one, and adds ``more`` scaled as the mantissa is."""
+def _log_of_parts(b: ir.Expr, exponent: ir.Expr, form: Format, adjust: Function, addend: ir.Expr) -> ir.Expr:
+    """Computes the logarithm from a number's bits ``b`` and exponent; ``addend`` is scaled as the mantissa is."""
     mantissa_bits = integer(form.mantissa_bits, form)
-    mantissa = tirx.reinterpret(form.dtype, b - (power << mantissa_bits))
-    least = tirx.min(power, integer(form.bias - 1, form))
-    scale = tirx.reinterpret(form.dtype, (integer(form.bias, form) - least) << mantissa_bits)
-    rest = mantissa - like(1, mantissa)
-    if not _is_zero(more):
-        rest = rest + more * scale
-    return let(rest, lambda f: let(moved(power).astype(form.dtype), lambda k: _log_sum(f, k)))
+    mantissa = tirx.reinterpret(form.dtype, b - (exponent << mantissa_bits))
+    bounded_exponent = tirx.min(exponent, integer(form.bias - 1, form))
+    scale = tirx.reinterpret(form.dtype, (integer(form.bias, form) - bounded_exponent) << mantissa_bits)
+    fraction = mantissa - like(1, mantissa)
+    if not _is_zero(addend):
+        fraction = fraction + addend * scale
+    return let(fraction, lambda f: let(adjust(exponent).astype(form.dtype), lambda n: _log_sum(f, n)))
 
 
 def _is_zero(value: ir.Expr) -> bool:
+    """Returns whether an expression is the constant 0."""
     return isinstance(value, tirx.FloatImm) and float(value) == 0
 
 
-def _log_sum(f: ir.Expr, k: ir.Expr) -> ir.Expr:
-    """Computes log(1 + f) + k ln 2, adding small terms first."""
+def _log_sum(f: ir.Expr, exponent: ir.Expr) -> ir.Expr:
+    """Computes log(1 + f) + exponent * ln 2, adding small terms first."""
     high, low = (like(part, f) for part in LN2_PARTS[format_of(f).dtype])
     if format_of(f) is DOUBLE:
-        return let(f * f * like(0.5, f), lambda half: f + (_log_tail(f, half) + k * low - half) + k * high)
+        return let(
+            f * f * like(0.5, f), lambda half: f + (_log_tail(f, half) + exponent * low - half) + exponent * high
+        )
     square = f * f
-    return f + (polynomial(f, LOG_SINGLE) * f * square + k * low - square * like(0.5, f)) + k * high
+    return f + (polynomial(f, LOG_SINGLE) * f * square + exponent * low - square * like(0.5, f)) + exponent * high
 
 
-def _log_tail(f: ir.Expr, half: ir.Expr) -> ir.Expr:
-    tail = lambda s: s * (half + let(s * s, lambda z: z * polynomial(z, LOG_DOUBLE)))  # noqa: E731
+def _log_tail(f: ir.Expr, half_square: ir.Expr) -> ir.Expr:
+    """Computes the series' terms in ``s = f / (2 + f)``, with f^2 / 2, of the float64 logarithm."""
+    tail = lambda s: s * (half_square + let(s * s, lambda z: z * polynomial(z, LOG_DOUBLE)))  # noqa: E731
     return let(f / (f + like(2, f)), tail)
 
 
@@ -199,8 +215,8 @@ def log1p(x: ir.Expr) -> ir.Expr:
     one = like(1, x)
 
     def of_sum(total: ir.Expr) -> ir.Expr:
-        lost = let(rounded(total - one), lambda back: (one - rounded(total - back)) + (x - back))
-        return _log_of_bits(bits(total), format_of(x), lambda power: power, lost)
+        error = let(rounded(total - one), lambda recovered: (one - rounded(total - recovered)) + (x - recovered))
+        return _log_of_bits(bits(total), format_of(x), lambda exponent: exponent, error)
 
     return unless_tiny(x, _at_edges(x, -1.0, let(rounded(one + x), of_sum)))
 
@@ -209,20 +225,21 @@ def log1p(x: ir.Expr) -> ir.Expr:
 def tanh(x: ir.Expr) -> ir.Expr:
     """Computes the hyperbolic tangent within 5 ulp, also near zero, and never beyond 1."""
     form = format_of(x)
-    last = TANH_IS_ONE[form.dtype]
+    limit = TANH_IS_ONE[form.dtype]
     if form is DOUBLE:
-        return odd(x, lambda size: let(expm1(at_most(size + size, 2 * last)), lambda t: t / (t + like(2, t))))
-    bounded = at_least(at_most(x, last), -last)
-    ratio = let(bounded, lambda x: let(x * x, lambda z: x * polynomial(z, TANH_ABOVE) / polynomial(z, TANH_BELOW)))
-    return let(ratio, lambda y: at_least(at_most(y, 1.0), -1.0))
+        return odd(x, lambda size: let(expm1(at_most(size + size, 2 * limit)), lambda t: t / (t + like(2, t))))
+    bounded = at_least(at_most(x, limit), -limit)
+    quotient = let(bounded, lambda x: let(x * x, lambda z: x * polynomial(z, TANH_ABOVE) / polynomial(z, TANH_BELOW)))
+    return let(quotient, lambda y: at_least(at_most(y, 1.0), -1.0))
 
 
 @elementary
 def sigmoid(x: ir.Expr) -> ir.Expr:
     """Computes 1 / (1 + exp(-x)) within 3 ulp, without overflow on either side."""
     one = like(1, x)
-    part = lambda power: tirx.Select(x < like(0, x), power, one) / (one + power)  # noqa: E731
-    return let(exp(like(0, x) - tirx.abs(x)), part)
+    # exp(-|x|) never overflows: it is the numerator for negative x
+    fraction = lambda power: tirx.Select(x < like(0, x), power, one) / (one + power)  # noqa: E731
+    return let(exp(like(0, x) - tirx.abs(x)), fraction)
 
 
 def _half_exponentials(x: ir.Expr, body: Callable[..., ir.Expr]) -> ir.Expr:
@@ -230,7 +247,7 @@ def _half_exponentials(x: ir.Expr, body: Callable[..., ir.Expr]) -> ir.Expr:
     one, half = like(1, x), like(0.5, x)
     return let(
         expm1(at_most(tirx.abs(x) * half, format_of(x).most - 1)),
-        lambda t: let(t + one, lambda w: let(one / w, lambda inverse: body(t, w, inverse))),
+        lambda t: let(t + one, lambda w: let(one / w, lambda reciprocal: body(t, w, reciprocal))),
     )
 
 
@@ -251,15 +268,21 @@ def cosh(x: ir.Expr) -> ir.Expr:
 def asinh(x: ir.Expr) -> ir.Expr:
     """Computes the inverse hyperbolic sine within 4 ulp."""
     one = like(1, x)
-    grown = lambda a: let(a * a, lambda z: a + z / (one + tirx.sqrt(one + z)))  # noqa: E731
-    return odd(x, lambda size: _log1p_of_doubled(size, grown(size)))
+
+    def log1p_argument(size: ir.Expr) -> ir.Expr:
+        return let(size * size, lambda square: size + square / (one + tirx.sqrt(one + square)))
+
+    return odd(x, lambda bound: _log1p_of_doubled(bound, log1p_argument(bound)))
 
 
 def _log1p_of_doubled(x: ir.Expr, regular: ir.Expr) -> ir.Expr:
-    """Computes log1p of an expression that is 2 x for large x, where the expression itself would overflow."""
+    """Computes log1p(``regular``), an expression that is near 2 x for large x, where it would overflow.
+
+    There log(2 x) = log(x) + ln 2 is computed.
+    """
     is_large = x > like(format_of(x).large, x)
-    doubling = tirx.Select(is_large, like(LN2, x), like(0, x))
-    return log1p(tirx.Select(is_large, x, regular)) + doubling
+    logarithm_of_two = tirx.Select(is_large, like(LN2, x), like(0, x))
+    return log1p(tirx.Select(is_large, x, regular)) + logarithm_of_two
 
 
 @elementary

@@ -13,13 +13,13 @@ from tvtf.ops.kernels.reduce import sum as reduce_sum
 
 
 def adjust_contrast(images: te.Tensor, factor: te.Tensor) -> te.Tensor:
-    """Scales each channel's distance from its mean over height and width."""
+    """Scales each channel's distance from its mean over height and width by ``factor``."""
     rank = len(images.shape)
-    total = reduce_sum(images, axis=(rank - 3, rank - 2), keepdims=True)
+    sums = reduce_sum(images, axis=(rank - 3, rank - 2), keepdims=True)
     count = tirx.Cast(str(images.dtype), long(images.shape[rank - 3]) * long(images.shape[rank - 2]))
 
     def element(*i: Any) -> Any:
-        mean = total(*i[: rank - 3], 0, 0, i[rank - 1]) / count
+        mean = sums(*i[: rank - 3], 0, 0, i[rank - 1]) / count
         return (images(*i) - mean) * factor() + mean
 
     return compute(images.shape, element, "adjust_contrast")
@@ -32,7 +32,10 @@ MOST_UNROLLED = 8
 def blend(
     x: te.Tensor, places: te.Tensor, shares: te.Tensor, back_places: te.Tensor, back_shares: te.Tensor
 ) -> te.Tensor:
-    """Computes each new row of (n, rows, length) as a weighted sum of old rows."""
+    """Computes each new row of images (n, rows, length) as a weighted sum of old rows.
+
+    Row i of ``places`` and ``shares`` has the numbers and weights of the old rows for new row i.
+    """
     count = int(places.shape[1])
 
     def term(n: Any, i: Any, j: Any, k: Any) -> Any:

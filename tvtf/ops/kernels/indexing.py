@@ -19,56 +19,65 @@ from tvtf.ops.kernels.scan import PARALLEL_FROM, product, rows
 
 LEAST_COLUMNS = 64
 """Columns of a task, four cache lines of float32: cores that write to the same line wait for each other."""
-STRETCHES = 16
+ROW_BLOCKS = 16
 """Number of tasks by rows: enough to balance uneven updates, few enough for each task to scan all indices."""
 
 
 def clamped(index: Any, extent: Any) -> Any:
-    """Clamps an index to [0, extent), as int64."""
+    """Clamps an index to [0, extent), as int64, so that it can't read other memory."""
     return tirx.max(tirx.min(index.astype("int64"), long(extent) - 1), long(0))
 
 
 def gather(params: te.Tensor, indices: te.Tensor, *, axis: int, batch_dims: int) -> te.Tensor:
-    """Reads the slices of ``params`` at ``indices`` along ``axis``; indices out of range are clamped."""
-    count = len(indices.shape) - batch_dims
+    """Reads the slices of ``params`` at ``indices`` along ``axis``; indices out of range are clamped.
+
+    The first ``batch_dims`` axes of both are the same.
+    """
+    index_rank = len(indices.shape) - batch_dims
     extents = [*params.shape[:axis], *list(indices.shape)[batch_dims:], *list(params.shape)[axis + 1 :]]
 
     def element(*i: Any) -> Any:
-        index = indices(*i[:batch_dims], *i[axis : axis + count])
-        return params(*i[:axis], clamped(index, params.shape[axis]), *i[axis + count :])
+        index = indices(*i[:batch_dims], *i[axis : axis + index_rank])
+        return params(*i[:axis], clamped(index, params.shape[axis]), *i[axis + index_rank :])
 
     return compute(extents, element, "gather")
 
 
 def gather_nd(params: te.Tensor, indices: te.Tensor) -> te.Tensor:
-    """Reads the slices of ``params`` at the positions on the last axis of ``indices``, clamped to range."""
-    lead, depth = len(indices.shape) - 1, int(indices.shape[-1])
-    extents = [*list(indices.shape)[:lead], *list(params.shape)[depth:]]
+    """Reads the slices of ``params`` that the index vectors in the last axis of ``indices`` name, clamped to range."""
+    vector_rank, depth = len(indices.shape) - 1, int(indices.shape[-1])
+    extents = [*list(indices.shape)[:vector_rank], *list(params.shape)[depth:]]
 
     def element(*i: Any) -> Any:
-        at = (clamped(indices(*i[:lead], long(k)), params.shape[k]) for k in range(depth))
-        return params(*at, *i[lead:])
+        position = (clamped(indices(*i[:vector_rank], long(axis)), params.shape[axis]) for axis in range(depth))
+        return params(*position, *i[vector_rank:])
 
     return compute(extents, element, "gather_nd")
 
 
-def _start(x_extent: Any, size: Any, start: te.Tensor, wrap: bool) -> Any:
-    at = start().astype("int64")
+def _window_start(extent: Any, size: Any, start: te.Tensor, wrap: bool) -> Any:
+    """Returns where a window of ``size`` begins in an axis of ``extent``, clamped so that it lies inside.
+
+    With ``wrap``, a negative start counts from the end.
+    """
+    position = start().astype("int64")
     if wrap:
-        at = tirx.Select(at < 0, at + long(x_extent), at)
-    return tirx.max(tirx.min(at, long(x_extent) - long(size)), long(0))
+        position = tirx.Select(position < 0, position + long(extent), position)
+    return tirx.max(tirx.min(position, long(extent) - long(size)), long(0))
 
 
 def dynamic_slice(
     x: te.Tensor, *starts: te.Tensor, axes: tuple[int, ...], sizes: tuple[Any, ...], wrap: bool
 ) -> te.Tensor:
-    """Computes a window of a tensor, at starts that are read at run time."""
+    """Reads a window of ``x``: ``sizes`` elements of ``axes`` from scalar ``starts`` on, which are read at run time."""
     extents = list(x.shape)
-    first = {}
+    start_of = {}
     for axis, size, start in zip(axes, sizes, starts):
-        first[axis] = _start(x.shape[axis], size, start, wrap)
+        start_of[axis] = _window_start(x.shape[axis], size, start, wrap)
         extents[axis] = size
-    return compute(extents, lambda *i: x(*(at + first[a] if a in first else at for a, at in enumerate(i))), "window")
+    return compute(
+        extents, lambda *i: x(*(index + start_of[a] if a in start_of else index for a, index in enumerate(i))), "window"
+    )
 
 
 def dynamic_slice_grad(
@@ -76,15 +85,15 @@ def dynamic_slice_grad(
 ) -> te.Tensor:
     """Writes ``ct`` into zeros of the sliced tensor's shape, from ``starts`` on along ``axes``."""
     shape = list(ct.shape)
-    first = {}
+    start_of = {}
     for axis, extent, start in zip(axes, extents, starts):
-        first[axis] = _start(extent, ct.shape[axis], start, wrap)
+        start_of[axis] = _window_start(extent, ct.shape[axis], start, wrap)
         shape[axis] = extent
 
     def element(*i: Any) -> Any:
-        source = [at - first[a] if a in first else at for a, at in enumerate(i)]
-        inside = [tirx.all(source[a] >= 0, source[a] < ct.shape[a]) for a in first]
-        return when(inside, ct(*source), tirx.const(0, ct.dtype))
+        source_index = [index - start_of[a] if a in start_of else index for a, index in enumerate(i)]
+        conditions = [tirx.all(source_index[a] >= 0, source_index[a] < ct.shape[a]) for a in start_of]
+        return when(conditions, ct(*source_index), tirx.const(0, ct.dtype))
 
     return compute(shape, element, "window_grad")
 
@@ -97,7 +106,7 @@ def _flat(buffer: Any) -> Any:
 
 
 def statements() -> Any:
-    """Returns a frame for several statements.
+    """Returns a frame in which several statements follow each other.
 
     It is a loop of one step: TVM's ``seq_scope`` is a pragma that its code generator warns of.
     """
@@ -105,50 +114,60 @@ def statements() -> Any:
 
 
 @contextmanager
-def columns(count: Any, inner: Any) -> Iterator[tuple[Any, Any]]:
-    """Yields the first column and the number of columns of a task; tasks in parallel go over all rows."""
-    known = int(inner) if isinstance(inner, tirx.IntImm) else 0
-    parts = next((parts for parts in (8, 4, 2) if known and known % (parts * LEAST_COLUMNS) == 0), 1)
-    if parts == 1:
-        yield long(0), inner
+def columns(count: Any, row_size: Any) -> Iterator[tuple[Any, Any]]:
+    """Yields the first column and the number of columns of a task that goes over all ``count`` rows.
+
+    Wide rows are divided among parallel tasks by columns, as rows in parallel would race.
+    """
+    known_size = int(row_size) if isinstance(row_size, tirx.IntImm) else 0
+    task_count = next(
+        (task_count for task_count in (8, 4, 2) if known_size and known_size % (task_count * LEAST_COLUMNS) == 0), 1
+    )
+    if task_count == 1:
+        yield long(0), row_size
     else:
-        with rows(long(parts), count * inner) as part:
-            yield part * (known // parts), long(known // parts)
+        with rows(long(task_count), count * row_size) as task:
+            yield task * (known_size // task_count), long(known_size // task_count)
 
 
-def segment(data: te.Tensor, ids: te.Tensor, num_segments: Any, empty: Any, combine: Any) -> te.Tensor:
-    """Combines the rows of ``data`` into the segments that ``ids`` name; ids out of range are skipped."""
+def segment(data: te.Tensor, ids: te.Tensor, num_segments: Any, initial: Any, combine: Any) -> te.Tensor:
+    """Combines the rows of ``data`` that have the same id into one row for each segment; ids out of range are skipped.
+
+    ``initial`` is the result of a segment without rows, ``combine(old, new)`` combines elements.
+    """
     rank = len(ids.shape)
-    rest = list(data.shape)[rank:]
-    wide = accumulator_dtype(str(data.dtype))
-    count, inner = product(ids.shape), product(rest)
+    row_shape = list(data.shape)[rank:]
+    accumulation_dtype = accumulator_dtype(str(data.dtype))
+    count, row_size = product(ids.shape), product(row_shape)
 
     def body(ins: Any, outs: Any) -> Any:
-        """Emits a loop over stretches of the result, each filled and then updated by one task."""
+        """Emits a loop over row blocks of the result, each filled and then updated by one task."""
         with IRBuilder() as builder:
-            rows_in, places, out = _flat(ins[0]), _flat(ins[1]), _flat(outs[0])
+            rows_in, segments, out = _flat(ins[0]), _flat(ins[1]), _flat(outs[0])
 
             def fill(first: Any, size: Any) -> None:
                 with T.serial(long(0), size, annotations=INDEPENDENT) as i:
-                    out[first + i] = tirx.const(empty, wide) if isinstance(empty, int) else empty
+                    out[first + i] = tirx.const(initial, accumulation_dtype) if isinstance(initial, int) else initial
 
             def write(first: Any, width: Any, is_own: Callable[[Any], Any]) -> None:
-                """Combines the rows whose segments are in this stretch with the result."""
+                """Combines the rows whose segments are in this block with the result."""
                 with T.serial(long(0), count) as i:
-                    place = places[i].astype("int64")
+                    segment_id = segments[i].astype("int64")
                     with (
-                        T.If(tirx.all(place >= 0, place < long(num_segments), is_own(place))),
+                        T.If(tirx.all(segment_id >= 0, segment_id < long(num_segments), is_own(segment_id))),
                         T.Then(),
                         T.serial(long(0), width, annotations=INDEPENDENT) as j,
                     ):
-                        to = place * inner + first + j
-                        out[to] = combine(out[to], as_dtype(rows_in[i * inner + first + j], wide))
+                        target = segment_id * row_size + first + j
+                        out[target] = combine(
+                            out[target], as_dtype(rows_in[i * row_size + first + j], accumulation_dtype)
+                        )
 
-            stretches(long(num_segments), inner, count, fill, write)
+            emit_by_row_blocks(long(num_segments), row_size, count, fill, write)
             return builder.get()
 
-    shape = [long(num_segments), *rest]
-    return narrowed(te.extern([shape], [data, ids], body, name="segment", dtype=wide), str(data.dtype))
+    shape = [long(num_segments), *row_shape]
+    return narrowed(te.extern([shape], [data, ids], body, name="segment", dtype=accumulation_dtype), str(data.dtype))
 
 
 def segment_sum(data: te.Tensor, ids: te.Tensor, *, num_segments: Any) -> te.Tensor:
@@ -175,78 +194,84 @@ def highest_finite(data: te.Tensor) -> Any:
     return _finite(str(data.dtype), "max")
 
 
-def _finite(dtype: str, end: str) -> Any:
-    """Returns the lowest or highest finite number of a dtype, in its accumulation dtype."""
+def _finite(dtype: str, bound: str) -> Any:
+    """Returns the lowest ("min") or highest ("max") finite number of a dtype, in its accumulation dtype."""
     if "float" in dtype:
-        return tirx.const(float(getattr(ml_dtypes.finfo(dtype), end)), accumulator_dtype(dtype))
-    return getattr(tirx, f"{end}_value")(dtype)
+        return tirx.const(float(getattr(ml_dtypes.finfo(dtype), bound)), accumulator_dtype(dtype))
+    return getattr(tirx, f"{bound}_value")(dtype)
 
 
 def scatter(x: te.Tensor, indices: te.Tensor, updates: te.Tensor, combine: Any) -> te.Tensor:
     """Copies ``x`` and combines the slices that ``indices`` name with ``updates``; indices out of range are skipped."""
-    depth, wide = int(indices.shape[-1]), accumulator_dtype(str(x.dtype))
-    count, inner = product(list(indices.shape)[:-1]), product(list(x.shape)[depth:])
+    depth, accumulation_dtype = int(indices.shape[-1]), accumulator_dtype(str(x.dtype))
+    count, slice_size = product(list(indices.shape)[:-1]), product(list(x.shape)[depth:])
 
     def body(ins: Any, outs: Any) -> Any:
-        """Emits a loop over stretches of the result, each copied and then updated by one task."""
+        """Emits a loop over row blocks of the result, each copied and then updated by one task."""
         with IRBuilder() as builder:
-            (old, places, new), out = map(_flat, ins), _flat(outs[0])
+            (old, index_vectors, new), out = map(_flat, ins), _flat(outs[0])
 
             def copy(first: Any, size: Any) -> None:
                 with T.serial(long(0), size, annotations={**INDEPENDENT, COPY: True}) as i:
-                    out[first + i] = as_dtype(old[first + i], wide)
+                    out[first + i] = as_dtype(old[first + i], accumulation_dtype)
 
             def write(first: Any, width: Any, is_own: Callable[[Any], Any]) -> None:
-                """Writes the updates whose positions are in this stretch."""
+                """Writes the updates whose positions are in this block."""
                 with T.serial(long(0), count) as i:
-                    place, inside = _flat_place(places, i, depth, x.shape)
+                    slice_number, is_valid = _slice_number(index_vectors, i, depth, x.shape)
                     with (
-                        T.If(tirx.all(inside, is_own(place))),
+                        T.If(tirx.all(is_valid, is_own(slice_number))),
                         T.Then(),
                         T.serial(long(0), width, annotations=INDEPENDENT) as j,
                     ):
-                        to = place * inner + first + j
-                        out[to] = combine(out[to], as_dtype(new[i * inner + first + j], wide))
+                        target = slice_number * slice_size + first + j
+                        out[target] = combine(
+                            out[target], as_dtype(new[i * slice_size + first + j], accumulation_dtype)
+                        )
 
-            stretches(product(list(x.shape)[:depth]), inner, count, copy, write)
+            emit_by_row_blocks(product(list(x.shape)[:depth]), slice_size, count, copy, write)
             return builder.get()
 
-    result = te.extern([x.shape], [x, indices, updates], body, name="scatter", dtype=wide)
+    result = te.extern([x.shape], [x, indices, updates], body, name="scatter", dtype=accumulation_dtype)
     return narrowed(result, str(x.dtype))
 
 
-def stretches(rows: Any, inner: Any, count: Any, begin: Callable[..., None], write: Callable[..., None]) -> None:
-    """Emits ``begin(first, size)`` for all elements, then ``write(column, columns, is_own)`` for the updates of own rows.
+def emit_by_row_blocks(
+    rows: Any, row_size: Any, count: Any, initialize: Callable[..., None], write: Callable[..., None]
+) -> None:
+    """Emits ``initialize(first, size)`` of all elements, then ``write(column, columns, is_own)`` of the updates.
 
-    A large result is split into stretches of rows, each initialized and updated while it is in a core's cache.
+    A large result is split into blocks of rows, each initialized and updated by one task while it is in a core's cache;
+    ``is_own(row)`` says whether a row is in the task's block.
     """
     with statements():
-        if not _is_large(rows, inner, count):
-            begin(long(0), rows * inner)
-            with columns(count, inner) as (first, width):
+        if not _is_large(rows, row_size, count):
+            initialize(long(0), rows * row_size)
+            with columns(count, row_size) as (first, width):
                 write(first, width, lambda _row: tirx.const(True, "bool"))
             return
-        height = -(-int(rows) // STRETCHES)
-        with T.parallel(long(0), long(-(-int(rows) // height))) as part:
-            first = part * height
-            begin(first * inner, tirx.min(long(height), rows - first) * inner)
-            write(long(0), inner, lambda row: tirx.all(row >= first, row < first + height))
+        block_rows = -(-int(rows) // ROW_BLOCKS)
+        with T.parallel(long(0), long(-(-int(rows) // block_rows))) as block:
+            first = block * block_rows
+            initialize(first * row_size, tirx.min(long(block_rows), rows - first) * row_size)
+            write(long(0), row_size, lambda row: tirx.all(row >= first, row < first + block_rows))
 
 
-def _is_large(rows: Any, inner: Any, count: Any) -> bool:
-    if not all(isinstance(size, tirx.IntImm) for size in (rows, inner, count)):
+def _is_large(rows: Any, row_size: Any, count: Any) -> bool:
+    """Returns whether a result is known to be so large that blocks of rows in parallel pay."""
+    if not all(isinstance(size, tirx.IntImm) for size in (rows, row_size, count)):
         return False
-    return int(rows) >= STRETCHES and int(inner) >= LEAST_COLUMNS and int(count) * int(inner) >= PARALLEL_FROM
+    return int(rows) >= ROW_BLOCKS and int(row_size) >= LEAST_COLUMNS and int(count) * int(row_size) >= PARALLEL_FROM
 
 
-def _flat_place(places: Any, row: Any, depth: int, shape: Any) -> tuple[Any, Any]:
-    """Returns the row-major position of an index vector, and whether it is in range."""
-    place, inside = long(0), tirx.const(True, "bool")
-    for k in range(depth):
-        at = places[row * depth + k].astype("int64")
-        place = place * long(shape[k]) + at
-        inside = tirx.all(inside, at >= 0, at < long(shape[k]))
-    return place, inside
+def _slice_number(index_vectors: Any, number: Any, depth: int, shape: Any) -> tuple[Any, Any]:
+    """Returns the row-major number of the slice that an index vector names, and whether it is in range."""
+    flat, is_valid = long(0), tirx.const(True, "bool")
+    for axis in range(depth):
+        index = index_vectors[number * depth + axis].astype("int64")
+        flat = flat * long(shape[axis]) + index
+        is_valid = tirx.all(is_valid, index >= 0, index < long(shape[axis]))
+    return flat, is_valid
 
 
 def scatter_update(x: te.Tensor, indices: te.Tensor, updates: te.Tensor) -> te.Tensor:

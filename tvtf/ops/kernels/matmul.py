@@ -32,34 +32,38 @@ def matmul(
     out_dtype = out_dtype or str(a.dtype)
     sum_dtype = accumulator_dtype(out_dtype)
     batch = _broadcast(list(a.shape[:-2]), list(b.shape[:-2]))
-    rows, inner = (a.shape[-1], a.shape[-2]) if transpose_a else (a.shape[-2], a.shape[-1])
+    rows, summed_extent = (a.shape[-1], a.shape[-2]) if transpose_a else (a.shape[-2], a.shape[-1])
     columns = b.shape[-2] if transpose_b else b.shape[-1]
-    k = reduce_axis(inner, "k")
+    k = reduce_axis(summed_extent, "k")
 
     def body(*place: ir.Expr) -> ir.Expr:
         i, j = place[-2:]
-        left = a(*_batch_place(a, place[:-2]), *((k, i) if transpose_a else (i, k)))
-        right = b(*_batch_place(b, place[:-2]), *((j, k) if transpose_b else (k, j)))
-        return te.sum(as_dtype(left, sum_dtype) * as_dtype(right, sum_dtype), axis=[k])
+        left_value = a(*_batch_place(a, place[:-2]), *((k, i) if transpose_a else (i, k)))
+        right_value = b(*_batch_place(b, place[:-2]), *((j, k) if transpose_b else (k, j)))
+        return te.sum(as_dtype(left_value, sum_dtype) * as_dtype(right_value, sum_dtype), axis=[k])
 
     return cast(compute([*batch, rows, columns], body, "matmul"), out_dtype)
 
 
 def _broadcast(left: list[Extent], right: list[Extent]) -> list[Extent]:
+    """Returns the batch extents to which those of both operands broadcast."""
     rank = max(len(left), len(right))
     pairs = zip(_with_ones(left, rank), _with_ones(right, rank), strict=True)
     return [other if _is_one(extent) else extent for extent, other in pairs]
 
 
 def _with_ones(extents: list[Extent], rank: int) -> list[Extent]:
+    """Puts extents of 1 in front, up to a rank."""
     return [1] * (rank - len(extents)) + extents
 
 
 def _is_one(extent: Extent) -> bool:
+    """Returns whether an extent is the constant 1; a symbolic one is taken not to be."""
     return not isinstance(extent, ir.Expr) or (hasattr(extent, "value") and int(extent) == 1)
 
 
 def _batch_place(x: te.Tensor, place: tuple[ir.Expr, ...]) -> list[ir.Expr]:
+    """Returns the batch index in ``x`` for an element of the broadcast result: 0 in axes of extent 1."""
     extents = list(x.shape[:-2])
-    own = place[len(place) - len(extents) :]
-    return [long(0) if _is_one(extent) else index for extent, index in zip(extents, own, strict=True)]
+    own_index = place[len(place) - len(extents) :]
+    return [long(0) if _is_one(extent) else index for extent, index in zip(extents, own_index, strict=True)]

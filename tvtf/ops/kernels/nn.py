@@ -8,7 +8,7 @@ from typing import Any
 from tvm import te, tirx
 
 from tvtf.ops.kernels.common import accumulator_dtype, cast, compute, padded, reduce_axis
-from tvtf.ops.kernels.pool import Padding, _first_largest, _number, max_pool_nd, max_pool_nd_grad
+from tvtf.ops.kernels.pool import Padding, _first_largest, _tap_number_or_none, max_pool_nd, max_pool_nd_grad
 
 
 def comparable(x: te.Tensor) -> te.Tensor:
@@ -17,10 +17,12 @@ def comparable(x: te.Tensor) -> te.Tensor:
 
 
 def max_pool(x: te.Tensor, **attrs: Any) -> te.Tensor:
+    """Computes max pooling; 16-bit floats are compared in float32."""
     return cast(max_pool_nd(comparable(x), **attrs), str(x.dtype))
 
 
 def max_pool_grad(ct: te.Tensor, x: te.Tensor, y: te.Tensor, **attrs: Any) -> te.Tensor:
+    """Computes the gradient of max pooling: ``ct`` goes to each window's first largest value."""
     return max_pool_nd_grad(ct, comparable(x), comparable(y), **attrs)
 
 
@@ -28,14 +30,14 @@ def max_pool_pick(
     c: te.Tensor, x: te.Tensor, y: te.Tensor, *, window: Sequence[int], strides: Sequence[int], padding: Padding
 ) -> te.Tensor:
     """Reads ``c`` at the first largest value of ``x`` in each window."""
-    first = _first_largest(comparable(x), comparable(y), window, strides, padding)
+    winners = _first_largest(comparable(x), comparable(y), window, strides, padding)
     padded_c = padded(c, padding)
     taps = [reduce_axis(extent, "k") for extent in window]
     zero = tirx.const(0, str(c.dtype))
 
     def body(batch: Any, *place: Any) -> Any:
-        source = [at * step + tap for at, step, tap in zip(place[:-1], strides, taps)]
-        wins = first(batch, *place) == _number([tap.var for tap in taps], window)
-        return te.sum(tirx.Select(wins, padded_c(batch, *source, place[-1]), zero), axis=taps)
+        source = [position * stride + tap for position, stride, tap in zip(place[:-1], strides, taps)]
+        is_winner = winners(batch, *place) == _tap_number_or_none([tap.var for tap in taps], window)
+        return te.sum(tirx.Select(is_winner, padded_c(batch, *source, place[-1]), zero), axis=taps)
 
     return compute(y.shape, body, "max_pool_pick")

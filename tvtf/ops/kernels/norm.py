@@ -15,7 +15,7 @@ Value = Callable[..., Any]
 
 
 class TrailingAxes:
-    """A tensor as rows that span all axes from ``first`` on."""
+    """Treats a tensor as rows that span all axes from ``first`` on, with TE stages that compute on rows."""
 
     def __init__(self, x: te.Tensor, first: int) -> None:
         self.x, self.first = x, first
@@ -24,45 +24,53 @@ class TrailingAxes:
         self.size = prod(self.inner[1:], start=self.inner[0]).astype(self.dtype)
 
     def wide(self, *place: Any) -> Any:
+        """Returns an element in the accumulation dtype."""
         return as_dtype(self.x(*place), self.dtype)
 
     def mean(self, value: Value, name: str) -> te.Tensor:
         """Computes the mean of ``value(place)`` over each row."""
-        axes = [reduce_axis(d, "k") for d in self.inner]
-        total = self._per_row(lambda *row: te.sum(value(*row, *(k.var for k in axes)), axis=axes), f"{name}_sum")
+        axes = [reduce_axis(extent, "k") for extent in self.inner]
+        total = self._per_row(lambda *row: te.sum(value(*row, *(axis.var for axis in axes)), axis=axes), f"{name}_sum")
         return self._per_row(lambda *row: total(*row) / self.size, name)
 
     def _per_row(self, body: Value, name: str) -> te.Tensor:
+        """Computes ``body(*row index)`` for each row."""
         return compute(self.outer, body, name) if self.outer else te.compute((), body, name=name)
 
     def each(self, value: Value, name: str, dtype: str | None = None) -> te.Tensor:
+        """Computes ``value(*index)`` for each element, cast to ``dtype`` or the accumulation dtype."""
         return compute(self.x.shape, lambda *p: as_dtype(value(*p), dtype or self.dtype), name)
 
     def row(self, place: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Returns the index of the row in which the element at ``place`` lies."""
         return place[: self.first]
 
     def standardized(self, epsilon: float) -> tuple[Value, te.Tensor]:
-        """Returns the standardized elements as a function of their place, and one over each row's deviation."""
+        """Returns the standardized elements as a function of their index, and one over each row's deviation."""
         mean = self.mean(self.wide, "row_mean")
 
-        def centered(*p: Any) -> Any:
-            return self.wide(*p) - mean(*self.row(p))
+        def centered(*index: Any) -> Any:
+            return self.wide(*index) - mean(*self.row(index))
 
-        variance = self.mean(lambda *p: centered(*p) * centered(*p), "row_variance")
-        small = tirx.const(epsilon, self.dtype)
+        variance = self.mean(lambda *index: centered(*index) * centered(*index), "row_variance")
+        epsilon_constant = tirx.const(epsilon, self.dtype)
         one = tirx.const(1, self.dtype)
-        inverse = self._per_row(lambda *row: one / scalar.sqrt(variance(*row) + small), "row_inverse")
-        return (lambda *p: centered(*p) * inverse(*self.row(p))), inverse
+        inverse_deviation = self._per_row(
+            lambda *row: one / scalar.sqrt(variance(*row) + epsilon_constant), "row_inverse"
+        )
+        return (lambda *index: centered(*index) * inverse_deviation(*self.row(index))), inverse_deviation
 
 
 def layer_norm(x: te.Tensor, scale: te.Tensor, offset: te.Tensor, *, first: int, epsilon: float) -> te.Tensor:
     """Normalizes ``x`` over the axes from ``first`` on, times ``scale``, plus ``offset``."""
     rows = TrailingAxes(x, first)
-    standard, _ = rows.standardized(epsilon)
+    standardized, _ = rows.standardized(epsilon)
 
-    def body(*p: Any) -> Any:
-        inner = p[first:]
-        return standard(*p) * as_dtype(scale(*inner), rows.dtype) + as_dtype(offset(*inner), rows.dtype)
+    def body(*index: Any) -> Any:
+        index_in_row = index[first:]
+        return standardized(*index) * as_dtype(scale(*index_in_row), rows.dtype) + as_dtype(
+            offset(*index_in_row), rows.dtype
+        )
 
     return rows.each(body, "layer_norm", str(x.dtype))
 
@@ -70,12 +78,12 @@ def layer_norm(x: te.Tensor, scale: te.Tensor, offset: te.Tensor, *, first: int,
 def layer_norm_grad(g: te.Tensor, x: te.Tensor, *, first: int, epsilon: float) -> te.Tensor:
     """Computes ``(g - mean(g) - y * mean(g * y)) / deviation``, where ``y`` is ``x`` normalized from ``first`` on."""
     rows, gradient = TrailingAxes(x, first), TrailingAxes(g, first)
-    standard, inverse = rows.standardized(epsilon)
+    standardized, inverse_deviation = rows.standardized(epsilon)
     mean = rows.mean(gradient.wide, "gradient_mean")
-    dot = rows.mean(lambda *p: gradient.wide(*p) * standard(*p), "gradient_dot")
+    projection = rows.mean(lambda *index: gradient.wide(*index) * standardized(*index), "gradient_dot")
 
-    def body(*p: Any) -> Any:
-        row = rows.row(p)
-        return inverse(*row) * (gradient.wide(*p) - mean(*row) - standard(*p) * dot(*row))
+    def body(*index: Any) -> Any:
+        row = rows.row(index)
+        return inverse_deviation(*row) * (gradient.wide(*index) - mean(*row) - standardized(*index) * projection(*row))
 
     return rows.each(body, "layer_norm_grad", str(x.dtype))

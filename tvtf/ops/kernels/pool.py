@@ -37,13 +37,13 @@ def max_pool_nd(x: te.Tensor, window: Sequence[int], strides: Sequence[int], pad
     """
     padded_x = padded(x, padding, _lowest(str(x.dtype)))
     taps = [reduce_axis(extent, "k") for extent in window]
-    largest = _largest(str(x.dtype))
+    largest = _nan_keeping_maximum(str(x.dtype))
 
     def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
-        source = [at * step + tap for at, step, tap in zip(place[:-1], strides, taps, strict=True)]
+        source = [position * stride + tap for position, stride, tap in zip(place[:-1], strides, taps, strict=True)]
         return largest(padded_x(batch, *source, place[-1]), axis=taps)
 
-    return compute([x.shape[0], *_results(padded_x, window, strides), x.shape[-1]], body, "max_pool")
+    return compute([x.shape[0], *_window_counts(padded_x, window, strides), x.shape[-1]], body, "max_pool")
 
 
 def max_pool_nd_grad(
@@ -64,41 +64,52 @@ def max_pool_nd_grad(
 
     Source: tf.raw_ops.MaxPoolGrad.
     """
-    first = _first_largest(x, y, window, strides, padding)
+    winners = _first_largest(x, y, window, strides, padding)
     if all(step == 1 for step in strides):
-        return _max_grad_of_steps_of_one(dy, first, x, window, padding)
+        return _max_grad_for_unit_strides(dy, winners, x, window, padding)
 
-    def share(windows: _Windows, gradient: te.Tensor, winner: te.Tensor) -> Callable[..., ir.Expr]:
-        """Returns the gradient of an element: the sum over the windows of which it is the maximum."""
+    def sum_over_windows(windows: _Windows, gradient: te.Tensor, padded_winners: te.Tensor) -> Callable[..., ir.Expr]:
+        """Returns the gradient of an element: a sum over the windows of which it is the first maximum."""
 
         def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
-            source = windows.places(place[:-1])
-            wins = winner(batch, *source, place[-1]) == _number(windows.taps(place[:-1]), window)
-            value = as_dtype(gradient(batch, *source, place[-1]), windows.dtype)
-            return te.sum(tirx.Select(wins, value, tirx.const(0, windows.dtype)), axis=windows.axes)
+            window_index = windows.places(place[:-1])
+            is_winner = padded_winners(batch, *window_index, place[-1]) == _tap_number_or_none(
+                windows.taps(place[:-1]), window
+            )
+            value = as_dtype(gradient(batch, *window_index, place[-1]), windows.dtype)
+            return te.sum(tirx.Select(is_winner, value, tirx.const(0, windows.dtype)), axis=windows.axes)
 
         return body
 
     windows = _Windows.of(x, dy, window, strides, padding)
-    padded_x = padded(dy, windows.padding)
-    y_grad = compute(x.shape, share(windows, padded_x, padded(first, windows.padding, -1)), "max_pool_grad")
+    padded_dy = padded(dy, windows.padding)
+    y_grad = compute(
+        x.shape, sum_over_windows(windows, padded_dy, padded(winners, windows.padding, -1)), "max_pool_grad"
+    )
     return cast(y_grad, str(dy.dtype))
 
 
-def _max_grad_of_steps_of_one(
-    dy: te.Tensor, first: te.Tensor, x: te.Tensor, window: Sequence[int], padding: Padding
+def _max_grad_for_unit_strides(
+    dy: te.Tensor, winners: te.Tensor, x: te.Tensor, window: Sequence[int], padding: Padding
 ) -> te.Tensor:
-    """Computes the gradient for strides of one: each position sums over the windows that cover it."""
+    """Computes max pooling's gradient for strides of one: each position sums over the windows that cover it."""
     taps, dtype = [reduce_axis(extent, "t") for extent in window], accumulator_dtype(str(dy.dtype))
     numbers = [extent - 1 - tap for extent, tap in zip(window, taps, strict=True)]
-    padded_x = [(extent - 1 - low, extent - 1 - high) for extent, (low, high) in zip(window, padding, strict=True)]
+    gradient_padding = [
+        (extent - 1 - before, extent - 1 - after) for extent, (before, after) in zip(window, padding, strict=True)
+    ]
     zero = tirx.const(0, dtype)
 
     def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
-        source = [at + tap - low for at, tap, (low, _high) in zip(place[:-1], taps, padded_x, strict=True)]
-        wins = first(batch, *source, place[-1]) == _flat(numbers, window)
+        source = [
+            position + tap - before
+            for position, tap, (before, _after) in zip(place[:-1], taps, gradient_padding, strict=True)
+        ]
+        is_winner = winners(batch, *source, place[-1]) == _tap_number(numbers, window)
         value = as_dtype(dy(batch, *source, place[-1]), dtype)
-        return te.sum(_inside(source, dy, padded_x, tirx.Select(wins, value, zero), zero), axis=taps)
+        return te.sum(
+            _select_inside(source, dy, gradient_padding, tirx.Select(is_winner, value, zero), zero), axis=taps
+        )
 
     return cast(compute(x.shape, body, "max_pool_grad"), str(dy.dtype))
 
@@ -126,11 +137,11 @@ def avg_pool_nd(x: te.Tensor, window: Sequence[int], strides: Sequence[int], pad
     taps = [reduce_axis(extent, "k") for extent in window]
 
     def total(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
-        source = [at * step + tap for at, step, tap in zip(place[:-1], strides, taps, strict=True)]
+        source = [position * stride + tap for position, stride, tap in zip(place[:-1], strides, taps, strict=True)]
         return te.sum(as_dtype(padded_x(batch, *source, place[-1]), dtype), axis=taps)
 
-    sums = compute([x.shape[0], *_results(padded_x, window, strides), x.shape[-1]], total, "window_sum")
-    return _divided(sums, x, window, strides, padding, str(x.dtype))
+    sums = compute([x.shape[0], *_window_counts(padded_x, window, strides), x.shape[-1]], total, "window_sum")
+    return _divide_by_counts(sums, x, window, strides, padding, str(x.dtype))
 
 
 def avg_pool_nd_grad(
@@ -150,23 +161,27 @@ def avg_pool_nd_grad(
 
     Source: tf.raw_ops.AvgPoolGrad.
     """
-    like = te.placeholder(tuple(long(extent) for extent in x_shape), str(dy.dtype), "x")
-    windows = _Windows.of(like, dy, window, strides, padding)
-    padded_x = padded(_divided(dy, like, window, strides, padding, windows.dtype), windows.padding)
+    input_like = te.placeholder(tuple(long(extent) for extent in x_shape), str(dy.dtype), "x")
+    windows = _Windows.of(input_like, dy, window, strides, padding)
+    padded_shares = padded(_divide_by_counts(dy, input_like, window, strides, padding, windows.dtype), windows.padding)
 
     def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
-        inside = [tap < extent for tap, extent in zip(windows.taps(place[:-1]), window, strict=True)]
-        value = padded_x(batch, *windows.places(place[:-1]), place[-1])
+        is_in_window = [tap < extent for tap, extent in zip(windows.taps(place[:-1]), window, strict=True)]
+        value = padded_shares(batch, *windows.places(place[:-1]), place[-1])
         if not windows.overhang:
             return te.sum(value, axis=windows.axes)
-        return te.sum(tirx.Select(tirx.all(*inside), value, tirx.const(0, windows.dtype)), axis=windows.axes)
+        return te.sum(tirx.Select(tirx.all(*is_in_window), value, tirx.const(0, windows.dtype)), axis=windows.axes)
 
     return cast(compute(x_shape, body, "avg_pool_grad"), str(dy.dtype))
 
 
 @dataclass(frozen=True)
 class _Windows:
-    """The windows that cover a position, counted backwards by one reduction axis per spatial dim."""
+    """The windows that cover a position of the input, counted backwards by one reduction axis per spatial dim.
+
+    ``lows`` are the paddings before the input, ``padding`` is that which the result's gradient needs, and ``overhang``
+    says whether a stride doesn't divide its window.
+    """
 
     axes: list[tirx.IterVar]
     counts: list[int]
@@ -178,96 +193,109 @@ class _Windows:
 
     @staticmethod
     def of(x: te.Tensor, dy: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding) -> _Windows:
-        """Returns the windows that contain an element of ``x``: the backward pass reduces over them."""
-        counts = [-(-extent // step) for extent, step in zip(window, strides, strict=True)]
-        lows = [low for low, _high in padding]
-        sizes = zip(x.shape[1:-1], dy.shape[1:-1], lows, strides, counts, strict=True)
-        padded_x = [(count - 1, _beyond(size, results, low, step)) for size, results, low, step, count in sizes]
-        overhang = any(extent % step for extent, step in zip(window, strides, strict=True))
+        """Returns the windows that cover an element of ``x``, over which the result's gradient ``dy`` is summed."""
+        counts = [-(-extent // stride) for extent, stride in zip(window, strides, strict=True)]
+        befores = [before for before, _after in padding]
+        spatial = zip(x.shape[1:-1], dy.shape[1:-1], befores, strides, counts, strict=True)
+        gradient_padding = [
+            (count - 1, _windows_beyond(size, results, before, stride))
+            for size, results, before, stride, count in spatial
+        ]
+        overhang = any(extent % stride for extent, stride in zip(window, strides, strict=True))
         axes = [reduce_axis(count, "t") for count in counts]
-        return _Windows(axes, counts, lows, list(strides), padded_x, overhang, accumulator_dtype(str(dy.dtype)))
+        return _Windows(
+            axes, counts, befores, list(strides), gradient_padding, overhang, accumulator_dtype(str(dy.dtype))
+        )
 
     def places(self, position: Sequence[ir.Expr]) -> list[ir.Expr]:
-        """Returns the position of a covering window in the padded gradient."""
-        steps = zip(position, self.lows, self.strides, self.axes, self.counts, strict=True)
-        return [tirx.floordiv(at + low, long(step)) - axis.var + (count - 1) for at, low, step, axis, count in steps]
+        """Returns the index in the padded gradient of a window that covers a position."""
+        spatial = zip(position, self.lows, self.strides, self.axes, self.counts, strict=True)
+        return [
+            tirx.floordiv(index + before, long(stride)) - axis.var + (count - 1)
+            for index, before, stride, axis, count in spatial
+        ]
 
     def taps(self, position: Sequence[ir.Expr]) -> list[ir.Expr]:
         """Returns which tap of the covering window a position is.
 
         It lies beyond the window for some positions where the stride doesn't divide the window.
         """
-        steps = zip(position, self.lows, self.strides, self.axes, strict=True)
-        return [tirx.floormod(at + low, long(step)) + axis.var * step for at, low, step, axis in steps]
+        spatial = zip(position, self.lows, self.strides, self.axes, strict=True)
+        return [
+            tirx.floormod(index + before, long(stride)) + axis.var * stride for index, before, stride, axis in spatial
+        ]
 
 
-def _beyond(size: Extent, results: Extent, low: int, step: int) -> Extent:
-    """Returns how many windows after the existing ones would begin at or before the last position."""
+def _windows_beyond(size: Extent, results: Extent, before: int, stride: int) -> Extent:
+    """Returns how many windows after the ``results`` existing ones would begin within the input."""
     if isinstance(size, (int, tirx.IntImm)) and isinstance(results, (int, tirx.IntImm)):
-        return max(0, (int(size) - 1 + low) // step - int(results) + 1)
-    return tirx.max(long(0), tirx.floordiv(long(size) - 1 + low, long(step)) - results + 1)
+        return max(0, (int(size) - 1 + before) // stride - int(results) + 1)
+    return tirx.max(long(0), tirx.floordiv(long(size) - 1 + before, long(stride)) - results + 1)
 
 
 def _first_largest(
     x: te.Tensor, y: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding
 ) -> te.Tensor:
-    """Computes the row-major number of each window's first largest value, never of padding, in a small dtype."""
+    """Computes the row-major number of each window's first largest value, in a small dtype; padding is never chosen."""
     taps = [reduce_axis(extent, "k") for extent in window]
     is_float = "float" in str(x.dtype)
 
     def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
         """Returns the number of the window's first maximum; NaN counts as one."""
-        steps = zip(place[:-1], strides, taps, padding, strict=True)
-        source = [at * step + tap - low for at, step, tap, (low, _high) in steps]
-        value, best = x(batch, *source, place[-1]), y(batch, *place)
-        is_largest = tirx.Or(value == best, tirx.isnan(value)) if is_float else value == best
-        number = _flat([tap.var for tap in taps], window)
-        none = tirx.max_value(str(number.ty.dtype))
-        return te.min(_inside(source, x, padding, tirx.Select(is_largest, number, none), none), axis=taps)
+        spatial = zip(place[:-1], strides, taps, padding, strict=True)
+        source = [position * stride + tap - before for position, stride, tap, (before, _after) in spatial]
+        value, largest = x(batch, *source, place[-1]), y(batch, *place)
+        is_largest = tirx.Or(value == largest, tirx.isnan(value)) if is_float else value == largest
+        number = _tap_number([tap.var for tap in taps], window)
+        # the smallest number of those that have the largest value
+        greatest = tirx.max_value(str(number.ty.dtype))
+        return te.min(
+            _select_inside(source, x, padding, tirx.Select(is_largest, number, greatest), greatest), axis=taps
+        )
 
     return compute(y.shape, body, "first_largest")
 
 
-def _inside(
+def _select_inside(
     source: Sequence[ir.Expr], like: te.Tensor, padding: Padding, value: ir.Expr, otherwise: ir.Expr
 ) -> ir.Expr:
-    """Returns ``value`` for a source inside the image and ``otherwise`` in its padding."""
-    padded_x = list(zip(source, like.shape[1:-1], padding, strict=True))
-    tests = [at >= 0 for at, _size, (low, _high) in padded_x if low > 0]
-    tests += [at < size for at, size, (_low, high) in padded_x if high > 0]
-    return tirx.if_then_else(tirx.all(*tests), value, otherwise) if tests else value
+    """Returns ``value`` where the index ``source`` lies inside the image ``like``, and ``otherwise`` in its padding."""
+    axes = list(zip(source, like.shape[1:-1], padding, strict=True))
+    conditions = [index >= 0 for index, _extent, (before, _after) in axes if before > 0]
+    conditions += [index < extent for index, extent, (_before, after) in axes if after > 0]
+    return tirx.if_then_else(tirx.all(*conditions), value, otherwise) if conditions else value
 
 
-def _flat(place: Sequence[ir.Expr], window: Sequence[int]) -> ir.Expr:
-    """Returns the row-major number of a window's tap, in a byte if all fit."""
-    flat: ir.Expr = long(0)
-    for at, extent in zip(place, window, strict=True):
-        flat = flat * extent + at
-    return flat.astype("int8" if prod(window) <= MOST_IN_A_BYTE else "int32")
+def _tap_number(tap: Sequence[ir.Expr], window: Sequence[int]) -> ir.Expr:
+    """Returns the row-major number of a window's tap, in a byte if all numbers fit."""
+    number: ir.Expr = long(0)
+    for index, extent in zip(tap, window, strict=True):
+        number = number * extent + index
+    return number.astype("int8" if prod(window) <= MOST_IN_A_BYTE else "int32")
 
 
-def _number(place: Sequence[ir.Expr], window: Sequence[int]) -> ir.Expr:
-    """Returns `_flat`, and outside the window a number that no tap has."""
-    flat = _flat(place, window)
-    inside = [at < extent for at, extent in zip(place, window, strict=True)]
-    return tirx.if_then_else(tirx.all(*inside), flat, tirx.const(NO_PLACE, str(flat.ty.dtype)))
+def _tap_number_or_none(tap: Sequence[ir.Expr], window: Sequence[int]) -> ir.Expr:
+    """Returns the number of a window's tap, and outside the window a number that no tap has."""
+    number = _tap_number(tap, window)
+    conditions = [index < extent for index, extent in zip(tap, window, strict=True)]
+    return tirx.if_then_else(tirx.all(*conditions), number, tirx.const(NO_PLACE, str(number.ty.dtype)))
 
 
-def _divided(
+def _divide_by_counts(
     sums: te.Tensor, x: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding, dtype: str
 ) -> te.Tensor:
-    """Divides sums by the number of values in each window."""
-    if not any(low or high for low, high in padding):
+    """Divides the windows' sums by the number of values in each, without padding."""
+    if not any(before or after for before, after in padding):
         scale = tirx.const(prod(window), str(sums.dtype))
-        return compute(sums.shape, lambda *p: as_dtype(sums(*p) / scale, dtype), "window_mean")
-    lows = [low for low, _high in padding]
+        return compute(sums.shape, lambda *index: as_dtype(sums(*index) / scale, dtype), "window_mean")
+    befores = [before for before, _after in padding]
 
     def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
         """Divides a window's sum by the number of its elements inside the image."""
-        sizes = zip(place[:-1], strides, lows, window, x.shape[1:-1], strict=True)
+        spatial = zip(place[:-1], strides, befores, window, x.shape[1:-1], strict=True)
         counts = [
-            tirx.min(at * step - low + extent, size) - tirx.max(at * step - low, 0)
-            for at, step, low, extent, size in sizes
+            tirx.min(position * stride - before + extent, size) - tirx.max(position * stride - before, 0)
+            for position, stride, before, extent, size in spatial
         ]
         count = prod(counts[1:], start=counts[0]).astype("float32").astype(str(sums.dtype))
         return as_dtype(sums(batch, *place) / count, dtype)
@@ -275,8 +303,8 @@ def _divided(
     return compute(sums.shape, body, "window_mean")
 
 
-def _largest(dtype: str) -> Callable[..., ir.Expr]:
-    """Returns a maximum reducer that keeps NaN, as NumPy's."""
+def _nan_keeping_maximum(dtype: str) -> Callable[..., ir.Expr]:
+    """Returns a reducer to the maximum, in which NaN wins as in NumPy; TE's may lose it."""
     if "float" not in dtype:
         return te.max
 
@@ -287,11 +315,13 @@ def _largest(dtype: str) -> Callable[..., ir.Expr]:
 
 
 def _lowest(dtype: str) -> float | int:
+    """Returns the identity of a maximum over a dtype."""
     if "float" in dtype:
         return float("-inf")
     return int(tirx.min_value(dtype)) if dtype != "bool" else 0
 
 
-def _results(padded_x: te.Tensor, window: Sequence[int], strides: Sequence[int]) -> list[Extent]:
+def _window_counts(padded_x: te.Tensor, window: Sequence[int], strides: Sequence[int]) -> list[Extent]:
+    """Returns the number of window positions along each spatial axis of the padded input."""
     sizes = zip(padded_x.shape[1:-1], window, strides, strict=True)
-    return [tirx.floordiv(long(size) - extent, long(step)) + 1 for size, extent, step in sizes]
+    return [tirx.floordiv(long(size) - extent, long(stride)) + 1 for size, extent, stride in sizes]

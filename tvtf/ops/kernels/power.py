@@ -21,28 +21,29 @@ def power(x: te.Tensor, y: te.Tensor) -> te.Tensor:
 
 
 def _integer_power(x: te.Tensor, y: te.Tensor) -> te.Tensor:
+    """Broadcasts bases and exponents, and computes powers of integers by squaring."""
     bases = elementwise(lambda t, base, exponent: base, (x, y), {})
     exponents = elementwise(lambda t, base, exponent: exponent, (x, y), {})
-    return te.extern([bases.shape], [bases, exponents], _loop, name="power", dtype=str(x.dtype))
+    return te.extern([bases.shape], [bases, exponents], _emit_square_and_multiply, name="power", dtype=str(x.dtype))
 
 
-def _loop(ins: Any, outs: Any) -> Any:
+def _emit_square_and_multiply(ins: Any, outs: Any) -> Any:
     """Emits square-and-multiply for each element; it ends after as many squarings as the exponent has bits."""
     dtype = str(outs[0].dtype)
-    total = long(1)
+    element_count = long(1)
     for extent in outs[0].shape:
-        total = total * long(extent)
+        element_count = element_count * long(extent)
     with IRBuilder() as builder:
         bases, exponents, out = map(T.buffer_proxy, (*ins, outs[0]))
         with statements():
-            square, rest = (T.buffer_proxy(T.alloc_buffer([1], dtype, scope="local")) for _ in range(2))
-            with T.serial(long(0), total, annotations=INDEPENDENT) as i:
+            square, remaining_exponent = (T.buffer_proxy(T.alloc_buffer([1], dtype, scope="local")) for _ in range(2))
+            with T.serial(long(0), element_count, annotations=INDEPENDENT) as i:
                 out[i] = tirx.const(1, dtype)
                 square[0] = bases[i]
-                rest[0] = exponents[i]
-                with T.While(rest[0] > tirx.const(0, dtype)):
-                    with T.If(tirx.EQ(rest[0] & tirx.const(1, dtype), tirx.const(1, dtype))), T.Then():
+                remaining_exponent[0] = exponents[i]
+                with T.While(remaining_exponent[0] > tirx.const(0, dtype)):
+                    with T.If(tirx.EQ(remaining_exponent[0] & tirx.const(1, dtype), tirx.const(1, dtype))), T.Then():
                         out[i] = out[i] * square[0]
                     square[0] = square[0] * square[0]
-                    rest[0] = rest[0] >> tirx.const(1, dtype)
+                    remaining_exponent[0] = remaining_exponent[0] >> tirx.const(1, dtype)
         return builder.get()

@@ -29,23 +29,27 @@ def order_by_digits(x: te.Tensor, descending: bool) -> te.Tensor:
     codes = compute(x.shape, lambda *i: code(x(*i), descending), "codes")
 
     def body(ins: Any, outs: Any) -> Any:
+        """Emits the passes over each row's codes."""
         with IRBuilder() as builder:
-            given, *pairs = (flat_buffer(b) for b in (ins[0], *outs))
+            keys, *order_buffers = (flat_buffer(buffer) for buffer in (ins[0], *outs))
             with rows(count, count * length) as row:
-                _sort_row(given, (pairs[:2], pairs[2:]), row * length, length, int(str(codes.dtype)[4:]) // 8)
+                _sort_row(
+                    keys, (order_buffers[:2], order_buffers[2:]), row * length, length, int(str(codes.dtype)[4:]) // 8
+                )
             return builder.get()
 
-    kinds = ["int32", str(codes.dtype)] * 2
-    return te.extern([x.shape] * 4, [codes], body, name="order_by_digits", dtype=kinds)[0]
+    # two pairs of (indices, keys): each pass reads one and writes the other
+    dtypes = ["int32", str(codes.dtype)] * 2
+    return te.extern([x.shape] * 4, [codes], body, name="order_by_digits", dtype=dtypes)[0]
 
 
 def code(x: Any, descending: bool) -> Any:
-    """Maps an element to an unsigned integer in sorting order: NaN last, zeros of both signs equal."""
+    """Maps an element to an unsigned integer; these sort as the elements do: NaN last, zeros of both signs equal."""
     dtype = str(x.ty.dtype)
     if "float" in dtype:
-        return let(_canonical(x), lambda value: _in_order(value, dtype[5:], True, descending))
-    wide = dtype if dtype.endswith(("32", "64")) else "int32"
-    return _in_order(x.astype(wide), wide[-2:], False, descending, wide.startswith("u"))
+        return let(_canonical(x), lambda value: _ordered_bits(value, dtype[5:], True, descending))
+    integer_dtype = dtype if dtype.endswith(("32", "64")) else "int32"
+    return _ordered_bits(x.astype(integer_dtype), integer_dtype[-2:], False, descending, integer_dtype.startswith("u"))
 
 
 def _canonical(x: Any) -> Any:
@@ -55,51 +59,57 @@ def _canonical(x: Any) -> Any:
     return tirx.Select(tirx.isnan(x), tirx.const(float("nan"), dtype), ordered)
 
 
-def _in_order(x: Any, bits: str, is_float: bool, descending: bool, is_unsigned: bool = False) -> Any:
-    """Returns bits that sort, as unsigned integers, in the order of the numbers."""
-    unsigned, top = f"uint{bits}", tirx.const(1, f"uint{bits}") << tirx.const(int(bits) - 1, f"uint{bits}")
-    raw = tirx.reinterpret(unsigned, x)
+def _ordered_bits(x: Any, bits: str, is_float: bool, descending: bool, is_unsigned: bool = False) -> Any:
+    """Returns the bits of a number, changed so that they sort as unsigned integers in the order of the numbers."""
+    unsigned, sign_bit = f"uint{bits}", tirx.const(1, f"uint{bits}") << tirx.const(int(bits) - 1, f"uint{bits}")
+    result = tirx.reinterpret(unsigned, x)
     if is_float:
-        signs = tirx.reinterpret(f"int{bits}", x) >> tirx.const(int(bits) - 1, f"int{bits}")
-        raw = raw ^ (tirx.reinterpret(unsigned, signs) | top)
+        sign_mask = tirx.reinterpret(f"int{bits}", x) >> tirx.const(int(bits) - 1, f"int{bits}")
+        # all bits of a negative float are inverted, of others only the sign bit
+        result = result ^ (tirx.reinterpret(unsigned, sign_mask) | sign_bit)
     elif not is_unsigned:
-        raw = raw ^ top
-    return tirx.bitwise_not(raw) if descending else raw
+        result = result ^ sign_bit
+    return tirx.bitwise_not(result) if descending else result
 
 
-def _sort_row(codes: Any, pairs: tuple[Any, Any], base: Any, length: Any, passes: int) -> None:
-    """Emits the passes over a row; their number is even, so the result ends in the first pair of (places, keys)."""
+def _sort_row(codes: Any, order_buffers: tuple[Any, Any], base: Any, length: Any, passes: int) -> None:
+    """Emits the passes over a row, which each sort by one digit.
+
+    ``order_buffers`` are two pairs of (indices, keys). The number of passes is even, so that the result ends in the
+    first pair.
+    """
     counts = T.buffer_proxy(T.decl_buffer([passes * DIGITS], "int32", scope="local"))
-    _count(codes, counts, base, length, passes)
-    for turn in range(passes):
-        (places, keys), (old_places, old_keys) = pairs[1 - turn % 2], pairs[turn % 2]
+    _count_digits(codes, counts, base, length, passes)
+    for pass_number in range(passes):  # the first reads the codes, in their own order
+        (indices, keys), (old_indices, old_keys) = order_buffers[1 - pass_number % 2], order_buffers[pass_number % 2]
         with T.serial(long(0), length) as i:
-            key = T.Bind((old_keys if turn else codes)[base + i])
-            slot = T.Bind(_digit(key, turn))
-            to = T.Bind(base + counts[slot].astype("int64"))
-            counts[slot] = counts[slot] + 1
-            places[to] = old_places[base + i] if turn else i.astype("int32")
-            keys[to] = key
+            key = T.Bind((old_keys if pass_number else codes)[base + i])
+            counter = T.Bind(_digit(key, pass_number))
+            target = T.Bind(base + counts[counter].astype("int64"))
+            counts[counter] = counts[counter] + 1
+            indices[target] = old_indices[base + i] if pass_number else i.astype("int32")
+            keys[target] = key
 
 
-def _count(codes: Any, counts: Any, base: Any, length: Any, passes: int) -> None:
-    """Emits for each pass the counts of digits and their running sums: where each digit's first element goes."""
-    total = T.buffer_proxy(T.decl_buffer([2], "int32", scope="local"))
+def _count_digits(codes: Any, counts: Any, base: Any, length: Any, passes: int) -> None:
+    """Emits for each pass the counts of digits, and their running sums: where each digit's first element goes."""
+    running = T.buffer_proxy(T.decl_buffer([2], "int32", scope="local"))
     with T.serial(long(0), long(passes * DIGITS)) as i:
         counts[i] = 0
     with T.serial(long(0), length) as i:
-        for turn in range(passes):
-            slot = _digit(codes[base + i], turn)
-            counts[slot] = counts[slot] + 1
-    with T.serial(long(0), long(passes)) as turn:
-        total[0] = 0
+        for pass_number in range(passes):
+            counter = _digit(codes[base + i], pass_number)
+            counts[counter] = counts[counter] + 1
+    with T.serial(long(0), long(passes)) as pass_number:
+        running[0] = 0  # the sum so far; running[1] holds the count that its sum replaces
         with T.serial(long(0), long(DIGITS)) as digit:
-            total[1] = counts[turn * DIGITS + digit]
-            counts[turn * DIGITS + digit] = total[0]
-            total[0] = total[0] + total[1]
+            running[1] = counts[pass_number * DIGITS + digit]
+            counts[pass_number * DIGITS + digit] = running[0]
+            running[0] = running[0] + running[1]
 
 
-def _digit(key: Any, turn: int) -> Any:
-    kind = str(key.ty.dtype)
-    digit = (key >> tirx.const(8 * turn, kind)) & tirx.const(DIGITS - 1, kind)
-    return digit.astype("int64") + turn * DIGITS
+def _digit(key: Any, pass_number: int) -> Any:
+    """Returns the number of a key's counter in a pass: the key's digit, after the counters of the passes before."""
+    dtype = str(key.ty.dtype)
+    digit = (key >> tirx.const(8 * pass_number, dtype)) & tirx.const(DIGITS - 1, dtype)
+    return digit.astype("int64") + pass_number * DIGITS

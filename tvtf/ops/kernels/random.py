@@ -32,40 +32,49 @@ WORD_MASK = 0xFFFFFFFF
 
 
 class Names:
-    """Let-bindings for shared subexpressions: ``names(value)`` binds a variable, ``around`` wraps the result in all."""
+    """Collects let-bindings: ``names(value)`` binds a shared subexpression to a variable, which it returns.
+
+    ``around`` wraps a result in all bindings.
+    """
 
     def __init__(self) -> None:
         self.bound: list[tuple[tirx.Var, Any]] = []
 
     def __call__(self, value: Any) -> tirx.Var:
-        name = tirx.Var("word", scalar.dtype_of(value))
-        self.bound.append((name, value))
-        return name
+        """Binds a value to a new variable, and returns the variable."""
+        variable = tirx.Var("word", scalar.dtype_of(value))
+        self.bound.append((variable, value))
+        return variable
 
     def around(self, result: Any) -> Any:
+        """Returns ``result`` inside all bindings, the last of them innermost."""
         for name, value in reversed(self.bound):
             result = tirx.Let(name, value, result)
         return result
 
 
 def u32(value: Any) -> Any:
+    """Converts an int or an expression to uint32."""
     return tirx.const(value & WORD_MASK, "uint32") if isinstance(value, int) else value.astype("uint32")
 
 
 def u64(value: Any) -> Any:
+    """Converts an int or an expression to uint64."""
     return tirx.const(value, "uint64") if isinstance(value, int) else value.astype("uint64")
 
 
 def lower(value: Any) -> Any:
+    """Returns the lower 32 bits of a uint64."""
     return value & u64(WORD_MASK)
 
 
 def halves(value: Any) -> tuple[Any, Any]:
+    """Returns the lower and the upper 32 bits of a uint64."""
     return lower(value), value >> u64(32)
 
 
 def wide(first: Any, second: Any) -> Any:
-    """Joins two words to 64 bits, the first low."""
+    """Joins two 32-bit words to a uint64, the first as its lower half."""
     return u64(first) | (u64(second) << u64(32))
 
 
@@ -78,34 +87,40 @@ def carry(a: Any, b: Any, total: Any) -> Any:
 
 
 def rounds(names: Names, counter: Words, key: Words) -> Words:
-    """Applies ten rounds to a counter of four uint64 words, whose upper halves are ignored.
+    """Applies Philox's ten rounds to a counter of four uint64 words (upper halves ignored); returns uint32 words.
 
     Processors multiply the lower halves of 64-bit lanes; shuffles from 32-bit lanes would cost more than the rounds.
     """
-    for step in range(ROUNDS):
-        first, second = (names(lower(counter[i]) * u64(m)) for m, i in zip(MULTIPLIERS, (0, 2)))
-        keys = [names(k + u64(step * w)) for k, w in zip(key, KEY_STEPS)]
+    for round_number in range(ROUNDS):
+        first, second = (names(lower(counter[i]) * u64(multiplier)) for multiplier, i in zip(MULTIPLIERS, (0, 2)))
+        keys = [names(key_word + u64(round_number * increment)) for key_word, increment in zip(key, KEY_STEPS)]
         upper = [product >> u64(32) for product in (first, second)]
         counter = names(upper[1] ^ counter[1] ^ keys[0]), second, names(upper[0] ^ counter[3] ^ keys[1]), first
     return tuple(names(u32(word)) for word in counter)
 
 
 def generator_state(seed: te.Tensor) -> te.Tensor:
-    """Returns a generator's state as uint64[3]: counter low, counter high, key."""
+    """Returns a generator's state as uint64[3]: counter low, counter high, key. A seed of two integers is scrambled."""
     if int(seed.shape[0]) == 3:
         return compute((3,), lambda i: u64(seed(i)), "state")
-    return compute((3,), lambda i: scrambled(i, [u64(seed(long(at)).astype("int64")) for at in (0, 1)]), "scrambled")
+    return compute(
+        (3,), lambda i: scrambled(i, [u64(seed(long(index)).astype("int64")) for index in (0, 1)]), "scrambled"
+    )
 
 
 def scrambled(i: Any, seeds: Sequence[Any]) -> Any:
+    """Returns word ``i`` of the state for a seed of two integers, which are the counter of one Philox block.
+
+    Its key is a constant; the block's words are the state's key and high counter.
+    """
     names = Names()
-    counter = tuple(names(half) for s in seeds for half in halves(s))
+    counter = tuple(names(seed_half) for seed in seeds for seed_half in halves(seed))
     words = rounds(names, counter, tuple(map(u64, SCRAMBLING_KEY)))
     return names.around(pick(i, (u64(0), wide(*words[2:]), wide(*words[:2]))))
 
 
 def per_block(seed: te.Tensor, count: Any, width: int, values: Callable[[Names, Words], Words], name: str) -> te.Tensor:
-    """Computes ``values`` of each block's words, ``width`` for a block, shape (count, width)."""
+    """Computes ``values(names, words)`` of each Philox block's words, ``width`` for a block, shape (count, width)."""
     state = generator_state(seed)
 
     def value(block: Any, place: Any) -> Any:
@@ -116,12 +131,12 @@ def per_block(seed: te.Tensor, count: Any, width: int, values: Callable[[Names, 
 
 
 def block_at(names: Names, state: Callable[[Any], Any], block: Any) -> Words:
-    """Returns the four words of a block: the state's counter advanced by the block's number, with carry."""
+    """Returns the four words of Philox block number ``block``, for which the state's counter is advanced."""
     start, key = state(long(0)), state(long(2))
     offset = names(u64(block))
-    moved = names(start + offset)
-    upper = names(state(long(1)) + carry(start, offset, moved))
-    counter = tuple(map(names, (*halves(moved), *halves(upper))))
+    low_counter = names(start + offset)
+    high_counter = names(state(long(1)) + carry(start, offset, low_counter))
+    counter = tuple(map(names, (*halves(low_counter), *halves(high_counter))))
     return rounds(names, counter, tuple(map(names, halves(key))))
 
 
@@ -129,15 +144,15 @@ def block_at(names: Names, state: Callable[[Any], Any], block: Any) -> Words:
 
 
 def position(place: Sequence[Any], shape: Shape) -> Any:
-    """Returns the row-major index of an element."""
-    at = long(0)
+    """Returns the row-major number of the element at an index."""
+    flat_index = long(0)
     for index, extent in zip(place, shape):
-        at = at * long(extent) + index
-    return at
+        flat_index = flat_index * long(extent) + index
+    return flat_index
 
 
 def each(shape: Shape, value: Callable[[Any], Any], name: str) -> te.Tensor:
-    """Computes ``value(position)`` for every element."""
+    """Computes ``value(row-major number)`` for every element of a tensor of ``shape``."""
     if not shape:
         return te.compute((), lambda: value(long(0)), name=name)
     return compute(shape, lambda *place: value(position(place, shape)), name)
@@ -149,48 +164,55 @@ def groups(shape: Shape, width: int) -> Any:
 
 
 def group_width(dtype: str) -> int:
-    """Returns how many elements a block gives."""
+    """Returns how many elements of a dtype one Philox block gives."""
     return 2 if dtype.endswith("64") else 4
 
 
 def pick(place: Any, values: Sequence[Any]) -> Any:
-    """Selects the value with the number ``place``."""
-    chosen = values[0]
+    """Selects the value whose number is ``place``."""
+    result = values[0]
     for i, value in enumerate(values[1:], 1):
-        chosen = tirx.Select(place == long(i), value, chosen)
-    return chosen
+        result = tirx.Select(place == long(i), value, result)
+    return result
 
 
 def in_order(shape: Shape, numbers: te.Tensor, name: str) -> te.Tensor:
-    """Arranges groups of elements in a shape."""
+    """Arranges the elements of groups, shape (groups, width), in a tensor of ``shape``."""
     width = long(numbers.shape[1])
-    return each(shape, lambda at: numbers(tirx.floordiv(at, width), tirx.floormod(at, width)), name)
+    return each(
+        shape, lambda flat_index: numbers(tirx.floordiv(flat_index, width), tirx.floormod(flat_index, width)), name
+    )
 
 
 def drawn(seed: te.Tensor, shape: Shape, dtype: str, number: Callable[[Any], Any], name: str) -> te.Tensor:
-    """Computes ``number`` of each element's own 32 or 64 random bits."""
+    """Draws a tensor: computes ``number(word)`` of each element's own 32 or 64 random bits."""
     width = group_width(dtype)
 
     def values(names: Names, words: Words) -> Words:
-        own = words if width == 4 else (wide(*words[:2]), wide(*words[2:]))
-        return tuple(number(word) for word in own)
+        words_of_elements = words if width == 4 else (wide(*words[:2]), wide(*words[2:]))
+        return tuple(number(word) for word in words_of_elements)
 
     return in_order(shape, per_block(seed, groups(shape, width), width, values, f"{name}_of_block"), name)
 
 
 def bits(seed: te.Tensor, *, shape: Shape, dtype: str) -> te.Tensor:
+    """Draws integers over the whole range of a dtype."""
     return drawn(seed, shape, dtype, lambda word: word.astype(dtype), "random_bits")
 
 
 def integers(seed: te.Tensor, low_end: te.Tensor, high_end: te.Tensor, *, shape: Shape) -> te.Tensor:
+    """Draws integers in [low_end, high_end): raw words modulo the span, as TensorFlow does."""
     dtype = str(low_end.dtype)
     unsigned = f"u{dtype}"
-    start = low_end().astype(unsigned)
-    span = tirx.max(high_end().astype(unsigned) - start, tirx.const(1, unsigned))
-    return drawn(seed, shape, dtype, lambda word: (start + tirx.truncmod(word, span)).astype(dtype), "random_integers")
+    unsigned_low = low_end().astype(unsigned)
+    span = tirx.max(high_end().astype(unsigned) - unsigned_low, tirx.const(1, unsigned))
+    return drawn(
+        seed, shape, dtype, lambda word: (unsigned_low + tirx.truncmod(word, span)).astype(dtype), "random_integers"
+    )
 
 
 def uniform(seed: te.Tensor, *, shape: Shape, dtype: str) -> te.Tensor:
+    """Draws uniform numbers in [0, 1)."""
     if dtype == "float64":
         return drawn(seed, shape, dtype, unit64, "random_uniform")
     return drawn(seed, shape, dtype, lambda word: rounded(unit(word, dtype), dtype), "random_uniform")
@@ -225,6 +247,7 @@ def rounded(value: Any, dtype: str) -> Any:
 
 
 def normal(seed: te.Tensor, *, shape: Shape, dtype: str) -> te.Tensor:
+    """Draws standard normal numbers, as many for each Philox block as TensorFlow."""
     width = group_width(dtype)
 
     def values(names: Names, words: Words) -> Words:
@@ -248,123 +271,132 @@ def box_muller(names: Names, first: Any, second: Any) -> tuple[Any, Any]:
     dtype = scalar.dtype_of(first)
     angle = names((second.astype("float64") * tirx.const(2 * pi, "float64")).astype(dtype))
     bounded = names(tirx.max(first, tirx.const(BOX_MULLER_EPSILON, dtype)))
-    log = fastmath.log_of_normal(names(bounded.astype("float64"))).astype(dtype)
-    radius = names(tirx.sqrt(log * tirx.const(-2.0, dtype)))
+    logarithm = fastmath.log_of_normal(names(bounded.astype("float64"))).astype(dtype)
+    radius = names(tirx.sqrt(logarithm * tirx.const(-2.0, dtype)))
     sine, cosine = circular.of_small_angle(names, names(angle.astype("float64")))
     return names(sine.astype(dtype) * radius), names(cosine.astype(dtype) * radius)
 
 
 def truncated_normal(seed: te.Tensor, *, shape: Shape, dtype: str) -> te.Tensor:
-    """Computes truncated normal numbers from each group's own blocks until the group is full; mostly two suffice."""
+    """Draws normal numbers within (-2, 2).
+
+    Each group of numbers draws from its own Philox blocks until it is full; mostly two suffice.
+    """
     width = group_width(dtype)
-    stretch = width * RESERVED_BLOCKS // 4
+    reserved = width * RESERVED_BLOCKS // 4  # blocks of each group
     state = generator_state(seed)
 
     def value(group: Any, place: Any) -> Any:
         names = Names()
-        tried = [block_at(names, state, group * long(stretch) + long(k)) for k in range(TRIED_BLOCKS)]
-        numbers = [number for words in tried for number in normals(names, words, dtype)]
+        blocks = [block_at(names, state, group * long(reserved) + long(number)) for number in range(TRIED_BLOCKS)]
+        numbers = [value_in_block for words in blocks for value_in_block in normals(names, words, dtype)]
         return names.around(pick(place, first_within(names, numbers, width)))
 
-    drafts = compute((groups(shape, width), width), value, "first_within")
-    numbers_of_shape = completed(drafts, state, shape, stretch)
-    if str(numbers_of_shape.dtype) == dtype:
-        return numbers_of_shape
-    return compute(shape, lambda *i: rounded(numbers_of_shape(*i), dtype), "truncated_normal")
+    drawn_numbers = compute((groups(shape, width), width), value, "first_within")
+    complete_numbers = completed(drawn_numbers, state, shape, reserved)
+    if str(complete_numbers.dtype) == dtype:
+        return complete_numbers
+    return compute(shape, lambda *i: rounded(complete_numbers(*i), dtype), "truncated_normal")
 
 
 def first_within(names: Names, numbers: Sequence[Any], width: int) -> list[Any]:
-    """Returns the first ``width`` numbers within the bound, and NaN for missing ones."""
+    """Returns the first ``width`` of the numbers that are within the bound, and NaN for missing ones."""
     dtype = scalar.dtype_of(numbers[0])
     zero, one, nan = (tirx.const(value, dtype) for value in (0, 1, float("nan")))
     accepted: list[Any] = [nan] * width
-    count: Any = zero
-    for at, number in enumerate(numbers):
-        fits = tirx.abs(number) < tirx.const(TRUNCATED_AT, dtype)
-        for place in range(min(at + 1, width)):
-            is_next = tirx.all(fits, tirx.EQ(count, tirx.const(place, dtype)))
-            accepted[place] = names(tirx.Select(is_next, number, accepted[place]))
-        count = names(count + tirx.Select(fits, one, zero))
+    accepted_count: Any = zero
+    for index, number in enumerate(numbers):
+        is_within = tirx.abs(number) < tirx.const(TRUNCATED_AT, dtype)
+        for position in range(min(index + 1, width)):
+            is_next = tirx.all(is_within, tirx.EQ(accepted_count, tirx.const(position, dtype)))
+            accepted[position] = names(tirx.Select(is_next, number, accepted[position]))
+        accepted_count = names(accepted_count + tirx.Select(is_within, one, zero))
     return accepted
 
 
-def completed(drafts: te.Tensor, state: te.Tensor, shape: Shape, stretch: int) -> te.Tensor:
-    """Copies all elements and redraws groups that miss some, from more of their ``stretch`` blocks."""
-    count, width, dtype = product(shape), int(drafts.shape[1]), str(drafts.dtype)
+def completed(drawn_numbers: te.Tensor, state: te.Tensor, shape: Shape, reserved: int) -> te.Tensor:
+    """Copies all numbers, and draws groups again that miss some (NaN), from more of their ``reserved`` blocks."""
+    count, width, dtype = product(shape), int(drawn_numbers.shape[1]), str(drawn_numbers.dtype)
 
     def body(ins: Any, outs: Any) -> Any:
         """Emits a loop over groups of numbers, which draws again those that are NaN."""
         with IRBuilder() as builder:
-            known, start, out = map(T.buffer_proxy, (*ins, outs[0]))
+            numbers, start, out = map(T.buffer_proxy, (*ins, outs[0]))
             with rows(tirx.floordiv(count + (PART - 1), long(PART)), count) as part:
                 first = part * PART
                 size = tirx.min(count - first, long(PART))
                 with T.serial(long(0), size, annotations=INDEPENDENT) as i:
-                    out[first + i] = known[first + i]
+                    out[first + i] = numbers[first + i]
                 with T.serial(long(0), tirx.floordiv(size + (width - 1), long(width))) as group:
                     base = first + group * width
-                    with T.If(tirx.isnan(known[base + (width - 1)])), T.Then():
-                        _draw_group(lambda i: start[i], out, base, (count, width, stretch), dtype)
+                    with T.If(tirx.isnan(numbers[base + (width - 1)])), T.Then():
+                        _draw_group(lambda i: start[i], out, base, (count, width, reserved), dtype)
             return builder.get()
 
-    return te.extern([shape], [drafts, state], body, name="completed", dtype=dtype)
+    return te.extern([shape], [drawn_numbers, state], body, name="completed", dtype=dtype)
 
 
 def _draw_group(state: Any, out: Any, base: Any, sizes: tuple[Any, int, int], dtype: str) -> None:
-    """Emits a loop that draws block by block until the group at ``base`` is full.
+    """Emits a loop that draws block by block until the group at ``base`` is full; ``sizes`` are count, width, reserved.
 
-    Numbers beyond the truncation are skipped. Each group has its own ``stretch`` blocks of the stream, so that groups are
-    independent of one another.
+    Numbers beyond the truncation are skipped. Each group has its own ``reserved`` blocks of the stream, so that groups
+    are independent of one another.
     """
-    count, width, stretch = sizes
-    words, number = (T.buffer_proxy(T.decl_buffer([n], d, scope="local")) for n, d in ((4, "uint32"), (1, dtype)))
-    filled, tried = (T.buffer_proxy(T.decl_buffer([1], "int64", scope="local")) for _ in range(2))
+    count, width, reserved = sizes
+    words, candidate = (
+        T.buffer_proxy(T.decl_buffer([size], local_dtype, scope="local"))
+        for size, local_dtype in ((4, "uint32"), (1, dtype))
+    )
+    filled, block_number = (T.buffer_proxy(T.decl_buffer([1], "int64", scope="local")) for _ in range(2))
     filled[0] = long(0)
-    tried[0] = long(0)
-    with T.While(tirx.all(filled[0] < width, tried[0] < stretch)):
+    block_number[0] = long(0)
+    with T.While(tirx.all(filled[0] < width, block_number[0] < reserved)):
         with T.serial(long(0), long(4)) as i:
             names = Names()
-            block = tirx.floordiv(base, long(width)) * stretch + tried[0]
+            block = tirx.floordiv(base, long(width)) * reserved + block_number[0]
             words[i] = names.around(pick(i, block_at(names, state, block)))
         with T.serial(long(0), long(width)) as i:
             names = Names()
-            drawn = normals(names, tuple(words[k] for k in range(4)), dtype)
-            number[0] = names.around(pick(i, drawn))
-            with T.If(tirx.all(tirx.abs(number[0]) < tirx.const(TRUNCATED_AT, dtype), filled[0] < width)), T.Then():
+            numbers = normals(names, tuple(words[index] for index in range(4)), dtype)
+            candidate[0] = names.around(pick(i, numbers))
+            with T.If(tirx.all(tirx.abs(candidate[0]) < tirx.const(TRUNCATED_AT, dtype), filled[0] < width)), T.Then():
                 with T.If(base + filled[0] < count), T.Then():
-                    out[base + filled[0]] = number[0]
+                    out[base + filled[0]] = candidate[0]
                 filled[0] = filled[0] + long(1)
-        tried[0] = tried[0] + long(1)
+        block_number[0] = block_number[0] + long(1)
 
 
 # -- order and states
 
 
 def permutation(seed: te.Tensor, *, size: Any) -> te.Tensor:
-    """Shuffles by sequential swaps, in a loop of TIR, for TE can't express it."""
+    """Shuffles the numbers from 0 to size - 1 by sequential swaps, in a loop of TIR, for TE can't express it."""
     count = long(size)
     words = per_block(seed, groups((size,), 4), 4, lambda _names, words: words, "words")
 
     def body(ins: Any, outs: Any) -> Any:
         """Emits a Fisher-Yates shuffle of the positions."""
         with IRBuilder() as builder:
-            drawn, order = flat_buffer(ins[0]), flat_buffer(outs[0])
+            random_words, order = flat_buffer(ins[0]), flat_buffer(outs[0])
             with T.serial(long(0), long(1)):
                 with T.serial(long(0), count, annotations=INDEPENDENT) as i:
                     order[i] = i
                 with T.serial(long(0), count) as i:
-                    step = tirx.truncmod(drawn[i >> long(2), i & long(3)].astype("int64"), count - i)
+                    offset = tirx.truncmod(random_words[i >> long(2), i & long(3)].astype("int64"), count - i)
                     with T.serial(long(0), long(1)):
-                        swapped = T.Bind(order[i])
-                        order[i] = order[i + step]
-                        order[i + step] = swapped
+                        old = T.Bind(order[i])
+                        order[i] = order[i + offset]
+                        order[i + offset] = old
             return builder.get()
 
     return te.extern([[count]], [words], body, name="permutation", dtype="int64")
 
 
 def skip(state: te.Tensor, *, blocks: Any) -> te.Tensor:
-    step = u64(long(blocks))
-    moved = u64(state(long(0))) + step
-    carried = u64(state(long(1))) + carry(u64(state(long(0))), step, moved)
-    return compute((3,), lambda i: pick(i, (moved, carried, u64(state(long(2))))).astype(str(state.dtype)), "skip")
+    """Advances a generator's state by some blocks: adds to its 128-bit counter."""
+    increment = u64(long(blocks))
+    low_counter = u64(state(long(0))) + increment
+    high_counter = u64(state(long(1))) + carry(u64(state(long(0))), increment, low_counter)
+    return compute(
+        (3,), lambda i: pick(i, (low_counter, high_counter, u64(state(long(2))))).astype(str(state.dtype)), "skip"
+    )

@@ -17,25 +17,26 @@ MOST_NARROW = 2**31 - 1
 
 
 def reduce(x: te.Tensor, axis: tuple[int, ...], keepdims: bool, combine: Callable[..., Any]) -> te.Tensor:
-    """Applies ``combine`` (``te.sum``, ...) over the axes, and copies elements if there are none."""
+    """Reduces axes by the reducer ``combine`` (``te.sum``, ...); without axes it copies the elements."""
     extents = dims(x)
-    rest = [d for i, d in enumerate(extents) if i not in axis]
-    shape = [1 if i in axis else d for i, d in enumerate(extents)] if keepdims else rest
+    kept_dims = [d for i, d in enumerate(extents) if i not in axis]
+    shape = [1 if i in axis else d for i, d in enumerate(extents)] if keepdims else kept_dims
     if not axis:
         return compute(shape, lambda *i: x(*i), "reduce")
-    inner = {a: reduce_axis(extents[a], f"k{a}") for a in axis}
+    reduction_axes = {a: reduce_axis(extents[a], f"k{a}") for a in axis}
 
     def source(index: tuple[Any, ...]) -> Any:
         outer = iter(index)
         if keepdims:
-            return widen(x(*(inner.get(i, o) for i, o in enumerate(index))))
-        return widen(x(*(inner[i] if i in inner else next(outer) for i in range(len(extents)))))
+            return widen(x(*(reduction_axes.get(i, outer_index) for i, outer_index in enumerate(index))))
+        return widen(x(*(reduction_axes[i] if i in reduction_axes else next(outer) for i in range(len(extents)))))
 
-    total = compute(shape, lambda *i: combine(source(i), axis=list(inner.values())), "reduce")
+    total = compute(shape, lambda *i: combine(source(i), axis=list(reduction_axes.values())), "reduce")
     return narrowed(total, x.dtype)
 
 
 def narrowed(tensor: te.Tensor, dtype: str) -> te.Tensor:
+    """Casts a result from its accumulation dtype to the op's dtype."""
     if str(tensor.dtype) == str(dtype):
         return tensor
     return compute(tensor.shape, lambda *i: tensor(*i).astype(dtype), "narrow")
@@ -46,20 +47,26 @@ def sum(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:  #
 
 
 def sum_to(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
-    """Sums along the axes of size 1 in ``shape``.
+    """Sums over the axes whose size is 1 in ``shape``, to that shape.
 
-    For a symbolic dim the number of steps is computed: it is 1 if the axis isn't reduced.
+    How many elements a symbolic axis sums is computed at run time: it is 1 if the axis isn't reduced.
     """
-    old_shape, new_shape = dims(x), [simplify_dim(d) for d in shape]
-    steps = [simplify_dim(long(wide) // tirx.max(long(d), long(1))) for wide, d in zip(old_shape, new_shape)]
-    along = {a: reduce_axis(n, f"k{a}") for a, n in enumerate(steps) if not same_dim(old_shape[a], new_shape[a])}
+    old_shape, new_shape = dims(x), [simplify_dim(dim) for dim in shape]
+    counts = [simplify_dim(long(old_dim) // tirx.max(long(dim), long(1))) for old_dim, dim in zip(old_shape, new_shape)]
+    reduction_axes = {
+        axis: reduce_axis(count, f"k{axis}")
+        for axis, count in enumerate(counts)
+        if not same_dim(old_shape[axis], new_shape[axis])
+    }
 
     def source(index: tuple[Any, ...]) -> Any:
-        return widen(x(*(i + along[a] if a in along else i for a, i in enumerate(index))))
+        return widen(x(*(i + reduction_axes[axis] if axis in reduction_axes else i for axis, i in enumerate(index))))
 
-    if not along:
+    if not reduction_axes:
         return compute(new_shape, lambda *i: x(*i), "sum_to")
-    return narrowed(compute(new_shape, lambda *i: te.sum(source(i), axis=list(along.values())), "sum_to"), x.dtype)
+    return narrowed(
+        compute(new_shape, lambda *i: te.sum(source(i), axis=list(reduction_axes.values())), "sum_to"), x.dtype
+    )
 
 
 def prod(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:
@@ -67,12 +74,12 @@ def prod(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:
 
 
 def max(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:  # noqa: A001 - the op's name
-    """Computes the largest element; NaN if there is one."""
+    """Computes the largest element over axes; NaN if there is one."""
     return reduce(x, axis, keepdims, _MAX)
 
 
 def min(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:  # noqa: A001 - the op's name
-    """Computes the smallest element; NaN if there is one."""
+    """Computes the smallest element over axes; NaN if there is one."""
     return reduce(x, axis, keepdims, _MIN)
 
 
@@ -85,21 +92,24 @@ def all(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:  #
 
 
 def mean(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:
-    """Divides sums, of floats in at least float32, of integers in int64 towards zero; no elements give NaN, or 0."""
+    """Computes the mean over axes: sums of floats in at least float32, of integers in int64, divided towards zero.
+
+    The mean of no elements is NaN for floats, 0 for integers.
+    """
     count = long(1)
     for a in axis:
         count = count * long(x.shape[a])
-    integer = "int" in str(x.dtype)
-    wide = "uint64" if str(x.dtype) == "uint64" else "int64" if integer else accumulator_dtype(str(x.dtype))
-    total = reduce(cast(x, wide), axis, keepdims, te.sum)
-    known = simplify_dim(count)
-    is_empty = isinstance(known, int) and known == 0
-    divisor = (tirx.max(count, long(1)) if integer else count).astype(wide)
+    is_integer = "int" in str(x.dtype)
+    sum_dtype = "uint64" if str(x.dtype) == "uint64" else "int64" if is_integer else accumulator_dtype(str(x.dtype))
+    total = reduce(cast(x, sum_dtype), axis, keepdims, te.sum)
+    simplified_count = simplify_dim(count)
+    is_empty = isinstance(simplified_count, int) and simplified_count == 0
+    divisor = (tirx.max(count, long(1)) if is_integer else count).astype(sum_dtype)
 
     def element(*i: Any) -> Any:
-        if integer:
+        if is_integer:
             return tirx.truncdiv(total(*i), divisor)
-        return tirx.const(float("nan"), wide) if is_empty else total(*i) / divisor
+        return tirx.const(float("nan"), sum_dtype) if is_empty else total(*i) / divisor
 
     return narrowed(compute(total.shape, element, "mean"), str(x.dtype))
 
@@ -108,63 +118,77 @@ def variance_about(x: te.Tensor, center: te.Tensor, *, axis: tuple[int, ...]) ->
     """Computes the mean squared distance from ``center``, with reduced axes of size 1."""
 
     def square(*i: Any) -> Any:
-        deviation = widen(x(*i)) - widen(center(*(0 if a in axis else at for a, at in enumerate(i))))
+        deviation = widen(x(*i)) - widen(center(*(0 if a in axis else index for a, index in enumerate(i))))
         return deviation * deviation
 
     return narrowed(mean(compute(x.shape, square, "squares"), axis=axis, keepdims=True), str(x.dtype))
 
 
 def column_sums(*operands: te.Tensor, formulas: tuple[Any, ...], axis: tuple[int, ...]) -> list[te.Tensor]:
-    """Computes all sums as rows of one reduction, so that each operand is read once."""
+    """Computes the sums over ``axis`` of several formulas of the operands, as rows of one reduction.
+
+    So each operand is read once.
+    """
     shape = dims(operands[0])
-    inner = {a: reduce_axis(shape[a], f"k{a}") for a in axis}
+    reduction_axes = {a: reduce_axis(shape[a], f"k{a}") for a in axis}
     operators = OPERATORS | {"rounded_product": lambda x, y: scalar.rounded_first(x * y)}
 
     def term(which: Any, *index: Any) -> Any:
+        """Computes a term of the sum number ``which``."""
         outer = iter(index)
-        at = [inner[a] if a in inner else next(outer) for a in range(len(shape))]
-        items = [x(*broadcast_index(x, at, shape)) for x in operands]
-        values = [computed(formula, items, operators) for formula in formulas]
-        chosen = values[-1]
+        element_index = [reduction_axes[a] if a in reduction_axes else next(outer) for a in range(len(shape))]
+        operand_values = [x(*broadcast_index(x, element_index, shape)) for x in operands]
+        values = [computed(formula, operand_values, operators) for formula in formulas]
+        # an element of row i is reduced from the value of formula i
+        result = values[-1]
         for row in range(len(values) - 2, -1, -1):
-            chosen = tirx.Select(which == row, values[row], chosen)
-        return te.sum(chosen, axis=list(inner.values()))
+            result = tirx.Select(which == row, values[row], result)
+        return te.sum(result, axis=list(reduction_axes.values()))
 
-    rest = [d for a, d in enumerate(shape) if a not in axis]
-    rows = compute([len(formulas), *rest], term, "column_sums")
+    kept_dims = [d for a, d in enumerate(shape) if a not in axis]
+    rows = compute([len(formulas), *kept_dims], term, "column_sums")
 
-    def row(which: int) -> te.Tensor:
-        return compute(rest, lambda *i: rows(long(which), *i), "column_sum")
+    def row(row_number: int) -> te.Tensor:
+        return compute(kept_dims, lambda *i: rows(long(row_number), *i), "column_sum")
 
-    return [row(which) for which in range(len(formulas))]
+    return [row(row_number) for row_number in range(len(formulas))]
 
 
 def argmax(x: te.Tensor, *, axis: int, output_type: str) -> te.Tensor:
-    return _arg(x, axis, output_type, _LARGEST, False)
+    return _arg_extreme(x, axis, output_type, _LARGEST, False)
 
 
 def argmin(x: te.Tensor, *, axis: int, output_type: str) -> te.Tensor:
-    return _arg(x, axis, output_type, _SMALLEST, True)
+    return _arg_extreme(x, axis, output_type, _SMALLEST, True)
 
 
-def _arg(x: te.Tensor, axis: int, output_type: str, combine: Callable[..., Any], lowest: bool) -> te.Tensor:
-    """Computes the first index of the best element, ignoring NaN; 0 where nothing beats infinity, as in Eigen."""
+def _arg_extreme(x: te.Tensor, axis: int, output_type: str, combine: Callable[..., Any], lowest: bool) -> te.Tensor:
+    """Computes the first index of the best element by ``combine``; NaN never wins.
+
+    If all elements are infinitely bad it is 0, as in Eigen.
+    """
     values = cast(x, accumulator_dtype(str(x.dtype)) if str(x.dtype) != "bool" else "int8")
     best = reduce(values, (axis,), False, combine)
     extent = long(x.shape[axis])
-    step = reduce_axis(extent, "place")
-    # Narrow places fill vectors with as many elements as float32 does.
-    narrow = "int32" if isinstance(extent, tirx.IntImm) and int(extent) <= MOST_NARROW else "int64"
+    index_axis = reduce_axis(extent, "place")
+    # Narrow indices fill vectors with as many elements as float32 does.
+    index_dtype = "int32" if isinstance(extent, tirx.IntImm) and int(extent) <= MOST_NARROW else "int64"
 
-    def place(*i: Any) -> Any:
-        same = values(*i[:axis], step, *i[axis:]) == best(*i)
-        return te.min(tirx.Select(same, step.var.astype(narrow), extent.astype(narrow)), axis=[step])
+    def first_index(*i: Any) -> Any:
+        is_best = values(*i[:axis], index_axis, *i[axis:]) == best(*i)
+        return te.min(
+            tirx.Select(is_best, index_axis.var.astype(index_dtype), extent.astype(index_dtype)), axis=[index_axis]
+        )
 
-    first = compute(best.shape, place, "first")
-    edge = _infinity(str(values.dtype), not lowest)
+    first = compute(best.shape, first_index, "first")
+    worst_value = _infinity(str(values.dtype), not lowest)
 
     def element(*i: Any) -> Any:
-        result = first(*i) if edge is None else tirx.Select(best(*i) == edge, tirx.const(0, narrow), first(*i))
+        result = (
+            first(*i)
+            if worst_value is None
+            else tirx.Select(best(*i) == worst_value, tirx.const(0, index_dtype), first(*i))
+        )
         return result.astype(output_type)
 
     return compute(best.shape, element, "arg")

@@ -25,16 +25,16 @@ def dims(tensor: te.Tensor) -> tuple[Any, ...]:
     return tuple(map(simplify_dim, tensor.shape[:]))
 
 
-def broadcast_index(tensor: te.Tensor, index: Sequence[Any], wide: Sequence[Any]) -> tuple[Any, ...]:
-    """Returns the index in ``tensor`` of an element of the broadcast result of shape ``wide``.
+def broadcast_index(tensor: te.Tensor, index: Sequence[Any], result_shape: Sequence[Any]) -> tuple[Any, ...]:
+    """Returns the index in ``tensor`` of an element at ``index`` of a broadcast result of shape ``result_shape``.
 
     An axis of size 1 that isn't broadcast keeps its index, by which FuseOps recognizes an elementwise kernel.
     """
     shape = dims(tensor)
-    start = len(index) - len(shape)
+    new_rank = len(index) - len(shape)
     return tuple(
-        0 if isinstance(d, int) and d == 1 and not (isinstance(w, int) and w == 1) else i
-        for d, w, i in zip(shape, wide[start:], index[start:])
+        0 if isinstance(dim, int) and dim == 1 and not (isinstance(result_dim, int) and result_dim == 1) else position
+        for dim, result_dim, position in zip(shape, result_shape[new_rank:], index[new_rank:])
     )
 
 
@@ -42,14 +42,14 @@ def elementwise(expression: Callable[..., Any], tensors: Sequence[te.Tensor], at
     """Computes ``expression`` of this module's functions over broadcast tensors; 16-bit floats in float32."""
     shape: tuple[Any, ...] = ()
     for tensor in tensors:
-        wider = broadcast_shapes(shape, dims(tensor))
-        shape = shape if wider is None else wider
-    narrow = next((t.dtype for t in tensors if t.dtype in _HALF), None)
+        combined = broadcast_shapes(shape, dims(tensor))
+        shape = shape if combined is None else combined
+    half_dtype = next((each.dtype for each in tensors if each.dtype in _HALF), None)
 
     def compute(*index: Any) -> Any:
-        values = [widen(t(*broadcast_index(t, index, shape))) for t in tensors]
+        values = [widen(each(*broadcast_index(each, index, shape))) for each in tensors]
         result = expression(sys.modules[__name__], *values, **attrs)
-        return result.astype(narrow) if narrow and dtype_of(result) == "float32" else result
+        return result.astype(half_dtype) if half_dtype and dtype_of(result) == "float32" else result
 
     return te.compute(shape, compute, name="elementwise")
 
@@ -60,10 +60,12 @@ def dtype_of(value: Any) -> str:
 
 
 def widen(value: Any) -> Any:
+    """Casts a 16-bit float to float32, in which it is computed."""
     return value.astype("float32") if dtype_of(value) in _HALF else value
 
 
 def const(value: Any, like: Any) -> Any:
+    """Returns a constant of the dtype of the expression ``like``."""
     return tirx.const(value, dtype_of(like))
 
 
@@ -75,7 +77,7 @@ def times(x: Any, factor: float) -> Any:
     """
     if factor or not is_float(x):
         return x * const(factor, x)
-    bits = int("".join(c for c in dtype_of(x) if c.isdigit()))
+    bits = int("".join(character for character in dtype_of(x) if character.isdigit()))
     return (const(-0.0, x) - x) * tirx.reinterpret(dtype_of(x), tirx.const(-(2 ** (bits - 1)), f"int{bits}"))
 
 
@@ -88,18 +90,22 @@ def is_value(x: Any, value: float) -> Any:
 
 
 def is_float(x: Any) -> bool:
+    """Returns whether an expression's dtype is floating."""
     return dtype_of(x).startswith(("float", "bfloat"))
 
 
-def select(condition: Any, yes: Any, no: Any) -> Any:
-    """Returns ``yes`` where the condition holds; a loaded bool is compared with 0, for TVM's negation of it fails."""
+def select(condition: Any, if_true: Any, if_false: Any) -> Any:
+    """Returns one of two values by a condition.
+
+    A loaded bool is compared with 0, for TVM's negation of it fails.
+    """
     if isinstance(condition, (Call, TensorLoad)):
         condition = tirx.NE(condition.astype("int8"), tirx.const(0, "int8"))
-    return tirx.Select(condition, yes, no)
+    return tirx.Select(condition, if_true, if_false)
 
 
 def isnan(x: Any) -> Any:
-    """Tests for NaN; not by ``x != x``, which TVM's simplifier folds to false."""
+    """Returns whether a number is NaN; not by ``x != x``, which TVM's simplifier folds to false."""
     return tirx.isnan(x)
 
 
@@ -157,7 +163,11 @@ def power(x: Any, y: Any) -> Any:
 
 
 def negative(x: Any) -> Any:
-    """Negates; unsigned integers as signed ones, because TVM's unsigned subtraction has LLVM's flag that it never wraps."""
+    """Returns -x.
+
+    Unsigned integers are negated as signed ones, because TVM's unsigned subtraction has LLVM's flag that it never
+    wraps.
+    """
     if is_float(x):
         return -x
     signed = dtype_of(x).removeprefix("u")
@@ -171,9 +181,10 @@ def magnitude(x: Any) -> Any:
 
 
 def sign(x: Any) -> Any:
+    """Returns -1, 0 or 1, and NaN for NaN."""
     one, zero = const(1, x), const(0, x)
-    stepped = select(x > zero, one, select(x < zero, zero - one, zero))
-    return select(isnan(x), x, stepped) if is_float(x) else stepped
+    result = select(x > zero, one, select(x < zero, zero - one, zero))
+    return select(isnan(x), x, result) if is_float(x) else result
 
 
 # -- division: integers by 0 and the smallest one by -1 would end the process
@@ -181,47 +192,55 @@ def sign(x: Any) -> Any:
 
 def _safe_divisor(x: Any, y: Any) -> Any:
     """Returns ``y``, or 1 where dividing by it would trap."""
-    unsafe = is_value(y, 0)
+    traps = is_value(y, 0)
     if dtype_of(y).startswith("int"):
-        unsafe = tirx.Or(unsafe, is_value(y, -1))
-    return tirx.Select(unsafe, const(1, y), y)
+        traps = tirx.Or(traps, is_value(y, -1))
+    return tirx.Select(traps, const(1, y), y)
 
 
 def _quotient(x: Any, y: Any) -> Any:
-    """Returns the quotient rounded towards 0; where ``y`` is 0 any value, for a guard has failed before."""
-    divided = tirx.truncdiv(x, _safe_divisor(x, y))
-    return tirx.Select(is_value(y, -1), const(0, x) - x, divided) if dtype_of(y).startswith("int") else divided
+    """Returns the integer quotient rounded towards 0; where ``y`` is 0 any value, for a guard has failed before."""
+    quotient = tirx.truncdiv(x, _safe_divisor(x, y))
+    # x / -1 is computed as 0 - x, which wraps around for the smallest integer
+    return tirx.Select(is_value(y, -1), const(0, x) - x, quotient) if dtype_of(y).startswith("int") else quotient
 
 
 def truncate_divide(x: Any, y: Any) -> Any:
+    """Divides, rounded towards zero."""
     return tirx.trunc(x / y) if is_float(x) else _quotient(x, y)
 
 
 def truncate_remainder(x: Any, y: Any) -> Any:
+    """Returns the remainder of a division rounded towards zero, which has the sign of ``x``."""
     if dtype_of(x) == "float64":
         return libm("fmod", x, y)
     return remainder_single(x, y) if is_float(x) else tirx.truncmod(x, _safe_divisor(x, y))
 
 
 def floor_divide(x: Any, y: Any) -> Any:
+    """Divides, rounded down."""
     if is_float(x):
         return tirx.floor(x / y)
     if dtype_of(x).startswith("u"):
         return _quotient(x, y)
-    wrong = _differs(truncate_remainder(x, y), y)
-    return _quotient(x, y) - tirx.Select(wrong, const(1, x), const(0, x))
+    # the quotient rounded towards zero is one too large if the remainder's sign is not the divisor's
+    is_one_too_large = _has_other_sign(truncate_remainder(x, y), y)
+    return _quotient(x, y) - tirx.Select(is_one_too_large, const(1, x), const(0, x))
 
 
 def floor_remainder(x: Any, y: Any) -> Any:
+    """Returns the remainder of a division rounded down, which has the sign of ``y``."""
     if dtype_of(x).startswith("u"):
         return truncate_remainder(x, y)
-    return let(truncate_remainder(x, y), lambda rest: tirx.Select(_differs(rest, y), rest + y, rest))
+    return let(
+        truncate_remainder(x, y), lambda remainder: tirx.Select(_has_other_sign(remainder, y), remainder + y, remainder)
+    )
 
 
-def _differs(rest: Any, y: Any) -> Any:
+def _has_other_sign(remainder: Any, y: Any) -> Any:
     """Returns whether a remainder is nonzero and has not the divisor's sign."""
-    zero = const(0, rest)
-    return tirx.Or(tirx.And(rest < zero, y > zero), tirx.And(rest > zero, y < zero))
+    zero = const(0, remainder)
+    return tirx.Or(tirx.And(remainder < zero, y > zero), tirx.And(remainder > zero, y < zero))
 
 
 def shift_count(y: Any) -> Any:
@@ -234,6 +253,7 @@ def shift_count(y: Any) -> Any:
 
 
 def _comparable(x: Any) -> Any:
+    """Casts a bool to int8, for TVM has no comparison of bools."""
     return x.astype("int8") if dtype_of(x) == "bool" else x
 
 
@@ -242,7 +262,7 @@ def equal(x: Any, y: Any) -> Any:
 
 
 def not_equal(x: Any, y: Any) -> Any:
-    """Compares; NaN differs from everything, unlike in TVM's comparison."""
+    """Compares two values of any dtype; NaN differs from everything, unlike in TVM's comparison."""
     differ = tirx.NE(_comparable(x), _comparable(y))
     return tirx.Or(differ, tirx.Or(isnan(x), isnan(y))) if is_float(x) else differ
 
@@ -290,23 +310,30 @@ def converted(x: Any, dtype: str) -> Any:
 
 
 def float_to_integer(x: Any, dtype: str) -> Any:
-    """Converts by way of int32, or int64 for wide dtypes; numbers that don't fit become its smallest number."""
+    """Converts a float to an integer dtype by way of int32 or int64.
+
+    A number that doesn't fit that dtype becomes its smallest number.
+    """
     if dtype == "uint64":
         return _to_uint64(x)
-    wide = "int32" if dtype in ("int8", "uint8", "int16", "uint16", "int32") else "int64"
-    return _within(x, wide).astype(dtype)
+    intermediate_dtype = "int32" if dtype in ("int8", "uint8", "int16", "uint16", "int32") else "int64"
+    return _truncated_or_smallest(x, intermediate_dtype).astype(dtype)
 
 
-def _within(x: Any, integer: str) -> Any:
-    low = -(2 ** (int(integer[3:]) - 1))
-    whole = tirx.trunc(x)
-    fits = tirx.And(whole >= tirx.const(float(low), dtype_of(x)), whole < tirx.const(-float(low), dtype_of(x)))
-    return tirx.Select(fits, tirx.Select(fits, whole, const(0, x)).astype(integer), tirx.const(low, integer))
+def _truncated_or_smallest(x: Any, integer: str) -> Any:
+    """Converts a float to a signed integer dtype towards zero; what doesn't fit, or is NaN, becomes the smallest."""
+    smallest = -(2 ** (int(integer[3:]) - 1))
+    truncated = tirx.trunc(x)
+    fits = tirx.And(
+        truncated >= tirx.const(float(smallest), dtype_of(x)), truncated < tirx.const(-float(smallest), dtype_of(x))
+    )
+    return tirx.Select(fits, tirx.Select(fits, truncated, const(0, x)).astype(integer), tirx.const(smallest, integer))
 
 
 def _to_uint64(x: Any) -> Any:
-    half, all_ = tirx.const(2.0**63, dtype_of(x)), tirx.const(2.0**64, dtype_of(x))
-    high = tirx.And(x >= half, x < all_)
-    top = tirx.const(1, "uint64") << tirx.const(63, "uint64")
-    upper = tirx.Select(high, x - half, const(0, x)).astype("int64").astype("uint64") + top
-    return tirx.Select(high, upper, _within(x, "int64").astype("uint64"))
+    """Converts a float to uint64: numbers from 2**63 on less 2**63, plus the high bit; others by way of int64."""
+    two_to_63, two_to_64 = tirx.const(2.0**63, dtype_of(x)), tirx.const(2.0**64, dtype_of(x))
+    is_high = tirx.And(x >= two_to_63, x < two_to_64)
+    high_bit = tirx.const(1, "uint64") << tirx.const(63, "uint64")
+    upper = tirx.Select(is_high, x - two_to_63, const(0, x)).astype("int64").astype("uint64") + high_bit
+    return tirx.Select(is_high, upper, _truncated_or_smallest(x, "int64").astype("uint64"))

@@ -27,71 +27,87 @@ def product(extents: Any) -> Any:
 
 
 def rows(count: Any, work: Any) -> Any:
-    """Returns a loop over rows, parallel unless ``work`` is known to be small."""
-    small = isinstance(work, tirx.IntImm) and int(work) < PARALLEL_FROM
-    return T.serial(long(0), count, annotations=INDEPENDENT) if small else T.parallel(long(0), count)
+    """Returns a loop over rows, parallel unless ``work``, the number of elements, is known to be small."""
+    is_small = isinstance(work, tirx.IntImm) and int(work) < PARALLEL_FROM
+    return T.serial(long(0), count, annotations=INDEPENDENT) if is_small else T.parallel(long(0), count)
 
 
 def scan(inputs: list[te.Tensor], axis: int, reverse: bool, start: Any, step: Step) -> te.Tensor:
-    """Computes ``step(previous result, current elements, previous elements)`` along ``axis``, from ``start``."""
-    shape, dtype = list(inputs[0].shape), str(inputs[0].dtype)
-    wide = accumulator_dtype(dtype)
-    inputs = [cast(x, wide) for x in inputs]
-    outer, length, inner = product(shape[:axis]), long(shape[axis]), product(shape[axis + 1 :])
+    """Computes ``step(previous result, current elements, previous elements)`` along ``axis``, from ``start``.
+
+    The previous elements are None at the first step.
+    """
+    first, *_ = inputs
+    shape, dtype = list(first.shape), str(first.dtype)
+    accumulation_dtype = accumulator_dtype(dtype)
+    inputs = [cast(x, accumulation_dtype) for x in inputs]
+    row_count, length, inner_size = product(shape[:axis]), long(shape[axis]), product(shape[axis + 1 :])
 
     def body(ins: Any, outs: Any) -> Any:
         """Emits a loop along the axis, in which each element is computed from the one before."""
         with IRBuilder() as builder:
             sources, out = [flat_buffer(b) for b in ins], flat_buffer(outs[0])
             with (
-                rows(outer, outer * length * inner) as row,
+                rows(row_count, row_count * length * inner_size) as row,
                 T.serial(long(0), length) as k,
-                T.serial(long(0), inner, annotations=INDEPENDENT) as j,
+                T.serial(long(0), inner_size, annotations=INDEPENDENT) as j,
             ):
-                at = (length - 1 - k if reverse else k) * inner + row * length * inner + j
-                back = at + inner if reverse else at - inner
-                here = [s[at] for s in sources]
+                # a row is one scan of every inner element: their elements alternate in memory
+                position = (length - 1 - k if reverse else k) * inner_size + row * length * inner_size + j
+                previous_position = position + inner_size if reverse else position - inner_size
+                current = [source[position] for source in sources]
                 with T.If(k == 0):
                     with T.Then():
-                        out[at] = step(tirx.const(start, wide), here, None)
+                        out[position] = step(tirx.const(start, accumulation_dtype), current, None)
                     with T.Else():
-                        out[at] = step(out[back], here, [s[back] for s in sources])
+                        out[position] = step(
+                            out[previous_position], current, [source[previous_position] for source in sources]
+                        )
             return builder.get()
 
-    result = te.extern([shape], inputs, body, name="scan", dtype=wide)
+    result = te.extern([shape], inputs, body, name="scan", dtype=accumulation_dtype)
     return narrowed(result, dtype)
 
 
-def _running(combine: Callable[[Any, Any], Any], start: Any) -> Callable[..., te.Tensor]:
-    """Returns the kernel of cumulative results of ``combine``, which include an element itself unless ``exclusive``."""
+def _cumulative_kernel(combine: Callable[[Any, Any], Any], start: Any) -> Callable[..., te.Tensor]:
+    """Returns the kernel of a cumulative op by ``combine(accumulated, element)``.
+
+    A result includes its own element unless ``exclusive``.
+    """
 
     def kernel(x: te.Tensor, *, axis: int, exclusive: bool, reverse: bool) -> te.Tensor:
-        def step(old: Any, here: list[Any], before: list[Any] | None) -> Any:
+        def step(accumulated: Any, current: list[Any], previous: list[Any] | None) -> Any:
             if exclusive:
-                return old if before is None else combine(old, before[0])
-            return combine(old, here[0])
+                return accumulated if previous is None else combine(accumulated, previous[0])
+            return combine(accumulated, current[0])
 
         return scan([x], axis, reverse, start, step)
 
     return kernel
 
 
-cumsum = _running(lambda old, new: old + new, 0)
-cumprod = _running(lambda old, new: old * new, 1)
+cumsum = _cumulative_kernel(lambda old, new: old + new, 0)
+cumprod = _cumulative_kernel(lambda old, new: old * new, 1)
 
 
 def linear_recurrence(a: te.Tensor, b: te.Tensor, *, axis: int, reverse: bool) -> te.Tensor:
-    return scan([a, b], axis, reverse, 0, lambda old, here, _before: here[0] * old + here[1])
+    return scan(
+        [a, b], axis, reverse, 0, lambda previous_result, current, _previous: current[0] * previous_result + current[1]
+    )
 
 
 def cumulative_logsumexp(x: te.Tensor, *, axis: int, reverse: bool) -> te.Tensor:
-    return scan([x], axis, reverse, float("-inf"), lambda old, here, _before: _logaddexp(old, here[0]))
+    """Computes the log of the cumulative sum of exponentials along ``axis``."""
+    return scan(
+        [x], axis, reverse, float("-inf"), lambda accumulated, current, _previous: _logaddexp(accumulated, current[0])
+    )
 
 
 def _logaddexp(x: Any, y: Any) -> Any:
     """Computes log(exp(x) + exp(y)); equal arguments are a case of their own, as inf - inf is NaN."""
     larger, smaller = tirx.Select(x > y, x, y), tirx.Select(x > y, y, x)
     sum_ = larger + scalar.log1p(scalar.exp(smaller - larger))
+    # log(2 exp(x)) = x + log(2) for equal arguments; NaN in x stays
     return tirx.Select(x == y, x + tirx.const(0.6931471805599453, _type(x)), tirx.Select(x != x, x, sum_))
 
 

@@ -17,7 +17,7 @@ Place = tuple[Any, ...]
 
 
 class Rows:
-    """A tensor as rows along one axis, with reductions of rows and elementwise stages that read them."""
+    """Treats a tensor as rows along one axis, with TE stages that reduce rows and that read them elementwise."""
 
     def __init__(self, x: te.Tensor, axis: int) -> None:
         self.x, self.axis = x, axis
@@ -25,49 +25,53 @@ class Rows:
         self.outer = [d for i, d in enumerate(x.shape) if i != axis]
 
     def wide(self, place: Place) -> Any:
+        """Returns an element in the accumulation dtype."""
         return as_dtype(self.x(*place), self.dtype)
 
     def row(self, place: Place) -> Place:
+        """Returns the index of the row in which the element at ``place`` lies."""
         return place[: self.axis] + place[self.axis + 1 :]
 
     def reduced(self, combine: Callable[..., Any], value: Callable[..., Any], name: str) -> te.Tensor:
-        """Reduces ``value(place, row)`` over each row."""
-        k = reduce_axis(self.x.shape[self.axis], "k")
+        """Reduces ``value(element's index, row's index)`` over each row by the reducer ``combine``."""
+        axis = reduce_axis(self.x.shape[self.axis], "k")
 
         def body(*row: Any) -> Any:
-            return combine(value((*row[: self.axis], k.var, *row[self.axis :]), row), axis=[k])
+            return combine(value((*row[: self.axis], axis.var, *row[self.axis :]), row), axis=[axis])
 
         return compute(self.outer, body, name) if self.outer else _scalar(body, name)
 
     def each(self, value: Callable[..., Any], name: str, dtype: str | None = None) -> te.Tensor:
-        """Computes ``value(place, row)`` for every element."""
-        return compute(self.x.shape, lambda *p: as_dtype(value(p, self.row(p)), dtype or self.dtype), name)
+        """Computes ``value(element's index, row's index)`` for every element."""
+        return compute(self.x.shape, lambda *index: as_dtype(value(index, self.row(index)), dtype or self.dtype), name)
 
     def per_row(self, value: Callable[..., Any], name: str, dtype: str | None = None) -> te.Tensor:
+        """Computes ``value(row's index)`` for every row."""
         body = lambda *row: as_dtype(value(row), dtype or self.dtype)  # noqa: E731 - given to one of two forms
         return compute(self.outer, body, name) if self.outer else _scalar(body, name)
 
     def maximum(self) -> te.Tensor:
         """Computes each row's maximum; it may lose a NaN, which the exponentials bring back."""
-        return self.reduced(te.max, lambda p, row: self.wide(p), "row_max")
+        return self.reduced(te.max, lambda index, row: self.wide(index), "row_max")
 
     def shifted(self, largest: te.Tensor) -> Callable[..., Any]:
-        return lambda p, row: self.wide(p) - largest(*row)
+        """Returns a function of an element's and its row's index: the element less the row's ``largest``."""
+        return lambda index, row: self.wide(index) - largest(*row)
 
     def log_sum_exp(self, largest: te.Tensor) -> te.Tensor:
-        """Computes the log of the sum of exponentials, relative to the maximum."""
+        """Computes the log of each row's sum of exponentials, which are taken relative to the row's maximum."""
         shifted = self.shifted(largest)
-        total = self.reduced(te.sum, lambda p, row: scalar.exp(shifted(p, row)), "row_sum")
+        total = self.reduced(te.sum, lambda index, row: scalar.exp(shifted(index, row)), "row_sum")
         return self.per_row(lambda row: scalar.log(total(*row)), "row_log")
 
     def probabilities(self) -> Callable[..., Any]:
-        """Returns the softmax as a function ``value(place, row)``."""
+        """Returns the softmax as a function of an element's and its row's index."""
         largest = self.maximum()
         shifted = self.shifted(largest)
-        powers = self.each(lambda p, row: scalar.exp(shifted(p, row)), "row_exp")
-        total = self.reduced(te.sum, lambda p, row: powers(*p), "row_sum")
-        inverse = self.per_row(lambda row: tirx.const(1, self.dtype) / total(*row), "row_inverse")
-        return lambda p, row: powers(*p) * inverse(*row)
+        exponentials = self.each(lambda index, row: scalar.exp(shifted(index, row)), "row_exp")
+        total = self.reduced(te.sum, lambda index, row: exponentials(*index), "row_sum")
+        reciprocal = self.per_row(lambda row: tirx.const(1, self.dtype) / total(*row), "row_inverse")
+        return lambda index, row: exponentials(*index) * reciprocal(*row)
 
 
 def _scalar(body: Callable[..., Any], name: str) -> te.Tensor:
@@ -80,43 +84,51 @@ def softmax(x: te.Tensor, *, axis: int) -> te.Tensor:
 
 
 def softmax_grad(ct: te.Tensor, y: te.Tensor, *, axis: int) -> te.Tensor:
+    """Computes ``y * (ct - sum(ct * y))`` along an axis: the gradient of softmax from its result ``y``."""
     rows = Rows(y, axis)
-    wide_ct = Rows(ct, axis).wide
-    dot = rows.reduced(te.sum, lambda p, row: wide_ct(p) * rows.wide(p), "row_dot")
-    return rows.each(lambda p, row: rows.wide(p) * (wide_ct(p) - dot(*row)), "softmax_grad", str(y.dtype))
+    ct_at = Rows(ct, axis).wide
+    row_dot = rows.reduced(te.sum, lambda index, row: ct_at(index) * rows.wide(index), "row_dot")
+    return rows.each(lambda index, row: rows.wide(index) * (ct_at(index) - row_dot(*row)), "softmax_grad", str(y.dtype))
 
 
 def log_softmax(x: te.Tensor, *, axis: int) -> te.Tensor:
     rows = Rows(x, axis)
     largest = rows.maximum()
     log_sum, shifted = rows.log_sum_exp(largest), rows.shifted(largest)
-    return rows.each(lambda p, row: shifted(p, row) - log_sum(*row), "log_softmax", str(x.dtype))
+    return rows.each(lambda index, row: shifted(index, row) - log_sum(*row), "log_softmax", str(x.dtype))
 
 
 def log_softmax_grad(ct: te.Tensor, y: te.Tensor, *, axis: int) -> te.Tensor:
+    """Computes ``ct - exp(y) * sum(ct)`` along an axis: the gradient of log-softmax from its result ``y``."""
     rows = Rows(y, axis)
-    wide_ct = Rows(ct, axis).wide
-    total = rows.reduced(te.sum, lambda p, row: wide_ct(p), "row_sum")
+    ct_at = Rows(ct, axis).wide
+    total = rows.reduced(te.sum, lambda index, row: ct_at(index), "row_sum")
     return rows.each(
-        lambda p, row: wide_ct(p) - scalar.exp(rows.wide(p)) * total(*row), "log_softmax_grad", str(y.dtype)
+        lambda index, row: ct_at(index) - scalar.exp(rows.wide(index)) * total(*row), "log_softmax_grad", str(y.dtype)
     )
 
 
 def cross_entropy(labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
+    """Computes each row's cross entropy: the sum of labels times minus the log of softmax."""
     rows = Rows(logits, len(logits.shape) - 1)
     largest = rows.maximum()
     log_sum, shifted = rows.log_sum_exp(largest), rows.shifted(largest)
-    wide = Rows(labels, rows.axis).wide
-    loss = rows.reduced(te.sum, lambda p, row: wide(p) * (log_sum(*row) - shifted(p, row)), "cross_entropy")
+    label_at = Rows(labels, rows.axis).wide
+    loss = rows.reduced(
+        te.sum, lambda index, row: label_at(index) * (log_sum(*row) - shifted(index, row)), "cross_entropy"
+    )
     return _narrowed(rows, loss)
 
 
 def cross_entropy_grad(ct: te.Tensor, labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
+    """Computes the logits' cotangent: the loss's cotangent times the difference of probabilities and labels."""
     rows = Rows(logits, len(logits.shape) - 1)
-    probability, wide = rows.probabilities(), Rows(labels, rows.axis).wide
+    probability, label_at = rows.probabilities(), Rows(labels, rows.axis).wide
     scale = _row_scale(ct, rows)
     return rows.each(
-        lambda p, row: scale(row) * (probability(p, row) - wide(p)), "cross_entropy_grad", str(logits.dtype)
+        lambda index, row: scale(row) * (probability(index, row) - label_at(index)),
+        "cross_entropy_grad",
+        str(logits.dtype),
     )
 
 
@@ -126,11 +138,11 @@ def sparse_cross_entropy(labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
     largest = rows.maximum()
     log_sum, shifted = rows.log_sum_exp(largest), rows.shifted(largest)
 
-    def at_label(p: Place, row: Place) -> Any:
-        return tirx.Select(_is_label(labels, p, row), shifted(p, row), tirx.const(0, rows.dtype))
+    def at_label(index: Place, row: Place) -> Any:
+        return tirx.Select(_is_label(labels, index, row), shifted(index, row), tirx.const(0, rows.dtype))
 
-    chosen = rows.reduced(te.sum, at_label, "at_label")
-    return rows.per_row(lambda row: log_sum(*row) - chosen(*row), "cross_entropy", str(logits.dtype))
+    label_logit = rows.reduced(te.sum, at_label, "at_label")
+    return rows.per_row(lambda row: log_sum(*row) - label_logit(*row), "cross_entropy", str(logits.dtype))
 
 
 def sparse_cross_entropy_grad(ct: te.Tensor, labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
@@ -139,20 +151,23 @@ def sparse_cross_entropy_grad(ct: te.Tensor, labels: te.Tensor, logits: te.Tenso
     probability, scale = rows.probabilities(), _row_scale(ct, rows)
     one, zero = tirx.const(1, rows.dtype), tirx.const(0, rows.dtype)
 
-    def body(p: Place, row: Place) -> Any:
-        return scale(row) * (probability(p, row) - tirx.Select(_is_label(labels, p, row), one, zero))
+    def body(index: Place, row: Place) -> Any:
+        return scale(row) * (probability(index, row) - tirx.Select(_is_label(labels, index, row), one, zero))
 
     return rows.each(body, "cross_entropy_grad", str(logits.dtype))
 
 
 def _is_label(labels: te.Tensor, place: Place, row: Place) -> Any:
+    """Returns whether the element at ``place`` is that of its row's label."""
     return labels(*row).astype("int64") == long(place[-1])
 
 
 def _row_scale(ct: te.Tensor, rows: Rows) -> Callable[..., Any]:
+    """Returns a function that reads a row's cotangent in the accumulation dtype."""
     return lambda row: as_dtype(ct(*row), rows.dtype)
 
 
 def _narrowed(rows: Rows, values: te.Tensor) -> te.Tensor:
+    """Casts one value for each row from the accumulation dtype to the tensor's."""
     dtype = str(rows.x.dtype)
     return values if dtype == rows.dtype else rows.per_row(lambda row: values(*row), "narrow", dtype)

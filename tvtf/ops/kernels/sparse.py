@@ -14,28 +14,32 @@ from tvtf.ops.kernels.reduce import narrowed
 
 
 def matmul(indices: te.Tensor, values: te.Tensor, b: te.Tensor, *, rows: Any) -> te.Tensor:
-    """Multiplies a sparse by a dense matrix, columns in parallel, for elements of one row would race.
+    """Multiplies a sparse matrix of ``rows`` rows by the dense matrix ``b``.
 
-    Indices out of range are skipped.
+    Each element adds a scaled row of ``b`` to a row of the result; columns run in parallel, for elements of one row
+    would race. Indices out of range are skipped.
     """
-    count, inner, width = values.shape[0], b.shape[0], b.shape[1]
-    wide = accumulator_dtype(str(b.dtype))
+    count, dense_rows, dense_columns = values.shape[0], b.shape[0], b.shape[1]
+    accumulation_dtype = accumulator_dtype(str(b.dtype))
 
     def body(ins: Any, outs: Any) -> Any:
+        """Emits zeros, then a loop over the sparse elements for each part of the columns."""
         with IRBuilder() as builder:
-            (at, scales, dense), out = map(flat_buffer, ins), flat_buffer(outs[0])
+            (element_indices, element_values, dense), out = map(flat_buffer, ins), flat_buffer(outs[0])
             with statements():
-                with T.serial(long(0), long(rows) * width, annotations=INDEPENDENT) as i:
-                    out[i] = tirx.const(0, wide)
-                with columns(count, width) as (first, part), T.serial(long(0), count) as i:
-                    row, column = at[i * 2], at[i * 2 + 1]
-                    inside = tirx.all(row >= 0, row < long(rows), column >= 0, column < long(inner))
-                    with T.If(inside), T.Then(), T.serial(long(0), part, annotations=INDEPENDENT) as j:
-                        to = row * width + first + j
-                        product = as_dtype(scales[i], wide) * as_dtype(dense[column * width + first + j], wide)
-                        out[to] = out[to] + product
+                with T.serial(long(0), long(rows) * dense_columns, annotations=INDEPENDENT) as i:
+                    out[i] = tirx.const(0, accumulation_dtype)
+                with columns(count, dense_columns) as (first, column_count), T.serial(long(0), count) as i:
+                    row, column = element_indices[i * 2], element_indices[i * 2 + 1]
+                    is_valid = tirx.all(row >= 0, row < long(rows), column >= 0, column < long(dense_rows))
+                    with T.If(is_valid), T.Then(), T.serial(long(0), column_count, annotations=INDEPENDENT) as j:
+                        target = row * dense_columns + first + j
+                        product = as_dtype(element_values[i], accumulation_dtype) * as_dtype(
+                            dense[column * dense_columns + first + j], accumulation_dtype
+                        )
+                        out[target] = out[target] + product
             return builder.get()
 
-    shape = [long(rows), long(width)]
-    result = te.extern([shape], [indices, values, b], body, name="sparse_matmul", dtype=wide)
+    shape = [long(rows), long(dense_columns)]
+    result = te.extern([shape], [indices, values, b], body, name="sparse_matmul", dtype=accumulation_dtype)
     return narrowed(result, str(b.dtype))

@@ -52,56 +52,63 @@ _HALLEY_STEPS = 3
 
 
 def _start(q: Any) -> Any:
-    """Returns an approximation of the z with erfc(z) = q, for 0 < q <= 1."""
+    """Returns a first approximation of the z with erfc(z) = q, for 0 < q <= 1.
+
+    It is Giles's, or for small q the first term of the asymptotic expansion.
+    """
     w = -fastmath.log(q * (real(2) - q))
 
-    def choose(w: Any) -> Any:
-        giles = tirx.Select(
+    def approximation(w: Any) -> Any:
+        central = tirx.Select(
             w < real(5), polynomial(w - real(2.5), _CENTRAL), polynomial(tirx.sqrt(w) - real(3), _TAIL)
         ) * (real(1) - q)
-        log = tirx.max(-fastmath.log(q), real(1))
-        far = tirx.sqrt(log - real(0.5) * fastmath.log(real(np.pi) * log))
-        return tirx.Select(w < real(16), giles, far)
+        logarithm = tirx.max(-fastmath.log(q), real(1))
+        asymptotic = tirx.sqrt(logarithm - real(0.5) * fastmath.log(real(np.pi) * logarithm))
+        return tirx.Select(w < real(16), central, asymptotic)
 
-    return let(w, choose)
+    return let(w, approximation)
 
 
-def _step(q: Any, z: Any) -> Any:
+def _halley_step(q: Any, z: Any) -> Any:
+    """Improves an approximation ``z`` of the inverse of erfc at ``q`` by a step of Halley's method."""
+
     def improved(error: Any) -> Any:
         return z - error / (real(1) + z * error)
 
     return let((q - errors.erfc(z)) * real(np.sqrt(np.pi) / 2) * fastmath.exp(z * z), improved)
 
 
-def _refined(q: Any, z: Any, steps: int) -> Any:
-    return z if not steps else let(_step(q, z), lambda better: _refined(q, better, steps - 1))
+def _after_halley_steps(q: Any, z: Any, steps: int) -> Any:
+    """Improves an approximation ``z`` of the inverse of erfc by some steps of Halley's method."""
+    return z if not steps else let(_halley_step(q, z), lambda better: _after_halley_steps(q, better, steps - 1))
 
 
 def inverse_erfc(q: Any) -> Any:
     """Computes the inverse of erfc for 0 < q <= 1; infinite at 0."""
-    inside = tirx.Select(q > real(0), q, real(1))
-    root = let(inside, lambda p: let(_start(p), lambda z: _refined(p, z, _HALLEY_STEPS)))
+    positive = tirx.Select(q > real(0), q, real(1))
+    root = let(positive, lambda bound_q: let(_start(bound_q), lambda z: _after_halley_steps(bound_q, z, _HALLEY_STEPS)))
     return tirx.Select(q > real(0), root, real(np.inf))
 
 
 @through_double
 def erfinv(x: Any) -> Any:
     """Computes the inverse of erf, by symmetry from the side where ``1 - |x|`` is exact; NaN outside [-1, 1]."""
-    size = tirx.abs(x)
-    size_of_result = inverse_erfc(real(1) - size)
-    signed = tirx.Select(x < real(0), -size_of_result, size_of_result)
-    small = x * polynomial(x * x, (0.12755617530559795, 0.2320136665346543, 0.8862269254527579))
-    near = tirx.Select(size < real(1e-3), small, signed)
-    return tirx.Select(size <= real(1), near, real(np.nan))
+    magnitude = tirx.abs(x)
+    result_magnitude = inverse_erfc(real(1) - magnitude)
+    signed = tirx.Select(x < real(0), -result_magnitude, result_magnitude)
+    # near 0 the difference 1 - |x| has too few digits: there a series is used
+    by_series = x * polynomial(x * x, (0.12755617530559795, 0.2320136665346543, 0.8862269254527579))
+    inside = tirx.Select(magnitude < real(1e-3), by_series, signed)
+    return tirx.Select(magnitude <= real(1), inside, real(np.nan))
 
 
 @through_double
 def ndtri(p: Any) -> Any:
     """Computes the normal quantile, by symmetry from the smaller tail; NaN outside [0, 1]."""
-    lower = p < real(0.5)
-    size_of_result = real(np.sqrt(2)) * inverse_erfc(real(2) * tirx.min(p, real(1) - p))
+    is_lower_tail = p < real(0.5)
+    magnitude = real(np.sqrt(2)) * inverse_erfc(real(2) * tirx.min(p, real(1) - p))
     return tirx.Select(
-        tirx.And(p >= real(0), p <= real(1)), tirx.Select(lower, -size_of_result, size_of_result), real(np.nan)
+        tirx.And(p >= real(0), p <= real(1)), tirx.Select(is_lower_tail, -magnitude, magnitude), real(np.nan)
     )
 
 
@@ -114,37 +121,46 @@ _TRIGAMMA_SERIES = (-691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6)
 
 
 def _shifted(x: Any, term: Function) -> tuple[Any, Any]:
-    """Returns the sum of ``term`` at x, x + 1... x + 9, and x + 10, for x > 0."""
+    """Returns the sum of ``term`` at x, x + 1, ..., x + 9, and x + 10, for x > 0.
+
+    By the sum a function that satisfies a recurrence differs at x and x + 10.
+    """
     terms = [term(x + real(i)) for i in range(_SHIFTS)]
-    return reduce(lambda a, b: a + b, terms), x + real(_SHIFTS)
+    return reduce(lambda left, right: left + right, terms), x + real(_SHIFTS)
 
 
 def _digamma_above(x: Any) -> Any:
-    below, far = _shifted(x, lambda y: real(1) / y)
+    """Computes digamma of x > 0: the asymptotic series at x + 10 minus the terms of the recurrence."""
+    recurrence_sum, far = _shifted(x, lambda y: real(1) / y)
 
     def series(square: Any) -> Any:
-        return fastmath.log(far) - real(0.5) / far + square * polynomial(square, _DIGAMMA_SERIES) - below
+        return fastmath.log(far) - real(0.5) / far + square * polynomial(square, _DIGAMMA_SERIES) - recurrence_sum
 
     return let(real(1) / (far * far), series)
 
 
 def _trigamma_above(x: Any) -> Any:
-    below, far = _shifted(x, lambda y: real(1) / (y * y))
+    """Computes trigamma of x > 0: the asymptotic series at x + 10 plus the terms of the recurrence."""
+    recurrence_sum, far = _shifted(x, lambda y: real(1) / (y * y))
 
     def series(square: Any) -> Any:
-        return real(1) / far + real(0.5) * square + square / far * polynomial(square, _TRIGAMMA_SERIES) + below
+        return real(1) / far + real(0.5) * square + square / far * polynomial(square, _TRIGAMMA_SERIES) + recurrence_sum
 
     return let(real(1) / (far * far), series)
 
 
-def _reflected(x: Any, above: Function, reflect: Function, pole: float) -> Any:
-    """Computes a function by ``above`` for positive x and by a reflection formula for others, with a value at poles."""
-    negative = x <= real(0)
-    value = let(tirx.Select(negative, real(1) - x, x), above)
-    whole = tirx.And(negative, tirx.EQ(x, tirx.floor(x)))
-    angle = real(np.pi) * tirx.Select(whole, real(0.5), x - tirx.nearbyint(x))
-    both = let(value, lambda v: tirx.Select(negative, reflect(v, angle), v))
-    return tirx.Select(whole, real(pole), both)
+def _reflected(x: Any, of_positive: Function, reflect: Function, pole: float) -> Any:
+    """Computes a function by ``of_positive`` for x > 0, and by its reflection formula for others.
+
+    ``reflect(value at 1 - x, pi * x)`` is the formula, ``pole`` the value at 0, -1, -2, ...
+    """
+    is_reflected = x <= real(0)
+    value = let(tirx.Select(is_reflected, real(1) - x, x), of_positive)
+    is_pole = tirx.And(is_reflected, tirx.EQ(x, tirx.floor(x)))
+    # the distance to the nearest integer, as the reflection's functions have period pi; any angle serves at poles
+    angle = real(np.pi) * tirx.Select(is_pole, real(0.5), x - tirx.nearbyint(x))
+    result = let(value, lambda bound_value: tirx.Select(is_reflected, reflect(bound_value, angle), bound_value))
+    return tirx.Select(is_pole, real(pole), result)
 
 
 @through_double
@@ -154,6 +170,7 @@ def digamma(x: Any) -> Any:
 
 
 def _trigamma_reflection(value: Any, angle: Any) -> Any:
+    """Returns trigamma(x) = (pi / sin(pi x))^2 - trigamma(1 - x), from ``value`` at 1 - x."""
     return let(real(np.pi) / circular.sin(angle), lambda r: r * r - value)
 
 
@@ -173,7 +190,8 @@ def _lgamma_above(x: Any) -> Any:
     """Computes log gamma(x) within 1e-13 for x > 0."""
     is_low = x < real(_LGAMMA_SHIFTS)
     product = reduce(lambda a, b: a * b, [x + real(i) for i in range(_LGAMMA_SHIFTS)])
-    below = fastmath.log(tirx.Select(is_low, product, real(1)))
+    # gamma(x + 8) = x (x + 1) ... (x + 7) gamma(x)
+    log_of_product = fastmath.log(tirx.Select(is_low, product, real(1)))
     far = tirx.Select(is_low, x + real(_LGAMMA_SHIFTS), x)
 
     def series(y: Any) -> Any:
@@ -181,15 +199,17 @@ def _lgamma_above(x: Any) -> Any:
         tail = let(inverse, lambda v: v * let(v * v, lambda square: polynomial(square, _STIRLING)))
         return (y - real(0.5)) * (fastmath.log(y) - real(1)) + (real(0.5 * np.log(2 * np.pi) - 0.5) + tail)
 
-    return let(below, lambda b: let(far, series) - b)
+    return let(log_of_product, lambda b: let(far, series) - b)
 
 
 def _lgamma_reflection(value: Any, angle: Any) -> Any:
+    """Returns log |gamma(x)| = log(pi) - log |sin(pi x)| - log gamma(1 - x), from ``value`` at 1 - x."""
     return real(np.log(np.pi)) - fastmath.log(tirx.abs(circular.sin(angle))) - value
 
 
 @through_double
 def _lgamma_single(x: Any) -> Any:
+    """Computes log |gamma(x)| in float64, for dtypes with fewer digits: 0 at the roots 1 and 2, inf at infinities."""
     result = _reflected(x, _lgamma_above, _lgamma_reflection, np.inf)
     is_root = tirx.Or(tirx.EQ(x, real(1)), tirx.EQ(x, real(2)))
     return tirx.Select(is_root, real(0), tirx.Select(tirx.abs(x) < real(np.inf), result, x * x))

@@ -19,25 +19,28 @@ def read(buffer: te.Tensor, index: te.Tensor) -> te.Tensor:
 
 
 def write(buffer: te.Tensor, index: te.Tensor, value: te.Tensor) -> te.Tensor:
+    """Replaces the row of a buffer at an index."""
     return _changed(buffer, index, lambda old, *i: value(*i))
 
 
 def add(buffer: te.Tensor, index: te.Tensor, value: te.Tensor) -> te.Tensor:
+    """Adds to the row of a buffer at an index."""
     return _changed(buffer, index, lambda old, *i: old + value(*i))
 
 
 def add_rows(buffer: te.Tensor, places: te.Tensor, values: te.Tensor) -> te.Tensor:
+    """Adds rows to the rows of a buffer at their places; negative places are skipped."""
     sums = segment_sum(values, places, num_segments=buffer.shape[0])
     return te.compute(buffer.shape, lambda *i: buffer(*i) + sums(*i).astype(buffer.dtype), name="changed")
 
 
 def _changed(buffer: te.Tensor, index: te.Tensor, change: Any) -> te.Tensor:
     """Returns ``buffer`` with ``change(old, *position)`` in the row at ``index``."""
-    place = index().astype("int64")
+    row = index().astype("int64")
 
     def element(i: Any, *rest: Any) -> Any:
         old = buffer(i, *rest)
-        return tirx.Select(tirx.EQ(i, place), change(old, *rest), old)
+        return tirx.Select(tirx.EQ(i, row), change(old, *rest), old)
 
     return te.compute(buffer.shape, element, name="changed")
 

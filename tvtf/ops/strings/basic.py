@@ -23,14 +23,16 @@ UTF8_TAIL = 0x80
 
 
 def _encoding(encoding: str) -> str:
+    """Checks the attribute ``encoding`` of `tf.strings.lower` and `upper`, with TensorFlow's error."""
     if encoding not in ("", "utf-8"):
         raise ArgumentValueError(f"only utf8 or '' (no encoding) is supported, received {encoding}")
     return encoding
 
 
 def _unit(unit: str, op: str) -> str:
+    """Checks the attribute ``unit`` of the op ``op``, with TensorFlow's error."""
     if unit not in UNITS:
-        allowed = ", ".join(f'"{u}"' for u in UNITS)
+        allowed = ", ".join(f'"{each}"' for each in UNITS)
         raise ArgumentError(
             f"Value for attr 'unit' of \"{unit}\" is not in the list of allowed values: {allowed}\n\t; NodeDef: {{{{node {op}}}}}"
         ).for_op(op)
@@ -38,9 +40,9 @@ def _unit(unit: str, op: str) -> str:
 
 
 def _case_op(case: str) -> Any:
-    """Declares a conversion to another case by Python's method of that name."""
+    """Declares the op that converts strings to another case by Python's method ``case``: "lower" or "upper"."""
 
-    def convert(value: bytes, encoding: str) -> Any:
+    def convert(value: bytes, encoding: str) -> Any:  # without an encoding, Python's bytes change ASCII letters only
         return getattr(value.decode(errors="replace"), case)().encode() if encoding else getattr(value, case)()
 
     return text_op(type=like_text, numpy=each_text(convert), public=(f"strings.{case}",))
@@ -94,14 +96,14 @@ def string_strip(input: Any, name: str | None = None) -> Any:
     return (text(input),), {}
 
 
-def _starts(value: bytes) -> list[int]:
-    """Returns where the UTF-8 characters of a string begin."""
+def _character_offsets(value: bytes) -> list[int]:
+    """Returns the byte offsets at which the UTF-8 characters of a string begin."""
     return [i for i, byte in enumerate(value) if byte & 0xC0 != UTF8_TAIL]
 
 
 @text_op(
     type=from_text(int32),
-    numpy=each_text(lambda value, unit: len(value) if unit == "BYTE" else len(_starts(value)), np.int32),
+    numpy=each_text(lambda value, unit: len(value) if unit == "BYTE" else len(_character_offsets(value)), np.int32),
     public=("strings.length",),
 )
 @attributes(unit=str)
@@ -122,27 +124,34 @@ def string_length(input: Any, unit: str = "BYTE", name: str | None = None) -> An
 
 
 def _substr_type(x: TensorType, pos: TensorType, length: TensorType, unit: str) -> TensorType:
+    """Checks strings, positions and lengths, whose shapes broadcast."""
     require_dtype(x, (string,), "input")
     require_dtype(pos, (int32, int64), "pos")
     return TensorType(broadcast_types(x, pos, length), string)
 
 
 def _substr(x: np.ndarray, pos: np.ndarray, length: np.ndarray, unit: str) -> np.ndarray:
-    texts, places, lengths = np.broadcast_arrays(x, pos, length)
+    """Takes the substring of each string from a position on, after broadcasting; see `tf.strings.substr`."""
+    texts, positions, lengths = np.broadcast_arrays(x, pos, length)
     result = np.empty(texts.shape, object)
-    items = zip(texts.ravel().tolist(), places.ravel().tolist(), lengths.ravel().tolist())
-    result.reshape(-1)[:] = [_part(value, p, n, i, unit) for i, (value, p, n) in enumerate(items)]
+    arguments = zip(texts.ravel().tolist(), positions.ravel().tolist(), lengths.ravel().tolist())
+    result.reshape(-1)[:] = [
+        _substring(value, start, count, index, unit) for index, (value, start, count) in enumerate(arguments)
+    ]
     return result
 
 
-def _part(value: bytes, pos: int, length: int, index: int, unit: str) -> bytes:
-    """Returns a part of one string, in bytes or characters; a position outside it is an error, as in TensorFlow."""
-    edges = [*_starts(value), len(value)] if unit == "UTF8_CHAR" else range(len(value) + 1)
-    size = len(edges) - 1
-    first = pos + size if pos < 0 else pos
-    if not 0 <= first <= size:
+def _substring(value: bytes, pos: int, length: int, index: int, unit: str) -> bytes:
+    """Returns a substring of one string, with positions in bytes or characters.
+
+    A position outside of the string is an error, as in TensorFlow; ``index`` is the string's number, for the message.
+    """
+    offsets = [*_character_offsets(value), len(value)] if unit == "UTF8_CHAR" else range(len(value) + 1)
+    size = len(offsets) - 1
+    start = pos + size if pos < 0 else pos
+    if not 0 <= start <= size:
         raise ArgumentError(f"pos {pos} out of range for string {value!r} at index {index}")
-    return value[edges[first] : edges[min(size, first + length)]] if length > 0 else b""
+    return value[offsets[start] : offsets[min(size, start + length)]] if length > 0 else b""
 
 
 @text_op(type=_substr_type, numpy=_substr, broadcasts=True, public=("strings.substr",))
@@ -165,39 +174,45 @@ def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: str | None 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/substr
     """
-    places = convert_to_tensor(pos)
-    lengths = convert_to_tensor(len, dtype_hint=places.dtype)
-    shapes = places._type.shape, lengths._type.shape
+    positions = convert_to_tensor(pos)
+    lengths = convert_to_tensor(len, dtype_hint=positions.dtype)
+    shapes = positions._type.shape, lengths._type.shape
     if not agree_shape(*shapes):
         raise ArgumentError(
             f"pos and len should have the same shape, got: {brackets(shapes[0])} vs. {brackets(shapes[1])}"
         )
-    return (text(input), places, lengths), {"unit": _unit(unit, "Substr")}
+    return (text(input), positions, lengths), {"unit": _unit(unit, "Substr")}
 
 
 # -- joining
 
 
 def _join_type(*types: TensorType, separator: str) -> TensorType:
-    """Checks that all inputs are strings of one shape, or scalars."""
+    """Checks that all inputs are strings of one shape, or scalars; the result has that shape."""
     shape: Any = ()
-    for t in types:
-        require_dtype(t, (string,), "inputs")
-        if t.shape and shape and len(t.shape) == len(shape) and all(isinstance(d, int) for d in (*t.shape, *shape)):
-            if t.shape != shape:
-                shapes = [f"[{','.join(map(str, s))}]" for s in (shape, t.shape)]
+    for each in types:
+        require_dtype(each, (string,), "inputs")
+        if (
+            each.shape
+            and shape
+            and len(each.shape) == len(shape)
+            and all(isinstance(dim, int) for dim in (*each.shape, *shape))
+        ):
+            if each.shape != shape:
+                shapes = [f"[{','.join(map(str, either))}]" for either in (shape, each.shape)]
                 raise ArgumentError(f"Input shapes do not match: {shapes[0]} vs. {shapes[1]}")
-        elif t.shape and shape and len(t.shape) != len(shape):
-            raise ArgumentError(f"Input shapes do not match: rank {len(shape)} vs. rank {len(t.shape)}")
-        shape = shape or t.shape
+        elif each.shape and shape and len(each.shape) != len(shape):
+            raise ArgumentError(f"Input shapes do not match: rank {len(shape)} vs. rank {len(each.shape)}")
+        shape = shape or each.shape
     return TensorType(shape, string)
 
 
 def _join(*arrays: np.ndarray, separator: str) -> np.ndarray:
-    glue = separator.encode()
+    """Joins the strings of several arrays elementwise, with a separator between them."""
+    separator_bytes = separator.encode()
     texts = np.broadcast_arrays(*arrays)
     result = np.empty(texts[0].shape, object)
-    result.reshape(-1)[:] = [glue.join(parts) for parts in zip(*(t.ravel().tolist() for t in texts))]
+    result.reshape(-1)[:] = [separator_bytes.join(parts) for parts in zip(*(each.ravel().tolist() for each in texts))]
     return result
 
 
@@ -226,11 +241,13 @@ def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = N
 
 
 def _reduced_shape(shape: Any, axes: tuple[int, ...], keepdims: bool) -> tuple[Any, ...]:
+    """Returns the shape after a reduction over axes: without them, or with size 1 if ``keepdims``."""
     dims = [(1 if i in axes else d) for i, d in enumerate(shape) if keepdims or i not in axes]
     return tuple(dims)
 
 
 def _reduce_join_type(x: TensorType, axes: tuple[int, ...], keepdims: bool, separator: str) -> TensorType:
+    """Checks strings and axes in range."""
     require_dtype(x, (string,), "inputs")
     for axis in axes:
         if not 0 <= axis < len(x.shape):
@@ -240,10 +257,11 @@ def _reduce_join_type(x: TensorType, axes: tuple[int, ...], keepdims: bool, sepa
 
 def _reduce_join(array: np.ndarray, axes: tuple[int, ...], keepdims: bool, separator: str) -> np.ndarray:
     """Joins strings along axes in the given order: strings along the first axis are joined first."""
-    rest = [i for i in range(array.ndim) if i not in axes]
-    shape = tuple(array.shape[i] for i in rest)
+    kept_axes = [i for i in range(array.ndim) if i not in axes]
+    shape = tuple(array.shape[i] for i in kept_axes)
     count = int(np.prod([array.shape[i] for i in axes], dtype=np.int64))
-    rows = np.transpose(array, [*rest, *reversed(axes)]).reshape(-1 if count else int(np.prod(shape)), count)
+    # in a row, elements along the first of the axes follow each other; without elements there is one row per result
+    rows = np.transpose(array, [*kept_axes, *reversed(axes)]).reshape(-1 if count else int(np.prod(shape)), count)
     result = np.empty(len(rows), object)
     result[:] = [separator.encode().join(row) for row in rows.tolist()]
     return result.reshape(_reduced_shape(array.shape, axes, keepdims))
@@ -273,12 +291,16 @@ def reduce_join(
 def _ordered_axes(axis: Any, rank: int) -> list[int]:
     """Returns the axes in the given order, which is the order of joining."""
     axes = (
-        [static_int(a, "axis") for a in axis] if isinstance(axis, (list, tuple)) else list(canonical_axes(axis, rank))
+        [static_int(each, "axis") for each in axis]
+        if isinstance(axis, (list, tuple))
+        else list(canonical_axes(axis, rank))
     )
-    return [a % rank if rank and -rank <= a < rank else a for a in axes]
+    # negative axes count from the end; the type rule rejects those out of range
+    return [each % rank if rank and -rank <= each < rank else each for each in axes]
 
 
 def _segment_join_type(x: TensorType, ids: TensorType, num_segments: int, separator: str) -> TensorType:
+    """Checks strings and segment ids; the ids' axes are replaced by one of the segments."""
     require_dtype(x, (string,), "inputs")
     require_dtype(ids, (int32, int64), "segment_ids")
     return TensorType((num_segments, *x.shape[len(ids.shape) :]), string)
@@ -287,14 +309,14 @@ def _segment_join_type(x: TensorType, ids: TensorType, num_segments: int, separa
 def _segment_join(x: np.ndarray, ids: np.ndarray, num_segments: int, separator: str) -> np.ndarray:
     """Joins the strings of each segment, column by column, in the order of the rows."""
     rows = x.reshape(ids.size, -1)
-    parts: list[list[list[bytes]]] = [[[] for _ in range(rows.shape[1])] for _ in range(num_segments)]
-    for number, row in zip(ids.ravel().tolist(), rows.tolist()):
-        if not 0 <= number < num_segments:
+    texts: list[list[list[bytes]]] = [[[] for _ in range(rows.shape[1])] for _ in range(num_segments)]
+    for segment, row in zip(ids.ravel().tolist(), rows.tolist()):
+        if not 0 <= segment < num_segments:
             raise ArgumentError("segment_ids are not allowed to exceed num_segments or to have negative values.")
         for column, value in enumerate(row):
-            parts[number][column].append(value)
+            texts[segment][column].append(value)
     result = np.empty((num_segments, rows.shape[1]), object)
-    result.reshape(-1)[:] = [separator.encode().join(p) for columns in parts for p in columns]
+    result.reshape(-1)[:] = [separator.encode().join(cell) for columns in texts for cell in columns]
     return result.reshape(num_segments, *x.shape[ids.ndim :])
 
 
@@ -358,14 +380,14 @@ def format_(template: str, inputs: Any, placeholder: str = "{}", summarize: int 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/format
     """
-    listed = [convert_to_tensor(x) for x in ([inputs] if is_tensor(inputs) else list(inputs))]
+    tensors = [convert_to_tensor(x) for x in ([inputs] if is_tensor(inputs) else list(inputs))]
     pieces = tuple(template.split(placeholder))
-    if len(pieces) - 1 != len(listed):
+    if len(pieces) - 1 != len(tensors):
         raise ValueError(
-            f"The template expects {len(pieces) - 1} tensors, but the inputs only has {len(listed)}. Please ensure the number of "
+            f"The template expects {len(pieces) - 1} tensors, but the inputs only has {len(tensors)}. Please ensure the number of "
             "placeholders in template matches inputs length."
         )
-    return bind.string_format(*listed, pieces=pieces, summarize=summarize)
+    return bind.string_format(*tensors, pieces=pieces, summarize=summarize)
 
 
 __all__ = ["format_", "mapped", "reduce_join", "string_join", "substr", "unsorted_segment_join"]

@@ -19,18 +19,21 @@ from tvtf.ops.rules import bind, require_dtype
 from tvtf.ops.strings.rules import text
 
 
-def _scalar(x: TensorType, name: str) -> None:
+def _require_string_scalar(x: TensorType, name: str) -> None:
+    """Checks that an input is a string scalar, with TensorFlow's error."""
     require_dtype(x, (string,), name)
     if x.shape:
         raise ArgumentError(f"Input {name} tensor must be scalar, but had shape: [{','.join(map(str, x.shape))}]")
 
 
 def _read_type(filename: TensorType) -> TensorType:
-    _scalar(filename, "filename")
+    """Checks the file name, a string scalar; the contents are one, too."""
+    _require_string_scalar(filename, "filename")
     return TensorType((), string)
 
 
 def _read(filename: np.ndarray) -> np.ndarray:
+    """Reads the bytes of a file."""
     path = os.fsdecode(filename.item())
     with named_failures(path, "read"), open(path, "rb") as file:
         return np.array(file.read(), object)
@@ -56,12 +59,14 @@ def read_file(filename: Any, name: str | None = None) -> Any:
 
 
 def _write_type(filename: TensorType, contents: TensorType) -> TensorType:
-    _scalar(filename, "filename")
-    _scalar(contents, "contents")
+    """Checks the file name and the contents, string scalars."""
+    _require_string_scalar(filename, "filename")
+    _require_string_scalar(contents, "contents")
     return TensorType((), int32)
 
 
 def _write(filename: np.ndarray, contents: np.ndarray) -> np.ndarray:
+    """Writes a file, whole or not at all, and returns zero, the op's result."""
     replace(os.fsdecode(filename.item()), contents.item())
     return np.zeros((), np.int32)
 
@@ -86,10 +91,11 @@ def write_file(filename: Any, contents: Any, name: str | None = None) -> None:
 
 
 def _matching(patterns: np.ndarray, count: Any) -> np.ndarray:
-    matches = {os.fsencode(p) for pattern in patterns.ravel().tolist() for p in glob.glob(os.fsdecode(pattern))}
-    names = np.empty(len(matches), object)
-    names[:] = sorted(matches)
-    return names
+    """Returns the sorted names of the files that match at least one of the patterns."""
+    matches = {os.fsencode(path) for pattern in patterns.ravel().tolist() for path in glob.glob(os.fsdecode(pattern))}
+    result = np.empty(len(matches), object)
+    result[:] = sorted(matches)
+    return result
 
 
 @host_primitive(

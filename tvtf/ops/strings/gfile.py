@@ -16,12 +16,13 @@ from tvtf.fileio.atomic_file import named_failures
 Path = str | bytes | os.PathLike[str]
 
 
-def _text(path: Any) -> str:
-    """Returns a path as text, also one given as a ``file://`` URI."""
+def _path_text(path: Any) -> str:
+    """Returns a path as text, without the prefix of a ``file://`` URI."""
     return os.fsdecode(path).removeprefix("file://")
 
 
 def _missing(path: str) -> NotFoundError:
+    """Returns the error for a file that is missing."""
     return NotFoundError(None, None, f"{path}; No such file or directory")
 
 
@@ -35,7 +36,7 @@ def exists(path: Path) -> bool:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/exists
     """
-    return os.path.exists(_text(path))
+    return os.path.exists(_path_text(path))
 
 
 @export("io.gfile.isdir")
@@ -48,7 +49,7 @@ def isdir(path: Path) -> bool:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/isdir
     """
-    return os.path.isdir(_text(path))
+    return os.path.isdir(_path_text(path))
 
 
 @export("io.gfile.listdir")
@@ -65,7 +66,7 @@ def listdir(path: Path) -> list[str]:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/listdir
     """
-    folder = _text(path)
+    folder = _path_text(path)
     if not os.path.isdir(folder):
         raise NotFoundError(None, None, "Could not find directory " + folder)
     return os.listdir(folder)
@@ -81,8 +82,8 @@ def glob(pattern: Any) -> list[str]:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/glob
     """
-    listed = [pattern] if isinstance(pattern, (str, bytes, os.PathLike)) else list(pattern)
-    return [path for each in listed for path in sorted(patterns.glob(_text(each)))]
+    all_patterns = [pattern] if isinstance(pattern, (str, bytes, os.PathLike)) else list(pattern)
+    return [path for one_pattern in all_patterns for path in sorted(patterns.glob(_path_text(one_pattern)))]
 
 
 @export("io.gfile.makedirs")
@@ -95,8 +96,8 @@ def makedirs(path: Path) -> None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/makedirs
     """
-    with named_failures(_text(path), "make"):
-        os.makedirs(_text(path), exist_ok=True)
+    with named_failures(_path_text(path), "make"):
+        os.makedirs(_path_text(path), exist_ok=True)
 
 
 @export("io.gfile.mkdir")
@@ -113,7 +114,7 @@ def mkdir(path: Path) -> None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/mkdir
     """
-    folder = _text(path)
+    folder = _path_text(path)
     with named_failures(folder, "make"):
         os.mkdir(folder)
 
@@ -131,8 +132,8 @@ def remove(path: Path) -> None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/remove
     """
-    with named_failures(_text(path), "delete"):
-        os.remove(_text(path))
+    with named_failures(_path_text(path), "delete"):
+        os.remove(_path_text(path))
 
 
 @export("io.gfile.rmtree")
@@ -148,8 +149,8 @@ def rmtree(path: Path) -> None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/rmtree
     """
-    with named_failures(_text(path), "delete"):
-        shutil.rmtree(_text(path))
+    with named_failures(_path_text(path), "delete"):
+        shutil.rmtree(_path_text(path))
 
 
 @export("io.gfile.rename")
@@ -167,9 +168,9 @@ def rename(src: Path, dst: Path, overwrite: bool = False) -> None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/rename
     """
-    _check_free(_text(dst), overwrite)
-    with named_failures(_text(src), "rename"):
-        os.replace(_text(src), _text(dst))
+    _check_free(_path_text(dst), overwrite)
+    with named_failures(_path_text(src), "rename"):
+        os.replace(_path_text(src), _path_text(dst))
 
 
 @export("io.gfile.copy")
@@ -186,12 +187,13 @@ def copy(src: Path, dst: Path, overwrite: bool = False) -> None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/copy
     """
-    _check_free(_text(dst), overwrite)
-    with named_failures(_text(src), "copy"):
-        shutil.copyfile(_text(src), _text(dst))
+    _check_free(_path_text(dst), overwrite)
+    with named_failures(_path_text(src), "copy"):
+        shutil.copyfile(_path_text(src), _path_text(dst))
 
 
 def _check_free(path: str, overwrite: bool) -> None:
+    """Raises an error if there is a file at ``path``, unless it may be overwritten."""
     if not overwrite and os.path.exists(path):
         raise AlreadyExistsError(None, None, f"file already exists: {path}")
 
@@ -217,9 +219,9 @@ def stat(path: Path) -> FileStatistics:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/stat
     """
-    with named_failures(_text(path), "read"):
-        status = os.stat(_text(path))
-    return FileStatistics(status.st_size, status.st_mtime_ns, os.path.isdir(_text(path)))
+    with named_failures(_path_text(path), "read"):
+        status = os.stat(_path_text(path))
+    return FileStatistics(status.st_size, status.st_mtime_ns, os.path.isdir(_path_text(path)))
 
 
 @export("io.gfile.walk")
@@ -232,7 +234,7 @@ def walk(top: Path, topdown: bool = True, onerror: Any = None) -> Iterator[tuple
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/walk
     """
-    return os.walk(_text(top), topdown, onerror)
+    return os.walk(_path_text(top), topdown, onerror)
 
 
 @export("io.gfile.join")
@@ -245,7 +247,7 @@ def join(path: Path, *paths: Path) -> str:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/join
     """
-    return os.path.join(_text(path), *map(_text, paths))
+    return os.path.join(_path_text(path), *map(_path_text, paths))
 
 
 @export("io.gfile.get_registered_schemes")
@@ -286,7 +288,7 @@ class GFile:
     def __init__(self, name: Path, mode: str = "r") -> None:
         if mode not in _MODES:
             raise ValueError(f"mode must be one of {', '.join(_MODES)}, but got {mode!r}")
-        self._name, self._mode = _text(name), mode
+        self._name, self._mode = _path_text(name), mode
         self._file: Any = None
 
     @property
@@ -297,25 +299,29 @@ class GFile:
     def mode(self) -> str:
         return self._mode
 
-    def _opened(self, doing: str) -> Any:
-        """Returns the open file, opened on first use; raises FailedPreconditionError if the mode forbids ``doing``."""
-        reads = doing == "read"
-        if reads and not ("r" in self._mode or "+" in self._mode) or not reads and self._mode in ("r", "rb"):
-            raise FailedPreconditionError(None, None, f"File isn't open for {'reading' if reads else 'writing'}")
+    def _opened(self, purpose: str) -> Any:
+        """Returns the open file, which is opened on first use, for the ``purpose`` "read" or "write".
+
+        Raises:
+          FailedPreconditionError: the mode forbids it.
+        """
+        is_reading = purpose == "read"
+        if is_reading and not ("r" in self._mode or "+" in self._mode) or not is_reading and self._mode in ("r", "rb"):
+            raise FailedPreconditionError(None, None, f"File isn't open for {'reading' if is_reading else 'writing'}")
         if self._file is None:
             encoding = None if "b" in self._mode else "utf-8"
-            with named_failures(self._name, doing):
+            with named_failures(self._name, purpose):
                 self._file = open(self._name, self._mode, encoding=encoding)  # noqa: SIM115 - closed by `close`
         return self._file
 
-    def _call(self, doing: str, method: str, *args: Any) -> Any:
-        """Calls a method of the open file.
+    def _call(self, purpose: str, method: str, *args: Any) -> Any:
+        """Calls a method of the open file, for the ``purpose`` "read" or "write".
 
         Raises:
           OpError: the system call fails; the type depends on the reason, as in TensorFlow.
         """
-        file = self._opened(doing)
-        with named_failures(self._name, doing):
+        file = self._opened(purpose)
+        with named_failures(self._name, purpose):
             return getattr(file, method)(*args)
 
     def read(self, n: int = -1) -> Any:
@@ -339,7 +345,7 @@ class GFile:
         self._call("write", "writelines", lines)
 
     def seek(self, offset: int | None = None, whence: int = io.SEEK_SET, position: int | None = None) -> None:
-        """Goes to a place; ``position`` is an older name of ``offset``.
+        """Moves to a position in the file; ``position`` is an older name of ``offset``.
 
         Raises:
           TypeError: no offset.
@@ -370,7 +376,7 @@ class GFile:
                 file.close()
 
     def seekable(self) -> bool:
-        """Always True."""
+        """Returns True: files of the local file system can be read from any position."""
         return True
 
     def __enter__(self) -> GFile:

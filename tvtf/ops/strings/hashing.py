@@ -16,8 +16,8 @@ from tvtf.ops.strings.digests import fingerprint64, hash64, siphash
 from tvtf.ops.strings.rules import each_text, from_text, text, text_op
 
 
-def _buckets(num_buckets: Any, op: str) -> int:
-    """Returns a number of buckets after checking that it is positive."""
+def _bucket_count(num_buckets: Any, op: str) -> int:
+    """Returns the number of buckets after checking that it is positive, with TensorFlow's error."""
     count = attribute_int(num_buckets, "num_buckets", -(2**63), 64)
     if count < 1:
         raise ArgumentError(
@@ -44,7 +44,7 @@ def to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/to_hash_bucket_fast
     """
-    return (text(input),), {"num_buckets": _buckets(num_buckets, "StringToHashBucketFast")}
+    return (text(input),), {"num_buckets": _bucket_count(num_buckets, "StringToHashBucketFast")}
 
 
 @text_op(
@@ -62,7 +62,7 @@ def to_hash_bucket(input: Any, num_buckets: int, name: str | None = None) -> Any
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/to_hash_bucket
     """
-    return (text(input),), {"num_buckets": _buckets(num_buckets, "StringToHashBucket")}
+    return (text(input),), {"num_buckets": _bucket_count(num_buckets, "StringToHashBucket")}
 
 
 @text_op(
@@ -90,11 +90,12 @@ def to_hash_bucket_strong(input: Any, num_buckets: int, key: Sequence[int], name
     """
     if len(key) != 2:
         raise ArgumentError("Key must have 2 elements").for_op("StringToHashBucketStrong")
-    attrs = {"num_buckets": _buckets(num_buckets, "StringToHashBucketStrong"), "key": tuple(int(k) for k in key)}
+    attrs = {"num_buckets": _bucket_count(num_buckets, "StringToHashBucketStrong"), "key": tuple(int(k) for k in key)}
     return (text(input),), attrs
 
 
 def _unsigned(key: tuple[int, ...]) -> tuple[int, int]:
+    """Returns the two words of a key as unsigned 64-bit integers."""
     return key[0] % (1 << 64), key[1] % (1 << 64)
 
 
@@ -106,6 +107,7 @@ def _fingerprints(array: np.ndarray) -> np.ndarray:
 
 
 def _fingerprint_type(x: TensorType, method: str) -> TensorType:
+    """Checks data of at least one axis, of strings only one; returns the type of 8 bytes for each item."""
     if not x.shape:
         raise ArgumentError("`data` should be at least one-dimensional: got shape []")
     if x.dtype is string and x.shape[1:]:
@@ -119,7 +121,7 @@ def _fingerprint_type(x: TensorType, method: str) -> TensorType:
     public=("fingerprint",),
 )
 def fingerprint(data: Any, method: str = "farmhash64", name: str | None = None) -> Any:
-    """FarmHash's fingerprint of each item of the first axis, a uint8 tensor of shape (items, 8).
+    """Returns FarmHash's fingerprint of each item of the first axis, a uint8 tensor of shape (items, 8).
 
     >>> import tvtf as tf
     >>> tf.fingerprint(["abc"]).numpy().tolist()

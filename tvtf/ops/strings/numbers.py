@@ -28,33 +28,34 @@ def number_of(value: bytes, dtype: DType) -> Any:
     Raises:
       ValueError: it is not a number, or doesn't fit the dtype.
     """
-    kind, pattern = (float, _FLOAT) if dtype.is_floating else (int, _INT)
-    if not pattern.fullmatch(value) or (kind is int and not _fits(int(value), dtype)):
+    python_type, pattern = (float, _FLOAT) if dtype.is_floating else (int, _INT)
+    if not pattern.fullmatch(value) or (python_type is int and not _fits(int(value), dtype)):
         raise ValueError(f"{value!r:.100} is not a valid {dtype.name}")
-    return kind(value)
+    return python_type(value)
 
 
-def _parsed(array: np.ndarray, out_type: DType) -> np.ndarray:
-    """Converts each string to a number; raises TensorFlow's error for one that isn't a number of ``out_type``."""
+def _parse_numbers(array: np.ndarray, out_type: DType) -> np.ndarray:
+    """Converts each string to a number of ``out_type``, with TensorFlow's error for one that isn't such a number."""
 
-    def number(value: bytes) -> Any:
+    def parse(value: bytes) -> Any:
         try:
             return number_of(value, out_type)
         except ValueError:
             message = f"StringToNumberOp could not correctly convert string: {value.decode(errors='replace')}"
             raise ArgumentError(message) from None
 
-    return mapped(number, array, out_type.np)
+    return mapped(parse, array, out_type.np)
 
 
 def _fits(value: int, dtype: DType) -> bool:
+    """Returns whether an integer is in the range of an integer dtype."""
     limits = np.iinfo(dtype.np)
     return bool(limits.min <= value <= limits.max)
 
 
 @text_op(
-    type=lambda x, out_type: TensorType(_texts(x).shape, out_type),
-    numpy=_parsed,
+    type=lambda x, out_type: TensorType(_require_strings(x).shape, out_type),
+    numpy=_parse_numbers,
     public=("strings.to_number",),
 )
 @attributes(out_type=one_of(float32, float64, int32, int64, uint32, uint64))
@@ -74,15 +75,16 @@ def string_to_number(input: Any, out_type: Any = float32, name: str | None = Non
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/to_number
     """
-    kind = as_dtype(out_type)
-    if kind not in (float32, float64, int32, int64):
+    number_dtype = as_dtype(out_type)
+    if number_dtype not in (float32, float64, int32, int64):
         raise ArgumentError(
-            f"Value for attr 'out_type' of {kind.name} is not in the list of allowed values: float, double, int32, int64"
+            f"Value for attr 'out_type' of {number_dtype.name} is not in the list of allowed values: float, double, int32, int64"
         ).for_op("StringToNumber")
-    return (text(input),), {"out_type": kind}
+    return (text(input),), {"out_type": number_dtype}
 
 
-def _texts(x: TensorType) -> TensorType:
+def _require_strings(x: TensorType) -> TensorType:
+    """Returns the type of a string input, with TensorFlow's error for other dtypes."""
     if x.dtype is not string:
         raise ArgumentError(
             f"cannot compute {{op}} as input #0(zero-based) was expected to be a string tensor but is a {x.dtype.name} tensor",
@@ -94,8 +96,11 @@ def _texts(x: TensorType) -> TensorType:
 # -- as strings
 
 
-def _written(array: np.ndarray, form: str, is_complex: bool) -> np.ndarray:
-    """Formats each element, strings and bools included."""
+def _format_elements(array: np.ndarray, form: str, is_complex: bool) -> np.ndarray:
+    """Formats each element by the printf format ``form``, strings and bools included.
+
+    A complex number is formatted by its real and imaginary part.
+    """
     if array.dtype == object:
         return mapped(
             lambda value: (form % value.decode(errors="surrogateescape")).encode(errors="surrogateescape"), array
@@ -104,13 +109,13 @@ def _written(array: np.ndarray, form: str, is_complex: bool) -> np.ndarray:
         return mapped(lambda value: b"true" if value else b"false", array)
     if is_complex:
         return mapped(lambda value: (form % (value.real, value.imag)).encode(), array)
-    wide = array.astype(np.float64) if array.dtype.kind not in "iu" else array
-    return mapped(lambda value: (form % value).encode(), wide)
+    numbers = array.astype(np.float64) if array.dtype.kind not in "iu" else array
+    return mapped(lambda value: (form % value).encode(), numbers)
 
 
 @text_op(
     type=lambda x, form, is_complex: TensorType(x.shape, string),
-    numpy=_written,
+    numpy=_format_elements,
     public=("as_string", "strings.as_string", "dtypes.as_string"),
 )
 @attributes(scientific=bool, shortest=bool, precision=int, width=int, fill=str)
@@ -143,28 +148,32 @@ def as_string(
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/as_string
     """
     x = convert_to_tensor(input)
-    form = _form(x.dtype, int(precision), scientific, shortest, int(width), fill)
+    number_format = _printf_format(x.dtype, int(precision), scientific, shortest, int(width), fill)
     is_complex = x.dtype.is_complex
-    return (x,), {"form": f"({form},{form})" if is_complex else form, "is_complex": is_complex}
+    return (x,), {
+        "form": f"({number_format},{number_format})" if is_complex else number_format,
+        "is_complex": is_complex,
+    }
 
 
-def _form(dtype: DType, precision: int, scientific: bool, shortest: bool, width: int, fill: str) -> str:
-    """Returns C's printf format of one number, after checking the options."""
-    fractional = dtype in (*FLOATING, *COMPLEX)
-    if not fractional and dtype not in (bool_, string):
-        _require(
+def _printf_format(dtype: DType, precision: int, scientific: bool, shortest: bool, width: int, fill: str) -> str:
+    """Returns C's printf format of one number of a dtype, after checking the options of `tf.as_string`."""
+    is_fractional = dtype in (*FLOATING, *COMPLEX)
+    if not is_fractional and dtype not in (bool_, string):
+        _require_valid(
             not (scientific or shortest),
             f"scientific and shortest format not supported for datatype {dtype.name}",
         )
-        _require(precision < 0, f"precision not supported for datatype {dtype.name}")
-    _require(len(fill) <= 1, "Fill string must be one or fewer characters")
-    _require(not (scientific and shortest), "Cannot select both scientific and shortest notation")
-    _require(fill in ("", " ", "+", "-", "0", "#"), f'Fill argument not supported: "{fill}"')
-    size = (str(width) if width > -1 else "") + (f".{precision}" if precision > -1 else "")
-    kind = ("g" if shortest else "e" if scientific else "f") if fractional else "d"
-    return f"%{fill}{size}{'s' if dtype in (bool_, string) else kind}"
+        _require_valid(precision < 0, f"precision not supported for datatype {dtype.name}")
+    _require_valid(len(fill) <= 1, "Fill string must be one or fewer characters")
+    _require_valid(not (scientific and shortest), "Cannot select both scientific and shortest notation")
+    _require_valid(fill in ("", " ", "+", "-", "0", "#"), f'Fill argument not supported: "{fill}"')
+    width_and_precision = (str(width) if width > -1 else "") + (f".{precision}" if precision > -1 else "")
+    conversion = ("g" if shortest else "e" if scientific else "f") if is_fractional else "d"
+    return f"%{fill}{width_and_precision}{'s' if dtype in (bool_, string) else conversion}"
 
 
-def _require(holds: bool, message: str) -> None:
-    if not holds:
+def _require_valid(is_valid: bool, message: str) -> None:
+    """Raises TensorFlow's error of `tf.as_string` unless ``is_valid``."""
+    if not is_valid:
         raise ArgumentValueError(message).for_op("AsString")

@@ -49,15 +49,16 @@ def compiled(pattern: str, op: str) -> re.Pattern[str]:
 
 
 def _translated(pattern: str) -> Iterator[str]:
-    """Yields the tokens of a pattern in Python's syntax, which differs inside character classes."""
-    inside = False
+    """Yields the tokens of a pattern in Python's syntax; inside character classes ([...]) RE2's syntax differs."""
+    in_class = False
     for token in _TOKEN.findall(pattern):
-        yield _in_class(token) if inside else _outside(token)
+        yield _translated_in_class(token) if in_class else _translated_outside_class(token)
         if token in ("[", "]"):
-            inside = token == "["
+            in_class = token == "["
 
 
-def _in_class(token: str) -> str:
+def _translated_in_class(token: str) -> str:
+    """Translates a token inside a character class, where RE2 has named classes such as ``[:alpha:]``."""
     if token.startswith("[:"):
         name = token.strip("[]:^")
         if name not in _CLASSES or "^" in token:
@@ -66,9 +67,11 @@ def _in_class(token: str) -> str:
     return r"\[" if token == "[" else _escape(token)
 
 
-def _outside(token: str) -> str:
+def _translated_outside_class(token: str) -> str:
+    """Translates a token outside character classes; lookarounds are rejected, as RE2 has none."""
     if token in ("(?=", "(?!", "(?<"):
         raise ValueError(f"invalid perl operator: {token}")
+    # Python's $ also matches before a line end at the end of the text
     return r"\Z" if token == "$" else _escape(token)
 
 
@@ -91,7 +94,9 @@ def rewritten(match: re.Match[str], rewrite: str) -> str:
     """
     if "\\" not in rewrite:
         return rewrite
-    return re.sub(r"\\(.)", lambda m: "\\" if m[1] == "\\" else match[int(m[1])] or "", rewrite, flags=re.DOTALL)
+    return re.sub(
+        r"\\(.)", lambda escape: "\\" if escape[1] == "\\" else match[int(escape[1])] or "", rewrite, flags=re.DOTALL
+    )
 
 
 @functools.lru_cache(maxsize=256)
@@ -102,19 +107,22 @@ def is_rewrite(pattern: re.Pattern[str], rewrite: str) -> bool:
     (True, False)
     """
     escaped = re.findall(r"\\(.?)", rewrite, re.DOTALL)
-    return all(e == "\\" or (e.isascii() and e.isdecimal() and int(e) <= pattern.groups) for e in escaped)
+    return all(
+        character == "\\" or (character.isascii() and character.isdecimal() and int(character) <= pattern.groups)
+        for character in escaped
+    )
 
 
 def replaced(pattern: re.Pattern[str], value: str, rewrite: str, everywhere: bool) -> str:
     """Replaces matches as RE2 does: an empty match right after another match is skipped."""
     parts: list[str] = []
-    end = at = 0
-    while at <= len(value) and (match := pattern.search(value, at)):
-        start, at = match.span()
-        if not (start == at == end and parts):
+    end = position = 0
+    while position <= len(value) and (match := pattern.search(value, position)):
+        start, position = match.span()
+        if not (start == position == end and parts):  # not an empty match right after another one
             parts += [value[end:start], rewritten(match, rewrite)]
-            end = at
+            end = position
             if not everywhere:
                 break
-        at += match.start() == match.end()
+        position += match.start() == match.end()  # an empty match would be found again
     return "".join([*parts, value[end:]])

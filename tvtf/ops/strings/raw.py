@@ -22,12 +22,13 @@ RAW = (*dtypes.FLOATING, *dtypes.INTEGER, *dtypes.COMPLEX, dtypes.bool)
 
 
 def _raw_type(x: TensorType, out_type: DType, little_endian: bool, fixed_length: int, count: Any) -> TensorType:
+    """Checks strings; the result has an axis more, of the numbers in each string."""
     require_dtype(x, (string,), "bytes")
     return TensorType((*x.shape, count), out_type)
 
 
 def _decode_raw(array: np.ndarray, out_type: DType, little_endian: bool, fixed_length: int, count: Any) -> np.ndarray:
-    """Reads numbers from the bytes of strings, all cut or padded to one length."""
+    """Reads numbers of ``out_type`` from the bytes of strings, all cut or padded to one length."""
     texts = array.ravel().tolist()
     size = fixed_length or (len(texts[0]) if texts else 0)
     for i, value in enumerate(texts):
@@ -40,8 +41,8 @@ def _decode_raw(array: np.ndarray, out_type: DType, little_endian: bool, fixed_l
             f"Input to DecodeRaw has length {size} that is not a multiple of {out_type.np.itemsize}, the size of {out_type.name}"
         )
     data = b"".join(value[:size].ljust(size, b"\0") for value in texts)
-    values = np.frombuffer(data, out_type.np).reshape(*array.shape, size // out_type.np.itemsize)
-    return values.copy() if little_endian else values.byteswap()
+    numbers = np.frombuffer(data, out_type.np).reshape(*array.shape, size // out_type.np.itemsize)
+    return numbers.copy() if little_endian else numbers.byteswap()
 
 
 @text_op(type=_raw_type, numpy=_decode_raw, public=("io.decode_raw",))
@@ -70,12 +71,14 @@ def decode_raw(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_raw
     """
-    kind = as_dtype(out_type)
-    if kind not in RAW:
-        raise TypeError(f"Value passed to parameter 'out_type' has DataType {kind.name} not in list of allowed values")
-    fixed = int(fixed_length or 0)
-    count = fixed // kind.np.itemsize if fixed else unknown_dim()
-    attrs = {"out_type": kind, "little_endian": bool(little_endian), "fixed_length": fixed, "count": count}
+    number_dtype = as_dtype(out_type)
+    if number_dtype not in RAW:
+        raise TypeError(
+            f"Value passed to parameter 'out_type' has DataType {number_dtype.name} not in list of allowed values"
+        )
+    fixed_size = int(fixed_length or 0)
+    count = fixed_size // number_dtype.np.itemsize if fixed_size else unknown_dim()
+    attrs = {"out_type": number_dtype, "little_endian": bool(little_endian), "fixed_length": fixed_size, "count": count}
     return (text(input_bytes),), attrs
 
 
@@ -101,11 +104,12 @@ def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Any
 
 def _decode_base64(value: bytes) -> bytes:
     """Decodes web-safe base64, padded or not; Python alone would ignore invalid characters."""
-    bare = value.rstrip(b"=")
+    unpadded = value.rstrip(b"=")
     try:
-        if bare.translate(None, _WEB_SAFE) or len(bare) % 4 == 1:
+        if unpadded.translate(None, _WEB_SAFE) or len(unpadded) % 4 == 1:
             raise ArgumentError("Invalid character found in base64.")
-        return base64.urlsafe_b64decode(bare + b"=" * (-len(bare) % 4))
+        # Python requires the padding
+        return base64.urlsafe_b64decode(unpadded + b"=" * (-len(unpadded) % 4))
     except binascii.Error:
         raise ArgumentError("Invalid character found in base64.") from None
 
@@ -133,6 +137,7 @@ def decode_base64(input: Any, name: str | None = None) -> Any:
 
 
 def _serialized(array: np.ndarray) -> np.ndarray:
+    """Serializes an array to the bytes of a ``TensorProto``, as a string scalar."""
     from tvtf.ops.strings.tensor_proto import written
 
     return np.array(written(array), object)
@@ -165,6 +170,7 @@ def parsed(array: np.ndarray, out_type: DType, shape: Any = ()) -> np.ndarray:
 
 
 def _parse_type(x: TensorType, out_type: DType, shape: Any) -> TensorType:
+    """Checks a string; the result has the attributes' dtype and shape."""
     require_dtype(x, (string,), "serialized")
     return TensorType(tuple(shape), out_type)
 

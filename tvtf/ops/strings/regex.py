@@ -13,26 +13,29 @@ from tvtf.ops.strings.patterns import compiled, is_rewrite, replaced
 from tvtf.ops.strings.rules import from_text, like_text, mapped, text, text_op
 
 
-def _plain(value: Any, what: str) -> str:
-    """Returns a pattern or rewrite as text, from a Python string or an eager scalar tensor."""
+def _static_text(value: Any, name: str) -> str:
+    """Returns the argument ``name``, a pattern or rewrite, as text, from a Python string or an eager scalar tensor."""
     if isinstance(value, EagerTensor):
         value = value.numpy()
     if isinstance(value, bytes):
         return value.decode()
     if not isinstance(value, str):
-        raise TypeError(f"{what} must be a string that is known while tracing, but got {value!r}")
+        raise TypeError(f"{name} must be a string that is known while tracing, but got {value!r}")
     return value
 
 
 def _decoded(value: bytes) -> str:
+    """Decodes bytes as UTF-8; invalid bytes become surrogates, which :func:`_encoded` turns back."""
     return value.decode(errors="surrogateescape")
 
 
 def _encoded(value: str) -> bytes:
+    """Encodes text as UTF-8: undoes :func:`_decoded`."""
     return value.encode(errors="surrogateescape")
 
 
 def _replace(array: np.ndarray, pattern: str, rewrite: str, replace_global: bool) -> np.ndarray:
+    """Replaces a pattern's matches in each string; with an invalid rewrite strings stay as they are, as in RE2."""
     regex = compiled(pattern, "RegexReplace")
     if not is_rewrite(regex, rewrite):
         return array.copy()
@@ -59,12 +62,13 @@ def regex_replace(input: Any, pattern: Any, rewrite: Any, replace_global: bool =
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/regex_replace
     """
-    regex, schema = _plain(pattern, "pattern"), _plain(rewrite, "rewrite")
+    regex, rewrite_text = _static_text(pattern, "pattern"), _static_text(rewrite, "rewrite")
     compiled(regex, "RegexReplace")
-    return (text(input),), {"pattern": regex, "rewrite": schema, "replace_global": bool(replace_global)}
+    return (text(input),), {"pattern": regex, "rewrite": rewrite_text, "replace_global": bool(replace_global)}
 
 
 def _matches(array: np.ndarray, pattern: str) -> np.ndarray:
+    """Returns whether each string as a whole matches a pattern."""
     regex = compiled(pattern, "RegexFullMatch")
     return mapped(lambda value: regex.fullmatch(_decoded(value)) is not None, array, np.bool_)
 
@@ -82,6 +86,6 @@ def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/regex_full_match
     """
-    regex = _plain(pattern, "pattern")
+    regex = _static_text(pattern, "pattern")
     compiled(regex, "RegexFullMatch")
     return (text(input),), {"pattern": regex}

@@ -16,19 +16,19 @@ from tvtf.ops.rules import require_dtype
 
 
 def text(value: Any) -> Tensor:
-    """Converts an argument of a string op to a tensor."""
+    """Converts an argument of a string op to a tensor; Python and NumPy values must be strings."""
     return convert_to_tensor(value) if is_tensor(value) else of_fixed_dtype(value, string)
 
 
 def mapped(function: Callable[[Any], Any], array: np.ndarray, dtype: Any = object) -> np.ndarray:
-    """Applies ``function`` to each element."""
+    """Applies ``function`` to each element of an array; the results make an array of ``dtype``."""
     result = np.empty(array.shape, dtype)
     result.reshape(-1)[:] = [function(each) for each in array.ravel().tolist()]
     return result
 
 
 def like_text(x: TensorType, *_: TensorType, **__: Any) -> TensorType:
-    """Returns the type rule of ops from strings to strings, elementwise."""
+    """Checks the strings of an elementwise op from strings to strings; the result has their type."""
     require_dtype(x, (string,), "input")
     return TensorType(x.shape, string)
 
@@ -44,7 +44,7 @@ def from_text(dtype: DType) -> Callable[..., TensorType]:
 
 
 def each_text(function: Callable[..., Any], dtype: Any = object) -> Callable[..., np.ndarray]:
-    """Returns a kernel that applies ``function(bytes, **attributes)`` to each element."""
+    """Returns a NumPy kernel that applies ``function(bytes, **attributes)`` to each string."""
     return lambda array, **attrs: mapped(lambda value: function(value, **attrs), array, dtype)
 
 
@@ -54,4 +54,5 @@ def text_op(**columns: Any) -> Callable[..., Any]:
 
 
 def _no_gradient(ct: Any, y: Any, *inputs: Any, **_: Any) -> tuple[None, ...]:
+    """Returns None as the cotangent of every input."""
     return (None,) * len(inputs)

@@ -53,12 +53,14 @@ def scripts_of(codes: np.ndarray) -> np.ndarray:
     [25, 8, -1]
     """
     starts, numbers = _table()
-    place = np.searchsorted(starts, codes, side="right") - 1
-    return np.where((codes >= 0) & (codes <= LAST), numbers[place], -1).astype(np.int32)
+    # the last run of characters that begins at the code point or before it
+    run = np.searchsorted(starts, codes, side="right") - 1
+    return np.where((codes >= 0) & (codes <= LAST), numbers[run], -1).astype(np.int32)
 
 
 @functools.cache
 def _table() -> tuple[np.ndarray, np.ndarray]:
+    """Returns the first code point of each run of characters of one script, and the run's script."""
     values = _varints(zlib.decompress(base64.b85decode("".join(_RUNS))))
     return np.array(list(itertools.accumulate(values[::2]))), np.array(values[1::2]) - 1
 

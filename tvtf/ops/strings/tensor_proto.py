@@ -49,13 +49,13 @@ _FIELDS: Final = {
 
 def written(array: np.ndarray) -> bytes:
     """Serializes an array to the bytes of a ``TensorProto``."""
-    kind = from_array(array)
+    dtype = from_array(array)
     shape = {"dim": [{"size": size} for size in array.shape]}
-    if kind is dtypes.string:
+    if dtype is dtypes.string:
         content: dict[str, Any] = {"string_val": array.ravel().tolist()}
     else:
         content = {"tensor_content": np.ascontiguousarray(array).tobytes()}
-    proto = TensorProto(dtype=kind.as_datatype_enum, tensor_shape=shape, **content)
+    proto = TensorProto(dtype=dtype.as_datatype_enum, tensor_shape=shape, **content)
     return bytes(proto.SerializeToString(deterministic=True))
 
 
@@ -79,6 +79,7 @@ def read(data: bytes, expected: DType) -> np.ndarray:
 
 
 def _dtype(number: int) -> DType | None:
+    """Returns the dtype with a number of TensorFlow's ``DataType`` enum, or None for an unknown number."""
     try:
         return as_dtype(number)
     except TypeError:
@@ -86,14 +87,15 @@ def _dtype(number: int) -> DType | None:
 
 
 def _name(dtype: DType | None) -> str:
+    """Returns TensorFlow's name of a dtype in C++, for messages."""
     names = {"float32": "float", "float64": "double", "float16": "half"}
     return "invalid" if dtype is None else names.get(dtype.name, dtype.name)
 
 
 def _values(proto: Any, dtype: DType, count: int) -> np.ndarray:
-    """Returns the flat values of a message, from its raw bytes or its list of the dtype's field."""
+    """Returns the flat values of a ``TensorProto`` message, from its raw bytes or its list for the dtype."""
     if dtype is dtypes.string:
-        return _filled(np.array([*proto.string_val, None], object)[:-1], count, b"")
+        return _repeated_to_count(np.array([*proto.string_val, None], object)[:-1], count, b"")
     if proto.tensor_content:
         if len(proto.tensor_content) != count * dtype.np.itemsize:
             raise ArgumentError(
@@ -103,14 +105,14 @@ def _values(proto: Any, dtype: DType, count: int) -> np.ndarray:
         return np.frombuffer(proto.tensor_content, dtype.np).copy()
     values = np.array(getattr(proto, _FIELDS.get(dtype.name, "int_val")))
     if dtype.name in ("float16", "bfloat16"):
-        return _filled(values.astype(np.uint16).view(dtype.np), count, 0)
+        return _repeated_to_count(values.astype(np.uint16).view(dtype.np), count, 0)
     if dtype.is_complex:
-        return _filled(values.astype(dtype.real_dtype.np).view(dtype.np), count, 0)
-    return _filled(values.astype(dtype.np), count, 0)
+        return _repeated_to_count(values.astype(dtype.real_dtype.np).view(dtype.np), count, 0)
+    return _repeated_to_count(values.astype(dtype.np), count, 0)
 
 
-def _filled(values: np.ndarray, count: int, zero: Any) -> np.ndarray:
-    """Repeats the last value up to ``count`` elements, as the message's format allows.
+def _repeated_to_count(values: np.ndarray, count: int, zero: Any) -> np.ndarray:
+    """Repeats the last value up to ``count`` elements, as the message's format allows; without values it is ``zero``.
 
     A few bytes can claim any count, so the result's size is checked first.
 
@@ -121,6 +123,6 @@ def _filled(values: np.ndarray, count: int, zero: Any) -> np.ndarray:
         raise ArgumentError(f"Could not construct tensor from proto: it has {len(values)} values for {count} elements")
     require_decodable(count * values.itemsize, f"ParseTensor: a tensor of {count} elements")
     last = values[-1] if len(values) else zero
-    rest = np.empty(count - len(values), values.dtype)
-    rest[:] = last
-    return np.concatenate([values, rest])
+    repeated = np.empty(count - len(values), values.dtype)
+    repeated[:] = last
+    return np.concatenate([values, repeated])

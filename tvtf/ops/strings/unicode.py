@@ -48,43 +48,45 @@ def codec_of(encoding: str, op: str) -> str:
 
 
 def _characters(value: bytes, codec: str) -> Iterator[tuple[Any, int]]:
-    """Yields each character with its byte offset, and a marker for each stretch of invalid bytes."""
-    at = 0
-    while at < len(value):
+    """Yields each character of an encoded string with its byte offset, and _Invalid for invalid bytes."""
+    offset = 0
+    while offset < len(value):
         try:
-            valid, end = value[at:].decode(codec), len(value)
-            wrong = end
+            characters, next_offset = value[offset:].decode(codec), len(value)
+            invalid_offset = next_offset
         except UnicodeDecodeError as error:
-            valid, wrong, end = (
-                value[at : at + error.start].decode(codec),
-                at + error.start,
-                at + max(error.end, error.start + 1),
+            characters, invalid_offset, next_offset = (
+                value[offset : offset + error.start].decode(codec),
+                offset + error.start,
+                offset + max(error.end, error.start + 1),
             )
-        for character in valid:
-            yield character, at
-            at += len(character.encode(codec))
-        if wrong < end:
-            yield _Invalid, wrong
-        at = end
+        for character in characters:
+            yield character, offset
+            offset += len(character.encode(codec))
+        if invalid_offset < next_offset:
+            yield _Invalid, invalid_offset
+        offset = next_offset
 
 
 def decoded(value: bytes, codec: str, errors: str, replacement: int, controls: bool) -> list[tuple[int, int]]:
-    """Returns the code points of a string with their byte offsets.
+    """Returns the code points of a string in the encoding ``codec``, each with its byte offset.
+
+    With ``controls``, control characters are replaced, too.
 
     Raises:
       ArgumentError: the string has invalid bytes, with ``errors="strict"``.
     """
     points = []
-    for character, at in _characters(value, codec):
+    for character, offset in _characters(value, codec):
         if character is _Invalid:
             if errors == "strict":
                 raise ArgumentError("Invalid formatting on input string")
             if errors == "replace":
-                points.append((replacement, at))
+                points.append((replacement, offset))
         elif controls and ord(character) < 0x20:
-            points.append((replacement, at))
+            points.append((replacement, offset))
         else:
-            points.append((ord(character), at))
+            points.append((ord(character), offset))
     return points
 
 
@@ -99,6 +101,7 @@ def options(errors: str, replacement_char: int, replace_control_characters: bool
 
 
 def _decode_types(x: TensorType, count: Any, **_: Any) -> tuple[TensorType, ...]:
+    """Checks a vector of strings; returns the types of code points, byte offsets and row splits."""
     require_dtype(x, (string,), "input")
     if len(x.shape) != 1:
         raise ArgumentError(f"expects a vector of strings, but got shape [{','.join(map(str, x.shape))}]")
@@ -107,14 +110,15 @@ def _decode_types(x: TensorType, count: Any, **_: Any) -> tuple[TensorType, ...]
 
 
 def _decode(array: np.ndarray, codec: str, errors: str, replacement: int, controls: bool, count: Any) -> Any:
+    """Decodes a vector of strings to code points, their byte offsets, and the row splits of both."""
     rows = [decoded(value, codec, errors, replacement, controls) for value in array.tolist()]
     points = np.array([point for row in rows for point, _ in row], np.int32)
-    places = np.array([place for row in rows for _, place in row], np.int64)
-    return points, places, splits_of(rows)
+    offsets = np.array([offset for row in rows for _, offset in row], np.int64)
+    return points, offsets, splits_of(rows)
 
 
 def splits_of(rows: list[Any]) -> np.ndarray:
-    """Returns the row splits of a list of rows."""
+    """Returns the row splits of a list of rows: where each begins in their concatenation, and where the last ends."""
     return np.cumsum([0, *map(len, rows)], dtype=np.int64)
 
 
@@ -134,25 +138,29 @@ def points_of(vector: Tensor, encoding: str, attrs: dict[str, Any], op: str) -> 
 
 
 def _encode_type(values: TensorType, splits: TensorType, codec: str, errors: str, replacement: int) -> TensorType:
+    """Checks int32 code points; the result is a string for each row."""
     require_dtype(values, (int32,), "input_values")
     return TensorType((simplify_dim(splits.shape[0] - 1),), string)
 
 
 def _encode(values: np.ndarray, splits: np.ndarray, codec: str, errors: str, replacement: int) -> np.ndarray:
+    """Encodes the code points of each row as one string."""
     points = values.tolist()
     result = np.empty(len(splits) - 1, object)
-    result[:] = [_joined(points[a:b], codec, errors, replacement) for a, b in zip(splits[:-1], splits[1:])]
+    result[:] = [
+        _encoded_row(points[start:end], codec, errors, replacement) for start, end in zip(splits[:-1], splits[1:])
+    ]
     return result
 
 
-def _joined(points: list[int], codec: str, errors: str, replacement: int) -> bytes:
-    """Encodes code points; those out of range are an error, replaced or dropped."""
-    valid = [p for p in points if 0 <= p <= LAST and p not in SURROGATES]
+def _encoded_row(points: list[int], codec: str, errors: str, replacement: int) -> bytes:
+    """Encodes code points as one string; those out of range are an error, replaced or dropped."""
+    valid = [point for point in points if 0 <= point <= LAST and point not in SURROGATES]
     if len(valid) != len(points):
         if errors == "strict":
             raise ArgumentError("Code point is out of range for Unicode, or a noncharacter.")
         if errors == "replace":
-            valid = [p if 0 <= p <= LAST and p not in SURROGATES else replacement for p in points]
+            valid = [point if 0 <= point <= LAST and point not in SURROGATES else replacement for point in points]
     return "".join(map(chr, valid)).encode(codec)
 
 
@@ -169,7 +177,7 @@ def output_codec(encoding: str, op: str) -> str:
       InvalidArgumentError: TensorFlow doesn't write it.
     """
     if encoding not in OUTPUTS:
-        allowed = ", ".join(f'"{e}"' for e in OUTPUTS)
+        allowed = ", ".join(f'"{each}"' for each in OUTPUTS)
         raise ArgumentError(
             f"Value for attr 'output_encoding' of \"{encoding}\" is not in the list of allowed values: {allowed}"
         ).for_op(op)
@@ -180,11 +188,13 @@ def output_codec(encoding: str, op: str) -> str:
 
 
 def _transcode(array: np.ndarray, codec: str, output: str, errors: str, replacement: int, controls: bool) -> np.ndarray:
-    def one(value: bytes) -> bytes:
+    """Converts each string from the encoding ``codec`` to the encoding ``output``."""
+
+    def transcode_one(value: bytes) -> bytes:
         points = [point for point, _ in decoded(value, codec, errors, replacement, controls)]
         return "".join(map(chr, points)).encode(output)
 
-    return mapped(one, array)
+    return mapped(transcode_one, array)
 
 
 @text_op(type=like_text, numpy=_transcode, public=("strings.unicode_transcode",))
@@ -224,6 +234,7 @@ def unicode_transcode(
 
 
 def _script_type(x: TensorType) -> TensorType:
+    """Checks int32 code points; the scripts' numbers are int32, too."""
     require_dtype(x, (int32,), "input")
     return TensorType(x.shape, int32)
 
