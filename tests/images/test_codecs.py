@@ -200,10 +200,10 @@ def test_conversion_in_parts_is_that_of_the_whole(monkeypatch):
 
     image = DRAW.integers(0, 256, (9, 7, 3), np.uint8)
     for channels, dtype in ((1, tf.uint8), (4, tf.uint16), (3, tf.float32)):
-        whole = files._converted(image, channels, dtype)
+        whole = files._convert_samples(image, channels, dtype)
         with monkeypatch.context() as patch:
-            patch.setattr(files, "_AT_ONCE", 50)
-            np.testing.assert_array_equal(files._converted(image, channels, dtype), whole)
+            patch.setattr(files, "_BYTES_AT_ONCE", 50)
+            np.testing.assert_array_equal(files._convert_samples(image, channels, dtype), whole)
 
 
 def test_decoders_take_what_tensorflows_take():

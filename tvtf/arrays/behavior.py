@@ -55,23 +55,25 @@ def experimental_enable_numpy_behavior(prefer_float32: bool = False, dtype_conve
         weak_tensor.enable(dtype_conversion_mode)
     else:
         weak_tensor.disable()
-        operators.install(None if dtype_conversion_mode == "off" else _promoting)
+        operators.install(None if dtype_conversion_mode == "off" else _promoting_operands)
 
 
-def _promoting(operate: Operator) -> Operator:
+def _promoting_operands(operate: Operator) -> Operator:
     """Wraps an operator to convert its operands to the dtype in which NumPy computes."""
+    # NumPy's matmul also takes vectors.
     operate = {operators.ARITHMETIC["matmul"]: products.matmul}.get(operate, operate)
 
-    def run(x: Any, y: Any) -> Any:
+    def promote_and_operate(x: Any, y: Any) -> Any:
+        # `x == None` is not computed elementwise.
         if y is None:
             return operate(x, y)
         dtype = result_dtype(x, y)
-        return operate(_as(x, dtype), _as(y, dtype))
+        return operate(_converted_to(x, dtype), _converted_to(y, dtype))
 
-    return run
+    return promote_and_operate
 
 
-def _as(value: Any, dtype: Any) -> Tensor:
+def _converted_to(value: Any, dtype: Any) -> Tensor:
     return tf.cast(value, dtype) if tf.is_tensor(value) else tf.convert_to_tensor(value, dtype)
 
 
@@ -89,13 +91,13 @@ def _tolist(self: Tensor) -> Any:
     return self.numpy().tolist()
 
 
-def _size(self: Tensor) -> Any:
+def _static_size(self: Tensor) -> Any:
     return np.int64(self.shape.num_elements() or 0) if self.shape.is_fully_defined() else None
 
 
 METHODS: dict[str, Any] = {
     "T": property(lambda self: shaping.transpose(self)),
-    "size": property(_size),
+    "size": property(_static_size),
     "data": property(lambda self: self),
     "__pos__": lambda self: self,
     "__round__": lambda self, decimals=0: elementwise.around(self, decimals),

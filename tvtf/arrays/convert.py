@@ -16,7 +16,7 @@ from tvtf.dtypes import DType
 
 tf: Any = sys.modules["tvtf"]
 """Typed as Any because the public functions are added when tvtf is imported, so that type checkers don't see them."""
-MOST_DIMS = 32
+MAX_DIMS = 32
 
 
 class preference:  # noqa: N801 - a namespace for one setting
@@ -55,10 +55,10 @@ _DOC = """NumPy's ``{name}`` on tensors. {summary}
 def result_dtype(*values: Any) -> DType:
     """Returns the dtype of the result of an operation on tensors, arrays, Python numbers and dtypes.
 
-    It is NumPy's, unless the table of ``promotion.py`` applies.
+    In the promotion modes "safe" and "all" it is the one of TensorFlow's table (see ``promotion.py``), else NumPy's.
     """
-    kind = promoted(*values) if setting.mode else None
-    return _numpy_dtype(*values) if kind is None else kind.dtype
+    from_table = promoted(*values) if setting.mode else None
+    return _numpy_dtype(*values) if from_table is None else from_table.dtype
 
 
 def _numpy_dtype(*values: Any) -> DType:
@@ -67,7 +67,10 @@ def _numpy_dtype(*values: Any) -> DType:
 
 
 def _promotion_operand(value: Any) -> Any:
-    """Returns a value in the form in which ``np.result_type`` takes it."""
+    """Converts a value to an operand of ``np.result_type``: a number, a NumPy dtype or an array.
+
+    Python's floats count as float32 if the user set ``prefer_float32``.
+    """
     if preference.is_float32 and isinstance(value, (float, complex)):
         return np.complex64(value) if isinstance(value, complex) else np.float32(value)
     if isinstance(value, numbers.Real):
@@ -126,8 +129,8 @@ def int_dtype() -> DType:
     return result_dtype(int)
 
 
-def wanted(dtype: Any) -> DType | None:
-    """Returns a requested dtype, or None."""
+def requested_dtype(dtype: Any) -> DType | None:
+    """Converts the argument ``dtype`` of a function to a DType; returns None if none was requested."""
     return result_dtype(dtype) if dtype else None
 
 
@@ -138,8 +141,8 @@ def dtype_of(value: Any, dtype: Any = None) -> DType:
     return tf.string if isinstance(value, (str, bytes)) else result_dtype(value)
 
 
-def dims_of(shape: Any) -> Any:
-    """Returns a shape as a list if it is a range."""
+def range_as_list(shape: Any) -> Any:
+    """Converts a shape or axes given as a ``range`` to a list; returns others unchanged."""
     return list(shape) if isinstance(shape, range) else shape
 
 
@@ -148,18 +151,19 @@ def to_tensor(value: Any, dtype: Any = None) -> Tensor:
     value = np.asarray(value) if isinstance(value, range) else value
     if isinstance(value, Tensor):
         return tf.cast(value, dtype) if dtype else value
-    target = dtype_of(value, dtype)
-    return tf.cast(_converted(value, target), target)
+    target_dtype = dtype_of(value, dtype)
+    return tf.cast(_converted(value, target_dtype), target_dtype)
 
 
-def _converted(value: Any, hint: DType) -> Tensor:
+def _converted(value: Any, dtype_hint: DType) -> Tensor:
+    # Such an int doesn't fit into int64.
     if isinstance(value, int) and value >= 1 << 63:
         return tf.convert_to_tensor(value, tf.uint64)
-    return tf.convert_to_tensor(value, dtype_hint=hint)
+    return tf.convert_to_tensor(value, dtype_hint=dtype_hint)
 
 
-def together(*values: Any) -> list[Tensor]:
-    """Converts values to tensors of the dtype in which NumPy computes."""
+def to_common_dtype(*values: Any) -> list[Tensor]:
+    """Converts the operands of a function to tensors of the dtype in which NumPy computes it."""
     dtype = _numpy_dtype(*values)
     return [to_tensor(value, dtype) for value in values]
 
@@ -168,7 +172,7 @@ def is_inexact(x: Tensor) -> bool:
     return x.dtype.is_floating or x.dtype.is_complex
 
 
-def in_floats(x: Any) -> Tensor:
+def to_inexact(x: Any) -> Tensor:
     """Converts a value to a tensor of a floating or complex dtype."""
     x = to_tensor(x)
     return x if is_inexact(x) else tf.cast(x, float_dtype())
@@ -187,15 +191,15 @@ def broadcast(*tensors: Tensor) -> list[Tensor]:
     return [tf.broadcast_to(tensor, shape) for tensor in tensors]
 
 
-def axis_of(axis: int, rank: int) -> int:
+def nonnegative_axis(axis: int, rank: int) -> int:
     return axis + rank if axis < 0 else axis
 
 
 @numpy_like("array", shows="[[1, 2.5]], ndmin=3")
 def array(val: Any, dtype: Any = None, copy: bool = True, ndmin: int = 0) -> Tensor:
-    if ndmin > MOST_DIMS:
-        raise ValueError(f"ndmin bigger than allowable number of dimensions: {MOST_DIMS}.")
-    x = to_tensor(val, wanted(dtype))
+    if ndmin > MAX_DIMS:
+        raise ValueError(f"ndmin bigger than allowable number of dimensions: {MAX_DIMS}.")
+    x = to_tensor(val, requested_dtype(dtype))
     x = tf.identity(x) if copy else x
     missing_dims = ndmin - x.ndim
     return tf.reshape(x, tf.concat([[1] * missing_dims, tf.shape(x)], 0)) if missing_dims > 0 else x
@@ -203,7 +207,7 @@ def array(val: Any, dtype: Any = None, copy: bool = True, ndmin: int = 0) -> Ten
 
 @numpy_like("asarray", "asanyarray", shows="[1, 2]")
 def asarray(a: Any, dtype: Any = None) -> Tensor:
-    return to_tensor(a, wanted(dtype))
+    return to_tensor(a, requested_dtype(dtype))
 
 
 @numpy_like("ascontiguousarray", shows="1.5")

@@ -9,15 +9,15 @@ import numpy as np
 
 from tvtf.arrays.convert import (
     array,
-    dims_of,
     dtype_of,
     float_dtype,
     numpy_like,
+    range_as_list,
+    requested_dtype,
     result_dtype,
     tf,
+    to_common_dtype,
     to_tensor,
-    together,
-    wanted,
 )
 from tvtf.core.tensor import Tensor
 from tvtf.ops.rules import is_computed
@@ -25,12 +25,12 @@ from tvtf.ops.rules import is_computed
 
 @numpy_like("zeros", "empty", shows="[2, 3]")
 def zeros(shape: Any, dtype: Any = float) -> Tensor:
-    return tf.zeros(dims_of(shape), wanted(dtype) or float_dtype())
+    return tf.zeros(range_as_list(shape), requested_dtype(dtype) or float_dtype())
 
 
 @numpy_like("ones", shows="[2, 3]")
 def ones(shape: Any, dtype: Any = float) -> Tensor:
-    return tf.ones(dims_of(shape), wanted(dtype) or float_dtype())
+    return tf.ones(range_as_list(shape), requested_dtype(dtype) or float_dtype())
 
 
 @numpy_like("zeros_like", "empty_like", shows="[1, 2]")
@@ -45,7 +45,7 @@ def ones_like(a: Any, dtype: Any = None) -> Tensor:
 
 @numpy_like("full", shows="[2, 3], 7")
 def full(shape: Any, fill_value: Any, dtype: Any = None) -> Tensor:
-    return tf.broadcast_to(to_tensor(fill_value, wanted(dtype)), array(shape, "int32", ndmin=1))
+    return tf.broadcast_to(to_tensor(fill_value, requested_dtype(dtype)), array(shape, "int32", ndmin=1))
 
 
 @numpy_like("broadcast_to", shows="[1, 2], [3, 2]")
@@ -65,16 +65,16 @@ def full_like(
     if shape:
         raise ValueError("Overriding the shape is not supported.")
     a = to_tensor(a)
-    return tf.broadcast_to(to_tensor(fill_value, wanted(dtype) or a.dtype), tf.shape(a))
+    return tf.broadcast_to(to_tensor(fill_value, requested_dtype(dtype) or a.dtype), tf.shape(a))
 
 
 @numpy_like("eye", shows="2, 3, 1")
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> Tensor:  # noqa: N803
     rows, columns = int(N), int(M or N)
     if 0 in (rows, columns):
-        return tf.zeros([rows, columns], wanted(dtype) or tf.float32)
+        return tf.zeros([rows, columns], requested_dtype(dtype) or tf.float32)
     on_diagonal = tf.equal(tf.range(columns) - tf.range(rows)[:, None], int(k))
-    return tf.cast(on_diagonal, wanted(dtype) or tf.float32)
+    return tf.cast(on_diagonal, requested_dtype(dtype) or tf.float32)
 
 
 @numpy_like("identity", shows="2")
@@ -87,15 +87,18 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Te
     """Returns the numbers from ``start`` up to, but without, ``stop``."""
     if not step:
         raise ValueError("step must be non-zero.")
-    dtype = wanted(dtype) or result_dtype(start, step, *([] if stop is None else [stop]))
-    first, last = (0, start) if stop is None else (start, stop)
-    if (step > 0 and first > last) or (step < 0 and first < last):
+    dtype = requested_dtype(dtype) or result_dtype(start, step, *([] if stop is None else [stop]))
+    first_number, end = (0, start) if stop is None else (start, stop)
+    if (step > 0 and first_number > end) or (step < 0 and first_number < end):
         return array([], dtype)
-    return tf.cast(tf.range(first, last, step), dtype)
+    return tf.cast(tf.range(first_number, end, step), dtype)
 
 
-def _ends(start: Any, stop: Any, dtype: Any) -> Any:
-    """Returns the dtype of steps between two ends: as in NumPy 2, that of the ends, whatever dtype is requested."""
+def _endpoint_dtype(start: Any, stop: Any, dtype: Any) -> Any:
+    """Returns the dtype in which numbers between two ends are computed.
+
+    As in NumPy 2, it is the inexact dtype of the ends, whatever dtype is requested.
+    """
     return result_dtype([start * 1.0, stop * 1.0]) if dtype else None
 
 
@@ -109,41 +112,44 @@ def linspace(
     dtype: Any = float,
     axis: int = 0,
 ) -> Any:
-    """Returns ``num`` evenly spaced numbers of an interval; with ``retstep`` also their distance."""
-    dtype = _ends(start, stop, dtype)
+    """Returns ``num`` evenly spaced numbers from ``start`` to ``stop``; with ``retstep`` also their distance."""
+    dtype = _endpoint_dtype(start, stop, dtype)
     start, stop = to_tensor(start, dtype), to_tensor(stop, dtype)
     if num < 0:
         raise ValueError(f"Argument `num` (number of samples) must be a non-negative integer. Received: num={num}")
-    steps = num - 1 if endpoint else num
-    step = (stop - start) / steps if steps > 0 else tf.constant(np.nan)
+    interval_count = num - 1 if endpoint else num
+    spacing = (stop - start) / interval_count if interval_count > 0 else tf.constant(np.nan)
     # `tf.linspace` always includes its end.
-    last = stop if endpoint or num < 2 else tf.cast(stop, step.dtype) - step
-    samples = tf.linspace(tf.cast(start, last.dtype), last, num, axis=axis)
+    last_sample = stop if endpoint or num < 2 else tf.cast(stop, spacing.dtype) - spacing
+    samples = tf.linspace(tf.cast(start, last_sample.dtype), last_sample, num, axis=axis)
     samples = tf.cast(samples, dtype) if dtype else samples
-    return (samples, step) if retstep else samples
+    return (samples, spacing) if retstep else samples
 
 
 @numpy_like("logspace", shows="0., 1., 5")
 def logspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: float = 10.0, dtype: Any = None, axis: int = 0
 ) -> Tensor:
-    dtype = _ends(start, stop, float)
+    dtype = _endpoint_dtype(start, stop, float)
     powers = linspace(start, stop, num, endpoint, dtype=dtype, axis=axis)
     return tf.cast(tf.cast(base, powers.dtype) ** powers, dtype)
 
 
 @numpy_like("geomspace", shows="1., 8., 4")
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Tensor:
-    """Returns ``num`` numbers between two ends, whose quotients are equal."""
-    target = tf.as_dtype(dtype) if dtype else result_dtype(start, stop, float(num), float_dtype())
-    working = tf.as_dtype(np.promote_types(target.as_numpy_dtype, np.float32))
-    start, stop = to_tensor(start, working), to_tensor(stop, working)
-    signs = [1 - tf.sign(tf.math.real(end)) for end in (start, stop)]
-    flip = 1 - tf.cast(signs[0] * signs[1] // 2, working)  # 0 where one end is 0 and the other below, as TensorFlow's
-    ends = [tf.math.log(flip * end) / tf.cast(np.log(10), working) for end in (start, stop)]
-    samples = flip * logspace(*ends, num, endpoint=endpoint)
+    """Returns ``num`` numbers of a geometric sequence from ``start`` to ``stop``: the quotients of neighbours are equal."""
+    final_dtype = tf.as_dtype(dtype) if dtype else result_dtype(start, stop, float(num), float_dtype())
+    compute_dtype = tf.as_dtype(np.promote_types(final_dtype.as_numpy_dtype, np.float32))
+    start, stop = to_tensor(start, compute_dtype), to_tensor(stop, compute_dtype)
+    # 0 for a positive end, 1 for zero, 2 for a negative one.
+    negativity = [1 - tf.sign(tf.math.real(end)) for end in (start, stop)]
+    # -1 where both ends are negative, so that the logarithms are of positive numbers; 0 where one end is 0 and the other
+    # negative, as TensorFlow's.
+    sign = 1 - tf.cast(negativity[0] * negativity[1] // 2, compute_dtype)
+    ends = [tf.math.log(sign * end) / tf.cast(np.log(10), compute_dtype) for end in (start, stop)]
+    samples = sign * logspace(*ends, num, endpoint=endpoint)
     samples = samples if axis == 0 else tf.experimental.numpy.moveaxis(samples, 0, axis)
-    return tf.cast(samples, target)
+    return tf.cast(samples, final_dtype)
 
 
 @numpy_like("diag_indices", shows="3")
@@ -181,11 +187,11 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
 @numpy_like("tri", shows="3, 4, 1")
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Tensor:  # noqa: N803
     columns = N if M is None else M
-    return tf.cast(tf.range(columns) - tf.range(N)[:, None] <= k, wanted(dtype) or float_dtype())
+    return tf.cast(tf.range(columns) - tf.range(N)[:, None] <= k, requested_dtype(dtype) or float_dtype())
 
 
-def _triangle(name: str, of_lower: bool) -> Callable[..., Tensor]:
-    """Makes ``tril`` or ``triu``."""
+def _make_triangle(name: str, is_lower: bool) -> Callable[..., Tensor]:
+    """Makes ``tril`` (lower triangles) or ``triu`` (upper triangles), whose ``name`` error messages contain."""
 
     def triangle(m: Any, k: int = 0) -> Tensor:
         """Returns the matrices with zeros above, or below, the ``k``-th diagonal."""
@@ -194,21 +200,21 @@ def _triangle(name: str, of_lower: bool) -> Callable[..., Tensor]:
             raise ValueError(f"Argument to {name} must have rank at least 2")
         if None in m.shape[-2:].as_list():
             raise ValueError("Currently, the last two dimensions of the input array need to be known.")
-        # What `triu` clears ends in front of the diagonal.
-        in_lower = tri(*m.shape[-2:].as_list(), k=k if of_lower else k - 1, dtype=bool)
+        # `tril` keeps the elements up to the k-th diagonal; `triu` clears those before it, and keeps the diagonal itself.
+        below_diagonal = tri(*m.shape[-2:].as_list(), k=k if is_lower else k - 1, dtype=bool)
         zero = tf.zeros([], m.dtype)
-        return tf.where(in_lower, *((m, zero) if of_lower else (zero, m)))
+        return tf.where(below_diagonal, *((m, zero) if is_lower else (zero, m)))
 
     return triangle
 
 
-numpy_like("tril", shows="[[1, 2], [3, 4]]")(_triangle("tril", True))
-numpy_like("triu", shows="[[1, 2], [3, 4]]")(_triangle("triu", False))
+numpy_like("tril", shows="[[1, 2], [3, 4]]")(_make_triangle("tril", True))
+numpy_like("triu", shows="[[1, 2], [3, 4]]")(_make_triangle("triu", False))
 
 
 @numpy_like("vander", shows="[1, 2, 3], 3")
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803
-    """Returns the powers of a vector's elements, a row each."""
+    """Returns the Vandermonde matrix of a vector: row ``i`` has the powers of element ``i``."""
     x = to_tensor(x)
     if x.ndim != 1:
         raise ValueError("x must be a one-dimensional array")
@@ -242,11 +248,12 @@ def ix_(*args: Any) -> list[Tensor]:
 
 
 def _indices_of_axis(a: Tensor, axis: int, rank: int) -> Tensor:
-    """Returns one axis's indices, shaped to broadcast with the other axes."""
+    """Returns the indices of one axis of a grid, reshaped to broadcast with those of the other axes."""
     if a.ndim != 1:
         raise ValueError(f"Arguments must be 1-d, got arg {axis} of rank {a.ndim}")
     if not (a.dtype.is_bool or a.dtype.is_integer):
         raise ValueError(f"Only integer and bool dtypes are supported, got {a.dtype}")
+    # A mask selects the positions at which it is true.
     indices = tf.where(a)[:, 0] if a.dtype.is_bool else a
     return tf.reshape(indices, [-1 if i == axis else 1 for i in range(rank)])
 
@@ -256,4 +263,4 @@ def concatenate(arys: Any, axis: int = 0) -> Tensor:
     arys = list(arys) if isinstance(arys, (list, tuple)) else [arys]
     if not arys:
         raise ValueError(f"Need at least one array to concatenate. Received empty input: arys={arys}")
-    return tf.concat(together(*arys), axis)
+    return tf.concat(to_common_dtype(*arys), axis)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.arrays.convert import axis_of, broadcast, tf, to_tensor, together
+from tvtf.arrays.convert import broadcast, nonnegative_axis, tf, to_common_dtype, to_tensor
 from tvtf.arrays.shaping import moveaxis
 from tvtf.core.tensor import Tensor
 from tvtf.ops.getitem import getitem as basic_getitem
@@ -28,14 +28,15 @@ class ArrayIndex(NamedTuple):
 
 
 def getitem(x: Tensor, key: Any) -> Tensor:
-    """Indexes a tensor: by a mask, or by basic indices first and arrays afterwards."""
+    """Indexes a tensor as NumPy does: by a mask, or by integers and slices first and by arrays of indices afterwards."""
     if _is_mask(key):
         return tf.boolean_mask(x, key)
-    entries = [_converted_index(each) for each in _as_tuple(key)]
-    basic = tuple(builtins.slice(None) if _is_array(each) else each for each in entries)
-    rest = basic_getitem(x, basic)
-    picks = _array_indices(entries, rest.ndim)
-    return _gather_by(rest, picks) if picks else rest
+    entries = [_converted_index(index) for index in _as_tuple(key)]
+    # Basic indexing leaves the axes whole that arrays index.
+    basic = tuple(builtins.slice(None) if _is_array(index) else index for index in entries)
+    sliced = basic_getitem(x, basic)
+    array_indices = _array_indices(entries, sliced.ndim)
+    return _gather_by_arrays(sliced, array_indices) if array_indices else sliced
 
 
 def _is_mask(key: Any) -> bool:
@@ -46,26 +47,31 @@ def _as_tuple(key: Any) -> tuple[Any, ...]:
     """Returns the indices as a tuple: a list that contains slices or arrays counts as a tuple, a list of numbers as an array."""
     if isinstance(key, tuple):
         return key
-    parts = isinstance(key, list) and any(each is None or each is ... or _has_parts(each) for each in key)
-    return tuple(key) if parts else (key,)
+    is_list_of_indices = isinstance(key, list) and any(
+        index is None or index is ... or _is_sequence_or_slice(index) for index in key
+    )
+    return tuple(key) if is_list_of_indices else (key,)
 
 
-def _has_parts(each: Any) -> bool:
-    is_array = isinstance(each, Tensor | np.ndarray) and each.ndim != 0
-    return isinstance(each, list | tuple | builtins.slice) or is_array
+def _is_sequence_or_slice(index: Any) -> bool:
+    is_array = isinstance(index, Tensor | np.ndarray) and index.ndim != 0
+    return isinstance(index, list | tuple | builtins.slice) or is_array
 
 
-def _converted_index(each: Any) -> Any:
-    """Converts one index; a mask becomes the positions of its true elements."""
-    if each is None or each is ... or isinstance(each, builtins.slice | numbers.Integral):
-        return each
-    index = to_tensor(each)
+def _converted_index(entry: Any) -> Any:
+    """Converts an array among the indices to an integer tensor: a mask to the positions of its true elements.
+
+    Integers, slices, None and the ellipsis are returned unchanged.
+    """
+    if entry is None or entry is ... or isinstance(entry, builtins.slice | numbers.Integral):
+        return entry
+    index = to_tensor(entry)
     if index.dtype.is_bool:
         if index.ndim != 1:
-            raise NotImplementedError(f"Need rank 1 for bool index {each}")
+            raise NotImplementedError(f"Need rank 1 for bool index {entry}")
         return tf.where(index)[:, 0]
     if not index.dtype.is_integer:
-        raise IndexError(MSG_INDEX.format(each))
+        raise IndexError(MSG_INDEX.format(entry))
     return index if index.dtype in (tf.int32, tf.int64) else tf.cast(index, tf.int64)
 
 
@@ -78,31 +84,38 @@ def _is_scalar(entry: Any) -> bool:
 
 
 def _array_indices(entries: list[Any], rank: int) -> list[ArrayIndex]:
-    """Returns the arrays among the indices with their axes after basic indexing; after an ellipsis, axes count from the end.
+    """Returns the arrays among the indices with the axes that they index after basic indexing.
 
-    Scalars remove their axis, so that they don't count.
+    Behind an ellipsis, axes count from the end, as ``rank`` is that of the result of basic indexing. A scalar index removes
+    its axis, so that it doesn't count.
     """
     arrays = []
-    for place, entry in enumerate(entries):
+    for position, entry in enumerate(entries):
         if not _is_array(entry):
             continue
-        follows_ellipsis = any(each is ... for each in entries[:place])
-        rest = [each for each in entries[place:] if not _is_scalar(each)]
-        before = [each for each in entries[:place] if not _is_scalar(each)]
-        arrays.append(ArrayIndex(rank - len(rest) if follows_ellipsis else len(before), entry, follows_ellipsis))
+        follows_ellipsis = any(other is ... for other in entries[:position])
+        from_here = [other for other in entries[position:] if not _is_scalar(other)]
+        before = [other for other in entries[:position] if not _is_scalar(other)]
+        arrays.append(ArrayIndex(rank - len(from_here) if follows_ellipsis else len(before), entry, follows_ellipsis))
     return arrays
 
 
-def _gather_by(x: Tensor, picks: list[ArrayIndex]) -> Tensor:
-    """Gathers by the arrays together; as in NumPy, the new axes are in front unless the arrays are adjacent."""
-    axes = [pick.axis for pick in picks]
-    one_side = len({pick.follows_ellipsis for pick in picks}) == 1
-    adjacent = one_side and axes == list(range(axes[0], axes[0] + len(axes)))
+def _gather_by_arrays(x: Tensor, array_indices: list[ArrayIndex]) -> Tensor:
+    """Gathers elements by several arrays of indices, which broadcast with each other.
+
+    As in NumPy, the axes of the arrays' shape come first in the result, unless the arrays index adjacent axes.
+    """
+    axes = [array_index.axis for array_index in array_indices]
+    on_one_side = len({array_index.follows_ellipsis for array_index in array_indices}) == 1
+    adjacent = on_one_side and axes == list(range(axes[0], axes[0] + len(axes)))
     x = moveaxis(x, axes, list(range(len(axes))))
-    index = tf.stack(broadcast(*together(*(pick.indices for pick in picks))), axis=-1)
+    index = tf.stack(broadcast(*to_common_dtype(*(array_index.indices for array_index in array_indices))), axis=-1)
     sizes = tf.shape(x, index.dtype)[: len(axes)]
+    # Negative indices count from the end.
     gathered = tf.gather_nd(x, tf.where(index < 0, index + sizes, index))
-    batch = index.ndim - 1
+    index_rank = index.ndim - 1
     if not adjacent:
         return gathered
-    return moveaxis(gathered, list(range(batch)), [axis_of(axes[0], x.ndim) + i for i in range(batch)])
+    return moveaxis(
+        gathered, list(range(index_rank)), [nonnegative_axis(axes[0], x.ndim) + i for i in range(index_rank)]
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvtf.arrays.convert import broadcast, numpy_like, tf, to_tensor, together, wanted
+from tvtf.arrays.convert import broadcast, numpy_like, requested_dtype, tf, to_common_dtype, to_tensor
 from tvtf.arrays.create import diagonal
 from tvtf.arrays.reductions import total
 from tvtf.arrays.shaping import moveaxis
@@ -17,10 +17,13 @@ VECTORS = "[1, 2, 3], [4, 5, 6]"
 
 
 def _contracted(axis_of_second: Callable[[int], int]) -> Callable[..., Tensor]:
-    """Makes a product that contracts the last axis of the first argument with one of the second; a scalar multiplies."""
+    """Makes NumPy's ``dot`` or ``inner``, which contracts the last axis of the first argument with one of the second.
+
+    ``axis_of_second`` returns that axis from the rank of the second argument. A scalar is multiplied instead.
+    """
 
     def product(a: Any, b: Any) -> Tensor:
-        a, b = together(a, b)
+        a, b = to_common_dtype(a, b)
         return a * b if 0 in (a.ndim, b.ndim) else tf.tensordot(a, b, [[-1], [axis_of_second(b.ndim)]])
 
     return product
@@ -33,46 +36,50 @@ numpy_like("inner", shows=MATRICES)(_contracted(lambda rank: -1))
 @numpy_like("matmul", shows=MATRICES)
 def matmul(x1: Any, x2: Any) -> Tensor:
     """Returns the product of matrices; a vector is a row on the left and a column on the right."""
-    x1, x2 = together(x1, x2)
+    x1, x2 = to_common_dtype(x1, x2)
     try:
         if x2.ndim == 1:
             return tf.tensordot(x1, x2, 1)
         return tf.tensordot(x1, x2, [[0], [-2]]) if x1.ndim == 1 else tf.matmul(x1, x2)
     except tf.errors.InvalidArgumentError as error:
+        # NumPy raises ValueError for shapes that don't match.
         raise ValueError(str(error)) from error
 
 
 @numpy_like("tensordot", shows=f"{MATRICES}, 1")
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
-    return tf.tensordot(*together(a, b), axes)
+    return tf.tensordot(*to_common_dtype(a, b), axes)
 
 
 @numpy_like("outer", shows=VECTORS)
 def outer(a: Any, b: Any) -> Tensor:
-    a, b = together(a, b)
+    a, b = to_common_dtype(a, b)
     return tf.reshape(a, [-1, 1]) * tf.reshape(b, [-1])
 
 
 @numpy_like("vdot", shows=VECTORS)
 def vdot(a: Any, b: Any) -> Tensor:
-    a, b = (tf.reshape(x, [-1]) for x in together(a, b))
+    a, b = (tf.reshape(x, [-1]) for x in to_common_dtype(a, b))
     return dot(tf.math.conj(a), b)
 
 
 @numpy_like("kron", shows=MATRICES)
 def kron(a: Any, b: Any) -> Tensor:
     """Returns the Kronecker product: a block ``a[i, j] * b`` for each element of ``a``."""
-    a, b = together(a, b)
+    a, b = to_common_dtype(a, b)
     rank = max(a.ndim, b.ndim)
     first_dims, second_dims = ([1] * (rank - x.ndim) + list(tf.unstack(tf.shape(x))) for x in (a, b))
-    products = tf.reshape(a, [d for each in first_dims for d in (each, 1)]) * tf.reshape(
-        b, [d for each in second_dims for d in (1, each)]
-    )
-    return tf.reshape(products, [m * n for m, n in zip(first_dims, second_dims)])
+    # In shapes (m0, 1, m1, 1, ...) and (1, n0, 1, n1, ...) all pairs of elements meet, in the result's order.
+    interleaved_a = tf.reshape(a, [dim for size in first_dims for dim in (size, 1)])
+    interleaved_b = tf.reshape(b, [dim for size in second_dims for dim in (1, size)])
+    return tf.reshape(interleaved_a * interleaved_b, [m * n for m, n in zip(first_dims, second_dims)])
 
 
 def _as_3d(x: Tensor, axis: int) -> tuple[Tensor, bool]:
-    """Moves vectors to the last axis, appends a zero to vectors of two elements, and returns whether it did."""
+    """Prepares an operand of a cross product: moves its vectors to the last axis, and pads those of two elements with 0.
+
+    Returns the tensor, and whether the vectors had two elements.
+    """
     x = moveaxis(x, axis, -1)
     if x.shape[-1] is None:
         raise unknown_size(ValueError(f"vectors to multiply must be of known size, but have shape {x.shape}"))
@@ -83,15 +90,16 @@ def _as_3d(x: Tensor, axis: int) -> tuple[Tensor, bool]:
 @numpy_like("cross", shows=VECTORS)
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Tensor:
     axisa, axisb, axisc = (axisa, axisb, axisc) if axis is None else (axis,) * 3
-    a, b = together(a, b)
+    a, b = to_common_dtype(a, b)
     (a, a_is_planar), (b, b_is_planar) = _as_3d(a, axisa), _as_3d(b, axisb)
     c = tf.linalg.cross(*broadcast(a, b))
+    # NumPy returns only the third element for vectors in the plane, as the others are zero.
     return c[..., 2] if a_is_planar and b_is_planar else moveaxis(c, -1, axisc)
 
 
 @numpy_like("trace", shows="[[1, 2], [3, 4]]")
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Tensor:
-    a = to_tensor(a, wanted(dtype))
+    a = to_tensor(a, requested_dtype(dtype))
     if offset == 0 and (axis1 % a.ndim, axis2 % a.ndim) == (a.ndim - 2, a.ndim - 1):
         return tf.linalg.trace(a)
     return total(diagonal(a, offset, axis1, axis2), -1, dtype)
@@ -110,5 +118,5 @@ def einsum(subscripts: str, *operands: Any, **kwargs: Any) -> Tensor:
             'Invalid value for argument `optimize`. Expected one of {True, "greedy", "optimal"}. '
             f"Received: optimize={optimize}"
         )
-    converted = together(*operands) if casting == "safe" else map(to_tensor, operands)
+    converted = to_common_dtype(*operands) if casting == "safe" else map(to_tensor, operands)
     return tf.einsum(subscripts, *converted, optimize="optimal" if optimize == "optimal" else "greedy")

@@ -35,7 +35,7 @@ class PromotedType(NamedTuple):
         return f"({self.dtype}, weak={self.is_weak})"
 
 
-_KINDS = {"bf": "bfloat", "u": "uint", "i": "int", "f": "float", "c": "complex"}
+_DTYPE_PREFIXES = {"bf": "bfloat", "u": "uint", "i": "int", "f": "float", "c": "complex"}
 
 # A row for each type: itself, then its results with the types of all rows up to its own. * marks weak types, ! what only
 # the mode "all" permits.
@@ -64,12 +64,12 @@ c128* c128* c128* c128* c128* c128*! c128* c128* c128* c128*! c64! c64! c64! c12
 
 
 def _promoted_type(text: str) -> PromotedType:
-    kind, bits = re.match(r"([a-z]+)(\d*)", text).groups()  # type: ignore[union-attr]
-    return PromotedType(as_dtype(f"{_KINDS[kind]}{bits}" if bits else "bool"), "*" in text)
+    prefix, bits = re.match(r"([a-z]+)(\d*)", text).groups()  # type: ignore[union-attr]
+    return PromotedType(as_dtype(f"{_DTYPE_PREFIXES[prefix]}{bits}" if bits else "bool"), "*" in text)
 
 
 def _read_table() -> dict[frozenset[PromotedType], tuple[PromotedType, bool]]:
-    """Returns two types -> their result, and whether the mode "safe" permits it."""
+    """Parses ``_ROWS``: maps a set of two types to the type they promote to, and whether the mode "safe" permits that."""
     rows = [row.split() for row in _ROWS.strip().splitlines()]
     columns = [_promoted_type(row[0]) for row in rows]
     return {
@@ -83,7 +83,7 @@ TABLE = _read_table()
 STRING = PromotedType(as_dtype("string"), False)
 WEAK_DTYPES = {each.dtype for pair in TABLE for each in pair if each.is_weak}
 """The dtypes that a weak tensor may have."""
-_OF_PYTHON = {
+_PYTHON_TYPES = {
     bool: _promoted_type("b"),
     int: _promoted_type("i32*"),
     float: _promoted_type("f32*"),
@@ -98,6 +98,7 @@ def type_of(value: Any) -> PromotedType | None:
     Raises:
       OverflowError: a Python int needs more than 32 bits.
     """
+    # Weak tensors are the only composite tensors that have a place in the table.
     if isinstance(value, CompositeTensor) and not hasattr(value, "is_weak"):
         return None
     dtype = getattr(value, "dtype", None)
@@ -110,12 +111,12 @@ def type_of(value: Any) -> PromotedType | None:
     if isinstance(dtype, np.dtype) or isinstance(value, np.dtype):
         return PromotedType(as_dtype(value if isinstance(value, np.dtype) else dtype), False)
     if isinstance(value, type):
-        if value in _OF_PYTHON:
-            return _OF_PYTHON[value]
+        if value in _PYTHON_TYPES:
+            return _PYTHON_TYPES[value]
         return PromotedType(as_dtype(value), False) if issubclass(value, np.generic) else None
     if isinstance(value, int) and not isinstance(value, bool) and not -(1 << 31) <= value < 1 << 31:
         raise OverflowError(f"Python int {value} too large to convert to np.int32")
-    return next((result for kind, result in _OF_PYTHON.items() if isinstance(value, kind)), None)
+    return next((result for python_type, result in _PYTHON_TYPES.items() if isinstance(value, python_type)), None)
 
 
 def promoted(*values: Any) -> PromotedType | None:
@@ -125,7 +126,7 @@ def promoted(*values: Any) -> PromotedType | None:
       TypeError: the mode is "safe", which forbids the promotion.
     """
     types = [type_of(value) for value in nest.flatten([value for value in values if value is not None])]
-    result = types[0] if types else _OF_PYTHON[float]
+    result = types[0] if types else _PYTHON_TYPES[float]
     for other in types[1:]:
         if result is None or other is None:
             return None

@@ -11,7 +11,7 @@ from tvtf.core.tensor import Tensor
 
 
 def _random_function(name: str, call: str, summary: str) -> Any:
-    """Decorates a random function with its public name and a generated docstring."""
+    """Returns a decorator that exports a random function under NumPy's name, with a docstring that shows ``call``."""
     doc = f"""{summary}
 
     >>> import tvtf as tf
@@ -28,7 +28,8 @@ def _random_function(name: str, call: str, summary: str) -> Any:
     return declare
 
 
-def _shape(size: Any) -> Any:
+def _size_as_shape(size: Any) -> Any:
+    """Converts NumPy's argument ``size`` to a shape: None (a scalar), the length of a vector, or a shape."""
     if size is None:
         return ()
     return (size,) if isinstance(size, int) or (tf.is_tensor(size) and size.ndim == 0) else size
@@ -52,7 +53,7 @@ def seed(s: Any) -> None:
 
 @_random_function("standard_normal", "standard_normal([2, 3])", "Draws from the standard normal distribution.")
 def standard_normal(size: Any = None) -> Tensor:
-    return tf.random.normal(_shape(size), dtype=float_dtype())
+    return tf.random.normal(_size_as_shape(size), dtype=float_dtype())
 
 
 @_random_function("randn", "randn(2, 3)", "Draws from the standard normal distribution.")
@@ -84,17 +85,17 @@ def rand(*size: int) -> Tensor:
 
 @_random_function("poisson", "poisson(4., [2, 3])", "Draws from the Poisson distribution with mean ``lam``.")
 def poisson(lam: Any = 1.0, size: Any = None) -> Tensor:
-    return tf.random.poisson(_shape(size), lam, dtype=tf.int64)
+    return tf.random.poisson(_size_as_shape(size), lam, dtype=tf.int64)
 
 
 @_random_function("randint", "randint(1, 7, [2, 3])", "Draws integers between two bounds, including the lower one.")
 def randint(low: int, high: int | None = None, size: Any = None, dtype: Any = np.int64) -> Tensor:
     """Returns random integers from ``low`` up to, but without, ``high``; from zero if only one bound is given."""
     low, high = (0, int(low)) if high is None else (int(low), high)
-    target = result_dtype(dtype)
-    if target not in (tf.int32, tf.int64):
+    target_dtype = result_dtype(dtype)
+    if target_dtype not in (tf.int32, tf.int64):
         accepted = (np.int32, np.int64)
         raise ValueError(
             f"Argument `dtype` got an invalid value {dtype}. Only those convertible to {accepted} are supported."
         )
-    return tf.random.uniform(_shape(size), low, high, target)
+    return tf.random.uniform(_size_as_shape(size), low, high, target_dtype)

@@ -9,14 +9,14 @@ import numpy as np
 
 from tvtf.arrays.convert import (
     float_dtype,
-    in_floats,
     int_dtype,
     is_inexact,
     numpy_like,
+    requested_dtype,
     result_dtype,
     tf,
+    to_inexact,
     to_tensor,
-    wanted,
 )
 from tvtf.core.tensor import Tensor
 
@@ -25,23 +25,23 @@ A_MATRIX = "[[1, 2], [3, 4]]"
 
 
 def _widened_integers(x: Tensor) -> Tensor:
-    """Casts bools, and integers narrower than Python's ``int`` has here, to that width.
+    """Casts bools and narrow integers to the width of the dtype of Python's ``int``, in which NumPy sums them.
 
-    NumPy sums them in that width, so that results don't overflow early.
+    Results then don't overflow early.
     """
-    wide = int_dtype()
+    python_int = int_dtype()
     if x.dtype.is_bool:
-        return tf.cast(x, wide)
-    if x.dtype.is_integer and x.dtype.size < wide.size:
-        return tf.cast(x, f"u{wide.name}" if x.dtype.is_unsigned else wide)
+        return tf.cast(x, python_int)
+    if x.dtype.is_integer and x.dtype.size < python_int.size:
+        return tf.cast(x, f"u{python_int.name}" if x.dtype.is_unsigned else python_int)
     return x
 
 
 def _make_sum(name: str, reduce: Reduction, of_bools: Reduction) -> Reduction:
-    """Makes a sum or product, which for bools is another reduction."""
+    """Makes NumPy's ``sum`` or ``prod`` from TensorFlow's ``reduce``; if the dtype bool is requested, from ``of_bools``."""
 
     def total(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool | None = None) -> Tensor:
-        dtype = wanted(dtype)
+        dtype = requested_dtype(dtype)
         a = to_tensor(a, dtype)
         if dtype is tf.bool:
             return of_bools(a, axis=axis, keepdims=bool(keepdims))
@@ -51,7 +51,7 @@ def _make_sum(name: str, reduce: Reduction, of_bools: Reduction) -> Reduction:
 
 
 def _make_extreme(names: tuple[str, ...], reduce: Reduction, of_bools: Reduction) -> Reduction:
-    """Makes a maximum or minimum under two names."""
+    """Makes NumPy's ``amax`` and ``max``, or ``amin`` and ``min``, from TensorFlow's ``reduce``; for bools, from ``of_bools``."""
 
     def extreme(a: Any, axis: Any = None, out: Any = None, keepdims: bool | None = None) -> Tensor:
         if out is not None:
@@ -59,14 +59,14 @@ def _make_extreme(names: tuple[str, ...], reduce: Reduction, of_bools: Reduction
         a = to_tensor(a)
         return (of_bools if a.dtype.is_bool else reduce)(a, axis=axis, keepdims=bool(keepdims))
 
-    def short(a: Any, axis: Any = None, keepdims: bool | None = None) -> Tensor:
+    def extreme_without_out(a: Any, axis: Any = None, keepdims: bool | None = None) -> Tensor:
         return extreme(a, axis, keepdims=keepdims)
 
-    numpy_like(names[1], shows=A_MATRIX)(short)
+    numpy_like(names[1], shows=A_MATRIX)(extreme_without_out)
     return numpy_like(names[0], shows=A_MATRIX)(extreme)
 
 
-def _logical(name: str, reduce: Reduction) -> None:
+def _make_logical(name: str, reduce: Reduction) -> None:
     """Makes ``all`` or ``any``."""
 
     def reduced(a: Any, axis: Any = None, keepdims: bool | None = None) -> Tensor:
@@ -79,21 +79,21 @@ total = _make_sum("sum", tf.reduce_sum, tf.reduce_any)
 product = _make_sum("prod", tf.reduce_prod, tf.reduce_all)
 amax = _make_extreme(("amax", "max"), tf.reduce_max, tf.reduce_any)
 amin = _make_extreme(("amin", "min"), tf.reduce_min, tf.reduce_all)
-_logical("all", tf.reduce_all)
-_logical("any", tf.reduce_any)
+_make_logical("all", tf.reduce_all)
+_make_logical("any", tf.reduce_any)
 
 
 @numpy_like("mean", shows=A_MATRIX)
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool | None = None) -> Tensor:
     if out is not None:
         raise ValueError("Setting out is not supported.")
-    dtype = wanted(dtype)
-    return tf.reduce_mean(to_tensor(a, dtype) if dtype else in_floats(a), axis=axis, keepdims=bool(keepdims))
+    dtype = requested_dtype(dtype)
+    return tf.reduce_mean(to_tensor(a, dtype) if dtype else to_inexact(a), axis=axis, keepdims=bool(keepdims))
 
 
 @numpy_like("std", shows=A_MATRIX)
 def std(a: Any, axis: Any = None, keepdims: bool | None = None) -> Tensor:
-    return tf.math.reduce_std(in_floats(a), axis=axis, keepdims=bool(keepdims))
+    return tf.math.reduce_std(to_inexact(a), axis=axis, keepdims=bool(keepdims))
 
 
 @numpy_like("var", shows=A_MATRIX)
@@ -103,13 +103,13 @@ def var(
     """Returns the variance along axes; ``ddof`` is subtracted from the number of elements in the divisor."""
     if out is not None:
         raise ValueError("Setting out is not supported.")
-    x = to_tensor(a, result_dtype(a, dtype)) if dtype else in_floats(a)
+    x = to_tensor(a, result_dtype(a, dtype)) if dtype else to_inexact(a)
     variance = tf.math.reduce_variance(x, axis=axis, keepdims=bool(keepdims))
     if ddof:
         # TensorFlow divides by the number of elements.
         count = tf.size(x) if axis is None else tf.reduce_prod(tf.gather(tf.shape(x), axis))
         variance = variance * tf.cast(count, variance.dtype) / tf.cast(count - ddof, variance.dtype)
-    return tf.cast(variance, wanted(dtype)) if dtype else variance
+    return tf.cast(variance, requested_dtype(dtype)) if dtype else variance
 
 
 @numpy_like("ptp", shows="[3, 1, 7]")
@@ -118,10 +118,10 @@ def ptp(a: Any, axis: Any = None, keepdims: bool | None = None) -> Tensor:
 
 
 def _make_cumulative(name: str, accumulate: Reduction) -> None:
-    """Makes a cumulative sum or product."""
+    """Makes NumPy's ``cumsum`` or ``cumprod``, which flattens the tensor unless an axis is given."""
 
     def totals(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
-        a = to_tensor(a, wanted(dtype))
+        a = to_tensor(a, requested_dtype(dtype))
         # As in a sum, narrow integers would overflow early.
         a = tf.cast(a, np.promote_types(a.dtype.as_numpy_dtype, int)) if dtype is None and a.dtype.is_integer else a
         return accumulate(tf.reshape(a, [-1]) if axis is None else a, axis or 0)
@@ -133,12 +133,12 @@ _make_cumulative("cumsum", tf.cumsum)
 _make_cumulative("cumprod", tf.math.cumprod)
 
 
-def _make_nan_reduction(name: str, reduce: Reduction, instead: int) -> Reduction:
-    """Makes a reduction that replaces NaN by ``instead``."""
+def _make_nan_reduction(name: str, reduce: Reduction, neutral_element: int) -> Reduction:
+    """Makes NumPy's ``nansum`` or ``nanprod``: ``reduce`` with NaN replaced by its neutral element."""
 
     def reduced(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
         a = to_tensor(a)
-        replaced = tf.where(tf.math.is_nan(a), tf.constant(instead, a.dtype), a) if is_inexact(a) else a
+        replaced = tf.where(tf.math.is_nan(a), tf.constant(neutral_element, a.dtype), a) if is_inexact(a) else a
         return reduce(replaced, axis, dtype, keepdims)
 
     return numpy_like(name, shows="[1., np.nan, 3.]")(reduced)
@@ -153,7 +153,7 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool | None =
     a = to_tensor(a)
     if not is_inexact(a):
         return mean(a, axis, dtype, keepdims=keepdims)
-    dtype = wanted(dtype) or a.dtype
+    dtype = requested_dtype(dtype) or a.dtype
     return nansum(a, axis, dtype, keepdims) / total(~tf.math.is_nan(a), axis, dtype, keepdims)
 
 
@@ -171,20 +171,23 @@ def average(a: Any, axis: int | None = None, weights: Any = None, returned: bool
     if weights is None:
         a = a if is_inexact(a) else tf.cast(a, result_dtype(a.dtype, float_dtype()))
         mean_value = tf.reduce_mean(a, axis=axis)
-        weight = tf.cast(tf.size(a) if axis is None else tf.shape(a)[axis], a.dtype)
+        weight_sum = tf.cast(tf.size(a) if axis is None else tf.shape(a)[axis], a.dtype)
     else:
-        mean_value, weight = _weighted(a, axis, weights)
-    return (mean_value, tf.broadcast_to(weight, tf.shape(mean_value))) if returned else mean_value
+        mean_value, weight_sum = _weighted_mean(a, axis, weights)
+    return (mean_value, tf.broadcast_to(weight_sum, tf.shape(mean_value))) if returned else mean_value
 
 
-def _weighted(a: Tensor, axis: int | None, weights: Any) -> tuple[Tensor, Tensor]:
-    """Returns the weighted mean and the sum of the weights."""
+def _weighted_mean(a: Tensor, axis: int | None, weights: Any) -> tuple[Tensor, Tensor]:
+    """Returns the weighted mean along an axis, or of all elements, and the sum of the weights.
+
+    The weights have the shape of ``a``, or are a vector along ``axis``.
+    """
     dtype = result_dtype(a.dtype, weights, *([] if is_inexact(a) else [float_dtype()]))
     a, weights = to_tensor(a, dtype), to_tensor(weights, dtype)
     if axis is not None and weights.ndim != a.ndim:
         tf.debugging.Assert(weights.ndim == 1, [weights.ndim])
-        weight = tf.reduce_sum(weights)
-        return tf.tensordot(a, weights, [[axis], [0]]) / weight, weight
+        weight_sum = tf.reduce_sum(weights)
+        return tf.tensordot(a, weights, [[axis], [0]]) / weight_sum, weight_sum
     tf.debugging.Assert(tf.reduce_all(tf.equal(tf.shape(a), tf.shape(weights))), [tf.shape(a), tf.shape(weights)])
-    weight = tf.reduce_sum(weights, axis=axis)
-    return tf.reduce_sum(a * weights, axis=axis) / weight, weight
+    weight_sum = tf.reduce_sum(weights, axis=axis)
+    return tf.reduce_sum(a * weights, axis=axis) / weight_sum, weight_sum

@@ -7,7 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.arrays.convert import array, axis_of, broadcast, dims_of, int_dtype, numpy_like, tf, to_tensor, together
+from tvtf.arrays.convert import (
+    array,
+    broadcast,
+    int_dtype,
+    nonnegative_axis,
+    numpy_like,
+    range_as_list,
+    tf,
+    to_common_dtype,
+    to_tensor,
+)
 from tvtf.arrays.create import concatenate
 from tvtf.core.tensor import Tensor
 
@@ -68,24 +78,24 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Tensor:
 
 @numpy_like("moveaxis", shows="np.ones([2, 3, 4]), 0, -1")
 def moveaxis(a: Any, source: Any, destination: Any) -> Tensor:
-    """Returns the tensor with axes moved to other places; the order of the rest is kept."""
+    """Moves axes ``source`` of a tensor to the positions ``destination``; the other axes keep their order."""
     a = to_tensor(a)
     sources, destinations = (
-        [axis_of(i, a.ndim) for i in tf.nest.flatten(dims_of(axes))] for axes in (source, destination)
+        [nonnegative_axis(i, a.ndim) for i in tf.nest.flatten(range_as_list(axes))] for axes in (source, destination)
     )
     if len(sources) != len(destinations):
         raise ValueError("The lengths of source and destination must equal")
     order = [i for i in range(a.ndim) if i not in sources]
     # In ascending order, each insertion leaves those before it in their places.
-    for to, of in sorted(zip(destinations, sources)):
-        order.insert(to, of)
+    for position, axis in sorted(zip(destinations, sources)):
+        order.insert(position, axis)
     return tf.transpose(a, order)
 
 
 @numpy_like("flip", shows=A_MATRIX)
 def flip(m: Any, axis: int | None = None) -> Tensor:
     m = to_tensor(m)
-    return tf.reverse(m, list(range(m.ndim)) if axis is None else [axis_of(axis, m.ndim)])
+    return tf.reverse(m, list(range(m.ndim)) if axis is None else [nonnegative_axis(axis, m.ndim)])
 
 
 @numpy_like("flipud", shows=A_MATRIX)
@@ -156,7 +166,7 @@ def broadcast_arrays(*args: Any, **kwargs: Any) -> list[Tensor]:
 
 
 def _make_at_least(name: str, reshaped: Callable[[Tensor], Tensor]) -> Callable[..., Any]:
-    """Makes a function that adds axes to each of its arguments."""
+    """Makes NumPy's ``atleast_1d``, ``_2d`` or ``_3d``, which reshapes each of its arguments with ``reshaped``."""
 
     def arrays(*arys: Any) -> Any:
         results = [reshaped(to_tensor(each)) for each in arys]
@@ -165,37 +175,37 @@ def _make_at_least(name: str, reshaped: Callable[[Tensor], Tensor]) -> Callable[
     return numpy_like(name, shows="[1, 2]")(arrays)
 
 
-def _deep(x: Tensor) -> Tensor:
+def _to_3d(x: Tensor) -> Tensor:
     x = x[None] if x.ndim in (0, 1) else x
     return array(x, ndmin=2)[..., None] if x.ndim < 3 else x
 
 
 atleast_1d = _make_at_least("atleast_1d", lambda x: array(x, ndmin=1))
 atleast_2d = _make_at_least("atleast_2d", lambda x: array(x, ndmin=2))
-atleast_3d = _make_at_least("atleast_3d", _deep)
+atleast_3d = _make_at_least("atleast_3d", _to_3d)
 
 
 @numpy_like("stack", shows="[[1, 2], [3, 4]], 1")
 def stack(arrays: Any, axis: int = 0) -> Tensor:
     if isinstance(arrays, Tensor):
         return arrays if axis == 0 else swapaxes(arrays, 0, axis)
-    return tf.stack(together(*arrays), axis)
+    return tf.stack(to_common_dtype(*arrays), axis)
 
 
 @numpy_like("hstack", shows="[[1, 2], [3, 4]]")
 def hstack(tup: Any) -> Tensor:
-    arrays = together(*map(atleast_1d, tup))
+    arrays = to_common_dtype(*map(atleast_1d, tup))
     return tf.concat(arrays, 0 if arrays[0].ndim == 1 else 1)
 
 
 @numpy_like("vstack", shows="[[1, 2], [3, 4]]")
 def vstack(tup: Any) -> Tensor:
-    return tf.concat(together(*map(atleast_2d, tup)), 0)
+    return tf.concat(to_common_dtype(*map(atleast_2d, tup)), 0)
 
 
 @numpy_like("dstack", shows="[[1, 2], [3, 4]]")
 def dstack(tup: Any) -> Tensor:
-    return tf.concat(together(*map(atleast_3d, tup)), 2)
+    return tf.concat(to_common_dtype(*map(atleast_3d, tup)), 2)
 
 
 @numpy_like("append", shows="[1, 2], [[3]]")
@@ -204,7 +214,7 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
 
 
 def _part_sizes(ary: Tensor, boundaries: Sequence[int], axis: int) -> list[int]:
-    """Returns the sizes of the parts between boundaries."""
+    """Converts the indices at which NumPy's ``split`` divides an axis to the sizes of the parts, for ``tf.split``."""
     if axis >= ary.ndim:
         raise ValueError(f"axis {axis} is out of bound for shape {ary.shape}")
     total, previous = ary.shape[axis], 0
@@ -212,6 +222,7 @@ def _part_sizes(ary: Tensor, boundaries: Sequence[int], axis: int) -> list[int]:
     for i, boundary in enumerate(boundaries):
         if boundary < previous:
             raise ValueError(f"The {i}-th boundary {boundary} is smaller than the previous boundary {previous}")
+        # As in NumPy, parts beyond the end of the axis are empty.
         sizes.append(min(boundary - previous, max(0, total - sum(sizes))))
         previous = boundary
     return [*sizes, max(0, total - sum(sizes))]
@@ -226,15 +237,15 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
 
 
 def _make_split(axis: int) -> Callable[..., list[Tensor]]:
-    """Makes a split along one axis."""
+    """Makes NumPy's ``vsplit``, ``hsplit`` or ``dsplit``, which splits along ``axis`` into equal parts, or at indices."""
 
     def parts(ary: Any, indices_or_sections: Any) -> list[Tensor]:
         ary = to_tensor(ary)
         # NumPy's `hsplit` splits a vector along its only axis.
-        along = 0 if axis == 1 and ary.ndim == 1 else axis
-        if isinstance(indices_or_sections, int) and (ary.shape[along] or 0) % indices_or_sections:
+        split_axis = 0 if axis == 1 and ary.ndim == 1 else axis
+        if isinstance(indices_or_sections, int) and (ary.shape[split_axis] or 0) % indices_or_sections:
             raise ValueError("array split does not result in an equal division")
-        return split(ary, indices_or_sections, along)
+        return split(ary, indices_or_sections, split_axis)
 
     return parts
 
@@ -251,7 +262,7 @@ def compress(condition: Any, a: Any, axis: int | None = None) -> Tensor:
         raise ValueError("condition must be a 1-d array.")
     if axis is None or a.ndim == 0:
         a, axis = ravel(a), 0
-    axis = axis_of(axis, a.ndim)
+    axis = nonnegative_axis(axis, a.ndim)
     # As in NumPy, elements beyond the condition's end don't count.
     missing = max(a.shape[axis] - condition.shape[0], 0)
     return tf.boolean_mask(a, tf.pad(condition, [[0, missing]], constant_values=False), axis)
@@ -269,24 +280,28 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     a, indices = to_tensor(a), to_tensor(indices)
     a, axis = (ravel(a), 0) if axis is None else (a, axis)
     size = tf.shape(a, indices.dtype)[axis]
-    valid = tf.clip_by_value(indices, 0, size - 1) if mode == "clip" else tf.math.floormod(indices, size)
-    return tf.gather(a, valid, axis=axis)
+    in_bounds = tf.clip_by_value(indices, 0, size - 1) if mode == "clip" else tf.math.floormod(indices, size)
+    return tf.gather(a, in_bounds, axis=axis)
 
 
-def _with_size(shape: Any, axis: int, size: Any) -> Any:
+def _with_dim(shape: Any, axis: int, size: Any) -> Any:
+    """Returns a shape with the dim of an axis replaced."""
     return tf.concat([shape[:axis], [size], shape[axis + 1 :]], 0)
 
 
 @numpy_like("take_along_axis", shows="np.array([[10, 20], [30, 40]]), np.array([[1], [0]]), 1")
 def take_along_axis(arr: Any, indices: Any, axis: int | None) -> Tensor:
-    """Returns the elements at indices of their own for each position along the other axes."""
+    """Gathers elements along one axis, by separate indices for each position along the other axes."""
     arr, indices = to_tensor(arr), to_tensor(indices)
     if axis is None:
         return take_along_axis(ravel(arr), indices, 0)
     axis = axis + arr.ndim if axis < 0 else axis
     shapes = [tf.shape(arr), tf.shape(indices)]
-    shape = tf.broadcast_dynamic_shape(*(_with_size(s, axis, 1) for s in shapes))
-    arr, indices = (tf.broadcast_to(x, _with_size(shape, axis, s[axis])) for x, s in zip((arr, indices), shapes))
+    shape = tf.broadcast_dynamic_shape(*(_with_dim(operand_shape, axis, 1) for operand_shape in shapes))
+    arr, indices = (
+        tf.broadcast_to(x, _with_dim(shape, axis, operand_shape[axis]))
+        for x, operand_shape in zip((arr, indices), shapes)
+    )
     arr, indices = moveaxis(arr, axis, -1), moveaxis(indices, axis, -1)
     size = tf.shape(arr, indices.dtype)[-1]
     # Negative indices count from the end.
@@ -294,10 +309,10 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> Tensor:
     return moveaxis(selected, -1, axis)
 
 
-def _quicksort_only(kinds: tuple[str, ...], kind: str, order: Any) -> None:
-    """Checks the arguments of sorting functions."""
+def _check_sort_arguments(kinds: tuple[str, ...], kind: str, order: Any) -> None:
+    """Raises ValueError if ``kind``, NumPy's sorting algorithm, or ``order``, its fields of records, is not supported."""
     if kind not in kinds:
-        listed = " and ".join(f'kind="{each}"' for each in kinds)
+        listed = " and ".join(f'kind="{supported}"' for supported in kinds)
         verb = "is" if len(kinds) == 1 else "are"
         raise ValueError(f"Invalid value for argument `kind`. Only {listed} {verb} supported. Received: kind={kind}")
     if order is not None:
@@ -306,7 +321,7 @@ def _quicksort_only(kinds: tuple[str, ...], kind: str, order: Any) -> None:
 
 @numpy_like("sort", shows="[3, 1, 2]")
 def sort(a: Any, axis: int | None = -1, kind: str = "quicksort", order: Any = None) -> Tensor:
-    _quicksort_only(("quicksort",), kind, order)
+    _check_sort_arguments(("quicksort",), kind, order)
     a = to_tensor(a)
     return tf.sort(tf.reshape(a, [-1]), 0) if axis is None else tf.sort(a, axis)
 
@@ -314,7 +329,7 @@ def sort(a: Any, axis: int | None = -1, kind: str = "quicksort", order: Any = No
 @numpy_like("argsort", shows="[3, 1, 2]")
 def argsort(a: Any, axis: int | None = -1, kind: str = "quicksort", order: Any = None) -> Tensor:
     """Returns the indices that sort the tensor along an axis."""
-    _quicksort_only(("quicksort", "stable"), kind, order)
+    _check_sort_arguments(("quicksort", "stable"), kind, order)
     a = to_tensor(a)
     if a.dtype.is_complex:
         raise TypeError(f"argsort does not support complex64/complex128 dtypes. Received dtype: {a.dtype}")
@@ -325,7 +340,7 @@ def argsort(a: Any, axis: int | None = -1, kind: str = "quicksort", order: Any =
 
 
 def _make_arg_extreme(name: str, function: Callable[..., Tensor]) -> None:
-    """Makes ``argmax`` or ``argmin``."""
+    """Makes NumPy's ``argmax`` or ``argmin``, which flattens the tensor unless an axis is given."""
 
     def position(a: Any, axis: int | None = None) -> Tensor:
         a = to_tensor(a)

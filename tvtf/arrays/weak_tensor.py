@@ -42,7 +42,7 @@ math.special.fresnel_cos math.special.fresnel_sin math.special.spence math.sqrt 
 math.bessel_i0 math.bessel_i0e math.bessel_i1 math.bessel_i1e nn.depth_to_space nn.gelu nn.leaky_relu nn.log_softmax
 nn.relu6 nn.silu nn.space_to_depth ones_like reshape squeeze stop_gradient transpose zeros_like
 """
-_UNARY_OF_NUMPY = """
+_NUMPY_UNARY = """
 abs absolute amax amin angle arange arccos arccosh arcsin arcsinh arctan arctanh around array asanyarray asarray
 ascontiguousarray average bitwise_not cbrt ceil conj conjugate copy cos cosh cumprod cumsum deg2rad diag diagflat
 diagonal diff empty_like exp exp2 expand_dims expm1 fabs fix flatten flip fliplr flipud floor full_like imag log log10
@@ -55,7 +55,7 @@ math.add math.divide math.divide_no_nan math.equal math.floordiv math.floormod m
 math.multiply_no_nan math.pow math.subtract math.truediv realdiv truncatediv truncatemod linalg.matmul
 experimental.numpy.matmul
 """
-_NEVER_WEAK = ("math.equal", "math.maximum", "math.minimum")
+_NEVER_RETURN_WEAK = ("math.equal", "math.maximum", "math.minimum")
 
 Rule = Callable[[Any, Any], Any]
 
@@ -68,10 +68,10 @@ class WeakTensor(BatchableExtensionType):
     tensor: Tensor
 
     def __repr__(self) -> str:
-        return _marked(repr(self.tensor))
+        return _with_weak_mark(repr(self.tensor))
 
     def __str__(self) -> str:
-        return _marked(str(self.tensor))
+        return _with_weak_mark(str(self.tensor))
 
     def __format__(self, spec: str) -> str:
         return f"{format(self.tensor, spec)} weakly typed"
@@ -109,16 +109,16 @@ class WeakTensor(BatchableExtensionType):
         return self.tensor.shape
 
 
-def _marked(text: str) -> str:
+def _with_weak_mark(text: str) -> str:
     return f"{text[:-1]}, weak=True{text[-1]}"
 
 
-def _forwarding(name: str) -> Callable[..., Any]:
+def _forward_to_tensor(name: str) -> Callable[..., Any]:
     return lambda self, *args: getattr(self.tensor, name)(*args)
 
 
 for _name in ("__bool__", "__int__", "__float__", "__complex__", "__index__", "__len__", "__getitem__"):
-    setattr(WeakTensor, _name, _forwarding(_name))
+    setattr(WeakTensor, _name, _forward_to_tensor(_name))
 
 
 def _as_weak(value: Any) -> Any:
@@ -137,65 +137,72 @@ def _cast(value: Any, dtype: DType) -> Any:
     return tf.convert_to_tensor(value, dtype)
 
 
-def _promoting(function: Any, arity: int, is_ever_weak: bool) -> Rule:
-    """Returns the override that promotes a function's first arguments, and makes the result weak where they are."""
+def _make_promotion_rule(function: Any, arity: int, may_return_weak: bool) -> Rule:
+    """Returns the override of a public function that promotes its first ``arity`` arguments to a common dtype.
+
+    The result is weak if the promoted type is, and if the function ``may_return_weak``.
+    """
     signature = inspect.signature(function)
     names = [name for name in signature.parameters if name != "scalar"][:arity]  # scalar_mul's takes the dtype of x
 
     def rule(args: Any, kwargs: Any) -> Any:
-        """Calls the function on promoted arguments; returns NotImplemented where nothing is to be promoted."""
+        """Calls the function on promoted arguments; returns NotImplemented if it can run on the arguments as they are."""
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         values = [bound.arguments[name] for name in names]
-        is_plain = all(isinstance(value, Tensor) for value in values)
+        are_tensors = all(isinstance(value, Tensor) for value in values)
         # The usual case must stay quick.
-        if is_plain and all(value.dtype is values[0].dtype for value in values):
+        if are_tensors and all(value.dtype is values[0].dtype for value in values):
             return NotImplemented
+        # With a requested dtype there is nothing to promote, but a weak tensor is replaced by its tensor.
         if arity == 1 and bound.arguments.get("dtype") is not None:
             bound.arguments.update({names[0]: _as_tensor(values[0])})
             return NotImplemented if values[0] is bound.arguments[names[0]] else function(*bound.args, **bound.kwargs)
-        if (kind := promoted(*values)) is None:
+        if (target := promoted(*values)) is None:
             return NotImplemented
-        bound.arguments.update({name: _cast(value, kind.dtype) for name, value in zip(names, values)})
+        bound.arguments.update({name: _cast(value, target.dtype) for name, value in zip(names, values)})
         result = function(*bound.args, **bound.kwargs)
-        return _as_weak(result) if kind.is_weak and is_ever_weak else result
+        return _as_weak(result) if target.is_weak and may_return_weak else result
 
     return rule
 
 
 @functools.wraps(constant)
 def _promoting_constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None = "Const") -> Any:
-    """Creates a tensor that is weak if its value is and no dtype is given; a tensor is cast if it promotes to the dtype."""
-    kind = promoted(value, None if dtype is None else tf.as_dtype(dtype))
+    """Replaces ``tf.constant``: without a dtype, a value whose type is weak gives a weak tensor.
+
+    A tensor is cast if it promotes to the given dtype.
+    """
+    target = promoted(value, None if dtype is None else tf.as_dtype(dtype))
     value = _as_tensor(value)
-    if kind is None:
+    if target is None:
         return constant(value, dtype, shape, name)
     if dtype is None:
-        result = constant(value, None if isinstance(value, Tensor) else kind.dtype, shape, name)
-        return _as_weak(result) if kind.is_weak else result
-    if isinstance(value, Tensor) and kind.dtype == dtype:
+        result = constant(value, None if isinstance(value, Tensor) else target.dtype, shape, name)
+        return _as_weak(result) if target.is_weak else result
+    if isinstance(value, Tensor) and target.dtype == dtype:
         value = tf.cast(value, dtype)
     return constant(value, dtype, shape, name)
 
 
-def _assigning(assign: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps a method of Variable that assigns so that it promotes the value to the Variable's dtype."""
+def _promoting_assignment(assign: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps ``assign``, ``assign_add`` or ``assign_sub`` of Variable to promote the value to the Variable's dtype."""
 
     @functools.wraps(assign)
-    def run(self: Variable, value: Any, *args: Any, **kwargs: Any) -> Any:
+    def assign_promoted(self: Variable, value: Any, *args: Any, **kwargs: Any) -> Any:
         """Assigns the value, promoted to the Variable's dtype; raises TypeError if it promotes to another one."""
-        kind = promoted(self, value)
-        if kind is None:
+        target = promoted(self, value)
+        if target is None:
             return assign(self, value, *args, **kwargs)
-        if kind.dtype != self.dtype:
+        if target.dtype != self.dtype:
             raise TypeError(
                 f"Variable dtype is immutable. Calling {assign.__name__} of Variable (with dtype {self.dtype}) on {value} "
                 f"requires converting {value} to {self.dtype}. This is disabled in the current promotion semantics. "
                 f"Please convert {value} manually before calling {assign.__name__}."
             )
-        return assign(self, _cast(value, kind.dtype), *args, **kwargs)
+        return assign(self, _cast(value, target.dtype), *args, **kwargs)
 
-    return run
+    return assign_promoted
 
 
 _ASSIGNMENTS = {name: vars(Variable)[name] for name in ("assign", "assign_add", "assign_sub")}
@@ -208,22 +215,22 @@ def enable(mode: str) -> None:
     disable()
     setting.mode = mode
     names = public_names()
-    for path in (*_UNARY.split(), *(f"experimental.numpy.{name}" for name in _UNARY_OF_NUMPY.split())):
+    for path in (*_UNARY.split(), *(f"experimental.numpy.{name}" for name in _NUMPY_UNARY.split())):
         _add_rule(names[path], 1, True)
     for path in _BINARY.split():
-        _add_rule(names[path], 2, path not in _NEVER_WEAK)
+        _add_rule(names[path], 2, path not in _NEVER_RETURN_WEAK)
     tf.constant = _promoting_constant
     operators.install(lambda operate: operate)
     for name, assign in _ASSIGNMENTS.items():
-        setattr(Variable, name, _assigning(assign))
+        setattr(Variable, name, _promoting_assignment(assign))
     for name in Tensor.OVERLOADABLE_OPERATORS - {"__getitem__", "__invert__"}:  # type: ignore[attr-defined]
         setattr(WeakTensor, name, getattr(Tensor, name))
 
 
-def _add_rule(function: Any, arity: int, is_ever_weak: bool) -> None:
-    """Adds the rule of a function, once if it has several public names."""
+def _add_rule(function: Any, arity: int, may_return_weak: bool) -> None:
+    """Adds the promotion rule of a function to its overrides, only once if it has several public names."""
     if not any(rules is function.overrides for rules, _ in _added):
-        rule = _promoting(function, arity, is_ever_weak)
+        rule = _make_promotion_rule(function, arity, may_return_weak)
         function.overrides.append(rule)
         _added.append((function.overrides, rule))
 

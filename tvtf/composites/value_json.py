@@ -21,7 +21,7 @@ from tvtf.core.tensor_spec import TensorSpec
 from tvtf.dtypes import DType
 from tvtf.fileio.saved_module_error import SavedModuleError
 
-PLAIN = (bool, int, float, str)
+PLAIN_TYPES = (bool, int, float, str)
 
 
 class NotPlain(ValueError):
@@ -29,7 +29,9 @@ class NotPlain(ValueError):
 
 
 def encode(value: Any, leaf: Callable[[Any], Any] = lambda _: None) -> Any:
-    """Encodes a nest as JSON; ``leaf`` may encode further kinds of values, and returns None for others.
+    """Encodes a nest of values as JSON: each as a dict of one entry, whose key names the kind of value.
+
+    ``leaf`` may encode further kinds of values, and returns None for others.
 
     Raises:
       NotPlain: a value is not a plain value, a spec, or a container of them.
@@ -37,14 +39,14 @@ def encode(value: Any, leaf: Callable[[Any], Any] = lambda _: None) -> Any:
     >>> encode((1, {"x": None}))
     {'tuple': [{'value': 1}, {'dict': [['x', {'value': None}]]}]}
     """
-    own = leaf(value)
-    if own is not None:
-        return own
-    if value is None or isinstance(value, PLAIN):
+    encoded_leaf = leaf(value)
+    if encoded_leaf is not None:
+        return encoded_leaf
+    if value is None or isinstance(value, PLAIN_TYPES):
         return {"value": value}
-    for kind, write in _WRITERS.items():
-        if isinstance(value, kind):
-            return write(value, leaf)
+    for value_type, encode_value in _ENCODERS.items():
+        if isinstance(value, value_type):
+            return encode_value(value, leaf)
     raise NotPlain(f"{value!r} of type {type(value).__name__}")
 
 
@@ -57,26 +59,33 @@ def _encode_tuple(value: Any, leaf: Any) -> Any:
 
 def _encode_dict(value: Any, leaf: Any) -> Any:
     for key in value:
-        if not isinstance(key, PLAIN):
+        if not isinstance(key, PLAIN_TYPES):
             raise NotPlain(f"the key {key!r} of type {type(key).__name__}")
     kind = "ordered" if isinstance(value, OrderedDict) else "dict"
     return {kind: [[key, encode(each, leaf)] for key, each in value.items()]}
 
 
 def _encode_spec(spec: TensorSpec, leaf: Any) -> Any:
-    dims = None if spec.shape.rank is None else [n or d for d, n in zip(spec.shape, spec.dim_names or ())]
+    """Encodes a TensorSpec: its dtype, its dims, each by its name if it has one, and its name."""
+    dims = (
+        None
+        if spec.shape.rank is None
+        else [dim_name or size for size, dim_name in zip(spec.shape, spec.dim_names or ())]
+    )
     return {"spec": [spec.dtype.name, dims, spec.name]}
 
 
-def _name_of(kind: type[TypeSpec]) -> str:
+def _name_of(spec_class: type[TypeSpec]) -> str:
     """Returns a type spec's name in files: the name that it is registered by, or its public name."""
-    own = next((name for name, each in registered.items() if each is kind), None)
-    if own is None and all_names().get(kind.__name__) is not kind:
-        raise NotPlain(f"a value of the type {kind.__qualname__}, whose class has no `__name__` to find it by")
-    return own or kind.__name__
+    registered_name = next(
+        (name for name, registered_class in registered.items() if registered_class is spec_class), None
+    )
+    if registered_name is None and all_names().get(spec_class.__name__) is not spec_class:
+        raise NotPlain(f"a value of the type {spec_class.__qualname__}, whose class has no `__name__` to find it by")
+    return registered_name or spec_class.__name__
 
 
-_WRITERS: dict[type, Callable[[Any, Any], Any]] = {
+_ENCODERS: dict[type, Callable[[Any, Any], Any]] = {
     bytes: lambda v, _: {"bytes": base64.b64encode(v).decode()},
     complex: lambda v, _: {"complex": [v.real, v.imag]},
     DType: lambda v, _: {"dtype": v.name},
@@ -101,9 +110,9 @@ def decode(data: Any, leaf: Callable[[str, Any], Any] | None = None) -> Any:
     if not isinstance(data, dict) or len(data) != 1:
         raise SavedModuleError(f"{data!r:.80} is not a value")
     ((kind, content),) = data.items()
-    if kind in _READERS:
+    if kind in _DECODERS:
         try:
-            return _READERS[kind](content, leaf)
+            return _DECODERS[kind](content, leaf)
         except (TypeError, ValueError, KeyError, AttributeError) as cause:
             raise SavedModuleError(f"{data!r:.80} is not a value: {cause}") from cause
     if leaf is None:
@@ -112,7 +121,7 @@ def decode(data: Any, leaf: Callable[[str, Any], Any] | None = None) -> Any:
 
 
 def _decode_plain(content: Any, leaf: Any) -> Any:
-    if content is not None and not isinstance(content, PLAIN):
+    if content is not None and not isinstance(content, PLAIN_TYPES):
         raise TypeError(f"{content!r:.40} is not plain")
     return content
 
@@ -131,10 +140,10 @@ def _decode_spec(content: Any, leaf: Any) -> Any:
 
 def _decode_type(content: Any, leaf: Any) -> Any:
     name, serialization = content
-    kind = registered.get(name) or all_names().get(name) or _anonymous(name)
-    if not isinstance(kind, type) or not issubclass(kind, TypeSpec):
+    spec_class = registered.get(name) or all_names().get(name) or _anonymous(name)
+    if not isinstance(spec_class, type) or not issubclass(spec_class, TypeSpec):
         raise ValueError(f"{name!r} is not a type of tensors")
-    return kind._deserialize(decode(serialization, leaf))
+    return spec_class._deserialize(decode(serialization, leaf))
 
 
 def _anonymous(name: str) -> Any:
@@ -148,7 +157,7 @@ def _anonymous(name: str) -> Any:
     return AnonymousExtensionTypeSpec
 
 
-_READERS: dict[str, Callable[[Any, Any], Any]] = {
+_DECODERS: dict[str, Callable[[Any, Any], Any]] = {
     "value": _decode_plain,
     "bytes": lambda v, _: base64.b64decode(v, validate=True),
     "complex": lambda v, _: complex(*v),
@@ -176,7 +185,10 @@ class CapturedDefault:
 
 def encode_signature(signature: inspect.Signature) -> Any:
     """Encodes a signature: name, kind and default of each parameter."""
-    return [[p.name, p.kind.name, _encode_default(p.default)] for p in signature.parameters.values()]
+    return [
+        [parameter.name, parameter.kind.name, _encode_default(parameter.default)]
+        for parameter in signature.parameters.values()
+    ]
 
 
 def _encode_default(default: Any) -> Any:
@@ -202,9 +214,9 @@ def decode_signature(data: Any) -> inspect.Signature:
 
 def _decode_parameter(name: str, kind: str, default: Any) -> inspect.Parameter:
     value = inspect.Parameter.empty if default is None else decode(default, lambda *_: CapturedDefault())
-    kinds = {k.name: k for k in inspect._ParameterKind}
-    return inspect.Parameter(name, kinds[kind] if kind in kinds else _unknown(kind), default=value)
+    kinds = {parameter_kind.name: parameter_kind for parameter_kind in inspect._ParameterKind}
+    return inspect.Parameter(name, kinds[kind] if kind in kinds else _raise_unknown_kind(kind), default=value)
 
 
-def _unknown(kind: str) -> Any:
+def _raise_unknown_kind(kind: str) -> Any:
     raise ValueError(f"{kind!r} is not a kind of parameter")

@@ -30,7 +30,10 @@ Tensors = dict[str, Any]
 
 
 def build_composites(features: Mapping[str, Any], columns: Tensors) -> Tensors:
-    """Returns the tensors of features, built from the columns that were parsed for them."""
+    """Returns the tensors of features by key, built from the columns that were parsed for them.
+
+    A SparseFeature or RaggedFeature is built from several columns, which need not be features themselves.
+    """
     composite: Tensors = {}
     for key in sorted(features):
         feature = features[key]
@@ -38,69 +41,70 @@ def build_composites(features: Mapping[str, Any], columns: Tensors) -> Tensors:
             composite[key] = _build_sparse(feature, columns)
         elif isinstance(feature, RaggedFeature):
             composite[key] = _build_ragged(key, feature, columns)
-    return {k: v for k, v in (columns | composite).items() if k in features}
+    return {name: tensor for name, tensor in (columns | composite).items() if name in features}
 
 
 # -- sparse
 
 
 def _build_sparse(feature: SparseFeature, columns: Tensors) -> SparseTensor:
-    """Builds a sparse tensor from columns of indices and a column of values."""
-    single = isinstance(feature.index_key, str)
-    keys = [feature.index_key] if single else feature.index_key
-    sizes = [feature.size] if single else list(feature.size)
-    values, index_columns = columns[feature.value_key], [columns[k] for k in keys]
-    column_indices = [bind.reshape(p.values, shape=(p.values._type.shape[0], 1)) for p in index_columns]
+    """Builds the sparse tensor of a SparseFeature from its columns of indices and its column of values."""
+    has_one_index = isinstance(feature.index_key, str)
+    keys = [feature.index_key] if has_one_index else feature.index_key
+    sizes = [feature.size] if has_one_index else list(feature.size)
+    values, index_columns = columns[feature.value_key], [columns[index_key] for index_key in keys]
+    column_indices = [bind.reshape(column.values, shape=(column.values._type.shape[0], 1)) for column in index_columns]
     indices = bind.concat(values.indices[:, :-1], *column_indices, axis=1)
     dense_sizes = convert_to_tensor(sizes, int64)
     shape = bind.concat(values.dense_shape[:-1], dense_sizes, axis=0)
     if feature.already_sorted:
         return SparseTensor(indices, values.values, shape)
-    order = _order(indices, shape)
+    order = _row_major_order(indices, shape)
     return SparseTensor(gather(indices, order), gather(values.values, order), shape)
 
 
-def _order(indices: Tensor, shape: Tensor) -> Tensor:
-    """Returns the order that sorts indices by rows, then by columns."""
-    number = indices[:, 0]
+def _row_major_order(indices: Tensor, shape: Tensor) -> Tensor:
+    """Returns the permutation that sorts the indices of a sparse tensor in row-major order."""
+    linear_index = indices[:, 0]
     for axis in range(1, indices._type.shape[1]):
-        number = number * shape[axis] + indices[:, axis]
-    return argsort(number, stable=True)
+        linear_index = linear_index * shape[axis] + indices[:, axis]
+    return argsort(linear_index, stable=True)
 
 
 # -- ragged
 
 
 def _build_ragged(key: str, feature: RaggedFeature, columns: Tensors) -> Any:
-    """Builds a ragged tensor by splitting the values by each partition, from the innermost to the outermost."""
+    """Builds the ragged tensor of a RaggedFeature: splits its values by each partition, the innermost first."""
     rows = columns[feature.value_key or key]
+    # The values of a single example are dense, those of a batch are ragged.
     if not isinstance(rows, RaggedTensor):
         for partition in reversed(feature.partitions):
             rows = _split_rows(rows, partition, columns, feature)
         return rows
-    outer = rows.row_splits if rows.ragged_rank > 1 else None
-    rows = rows if outer is None else rows.values
+    batch_splits = rows.row_splits if rows.ragged_rank > 1 else None
+    rows = rows if batch_splits is None else rows.values
     for partition in reversed(feature.partitions):
-        rows = _split_batch(rows, partition, columns, feature, outer is not None)
-    return rows if outer is None else RaggedTensor.from_row_splits(rows, outer, validate=feature.validate)
+        rows = _split_batch(rows, partition, columns, feature, batch_splits is not None)
+    return rows if batch_splits is None else RaggedTensor.from_row_splits(rows, batch_splits, validate=feature.validate)
 
 
 def _split_rows(values: Any, partition: Any, columns: Tensors, feature: RaggedFeature) -> Any:
-    """Splits the values of a single example into rows."""
-    check = feature.validate
+    """Splits the values of a single example into rows, by the column that ``partition`` names or by its uniform length."""
+    validate = feature.validate
     if isinstance(partition, UniformRowLength):
         if isinstance(values, RaggedTensor):
-            return RaggedTensor.from_uniform_row_length(values, partition.length, validate=check)
+            return RaggedTensor.from_uniform_row_length(values, partition.length, validate=validate)
         return _uniform_rows(values, partition.length)
     partition_values = cast(columns[partition.key], feature.row_splits_dtype)
-    makers = {
+    constructors = {
         RowSplits: RaggedTensor.from_row_splits,
         RowLengths: RaggedTensor.from_row_lengths,
         RowStarts: RaggedTensor.from_row_starts,
         RowLimits: RaggedTensor.from_row_limits,
     }
-    make = makers.get(type(partition), RaggedTensor.from_value_rowids)
-    return make(values, partition_values, validate=check)
+    construct = constructors.get(type(partition), RaggedTensor.from_value_rowids)
+    return construct(values, partition_values, validate=validate)
 
 
 def _uniform_rows(values: Tensor, length: int) -> Tensor:
@@ -110,37 +114,39 @@ def _uniform_rows(values: Tensor, length: int) -> Tensor:
 
 
 def _split_batch(
-    rows: RaggedTensor, partition: Any, columns: Tensors, feature: RaggedFeature, deep: bool
+    rows: RaggedTensor, partition: Any, columns: Tensors, feature: RaggedFeature, in_feature_lists: bool
 ) -> RaggedTensor:
     """Splits the values of each example of a batch into rows.
 
     Partitions count from each example's start; the examples' row starts convert them to positions in all values.
+    With ``in_feature_lists``, ``rows`` and partitions come from feature lists: an item is a feature rather than an example.
     """
-    check = feature.validate
+    validate = feature.validate
     if isinstance(partition, UniformRowLength):
         length = partition.length
         if rows.ragged_rank > 1:
-            values: Any = RaggedTensor.from_uniform_row_length(rows.values, length, validate=check)
+            values: Any = RaggedTensor.from_uniform_row_length(rows.values, length, validate=validate)
         else:
             values = _uniform_rows(rows.values, length)
-        return RaggedTensor.from_row_splits(values, rows.row_splits // length, validate=check)
+        return RaggedTensor.from_row_splits(values, rows.row_splits // length, validate=validate)
     partition_values = columns[partition.key]
-    partition_values = partition_values.values if deep else partition_values
+    partition_values = partition_values.values if in_feature_lists else partition_values
     partition_values = partition_values.with_values(cast(partition_values.values, rows.row_splits.dtype))
     if isinstance(partition, RowLengths):
         return partition_values.with_values(
-            RaggedTensor.from_row_lengths(rows.values, partition_values.values, validate=check)
+            RaggedTensor.from_row_lengths(rows.values, partition_values.values, validate=validate)
         )
     if isinstance(partition, RowSplits):
         partition_values = partition_values[:, 1:]
     if isinstance(partition, (RowSplits, RowLimits)):
         limits = partition_values.values + gather(rows.row_starts(), partition_values.value_rowids())
-        return partition_values.with_values(RaggedTensor.from_row_limits(rows.values, limits, validate=check))
+        return partition_values.with_values(RaggedTensor.from_row_limits(rows.values, limits, validate=validate))
     if isinstance(partition, RowStarts):
         starts = partition_values.values + gather(rows.row_starts(), partition_values.value_rowids())
-        return partition_values.with_values(RaggedTensor.from_row_starts(rows.values, starts, validate=check))
+        return partition_values.with_values(RaggedTensor.from_row_starts(rows.values, starts, validate=validate))
+    # ValueRowIds: an example has rows up to its largest row id, or none without values.
     counts = reduce_max(partition_values.to_tensor(-1), 1) + 1
     counts = bind.maximum(counts, zeros_like(counts))
-    ids = partition_values.values + gather(cumsum(counts, exclusive=True), partition_values.value_rowids())
-    inner = RaggedTensor.from_value_rowids(rows.values, ids, validate=check)
-    return RaggedTensor.from_row_lengths(inner, counts, validate=check)
+    row_ids = partition_values.values + gather(cumsum(counts, exclusive=True), partition_values.value_rowids())
+    inner = RaggedTensor.from_value_rowids(rows.values, row_ids, validate=validate)
+    return RaggedTensor.from_row_lengths(inner, counts, validate=validate)

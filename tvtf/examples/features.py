@@ -167,21 +167,21 @@ class RaggedFeature(_Ragged):
             raise ValueError(f"Argument `value_key` must be a string; got {value_key}")
         if value_key == "":
             raise ValueError("Argument `value_key` must not be empty")
-        kind, splits = as_dtype(dtype), as_dtype(row_splits_dtype)
-        if kind not in (int64, float32, string):
-            raise ValueError(f"Argument `dtype` must be int64, float32, or bytes; got {kind!r}")
-        if splits not in (int32, int64):
-            raise ValueError(f"Argument `row_splits_dtype` must be int32 or int64; got{splits!r}")
+        value_dtype, splits_dtype = as_dtype(dtype), as_dtype(row_splits_dtype)
+        if value_dtype not in (int64, float32, string):
+            raise ValueError(f"Argument `dtype` must be int64, float32, or bytes; got {value_dtype!r}")
+        if splits_dtype not in (int32, int64):
+            raise ValueError(f"Argument `row_splits_dtype` must be int32 or int64; got{splits_dtype!r}")
         if not isinstance(partitions, (list, tuple)):
             received = f"partitions={partitions} of type {type(partitions).__name__}."
             raise TypeError(f"Argument `partitions` must be a list or tuple. Received{received}")
-        for each in partitions:
-            if not isinstance(each, PARTITIONS):
-                received = f"in {PARTITIONS}; got: {each!r} with type {type(each)!r}"
+        for partition in partitions:
+            if not isinstance(partition, PARTITIONS):
+                received = f"in {PARTITIONS}; got: {partition!r} with type {type(partition)!r}"
                 raise TypeError(f"Argument `partitions` cannot be cast to any of the partition types {received}")
         if not isinstance(validate, bool):
             raise TypeError(f"Argument `validate` must be a bool; got {validate!r}")
-        return super().__new__(cls, kind, value_key, tuple(partitions), splits, validate)
+        return super().__new__(cls, value_dtype, value_key, tuple(partitions), splits_dtype, validate)
 
 
 class Column(NamedTuple):
@@ -199,7 +199,9 @@ class Column(NamedTuple):
 
 
 def columns_of(features: Mapping[str, Any] | None, allowed: Sequence[type], rows: bool = False) -> list[Column]:
-    """Returns the columns that features need: sparse, dense and ragged ones, each sorted by key.
+    """Returns the columns to parse for features: first the sparse, then the dense, then the ragged ones, sorted by key.
+
+    ``rows`` tells whether they are features of lists, in a SequenceExample.
 
     Raises:
       ValueError: a feature's class is not in ``allowed``, or a feature is incomplete or contradicts another.
@@ -211,62 +213,70 @@ def columns_of(features: Mapping[str, Any] | None, allowed: Sequence[type], rows
             raise ValueError(f"Unsupported {type(feature).__name__} {feature} for key '{key}'")
         for column in _columns(key, feature, rows):
             _add_column(by_key, column)
-    order = ("sparse", "dense", "stacked", "ragged")
-    return sorted(by_key.values(), key=lambda c: min(order.index(c.kind), 1) if c.kind != "ragged" else 2)
+    # "stacked" columns are dense, too. The sort is stable, so that columns of one rank stay sorted by key.
+    rank = {"sparse": 0, "dense": 1, "stacked": 1, "ragged": 2}
+    return sorted(by_key.values(), key=lambda column: rank[column.kind])
 
 
 def _add_column(by_key: dict[str, Column], column: Column) -> None:
-    """Adds a column, after checking that it does not contradict a column of the same key.
+    """Adds a column to those found, or checks that it agrees with the column of the same key.
 
     Features that read the same key share its column.
     """
-    other = by_key.setdefault(column.key, column)
-    if other.kind != column.kind:
-        kinds = "Dense" if "dense" in (other.kind, column.kind) else "Ragged"
-        raise ValueError(f"{kinds} and sparse keys must not intersect; {column.key} is {other.kind} and {column.kind}")
-    if other.dtype is not column.dtype:
-        raise ValueError(f"Conflicting type {other.dtype!r} vs {column.dtype!r} for feature {column.key}.")
-    if other.splits is not column.splits:
-        raise ValueError(f"Conflicting partition type {other.splits!r} vs {column.splits!r} for feature {column.key}.")
+    existing = by_key.setdefault(column.key, column)
+    if existing.kind != column.kind:
+        kinds = "Dense" if "dense" in (existing.kind, column.kind) else "Ragged"
+        raise ValueError(
+            f"{kinds} and sparse keys must not intersect; {column.key} is {existing.kind} and {column.kind}"
+        )
+    if existing.dtype is not column.dtype:
+        raise ValueError(f"Conflicting type {existing.dtype!r} vs {column.dtype!r} for feature {column.key}.")
+    if existing.splits is not column.splits:
+        raise ValueError(
+            f"Conflicting partition type {existing.splits!r} vs {column.splits!r} for feature {column.key}."
+        )
 
 
-def _columns(key: str, feature: Any, rows: bool) -> list[Column]:
-    """Returns the columns of one feature."""
+def _columns(key: str, feature: Any, in_feature_lists: bool) -> list[Column]:
+    """Returns the columns to parse for one feature: one, or more for a SparseFeature or RaggedFeature."""
     if isinstance(feature, VarLenFeature):
-        _require(feature.dtype, "type", key, feature)
+        _require_attribute(feature.dtype, "type", key, feature)
         return [Column(key, "sparse", as_dtype(feature.dtype))]
     if isinstance(feature, SparseFeature):
         return _sparse_columns(key, feature)
     if isinstance(feature, RaggedFeature):
-        keys = [p.key for p in feature.partitions if not isinstance(p, UniformRowLength)]
+        keys = [partition.key for partition in feature.partitions if not isinstance(partition, UniformRowLength)]
         values = Column(feature.value_key or key, "ragged", feature.dtype, splits=feature.row_splits_dtype)
-        return [values, *(Column(k, "ragged", int64, splits=feature.row_splits_dtype) for k in keys)]
-    _require(feature.dtype, "type", key, feature)
+        return [
+            values,
+            *(Column(partition_key, "ragged", int64, splits=feature.row_splits_dtype) for partition_key in keys),
+        ]
+    _require_attribute(feature.dtype, "type", key, feature)
     if feature.shape is None:
         raise ValueError(f"Missing shape for feature {key}. Received feature={feature}.")
     return [
-        _sequence_column(key, feature, rows)
+        _sequence_column(key, feature, in_feature_lists)
         if isinstance(feature, FixedLenSequenceFeature)
         else _fixed_column(key, feature)
     ]
 
 
-def _require(value: Any, attribute: str, key: str, feature: Any) -> None:
-    """Checks that a feature's property is set."""
+def _require_attribute(value: Any, attribute: str, key: str, feature: Any) -> None:
+    """Raises ValueError, as TensorFlow does, if an attribute of a feature is not set."""
     if not value:
         end = "" if isinstance(feature, VarLenFeature) else "."
         raise ValueError(f"Missing {attribute} for feature {key}. Received feature={feature}{end}")
 
 
 def _sparse_columns(key: str, feature: SparseFeature) -> list[Column]:
-    """Returns the columns that a SparseFeature is parsed from: the indices', by name, and the values'."""
+    """Returns the columns to parse for a SparseFeature: those of the indices, sorted by key, and that of the values."""
     if not feature.index_key:
         raise ValueError(f"Missing index_key for SparseFeature {feature}.")
     if not feature.value_key:
         raise ValueError(f"Missing value_key for SparseFeature {feature}.")
-    _require(feature.dtype, "type", key, feature)
+    _require_attribute(feature.dtype, "type", key, feature)
     keys = [feature.index_key] if isinstance(feature.index_key, str) else feature.index_key
-    index_columns = [Column(k, "sparse", int64) for k in sorted(keys)]
+    index_columns = [Column(index_key, "sparse", int64) for index_key in sorted(keys)]
     return [*index_columns, Column(feature.value_key, "sparse", as_dtype(feature.dtype))]
 
 
@@ -278,31 +288,31 @@ def _fixed_column(key: str, feature: FixedLenFeature) -> Column:
         raise ValueError(f"First dimension of shape for feature {key} unknown. {hint}feature={feature}.")
     if not shape.is_fully_defined():
         raise ValueError(f"All dimensions of shape for feature {key} need to be known but received {feature.shape!s}.")
-    kind = as_dtype(feature.dtype)
-    dims = tuple(int(d) for d in shape.as_list() if d is not None)
+    value_dtype = as_dtype(feature.dtype)
+    dims = tuple(int(dim) for dim in shape.as_list() if dim is not None)
     if feature.default_value is None:
-        return Column(key, "dense", kind, dims)
-    default = _default(feature.default_value, kind).eager_array()
+        return Column(key, "dense", value_dtype, dims)
+    default = _eager_default(feature.default_value, value_dtype).eager_array()
     values = default.reshape(dims) if default.size == shape.num_elements() else np.broadcast_to(default, dims).copy()
-    return Column(key, "dense", kind, dims, True, default=EagerTensor(values))
+    return Column(key, "dense", value_dtype, dims, True, default=EagerTensor(values))
 
 
-def _sequence_column(key: str, feature: FixedLenSequenceFeature, rows: bool) -> Column:
-    """Returns the column of a FixedLenSequenceFeature."""
-    kind, shape = as_dtype(feature.dtype), tuple(as_shape(feature.shape).as_list())
-    if rows:
+def _sequence_column(key: str, feature: FixedLenSequenceFeature, in_feature_lists: bool) -> Column:
+    """Returns the column to parse for a FixedLenSequenceFeature, in a SequenceExample's lists or in an Example."""
+    value_dtype, shape = as_dtype(feature.dtype), tuple(as_shape(feature.shape).as_list())
+    if in_feature_lists:
         if feature.default_value is not None:
             raise ValueError(f"Value feature_list.dense_defaults[{key}] must be None")
-        return Column(key, "dense", kind, shape, bool(feature.allow_missing))  # type: ignore[arg-type]
+        return Column(key, "dense", value_dtype, shape, bool(feature.allow_missing))  # type: ignore[arg-type]
     if not feature.allow_missing:
         raise ValueError("Unsupported: FixedLenSequenceFeature requires allow_missing to be True.")
-    empty = b"" if kind is string else 0
-    default = _default(empty if feature.default_value is None else feature.default_value, kind)
-    return Column(key, "stacked", kind, shape, True, default=default)  # type: ignore[arg-type]
+    empty = b"" if value_dtype is string else 0
+    default = _eager_default(empty if feature.default_value is None else feature.default_value, value_dtype)
+    return Column(key, "stacked", value_dtype, shape, True, default=default)  # type: ignore[arg-type]
 
 
-def _default(value: Any, kind: DType) -> EagerTensor:
-    default = convert_to_tensor(value, kind)
+def _eager_default(value: Any, dtype: DType) -> EagerTensor:
+    default = convert_to_tensor(value, dtype)
     if not isinstance(default, EagerTensor):
         raise ValueError(f"a feature's default_value must be known, but is {value!r}")
     return default

@@ -36,13 +36,15 @@ Spec = tuple[str, str, str, DType, tuple[int, ...], bool, DType, tuple[Any, ...]
 """A column: "context" or "rows", key, kind, dtype, shape, whether it may be missing, dtype of row splits, symbolic dims."""
 
 
-def _types(
+def _output_types(
     serialized: TensorType, *defaults: TensorType, specs: Sequence[Spec], single: bool, **_: Any
 ) -> tuple[TensorType, ...]:
-    """Returns the types of all columns' tensors."""
+    """Returns the types of the tensors of all columns, for a batch of messages or a single one."""
     if single:
-        return tuple(t for spec in specs for t in _types_without_batch(spec[2], _column_types(1, *spec)))
-    return tuple(t for spec in specs for t in _column_types(serialized.shape[0], *spec))
+        return tuple(
+            tensor_type for spec in specs for tensor_type in _types_without_batch(spec[2], _column_types(1, *spec))
+        )
+    return tuple(tensor_type for spec in specs for tensor_type in _column_types(serialized.shape[0], *spec))
 
 
 def _types_without_batch(kind: str, types: list[TensorType]) -> list[TensorType]:
@@ -52,7 +54,7 @@ def _types_without_batch(kind: str, types: list[TensorType]) -> list[TensorType]
     if kind == "sparse":
         (count, rank), dtype = types[0].shape, types[1].dtype
         return [TensorType((count, rank - 1), int64), TensorType((count,), dtype), TensorType((rank - 1,), int64)]
-    return [TensorType(t.shape[1:], t.dtype) for t in types]
+    return [TensorType(tensor_type.shape[1:], tensor_type.dtype) for tensor_type in types]
 
 
 def _without_batch(kind: str, arrays: list[np.ndarray]) -> list[np.ndarray]:
@@ -65,29 +67,29 @@ def _without_batch(kind: str, arrays: list[np.ndarray]) -> list[np.ndarray]:
     if kind == "sparse":
         indices, values, shape = arrays
         return [indices[:, 1:], values, shape[1:]]
-    return [a.reshape(a.shape[1:]) for a in arrays]
+    return [array.reshape(array.shape[1:]) for array in arrays]
 
 
 def _column_types(
-    batch: Any, where: str, key: str, kind: str, dtype: DType, shape: Any, missing: bool, splits: DType, dims: Any
+    batch: Any, where: str, key: str, kind: str, dtype: DType, shape: Any, optional: bool, splits: DType, dims: Any
 ) -> list[TensorType]:
-    """Returns the types of a column's tensors for a batch."""
+    """Returns the types of the tensors of one column of a batch; the arguments after ``batch`` are those of a ``Spec``."""
     in_feature_lists = where == "rows"
     if kind == "sparse":
         rank = 3 if in_feature_lists else 2
         return [TensorType((dims[0], rank), int64), TensorType((dims[0],), dtype), TensorType((rank,), int64)]
     if kind == "ragged":
-        outer = [TensorType((dims[1] + 1 if dims[1] is not None else None,), splits)] if in_feature_lists else []
-        return [TensorType((dims[0],), dtype), *outer, TensorType((batch + 1,), splits)]
+        inner_splits = [TensorType((dims[1] + 1 if dims[1] is not None else None,), splits)] if in_feature_lists else []
+        return [TensorType((dims[0],), dtype), *inner_splits, TensorType((batch + 1,), splits)]
     if in_feature_lists:
         return [TensorType((batch, dims[0], *shape), dtype), TensorType((batch,), int64)]
     return [TensorType((batch, *dims, *shape), dtype)]
 
 
-def _parsed(
+def _parse_messages(
     serialized: np.ndarray, *defaults: np.ndarray, specs: Sequence[Spec], message: str, single: bool
 ) -> tuple[np.ndarray, ...]:
-    """Parses a batch of serialized messages into the columns' arrays."""
+    """Parses a vector of serialized messages, or a single one, into the arrays of each column of ``specs``."""
     from google.protobuf.message import DecodeError
 
     from tvtf.examples.messages import CLASSES
@@ -97,44 +99,51 @@ def _parsed(
         try:
             examples.append(decode(text))
         except DecodeError:
-            raise ArgumentError(_undecodable(message, text)) from None
+            raise ArgumentError(_decode_error(message, text)) from None
     if message == "Example":
-        maps = [e.features.feature for e in examples]
+        feature_maps = [example.features.feature for example in examples]
     else:
-        maps = [e.context.feature for e in examples]
+        feature_maps = [example.context.feature for example in examples]
     remaining_defaults = iter(defaults)
     results: list[np.ndarray] = []
-    for where, key, kind, dtype, shape, missing, splits, _ in specs:
+    for where, key, kind, dtype, shape, optional, splits, _ in specs:
         if where == "rows":
-            lists = [e.feature_lists.feature_list for e in examples]
-            rows = [_rows(one, key, dtype) for one in lists]
-            column = _ROWS[kind](rows, key, dtype.np, tuple(shape), missing, splits)
+            lists = [example.feature_lists.feature_list for example in examples]
+            rows = [_list_values(features, key, dtype) for features in lists]
+            column = _LIST_PARSERS[kind](rows, key, dtype.np, tuple(shape), optional, splits)
             results += _without_batch(kind, column) if single else column
             continue
-        place = partial(_error_prefix, key, single)
-        values = [_feature_values(one, key, kind, dtype, place, row) for row, one in enumerate(maps)]
+        error_prefix = partial(_error_prefix, key, single)
+        values = [
+            _feature_values(features, key, kind, dtype, error_prefix, row) for row, features in enumerate(feature_maps)
+        ]
         default = next(remaining_defaults) if kind in ("dense", "stacked") else None
-        if single and (one := _column_of_one(kind, values[0], dtype.np, shape)):
-            results += one
+        if single and (column := _single_example_column(kind, values[0], dtype.np, shape)):
+            results += column
             continue
-        column = _CONTEXT[kind](values, place, key, dtype.np, tuple(shape), missing, splits, default)
+        column = _CONTEXT_PARSERS[kind](values, error_prefix, key, dtype.np, tuple(shape), optional, splits, default)
         results += _without_batch(kind, column) if single else column
     return tuple(results)
 
 
-def _undecodable(message: str, text: bytes) -> str:
+def _decode_error(message: str, text: bytes) -> str:
+    """Returns TensorFlow's error text for bytes that are no serialized message of the type ``message``."""
     if message == "Example":
         return f"Could not parse example input, value: '{text.decode(errors='replace')}'"
     return f"Could not parse {message} input, value: '{text.decode(errors='replace')}'"
 
 
 def _error_prefix(key: str, single: bool, row: int) -> str:
-    """Returns the start of an error text."""
+    """Returns the start of an error text about a feature, which names the key, and for a batch also the row."""
     return f"Key: {key}.  " if single else f"Name: <unknown>, Key: {key}, Index: {row}.  "
 
 
-def _feature_values(features: Any, key: str, kind: str, dtype: DType, where: ErrorPrefix, row: int) -> Any:
-    """Returns the values of a feature, or None if it has none."""
+def _feature_values(features: Any, key: str, kind: str, dtype: DType, error_prefix: ErrorPrefix, row: int) -> Any:
+    """Returns the values of a feature in an example, or None if it is missing or empty.
+
+    Raises:
+      ArgumentError: the values have another type than ``dtype``.
+    """
     feature = features.get(key)
     actual, expected = feature and feature.WhichOneof("kind"), FIELDS[dtype.name]
     if actual is None:
@@ -143,12 +152,15 @@ def _feature_values(features: Any, key: str, kind: str, dtype: DType, where: Err
         types = f"Data type: {NAMES[actual]} but expected type: {NAMES[expected]}"
         if kind in ("sparse", "ragged"):
             types = f"Expected type: {NAMES[expected]}, Actual type: {NAMES[actual]}"
-        raise ArgumentError(f"{where(row)}Data types don't match. {types}")
+        raise ArgumentError(f"{error_prefix(row)}Data types don't match. {types}")
     return _floats(feature.float_list) if expected == "float_list" else list(getattr(feature, expected).value)
 
 
 def _floats(message: Any) -> Any:
-    """Returns the numbers of a ``FloatList``, read from its packed form, which is faster than iterating over the message."""
+    """Returns the numbers of a ``FloatList``.
+
+    They are read from the serialized message, a tag, a length and packed floats, which is faster than iterating over it.
+    """
     packed, count = message.SerializeToString(), len(message.value)
     start = 1 + _varint_size(4 * count)
     if count and len(packed) == start + 4 * count:
@@ -160,13 +172,14 @@ def _varint_size(number: int) -> int:
     return max(1, -(-number.bit_length() // 7))
 
 
-def _rows(lists: Any, key: str, dtype: DType) -> Any:
-    """Returns the values of each feature of a list, or None if there is no list."""
+def _list_values(lists: Any, key: str, dtype: DType) -> Any:
+    """Returns the values of each feature in the feature list of a key, or None if a sequence example has no such list."""
     if key not in lists:
         return None
-    where = partial(_error_prefix, key, False)
+    error_prefix = partial(_error_prefix, key, False)
     by_feature = [
-        _feature_values({key: each}, key, "", dtype, where, row) for row, each in enumerate(lists[key].feature)
+        _feature_values({key: feature}, key, "", dtype, error_prefix, row)
+        for row, feature in enumerate(lists[key].feature)
     ]
     return [[] if values is None else values for values in by_feature]
 
@@ -178,9 +191,9 @@ def _array(values: Sequence[Any], dtype: Any, shape: tuple[int, ...] | None = No
     return array if shape is None else array.reshape(shape)
 
 
-def _present(values: Any) -> tuple[list[Any], list[int]]:
-    """Returns rows, with empty ones for missing values, and their lengths."""
-    rows = [() if v is None else v for v in values]
+def _rows_and_lengths(values: Any) -> tuple[list[Any], list[int]]:
+    """Returns the rows of a column, with empty ones for missing features, and their lengths."""
+    rows = [() if row_values is None else row_values for row_values in values]
     return rows, [*map(len, rows)]
 
 
@@ -199,9 +212,9 @@ def _splits(lengths: Sequence[int], dtype: DType) -> np.ndarray:
     return np.cumsum([0, *lengths]).astype(dtype.np)
 
 
-def _sparse_column(values: Any, where: ErrorPrefix, key: str, dtype: Any, *_: Any) -> list[np.ndarray]:
-    """Returns a column's indices, values and shape."""
-    rows, lengths = _present(values)
+def _sparse_column(values: Any, prefix: ErrorPrefix, key: str, dtype: Any, *_: Any) -> list[np.ndarray]:
+    """Returns the indices, values and shape of the sparse tensor of a VarLenFeature or SparseFeature."""
+    rows, lengths = _rows_and_lengths(values)
     indices = np.empty((sum(lengths), 2), np.int64)
     indices[:, 0] = np.repeat(np.arange(len(rows)), lengths)
     indices[:, 1] = [*chain(*map(range, lengths))]
@@ -210,56 +223,63 @@ def _sparse_column(values: Any, where: ErrorPrefix, key: str, dtype: Any, *_: An
 
 
 def _ragged_column(
-    values: Any, where: ErrorPrefix, key: str, dtype: Any, shape: Any, missing: Any, splits: DType, _: Any
+    values: Any, prefix: ErrorPrefix, key: str, dtype: Any, shape: Any, optional: Any, splits: DType, _: Any
 ) -> list[np.ndarray]:
-    """Returns a column's values and row splits."""
-    rows, lengths = _present(values)
+    """Returns the concatenated values and the row splits of a RaggedFeature, with a row for each example."""
+    rows, lengths = _rows_and_lengths(values)
     return [_concatenated(rows, dtype), _splits(lengths, splits)]
 
 
 def _dense_column(
-    values: Any, where: ErrorPrefix, key: str, dtype: Any, shape: tuple[int, ...], missing: bool, _: Any, default: Any
+    values: Any, prefix: ErrorPrefix, key: str, dtype: Any, shape: tuple[int, ...], optional: bool, _: Any, default: Any
 ) -> list[np.ndarray]:
-    """Returns a column as a dense array; missing rows get the default."""
+    """Returns the dense array of a FixedLenFeature; examples without the feature get the default.
+
+    Raises:
+      ArgumentError: an example has another number of values, or lacks a required feature.
+    """
     size = math.prod(shape)
     batch = np.empty((len(values), size), dtype)
-    for row, each in enumerate(values):
-        if each is None:
-            if not missing:
-                name = "Name: <unknown>, " if where(row).startswith("Name") else ""
+    for row, row_values in enumerate(values):
+        if row_values is None:
+            if not optional:
+                name = "Name: <unknown>, " if prefix(row).startswith("Name") else ""
                 raise ArgumentError(
                     f"{name}Feature: {key} (data type: {_dtype_name(dtype)}) is required but could not be found."
                 )
             batch[row] = default.ravel() if default.ndim else default.item()
             continue
-        if len(each) != size:
-            mismatch = f"Number of {_dtype_name(dtype)} values != expected.  Values size: {len(each)} but output shape: {_shape_text(shape)}"
-            raise ArgumentError(where(row) + mismatch)
-        batch[row] = each
+        if len(row_values) != size:
+            mismatch = f"Number of {_dtype_name(dtype)} values != expected.  Values size: {len(row_values)} but output shape: {_shape_text(shape)}"
+            raise ArgumentError(prefix(row) + mismatch)
+        batch[row] = row_values
     return [batch.reshape((len(values), *shape))]
 
 
 def _stacked_column(
-    values: Any, where: ErrorPrefix, key: str, dtype: Any, shape: tuple[int, ...], missing: bool, _: Any, default: Any
+    values: Any, prefix: ErrorPrefix, key: str, dtype: Any, shape: tuple[int, ...], optional: bool, _: Any, default: Any
 ) -> list[np.ndarray]:
-    """Returns a column as a dense array, padded with the default."""
+    """Returns the dense array of a FixedLenSequenceFeature: each example's items, padded with the default."""
     size = math.prod(shape)
-    rows, lengths = _present(values)
+    rows, lengths = _rows_and_lengths(values)
     for row, length in enumerate(lengths):
         if size and length % size:
             mismatch = f"Number of {_dtype_name(dtype)} values is not a multiple of stride length. "
             mismatch += f"Saw {length} values but output shape is: {_shape_text(('?', *shape))}"
-            raise ArgumentError(where(row) + mismatch)
+            raise ArgumentError(prefix(row) + mismatch)
     counts = [length // max(size, 1) for length in lengths]
     padded = np.empty((len(rows), max(counts, default=0), *shape), dtype)
     padded[...] = default if default.ndim else default.item()
-    for row, each in enumerate(rows):
-        padded[row, : counts[row]] = _array(each, dtype, (-1, *shape))
+    for row, row_values in enumerate(rows):
+        padded[row, : counts[row]] = _array(row_values, dtype, (-1, *shape))
     return [padded]
 
 
-def _column_of_one(kind: str, row: Any, dtype: Any, shape: tuple[int, ...]) -> list[np.ndarray]:
-    """Returns the column of a single example directly; an empty list if the general function must handle it."""
+def _single_example_column(kind: str, row: Any, dtype: Any, shape: tuple[int, ...]) -> list[np.ndarray]:
+    """Returns the arrays of a column of a single example directly, rather than those of a batch of one.
+
+    It returns an empty list where the function for batches must be used, to apply a default or to raise an error.
+    """
     if kind == "dense":
         fits = row is not None and len(row) == math.prod(shape)
         return [_array(row, dtype, shape)] if fits else []
@@ -269,52 +289,65 @@ def _column_of_one(kind: str, row: Any, dtype: Any, shape: tuple[int, ...]) -> l
     return [_array(values, dtype)] if kind == "ragged" else []
 
 
-def _sparse_rows(values: Any, key: str, dtype: Any, *_: Any) -> list[np.ndarray]:
-    """Returns the indices, values and shape of a column of feature lists."""
-    batch = [v or [] for v in values]
-    indices = [(b, r, i) for b, rows in enumerate(batch) for r, each in enumerate(rows) for i in range(len(each))]
-    widest = max((len(each) for rows in batch for each in rows), default=0)
+def _sparse_list_column(values: Any, key: str, dtype: Any, *_: Any) -> list[np.ndarray]:
+    """Returns the indices, values and shape of a sparse tensor of feature lists: axes example, feature and value."""
+    batch = [features or [] for features in values]
+    indices = [
+        (example, row, i)
+        for example, features in enumerate(batch)
+        for row, feature in enumerate(features)
+        for i in range(len(feature))
+    ]
+    widest = max((len(feature) for features in batch for feature in features), default=0)
     shape = np.array([len(batch), max(map(len, batch), default=0), widest], np.int64)
-    flat = [v for rows in batch for each in rows for v in each]
+    flat = [value for features in batch for feature in features for value in feature]
     return [np.array(indices, np.int64).reshape(-1, 3), _array(flat, dtype), shape]
 
 
-def _ragged_rows(values: Any, key: str, dtype: Any, shape: Any, missing: Any, splits: DType) -> list[np.ndarray]:
-    """Returns the values, inner and outer row splits of a column of feature lists."""
-    batch = [v or [] for v in values]
-    rows = [each for one in batch for each in one]
-    flat = _array([v for each in rows for v in each], dtype)
+def _ragged_list_column(
+    values: Any, key: str, dtype: Any, shape: Any, optional: Any, splits: DType
+) -> list[np.ndarray]:
+    """Returns the values, inner and outer row splits of a ragged tensor of feature lists."""
+    batch = [features or [] for features in values]
+    rows = [feature for features in batch for feature in features]
+    flat = _array([value for feature in rows for value in feature], dtype)
     return [flat, _splits([*map(len, rows)], splits), _splits([*map(len, batch)], splits)]
 
 
-def _dense_rows(values: Any, key: str, dtype: Any, shape: tuple[int, ...], missing: bool, _: Any) -> list[np.ndarray]:
-    """Returns a column of feature lists as a padded dense array, and the lengths."""
-    for each in values:
-        if each is None and not missing:
+def _dense_list_column(
+    values: Any, key: str, dtype: Any, shape: tuple[int, ...], optional: bool, _: Any
+) -> list[np.ndarray]:
+    """Returns the dense array of feature lists of a fixed shape, padded to the longest list, and the lists' lengths."""
+    for features in values:
+        if features is None and not optional:
             message = f"Feature list '{key}' is required but could not be found.  "
             message += (
                 "Did you mean to include it in feature_list_dense_missing_assumed_empty or feature_list_dense_defaults?"
             )
             raise ArgumentError(f"Name: <unknown>, {message}")
-        if any(len(items) != int(np.prod(shape)) for items in each or []):
-            message = f"Total values size: {sum(map(len, each))} is not consistent with output shape: {_shape_text(('?', *shape))}"
+        if any(len(feature) != int(np.prod(shape)) for feature in features or []):
+            message = f"Total values size: {sum(map(len, features))} is not consistent with output shape: {_shape_text(('?', *shape))}"
             raise ArgumentError(f"Feature list '{key}' has an unexpected number of values.  {message}")
-    lengths = [len(each or []) for each in values]
+    lengths = [len(features or []) for features in values]
     padded = np.empty((len(values), max(lengths, default=0), *shape), dtype)
     padded[...] = b"" if np.dtype(dtype) == object else 0
-    for row, each in enumerate(values):
-        for place, items in enumerate(each or []):
-            padded[row, place] = _array(items, dtype, shape)[()]
+    for row, features in enumerate(values):
+        for position, feature in enumerate(features or []):
+            padded[row, position] = _array(feature, dtype, shape)[()]
     return [padded, np.array(lengths, np.int64)]
 
 
-_CONTEXT: dict[str, Any] = {
+_CONTEXT_PARSERS: dict[str, Any] = {
     "sparse": _sparse_column,
     "ragged": _ragged_column,
     "dense": _dense_column,
     "stacked": _stacked_column,
 }
-_ROWS: dict[str, Any] = {"sparse": _sparse_rows, "ragged": _ragged_rows, "dense": _dense_rows}
+_LIST_PARSERS: dict[str, Any] = {
+    "sparse": _sparse_list_column,
+    "ragged": _ragged_list_column,
+    "dense": _dense_list_column,
+}
 
 
 def _dtype_name(dtype: Any) -> str:
@@ -325,13 +358,13 @@ def _shape_text(shape: Sequence[Any]) -> str:
     return f"[{','.join(map(str, shape))}]"
 
 
-@text_op(tf_name="ParseExampleV2", type=_types, numpy=_parsed)
+@text_op(tf_name="ParseExampleV2", type=_output_types, numpy=_parse_messages)
 def parse_examples(serialized: Tensor, *defaults: Tensor, specs: Any, message: str, single: bool) -> Any:
     """Parses serialized examples, or a single one, into columns."""
     return (serialized, *defaults), {"specs": specs, "message": message, "single": single}
 
 
-@text_op(tf_name="ParseSequenceExampleV2", type=_types, numpy=_parsed)
+@text_op(tf_name="ParseSequenceExampleV2", type=_output_types, numpy=_parse_messages)
 def parse_sequence_examples(serialized: Tensor, *defaults: Tensor, specs: Any, message: str, single: bool) -> Any:
     """Parses serialized sequence examples, or a single one, into columns."""
     return (serialized, *defaults), {"specs": specs, "message": message, "single": single}
@@ -340,23 +373,38 @@ def parse_sequence_examples(serialized: Tensor, *defaults: Tensor, specs: Any, m
 def parse(
     serialized: Tensor, message: str, context: Sequence[Column], rows: Sequence[Column], single: bool
 ) -> list[list[Tensor]]:
-    """Returns the tensors of each column of a vector of serialized examples, or of a ``single`` one."""
-    specs = [_spec("context", c, COUNTS[c.kind]) for c in context] + [
-        _spec("rows", c, ROW_COUNTS[c.kind]) for c in rows
+    """Parses a vector of serialized messages, or a ``single`` one; returns a list of tensors for each column.
+
+    ``message`` is the type, "Example" or "SequenceExample"; ``rows`` are the columns of its feature lists.
+    """
+    specs = [_spec_of("context", column, COUNTS[column.kind]) for column in context] + [
+        _spec_of("rows", column, ROW_COUNTS[column.kind]) for column in rows
     ]
-    defaults = [_default(c) for c in context if c.kind in ("dense", "stacked")]
+    defaults = [_default_of(column) for column in context if column.kind in ("dense", "stacked")]
     op = bind.parse_examples if message == "Example" else bind.parse_sequence_examples
     outputs = op(serialized, *defaults, specs=tuple(specs), message=message, single=single)
     tensors = iter(as_tuple(outputs))
     types = [_column_types(0, *spec[:7], (0, 0)) for spec in specs]
-    counts = [len(_types_without_batch(spec[2], each) if single else each) for spec, each in zip(specs, types)]
-    return [[next(tensors) for _ in range(n)] for n in counts]
+    counts = [
+        len(_types_without_batch(spec[2], column_types) if single else column_types)
+        for spec, column_types in zip(specs, types)
+    ]
+    return [[next(tensors) for _ in range(tensor_count)] for tensor_count in counts]
 
 
-def _spec(where: str, c: Column, count: int) -> Spec:
-    """Returns a column's description with new symbolic dims."""
-    return where, c.key, c.kind, c.dtype, c.shape, c.missing, c.splits, tuple(unknown_dim() for _ in range(count))
+def _spec_of(where: str, column: Column, unknown_dims: int) -> Spec:
+    """Returns the ``Spec`` of a column, with new symbolic dims for those that are known only after parsing."""
+    return (
+        where,
+        column.key,
+        column.kind,
+        column.dtype,
+        column.shape,
+        column.missing,
+        column.splits,
+        tuple(unknown_dim() for _ in range(unknown_dims)),
+    )
 
 
-def _default(column: Column) -> Tensor:
+def _default_of(column: Column) -> Tensor:
     return EagerTensor(np.zeros((), np.int64)) if column.default is None else column.default

@@ -56,10 +56,10 @@ def parse_example(serialized: Any, features: Features, example_names: Any = None
     """
     if not features:
         raise ValueError(f"Argument `features` cannot be None or falsy. Got {features}")
-    x, single = _texts(serialized)
+    x, single = _as_text_vector(serialized)
     columns = columns_of(features, ALL)
     tensors = parse(x, "Example", columns, [], single)
-    return build_composites(features, _columns(columns, tensors, single))
+    return build_composites(features, _tensors_by_key(columns, tensors, single))
 
 
 @export("io.parse_single_example")
@@ -129,15 +129,15 @@ def parse_sequence_example(
         raise ValueError(
             "Both `context_features` and `sequence_features` argument are None, but at least one should have values."
         )
-    x, single = _texts(serialized)
+    x, single = _as_text_vector(serialized)
     context = columns_of(context_features, CONTEXT)
     rows = columns_of(sequence_features, ROWS, rows=True)
     tensors = parse(x, "SequenceExample", context, rows, single)
     context_tensors, lists = tensors[: len(context)], tensors[len(context) :]
-    lengths = {c.key: t[1] for c, t in zip(rows, lists) if c.kind == "dense"}
+    lengths = {column.key: column_tensors[1] for column, column_tensors in zip(rows, lists) if column.kind == "dense"}
     return (
-        build_composites(context_features or {}, _columns(context, context_tensors, single)),
-        build_composites(sequence_features or {}, _row_columns(rows, lists, single)),
+        build_composites(context_features or {}, _tensors_by_key(context, context_tensors, single)),
+        build_composites(sequence_features or {}, _list_tensors_by_key(rows, lists, single)),
         lengths,
     )
 
@@ -172,30 +172,38 @@ def parse_single_sequence_example(
 # -- columns as tensors
 
 
-def _texts(serialized: Any) -> tuple[Tensor, bool]:
-    """Returns a string tensor of rank 0 or 1, and whether it is a scalar."""
+def _as_text_vector(serialized: Any) -> tuple[Tensor, bool]:
+    """Converts serialized messages to a string tensor of rank 0 or 1; returns also whether it is a scalar."""
     x = text(serialized)
     if x.ndim > 1:
         raise ValueError(f"serialized must be a vector or a scalar, but has shape {x.shape}")
     return x, not x.ndim
 
 
-def _columns(columns: Sequence[Column], tensors_by_column: Sequence[list[Tensor]], single: bool) -> Tensors:
-    return {c.key: _column(c.kind, column_tensors, single) for c, column_tensors in zip(columns, tensors_by_column)}
+def _tensors_by_key(columns: Sequence[Column], tensors_by_column: Sequence[list[Tensor]], single: bool) -> Tensors:
+    return {
+        column.key: _build_tensor(column.kind, column_tensors, single)
+        for column, column_tensors in zip(columns, tensors_by_column)
+    }
 
 
-def _column(kind: str, tensors: list[Tensor], single: bool) -> Any:
+def _build_tensor(kind: str, tensors: list[Tensor], single: bool) -> Any:
+    """Returns the sparse, ragged or dense tensor of a column of context features."""
     if kind == "sparse":
         return SparseTensor(*tensors)
     return RaggedTensor(*tensors) if kind == "ragged" and not single else tensors[0]
 
 
-def _row_columns(columns: Sequence[Column], tensors_by_column: Sequence[list[Tensor]], single: bool) -> Tensors:
-    return {c.key: _row_column(c.kind, tensors, single) for c, tensors in zip(columns, tensors_by_column)}
+def _list_tensors_by_key(columns: Sequence[Column], tensors_by_column: Sequence[list[Tensor]], single: bool) -> Tensors:
+    return {
+        column.key: _build_list_tensor(column.kind, tensors, single)
+        for column, tensors in zip(columns, tensors_by_column)
+    }
 
 
-def _row_column(kind: str, tensors: list[Tensor], single: bool) -> Any:
+def _build_list_tensor(kind: str, tensors: list[Tensor], single: bool) -> Any:
+    """Returns the tensor of a column of feature lists; a ragged one has rows of features, and for a batch of examples."""
     if kind != "ragged":
-        return _column(kind, tensors, single)
+        return _build_tensor(kind, tensors, single)
     rows = RaggedTensor(*tensors[:2])
     return rows if single else RaggedTensor(rows, tensors[2])

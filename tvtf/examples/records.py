@@ -35,25 +35,28 @@ def fields_of(line: bytes, delimiter: bytes, quoted: bool) -> list[bytes]:
     """
     if not quoted or b'"' not in line:
         return line.split(delimiter)
-    fields, place = [], 0
+    fields, position = [], 0
     while True:
-        field, place = (
-            _quoted_field(line, place, delimiter) if line[place : place + 1] == b'"' else _plain(line, place, delimiter)
+        field, position = (
+            _quoted_field(line, position, delimiter)
+            if line[position : position + 1] == b'"'
+            else _unquoted_field(line, position, delimiter)
         )
         fields.append(field)
-        if place >= len(line):
+        if position >= len(line):
             return fields
-        place += 1
-        if place == len(line):
+        position += 1
+        if position == len(line):
+            # A delimiter at the end of the line precedes an empty field.
             return [*fields, b""]
 
 
-def _quoted_field(line: bytes, place: int, delimiter: bytes) -> tuple[bytes, int]:
-    """Returns the quoted field that starts at a place, and its end.
+def _quoted_field(line: bytes, position: int, delimiter: bytes) -> tuple[bytes, int]:
+    """Returns the quoted field that starts at a position of a line of CSV, and the position after it.
 
-    Two quotes within it stand for one.
+    Two quotes within the field stand for one.
     """
-    parts, start = [], place + 1
+    parts, start = [], position + 1
     while True:
         end = line.find(b'"', start)
         if end < 0:
@@ -67,39 +70,42 @@ def _quoted_field(line: bytes, place: int, delimiter: bytes) -> tuple[bytes, int
     return b'"'.join(parts), end + 1
 
 
-def _plain(line: bytes, place: int, delimiter: bytes) -> tuple[bytes, int]:
-    """Returns the unquoted field that starts at a place, and its end."""
-    end = line.find(delimiter, place)
+def _unquoted_field(line: bytes, position: int, delimiter: bytes) -> tuple[bytes, int]:
+    """Returns the unquoted field that starts at a position of a line of CSV, and the position after it."""
+    end = line.find(delimiter, position)
     end = len(line) if end < 0 else end
-    if b'"' in line[place:end]:
+    if b'"' in line[position:end]:
         raise ArgumentError("Unquoted fields cannot have quotes/CRLFs inside")
-    return line[place:end], end
+    return line[position:end], end
 
 
 def _parse_csv(
     records: np.ndarray, *defaults: np.ndarray, delimiter: str, quoted: bool, na: str, columns: Any
 ) -> tuple[np.ndarray, ...]:
-    """Parses lines into the columns' arrays."""
+    """Parses lines of CSV into one array for each column, in the dtype of its default.
+
+    ``columns`` are the positions of the selected fields, in ascending order; all fields if it is empty.
+    """
     count = len(defaults)
-    columns_found = [np.empty(records.size, d.dtype) for d in defaults]
+    column_arrays = [np.empty(records.size, d.dtype) for d in defaults]
     for row, line in enumerate(records.ravel().tolist()):
         fields = fields_of(line, delimiter.encode(), quoted)
         if columns:
             if columns[-1] >= len(fields):
                 raise ArgumentError(f"Expect {count} fields but have {len(fields)} in record {row}")
-            fields = [fields[c] for c in columns]
+            fields = [fields[selected] for selected in columns]
         if len(fields) != count:
             raise ArgumentError(f"Expect {count} fields but have {len(fields)} in record {row}")
-        for place, (field, default) in enumerate(zip(fields, defaults)):
-            columns_found[place][row] = _field_value(field, default, na.encode(), place, row)
-    return tuple(each.reshape(records.shape) for each in columns_found)
+        for column, (field, default) in enumerate(zip(fields, defaults)):
+            column_arrays[column][row] = _field_value(field, default, na.encode(), column, row)
+    return tuple(array.reshape(records.shape) for array in column_arrays)
 
 
-def _field_value(field: bytes, default: np.ndarray, na: bytes, place: int, row: int) -> Any:
-    """Returns a field's value in the dtype of the default; an empty field has the default."""
-    if not field or field == na:
+def _field_value(field: bytes, default: np.ndarray, missing_value: bytes, column: int, row: int) -> Any:
+    """Converts a field of CSV to the dtype of the column's default, which an empty field or ``missing_value`` gets."""
+    if not field or field == missing_value:
         if not default.size:
-            raise ArgumentError(f"Field {place} is required but missing in record {row}!")
+            raise ArgumentError(f"Field {column} is required but missing in record {row}!")
         return default.ravel()[0]
     if default.dtype == object:
         return field
@@ -107,9 +113,9 @@ def _field_value(field: bytes, default: np.ndarray, na: bytes, place: int, row: 
         return default.dtype.type(number_of(field, as_dtype(default.dtype)))
     except ValueError:
         # TensorFlow's names in this message are those of C.
-        kind = {"f4": "float", "f8": "double"}.get(default.dtype.str[1:], default.dtype.name)
+        c_type = {"f4": "float", "f8": "double"}.get(default.dtype.str[1:], default.dtype.name)
         raise ArgumentError(
-            f"Field {place} in record {row} is not a valid {kind}: {field.decode(errors='replace')}"
+            f"Field {column} in record {row} is not a valid {c_type}: {field.decode(errors='replace')}"
         ) from None
 
 
@@ -156,13 +162,13 @@ def decode_csv(
     Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_csv
     """
     columns = list(select_cols) if select_cols is not None else None
-    if columns is not None and any(a >= b for a, b in zip(columns, columns[1:])):
+    if columns is not None and any(first >= second for first, second in zip(columns, columns[1:])):
         raise ValueError("select_cols is not strictly increasing.")
     if columns and columns[0] < 0:
         raise ValueError("select_cols contains negative values.")
     if columns is not None and len(columns) != len(record_defaults):
         raise ValueError("Length of select_cols and record_defaults do not match.")
-    defaults = [_csv_default(d) for d in record_defaults]
+    defaults = [_csv_default(default_value) for default_value in record_defaults]
     attrs = {"delimiter": field_delim, "quoted": bool(use_quote_delim), "na": na_value, "columns": tuple(columns or ())}
     return list(as_tuple(bind.csv_columns(text(records), *defaults, **attrs)))
 
@@ -179,8 +185,8 @@ def _csv_default(value: Any) -> Tensor:
 # -- compressed
 
 
-def _inflated(value: bytes, kind: str) -> bytes:
-    """Decompresses a string."""
+def _decompress(value: bytes, kind: str) -> bytes:
+    """Decompresses one string with zlib or gzip."""
     try:
         return inflate.inflated(value, kind, "DecodeCompressed: a string")
     except DataLossError as error:
@@ -190,7 +196,7 @@ def _inflated(value: bytes, kind: str) -> bytes:
 @text_op(
     tf_name="DecodeCompressed",
     type=lambda x, kind: TensorType(x.shape, string),
-    numpy=each_text(_inflated, object),
+    numpy=each_text(_decompress, object),
 )
 def inflated(x: Tensor, kind: str) -> Any:
     """Decompresses strings."""
@@ -226,7 +232,7 @@ def decode_compressed(bytes: Any, compression_type: str = "", name: str | None =
 # -- JSON
 
 
-def _of_json(value: bytes) -> bytes:
+def _serialize_json(value: bytes) -> bytes:
     from tvtf.examples.messages import from_json
 
     return from_json(value)
@@ -235,7 +241,7 @@ def _of_json(value: bytes) -> bytes:
 @text_op(
     tf_name="DecodeJSONExample",
     type=lambda x: TensorType(x.shape, string),
-    numpy=each_text(_of_json, object),
+    numpy=each_text(_serialize_json, object),
 )
 def examples_of_json(x: Tensor) -> Any:
     """Converts JSON to serialized examples."""
@@ -287,7 +293,7 @@ def _require_strings(out_type: Any) -> None:
 
 
 def _serialized_rows(indices: np.ndarray, values: np.ndarray, shape: np.ndarray) -> np.ndarray:
-    """Serializes each row of a sparse tensor."""
+    """Serializes each row of a sparse tensor as three ``TensorProto`` strings: the row's indices, values and shape."""
     from tvtf.ops.strings.tensor_proto import written
 
     serialized = np.empty((int(shape[0]), 3), object)
@@ -349,27 +355,27 @@ def deserialize_many_sparse(
     if x.ndim != 2 or x.shape[1] != 3:
         message = f"Serialized sparse should have non-zero elements and shape [N, 3], but received shape {x.shape}"
         raise InvalidArgumentError(None, "DeserializeManySparse", message)
-    kind, indices, values, shapes = as_dtype(dtype), [], [], []
+    value_dtype, indices, values, shapes = as_dtype(dtype), [], [], []
     for row in range(len(x)):
-        row_indices, row_values, shape = _checked_row(x, row, kind)
+        row_indices, row_values, shape = _parse_row(x, row, value_dtype)
         indices.append(np.concatenate([np.full((len(row_indices), 1), row), row_indices], axis=1))
         values.append(row_values)
         shapes.append(shape)
-    if len({len(s) for s in shapes}) != 1 or (rank is not None and len(shapes[0]) != rank - 1):
-        message = f"Inconsistent rank across SparseTensors: {[len(s) for s in shapes]}"
+    if len({len(row_shape) for row_shape in shapes}) != 1 or (rank is not None and len(shapes[0]) != rank - 1):
+        message = f"Inconsistent rank across SparseTensors: {[len(row_shape) for row_shape in shapes]}"
         raise InvalidArgumentError(None, "DeserializeManySparse", message)
     shape = np.array([len(x), *np.max(shapes, axis=0)], np.int64)
     return SparseTensor(np.concatenate(indices).astype(np.int64), EagerTensor(np.concatenate(values)), shape)
 
 
-def _checked_row(x: Tensor, row: int, kind: DType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the indices, values and shape of a row.
+def _parse_row(x: Tensor, row: int, value_dtype: DType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Parses one row of serialized sparse tensors: returns its indices, values and shape.
 
     Raises:
       InvalidArgumentError: they don't form a sparse tensor.
     """
     indices, values, shape = (
-        parse_tensor(x[row, i], dtype).eager_array() for i, dtype in enumerate((int64, kind, int64))
+        parse_tensor(x[row, i], dtype).eager_array() for i, dtype in enumerate((int64, value_dtype, int64))
     )
     if indices.ndim != 2 or values.shape != indices.shape[:1] or shape.shape != indices.shape[1:]:
         message = (

@@ -30,36 +30,37 @@ COLOURS = np.array(
 """The colours of boxes if the caller passes none."""
 
 
-def _drawn(images: np.ndarray, boxes: np.ndarray, colours: np.ndarray) -> np.ndarray:
-    """Draws boxes on a copy of the images; images of one channel get ones, as in TensorFlow."""
-    found = images.copy()
+def _draw_boxes(images: np.ndarray, boxes: np.ndarray, colours: np.ndarray) -> np.ndarray:
+    """Draws the outlines of boxes on a copy of a batch of images, in the colours in turn.
+
+    Images of one channel get ones, as in TensorFlow.
+    """
+    drawn = images.copy()
     height, width, depth = images.shape[1:]
-    for image, corners in zip(found, boxes):
-        for place, box in enumerate(corners.tolist()):
-            colour = (
-                colours[place % len(colours), :depth].astype(images.dtype) if depth > 1 else np.ones(1, images.dtype)
-            )
-            _frame(image, box, colour, height, width)
-    return found
+    for image, corners in zip(drawn, boxes):
+        for i, box in enumerate(corners.tolist()):
+            colour = colours[i % len(colours), :depth].astype(images.dtype) if depth > 1 else np.ones(1, images.dtype)
+            _draw_outline(image, box, colour, height, width)
+    return drawn
 
 
-def _frame(image: np.ndarray, box: Sequence[float], colour: np.ndarray, height: int, width: int) -> None:
-    """Returns the index expressions of the four sides of a box, clipped to the image."""
+def _draw_outline(image: np.ndarray, box: Sequence[float], colour: np.ndarray, height: int, width: int) -> None:
+    """Draws the four sides of a box on an image, clipped to it; the box is (top, left, bottom, right) in [0, 1]."""
     top, bottom = int(box[0] * (height - 1)), int(box[2] * (height - 1))
     left, right = int(box[1] * (width - 1)), int(box[3] * (width - 1))
     if top > bottom or left > right or top >= height or bottom < 0 or left >= width or right < 0:
         return
     rows = slice(max(top, 0), min(bottom, height - 1) + 1)
     columns = slice(max(left, 0), min(right, width - 1) + 1)
-    for y in (top, bottom):
-        if 0 <= y < height:
-            image[y, columns] = colour
-    for x in (left, right):
-        if 0 <= x < width:
-            image[rows, x] = colour
+    for row in (top, bottom):
+        if 0 <= row < height:
+            image[row, columns] = colour
+    for column in (left, right):
+        if 0 <= column < width:
+            image[rows, column] = colour
 
 
-def _drawn_type(images: TensorType, boxes: TensorType, colours: TensorType) -> TensorType:
+def _draw_boxes_type(images: TensorType, boxes: TensorType, colours: TensorType) -> TensorType:
     """Checks the ranks, batch sizes and channels of images, boxes and colours."""
     if len(images.shape) != 4:
         raise ArgumentError(f"The rank of the images should be 4, but is {len(images.shape)}")
@@ -76,7 +77,7 @@ def _drawn_type(images: TensorType, boxes: TensorType, colours: TensorType) -> T
     return images
 
 
-@host_primitive(tf_name="DrawBoundingBoxesV2", type=_drawn_type, numpy=_drawn)
+@host_primitive(tf_name="DrawBoundingBoxesV2", type=_draw_boxes_type, numpy=_draw_boxes)
 def draw_boxes(images: Tensor, boxes: Tensor, colours: Tensor) -> Any:
     """Draws the sides of boxes on images."""
     return (images, boxes, colours), {}
@@ -104,10 +105,10 @@ def draw_bounding_boxes(images: Any, boxes: Any, colors: Any, name: str | None =
     """
     x, corners = defaulted(images, (float16, float32), float32), operand(boxes, float32, 1)
     require_dtype(x._type, (float32, float16), "images")
-    wanted = EagerTensor(COLOURS) if colors is None else operand(colors, float32, 2)
-    if wanted.ndim == 2 and wanted.shape[0] == 0:
-        wanted = EagerTensor(COLOURS)
-    return bind.draw_boxes(x, corners, wanted)  # type: ignore[no-any-return]
+    colour_table = EagerTensor(COLOURS) if colors is None else operand(colors, float32, 2)
+    if colour_table.ndim == 2 and colour_table.shape[0] == 0:
+        colour_table = EagerTensor(COLOURS)
+    return bind.draw_boxes(x, corners, colour_table)  # type: ignore[no-any-return]
 
 
 # -- cut out
@@ -164,10 +165,10 @@ def crop_and_resize(
     if any(isinstance(d, int) and d <= 0 for d in size):
         raise ArgumentError("crop dimensions must be positive")
     corners = required(corners, _check_finite, bind.is_finite, _NOT_FINITE)
-    rows = _samples(corners[:, 0], corners[:, 2], x._type.shape[1], size[0])
-    columns = _samples(corners[:, 1], corners[:, 3], x._type.shape[2], size[1])
+    rows = _sample_positions(corners[:, 0], corners[:, 2], x._type.shape[1], size[0])
+    columns = _sample_positions(corners[:, 1], corners[:, 3], x._type.shape[2], size[1])
     beyond = number(extrapolation_value, EagerTensor(np.zeros((), np.float32)))
-    return _sampled(cast(x, float32), which, rows, columns, method, beyond)
+    return _interpolate_crops(cast(x, float32), which, rows, columns, method, beyond)
 
 
 _NOT_FINITE = "Boxes contains at least one element that is not finite"
@@ -178,46 +179,68 @@ def _check_finite(corners: np.ndarray) -> None:
         raise ArgumentError(_NOT_FINITE).for_op("CropAndResize")
 
 
-def _samples(first: Tensor, last: Tensor, size: Dim, count: Dim) -> tuple[Tensor, Tensor]:
-    """Returns the positions of samples along one side, shape (boxes, count), and whether they are inside the image."""
-    most = cast(_scalar(size), float32) - number(1, first)
-    steps = cast(bind.range(size=count, start=0, delta=1, dtype=int64), float32)
+def _sample_positions(starts: Tensor, ends: Tensor, size: Dim, count: Dim) -> tuple[Tensor, Tensor]:
+    """Returns the positions of ``count`` samples along one side of each box, in pixels, and whether they are in the image.
+
+    The sides are given by their ends, as fractions of the image's ``size``. Both results have shape (boxes, count);
+    positions outside the image are 0.
+    """
+    last_pixel = cast(_scalar(size), float32) - number(1, starts)
+    sample_numbers = cast(bind.range(size=count, start=0, delta=1, dtype=int64), float32)
+    # A single sample is in the middle of the box.
     if count == 1:
-        places = (first + last)[:, None] * number(0.5, first) * most + bind.reshape(steps, shape=(1, 1))
+        positions = (starts + ends)[:, None] * number(0.5, starts) * last_pixel + bind.reshape(
+            sample_numbers, shape=(1, 1)
+        )
     else:
-        step = (last - first) * most / (cast(_scalar(count), float32) - number(1, first))
-        places = (first * most)[:, None] + bind.reshape(steps, shape=(1, count)) * step[:, None]
-    inside = bind.logical_and(bind.greater_equal(places, zeros_like(places)), bind.less_equal(places, most))
-    return bind.select(inside, places, zeros_like(places)), inside
+        spacing = (ends - starts) * last_pixel / (cast(_scalar(count), float32) - number(1, starts))
+        positions = (starts * last_pixel)[:, None] + bind.reshape(sample_numbers, shape=(1, count)) * spacing[:, None]
+    is_inside = bind.logical_and(
+        bind.greater_equal(positions, zeros_like(positions)), bind.less_equal(positions, last_pixel)
+    )
+    return bind.select(is_inside, positions, zeros_like(positions)), is_inside
 
 
 def _scalar(dim: Dim) -> Tensor:
     return scalar_of(dim)
 
 
-def _sampled(x: Tensor, which: Tensor, rows: Any, columns: Any, method: str, beyond: Tensor) -> Tensor:
-    (y, y_in), (z, z_in) = rows, columns
-    (count, height), width = y._type.shape, z._type.shape[1]
+def _interpolate_crops(
+    x: Tensor, box_indices: Tensor, rows: Any, columns: Any, method: str, extrapolation_value: Tensor
+) -> Tensor:
+    """Computes crops by reading images ``x`` at the sample positions of each box, with the interpolation ``method``.
 
-    def wide(t: Tensor, axis: int) -> Tensor:
+    ``rows`` and ``columns`` are results of :func:`_sample_positions`; samples outside the image get the extrapolation value.
+    """
+    (row, row_is_inside), (column, column_is_inside) = rows, columns
+    (count, height), width = row._type.shape, column._type.shape[1]
+
+    def broadcast(values: Tensor, axis: int) -> Tensor:
         shape = (count, height, 1) if axis == 1 else (count, 1, width)
-        return bind.broadcast_to(bind.reshape(t, shape=shape), shape=(count, height, width))  # type: ignore[no-any-return]
+        return bind.broadcast_to(bind.reshape(values, shape=shape), shape=(count, height, width))  # type: ignore[no-any-return]
 
-    image = bind.broadcast_to(bind.reshape(which, shape=(count, 1, 1)), shape=(count, height, width))
+    image_indices = bind.broadcast_to(bind.reshape(box_indices, shape=(count, 1, 1)), shape=(count, height, width))
 
-    def pixels(a: Tensor, b: Tensor) -> Tensor:
-        return gather_nd(x, bind.stack(image, cast(wide(a, 1), int64), cast(wide(b, 2), int64), axis=3))
+    def pixels(at_rows: Tensor, at_columns: Tensor) -> Tensor:
+        return gather_nd(
+            x,
+            bind.stack(
+                image_indices, cast(broadcast(at_rows, 1), int64), cast(broadcast(at_columns, 2), int64), axis=3
+            ),
+        )
 
     if method == "nearest":
-        half = number(0.5, y)
-        found = pixels(bind.floor(y + half), bind.floor(z + half))
+        half = number(0.5, row)
+        crops = pixels(bind.floor(row + half), bind.floor(column + half))
     else:
-        above, left = bind.floor(y), bind.floor(z)
-        below, right = bind.ceil(y), bind.ceil(z)
-        down, across = wide(y - above, 1)[..., None], wide(z - left, 2)[..., None]
-        top = pixels(above, left) + (pixels(above, right) - pixels(above, left)) * across
-        bottom = pixels(below, left) + (pixels(below, right) - pixels(below, left)) * across
-        found = top + (bottom - top) * down
-    inside = bind.logical_and(wide(y_in, 1), wide(z_in, 2))[..., None]
-    shape = found._type.shape
-    return bind.select(bind.broadcast_to(inside, shape=shape), found, bind.broadcast_to(beyond, shape=shape))  # type: ignore[no-any-return]
+        above, left = bind.floor(row), bind.floor(column)
+        below, right = bind.ceil(row), bind.ceil(column)
+        row_fraction, column_fraction = broadcast(row - above, 1)[..., None], broadcast(column - left, 2)[..., None]
+        top = pixels(above, left) + (pixels(above, right) - pixels(above, left)) * column_fraction
+        bottom = pixels(below, left) + (pixels(below, right) - pixels(below, left)) * column_fraction
+        crops = top + (bottom - top) * row_fraction
+    is_inside = bind.logical_and(broadcast(row_is_inside, 1), broadcast(column_is_inside, 2))[..., None]
+    shape = crops._type.shape
+    return bind.select(
+        bind.broadcast_to(is_inside, shape=shape), crops, bind.broadcast_to(extrapolation_value, shape=shape)
+    )  # type: ignore[no-any-return]

@@ -41,9 +41,11 @@ def kind_of(data: bytes) -> str:
     >>> kind_of(PNG), kind_of(b"GIF89a"), kind_of(b"?")
     ('png', 'gif', '')
     """
-    heads = {PNG: "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif", b"BM": "bmp"}
-    found = next((kind for head, kind in heads.items() if data.startswith(head)), "")
-    return "webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else found
+    signatures = {PNG: "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif", b"BM": "bmp"}
+    format_name = next(
+        (image_format for signature, image_format in signatures.items() if data.startswith(signature)), ""
+    )
+    return "webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else format_name
 
 
 # -- BMP
@@ -63,15 +65,16 @@ def decode_bmp(data: bytes) -> np.ndarray:
     channels, rows = bits // 8, abs(height)
     if bits not in (8, 24, 32) or width < 0:
         raise ArgumentError(f"Number of channels inherent in the image must be 1, 3 or 4, was {channels}")
-    row = -(-width * channels // 4) * 4
-    if len(data) < start + row * rows:
+    row_bytes = -(-width * channels // 4) * 4  # rows are padded to a multiple of 4 bytes
+    if len(data) < start + row_bytes * rows:
         raise ArgumentError(
-            f"Incomplete bmp content, requires at least {start + row * rows} bytes, got {len(data)} bytes"
+            f"Incomplete bmp content, requires at least {start + row_bytes * rows} bytes, got {len(data)} bytes"
         )
-    lines = np.frombuffer(data, np.uint8, row * rows, start).reshape(rows, row)[:, : width * channels]
-    image = lines.reshape(rows, width, channels)[:: -1 if height > 0 else 1]
-    order = {1: [0], 3: [2, 1, 0], 4: [2, 1, 0, 3]}[channels]
-    return np.ascontiguousarray(image[..., order])
+    pixel_rows = np.frombuffer(data, np.uint8, row_bytes * rows, start).reshape(rows, row_bytes)[:, : width * channels]
+    # Rows are stored from the bottom up, unless the height is negative; channels are stored as blue, green, red, alpha.
+    image = pixel_rows.reshape(rows, width, channels)[:: -1 if height > 0 else 1]
+    channel_order = {1: [0], 3: [2, 1, 0], 4: [2, 1, 0, 3]}[channels]
+    return np.ascontiguousarray(image[..., channel_order])
 
 
 # -- by Pillow
@@ -85,12 +88,13 @@ def decode_jpeg(data: bytes, channels: int, ratio: int) -> np.ndarray:
     """
 
     def read(image: Any) -> np.ndarray:
+        # Pillow lets the JPEG library decode at a smaller scale.
         if ratio > 1:
             image.draft(None, (-(-image.width // ratio), -(-image.height // ratio)))
         mode = {1: "L", 3: "RGB"}.get(channels) or ("L" if image.mode == "L" else "RGB")
         require_decodable(image.width * image.height * len(mode), _image_text("DecodeJpeg", image))
-        found = np.asarray(image.convert(mode) if image.mode != mode else image)
-        return found[..., None] if found.ndim == 2 else found
+        pixels = np.asarray(image.convert(mode) if image.mode != mode else image)
+        return pixels[..., None] if pixels.ndim == 2 else pixels
 
     return by_pillow(data, "JPEG", read)  # type: ignore[no-any-return]
 
@@ -139,14 +143,14 @@ def _webp_size(data: bytes) -> tuple[int, int]:
 
     Source: https://developers.google.com/speed/webp/docs/riff_container
     """
-    kind, head = data[12:16], data[20:30]
-    if kind_of(data) == "webp" and len(head) == 10:
-        if kind == b"VP8X":
-            return 1 + int.from_bytes(head[4:7], "little"), 1 + int.from_bytes(head[7:10], "little")
-        if kind == b"VP8 ":
-            width, height = struct.unpack("<HH", head[6:])
+    chunk_type, header = data[12:16], data[20:30]
+    if kind_of(data) == "webp" and len(header) == 10:
+        if chunk_type == b"VP8X":
+            return 1 + int.from_bytes(header[4:7], "little"), 1 + int.from_bytes(header[7:10], "little")
+        if chunk_type == b"VP8 ":
+            width, height = struct.unpack("<HH", header[6:])
             return width & 0x3FFF, height & 0x3FFF
-        if kind == b"VP8L":
-            bits = int.from_bytes(head[1:5], "little")
+        if chunk_type == b"VP8L":
+            bits = int.from_bytes(header[1:5], "little")
             return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
     raise ArgumentError(f"Invalid WebP data or crop window, data size {len(data)}")

@@ -17,16 +17,14 @@ from tvtf.ops.operands import operand
 from tvtf.ops.rules import bind, full_like, number, require_dtype, zeros_like
 
 
-def _channels(images: Any, what: str) -> tuple[Tensor, Tensor, Tensor]:
+def _split_channels(images: Any, op: str) -> tuple[Tensor, Tensor, Tensor]:
     """Splits images into three channels. Raises FailedPreconditionError for another number of channels."""
     x = defaulted(images, (float32,), float32)
     require_dtype(x._type, FLOATING, "images")
     if not x.ndim:
-        raise ArgumentError("input must be at least 1D[]").for_op(what)
+        raise ArgumentError("input must be at least 1D[]").for_op(op)
     if x.shape[-1] not in (3, None):
-        raise FailedPreconditionError(
-            None, what, f"input must have 3 channels but input has {x.shape} dims [Op:{what}]"
-        )
+        raise FailedPreconditionError(None, op, f"input must have 3 channels but input has {x.shape} dims [Op:{op}]")
     return x[..., 0], x[..., 1], x[..., 2]
 
 
@@ -43,7 +41,7 @@ def rgb_to_hsv(images: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/rgb_to_hsv
     """
-    red, green, blue = _channels(images, "RGBToHSV")
+    red, green, blue = _split_channels(images, "RGBToHSV")
     value = bind.maximum(bind.maximum(red, green), blue)
     span = value - bind.minimum(bind.minimum(red, green), blue)
     zero, one = zeros_like(value), full_like(value, 1)
@@ -76,7 +74,7 @@ def hsv_to_rgb(images: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/hsv_to_rgb
     """
-    hue, saturation, value = _channels(images, "HSVToRGB")
+    hue, saturation, value = _split_channels(images, "HSVToRGB")
     zero, one = zeros_like(hue), full_like(hue, 1)
 
     def clipped(x: Tensor) -> Tensor:
@@ -92,8 +90,8 @@ def hsv_to_rgb(images: Any, name: str | None = None) -> Tensor:
     return bind.stack(*(clipped(p) * saturation * value + rest for p in pure), axis=hue.ndim)  # type: ignore[no-any-return]
 
 
-def _in_floats(image: Any, change: Callable[[Tensor], Tensor]) -> Tensor:
-    """Applies ``change`` to the image in float32, and returns the result in the image's dtype."""
+def _apply_in_float32(image: Any, change: Callable[[Tensor], Tensor]) -> Tensor:
+    """Applies ``change`` to an RGB image converted to float32, and converts the result back to the image's dtype."""
     x = convert_to_tensor(image)
     if x.ndim < 3:
         raise ArgumentError(f"input must be at least 3-D, got shape{show_shape(x._type.shape)}")
@@ -103,65 +101,79 @@ def _in_floats(image: Any, change: Callable[[Tensor], Tensor]) -> Tensor:
     return convert_image_dtype(cast(change(cast(floats, float32)), floats.dtype), x.dtype)
 
 
-def _of_sector(sector: Tensor, most: Tensor, middle: Tensor, least: Tensor) -> Tensor:
-    """Returns the colour in one of the six sectors of the hue circle whose channels have these values."""
+def _colour_in_sector(sector: Tensor, maximum: Tensor, middle: Tensor, minimum: Tensor) -> Tensor:
+    """Returns RGB colours from their sector of the hue circle, 0 to 5, and the maximum, middle and minimum of their channels.
+
+    The sector tells which of the channels has which of these values.
+    """
 
     def channel(*by_sector: Tensor) -> Tensor:
-        found = by_sector[-1]
-        for number_, value in reversed(list(enumerate(by_sector[:-1]))):
-            found = bind.select(bind.equal(sector, number(number_, sector)), value, found)
-        return found
+        selected = by_sector[-1]
+        for sector_number, value in reversed(list(enumerate(by_sector[:-1]))):
+            selected = bind.select(bind.equal(sector, number(sector_number, sector)), value, selected)
+        return selected
 
-    red = channel(most, middle, least, least, middle, most)
-    green = channel(middle, most, most, middle, least, least)
-    blue = channel(least, least, middle, most, most, middle)
+    red = channel(maximum, middle, minimum, minimum, middle, maximum)
+    green = channel(middle, maximum, maximum, middle, minimum, minimum)
+    blue = channel(minimum, minimum, middle, maximum, maximum, middle)
     return bind.stack(red, green, blue, axis=red.ndim)  # type: ignore[no-any-return]
 
 
-def _turned(x: Tensor, turn: Tensor) -> Tensor:
-    """Source: ``tensorflow/core/kernels/image/adjust_hue_op.cc``, whose largest and smallest channels stay as they are."""
+def _rotate_hue(x: Tensor, turn: Tensor) -> Tensor:
+    """Rotates the hue of RGB images by ``turn``, a fraction of the circle, and keeps the largest and least channel value.
+
+    Source: ``tensorflow/core/kernels/image/adjust_hue_op.cc``
+    """
     red, green, blue = x[..., 0], x[..., 1], x[..., 2]
-    most = bind.maximum(bind.maximum(red, green), blue)
-    least = bind.minimum(bind.minimum(red, green), blue)
+    maximum = bind.maximum(bind.maximum(red, green), blue)
+    minimum = bind.minimum(bind.minimum(red, green), blue)
     middle = bind.maximum(bind.minimum(red, green), bind.minimum(bind.maximum(red, green), blue))
 
-    def sectors(numbers: tuple[int, int, int], low: Tensor, high: Tensor) -> Tensor:
-        below, above, between = (number(n, x) for n in numbers)
-        return bind.select(bind.less(blue, low), below, bind.select(bind.greater(blue, high), above, between))  # type: ignore[no-any-return]
+    def sectors(numbers: tuple[int, int, int], low_value: Tensor, high_value: Tensor) -> Tensor:
+        below, above, between = (number(sector_number, x) for sector_number in numbers)
+        return bind.select(
+            bind.less(blue, low_value), below, bind.select(bind.greater(blue, high_value), above, between)
+        )  # type: ignore[no-any-return]
 
     sector = bind.select(bind.less(red, green), sectors((1, 3, 2), red, green), sectors((0, 4, 5), green, red))
-    span, zero, six = most - least, zeros_like(most), number(6, x)
-    flat = bind.equal(span, zero)
-    place = _mirrored(sector, (middle - least) / bind.select(flat, full_like(span, 1), span))
-    hue = bind.select(flat, zero, sector + place) + turn * six
+    span, zero, six = maximum - minimum, zeros_like(maximum), number(6, x)
+    is_grey = bind.equal(span, zero)
+    position = _mirror_in_odd_sectors(sector, (middle - minimum) / bind.select(is_grey, full_like(span, 1), span))
+    hue = bind.select(is_grey, zero, sector + position) + turn * six
     hue = bind.select(bind.less(hue, zero), hue + six, hue)
     hue = bind.select(bind.greater_equal(hue, six), hue - six, hue)
     sector = bind.floor(hue)
-    return _of_sector(sector, most, least + _mirrored(sector, hue - sector) * span, least)
+    return _colour_in_sector(sector, maximum, minimum + _mirror_in_odd_sectors(sector, hue - sector) * span, minimum)
 
 
-def _mirrored(sector: Tensor, place: Tensor) -> Tensor:
-    """Returns the position in a sector; in odd sectors the middle channel falls instead of rising."""
-    odd = bind.equal(sector - number(2, sector) * bind.floor(sector / number(2, sector)), number(1, sector))
-    return bind.select(odd, number(1, place) - place, place)  # type: ignore[no-any-return]
+def _mirror_in_odd_sectors(sector: Tensor, position: Tensor) -> Tensor:
+    """Converts between the position of a hue in its sector and the middle channel's share of the span of values.
+
+    Both are equal in even sectors; in odd sectors the middle channel falls instead of rising, so that they add up to 1.
+    """
+    is_odd = bind.equal(sector - number(2, sector) * bind.floor(sector / number(2, sector)), number(1, sector))
+    return bind.select(is_odd, number(1, position) - position, position)  # type: ignore[no-any-return]
 
 
-def _saturated(x: Tensor, factor: Tensor) -> Tensor:
-    """Source: ``tensorflow/core/kernels/image/adjust_saturation_op.cc``."""
-    parts = rgb_to_hsv(x)
-    hue, scaled, value = parts[..., 0], parts[..., 1] * factor, parts[..., 2]
+def _scale_saturation(x: Tensor, factor: Tensor) -> Tensor:
+    """Multiplies the saturation of RGB images by a factor, clipped to [0, 1], and keeps hue and value.
+
+    Source: ``tensorflow/core/kernels/image/adjust_saturation_op.cc``
+    """
+    hsv = rgb_to_hsv(x)
+    hue, scaled, value = hsv[..., 0], hsv[..., 1] * factor, hsv[..., 2]
     span = bind.minimum(bind.maximum(scaled, zeros_like(scaled)), full_like(scaled, 1)) * value
     angle, one, two = hue * number(6, hue), number(1, hue), number(2, hue)
-    place = span * (one - abs(angle - two * bind.floor(angle / two) - one))
-    least = value - span
-    return _of_sector(bind.floor(angle), span + least, place + least, least)
+    middle_share = span * (one - abs(angle - two * bind.floor(angle / two) - one))
+    minimum = value - span
+    return _colour_in_sector(bind.floor(angle), span + minimum, middle_share + minimum, minimum)
 
 
-def _scalar(value: Any, what: str) -> Tensor:
-    found = operand(value, float32, 1)
-    if found.ndim:
-        raise ArgumentValueError(f"{what} must be scalar: {show_shape(found._type.shape)}")
-    return found
+def _scalar_argument(value: Any, name: str) -> Tensor:
+    scalar = operand(value, float32, 1)
+    if scalar.ndim:
+        raise ArgumentValueError(f"{name} must be scalar: {show_shape(scalar._type.shape)}")
+    return scalar
 
 
 @export("image.adjust_hue")
@@ -177,11 +189,11 @@ def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/adjust_hue
     """
-    turn = _scalar(delta, "delta")
+    turn = _scalar_argument(delta, "delta")
     if isinstance(turn, EagerTensor) and not -1 <= float(turn) <= 1:
         raise ValueError("delta must be in the interval [-1, 1]")
 
-    return _in_floats(image, lambda x: _turned(x, cast(turn, x.dtype)))
+    return _apply_in_float32(image, lambda x: _rotate_hue(x, cast(turn, x.dtype)))
 
 
 @export("image.adjust_saturation")
@@ -194,6 +206,6 @@ def adjust_saturation(image: Any, saturation_factor: Any, name: str | None = Non
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/adjust_saturation
     """
-    factor = _scalar(saturation_factor, "scale")
+    factor = _scalar_argument(saturation_factor, "scale")
 
-    return _in_floats(image, lambda x: _saturated(x, cast(factor, x.dtype)))
+    return _apply_in_float32(image, lambda x: _scale_saturation(x, cast(factor, x.dtype)))

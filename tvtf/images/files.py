@@ -26,47 +26,51 @@ GREY = (0.299, 0.587, 0.114)
 OPAQUE = {np.dtype(np.uint8): 255, np.dtype(np.uint16): 65535}
 
 
-def _type(contents: TensorType, kind: str, dtype: DType, channels: Any, sizes: Any, **_: Any) -> TensorType:
+def _decoded_type(contents: TensorType, kind: str, dtype: DType, channels: Any, sizes: Any, **_: Any) -> TensorType:
     if contents.shape:
         raise ArgumentError(f"contents must be scalar, got shape [{','.join(map(str, contents.shape))}]")
     return TensorType((*sizes, channels), dtype)
 
 
-def _read(
+def _decode_file(
     contents: np.ndarray, kind: str, dtype: DType, channels: Any, sizes: Any, wanted: int, ratio: int
 ) -> np.ndarray:
-    """Decodes one file, and adds or removes the axis of frames as the result's rank requires."""
+    """Decodes one image file to an array of ``sizes`` and channels, with an axis of frames if there are three sizes.
+
+    ``kind`` is the format, empty for any; ``wanted`` the number of channels, 0 for the file's own.
+    """
     data = contents.item()
-    found = _decoded(data, kind or codecs.kind_of(data), wanted, ratio)
-    if len(sizes) == 2 and found.ndim == 4:
-        if kind and len(found) > 1:
-            raise ArgumentError(f"Got {len(found)} frames, but animated gifs can only be decoded by tf.io.decode_gif")
-        found = found[0]
-    if len(sizes) == 3 and found.ndim == 3:
-        found = found[None]
-    return np.ascontiguousarray(_converted(found, wanted or found.shape[-1], dtype))
+    image = _decode_format(data, kind or codecs.kind_of(data), wanted, ratio)
+    # Other decoders than that of GIF files return the first frame.
+    if len(sizes) == 2 and image.ndim == 4:
+        if kind and len(image) > 1:
+            raise ArgumentError(f"Got {len(image)} frames, but animated gifs can only be decoded by tf.io.decode_gif")
+        image = image[0]
+    if len(sizes) == 3 and image.ndim == 3:
+        image = image[None]
+    return np.ascontiguousarray(_convert_samples(image, wanted or image.shape[-1], dtype))
 
 
-def _converted(image: np.ndarray, channels: int, dtype: DType) -> np.ndarray:
-    """Converts an image's channels and sample type, a few rows at a time because intermediate results are large."""
+def _convert_samples(image: np.ndarray, channels: int, dtype: DType) -> np.ndarray:
+    """Converts an image to a number of channels and a dtype, a few rows at a time because intermediate results are large."""
     if channels == image.shape[-1] and dtype.np == image.dtype:
         return image
     size = image.size // image.shape[-1] * channels * dtype.np.itemsize
     require_decodable(size, f"DecodeImage: an image of {channels} channels of {dtype.name}")
-    found = np.empty((*image.shape[:-1], channels), dtype.np)
-    rows, target = image.reshape(-1, *image.shape[-2:]), found.reshape(-1, *found.shape[-2:])
-    step = max(1, len(rows) * _AT_ONCE // max(1, image.nbytes))
-    for first in range(0, len(rows), step):
-        part = slice(first, first + step)
-        target[part] = as_samples(with_channels(rows[part], channels), dtype)
-    return found
+    converted = np.empty((*image.shape[:-1], channels), dtype.np)
+    rows, converted_rows = image.reshape(-1, *image.shape[-2:]), converted.reshape(-1, *converted.shape[-2:])
+    rows_at_once = max(1, len(rows) * _BYTES_AT_ONCE // max(1, image.nbytes))
+    for first in range(0, len(rows), rows_at_once):
+        block = slice(first, first + rows_at_once)
+        converted_rows[block] = as_samples(with_channels(rows[block], channels), dtype)
+    return converted
 
 
-_AT_ONCE = 1 << 22
+_BYTES_AT_ONCE = 1 << 22
 """The number of bytes of an image that are converted at a time."""
 
 
-ALSO_TAKE = {
+ACCEPTED_FORMATS = {
     **dict.fromkeys(("png", "jpeg"), ("png", "jpeg", "gif", "bmp", "webp")),
     "gif": ("png", "jpeg", "webp"),
     "webp": ("png", "jpeg"),
@@ -74,30 +78,39 @@ ALSO_TAKE = {
 """The further arguments of the decoder of each format, as in TensorFlow."""
 
 
-def _decoded(data: bytes, kind: str, channels: int, ratio: int) -> np.ndarray:
-    """Decodes data in the format that its first bytes indicate, if the requested decoder accepts that."""
+def _decode_format(data: bytes, image_format: str, channels: int, ratio: int) -> np.ndarray:
+    """Decodes an image file in the format that its first bytes indicate, if the decoder of ``image_format`` accepts that.
+
+    Raises:
+      ArgumentError: the data are not an image of an accepted format.
+    """
     content = codecs.kind_of(data)
-    kind = content if content in ALSO_TAKE.get(kind, ()) else kind
-    if kind == "png":
+    image_format = content if content in ACCEPTED_FORMATS.get(image_format, ()) else image_format
+    if image_format == "png":
         return codecs.decode_png(data)
-    if kind == "bmp":
+    if image_format == "bmp":
         return codecs.decode_bmp(data)
-    if kind == "jpeg":
+    if image_format == "jpeg":
         return codecs.decode_jpeg(data, channels, ratio)
-    if kind == "gif":
+    if image_format == "gif":
         return codecs.decode_gif(data)
-    if kind == "webp":
+    if image_format == "webp":
         return codecs.decode_webp(data, channels)
     raise ArgumentError("Unknown image file format. One of JPEG, PNG, GIF, BMP required.")
 
 
 def with_channels(image: np.ndarray, channels: int) -> np.ndarray:
-    """Converts an image to 1, 2, 3 or 4 channels: grey or RGB, with or without alpha."""
-    own = image.shape[-1]
-    colours, opacity = (image[..., : own - 1], image[..., own - 1 :]) if own in (2, 4) else (image, None)
+    """Converts an image to 1 (grey), 2 (grey and opacity), 3 (RGB) or 4 (RGB and opacity) channels."""
+    image_channels = image.shape[-1]
+    colours, opacity = (
+        (image[..., : image_channels - 1], image[..., image_channels - 1 :])
+        if image_channels in (2, 4)
+        else (image, None)
+    )
     if channels in (3, 4) and colours.shape[-1] == 1:
         colours = np.repeat(colours, 3, axis=-1)
     if channels in (1, 2) and colours.shape[-1] == 3:
+        # The luma of RGB.
         colours = np.floor(colours @ np.array(GREY))[..., None].astype(image.dtype)
     if channels in (1, 3):
         return colours
@@ -111,40 +124,42 @@ def as_samples(image: np.ndarray, dtype: DType) -> np.ndarray:
     if dtype.is_floating:
         return (image / np.float32(OPAQUE[image.dtype])).astype(dtype.np)
     if dtype is uint16 and image.dtype == np.uint8:
-        return image.astype(np.uint16) * np.uint16(257)
+        return image.astype(np.uint16) * np.uint16(257)  # 255 becomes 65535
     if dtype is uint8 and image.dtype == np.uint16:
         return (image >> 8).astype(np.uint8)
     return image
 
 
-@text_op(tf_name="DecodeImage", type=_type, numpy=_read)
+@text_op(tf_name="DecodeImage", type=_decoded_type, numpy=_decode_file)
 def image_of_file(contents: Tensor, kind: str, dtype: DType, channels: Any, sizes: Any, wanted: int, ratio: int) -> Any:
     """Decodes the contents of image files."""
     attrs = {"kind": kind, "dtype": dtype, "channels": channels, "sizes": sizes, "wanted": wanted, "ratio": ratio}
     return (contents,), attrs
 
 
-def _image(contents: Any, kind: str, channels: Any, dtype: Any = uint8, frames: bool = False, ratio: int = 1) -> Tensor:
-    """Binds ``image_of_file``; sizes that only the file determines become unknown dims."""
-    wanted = int(channels or 0)
+def _decode_contents(
+    contents: Any, kind: str, channels: Any, dtype: Any = uint8, frames: bool = False, ratio: int = 1
+) -> Tensor:
+    """Decodes a tensor with the contents of an image file; sizes that only the file determines become unknown dims."""
+    requested_channels = int(channels or 0)
     sizes = tuple(unknown_dim() for _ in range(3 if frames else 2))
-    depth = wanted or unknown_dim()
+    channel_dim = requested_channels or unknown_dim()
     return bind.image_of_file(  # type: ignore[no-any-return]
         operand(contents, string),
         kind=kind,
         dtype=as_dtype(dtype),
-        channels=depth,
+        channels=channel_dim,
         sizes=sizes,
-        wanted=wanted,
+        wanted=requested_channels,
         ratio=ratio,
     )
 
 
-def _dct_method(value: Any, what: str) -> str:
-    found = attribute_text(value, what)
-    if found not in ("", "INTEGER_FAST", "INTEGER_ACCURATE"):
-        raise ArgumentValueError(f"dct_method must be one of ['', 'INTEGER_FAST', 'INTEGER_ACCURATE'], got {found}")
-    return found
+def _dct_method(value: Any, name: str) -> str:
+    method = attribute_text(value, name)
+    if method not in ("", "INTEGER_FAST", "INTEGER_ACCURATE"):
+        raise ArgumentValueError(f"dct_method must be one of ['', 'INTEGER_FAST', 'INTEGER_ACCURATE'], got {method}")
+    return method
 
 
 def _require_channels(channels: Any, allowed: tuple[int, ...]) -> None:
@@ -177,7 +192,7 @@ def decode_png(contents: Any, channels: int = 0, dtype: Any = uint8, name: str |
     Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_png
     """
     _require_channels(channels, (0, 1, 3, 4))
-    return _image(contents, "png", channels, dtype)
+    return _decode_contents(contents, "png", channels, dtype)
 
 
 @export("io.decode_bmp", "image.decode_bmp")
@@ -197,7 +212,7 @@ def decode_bmp(contents: Any, channels: int = 0, name: str | None = None) -> Ten
     Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_bmp
     """
     _require_channels(channels, (0, 1, 3, 4))
-    return _image(contents, "bmp", channels)
+    return _decode_contents(contents, "bmp", channels)
 
 
 JPEG = attributes(
@@ -241,7 +256,7 @@ def decode_jpeg(
     Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_jpeg
     """
     _require_channels(channels, (0, 1, 3))
-    return _image(contents, "jpeg", channels, ratio=ratio)
+    return _decode_contents(contents, "jpeg", channels, ratio=ratio)
 
 
 @export("io.decode_and_crop_jpeg", "image.decode_and_crop_jpeg")
@@ -272,8 +287,8 @@ def decode_and_crop_jpeg(
     """
     whole = decode_jpeg(contents, channels, ratio)
     window = convert_to_tensor(crop_window, dtype_hint=int32)
-    zero, rest = EagerTensor(np.zeros(1, np.int32)), bind.shape(whole, dtype=int32)[2:]
-    return slice_(whole, bind.concat(window[:2], zero, axis=0), bind.concat(window[2:], rest, axis=0))
+    zero, channel_count = EagerTensor(np.zeros(1, np.int32)), bind.shape(whole, dtype=int32)[2:]
+    return slice_(whole, bind.concat(window[:2], zero, axis=0), bind.concat(window[2:], channel_count, axis=0))
 
 
 @export("io.decode_gif", "image.decode_gif")
@@ -289,7 +304,7 @@ def decode_gif(contents: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_gif
     """
-    return _image(contents, "gif", 3, frames=True)
+    return _decode_contents(contents, "gif", 3, frames=True)
 
 
 @export("io.decode_webp", "image.decode_webp")
@@ -307,7 +322,7 @@ def decode_webp(contents: Any, channels: int = 0, dtype: Any = uint8, name: str 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_webp
     """
     _require_channels(channels, (0, 3, 4))
-    return _image(contents, "webp", channels, dtype)
+    return _decode_contents(contents, "webp", channels, dtype)
 
 
 @export("io.decode_image", "image.decode_image")
@@ -337,34 +352,34 @@ def decode_image(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_image
     """
-    found = operand(contents, string)
-    frames = expand_animations and isinstance(found, EagerTensor) and codecs.kind_of(found.numpy()) == "gif"
-    wanted = as_dtype(dtype)
-    own = wanted if wanted in (uint8, uint16, float32) else uint16
-    image = _image(found, "gif" if frames else "", 3 if frames else channels, own, frames=frames)
-    return image if own is wanted else convert_image_dtype(image, wanted)
+    file = operand(contents, string)
+    frames = expand_animations and isinstance(file, EagerTensor) and codecs.kind_of(file.numpy()) == "gif"
+    result_dtype = as_dtype(dtype)
+    decoded_dtype = result_dtype if result_dtype in (uint8, uint16, float32) else uint16
+    image = _decode_contents(file, "gif" if frames else "", 3 if frames else channels, decoded_dtype, frames=frames)
+    return image if decoded_dtype is result_dtype else convert_image_dtype(image, result_dtype)
 
 
 # -- back
 
 
-def _file_type(image: TensorType, *rest: TensorType, **_: Any) -> TensorType:
+def _encoded_type(image: TensorType, *rest: TensorType, **_: Any) -> TensorType:
     if len(image.shape) < 3:
         raise ArgumentError(f"image must be at least rank 3, but has shape [{','.join(map(str, image.shape))}]")
     return TensorType(image.shape[:-3], string)
 
 
-def _each(image: np.ndarray, encode: Any) -> np.ndarray:
-    found = np.empty(image.shape[:-3], object)
-    for place in np.ndindex(found.shape):
-        found[place] = encode(np.ascontiguousarray(image[place]))
-    return found
+def _encode_each(image: np.ndarray, encode: Any) -> np.ndarray:
+    files = np.empty(image.shape[:-3], object)
+    for index in np.ndindex(files.shape):
+        files[index] = encode(np.ascontiguousarray(image[index]))
+    return files
 
 
 @text_op(
     tf_name="EncodePng",
-    type=_file_type,
-    numpy=lambda image, compression: _each(image, lambda one: codecs.encode_png(one, compression)),
+    type=_encoded_type,
+    numpy=lambda image, compression: _encode_each(image, lambda one: codecs.encode_png(one, compression)),
 )
 def png_of_image(image: Tensor, compression: int) -> Any:
     """Encodes images as PNG files."""
@@ -397,13 +412,13 @@ def encode_png(image: Any, compression: int = -1, name: str | None = None) -> Te
     return bind.png_of_image(x, compression=int(compression))  # type: ignore[no-any-return]
 
 
-def _jpeg(image: np.ndarray, quality: np.ndarray, options: str) -> np.ndarray:
+def _encode_jpeg_array(image: np.ndarray, quality: np.ndarray, options: str) -> np.ndarray:
     if not 0 <= int(quality) <= 100:
         raise ArgumentError(f"quality must be in [0,100], got {int(quality)}")
-    return _each(image, lambda one: codecs.encode_jpeg(one, quality=int(quality), **json.loads(options)))
+    return _encode_each(image, lambda one: codecs.encode_jpeg(one, quality=int(quality), **json.loads(options)))
 
 
-@text_op(tf_name="EncodeJpeg", type=_file_type, numpy=_jpeg)
+@text_op(tf_name="EncodeJpeg", type=_encoded_type, numpy=_encode_jpeg_array)
 def jpeg_of_image(image: Tensor, quality: Tensor, options: str) -> Any:
     """Encodes an image as a JPEG file."""
     return (image, quality), {"options": options}
@@ -462,11 +477,11 @@ def encode_jpeg(
     }
     options |= {"dpi": [round(x_density * factor), round(y_density * factor)]}
     options |= {"xmp": xmp_metadata} if xmp_metadata else {}
-    return _written(x, convert_to_tensor(quality, int32), json.dumps(options))
+    return _encode_jpeg_tensor(x, convert_to_tensor(quality, int32), json.dumps(options))
 
 
-def _written(x: Tensor, quality: Tensor, options: str) -> Tensor:
-    """Checks the arguments of the JPEG encoder and binds it."""
+def _encode_jpeg_tensor(x: Tensor, quality: Tensor, options: str) -> Tensor:
+    """Encodes an image tensor as a JPEG file, after checks of its shape and of the quality; ``options`` are JSON."""
     if x.ndim != 3:
         raise ArgumentError(f"image must be 3-dimensional{show_shape(x._type.shape)}").for_op("EncodeJpeg")
     if quality.ndim:
@@ -498,9 +513,9 @@ def adjust_jpeg_quality(image: Any, jpeg_quality: Any, dct_method: str = "", nam
     """
     x = convert_to_tensor(image)
     pixels = convert_image_dtype(x, uint8, saturate=True)
-    file = _written(pixels, operand(jpeg_quality, int32, 1), "{}")
-    found = decode_jpeg(file, channels=x.shape[-1] or 0)
-    return convert_image_dtype(bind.reshape(found, shape=x._type.shape), x.dtype, saturate=True)
+    file = _encode_jpeg_tensor(pixels, operand(jpeg_quality, int32, 1), "{}")
+    decoded = decode_jpeg(file, channels=x.shape[-1] or 0)
+    return convert_image_dtype(bind.reshape(decoded, shape=x._type.shape), x.dtype, saturate=True)
 
 
 # -- what a file is

@@ -62,16 +62,18 @@ def glimpse(
     input: Any, size: Any, offsets: Any, centered: bool, normalized: bool, noise: str, to_middle: bool = False
 ) -> Tensor:
     """Works as ``extract_glimpse``; with ``to_middle`` the offsets are always those of the window's center."""
-    x, at, window = operand(input, float32), operand(offsets, float32, 2), static_dims(size)
-    _check(x, at, window, noise)
-    rows, in_rows = _places(at[:, 0], x._type.shape[1], window[0], centered, normalized, to_middle)
-    columns, in_columns = _places(at[:, 1], x._type.shape[2], window[1], centered, normalized, to_middle)
-    found = gather(gather(x, rows, axis=1, batch_dims=1), columns, axis=2, batch_dims=1)
-    inside = bind.logical_and(in_rows[:, :, None, None], in_columns[:, None, :, None])
-    return where(inside, found, _noise(x, (x._type.shape[0], *window, x._type.shape[3]), noise))  # type: ignore[no-any-return]
+    x, window_offsets, window = operand(input, float32), operand(offsets, float32, 2), static_dims(size)
+    _check_arguments(x, window_offsets, window, noise)
+    rows, in_rows = _window_pixels(window_offsets[:, 0], x._type.shape[1], window[0], centered, normalized, to_middle)
+    columns, in_columns = _window_pixels(
+        window_offsets[:, 1], x._type.shape[2], window[1], centered, normalized, to_middle
+    )
+    pixels = gather(gather(x, rows, axis=1, batch_dims=1), columns, axis=2, batch_dims=1)
+    is_inside = bind.logical_and(in_rows[:, :, None, None], in_columns[:, None, :, None])
+    return where(is_inside, pixels, _noise(x, (x._type.shape[0], *window, x._type.shape[3]), noise))  # type: ignore[no-any-return]
 
 
-def _check(x: Tensor, at: Tensor, window: tuple[Any, ...], noise: str) -> None:
+def _check_arguments(x: Tensor, window_offsets: Tensor, window: tuple[Any, ...], noise: str) -> None:
     """Checks the kind of noise, and the shapes of images, size and offsets."""
     if noise not in NOISES:
         raise ArgumentValueError(f"The noise could only be uniform, gaussian, or zero, got {noise}")
@@ -80,25 +82,29 @@ def _check(x: Tensor, at: Tensor, window: tuple[Any, ...], noise: str) -> None:
         message = f"input must be 4-dimensional (batch_size, height, width, depth), got {brackets(x._type.shape)}"
     elif len(window) != 2:
         message = f"size must be a vector of size 2 (height, width), got {brackets(window)}"
-    elif at.ndim != 2 or at._type.shape != (x._type.shape[0], 2):
-        message = f"offsets must be a matrix of size [{x._type.shape[0]}, 2] (y, x), got {brackets(at._type.shape)}"
+    elif window_offsets.ndim != 2 or window_offsets._type.shape != (x._type.shape[0], 2):
+        message = f"offsets must be a matrix of size [{x._type.shape[0]}, 2] (y, x), got {brackets(window_offsets._type.shape)}"
     if message:
         raise ArgumentError(message).for_op("ExtractGlimpseV2")
 
 
-def _places(
-    at: Tensor, size: Any, window: int, centered: bool, normalized: bool, to_middle: bool
+def _window_pixels(
+    start: Tensor, size: Any, window: int, centered: bool, normalized: bool, to_middle: bool
 ) -> tuple[Tensor, Tensor]:
-    """Returns the rows (or columns) of each image's window, clipped to the image, and whether they were inside."""
+    """Returns the rows (or columns) of each image's window, clipped to the image, and whether they were inside.
+
+    ``start`` has the window's offset for each image: a fraction of ``size`` if ``normalized``, relative to the image's
+    center if ``centered``, with TensorFlow's formulas.
+    """
     if normalized:
-        at = at * float(size)
+        start = start * float(size)
     if to_middle:
-        at = (at / 2.0 + size / 2.0 if centered else at) - window / 2.0
+        start = (start / 2.0 + size / 2.0 if centered else start) - window / 2.0
     elif centered:
-        at = at / 2.0 + (size / 2.0 - window / 2.0) if normalized else at + size / 2.0
-    places = cast(at, int32)[:, None] + arange(window)
-    nearest = bind.minimum(bind.maximum(places, convert_to_tensor(0)), convert_to_tensor(size - 1))
-    return nearest, bind.equal(places, nearest)
+        start = start / 2.0 + (size / 2.0 - window / 2.0) if normalized else start + size / 2.0
+    pixels = cast(start, int32)[:, None] + arange(window)
+    nearest_pixels = bind.minimum(bind.maximum(pixels, convert_to_tensor(0)), convert_to_tensor(size - 1))
+    return nearest_pixels, bind.equal(pixels, nearest_pixels)
 
 
 def _noise(x: Tensor, shape: tuple[Any, ...], noise: str) -> Tensor:
@@ -106,9 +112,9 @@ def _noise(x: Tensor, shape: tuple[Any, ...], noise: str) -> Tensor:
     if noise == "zero":
         return convert_to_tensor(0.0)
     axes = (1, 2, 3) if noise == "uniform" else (1, 2)
-    least, most = (reduce(x, axis=axes, keepdims=True) for reduce in (bind.reduce_min, bind.reduce_max))
+    minimum, maximum = (reduction(x, axis=axes, keepdims=True) for reduction in (bind.reduce_min, bind.reduce_max))
     if noise == "uniform":
-        return least + uniform(shape) * (most - least)
+        return minimum + uniform(shape) * (maximum - minimum)
     mean = bind.reduce_mean(x, axis=axes, keepdims=True)
     deviation = bind.sqrt(bind.reduce_mean(bind.square(x - mean), axis=axes, keepdims=True))
-    return bind.maximum(bind.minimum(mean + normal(shape) * deviation, most), least)
+    return bind.maximum(bind.minimum(mean + normal(shape) * deviation, maximum), minimum)

@@ -80,27 +80,29 @@ def sobel_edges(image: Any) -> Tensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/image/sobel_edges
     """
     x = convert_to_tensor(image)
-    down = np.array([[-1, -2, -1], [0, 0, 0], [1, 2, 1]], x.dtype.np)
-    filters = EagerTensor(np.stack([down, down.T], axis=-1)[:, :, None])
+    vertical = np.array([[-1, -2, -1], [0, 0, 0], [1, 2, 1]], x.dtype.np)
+    filters = EagerTensor(np.stack([vertical, vertical.T], axis=-1)[:, :, None])
     shape = x._type.shape
-    wide = bind.broadcast_to(filters, shape=(3, 3, shape[-1], 2))
-    found = depthwise_conv2d(pad(x, [[0, 0], [1, 1], [1, 1], [0, 0]], "REFLECT"), wide, [1, 1, 1, 1], "VALID")
-    return bind.reshape(found, shape=(*shape, 2))  # type: ignore[no-any-return]
+    channel_filters = bind.broadcast_to(filters, shape=(3, 3, shape[-1], 2))
+    edges = depthwise_conv2d(
+        pad(x, [[0, 0], [1, 1], [1, 1], [0, 0]], "REFLECT"), channel_filters, [1, 1, 1, 1], "VALID"
+    )
+    return bind.reshape(edges, shape=(*shape, 2))  # type: ignore[no-any-return]
 
 
-def _pair(a: Any, b: Any) -> tuple[Tensor, Tensor]:
+def _comparable_images(a: Any, b: Any) -> tuple[Tensor, Tensor]:
     """Converts two images to tensors. Raises ValueError if their shapes can't be compared."""
     x, y = convert_to_tensor(a), convert_to_tensor(b)
     x.shape.with_rank_at_least(3)
     y.shape.with_rank_at_least(3)
     x.shape[-3:].assert_is_compatible_with(y.shape[-3:])
-    for m, n in zip(reversed(x._type.shape[:-3]), reversed(y._type.shape[:-3])):
-        if isinstance(m, int) and isinstance(n, int) and 1 not in (m, n) and m != n:
+    for dim_x, dim_y in zip(reversed(x._type.shape[:-3]), reversed(y._type.shape[:-3])):
+        if isinstance(dim_x, int) and isinstance(dim_y, int) and 1 not in (dim_x, dim_y) and dim_x != dim_y:
             raise ValueError(f"Two images are not compatible: {x.shape} and {y.shape}")
     return x, y
 
 
-def _in_floats(x: Tensor, y: Tensor, max_val: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _as_float_images(x: Tensor, y: Tensor, max_val: Any) -> tuple[Tensor, Tensor, Tensor]:
     largest = convert_image_dtype(cast(convert_to_tensor(max_val), x.dtype), float32)
     return convert_image_dtype(x, float32), convert_image_dtype(y, float32), largest
 
@@ -119,41 +121,45 @@ def psnr(a: Any, b: Any, max_val: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/psnr
     """
-    x, y, largest = _in_floats(convert_to_tensor(a), convert_to_tensor(b), max_val)
+    x, y, largest = _as_float_images(convert_to_tensor(a), convert_to_tensor(b), max_val)
     error = reduce_mean(squared_difference(x, y), [-3, -2, -1])
-    _pair(x, y)
+    _comparable_images(x, y)
     return number(20 / np.log(10), largest) * bind.log(largest) - number(10 / np.log(10), error) * bind.log(error)
 
 
 def _gaussian(size: int, sigma: float) -> np.ndarray:
-    places = np.arange(size, dtype=np.float32) - np.float32((size - 1) / 2)
-    curve = np.exp(-0.5 / np.float32(sigma) ** 2 * places**2)
-    plane = np.outer(curve, curve)
-    return (plane / plane.sum()).astype(np.float32)
+    """Returns a normalized Gaussian window of (size, size) weights."""
+    offsets = np.arange(size, dtype=np.float32) - np.float32((size - 1) / 2)
+    weights = np.exp(-0.5 / np.float32(sigma) ** 2 * offsets**2)
+    window = np.outer(weights, weights)
+    return (window / window.sum()).astype(np.float32)
 
 
-def _similarity(
+def _luminance_and_structure(
     x: Tensor, y: Tensor, max_val: Tensor, size: int, sigma: float, k1: float, k2: float
 ) -> tuple[Tensor, Tensor]:
-    """Returns luminance and contrast-structure for each pixel and channel."""
+    """Returns the two factors of structural similarity for each pixel and channel: luminance, and contrast-structure.
+
+    Both compare weighted means over windows; ``c1`` and ``c2`` stabilize the quotients (Wang et al., 2004).
+    """
     for image in (x, y):
-        if any(isinstance(d, int) and d < size for d in image._type.shape[-3:-1]):
+        if any(isinstance(dim, int) and dim < size for dim in image._type.shape[-3:-1]):
             message = f"the images of shape {image.shape} are smaller than the filter, {size}"
             raise InvalidArgumentError(None, None, message)
     depth = x._type.shape[-1]
     window = bind.broadcast_to(EagerTensor(_gaussian(size, sigma)[:, :, None, None]), shape=(size, size, depth, 1))
 
-    def local(image: Tensor) -> Tensor:
+    def local_mean(image: Tensor) -> Tensor:
         shape = image._type.shape
         flat = bind.reshape(image, shape=(size_of(shape[:-3]), *shape[-3:]))
-        found = depthwise_conv2d(flat, window, [1, 1, 1, 1], "VALID")
-        return bind.reshape(found, shape=(*shape[:-3], *found._type.shape[1:]))  # type: ignore[no-any-return]
+        means = depthwise_conv2d(flat, window, [1, 1, 1, 1], "VALID")
+        return bind.reshape(means, shape=(*shape[:-3], *means._type.shape[1:]))  # type: ignore[no-any-return]
 
-    c1, c2 = (bind.square(number(k, max_val) * max_val) for k in (k1, k2))
-    mean_x, mean_y = local(x), local(y)
+    c1, c2 = (bind.square(number(factor, max_val) * max_val) for factor in (k1, k2))
+    mean_x, mean_y = local_mean(x), local_mean(y)
     product, squares = mean_x * mean_y * 2.0, bind.square(mean_x) + bind.square(mean_y)
     luminance = (product + c1) / (squares + c1)
-    product_sum, squares_sum = local(x * y) * 2.0, local(bind.square(x) + bind.square(y))
+    product_sum, squares_sum = local_mean(x * y) * 2.0, local_mean(bind.square(x) + bind.square(y))
     return luminance, (product_sum - product + c2) / (squares_sum - squares + c2)
 
 
@@ -186,10 +192,10 @@ def ssim(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/ssim
     """
-    x, y, largest = _in_floats(*_pair(img1, img2), max_val)
-    luminance, structure = _similarity(x, y, largest, filter_size, filter_sigma, k1, k2)
-    found = luminance * structure
-    return reduce_mean(found if return_index_map else reduce_mean(found, [-3, -2]), [-1])
+    x, y, largest = _as_float_images(*_comparable_images(img1, img2), max_val)
+    luminance, structure = _luminance_and_structure(x, y, largest, filter_size, filter_sigma, k1, k2)
+    similarity = luminance * structure
+    return reduce_mean(similarity if return_index_map else reduce_mean(similarity, [-3, -2]), [-1])
 
 
 @export("image.ssim_multiscale")
@@ -217,27 +223,27 @@ def ssim_multiscale(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/ssim_multiscale
     """
-    x, y, largest = _in_floats(*_pair(img1, img2), max_val)
+    x, y, largest = _as_float_images(*_comparable_images(img1, img2), max_val)
     scores = []
-    for place in range(len(power_factors)):
-        if place:
-            x, y = _halved(x), _halved(y)
-        luminance, structure = _similarity(x, y, largest, filter_size, filter_sigma, k1, k2)
-        last = place == len(power_factors) - 1
+    for scale in range(len(power_factors)):
+        if scale:
+            x, y = _downsample(x), _downsample(y)
+        luminance, structure = _luminance_and_structure(x, y, largest, filter_size, filter_sigma, k1, k2)
+        last = scale == len(power_factors) - 1
         scores.append(bind.relu(reduce_mean(luminance * structure if last else structure, [-3, -2])))
     powers = [score ** number(factor, score) for score, factor in zip(scores, power_factors)]
-    found = powers[0]
+    product = powers[0]
     for power in powers[1:]:
-        found = found * power
-    return reduce_mean(found, [-1])
+        product = product * power
+    return reduce_mean(product, [-1])
 
 
-def _halved(image: Tensor) -> Tensor:
-    """Halves images by 2x2 means; odd sides are extended by mirroring, as in TensorFlow."""
+def _downsample(image: Tensor) -> Tensor:
+    """Halves the sides of images by means of 2x2 pixels; odd sides are first extended by mirroring, as in TensorFlow."""
     shape = image._type.shape
     flat = bind.reshape(image, shape=(size_of(shape[:-3]), *shape[-3:]))
-    odd = [d % 2 if isinstance(d, int) else 0 for d in shape[-3:-1]]
-    if any(odd):
-        flat = pad(flat, [[0, 0], [0, odd[0]], [0, odd[1]], [0, 0]], "SYMMETRIC")
-    found = avg_pool2d(flat, 2, 2, "VALID")
-    return bind.reshape(found, shape=(*shape[:-3], *found._type.shape[1:]))  # type: ignore[no-any-return]
+    extra_pixels = [dim % 2 if isinstance(dim, int) else 0 for dim in shape[-3:-1]]
+    if any(extra_pixels):
+        flat = pad(flat, [[0, 0], [0, extra_pixels[0]], [0, extra_pixels[1]], [0, 0]], "SYMMETRIC")
+    means = avg_pool2d(flat, 2, 2, "VALID")
+    return bind.reshape(means, shape=(*shape[:-3], *means._type.shape[1:]))  # type: ignore[no-any-return]

@@ -39,6 +39,7 @@ def by_pillow(data: bytes, kind: str, read: Callable[[Any], Any]) -> Any:
         with opener(io.BytesIO(data), None) as image:
             return read(image)
     except (OpError, MemoryError):
+        # These are not about the file's data.
         raise
     except Exception as error:  # Pillow raises many kinds
         raise ArgumentError(f"Invalid {kind} data or crop window, data size {len(data)}: {error}") from error

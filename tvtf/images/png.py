@@ -23,13 +23,13 @@ CHANNELS: Final = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 """The number of channels of each colour type of PNG."""
 DEPTHS: Final = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
 """The bits per sample that each colour type allows."""
-MOST_EXPANSION: Final = 1032
+MAX_EXPANSION: Final = 1032
 """The largest ratio of uncompressed to compressed bytes of DEFLATE. Source: https://zlib.net/zlib_tech.html"""
-SLACK: Final = 1024
+RATIO_TOLERANCE: Final = 1024
 """Images of up to so many bytes pass the check of the ratio, because the last byte of DEFLATE is used only in part."""
-WIDEST: Final = 1_000_000
+MAX_WIDTH: Final = 1_000_000
 """The maximum number of pixels in a row, as in libpng: a row is decoded at a time."""
-LAYOUTS: Final = {
+PILLOW_LAYOUTS: Final = {
     **{bits: ("P", [f"P;{bits}"]) for bits in (1, 2, 4)},
     **{8 * len(mode): (mode, [mode]) for mode in ("L", "LA", "RGB", "RGBA")},
     **{16 * len(mode): (mode, [f"{mode};16B", f"{mode};16L"]) for mode in ("RGB", "RGBA")},
@@ -39,7 +39,7 @@ one channel of 16 bits is read as two of 8. Of 6 and 8 bytes Pillow keeps the fi
 read as if pairs were little-endian, it keeps the second."""
 
 
-class _Head(NamedTuple):
+class _Header(NamedTuple):
     width: int
     height: int
     depth: int
@@ -60,95 +60,110 @@ def decode_png(data: bytes) -> np.ndarray:
       ArgumentError: no PNG file, a damaged one, or no Pillow.
       ResourceExhaustedError: the image is larger than what may be decoded.
     """
-    chunks, body = _chunks(data)
-    head = _head(chunks, len(data))
-    palette = _palette(chunks, head.depth) if head.colour == 3 else None
-    _check_size(head, CHANNELS[head.colour] if palette is None else palette.shape[1], len(body))
-    samples = _samples(head, body)
+    chunks, compressed = _read_chunks(data)
+    header = _parse_header(chunks, len(data))
+    palette = _parse_palette(chunks, header.depth) if header.colour == 3 else None
+    _check_size(header, CHANNELS[header.colour] if palette is None else palette.shape[1], len(compressed))
+    samples = _decode_samples(header, compressed)
     if palette is not None:
         return palette[samples[..., 0]]
-    return samples if head.depth >= 8 else samples * np.uint8(255 // ((1 << head.depth) - 1))
+    # Samples of fewer bits are scaled to the range of 8 bits.
+    return samples if header.depth >= 8 else samples * np.uint8(255 // ((1 << header.depth) - 1))
 
 
-def _chunks(data: bytes) -> tuple[dict[bytes, bytes], bytes]:
-    """Returns the first chunk of each kind, and the concatenated image data."""
-    found: dict[bytes, bytes] = {}
-    parts, place = [], len(PNG)
-    while place + 12 <= len(data) and b"IEND" not in found:
-        size, kind = struct.unpack_from(">I4s", data, place)
-        end = place + 8 + size
-        if end + 4 > len(data) or struct.unpack_from(">I", data, end)[0] != zlib.crc32(data[place + 4 : end]):
+def _read_chunks(data: bytes) -> tuple[dict[bytes, bytes], bytes]:
+    """Returns the contents of a PNG file's first chunk of each type, and the concatenated image data of all IDAT chunks."""
+    first_chunks: dict[bytes, bytes] = {}
+    image_data, position = [], len(PNG)
+    while position + 12 <= len(data) and b"IEND" not in first_chunks:
+        size, chunk_type = struct.unpack_from(">I4s", data, position)
+        # A chunk has its size, type, contents and a checksum of type and contents.
+        end = position + 8 + size
+        if end + 4 > len(data) or struct.unpack_from(">I", data, end)[0] != zlib.crc32(data[position + 4 : end]):
             raise ArgumentError(f"Invalid PNG data, size {len(data)}: a chunk is damaged")
-        if kind == b"IDAT":
-            parts.append(data[place + 8 : end])
-        elif kind in (b"IHDR", b"PLTE", b"tRNS", b"IEND"):
-            found.setdefault(kind, data[place + 8 : end])
-        place = end + 4
-    return found, b"".join(parts)
+        if chunk_type == b"IDAT":
+            image_data.append(data[position + 8 : end])
+        elif chunk_type in (b"IHDR", b"PLTE", b"tRNS", b"IEND"):
+            first_chunks.setdefault(chunk_type, data[position + 8 : end])
+        position = end + 4
+    return first_chunks, b"".join(image_data)
 
 
-def _head(chunks: dict[bytes, bytes], size: int) -> _Head:
-    """Returns the file's header, with its fields checked."""
+def _parse_header(chunks: dict[bytes, bytes], size: int) -> _Header:
+    """Returns the header of a PNG file, from its chunk IHDR, after checks of its fields."""
     if len(chunks.get(b"IHDR", b"")) != 13:
         raise ArgumentError(f"Invalid PNG data, size {size}")
-    head = _Head(*struct.unpack(">IIBBBBB", chunks[b"IHDR"]))
-    if head.depth not in DEPTHS.get(head.colour, ()):
-        raise ArgumentError(f"Invalid PNG data: colour type {head.colour} of {head.depth} bits")
-    if not 0 < head.width <= WIDEST or not head.height or head.compression or head.filters or head.interlaced > 1:
-        raise ArgumentError(f"Invalid PNG data: its header is {head}")
-    return head
+    header = _Header(*struct.unpack(">IIBBBBB", chunks[b"IHDR"]))
+    if header.depth not in DEPTHS.get(header.colour, ()):
+        raise ArgumentError(f"Invalid PNG data: colour type {header.colour} of {header.depth} bits")
+    if (
+        not 0 < header.width <= MAX_WIDTH
+        or not header.height
+        or header.compression
+        or header.filters
+        or header.interlaced > 1
+    ):
+        raise ArgumentError(f"Invalid PNG data: its header is {header}")
+    return header
 
 
-def _check_size(head: _Head, channels: int, compressed: int) -> None:
-    """Compares what the header claims with what the data can hold and with the limit, before memory is taken for it."""
-    size_text = f"{head.width} x {head.height} pixels"
-    if head.width * head.height * head.pixel_bits // 8 > MOST_EXPANSION * compressed + SLACK:
+def _check_size(header: _Header, channels: int, compressed: int) -> None:
+    """Rejects sizes in the header that the compressed data can't hold or that exceed the limit of decoded bytes.
+
+    It is called before memory is allocated for the pixels.
+    """
+    size_text = f"{header.width} x {header.height} pixels"
+    if header.width * header.height * header.pixel_bits // 8 > MAX_EXPANSION * compressed + RATIO_TOLERANCE:
         raise ArgumentError(f"Invalid PNG data: {compressed} compressed bytes can't hold {size_text}")
-    size = head.width * head.height * channels * (2 if head.depth == 16 else 1)
+    size = header.width * header.height * channels * (2 if header.depth == 16 else 1)
     require_decodable(size, f"DecodePng: an image of {size_text}")
 
 
-def _samples(head: _Head, body: bytes) -> np.ndarray:
+def _decode_samples(header: _Header, compressed: bytes) -> np.ndarray:
     """Returns the samples in the file's own depth: shape (height, width, channels), uint8 or uint16.
 
     Pillow's image and its bytes lie beside the result: three to four times its memory, as for JPEG.
     """
-    module, (mode, layouts) = pillow("PNG"), LAYOUTS[head.pixel_bits]
-    octets = np.empty((head.height, head.width, len(mode), len(layouts)), np.uint8)
-    for place, layout in enumerate(layouts):
+    module, (mode, layouts) = pillow("PNG"), PILLOW_LAYOUTS[header.pixel_bits]
+    sample_bytes = np.empty((header.height, header.width, len(mode), len(layouts)), np.uint8)
+    for byte_index, layout in enumerate(layouts):
         try:
-            plane = module.frombytes(mode, (head.width, head.height), body, "zip", layout, head.interlaced)
+            image = module.frombytes(mode, (header.width, header.height), compressed, "zip", layout, header.interlaced)
         except ValueError as error:
             raise ArgumentError(f"Invalid PNG data: {error}") from None
-        octets[..., place] = np.asarray(plane).reshape(octets.shape[:-1])
-    found = octets.reshape(head.height, head.width, -1)
-    return found.view(">u2").astype(np.uint16) if head.depth == 16 else found
+        sample_bytes[..., byte_index] = np.asarray(image).reshape(sample_bytes.shape[:-1])
+    samples = sample_bytes.reshape(header.height, header.width, -1)
+    return samples.view(">u2").astype(np.uint16) if header.depth == 16 else samples
 
 
-def _palette(chunks: dict[bytes, bytes], depth: int) -> np.ndarray:
-    """Returns the colour of every index of so many bits; indices outside the palette are black, as in libpng."""
-    given, opacity = chunks.get(b"PLTE", b""), chunks.get(b"tRNS")
-    if not given or len(given) % 3 or len(given) > 3 << depth or len(opacity or b"") > len(given) // 3:
-        raise ArgumentError(f"Invalid PNG data: a palette of {len(given)} bytes")
+def _parse_palette(chunks: dict[bytes, bytes], depth: int) -> np.ndarray:
+    """Returns the colours of a PNG file's palette, RGB or RGBA, a row for each index of ``depth`` bits.
+
+    Indices outside the palette are black, as in libpng.
+    """
+    colours, opacity = chunks.get(b"PLTE", b""), chunks.get(b"tRNS")
+    if not colours or len(colours) % 3 or len(colours) > 3 << depth or len(opacity or b"") > len(colours) // 3:
+        raise ArgumentError(f"Invalid PNG data: a palette of {len(colours)} bytes")
     palette = np.zeros((1 << depth, 3), np.uint8)
-    palette.ravel()[: len(given)] = np.frombuffer(given, np.uint8)
+    palette.ravel()[: len(colours)] = np.frombuffer(colours, np.uint8)
     if opacity is None:
         return palette
-    opaque = np.full((len(palette), 1), 255, np.uint8)
-    opaque[: len(opacity), 0] = np.frombuffer(opacity, np.uint8)
-    return np.concatenate([palette, opaque], axis=1)
+    alpha = np.full((len(palette), 1), 255, np.uint8)
+    alpha[: len(opacity), 0] = np.frombuffer(opacity, np.uint8)
+    return np.concatenate([palette, alpha], axis=1)
 
 
 def encode_png(image: np.ndarray, compression: int) -> bytes:
     """Encodes an array of shape (height, width, channels), uint8 or uint16, as a PNG file."""
     height, width, channels = image.shape
-    colour = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
-    wide = image.astype(">u2") if image.dtype == np.uint16 else image
-    rows = wide.reshape(height, -1).view(np.uint8)
-    raw = np.concatenate([np.zeros((height, 1), np.uint8), rows], axis=1).tobytes()
-    head = struct.pack(">IIBBBBB", width, height, 8 * image.dtype.itemsize, colour, 0, 0, 0)
-    parts = (b"IHDR", head), (b"IDAT", zlib.compress(raw, compression)), (b"IEND", b"")
-    return PNG + b"".join(chunk(kind, body) for kind, body in parts)
+    colour_type = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
+    big_endian = image.astype(">u2") if image.dtype == np.uint16 else image
+    rows = big_endian.reshape(height, -1).view(np.uint8)
+    # Each row begins with the number of its filter: 0, none.
+    filtered_rows = np.concatenate([np.zeros((height, 1), np.uint8), rows], axis=1).tobytes()
+    header = struct.pack(">IIBBBBB", width, height, 8 * image.dtype.itemsize, colour_type, 0, 0, 0)
+    parts = (b"IHDR", header), (b"IDAT", zlib.compress(filtered_rows, compression)), (b"IEND", b"")
+    return PNG + b"".join(chunk(chunk_type, body) for chunk_type, body in parts)
 
 
 def chunk(kind: bytes, body: bytes) -> bytes:

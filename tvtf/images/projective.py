@@ -51,25 +51,27 @@ def ImageProjectiveTransformV3(  # noqa: N802 - TensorFlow's name
 
     Source: https://www.tensorflow.org/api_docs/python/tf/raw_ops/ImageProjectiveTransformV3
     """
-    _check("interpolation", interpolation, _INTERPOLATIONS)
-    _check("fill_mode", fill_mode, _OUTSIDE)
+    _check_choice("interpolation", interpolation, _INTERPOLATIONS)
+    _check_choice("fill_mode", fill_mode, _FILL_MODES)
     images, transforms = convert_to_tensor(images), convert_to_tensor(transforms, float32)
     fill = tf("cast")(convert_to_tensor(fill_value), images.dtype)
     shape = tf("shape")(images)
     height, width = shape[1], shape[2]
     rows, columns, is_finite = _input_points(transforms, convert_to_tensor(output_shape, int32))
-    at = _OUTSIDE[fill_mode]
-    read = _reader(images, fill, height, width)
-    found = _INTERPOLATIONS[interpolation](read, at(rows, height), at(columns, width), images.dtype)
-    result = tf("where")(is_finite[..., None], found, fill)
+    map_outside = _FILL_MODES[fill_mode]
+    read = _make_pixel_reader(images, fill, height, width)
+    interpolated = _INTERPOLATIONS[interpolation](
+        read, map_outside(rows, height), map_outside(columns, width), images.dtype
+    )
+    result = tf("where")(is_finite[..., None], interpolated, fill)
     result.set_shape([images.shape[0], *result.shape[1:3], images.shape[3]])
     return result
 
 
-def _check(what: str, given: str, known: Any) -> None:
-    if given not in known:
+def _check_choice(name: str, value: str, choices: Any) -> None:
+    if value not in choices:
         raise InvalidArgumentError(
-            None, "ImageProjectiveTransformV3", f"Invalid {what} {given!r}: expected one of {', '.join(known)}."
+            None, "ImageProjectiveTransformV3", f"Invalid {name} {value!r}: expected one of {', '.join(choices)}."
         )
 
 
@@ -78,38 +80,51 @@ def tf(name: str) -> Callable[..., Any]:
 
 
 def _input_points(transforms: Tensor, size: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns the input row and column of each output point, and whether they exist; shape (batch or 1, height, width)."""
+    """Maps each output point to the input by projective transforms of 8 coefficients, one for each image or for all.
+
+    Returns the input rows, the columns, and whether the points are finite; all have shape (batch or 1, height, width).
+    """
     y, x = (tf("cast")(tf("range")(size[axis]), float32) for axis in (0, 1))
     x, y = x[None, None, :], y[None, :, None]
-    a0, a1, a2, b0, b1, b2, c0, c1 = (part[:, None, None] for part in tf("unstack")(transforms, 8, axis=1))
-    k = c0 * x + c1 * y + 1.0
-    is_finite = tf("not_equal")(k, 0.0)
-    k = tf("where")(is_finite, k, 1.0)
-    return (b0 * x + b1 * y + b2) / k, (a0 * x + a1 * y + a2) / k, is_finite
+    a0, a1, a2, b0, b1, b2, c0, c1 = (
+        coefficient[:, None, None] for coefficient in tf("unstack")(transforms, 8, axis=1)
+    )
+    denominator = c0 * x + c1 * y + 1.0
+    is_finite = tf("not_equal")(denominator, 0.0)
+    denominator = tf("where")(is_finite, denominator, 1.0)
+    return (b0 * x + b1 * y + b2) / denominator, (a0 * x + a1 * y + a2) / denominator, is_finite
 
 
-def _reader(images: Tensor, fill: Tensor, height: Tensor, width: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
-    """Returns a function that reads values at integral rows and columns, passed as floats; outside it returns the fill value."""
-    flat = tf("reshape")(images, tf("stack")([tf("shape")(images)[0], height * width, tf("shape")(images)[3]]))
+def _make_pixel_reader(
+    images: Tensor, fill: Tensor, height: Tensor, width: Tensor
+) -> Callable[[Tensor, Tensor], Tensor]:
+    """Returns a function that reads the pixels of all images at given rows and columns: integers, passed as floats.
+
+    Positions outside the images get the fill value.
+    """
+    flat = tf("reshape")(
+        images,
+        tf("stack")([tf("shape")(images)[0], height * width, tf("shape")(images)[3]]),
+    )
     batch = tf("shape")(images)[0]
 
     def read(rows: Tensor, columns: Tensor) -> Tensor:
-        """Gathers the pixels at these positions; positions outside the image get the fill value."""
-        inside = tf("logical_and")(_is_below(rows, height), _is_below(columns, width))
-        row, column = (tf("cast")(tf("where")(inside, p, 0.0), int32) for p in (rows, columns))
-        place = row * width + column
-        size = tf("shape")(place)
-        places = tf("reshape")(place, tf("stack")([size[0], size[1] * size[2]]))
-        places = tf("broadcast_to")(places, tf("stack")([batch, size[1] * size[2]]))
-        found = tf("gather")(flat, places, axis=1, batch_dims=1)
-        found = tf("reshape")(found, tf("stack")([batch, size[1], size[2], tf("shape")(images)[3]]))
-        return tf("where")(inside[..., None], found, fill)
+        """Gathers the pixels at rows and columns of shape (batch or 1, height, width)."""
+        is_inside = tf("logical_and")(_is_in_range(rows, height), _is_in_range(columns, width))
+        row, column = (tf("cast")(tf("where")(is_inside, position, 0.0), int32) for position in (rows, columns))
+        pixel_index = row * width + column
+        size = tf("shape")(pixel_index)
+        flat_indices = tf("reshape")(pixel_index, tf("stack")([size[0], size[1] * size[2]]))
+        flat_indices = tf("broadcast_to")(flat_indices, tf("stack")([batch, size[1] * size[2]]))
+        pixels = tf("gather")(flat, flat_indices, axis=1, batch_dims=1)
+        pixels = tf("reshape")(pixels, tf("stack")([batch, size[1], size[2], tf("shape")(images)[3]]))
+        return tf("where")(is_inside[..., None], pixels, fill)
 
     return read
 
 
-def _is_below(places: Tensor, size: Tensor) -> Tensor:
-    return tf("logical_and")(places >= 0.0, places < _float(size))  # type: ignore[no-any-return]
+def _is_in_range(positions: Tensor, size: Tensor) -> Tensor:
+    return tf("logical_and")(positions >= 0.0, positions < _float(size))  # type: ignore[no-any-return]
 
 
 def _float(size: Tensor) -> Tensor:
@@ -117,10 +132,10 @@ def _float(size: Tensor) -> Tensor:
 
 
 def _nearest(read: Callable[..., Tensor], rows: Tensor, columns: Tensor, dtype: Any) -> Tensor:
-    return read(_rounded(rows), _rounded(columns))
+    return read(_round_half_away(rows), _round_half_away(columns))
 
 
-def _rounded(x: Tensor) -> Tensor:
+def _round_half_away(x: Tensor) -> Tensor:
     """Rounds halves away from zero, as C's ``round``."""
     whole = tf("floor")(tf("abs")(x))
     up = tf("cast")(tf("abs")(x) - whole >= 0.5, float32)
@@ -128,54 +143,62 @@ def _rounded(x: Tensor) -> Tensor:
 
 
 def _bilinear(read: Callable[..., Tensor], rows: Tensor, columns: Tensor, dtype: Any) -> Tensor:
-    """Interpolates linearly between the four nearest pixels."""
+    """Interpolates linearly between the four pixels around each point; ``read`` returns pixels at integral positions."""
     top, left = tf("floor")(rows), tf("floor")(columns)
-    down, right = (part[..., None] for part in (rows - top, columns - left))
+    row_fraction, column_fraction = (fraction[..., None] for fraction in (rows - top, columns - left))
 
-    def across(row: Tensor) -> Tensor:
+    def interpolate_row(row: Tensor) -> Tensor:
         first, second = (tf("cast")(read(row, column), float32) for column in (left, left + 1.0))
-        return (1.0 - right) * first + right * second  # type: ignore[no-any-return]
+        return (1.0 - column_fraction) * first + column_fraction * second  # type: ignore[no-any-return]
 
-    return tf("cast")((1.0 - down) * across(top) + down * across(top + 1.0), dtype)  # type: ignore[no-any-return]
+    return tf("cast")((1.0 - row_fraction) * interpolate_row(top) + row_fraction * interpolate_row(top + 1.0), dtype)  # type: ignore[no-any-return]
 
 
-def _clamped(x: Tensor, size: Tensor) -> Tensor:
+def _clamp(x: Tensor, size: Tensor) -> Tensor:
     return tf("clip_by_value")(x, 0.0, _float(size) - 1.0)  # type: ignore[no-any-return]
 
 
-def _reflected(x: Tensor, size: Tensor) -> Tensor:
-    """Maps positions outside the image as in ``dcba|abcd|dcba``, by TensorFlow's formula."""
+def _reflect(x: Tensor, size: Tensor) -> Tensor:
+    """Maps positions outside an axis of ``size`` pixels by reflection, as in ``dcba|abcd|dcba``, by TensorFlow's formula."""
     length = _float(size)
     period = 2.0 * length
-    below = tf("where")(x < period, period * _towards_zero(-x / period) + x, x)
+    below = tf("where")(x < period, period * _truncate(-x / period) + x, x)
     below = tf("where")(below < -length, below + period, -below - 1.0)
-    above = x - period * _towards_zero(x / period)
+    above = x - period * _truncate(x / period)
     above = tf("where")(above >= length, period - above - 1.0, above)
-    return _clamped(_outside(x, length, below, above), size)
+    return _clamp(_map_outside(x, length, below, above), size)
 
 
-def _wrapped(x: Tensor, size: Tensor) -> Tensor:
-    """Maps positions outside the image as in ``abcd|abcd|abcd``; as in TensorFlow, the period is the size minus 1."""
+def _wrap(x: Tensor, size: Tensor) -> Tensor:
+    """Maps positions outside an axis of ``size`` pixels periodically, as in ``abcd|abcd|abcd``.
+
+    As in TensorFlow, the period is the size minus 1.
+    """
     length = _float(size)
     period = tf("maximum")(length - 1.0, 1.0)
-    below = x + length * (_towards_zero(-x / period) + 1.0)
-    above = x - length * _towards_zero(x / period)
-    return _clamped(_outside(x, length, below, above), size)
+    below = x + length * (_truncate(-x / period) + 1.0)
+    above = x - length * _truncate(x / period)
+    return _clamp(_map_outside(x, length, below, above), size)
 
 
-def _outside(x: Tensor, length: Tensor, below: Tensor, above: Tensor) -> Tensor:
-    found = tf("where")(x < 0.0, below, tf("where")(x > length - 1.0, above, x))
-    return tf("where")(tf("broadcast_to")(length <= 1.0, tf("shape")(x)), tf("zeros_like")(x), found)
+def _map_outside(x: Tensor, length: Tensor, below: Tensor, above: Tensor) -> Tensor:
+    """Replaces positions before an axis by ``below``, and those behind its end by ``above``; all by 0 for a length of 1."""
+    mapped = tf("where")(x < 0.0, below, tf("where")(x > length - 1.0, above, x))
+    return tf("where")(
+        tf("broadcast_to")(length <= 1.0, tf("shape")(x)),
+        tf("zeros_like")(x),
+        mapped,
+    )
 
 
-def _towards_zero(x: Tensor) -> Tensor:
+def _truncate(x: Tensor) -> Tensor:
     return tf("sign")(x) * tf("floor")(tf("abs")(x))  # type: ignore[no-any-return]
 
 
 _INTERPOLATIONS: dict[str, Callable[..., Tensor]] = {"NEAREST": _nearest, "BILINEAR": _bilinear}
-_OUTSIDE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+_FILL_MODES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "CONSTANT": lambda x, size: x,
-    "NEAREST": _clamped,
-    "REFLECT": _reflected,
-    "WRAP": _wrapped,
+    "NEAREST": _clamp,
+    "REFLECT": _reflect,
+    "WRAP": _wrap,
 }

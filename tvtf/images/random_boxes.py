@@ -24,16 +24,18 @@ BLOCKS_AT_ONCE = 8
 WORD = 1 << 32
 
 
-class _Words:
+class _RandomWords:
     """An iterator over the random words of a seed or of a generator's state."""
 
     def __init__(self, seed: np.ndarray) -> None:
         state = philox.state_of(seed)
         starts = itertools.count(0, BLOCKS_AT_ONCE)
-        blocks = (philox.blocks_at(state, np.arange(i, i + BLOCKS_AT_ONCE, dtype=np.uint64)) for i in starts)
-        self._words: Iterator[int] = (word for several in blocks for word in several.ravel().tolist())
+        blocks = (
+            philox.blocks_at(state, np.arange(start, start + BLOCKS_AT_ONCE, dtype=np.uint64)) for start in starts
+        )
+        self._words: Iterator[int] = (word for block_batch in blocks for word in block_batch.ravel().tolist())
 
-    def part(self) -> np.float32:
+    def uniform_float(self) -> np.float32:
         """Returns a float in [0, 1) from 23 random bits."""
         return np.float32((next(self._words) & 0x7FFFFF) / 0x800000)
 
@@ -41,108 +43,127 @@ class _Words:
         """Returns a uniformly distributed int in [0, count)."""
         if count & (count - 1) == 0:
             return next(self._words) & (count - 1)
-        uneven = (WORD - 1) % count + 1
-        return next(word for word in self._words if word >= uneven) % count
+        # Words below the remainder are rejected, as they would bias the number modulo ``count``.
+        rejected_below = (WORD - 1) % count + 1
+        return next(word for word in self._words if word >= rejected_below) % count
 
 
-def _rounded(value: Any) -> int:
+def _round_to_int(value: Any) -> int:
     return int(np.rint(value))
 
 
-def _rectangle(words: _Words, height: int, width: int, ratios: Any, areas: Any) -> tuple[int, ...] | None:
-    """Returns top, left, height and width for a random aspect ratio and area; None if no rectangle has them."""
-    ratio = words.part() * (ratios[1] - ratios[0]) + ratios[0]
-    least, most = (area * np.float32(width) * np.float32(height) for area in areas)
-    if least > most or not width or not height:
+def _try_rectangle(words: _RandomWords, height: int, width: int, ratios: Any, areas: Any) -> tuple[int, ...] | None:
+    """Draws a rectangle with a random aspect ratio, area and position in an image, with TensorFlow's random numbers.
+
+    ``ratios`` and ``areas`` are the ranges of the ratio of width to height and of the fraction of the image's area. Returns
+    top, left, height and width in pixels, or None if the drawn ratio permits no such area.
+    """
+    ratio = words.uniform_float() * (ratios[1] - ratios[0]) + ratios[0]
+    min_area, max_area = (area * np.float32(width) * np.float32(height) for area in areas)
+    if min_area > max_area or not width or not height:
         return None
-    tallest = min(_tallest(most, ratio, width), height)
-    tall = min(_rounded(np.sqrt(least / ratio)), tallest)
-    if tall < tallest:
-        tall += words.below(tallest - tall + 1)
-    if tall * _rounded(tall * ratio) < least:
-        tall += 1
-    if tall * _rounded(tall * ratio) > most:
-        tall -= 1
-    wide = _rounded(tall * ratio)
-    if not least <= tall * wide <= most or not 0 < wide <= width or not 0 < tall <= height:
+    max_height = min(_largest_height(max_area, ratio, width), height)
+    box_height = min(_round_to_int(np.sqrt(min_area / ratio)), max_height)
+    if box_height < max_height:
+        box_height += words.below(max_height - box_height + 1)
+    if box_height * _round_to_int(box_height * ratio) < min_area:
+        box_height += 1
+    if box_height * _round_to_int(box_height * ratio) > max_area:
+        box_height -= 1
+    box_width = _round_to_int(box_height * ratio)
+    if not min_area <= box_height * box_width <= max_area or not 0 < box_width <= width or not 0 < box_height <= height:
         return None
-    top = words.below(height - tall) if tall < height else 0
-    return top, words.below(width - wide) if wide < width else 0, tall, wide
+    top = words.below(height - box_height) if box_height < height else 0
+    return top, words.below(width - box_width) if box_width < width else 0, box_height, box_width
 
 
-def _tallest(most: np.float32, ratio: np.float32, width: int) -> int:
-    """Returns the height of the largest rectangle that is no wider than the image."""
-    tallest = _rounded(np.sqrt(most / ratio))
-    if _rounded(tallest * ratio) <= width:
-        return tallest
-    tallest = int((width + 0.5 - 1e-7) / float(ratio))
-    return tallest - 1 if _rounded(tallest * ratio) > width else tallest
+def _largest_height(max_area: np.float32, ratio: np.float32, width: int) -> int:
+    """Returns the height of the largest rectangle of an aspect ratio that has at most ``max_area`` and fits the width."""
+    height = _round_to_int(np.sqrt(max_area / ratio))
+    if _round_to_int(height * ratio) <= width:
+        return height
+    height = int((width + 0.5 - 1e-7) / float(ratio))
+    return height - 1 if _round_to_int(height * ratio) > width else height
 
 
-def _covers(found: tuple[int, ...], corners: np.ndarray, least: np.float32) -> bool:
-    """Returns whether a rectangle covers enough of at least one non-empty box."""
-    top, left, tall, wide = found
-    height = np.minimum(corners[:, 2], top + tall) - np.maximum(corners[:, 0], top)
-    width = np.minimum(corners[:, 3], left + wide) - np.maximum(corners[:, 1], left)
+def _covers(rectangle: tuple[int, ...], corners: np.ndarray, min_covered: np.float32) -> bool:
+    """Returns whether a rectangle covers at least the fraction ``min_covered`` of the area of one non-empty box."""
+    top, left, rectangle_height, rectangle_width = rectangle
+    shared_height = np.minimum(corners[:, 2], top + rectangle_height) - np.maximum(corners[:, 0], top)
+    shared_width = np.minimum(corners[:, 3], left + rectangle_width) - np.maximum(corners[:, 1], left)
     area = (corners[:, 2] - corners[:, 0]) * (corners[:, 3] - corners[:, 1])
-    shared = np.where((height >= 0) & (width >= 0), height * width, 0)
-    return bool(((area >= 1) & (shared.astype(np.float32) / np.maximum(area, 1).astype(np.float32) >= least)).any())
+    intersection = np.where((shared_height >= 0) & (shared_width >= 0), shared_height * shared_width, 0)
+    return bool(
+        ((area >= 1) & (intersection.astype(np.float32) / np.maximum(area, 1).astype(np.float32) >= min_covered)).any()
+    )
 
 
-def _checked_sides(size: np.ndarray) -> tuple[int, int]:
+def _height_and_width(size: np.ndarray) -> tuple[int, int]:
     """Returns height and width. Raises an error unless there are three sides that fit int32."""
     if len(size) != 3:
         raise ArgumentError(f"image_size must contain 3 elements[{len(size)}]")
-    height, width = (int(d) for d in size[:2])
+    height, width = (int(dim) for dim in size[:2])
     for side, extent in (("height", height), ("width", width)):
         if not 0 <= extent < int32.max:
             raise ArgumentError(f"image {side} cannot be >= int32 max")
     return height, width
 
 
-def _checked_corners(boxes: np.ndarray, height: int, width: int, whole: bool) -> np.ndarray:
-    """Converts boxes to pixels."""
+def _boxes_in_pixels(boxes: np.ndarray, height: int, width: int, allow_none: bool) -> np.ndarray:
+    """Converts boxes from fractions of the image's sides to pixels.
+
+    Without boxes, the whole image is the box if ``allow_none``, else an error is raised.
+    """
     corners = boxes.reshape(-1, 4)
-    outside = corners[~((corners >= 0) & (corners <= 1))]
-    if outside.size:
-        raise ArgumentError(f"All bounding box coordinates must be in [0.0, 1.0]: {outside[0]:g}")
-    if not len(corners) and not whole:
+    invalid = corners[~((corners >= 0) & (corners <= 1))]
+    if invalid.size:
+        raise ArgumentError(f"All bounding box coordinates must be in [0.0, 1.0]: {invalid[0]:g}")
+    if not len(corners) and not allow_none:
         raise ArgumentError(
             "No bounding boxes provided as input. One must enable use_image_if_no_bounding_boxes if you wish to not "
             "provide any bounding boxes."
         )
-    found = corners if len(corners) else np.array([[0, 0, 1, 1]], np.float32)
-    return (found * np.array([height, width, height, width], np.float32)).astype(np.int64)
+    used_boxes = corners if len(corners) else np.array([[0, 0, 1, 1]], np.float32)
+    return (used_boxes * np.array([height, width, height, width], np.float32)).astype(np.int64)
 
 
-def _drawn(
-    size: np.ndarray, boxes: np.ndarray, least: np.ndarray, seed: np.ndarray, *,
+def _draw_rectangle(
+    size: np.ndarray, boxes: np.ndarray, min_covered: np.ndarray, seed: np.ndarray, *,
     ratios: Any, areas: Any, attempts: int, whole: bool,
 ) -> tuple[np.ndarray, ...]:  # fmt: skip
     """Draws rectangles until one covers enough of a box; after all attempts returns the whole image."""
-    height, width = _checked_sides(size)
-    corners = _checked_corners(boxes, height, width, whole)
-    if least < 0:
-        raise ArgumentError(f"Min object covered must be non-negative: {float(least):g}")
-    words, (ratios, areas) = _Words(seed), (tuple(map(np.float32, pair)) for pair in (ratios, areas))
-    tried = (_rectangle(words, height, width, ratios, areas) for _ in range(attempts))
-    found = next((r for r in tried if r and _covers(r, corners, np.float32(least))), (0, 0, height, width))
-    top, left, tall, wide = found
-    begin, sizes = np.array([top, left, 0], size.dtype), np.array([tall, wide, -1]).astype(size.dtype)
+    height, width = _height_and_width(size)
+    corners = _boxes_in_pixels(boxes, height, width, whole)
+    if min_covered < 0:
+        raise ArgumentError(f"Min object covered must be non-negative: {float(min_covered):g}")
+    words, (ratios, areas) = _RandomWords(seed), (tuple(map(np.float32, pair)) for pair in (ratios, areas))
+    candidates = (_try_rectangle(words, height, width, ratios, areas) for _ in range(attempts))
+    rectangle = next(
+        (candidate for candidate in candidates if candidate and _covers(candidate, corners, np.float32(min_covered))),
+        (0, 0, height, width),
+    )
+    top, left, box_height, box_width = rectangle
+    begin, sizes = np.array([top, left, 0], size.dtype), np.array([box_height, box_width, -1]).astype(size.dtype)
     sides = np.array([height, width, height, width], np.float32)
-    return begin, sizes, (np.array([top, left, top + tall, left + wide], np.float32) / sides).reshape(1, 1, 4)
+    return (
+        begin,
+        sizes,
+        (np.array([top, left, top + box_height, left + box_width], np.float32) / sides).reshape(1, 1, 4),
+    )
 
 
-def _type(size: TensorType, boxes: TensorType, least: TensorType, *_: TensorType, **__: Any) -> tuple[TensorType, ...]:
+def _distorted_box_types(
+    size: TensorType, boxes: TensorType, min_covered: TensorType, *_: TensorType, **__: Any
+) -> tuple[TensorType, ...]:
     require_dtype(size, (uint8, int8, int16, int32, int64), "image_size")
     if len(boxes.shape) != 3 or boxes.shape[2] != 4:
         raise ArgumentError(f"input boxes must be 3-dimensional [batch, num_boxes, coords]: {show_shape(boxes.shape)}")
-    if least.shape:
-        raise ArgumentError(f"min_object_covered must be 0-D, got shape {show_shape(least.shape)}")
+    if min_covered.shape:
+        raise ArgumentError(f"min_object_covered must be 0-D, got shape {show_shape(min_covered.shape)}")
     return TensorType((3,), size.dtype), TensorType((3,), size.dtype), TensorType((1, 1, 4), float32)
 
 
-@host_primitive(tf_name="SampleDistortedBoundingBoxV2", type=_type, numpy=_drawn)
+@host_primitive(tf_name="SampleDistortedBoundingBoxV2", type=_distorted_box_types, numpy=_draw_rectangle)
 def distorted_box(
     size: Tensor, boxes: Tensor, least: Tensor, seed: Tensor, ratios: Any, areas: Any, attempts: int, whole: bool
 ) -> Any:
@@ -151,31 +172,38 @@ def distorted_box(
 
 
 def _sample(
-    image_size: Any, bounding_boxes: Any, seed: Any, least: Any, ratios: Any, areas: Any, attempts: Any, whole: Any
+    image_size: Any,
+    bounding_boxes: Any,
+    seed: Any,
+    min_covered: Any,
+    ratios: Any,
+    areas: Any,
+    attempts: Any,
+    allow_none: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Checks the arguments and binds ``distorted_box``."""
+    """Samples a rectangle that covers enough of a box, after checks of the arguments; returns its begin, size and box."""
     size, boxes, covered = (
         convert_to_tensor(image_size),
         operand(bounding_boxes, float32, 1),
-        operand(least, float32, 2),
+        operand(min_covered, float32, 2),
     )
-    ratios = _range(ratios, (0.75, 1.33), "Aspect ratio range")
-    areas = _range(areas, (0.05, 1.0), "Area range")
+    ratios = _checked_range(ratios, (0.75, 1.33), "Aspect ratio range")
+    areas = _checked_range(areas, (0.05, 1.0), "Area range")
     if max(areas) > 1:
         raise ArgumentError(f"Area range must be less then or equal to 1.0: [{areas[0]:g}, {areas[1]:g}]")
     if attempts < 1:
         raise ArgumentError(f"Max attempts must be non-negative: {attempts}")
-    attrs = {"ratios": ratios, "areas": areas, "attempts": attempts, "whole": bool(whole)}
+    attrs = {"ratios": ratios, "areas": areas, "attempts": attempts, "whole": bool(allow_none)}
     return bind.distorted_box(size, boxes, covered, seed, **attrs)  # type: ignore[no-any-return]
 
 
-def _range(given: Any, default: tuple[float, float], what: str) -> tuple[float, ...]:
-    found = tuple(map(float, default if given is None else given))
-    if len(found) != 2:
-        raise ArgumentError(f"{what} field must specify 2 dimensions")
-    if min(found) <= 0:
-        raise ArgumentError(f"{what} must be non-negative: [{found[0]:g}, {found[1]:g}]")
-    return found
+def _checked_range(values: Any, default: tuple[float, float], name: str) -> tuple[float, ...]:
+    bounds = tuple(map(float, default if values is None else values))
+    if len(bounds) != 2:
+        raise ArgumentError(f"{name} field must specify 2 dimensions")
+    if min(bounds) <= 0:
+        raise ArgumentError(f"{name} must be non-negative: [{bounds[0]:g}, {bounds[1]:g}]")
+    return bounds
 
 
 class StatelessSampleDistortedBoundingBox(NamedTuple):

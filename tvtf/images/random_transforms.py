@@ -40,16 +40,17 @@ def _stateless(seed: Any) -> Draw:
 # -- flips
 
 
-def _flipped(image: Any, axis: int, draw: Draw) -> Tensor:
-    """Mirrors an image, or each of a batch, along an axis with probability 1/2."""
+def _flip_randomly(image: Any, axis: int, draw: Draw) -> Tensor:
+    """Mirrors an image, or each image of a batch, along an axis with probability 1/2; ``draw`` returns uniform numbers."""
     x = checked_image(image)
     if x.ndim == 3:
-        turn = bind.less(draw([], minval=0, maxval=1.0), EagerTensor(np.array(0.5, np.float32)))
-        return bind.select(turn, reverse(x, [axis]), x)  # type: ignore[no-any-return]
+        is_flipped = bind.less(draw([], minval=0, maxval=1.0), EagerTensor(np.array(0.5, np.float32)))
+        return bind.select(is_flipped, reverse(x, [axis]), x)  # type: ignore[no-any-return]
     count = x._type.shape[0]
-    turns = round_(draw([count], minval=0, maxval=1.0))
-    picked = bind.reshape(bind.greater(turns, turns * 0.0), shape=(count, 1, 1, 1))
-    return bind.select(picked, reverse(x, [axis + 1]), x)  # type: ignore[no-any-return]
+    # Rounded to 0 or 1, as in TensorFlow.
+    rounded = round_(draw([count], minval=0, maxval=1.0))
+    is_flipped_each = bind.reshape(bind.greater(rounded, rounded * 0.0), shape=(count, 1, 1, 1))
+    return bind.select(is_flipped_each, reverse(x, [axis + 1]), x)  # type: ignore[no-any-return]
 
 
 @export("image.random_flip_left_right")
@@ -62,7 +63,7 @@ def random_flip_left_right(image: Any, seed: int | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/random_flip_left_right
     """
-    return _flipped(image, 1, _stateful(seed))
+    return _flip_randomly(image, 1, _stateful(seed))
 
 
 @export("image.random_flip_up_down")
@@ -75,7 +76,7 @@ def random_flip_up_down(image: Any, seed: int | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/random_flip_up_down
     """
-    return _flipped(image, 0, _stateful(seed))
+    return _flip_randomly(image, 0, _stateful(seed))
 
 
 @export("image.stateless_random_flip_left_right")
@@ -88,7 +89,7 @@ def stateless_random_flip_left_right(image: Any, seed: Any) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/stateless_random_flip_left_right
     """
-    return _flipped(image, 1, _stateless(seed))
+    return _flip_randomly(image, 1, _stateless(seed))
 
 
 @export("image.stateless_random_flip_up_down")
@@ -101,32 +102,32 @@ def stateless_random_flip_up_down(image: Any, seed: Any) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/stateless_random_flip_up_down
     """
-    return _flipped(image, 0, _stateless(seed))
+    return _flip_randomly(image, 0, _stateless(seed))
 
 
 # -- crops
 
 
-_TOO_SMALL = "Need value.shape >= size"
+_CROP_MESSAGE = "Need value.shape >= size"
 
 
-def _check_size(wanted: np.ndarray, shape: np.ndarray) -> None:
-    if (shape < wanted).any():
-        raise InvalidArgumentError(None, None, f"{_TOO_SMALL}, got {shape} and {wanted}")
+def _check_crop_size(size: np.ndarray, shape: np.ndarray) -> None:
+    if (shape < size).any():
+        raise InvalidArgumentError(None, None, f"{_CROP_MESSAGE}, got {shape} and {size}")
 
 
-def _cropped(value: Any, size: Any, draw: Draw) -> Tensor:
-    """Returns a part of ``size`` from a random position; checks the size at run time."""
+def _crop_randomly(value: Any, size: Any, draw: Draw) -> Tensor:
+    """Returns a part of ``size`` from a random position of a tensor; checks at run time that the tensor is large enough."""
     x = convert_to_tensor(value)
-    wanted = convert_to_tensor(size, int32)
+    crop_size = convert_to_tensor(size, int32)
     shape = bind.shape(x, dtype=int32)
-    if wanted.ndim != 1 or not same_shape(wanted._type.shape, shape._type.shape):
-        message = f"Incompatible shapes: {show_shape(shape._type.shape)} vs. {show_shape(wanted._type.shape)}"
+    if crop_size.ndim != 1 or not same_shape(crop_size._type.shape, shape._type.shape):
+        message = f"Incompatible shapes: {show_shape(shape._type.shape)} vs. {show_shape(crop_size._type.shape)}"
         raise ArgumentError(message, ValueError)
-    wanted = required(wanted, _check_size, bind.less_equal, _TOO_SMALL, shape)
-    limit = shape - wanted + number(1, wanted)
-    drawn = draw([x.ndim], minval=0, maxval=wanted.dtype.max, dtype=wanted.dtype)
-    return slice_(x, drawn % limit, wanted)
+    crop_size = required(crop_size, _check_crop_size, bind.less_equal, _CROP_MESSAGE, shape)
+    position_count = shape - crop_size + number(1, crop_size)
+    drawn = draw([x.ndim], minval=0, maxval=crop_size.dtype.max, dtype=crop_size.dtype)
+    return slice_(x, drawn % position_count, crop_size)
 
 
 @export("image.random_crop")
@@ -142,7 +143,7 @@ def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/random_crop
     """
-    return _cropped(value, size, _stateful(seed))
+    return _crop_randomly(value, size, _stateful(seed))
 
 
 @export("image.stateless_random_crop")
@@ -158,13 +159,13 @@ def stateless_random_crop(value: Any, size: Any, seed: Any, name: str | None = N
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/stateless_random_crop
     """
-    return _cropped(value, size, _stateless(seed))
+    return _crop_randomly(value, size, _stateless(seed))
 
 
 # -- colours
 
 
-def _brightness(image: Any, max_delta: float, draw: Draw) -> Tensor:
+def _change_brightness(image: Any, max_delta: float, draw: Draw) -> Tensor:
     if max_delta < 0:
         raise ValueError("max_delta must be non-negative.")
     return adjust_brightness(image, draw([], minval=-max_delta, maxval=max_delta))
@@ -183,7 +184,7 @@ def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/random_brightness
     """
-    return _brightness(image, max_delta, _stateful(seed))
+    return _change_brightness(image, max_delta, _stateful(seed))
 
 
 @export("image.stateless_random_brightness")
@@ -199,10 +200,11 @@ def stateless_random_brightness(image: Any, max_delta: float, seed: Any) -> Tens
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/stateless_random_brightness
     """
-    return _brightness(image, max_delta, _stateless(seed))
+    return _change_brightness(image, max_delta, _stateless(seed))
 
 
-def _between(lower: float, upper: float, draw: Draw) -> Tensor:
+def _draw_factor(lower: float, upper: float, draw: Draw) -> Tensor:
+    """Draws a factor between two bounds, after checks of them."""
     if upper <= lower:
         raise ValueError("upper must be > lower.")
     if lower < 0:
@@ -223,7 +225,7 @@ def random_contrast(image: Any, lower: float, upper: float, seed: int | None = N
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/random_contrast
     """
-    return adjust_contrast(image, _between(lower, upper, _stateful(seed)))
+    return adjust_contrast(image, _draw_factor(lower, upper, _stateful(seed)))
 
 
 @export("image.stateless_random_contrast")
@@ -239,10 +241,10 @@ def stateless_random_contrast(image: Any, lower: float, upper: float, seed: Any)
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/stateless_random_contrast
     """
-    return adjust_contrast(image, _between(lower, upper, _stateless(seed)))
+    return adjust_contrast(image, _draw_factor(lower, upper, _stateless(seed)))
 
 
-def _hue(image: Any, max_delta: float, draw: Draw) -> Tensor:
+def _change_hue(image: Any, max_delta: float, draw: Draw) -> Tensor:
     if max_delta > 0.5:
         raise ValueError("max_delta must be <= 0.5.")
     if max_delta < 0:
@@ -263,7 +265,7 @@ def random_hue(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/random_hue
     """
-    return _hue(image, max_delta, _stateful(seed))
+    return _change_hue(image, max_delta, _stateful(seed))
 
 
 @export("image.stateless_random_hue")
@@ -279,7 +281,7 @@ def stateless_random_hue(image: Any, max_delta: float, seed: Any) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/stateless_random_hue
     """
-    return _hue(image, max_delta, _stateless(seed))
+    return _change_hue(image, max_delta, _stateless(seed))
 
 
 @export("image.random_saturation")
@@ -295,7 +297,7 @@ def random_saturation(image: Any, lower: float, upper: float, seed: int | None =
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/random_saturation
     """
-    return adjust_saturation(image, _between(lower, upper, _stateful(seed)))
+    return adjust_saturation(image, _draw_factor(lower, upper, _stateful(seed)))
 
 
 @export("image.stateless_random_saturation")
@@ -311,15 +313,15 @@ def stateless_random_saturation(image: Any, lower: float, upper: float, seed: An
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/stateless_random_saturation
     """
-    return adjust_saturation(image, _between(lower, upper, _stateless(seed)))
+    return adjust_saturation(image, _draw_factor(lower, upper, _stateless(seed)))
 
 
-def _quality(image: Any, least: int, most: int, draw: Draw) -> Tensor:
-    if min(least, most) < 0 or max(least, most) > 100:
+def _change_quality(image: Any, min_quality: int, max_quality: int, draw: Draw) -> Tensor:
+    if min(min_quality, max_quality) < 0 or max(min_quality, max_quality) > 100:
         raise ValueError("jpeg encoding range must be between 0 and 100.")
-    if least >= most:
+    if min_quality >= max_quality:
         raise ValueError("`min_jpeg_quality` must be less than `max_jpeg_quality`.")
-    return adjust_jpeg_quality(image, cast(draw([], minval=least, maxval=most, dtype=int32), int32))
+    return adjust_jpeg_quality(image, cast(draw([], minval=min_quality, maxval=max_quality, dtype=int32), int32))
 
 
 @export("image.random_jpeg_quality")
@@ -335,7 +337,7 @@ def random_jpeg_quality(image: Any, min_jpeg_quality: int, max_jpeg_quality: int
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/random_jpeg_quality
     """
-    return _quality(image, min_jpeg_quality, max_jpeg_quality, _stateful(seed))
+    return _change_quality(image, min_jpeg_quality, max_jpeg_quality, _stateful(seed))
 
 
 @export("image.stateless_random_jpeg_quality")
@@ -351,4 +353,4 @@ def stateless_random_jpeg_quality(image: Any, min_jpeg_quality: int, max_jpeg_qu
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/stateless_random_jpeg_quality
     """
-    return _quality(image, min_jpeg_quality, max_jpeg_quality, _stateless(seed))
+    return _change_quality(image, min_jpeg_quality, max_jpeg_quality, _stateless(seed))

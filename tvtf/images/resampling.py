@@ -18,54 +18,68 @@ from tvtf.dtypes import float32, int64
 from tvtf.ops.host import host_primitive
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, stretch
 
-TABLE = 1 << 10
+TABLE_STEPS = 1 << 10
 """The number of steps per pixel of the table from which TensorFlow reads bicubic weights."""
 
 
-def _centres(size: int, to: int) -> np.ndarray:
-    """Returns the positions of the new pixels' centres among the old pixels, in float32 as TensorFlow computes them."""
+def _pixel_centres(size: int, to: int) -> np.ndarray:
+    """Returns the positions of the centres of ``to`` new pixels among ``size`` old ones, in float32 as TensorFlow does."""
     scale = np.float32(size) / np.float32(to)
     return (np.arange(to, dtype=np.float32) + np.float32(0.5)) * scale - np.float32(0.5)
 
 
-def _bilinear(size: int, to: int) -> np.ndarray:
-    """Returns the weights of linear interpolation between the two nearest pixels."""
-    places = _centres(size, to)
-    lower = np.floor(places)
-    share = places - lower
+def _bilinear_weights(size: int, to: int) -> np.ndarray:
+    """Returns the weights of ``size`` old pixels in ``to`` new ones, shape (to, size), by linear interpolation.
+
+    Each new pixel is interpolated between the two nearest old ones; those beyond the border are replaced by the last one.
+    """
+    centres = _pixel_centres(size, to)
+    lower = np.floor(centres)
+    upper_share = centres - lower
     weights = np.zeros((to, size), np.float32)
     rows = np.arange(to)
-    np.add.at(weights, (rows, np.clip(lower, 0, size - 1).astype(int)), 1 - share)
-    np.add.at(weights, (rows, np.clip(np.ceil(places), 0, size - 1).astype(int)), share)
+    np.add.at(weights, (rows, np.clip(lower, 0, size - 1).astype(int)), 1 - upper_share)
+    np.add.at(weights, (rows, np.clip(np.ceil(centres), 0, size - 1).astype(int)), upper_share)
     return weights
 
 
-def _keys(x: np.ndarray) -> np.ndarray:
+def _keys_cubic(x: np.ndarray) -> np.ndarray:
+    """Returns the weights of Keys's cubic kernel (a = -0.5) at distances ``x`` in pixels."""
     near = ((1.5 * x - 2.5) * x) * x + 1
     far = ((-0.5 * x + 2.5) * x - 4) * x + 2
     return np.where(x >= 2, 0, np.where(x >= 1, far, near))
 
 
-def _bicubic(size: int, to: int) -> np.ndarray:
-    """Returns the weights of bicubic interpolation, rounded to TensorFlow's table."""
-    places = _centres(size, to)
-    lower = np.floor(places).astype(int)
-    share = np.rint((places - lower) * TABLE) / TABLE
+def _bicubic_weights(size: int, to: int) -> np.ndarray:
+    """Returns the weights of ``size`` old pixels in ``to`` new ones, shape (to, size), by bicubic interpolation.
+
+    Each new pixel has four old ones around it, those outside the image with weight 0. TensorFlow reads the weights from a
+    table, for which positions are rounded.
+    """
+    centres = _pixel_centres(size, to)
+    lower = np.floor(centres).astype(int)
+    fraction = np.rint((centres - lower) * TABLE_STEPS) / TABLE_STEPS
     weights = np.zeros((to, size))
     rows = np.arange(to)
-    for tap in range(-1, 3):
-        inside = (lower + tap >= 0) & (lower + tap < size)
-        np.add.at(weights, (rows, np.clip(lower + tap, 0, size - 1)), np.where(inside, _keys(abs(tap - share)), 0))
-    return _normal(weights)
+    for offset in range(-1, 3):
+        is_inside = (lower + offset >= 0) & (lower + offset < size)
+        np.add.at(
+            weights,
+            (rows, np.clip(lower + offset, 0, size - 1)),
+            np.where(is_inside, _keys_cubic(abs(offset - fraction)), 0),
+        )
+    return _normalize_rows(weights)
 
 
-def _normal(weights: np.ndarray) -> np.ndarray:
+def _normalize_rows(weights: np.ndarray) -> np.ndarray:
+    """Divides the weights of each new pixel by their sum; if it is almost zero, all are 0."""
     total = weights.sum(axis=1, keepdims=True)
-    safe = np.abs(total) >= 1000 * np.finfo(np.float32).tiny
-    return np.divide(weights, total, out=np.zeros_like(weights), where=safe).astype(np.float32)
+    is_divisible = np.abs(total) >= 1000 * np.finfo(np.float32).tiny
+    return np.divide(weights, total, out=np.zeros_like(weights), where=is_divisible).astype(np.float32)
 
 
-def _area(size: int, to: int) -> np.ndarray:
+def _area_weights(size: int, to: int) -> np.ndarray:
+    """Returns the share of each of ``size`` old pixels in the area of each of ``to`` new ones, shape (to, size)."""
     scale = np.float32(size) / np.float32(to)
     starts = np.arange(to, dtype=np.float32)[:, None] * scale
     pixels = np.arange(size, dtype=np.float32)[None]
@@ -73,16 +87,19 @@ def _area(size: int, to: int) -> np.ndarray:
     return (np.clip(covered, 0, None) / scale).astype(np.float32)
 
 
-def _lanczos(radius: int) -> Callable[[np.ndarray], np.ndarray]:
+def _lanczos_kernel(radius: int) -> Callable[[np.ndarray], np.ndarray]:
+    """Returns the Lanczos kernel, ``sinc(x) sinc(x / radius)``, as a function of distances in pixels."""
+
     def kernel(x: np.ndarray) -> np.ndarray:
-        safe = np.where(x <= 1e-3, 1.0, x) * np.pi
-        found = radius * np.sin(safe) * np.sin(safe / radius) / (safe * safe)
-        return np.where(x > radius, 0, np.where(x <= 1e-3, 1, found))
+        angle = np.where(x <= 1e-3, 1.0, x) * np.pi
+        product = radius * np.sin(angle) * np.sin(angle / radius) / (angle * angle)
+        return np.where(x > radius, 0, np.where(x <= 1e-3, 1, product))
 
     return kernel
 
 
-def _mitchell(x: np.ndarray) -> np.ndarray:
+def _mitchell_cubic(x: np.ndarray) -> np.ndarray:
+    """Returns the weights of the cubic kernel of Mitchell and Netravali at distances ``x`` in pixels."""
     near = ((7 / 6 * x - 2) * x) * x + 8 / 9
     far = ((-7 / 18 * x + 2) * x - 10 / 3) * x + 16 / 9
     return np.where(x >= 2, 0, np.where(x >= 1, far, near))
@@ -90,43 +107,47 @@ def _mitchell(x: np.ndarray) -> np.ndarray:
 
 KERNELS: dict[str, tuple[float, Callable[[np.ndarray], np.ndarray]]] = {
     "triangle": (1.0, lambda x: np.clip(1 - x, 0, None)),
-    "keyscubic": (2.0, _keys),
-    "lanczos3": (3.0, _lanczos(3)),
-    "lanczos5": (5.0, _lanczos(5)),
+    "keyscubic": (2.0, _keys_cubic),
+    "lanczos3": (3.0, _lanczos_kernel(3)),
+    "lanczos5": (5.0, _lanczos_kernel(5)),
     "gaussian": (1.5, lambda x: np.where(x >= 1.5, 0, np.exp(-x * x / (2 * 0.5**2)))),
-    "mitchellcubic": (2.0, _mitchell),
+    "mitchellcubic": (2.0, _mitchell_cubic),
 }
 """Each method's kernel: its radius, and the weight as a function of the distance."""
 
 
-def _kernel(name: str, size: int, to: int, antialias: bool) -> np.ndarray:
-    """Returns the weights of a kernel around each new pixel, widened when an image is scaled down with antialiasing."""
-    radius, weight = KERNELS[name]
-    step = np.float32(1) / (np.float32(to) / np.float32(size))
-    wide = max(float(step), 1.0) if antialias else 1.0
-    samples = (np.arange(to, dtype=np.float32) + np.float32(0.5)) * step
-    first = np.clip(np.ceil(samples - radius * wide - 0.5), 0, size - 1)[:, None]
-    last = np.clip(np.floor(samples + radius * wide - 0.5), 0, size - 1)[:, None]
+def _kernel_weights(name: str, size: int, to: int, antialias: bool) -> np.ndarray:
+    """Returns the weights of ``size`` old pixels in ``to`` new ones, shape (to, size), by a kernel around each new pixel.
+
+    With antialiasing, the kernel is as wide as the new pixels when an image is scaled down.
+    """
+    radius, kernel = KERNELS[name]
+    scale = np.float32(1) / (np.float32(to) / np.float32(size))
+    width = max(float(scale), 1.0) if antialias else 1.0
+    centres = (np.arange(to, dtype=np.float32) + np.float32(0.5)) * scale
+    first = np.clip(np.ceil(centres - radius * width - 0.5), 0, size - 1)[:, None]
+    last = np.clip(np.floor(centres + radius * width - 0.5), 0, size - 1)[:, None]
     pixels = np.arange(size)[None]
-    found = weight(abs(pixels + 0.5 - samples[:, None].astype(np.float64)) / wide)
-    return _normal(np.where((pixels >= first) & (pixels <= last), found, 0))
+    kernel_values = kernel(abs(pixels + 0.5 - centres[:, None].astype(np.float64)) / width)
+    return _normalize_rows(np.where((pixels >= first) & (pixels <= last), kernel_values, 0))
 
 
 @lru_cache(maxsize=64)
 def weights(method: str, antialias: bool, size: int, to: int) -> np.ndarray:
     """Returns the weight of each of ``size`` pixels in each of ``to`` new ones, shape (to, size)."""
-    simple = {"bilinear": _bilinear, "bicubic": _bicubic, "area": _area}
-    if method == "area" or (method in simple and not antialias):
-        return simple[method](size, to)
-    kernel = {"bilinear": "triangle", "bicubic": "keyscubic"}.get(method, method)
-    return _kernel(kernel, size, to, antialias)
+    without_kernel = {"bilinear": _bilinear_weights, "bicubic": _bicubic_weights, "area": _area_weights}
+    if method == "area" or (method in without_kernel and not antialias):
+        return without_kernel[method](size, to)
+    # With antialiasing, these two methods have a kernel, too.
+    kernel_name = {"bilinear": "triangle", "bicubic": "keyscubic"}.get(method, method)
+    return _kernel_weights(kernel_name, size, to, antialias)
 
 
 def nearest(size: int, to: int) -> np.ndarray:
     """Returns the index of the nearest pixel of each new one."""
     scale = np.float32(size) / np.float32(to)
-    places = np.floor((np.arange(to, dtype=np.float32) + np.float32(0.5)) * scale)
-    return np.minimum(places.astype(np.int64), size - 1)
+    positions = np.floor((np.arange(to, dtype=np.float32) + np.float32(0.5)) * scale)
+    return np.minimum(positions.astype(np.int64), size - 1)
 
 
 # -- as shares of a few rows
@@ -148,12 +169,15 @@ class Taps(NamedTuple):
 
 @lru_cache(maxsize=64)
 def taps(method: str, antialias: bool, size: int, to: int) -> tuple[Tensor, ...] | None:
-    """Returns the `Taps` of `weights` and of the gradient; None if so many rows have weights that a product is as fast."""
+    """Returns the `Taps` of the matrix of `weights` and of its transpose, which the gradient needs.
+
+    Returns None if the matrix has so many non-zero entries that a matrix product is as fast.
+    """
     matrix = weights(method, antialias, size, to)
-    there, back = Taps.of(matrix), Taps.of(matrix.T)
-    if there.places.size * DENSE > matrix.size:
+    forward, transposed = Taps.of(matrix), Taps.of(matrix.T)
+    if forward.places.size * DENSE > matrix.size:
         return None
-    return tuple(as_constant(array) for array in (*there, *back))
+    return tuple(as_constant(array) for array in (*forward, *transposed))
 
 
 DENSE = 4
@@ -166,21 +190,21 @@ def _blend_type(x: TensorType, places: TensorType, *others: TensorType) -> Tenso
 
 
 def _blend_array(x: np.ndarray, places: np.ndarray, shares: np.ndarray, *back: np.ndarray) -> np.ndarray:
-    found = np.zeros((x.shape[0], len(places), x.shape[2]), x.dtype)
-    for place, share in zip(places.T, shares.T):
-        found += x[:, place] * share[:, None]
-    return found
+    result = np.zeros((x.shape[0], len(places), x.shape[2]), x.dtype)
+    for old_rows, row_weights in zip(places.T, shares.T):
+        result += x[:, old_rows] * row_weights[:, None]
+    return result
 
 
 def _blend_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> Tensor:
-    """Merges the batch dims into one, if all items have the same weights."""
+    """Batches `blend`: merges the new batch dim with the first dim, if all items have the same weights."""
     if any(batched[1:]):
-        return _blend_each(*(stretch(size, x, b) for x, b in zip(inputs[:3], batched)))
+        return _blend_each(*(stretch(size, x, is_batched) for x, is_batched in zip(inputs[:3], batched)))
     x, *others = inputs
     count, rows, length = x._type.shape[1:]
     flat = bind.reshape(x, shape=(simplify_dim(size * count), rows, length))
-    found = bind.blend(flat, *others)
-    return bind.reshape(found, shape=(size, count, *found._type.shape[1:]))  # type: ignore[no-any-return]
+    blended = bind.blend(flat, *others)
+    return bind.reshape(blended, shape=(size, count, *blended._type.shape[1:]))  # type: ignore[no-any-return]
 
 
 def _blend_each(x: Tensor, places: Tensor, shares: Tensor) -> Tensor:
@@ -200,14 +224,14 @@ def _blend_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
 
 
 def _blend_samples() -> list[Sample]:
-    """Returns cases that scale up and down."""
-    made = []
-    for i, (size, to) in enumerate(((3, 5), (5, 3), (2, 20))):
+    """Returns sample inputs of `blend` for tests, which scale up and down."""
+    samples = []
+    for seed, (size, to) in enumerate(((3, 5), (5, 3), (2, 20))):
         matrix = weights("bilinear", False, size, to)
-        made.append(
-            Sample((draw(i, (2, size, 3)), *Taps.of(matrix), *Taps.of(matrix.T)), {}, (float32,), gradient=(0,))
+        samples.append(
+            Sample((draw(seed, (2, size, 3)), *Taps.of(matrix), *Taps.of(matrix.T)), {}, (float32,), gradient=(0,))
         )
-    return made
+    return samples
 
 
 @primitive(

@@ -48,22 +48,24 @@ class ResizeMethod:
     MITCHELLCUBIC = "mitchellcubic"
 
 
-UNLESS_SMOOTHED = (ResizeMethod.BILINEAR, ResizeMethod.BICUBIC)
+LINEAR_AND_CUBIC = (ResizeMethod.BILINEAR, ResizeMethod.BICUBIC)
 METHODS = tuple(value for name, value in vars(ResizeMethod).items() if name.isupper())
 
 
-def in_batch(image: Any, work: Callable[[Tensor], Tensor], expected: str = "'image' (shape {}) must have") -> Tensor:
-    """Applies ``work`` to a batch of images, or to one image as a batch of one.
+def in_batch(
+    image: Any, function: Callable[[Tensor], Tensor], expected: str = "'image' (shape {}) must have"
+) -> Tensor:
+    """Applies ``function`` to a batch of images, or to one image as a batch of one.
 
     Raises:
       ValueError: neither 3 nor 4 dims.
     """
     x = convert_to_tensor(image)
     if x.ndim == 4:
-        return work(x)
+        return function(x)
     if x.ndim != 3:
         raise ValueError(f"{expected.format(x.shape)} either 3 or 4 dimensions.")
-    return work(x[None])[0]
+    return function(x[None])[0]
 
 
 @export("image.resize")
@@ -99,92 +101,98 @@ def resize(
     x = convert_to_tensor(images)
     if x.ndim not in (3, 4):
         raise ValueError("'images' must have either 3 or 4 dimensions.")
-    wanted = _size(size)
+    target_size = _target_size(size)
     if method not in METHODS:
         raise ValueError(f"Resize method is not implemented: {method}")
     if preserve_aspect_ratio:
-        wanted = _in_proportion(x._type.shape[-3:-1], wanted)
-    return in_batch(x, lambda batch: _resized(batch, wanted, method, antialias))
+        target_size = _fit_aspect_ratio(x._type.shape[-3:-1], target_size)
+    return in_batch(x, lambda batch: _resize_batch(batch, target_size, method, antialias))
 
 
-def _smoothed(method: str, antialias: Any) -> bool:
-    """Returns whether an image is smoothed; without smoothing, TensorFlow uses other ops for two methods."""
-    if method == ResizeMethod.AREA or (method in UNLESS_SMOOTHED and not antialias):
+def _uses_antialiasing(method: str, antialias: Any) -> bool:
+    """Returns whether a method resizes with antialiasing: never by area, and by the two polynomial methods on request.
+
+    The other methods do by default, if ``antialias`` is None.
+    """
+    if method == ResizeMethod.AREA or (method in LINEAR_AND_CUBIC and not antialias):
         return False
     return antialias is None or attribute_bool(antialias, "antialias")
 
 
-def _size(size: Any) -> tuple[Dim, Dim]:
-    """Returns height and width. Raises an error for another form, or a size that is not positive."""
+def _target_size(size: Any) -> tuple[Dim, Dim]:
+    """Converts the argument ``size`` to height and width. Raises an error unless it has two elements, which are positive."""
     try:
-        found = static_dims(size, "size")
+        dims = static_dims(size, "size")
     except (TypeError, ValueError):
-        found = ()
+        dims = ()
         if not isinstance(size, (list, tuple, Tensor)):
             raise ValueError("'size' must be a 1-D int32 Tensor") from None
         raise
-    if len(found) != 2:
+    if len(dims) != 2:
         raise ValueError("'size' must be a 1-D Tensor of 2 elements: new_height, new_width")
-    if any(isinstance(d, int) and d <= 0 for d in found):
+    if any(isinstance(dim, int) and dim <= 0 for dim in dims):
         raise ArgumentError("output dimensions must be positive")
-    return found[0], found[1]
+    return dims[0], dims[1]
 
 
-def _in_proportion(shape: Sequence[Dim], size: tuple[Dim, Dim]) -> tuple[int, int]:
-    """Returns the largest size with the image's aspect ratio that fits into ``size``, in TensorFlow's float32."""
-    if not all(isinstance(d, int) for d in (*shape, *size)):
+def _fit_aspect_ratio(shape: Sequence[Dim], size: tuple[Dim, Dim]) -> tuple[int, int]:
+    """Returns the largest size with the aspect ratio of ``shape`` that fits into ``size``, in float32 as TensorFlow does."""
+    if not all(isinstance(dim, int) for dim in (*shape, *size)):
         raise unknown_size(
             ValueError("preserve_aspect_ratio needs an image of known height and width: give it one with set_shape")
         )
-    height, width = (np.float32(d) for d in shape)
+    height, width = (np.float32(dim) for dim in shape)
     scale = min(np.float32(size[0]) / height, np.float32(size[1]) / width)
     return int(np.rint(scale * height)), int(np.rint(scale * width))
 
 
-def _resized(x: Tensor, size: tuple[Dim, Dim], method: str, antialias: Any) -> Tensor:
-    """Resizes along both axes: by a gather for nearest neighbours, else by a matrix product for each axis."""
+def _resize_batch(x: Tensor, size: tuple[Dim, Dim], method: str, antialias: Any) -> Tensor:
+    """Resizes a batch of images: by a gather for nearest neighbours, else by a product with weights along each axis."""
     if method == ResizeMethod.NEAREST_NEIGHBOR:
         for axis, to in zip((1, 2), size):
-            x = gather(x, _nearest(x, axis, to), axis=axis)
+            x = gather(x, _nearest_indices(x, axis, to), axis=axis)
         return x
-    antialias = _smoothed(method, antialias)
+    antialias = _uses_antialiasing(method, antialias)
     batch, height, width, depth = x._type.shape
     flat = bind.reshape(cast(x, float32), shape=(batch, height, simplify_dim(width * depth)))
-    tall = _along(flat, size[0], method, antialias)
-    rows = bind.reshape(tall, shape=(simplify_dim(batch * size[0]), width, depth))
-    return bind.reshape(_along(rows, size[1], method, antialias), shape=(batch, *size, depth))  # type: ignore[no-any-return]
+    resized_height = _resize_middle_axis(flat, size[0], method, antialias)
+    rows = bind.reshape(resized_height, shape=(simplify_dim(batch * size[0]), width, depth))
+    return bind.reshape(_resize_middle_axis(rows, size[1], method, antialias), shape=(batch, *size, depth))  # type: ignore[no-any-return]
 
 
-def _along(x: Tensor, to: Dim, method: str, antialias: bool) -> Tensor:
-    """Resizes the middle one of three axes."""
+def _resize_middle_axis(x: Tensor, to: Dim, method: str, antialias: bool) -> Tensor:
+    """Resizes the middle one of three axes to ``to`` rows, each a weighted sum of old rows.
+
+    The weights are constants if both sizes are known, and stored sparsely if there are few of them.
+    """
     size = x._type.shape[1]
     if not (isinstance(size, int) and isinstance(to, int)):
-        return _product(bind.resize_weights(_pixels(x, 1), to=to, method=method, antialias=antialias), x)
-    few = taps(method, antialias, size, to)
-    if few is None:
-        return _product(as_constant(weights(method, antialias, size, to)), x)
-    return bind.blend(x, *few)  # type: ignore[no-any-return]
+        return _weighted_rows(bind.resize_weights(_pixel_numbers(x, 1), to=to, method=method, antialias=antialias), x)
+    sparse_weights = taps(method, antialias, size, to)
+    if sparse_weights is None:
+        return _weighted_rows(as_constant(weights(method, antialias, size, to)), x)
+    return bind.blend(x, *sparse_weights)  # type: ignore[no-any-return]
 
 
-def _product(matrix: Tensor, x: Tensor) -> Tensor:
-    wide = bind.broadcast_to(matrix, shape=(x._type.shape[0], *matrix._type.shape))
-    return matmul(wide, x)
+def _weighted_rows(matrix: Tensor, x: Tensor) -> Tensor:
+    batched_matrix = bind.broadcast_to(matrix, shape=(x._type.shape[0], *matrix._type.shape))
+    return matmul(batched_matrix, x)
 
 
-def _pixels(x: Tensor, axis: int) -> Tensor:
+def _pixel_numbers(x: Tensor, axis: int) -> Tensor:
     return bind.range(size=x._type.shape[axis], start=0, delta=1, dtype=int64)  # type: ignore[no-any-return]
 
 
-def _nearest(x: Tensor, axis: int, to: Dim) -> Tensor:
+def _nearest_indices(x: Tensor, axis: int, to: Dim) -> Tensor:
     size = x._type.shape[axis]
     if isinstance(size, int) and isinstance(to, int):
         return as_constant(nearest(size, to))
-    return bind.nearest_pixels(_pixels(x, axis), to=to)  # type: ignore[no-any-return]
+    return bind.nearest_pixels(_pixel_numbers(x, axis), to=to)  # type: ignore[no-any-return]
 
 
 def _float_specs(given: Mapping[str, Any]) -> list[TensorSpec]:
-    (found,) = resized_specs(given)
-    return [found if given["method"] == ResizeMethod.NEAREST_NEIGHBOR else TensorSpec(found.shape, float32)]
+    (spec,) = resized_specs(given)
+    return [spec if given["method"] == ResizeMethod.NEAREST_NEIGHBOR else TensorSpec(spec.shape, float32)]
 
 
 @export("image.resize_with_pad")
@@ -209,20 +217,21 @@ def resize_with_pad(
     Source: https://www.tensorflow.org/api_docs/python/tf/image/resize_with_pad
     """
 
-    def work(x: Tensor) -> Tensor:
-        _positive(target_height, target_width)
-        height, width = (np.float32(_known(d)) for d in x._type.shape[1:3])
+    def resize_and_pad(x: Tensor) -> Tensor:
+        """Scales a batch of images to fit into the target size, and centers the result."""
+        _check_positive(target_height, target_width)
+        height, width = (np.float32(_static_dim(dim)) for dim in x._type.shape[1:3])
         ratio = max(width / np.float32(target_width), height / np.float32(target_height))
-        tall, wide = height / ratio, width / ratio
-        top = max(0, int(np.floor((np.float32(target_height) - tall) / 2)))
-        left = max(0, int(np.floor((np.float32(target_width) - wide) / 2)))
-        resized = _resized(x, (int(np.floor(tall)), int(np.floor(wide))), method, antialias)
+        resized_height, resized_width = height / ratio, width / ratio
+        top = max(0, int(np.floor((np.float32(target_height) - resized_height) / 2)))
+        left = max(0, int(np.floor((np.float32(target_width) - resized_width) / 2)))
+        resized = _resize_batch(x, (int(np.floor(resized_height)), int(np.floor(resized_width))), method, antialias)
         return pad_to_bounding_box(resized, top, left, target_height, target_width)
 
-    return in_batch(image, work)
+    return in_batch(image, resize_and_pad)
 
 
-def _known(dim: Dim) -> int:
+def _static_dim(dim: Dim) -> int:
     if not isinstance(dim, int):
         raise unknown_size(
             ValueError("the image's height and width must be known: give it a shape with set_shape or tf.ensure_shape")
@@ -230,7 +239,7 @@ def _known(dim: Dim) -> int:
     return dim
 
 
-def _positive(target_height: int, target_width: int) -> None:
+def _check_positive(target_height: int, target_width: int) -> None:
     if target_width <= 0:
         raise ValueError("target_width must be > 0.")
     if target_height <= 0:
@@ -253,27 +262,27 @@ def resize_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -
     """
     height, width = scalar_int(target_height, "target_height"), scalar_int(target_width, "target_width")
 
-    def work(x: Tensor) -> Tensor:
+    def crop_or_pad(x: Tensor) -> Tensor:
         checked_image(x)
-        _positive(height, width)
+        _check_positive(height, width)
         for axis, target in ((1, height), (2, width)):
-            x = _fitted(x, axis, target)
+            x = _crop_or_pad_axis(x, axis, target)
         return x
 
-    return in_batch(image, work)
+    return in_batch(image, crop_or_pad)
 
 
-def _fitted(x: Tensor, axis: int, target: int) -> Tensor:
-    """Crops one axis around its center, or pads it with zeros."""
+def _crop_or_pad_axis(x: Tensor, axis: int, target: int) -> Tensor:
+    """Crops one axis of a batch of images around its center, or pads it with zeros on both sides, to ``target`` pixels."""
     size = x._type.shape[axis]
     first, length = at_least_zero(simplify_dim((size - target) // 2)), dim_min(size, target)
     before = at_least_zero(simplify_dim((target - size) // 2))
-    middle = (slice(None),) * axis + (slice(first, simplify_dim(first + length)),)
-    around: list[Any] = [[0, 0]] * 4
-    around[axis] = [before, simplify_dim(target - before - length)]
-    found = pad(x[middle], around)
-    shape = found._type.shape
-    return bind.reshape(found, shape=(*shape[:axis], target, *shape[axis + 1 :]))  # type: ignore[no-any-return]
+    central_slice = (slice(None),) * axis + (slice(first, simplify_dim(first + length)),)
+    padding: list[Any] = [[0, 0]] * 4
+    padding[axis] = [before, simplify_dim(target - before - length)]
+    padded = pad(x[central_slice], padding)
+    shape = padded._type.shape
+    return bind.reshape(padded, shape=(*shape[:axis], target, *shape[axis + 1 :]))  # type: ignore[no-any-return]
 
 
 @export("image.central_crop")
@@ -304,7 +313,7 @@ def central_crop(image: Any, central_fraction: float) -> Tensor:
         raise ValueError(f"'image' (shape {x.shape}) must be at least three-dimensional.")
     if x.ndim > 4:
         raise ValueError(f"`image` should either be a Tensor with rank = 3 or rank = 4. Had rank = {x.ndim}.")
-    height, width = (_known(d) for d in x._type.shape[-3:-1])
+    height, width = (_static_dim(d) for d in x._type.shape[-3:-1])
     top, left = int((height - height * fraction) / 2), int((width - width * fraction) / 2)
     return crop_to_bounding_box(x, top, left, height - 2 * top, width - 2 * left)
 
@@ -337,29 +346,30 @@ def extract_patches(
     x = convert_to_tensor(images)
     if x.ndim != 4:
         raise ArgumentError(f"Shape must be rank 4 but is rank {x.ndim}")
-    sizes, strides, rates = map(_four, (sizes, strides, rates), ("ksizes", "strides", "rates"))
+    sizes, strides, rates = map(_four_ints, (sizes, strides, rates), ("ksizes", "strides", "rates"))
     padding = attribute_text(padding, "padding", ("SAME", "VALID"))
-    spans = [(k - 1) * r + 1 for k, r in zip(sizes[1:3], rates[1:3])]
+    spans = [(size - 1) * rate + 1 for size, rate in zip(sizes[1:3], rates[1:3])]
     if padding == "SAME":
-        x = _padded_for(x, spans, strides[1:3])
-    counts = [(d - span) // s + 1 for d, span, s in zip(x._type.shape[1:3], spans, strides[1:3])]
-    cuts = [
-        [slice(k * r, k * r + (n - 1) * s + 1, s) for k in range(size)]
-        for size, r, s, n in zip(sizes[1:3], rates[1:3], strides[1:3], counts)
+        x = _pad_same(x, spans, strides[1:3])
+    counts = [(dim - span) // stride + 1 for dim, span, stride in zip(x._type.shape[1:3], spans, strides[1:3])]
+    slices_by_axis = [
+        [slice(i * rate, i * rate + (count - 1) * stride + 1, stride) for i in range(size)]
+        for size, rate, stride, count in zip(sizes[1:3], rates[1:3], strides[1:3], counts)
     ]
-    return concat([x[:, row, column] for row in cuts[0] for column in cuts[1]], 3)
+    return concat([x[:, row, column] for row in slices_by_axis[0] for column in slices_by_axis[1]], 3)
 
 
-def _four(given: Any, what: str) -> list[int]:
-    found = [attribute_int(v, what) for v in static_value(given, what)]
-    if len(found) != 4 or found[0] != 1 or found[3] != 1:
-        raise ValueError(f"{what} must be four ints, of which the first and the last are 1, but are {found}")
-    return found
+def _four_ints(values: Any, name: str) -> list[int]:
+    numbers = [attribute_int(value, name) for value in static_value(values, name)]
+    if len(numbers) != 4 or numbers[0] != 1 or numbers[3] != 1:
+        raise ValueError(f"{name} must be four ints, of which the first and the last are 1, but are {numbers}")
+    return numbers
 
 
-def _padded_for(x: Tensor, spans: Sequence[int], strides: Sequence[int]) -> Tensor:
-    around = [[0, 0]]
-    for size, span, step in zip(x._type.shape[1:3], spans, strides):
-        missing = max((-(-_known(size) // step) - 1) * step + span - size, 0)
-        around.append([missing // 2, missing - missing // 2])
-    return pad(x, [*around, [0, 0]])
+def _pad_same(x: Tensor, spans: Sequence[int], strides: Sequence[int]) -> Tensor:
+    """Pads images with zeros for patches with padding "SAME"; ``spans`` are the patches' sizes, with dilation."""
+    padding = [[0, 0]]
+    for size, span, stride in zip(x._type.shape[1:3], spans, strides):
+        missing = max((-(-_static_dim(size) // stride) - 1) * stride + span - size, 0)
+        padding.append([missing // 2, missing - missing // 2])
+    return pad(x, [*padding, [0, 0]])

@@ -27,45 +27,56 @@ LOWEST = float("-inf")
 
 
 def overlap(boxes: np.ndarray, i: int, j: int) -> float:
-    """Returns the intersection of two boxes over their union; corners may be in any order."""
+    """Returns the intersection of boxes ``i`` and ``j`` over their union; each box has two opposite corners, in any order."""
     a, b = boxes[i], boxes[j]
-    top, left = np.minimum(a[:2], a[2:]), np.minimum(b[:2], b[2:])
-    bottom, right = np.maximum(a[:2], a[2:]), np.maximum(b[:2], b[2:])
-    areas = float(np.prod(bottom - top)), float(np.prod(right - left))
+    start_a, start_b = np.minimum(a[:2], a[2:]), np.minimum(b[:2], b[2:])
+    end_a, end_b = np.maximum(a[:2], a[2:]), np.maximum(b[:2], b[2:])
+    areas = float(np.prod(end_a - start_a)), float(np.prod(end_b - start_b))
     if min(areas) <= 0:
         return 0.0
-    shared = float(np.prod(np.clip(np.minimum(bottom, right) - np.maximum(top, left), 0, None)))
-    return shared / (sum(areas) - shared)
+    intersection = float(np.prod(np.clip(np.minimum(end_a, end_b) - np.maximum(start_a, start_b), 0, None)))
+    return intersection / (sum(areas) - intersection)
 
 
-def suppressed(
-    scores: np.ndarray, similar: Callable[[int, int], float], most: int, limit: float, least: float, sigma: float
+def select_boxes(
+    scores: np.ndarray,
+    similarity_of: Callable[[int, int], float],
+    max_count: int,
+    max_overlap: float,
+    min_score: float,
+    sigma: float,
 ) -> tuple[list[int], list[float]]:
-    """Returns the indices of the selected boxes, best first, and their scores, which overlaps lower if ``sigma`` > 0."""
+    """Selects boxes by greedy non-maximum suppression: in the order of scores, unless they overlap a selected box too much.
+
+    With ``sigma`` > 0 (soft suppression), overlaps lower a box's score instead. Returns the indices of the selected boxes,
+    best first, and their scores.
+    """
     scale = -0.5 / sigma if sigma > 0 else 0.0
-    queue = [(-float(s), i, 0) for i, s in enumerate(scores) if s > least]
+    # Each entry has the negative score, the box, and the number of selected boxes with which it was compared already.
+    queue = [(-float(s), i, 0) for i, s in enumerate(scores) if s > min_score]
     heapq.heapify(queue)
     selected: list[int] = []
-    found: list[float] = []
-    while queue and len(selected) < most:
-        score, box, seen = heapq.heappop(queue)
-        now, dropped = -score, False
-        for other in reversed(selected[seen:]):
-            close = similar(box, other)
-            now *= np.exp(scale * close * close) if close <= limit or scale else 0.0
-            if not scale and close > limit:
-                dropped = True
+    selected_scores: list[float] = []
+    while queue and len(selected) < max_count:
+        score, box, compared_count = heapq.heappop(queue)
+        new_score, is_suppressed = -score, False
+        for other in reversed(selected[compared_count:]):
+            similarity = similarity_of(box, other)
+            new_score *= np.exp(scale * similarity * similarity) if similarity <= max_overlap or scale else 0.0
+            if not scale and similarity > max_overlap:
+                is_suppressed = True
                 break
-            if now <= least:
+            if new_score <= min_score:
                 break
-        if dropped or now <= least:
+        if is_suppressed or new_score <= min_score:
             continue
-        if now == -score:
+        if new_score == -score:
             selected.append(box)
-            found.append(now)
+            selected_scores.append(new_score)
         else:
-            heapq.heappush(queue, (-now, box, len(selected)))
-    return selected, found
+            # A box with a lowered score competes again.
+            heapq.heappush(queue, (-new_score, box, len(selected)))
+    return selected, selected_scores
 
 
 def _boxes_types(boxes: TensorType, scores: TensorType, *rest: TensorType, count: Any) -> tuple[TensorType, ...]:
@@ -76,29 +87,29 @@ def _boxes_types(boxes: TensorType, scores: TensorType, *rest: TensorType, count
     return TensorType((count,), int32), TensorType((count,), scores.dtype)
 
 
-def _selected(
+def _select_boxes_array(
     boxes: np.ndarray,
     scores: np.ndarray,
-    most: np.ndarray,
-    limit: np.ndarray,
-    least: np.ndarray,
+    max_count: np.ndarray,
+    max_overlap: np.ndarray,
+    min_score: np.ndarray,
     sigma: np.ndarray,
     count: Any,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Checks the arguments and selects boxes."""
+    """Checks the arguments of non-maximum suppression, and selects boxes; returns their indices and scores."""
     if len(boxes) != len(scores):
         raise ArgumentError(f"scores has incompatible shape: {len(scores)} scores of {len(boxes)} boxes")
-    if not 0 <= limit <= 1:
+    if not 0 <= max_overlap <= 1:
         raise ArgumentError("iou_threshold must be in [0, 1]")
-    if most < 0:
+    if max_count < 0:
         raise ArgumentError("output size must be non-negative")
-    selected, found = suppressed(
-        scores, lambda i, j: overlap(boxes, i, j), int(most), float(limit), float(least), float(sigma)
+    selected, selected_scores = select_boxes(
+        scores, lambda i, j: overlap(boxes, i, j), int(max_count), float(max_overlap), float(min_score), float(sigma)
     )
-    return np.array(selected, np.int32), np.array(found, scores.dtype)
+    return np.array(selected, np.int32), np.array(selected_scores, scores.dtype)
 
 
-@host_primitive(tf_name="NonMaxSuppressionV5", type=_boxes_types, numpy=_selected)
+@host_primitive(tf_name="NonMaxSuppressionV5", type=_boxes_types, numpy=_select_boxes_array)
 def kept_boxes(
     boxes: Tensor, scores: Tensor, most: Tensor, limit: Tensor, least: Tensor, sigma: Tensor, count: Any
 ) -> Any:
@@ -106,28 +117,42 @@ def kept_boxes(
     return (boxes, scores, most, limit, least, sigma), {"count": count}
 
 
-def _given(boxes: Any, scores: Any, *limits: Any) -> list[Tensor]:
+def _operands(boxes: Any, scores: Any, *limits: Any) -> list[Tensor]:
+    """Converts boxes, scores and thresholds to float32 tensors, after a check of the boxes' dtype."""
     corners = convert_to_tensor(boxes, dtype_hint=float32)
     require_dtype(corners._type, (float16, float32), "boxes")
-    marks = convert_to_tensor(scores, corners.dtype)
-    return [cast(corners, float32), cast(marks, float32), *map(_limit, limits)]
+    score_tensor = convert_to_tensor(scores, corners.dtype)
+    return [cast(corners, float32), cast(score_tensor, float32), *map(_threshold, limits)]
 
 
-def _limit(value: Any) -> Tensor:
-    found = convert_to_tensor(value)
-    return cast(found, float32) if found.dtype is float16 else operand(found, float32, 3)
+def _threshold(value: Any) -> Tensor:
+    threshold = convert_to_tensor(value)
+    return cast(threshold, float32) if threshold.dtype is float16 else operand(threshold, float32, 3)
 
 
-def _count(value: Any) -> Tensor:
+def _max_output_size(value: Any) -> Tensor:
     size = operand(value, int32, 2)
     if size.ndim:
         raise ArgumentError(f"max_output_size must be 0-D, got shape {show_shape(size._type.shape)}")
     return size
 
 
-def _suppression(boxes: Any, scores: Any, most: Any, limit: Any, least: Any, sigma: Any = 0.0) -> tuple[Tensor, Tensor]:
-    corners, marks, at, low, width = _given(boxes, scores, limit, least, sigma)
-    return bind.kept_boxes(corners, marks, _count(most), at, low, width, count=unknown_dim())  # type: ignore[no-any-return]
+def _suppress(
+    boxes: Any, scores: Any, max_output_size: Any, iou_threshold: Any, score_threshold: Any, sigma: Any = 0.0
+) -> tuple[Tensor, Tensor]:
+    """Converts the arguments of non-maximum suppression, and returns the indices and scores of the selected boxes."""
+    corners, score_tensor, max_overlap, min_score, sigma_tensor = _operands(
+        boxes, scores, iou_threshold, score_threshold, sigma
+    )
+    return bind.kept_boxes(
+        corners,
+        score_tensor,
+        _max_output_size(max_output_size),
+        max_overlap,
+        min_score,
+        sigma_tensor,
+        count=unknown_dim(),
+    )  # type: ignore[no-any-return]
 
 
 @export("image.non_max_suppression")
@@ -158,7 +183,7 @@ def non_max_suppression(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/non_max_suppression
     """
-    return _suppression(boxes, scores, max_output_size, iou_threshold, score_threshold)[0]
+    return _suppress(boxes, scores, max_output_size, iou_threshold, score_threshold)[0]
 
 
 @export("image.non_max_suppression_with_scores")
@@ -181,14 +206,22 @@ def non_max_suppression_with_scores(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/non_max_suppression_with_scores
     """
-    return _suppression(boxes, scores, max_output_size, iou_threshold, score_threshold, soft_nms_sigma)
+    return _suppress(boxes, scores, max_output_size, iou_threshold, score_threshold, soft_nms_sigma)
 
 
 def _selected_by_overlaps(
-    overlaps: np.ndarray, scores: np.ndarray, most: np.ndarray, limit: np.ndarray, least: np.ndarray, count: Any
+    overlaps: np.ndarray,
+    scores: np.ndarray,
+    max_count: np.ndarray,
+    max_overlap: np.ndarray,
+    min_score: np.ndarray,
+    count: Any,
 ) -> tuple[np.ndarray, np.ndarray]:
-    selected, found = suppressed(scores, lambda i, j: float(overlaps[i, j]), int(most), float(limit), float(least), 0.0)
-    return np.array(selected, np.int32), np.array(found, scores.dtype)
+    """Selects boxes by a matrix of their overlaps, without soft suppression; returns their indices and scores."""
+    selected, selected_scores = select_boxes(
+        scores, lambda i, j: float(overlaps[i, j]), int(max_count), float(max_overlap), float(min_score), 0.0
+    )
+    return np.array(selected, np.int32), np.array(selected_scores, scores.dtype)
 
 
 @host_primitive(tf_name="NonMaxSuppressionWithOverlaps", type=_boxes_types, numpy=_selected_by_overlaps)
@@ -214,32 +247,36 @@ def non_max_suppression_overlaps(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/non_max_suppression_overlaps
     """
-    matrix, marks, at, low = _given(overlaps, scores, overlap_threshold, score_threshold)
-    return bind.kept_by_overlaps(matrix, marks, _count(max_output_size), at, low, count=unknown_dim())[0]  # type: ignore[no-any-return]
+    matrix, score_tensor, threshold, min_score = _operands(overlaps, scores, overlap_threshold, score_threshold)
+    return bind.kept_by_overlaps(
+        matrix, score_tensor, _max_output_size(max_output_size), threshold, min_score, count=unknown_dim()
+    )[0]  # type: ignore[no-any-return]
 
 
 # -- in batches
 
 
 def _padded_types(boxes: TensorType, scores: TensorType, *rest: TensorType, size: int, padded: bool, **_: Any) -> Any:
-    lead = boxes.shape[:-2]
+    batch_shape = boxes.shape[:-2]
     width = size if padded else None
-    return TensorType((*lead, width), int32), TensorType(lead, int32)
+    return TensorType((*batch_shape, width), int32), TensorType(batch_shape, int32)
 
 
 def _selected_padded(
-    boxes: np.ndarray, scores: np.ndarray, limit: np.ndarray, least: np.ndarray, size: int, padded: bool
+    boxes: np.ndarray, scores: np.ndarray, max_overlap: np.ndarray, min_score: np.ndarray, size: int, padded: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Selects boxes for each batch item, and pads the indices with zeros."""
-    lead = boxes.shape[:-2]
-    found = [
-        suppressed(s, lambda i, j, b=b: overlap(b, i, j), size, float(limit), float(least), 0.0)[0]  # type: ignore[misc]
-        for b, s in zip(boxes.reshape(-1, *boxes.shape[-2:]), scores.reshape(-1, scores.shape[-1]))
+    """Selects boxes for each batch item; returns their indices, padded with zeros to ``size``, and their numbers."""
+    batch_shape = boxes.shape[:-2]
+    thresholds = float(max_overlap), float(min_score)
+    selected_by_item = [
+        select_boxes(item_scores, lambda i, j, b=item_boxes: overlap(b, i, j), size, *thresholds, 0.0)[0]  # type: ignore[misc]
+        for item_boxes, item_scores in zip(boxes.reshape(-1, *boxes.shape[-2:]), scores.reshape(-1, scores.shape[-1]))
     ]
-    wide = np.zeros((len(found), size), np.int32)
-    for row, selected in zip(wide, found):
+    padded_indices = np.zeros((len(selected_by_item), size), np.int32)
+    for row, selected in zip(padded_indices, selected_by_item):
         row[: len(selected)] = selected
-    return wide.reshape(*lead, size), np.array([len(k) for k in found], np.int32).reshape(lead)
+    counts = np.array([len(selected) for selected in selected_by_item], np.int32)
+    return padded_indices.reshape(*batch_shape, size), counts.reshape(batch_shape)
 
 
 @host_primitive(tf_name="NonMaxSuppressionV4", type=_padded_types, numpy=_selected_padded)
@@ -283,10 +320,10 @@ def non_max_suppression_padded(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/non_max_suppression_padded
     """
-    corners, marks, at, low = _given(boxes, scores, iou_threshold, score_threshold)
+    corners, score_tensor, threshold, min_score = _operands(boxes, scores, iou_threshold, score_threshold)
     size = scalar_int(max_output_size, "max_output_size")
-    found, count = bind.kept_padded(corners, marks, at, low, size=size, padded=True)
-    return (found, count) if pad_to_max_output_size or corners.ndim > 2 else (found[:count], count)
+    indices, count = bind.kept_padded(corners, score_tensor, threshold, min_score, size=size, padded=True)
+    return (indices, count) if pad_to_max_output_size or corners.ndim > 2 else (indices[:count], count)
 
 
 class CombinedNonMaxSuppression(NamedTuple):
@@ -304,32 +341,50 @@ def _combined_types(boxes: TensorType, scores: TensorType, *rest: Any, total: in
         raise ArgumentError(
             f"boxes must be 4-D and scores 3-D, not {show_shape(boxes.shape)} and {show_shape(scores.shape)}"
         )
-    lead = boxes.shape[0]
-    if not agree_dim(lead, scores.shape[0]):
+    batch = boxes.shape[0]
+    if not agree_dim(batch, scores.shape[0]):
         raise ArgumentError("boxes and scores must have same batch size")
-    shapes = ((lead, total, 4), (lead, total), (lead, total), (lead,))
-    return tuple(TensorType(s, d) for s, d in zip(shapes, (float32, float32, float32, int32)))
+    shapes = ((batch, total, 4), (batch, total), (batch, total), (batch,))
+    return tuple(TensorType(shape, dtype) for shape, dtype in zip(shapes, (float32, float32, float32, int32)))
 
 
 def _combined(
-    boxes: np.ndarray, scores: np.ndarray, limit: np.ndarray, least: np.ndarray, each: int, total: int, clip: bool
+    boxes: np.ndarray,
+    scores: np.ndarray,
+    max_overlap: np.ndarray,
+    min_score: np.ndarray,
+    each: int,
+    total: int,
+    clip: bool,
 ) -> tuple[np.ndarray, ...]:
-    """Selects boxes per class, and returns the best ones of all classes of each image."""
+    """Selects at most ``each`` boxes per class, and of these the best ``total`` ones of all classes of each image.
+
+    Returns the boxes, their scores and classes, padded with zeros, and the number of valid ones for each image.
+    """
     count = len(boxes)
-    corners, marks, classes = np.zeros((count, total, 4)), np.zeros((count, total)), np.zeros((count, total))
-    valid = np.zeros(count, np.int32)
+    corners, best_scores, classes = np.zeros((count, total, 4)), np.zeros((count, total)), np.zeros((count, total))
+    valid_counts = np.zeros(count, np.int32)
     for image in range(count):
-        found = []
-        for kind in range(scores.shape[2]):
-            own, points = boxes[image, :, min(kind, boxes.shape[2] - 1)], scores[image, :, kind]
-            best, _ = suppressed(points, lambda i, j, b=own: overlap(b, i, j), each, float(limit), float(least), 0.0)  # type: ignore[misc]
-            found += [(float(points[i]), kind, own[i]) for i in best]
-        found = sorted(found, key=lambda f: -f[0])[:total]
-        valid[image] = len(found)
-        for place, (score, kind, box) in enumerate(found):
-            corners[image, place], marks[image, place], classes[image, place] = box, score, kind
+        candidates = []
+        for class_number in range(scores.shape[2]):
+            # All classes may share their boxes.
+            class_boxes = boxes[image, :, min(class_number, boxes.shape[2] - 1)]
+            class_scores = scores[image, :, class_number]
+            selected, _ = select_boxes(
+                class_scores,
+                lambda i, j, b=class_boxes: overlap(b, i, j),  # type: ignore[misc]
+                each,
+                float(max_overlap),
+                float(min_score),
+                0.0,
+            )
+            candidates += [(float(class_scores[i]), class_number, class_boxes[i]) for i in selected]
+        candidates = sorted(candidates, key=lambda candidate: -candidate[0])[:total]
+        valid_counts[image] = len(candidates)
+        for position, (score, class_number, box) in enumerate(candidates):
+            corners[image, position], best_scores[image, position], classes[image, position] = box, score, class_number
     corners = np.clip(corners, 0, 1) if clip else corners
-    return corners.astype(np.float32), marks.astype(np.float32), classes.astype(np.float32), valid
+    return corners.astype(np.float32), best_scores.astype(np.float32), classes.astype(np.float32), valid_counts
 
 
 @host_primitive(tf_name="CombinedNonMaxSuppression", type=_combined_types, numpy=_combined)
@@ -378,13 +433,15 @@ def combined_non_max_suppression(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/combined_non_max_suppression
     """
-    corners, marks, at, low = _given(boxes, scores, iou_threshold, score_threshold)
+    corners, score_tensor, threshold, min_score = _operands(boxes, scores, iou_threshold, score_threshold)
     each = scalar_int(max_output_size_per_class, "max_output_size_per_class")
     total = scalar_int(convert_to_tensor(max_total_size), "max_total_size")
-    for what, count in (("max_size_per_class", each), ("max_total_size", total)):
+    for argument, count in (("max_size_per_class", each), ("max_total_size", total)):
         if count <= 0:
-            raise ArgumentError(f"{what} must be positive")
-    if pad_per_class and isinstance(marks._type.shape[2], int):
-        total = min(total, each * marks._type.shape[2])
-    found = bind.kept_by_class(corners, marks, at, low, each=each, total=total, clip=bool(clip_boxes))
+            raise ArgumentError(f"{argument} must be positive")
+    if pad_per_class and isinstance(score_tensor._type.shape[2], int):
+        total = min(total, each * score_tensor._type.shape[2])
+    found = bind.kept_by_class(
+        corners, score_tensor, threshold, min_score, each=each, total=total, clip=bool(clip_boxes)
+    )
     return CombinedNonMaxSuppression(*found)

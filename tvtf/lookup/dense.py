@@ -54,6 +54,7 @@ class DenseHashTable(MutableHashTable):
         checkpoint: bool = True,
         experimental_is_anonymous: bool = False,
     ) -> None:
+        """Creates an empty table, with 2**17 buckets by default."""
         super().__init__(key_dtype, value_dtype, default_value, name, checkpoint)
         self._empty = convert_to_tensor(empty_key, self.key_dtype).eager_array().item()
         self._deleted = convert_to_tensor(deleted_key, self.key_dtype).eager_array().item()
@@ -69,30 +70,32 @@ class DenseHashTable(MutableHashTable):
         """Works as :meth:`remove`."""
         self.remove(keys, name)
 
-    def _find(self, keys: np.ndarray, defaults: np.ndarray, inner: int) -> np.ndarray:
-        self._require_keys(keys, "LookupTableFindV2")
-        return super()._find(keys, defaults, inner)
+    def _find(self, keys: np.ndarray, defaults: np.ndarray, value_rank: int) -> np.ndarray:
+        self._check_not_reserved(keys, "LookupTableFindV2")
+        return super()._find(keys, defaults, value_rank)
 
     def _insert(self, keys: np.ndarray, values: np.ndarray) -> None:
-        self._require_keys(keys, "LookupTableInsertV2")
+        self._check_not_reserved(keys, "LookupTableInsertV2")
         super()._insert(keys, values)
         while len(self._entries.rows) > self._buckets * MAX_LOAD:
             self._buckets *= 2
 
     def _remove(self, keys: np.ndarray) -> None:
-        self._require_keys(keys, "LookupTableRemoveV2")
+        self._check_not_reserved(keys, "LookupTableRemoveV2")
         super()._remove(keys)
 
-    def _require_keys(self, keys: np.ndarray, op: str) -> None:
-        """Checks that no key is reserved."""
-        for mark, what in ((self._empty, "empty_key"), (self._deleted, "deleted_key")):
-            if mark in keys.ravel().tolist():
-                raise InvalidArgumentError(None, op, f"Using the {what} as a table key is not allowed [Op:{op}] name: ")
+    def _check_not_reserved(self, keys: np.ndarray, op: str) -> None:
+        """Raises InvalidArgumentError if one of the keys is a reserved key, which marks empty or removed buckets."""
+        for reserved, argument in ((self._empty, "empty_key"), (self._deleted, "deleted_key")):
+            if reserved in keys.ravel().tolist():
+                raise InvalidArgumentError(
+                    None, op, f"Using the {argument} as a table key is not allowed [Op:{op}] name: "
+                )
 
     def _arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the keys and values of all buckets, in TensorFlow's layout.
+        """Returns the keys and values of all buckets, which TensorFlow's checkpoints hold as they lie in memory.
 
-        Checkpoints of TensorFlow hold the buckets as they lie in memory.
+        Keys have shape (buckets, 1), values (buckets, elements of a value); empty buckets have the empty key.
         """
         keys, values = super()._arrays()
         if keys.dtype == object:
@@ -102,22 +105,22 @@ class DenseHashTable(MutableHashTable):
         key_buckets = np.full((self._buckets, 1), self._empty, keys.dtype)
         value_buckets = np.zeros((self._buckets, max(1, values[:1].size)), values.dtype)
         for key, row in zip(keys.tolist(), values):
-            place = self._place(key, key_buckets)
-            key_buckets[place], value_buckets[place] = key, row
+            bucket = self._empty_bucket_for(key, key_buckets)
+            key_buckets[bucket], value_buckets[bucket] = key, row
         return key_buckets, value_buckets
 
-    def _place(self, key: int, buckets: np.ndarray) -> int:
-        """Returns the first empty bucket of the probe sequence, whose start is the key and whose steps grow by one."""
-        place, probes = key & (self._buckets - 1), 0
-        while buckets[place, 0] != self._empty:
+    def _empty_bucket_for(self, key: int, buckets: np.ndarray) -> int:
+        """Returns the first empty bucket for a key by open addressing with quadratic probing: steps grow by one."""
+        bucket, probes = key & (self._buckets - 1), 0
+        while buckets[bucket, 0] != self._empty:
             probes += 1
-            place = (place + probes) & (self._buckets - 1)
-        return place
+            bucket = (bucket + probes) & (self._buckets - 1)
+        return bucket
 
     def _restore_from_tensors(self, tensors: Mapping[str, np.ndarray]) -> None:
         keys, values = tensors["table-keys"][:, 0], tensors["table-values"]
-        used = (keys != self._empty) & (keys != self._deleted)
+        is_used = (keys != self._empty) & (keys != self._deleted)
         self._buckets = len(keys)
         self._entries.rows = {}
-        rows = values[used].reshape((-1, *self.default_value.shape))
-        self._entries.insert(keys[used], rows)
+        rows = values[is_used].reshape((-1, *self.default_value.shape))
+        self._entries.insert(keys[is_used], rows)

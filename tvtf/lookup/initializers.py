@@ -59,7 +59,7 @@ class KeyValueTensorInitializer(Initializer):
         """Returns keys and values. Raises InvalidArgumentError if their shapes differ."""
         keys, values = self._keys.eager_array(), self._values.eager_array()
         if keys.shape != values.shape:
-            shapes = [f"[{','.join(map(str, a.shape))}]" for a in (keys, values)]
+            shapes = [f"[{','.join(map(str, array.shape))}]" for array in (keys, values)]
             raise InvalidArgumentError(
                 None,
                 "LookupTableImportV2",
@@ -119,6 +119,7 @@ class TextFileInitializer(Initializer):
         name: str | None = None,
         value_index_offset: int = 0,
     ) -> None:
+        """Checks that the requested parts of a line fit the dtypes; the file is read when a table is created."""
         if not is_tensor(filename) and (filename is None or filename in ("", b"")):
             raise ValueError("`filename` argument required for tf.lookup.TextFileInitializer")
         convert_to_tensor(filename, string)
@@ -126,8 +127,8 @@ class TextFileInitializer(Initializer):
         self.key_dtype, self.value_dtype = as_dtype(key_dtype), as_dtype(value_dtype)
         self._columns = key_index, value_index
         self._vocab_size, self._delimiter, self._offset = vocab_size, delimiter, value_index_offset
-        for dtype, index, what in ((self.key_dtype, key_index, "key"), (self.value_dtype, value_index, "value")):
-            _check_index(dtype, index, what)
+        for dtype, index, part in ((self.key_dtype, key_index, "key"), (self.value_dtype, value_index, "value")):
+            _check_index(dtype, index, part)
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns the keys and values of the file's lines, up to ``vocab_size``."""
@@ -152,48 +153,48 @@ class TextFileInitializer(Initializer):
             raise type(error)(None, op, f"{error.message} [Op:{op}] name: ") from error.__cause__
 
     def _column(self, lines: list[bytes], index: int, dtype: DType) -> np.ndarray:
-        """Returns the keys or values of all lines as an array."""
+        """Returns the part ``index`` of all lines as an array: a column, the whole lines, or the numbers of the lines."""
         if index == TextFileIndex.LINE_NUMBER:
             return np.arange(len(lines), dtype=dtype.np) + self._offset
-        whole = index == TextFileIndex.WHOLE_LINE
-        cells = [line if whole else self._cell(i, line, index) for i, line in enumerate(lines)]
+        is_whole_line = index == TextFileIndex.WHOLE_LINE
+        fields = [line if is_whole_line else self._field(i, line, index) for i, line in enumerate(lines)]
         if dtype is string:
-            return convert_to_tensor(cells, string).eager_array() if cells else np.empty(0, object)
-        return np.array([_parsed_number(cell, i, dtype, self.filename) for i, cell in enumerate(cells)], dtype.np)
+            return convert_to_tensor(fields, string).eager_array() if fields else np.empty(0, object)
+        return np.array([_parse_number(field, i, dtype, self.filename) for i, field in enumerate(fields)], dtype.np)
 
-    def _cell(self, place: int, line: bytes, index: int) -> bytes:
-        """Returns one column of a line. Raises InvalidArgumentError if there are fewer columns."""
-        cells = line.split(self._delimiter.encode())
-        if index >= len(cells):
+    def _field(self, line_number: int, line: bytes, index: int) -> bytes:
+        """Returns one field of a line. Raises InvalidArgumentError if the line has fewer fields."""
+        fields = line.split(self._delimiter.encode())
+        if index >= len(fields):
             raise InvalidArgumentError(
                 None,
                 "InitializeTableFromTextFileV2",
-                f"Invalid number of columns in {self.filename} line {place} ({line.decode(errors='replace')}) : expected at least {index + 1} got "
-                f"{len(cells)}",
+                f"Invalid number of columns in {self.filename} line {line_number} ({line.decode(errors='replace')}) : "
+                f"expected at least {index + 1} got {len(fields)}",
             )
-        return cells[index]
+        return fields[index]
 
 
-def _parsed_number(cell: bytes, line: int, dtype: DType, path: Any) -> float:
-    """Returns a number in a cell."""
+def _parse_number(field: bytes, line: int, dtype: DType, path: Any) -> float:
+    """Parses a field of a text file as a number; raises TensorFlow's error, with the line and the path, if it is none."""
     try:
-        return number_of(cell, dtype)
+        return number_of(field, dtype)
     except ValueError as error:
         raise InvalidArgumentError(
             None,
             "InitializeTableFromTextFileV2",
-            f"Field {cell.decode(errors='replace')} in line {line} is not a valid {dtype.name}. "
+            f"Field {field.decode(errors='replace')} in line {line} is not a valid {dtype.name}. "
             f"[Op:InitializeTableFromTextFileV2] file: {path}",
         ) from error
 
 
-def _check_index(dtype: DType, index: int, what: str) -> None:
-    """Checks that an index is possible for a dtype."""
+def _check_index(dtype: DType, index: int, part: str) -> None:
+    """Checks that the part of a line that ``index`` selects can be a key or value (``part``) of a dtype."""
     if index == TextFileIndex.LINE_NUMBER and dtype is not int64:
-        raise ValueError(f"`{what}_dtype` must be int64 for `{what}_index` {index}, received: {dtype!s}")
+        raise ValueError(f"`{part}_dtype` must be int64 for `{part}_index` {index}, received: {dtype!s}")
     if index < TextFileIndex.WHOLE_LINE:
-        raise ValueError(f"`{what}_index` should be >= -2, received: {index}.")
+        raise ValueError(f"`{part}_index` should be >= -2, received: {index}.")
     if index == TextFileIndex.WHOLE_LINE and not (dtype is string or dtype.is_integer):
         raise ValueError(
-            f"`{what}_dtype` should be either integer or string for `{what}_index` {index}, received: {dtype!s}"
+            f"`{part}_dtype` should be either integer or string for `{part}_index` {index}, received: {dtype!s}"
         )

@@ -55,49 +55,53 @@ class _Table(AutoTrackable):
         return self._name
 
     def __getitem__(self, keys: Any) -> Tensor:
-        return self._look_up(keys, self._default_value)
+        return self._look_up_or_default(keys, self._default_value)
 
     def size(self, name: str | None = None) -> Tensor:
         """Returns the number of keys, an int64 scalar."""
         entries = self._entries
-        return self._run(lambda: (np.array(len(entries.rows), np.int64),), [], [TensorType((), int64)])[0]
+        return self._run_on_arrays(lambda: (np.array(len(entries.rows), np.int64),), [], [TensorType((), int64)])[0]
 
-    def _look_up(self, keys: Any, default: Tensor) -> Tensor:
-        """Returns the values of keys; composite tensors of keys are looked up by their values."""
+    def _look_up_or_default(self, keys: Any, default: Tensor) -> Tensor:
+        """Returns the values of keys, or the default for missing keys.
+
+        Ragged or sparse tensors of keys give tensors of the same structure, as their values are looked up.
+        """
         if keys.dtype is not self._key_dtype:
             raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype!s}, received: {keys.dtype!s}")
         if isinstance(keys, CompositeTensor):
-            return _values_of(keys, lambda values: self._look_up(values, default))
+            return _look_up_composite(keys, lambda values: self._look_up_or_default(values, default))
         keys = convert_to_tensor(keys)
-        inner = self._default_value.shape
+        value_shape = self._default_value.shape
 
         def find(key_array: np.ndarray, defaults: np.ndarray) -> tuple[np.ndarray]:
-            return (self._find(key_array, defaults, len(inner)),)
+            return (self._find(key_array, defaults, len(value_shape)),)
 
-        return self._run(find, [keys, default], [TensorType((*keys._dims, *inner), self._value_dtype)])[0]
+        result_type = TensorType((*keys._dims, *value_shape), self._value_dtype)
+        return self._run_on_arrays(find, [keys, default], [result_type])[0]
 
-    def _find(self, keys: np.ndarray, defaults: np.ndarray, inner: int) -> np.ndarray:
-        return self._entries.find(keys, defaults, inner)
+    def _find(self, keys: np.ndarray, defaults: np.ndarray, value_rank: int) -> np.ndarray:
+        return self._entries.find(keys, defaults, value_rank)
 
-    def _run(self, function: Callable[..., Any], inputs: list[Tensor], types: list[TensorType]) -> list[Any]:
-        """Calls a function on arrays now, or in a trace whenever the program runs.
+    def _run_on_arrays(self, function: Callable[..., Any], inputs: list[Tensor], types: list[TensorType]) -> list[Any]:
+        """Calls a function of arrays on eager tensors now; in a trace, makes compiled code call it whenever it runs.
 
         Eager inputs are constants of the trace, so that strings, which have no compiled type, never reach compiled code.
         """
         if state.trace is None:
             return [EagerTensor(np.asarray(a)) for a in function(*(x.eager_array() for x in inputs))]
-        fixed = {i: x.eager_array() for i, x in enumerate(inputs) if isinstance(x, EagerTensor)}
-        symbolic = [x for i, x in enumerate(inputs) if i not in fixed]
+        constants = {i: x.eager_array() for i, x in enumerate(inputs) if isinstance(x, EagerTensor)}
+        symbolic = [x for i, x in enumerate(inputs) if i not in constants]
 
         def run(*arrays: np.ndarray) -> Any:
             remaining = iter(arrays)
-            return function(*(fixed[i] if i in fixed else next(remaining) for i in range(len(inputs))))
+            return function(*(constants[i] if i in constants else next(remaining) for i in range(len(inputs))))
 
         return list(host.call(host.HostFunction(run, is_brief=True), symbolic, types))
 
 
-def _values_of(keys: Any, look_up: Callable[[Any], Any]) -> Any:
-    """Looks up the values of ragged or sparse keys."""
+def _look_up_composite(keys: Any, look_up: Callable[[Any], Any]) -> Any:
+    """Returns a ragged or sparse tensor of the values that ``look_up`` returns for the keys in another one."""
     if is_sparse(keys):
         return type(keys)(keys.indices, look_up(keys.values), keys.dense_shape)
     return keys.with_flat_values(look_up(keys.flat_values))
@@ -109,18 +113,26 @@ class _Entries:
     def __init__(self) -> None:
         self.rows: dict[Any, Any] = {}
 
-    def find(self, keys: np.ndarray, default: np.ndarray, inner: int) -> np.ndarray:
-        """Returns the rows of keys; missing keys get the default, or their own row of ``default``."""
+    def find(self, keys: np.ndarray, default: np.ndarray, value_rank: int) -> np.ndarray:
+        """Returns the rows (values) of keys; missing keys get the default, or their own row of ``default``.
+
+        ``value_rank`` is the rank of a value: a default of higher rank has a row for each key.
+        """
         if not default.ndim:
+            # Scalar values don't need the array of rows.
             get, default_item = self.rows.get, default.item()
             return mapped(lambda key: get(key, default_item), keys, default.dtype)
-        flat = keys.ravel().tolist()
-        defaults = default.reshape((-1, *default.shape[default.ndim - inner :]))
-        row = (lambda i: defaults[i]) if len(defaults) == len(flat) and default.ndim > inner else lambda _: defaults[0]
-        result = np.empty((len(flat), *defaults.shape[1:]), default.dtype)
-        for i, key in enumerate(flat):
+        flat_keys = keys.ravel().tolist()
+        defaults = default.reshape((-1, *default.shape[default.ndim - value_rank :]))
+        default_row = (
+            (lambda i: defaults[i])
+            if len(defaults) == len(flat_keys) and default.ndim > value_rank
+            else lambda _: defaults[0]
+        )
+        result = np.empty((len(flat_keys), *defaults.shape[1:]), default.dtype)
+        for i, key in enumerate(flat_keys):
             stored = self.rows.get(key)
-            result[i] = row(i) if stored is None else stored
+            result[i] = default_row(i) if stored is None else stored
         return result.reshape((*keys.shape, *defaults.shape[1:]))
 
     def insert(self, keys: np.ndarray, values: np.ndarray) -> None:
@@ -130,9 +142,12 @@ class _Entries:
         for key in keys.ravel().tolist():
             self.rows.pop(key, None)
 
-    def arrays(self, key_dtype: DType, value_dtype: DType, inner: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    def arrays(
+        self, key_dtype: DType, value_dtype: DType, value_shape: tuple[int, ...]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns all keys as a vector, and their values as an array of shape ``(len(keys), *value_shape)``."""
         keys = to_array(list(self.rows), key_dtype)
-        values = np.empty((len(self.rows), *inner), value_dtype.np)
+        values = np.empty((len(self.rows), *value_shape), value_dtype.np)
         for i, row in enumerate(self.rows.values()):
             values[i] = row
         return keys, values
@@ -177,11 +192,12 @@ class StaticHashTable(_Table):
         name: str | None = None,
         experimental_is_anonymous: bool = False,
     ) -> None:
+        """Creates a table, and fills it from its initializer."""
         super().__init__(initializer.key_dtype, initializer.value_dtype, default_value, name)
         initializer.initialize(self)
 
-    def _look_up(self, keys: Any, default: Tensor) -> Tensor:
-        """Looks keys up; in a trace through a constant table, which a saved model can store."""
+    def _look_up_or_default(self, keys: Any, default: Tensor) -> Tensor:
+        """Returns the values of keys; a trace holds a constant copy of the table, which a saved model can store."""
         is_scalar = isinstance(default, EagerTensor) and not default.ndim
         if (
             state.trace is None
@@ -189,11 +205,11 @@ class StaticHashTable(_Table):
             or keys.dtype is not self._key_dtype
             or not is_scalar
         ):
-            return super()._look_up(keys, default)
+            return super()._look_up_or_default(keys, default)
         keys = convert_to_tensor(keys)
         # The table doesn't change any more, so that the trace can hold its contents.
-        pairs = self._entries.arrays(self._key_dtype, self._value_dtype, ())
-        read = TableRead(pairs[0], pairs[1], default.eager_array())
+        table_keys, table_values = self._entries.arrays(self._key_dtype, self._value_dtype, ())
+        read = TableRead(table_keys, table_values, default.eager_array())
         return host.call(read, [keys], [TensorType(keys._dims, self._value_dtype)])[0]
 
     def fill(self, initializer: Initializer) -> None:
@@ -209,8 +225,8 @@ class StaticHashTable(_Table):
                 raise FailedPreconditionError(
                     None,
                     "LookupTableImportV2",
-                    f"HashTable has different value for same key. Key {_text(key)} has {_text(stored)} and trying to add "
-                    f"value {_text(value)} [Op:LookupTableImportV2] name: {getattr(initializer, 'filename', '')}",
+                    f"HashTable has different value for same key. Key {_decoded(key)} has {_decoded(stored)} and trying to add "
+                    f"value {_decoded(value)} [Op:LookupTableImportV2] name: {getattr(initializer, 'filename', '')}",
                 )
 
     def size(self, name: str | None = None) -> Tensor:
@@ -229,7 +245,7 @@ class StaticHashTable(_Table):
         Raises:
           TypeError: the keys have another dtype.
         """
-        return self._look_up(keys, self._default_value)
+        return self._look_up_or_default(keys, self._default_value)
 
     def export(self, name: str | None = None) -> tuple[Tensor, Tensor]:
         """Returns all keys and their values, in any order."""
@@ -237,7 +253,7 @@ class StaticHashTable(_Table):
         return EagerTensor(keys), EagerTensor(values)
 
 
-def _text(value: Any) -> Any:
+def _decoded(value: Any) -> Any:
     return value.decode() if isinstance(value, bytes) else value
 
 
@@ -267,13 +283,14 @@ class MutableHashTable(_Table):
         checkpoint: bool = True,
         experimental_is_anonymous: bool = False,
     ) -> None:
+        """Creates an empty table; checkpoints store it if ``checkpoint``."""
         super().__init__(key_dtype, value_dtype, default_value, name)
         self._is_saved = checkpoint
 
     def lookup(self, keys: Any, dynamic_default_values: Any = None, name: str | None = None) -> Tensor:
         """Returns the value of each key; missing keys have the default, or the value in ``dynamic_default_values``."""
         default = self._default_value if dynamic_default_values is None else convert_to_tensor(dynamic_default_values)
-        return self._look_up(convert_to_tensor(keys, self._key_dtype), default)
+        return self._look_up_or_default(convert_to_tensor(keys, self._key_dtype), default)
 
     def insert(self, keys: Any, values: Any, name: str | None = None) -> None:
         """Inserts keys with values, replacing old values.
@@ -286,19 +303,19 @@ class MutableHashTable(_Table):
         new_values = self._converted("values", values, self._value_dtype)
         expected = [*new_keys.shape, *self._default_value.shape]
         if not new_values.shape.is_compatible_with(expected):
-            shapes = [f"[{','.join(map(str, s))}]" for s in (expected, new_values.shape)]
+            shapes = [f"[{','.join(map(str, shape))}]" for shape in (expected, new_values.shape)]
             raise InvalidArgumentError(
                 None,
                 "LookupTableInsertV2",
                 f"Expected shape {shapes[0]} for value, got {shapes[1]} [Op:LookupTableInsertV2] name: ",
             )
-        self._change(self._insert, new_keys, new_values)
+        self._run_change(self._insert, new_keys, new_values)
 
     def remove(self, keys: Any, name: str | None = None) -> None:
         """Removes keys; missing ones are ignored."""
         if getattr(keys, "dtype", self._key_dtype) is not self._key_dtype:
             raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype!s}, received: {keys.dtype!s}")
-        self._change(self._remove, self._converted("keys", keys, self._key_dtype))
+        self._run_change(self._remove, self._converted("keys", keys, self._key_dtype))
 
     def _insert(self, keys: np.ndarray, values: np.ndarray) -> None:
         self._entries.insert(keys, values)
@@ -306,21 +323,21 @@ class MutableHashTable(_Table):
     def _remove(self, keys: np.ndarray) -> None:
         self._entries.remove(keys)
 
-    def _change(self, change: Callable[..., None], *inputs: Tensor) -> None:
-        """Runs a change of the entries; in a trace, whenever the program runs."""
+    def _run_change(self, change: Callable[..., None], *inputs: Tensor) -> None:
+        """Calls ``change``, which changes the entries, on the arrays of the inputs; in a trace, whenever the program runs."""
 
-        def changed(*arrays: np.ndarray) -> tuple[np.ndarray]:
+        def change_entries(*arrays: np.ndarray) -> tuple[np.ndarray]:
             change(*arrays)
             return (np.zeros((), np.int64),)
 
-        self._run(changed, list(inputs), [TensorType((), int64)])
+        self._run_on_arrays(change_entries, list(inputs), [TensorType((), int64)])
 
     @staticmethod
-    def _converted(what: str, value: Any, dtype: DType) -> Tensor:
+    def _converted(argument: str, value: Any, dtype: DType) -> Tensor:
         try:
             return convert_to_tensor(value, dtype)
         except ValueError as error:
-            raise ValueError(f"{what}: {error}") from None
+            raise ValueError(f"{argument}: {error}") from None
 
     def export(self, name: str | None = None) -> tuple[Tensor, Tensor]:
         """Returns all keys and their values, in any order."""
@@ -379,6 +396,7 @@ class StaticVocabularyTable(AutoTrackable):
         name: str | None = None,
         experimental_is_anonymous: bool = False,
     ) -> None:
+        """Creates a vocabulary from keys with int64 ids; without an initializer all keys are hashed to buckets."""
         if num_oov_buckets <= 0:
             raise ValueError("`num_oov_buckets` must be > 0; use StaticHashTable.")
         if initializer is not None and initializer.value_dtype is not int64:
@@ -412,7 +430,7 @@ class StaticVocabularyTable(AutoTrackable):
         if keys.dtype is not self._key_dtype:
             raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype!s}, received: {keys.dtype!s}")
         if isinstance(keys, CompositeTensor):
-            return _values_of(keys, self.lookup)
+            return _look_up_composite(keys, self.lookup)
         buckets = to_hash_bucket_fast(keys if self._key_dtype is string else as_string(keys), self._buckets)
         if self._table is None:
             return buckets

@@ -30,10 +30,10 @@ from tvtf.state.variable import Variable
 
 BLOCKS_PER_SAMPLE = 512
 """How far a sampler's stream advances for each sampled class: 512 blocks of 4 words."""
-LEAST = float(np.finfo(np.float32).min)
+LOWEST_FLOAT = float(np.finfo(np.float32).min)
 
 
-class _Words:
+class _RandomWords:
     """An iterator over the random words of a Philox stream."""
 
     def __init__(self, state: np.ndarray) -> None:
@@ -41,6 +41,7 @@ class _Words:
         self.left: Iterator[int] = iter(())
 
     def next(self) -> int:
+        """Returns the next word of 32 bits; 256 blocks are computed at a time."""
         word = next(self.left, None)
         if word is None:
             self.left = iter(philox.blocks(self.state, 256).ravel().tolist())
@@ -52,12 +53,16 @@ class _Words:
         return self.next() | self.next() << 32
 
     def below(self, limit: int, draw: Callable[[], int], bits: int) -> int:
-        """Returns a uniformly distributed number below ``limit``; draws again where the range would be biased."""
+        """Returns a uniformly distributed number below ``limit``, from numbers of ``bits`` bits that ``draw`` returns.
+
+        Numbers below the remainder of the range by ``limit`` are rejected: they would bias the number modulo ``limit``.
+        """
+        # A power of two divides the range.
         if limit & (limit - 1) == 0:
             return draw() & (limit - 1)
-        rest = (2**bits - 1) % limit + 1
+        rejected_below = (2**bits - 1) % limit + 1
         number = draw()
-        while number < rest:
+        while number < rejected_below:
             number = draw()
         return number % limit
 
@@ -71,103 +76,119 @@ class _Words:
         return float(np.array(high << 32 | low | 1023 << 52, np.uint64).view(np.float64)) - 1.0
 
 
-class _Alias(NamedTuple):
-    """The tables of Walker's alias method: slot ``i`` gives ``i`` with probability ``shares[i]``, else ``others[i]``."""
+class _AliasTables(NamedTuple):
+    """The tables of Walker's alias method, which samples a class with given probabilities in constant time.
 
-    shares: list[float]
-    others: list[int]
+    Slot ``i``, chosen uniformly, gives class ``i`` with probability ``acceptance[i]``, else class ``aliases[i]``.
+    """
+
+    acceptance: list[float]
+    aliases: list[int]
 
     @classmethod
-    def of(cls, weights: Sequence[float]) -> _Alias:
-        """Builds the tables: each slot below the mean weight is filled up with a share of one above it."""
+    def of(cls, weights: Sequence[float]) -> _AliasTables:
+        """Builds the tables: a slot whose weight is below the mean is filled up with a part of one above it, its alias."""
         count, total = len(weights), float(np.sum(weights, dtype=np.float64))
-        shares, others = [w * count / total for w in weights], [-1] * count
-        low = [i for i, share in enumerate(shares) if share < 1]
-        high = [i for i, share in enumerate(shares) if share >= 1]
+        acceptance, aliases = [weight * count / total for weight in weights], [-1] * count
+        low = [i for i, probability in enumerate(acceptance) if probability < 1]
+        high = [i for i, probability in enumerate(acceptance) if probability >= 1]
         while high and low:
             small, large = low.pop(), high.pop()
-            others[small] = large
-            shares[large] -= 1 - shares[small]
-            (low if shares[large] < 1 else high).append(large)
+            aliases[small] = large
+            acceptance[large] -= 1 - acceptance[small]
+            (low if acceptance[large] < 1 else high).append(large)
         for i in (*high, *low):
-            shares[i] = 1.0
-        return cls([float(np.float32(share)) for share in shares], others)
+            acceptance[i] = 1.0
+        return cls([float(np.float32(probability)) for probability in acceptance], aliases)
 
-    def draw(self, words: _Words) -> int:
-        share = words.fraction()
-        slot = words.below(len(self.shares), words.next, 32)
-        return slot if share < self.shares[slot] else self.others[slot]
+    def draw(self, words: _RandomWords) -> int:
+        fraction = words.fraction()
+        slot = words.below(len(self.acceptance), words.next, 32)
+        return slot if fraction < self.acceptance[slot] else self.aliases[slot]
 
 
-def _uniform(limit: int, weights: np.ndarray) -> Any:
+def _uniform_sampler(limit: int, weights: np.ndarray) -> Any:
     return lambda words: words.below(limit, words.next_long, 64), np.full(limit, 1 / limit, np.float32)
 
 
-def _log_uniform(limit: int, weights: np.ndarray) -> Any:
+def _log_uniform_sampler(limit: int, weights: np.ndarray) -> Any:
+    """Returns a sampler of class ``i`` with probability ``log((i + 2) / (i + 1)) / log(limit + 1)``, and the probabilities."""
     scale = np.log1p(limit)
-    steps = np.log((np.arange(limit) + 2.0) / (np.arange(limit) + 1.0)) / scale
-    return lambda words: (int(np.exp(words.long_fraction() * scale)) - 1) % limit, steps.astype(np.float32)
+    probabilities = np.log((np.arange(limit) + 2.0) / (np.arange(limit) + 1.0)) / scale
+    return lambda words: (int(np.exp(words.long_fraction() * scale)) - 1) % limit, probabilities.astype(np.float32)
 
 
-def _fixed_unigram(limit: int, weights: np.ndarray) -> Any:
-    return _Alias.of(weights.tolist()).draw, (weights / weights.sum()).astype(np.float32)
+def _fixed_unigram_sampler(limit: int, weights: np.ndarray) -> Any:
+    return _AliasTables.of(weights.tolist()).draw, (weights / weights.sum()).astype(np.float32)
 
 
-def _learned_unigram(limit: int, weights: np.ndarray) -> Any:
+def _learned_unigram_sampler(limit: int, weights: np.ndarray) -> Any:
     """Returns a sampler of classes with probabilities proportional to ``weights``, and the probabilities."""
-    sums = np.cumsum(weights.astype(np.int64))
-    total = int(sums[-1])
+    cumulative_weights = np.cumsum(weights.astype(np.int64))
+    total = int(cumulative_weights[-1])
 
-    def draw(words: _Words) -> int:
-        return int(np.searchsorted(sums, words.below(total, words.next, 32), side="right"))
+    def draw(words: _RandomWords) -> int:
+        return int(np.searchsorted(cumulative_weights, words.below(total, words.next, 32), side="right"))
 
     return draw, (weights / total).astype(np.float32)
 
 
-_KINDS = {
-    "UniformCandidateSampler": _uniform,
-    "LogUniformCandidateSampler": _log_uniform,
-    "FixedUnigramCandidateSampler": _fixed_unigram,
-    "LearnedUnigramCandidateSampler": _learned_unigram,
+_SAMPLERS = {
+    "UniformCandidateSampler": _uniform_sampler,
+    "LogUniformCandidateSampler": _log_uniform_sampler,
+    "FixedUnigramCandidateSampler": _fixed_unigram_sampler,
+    "LearnedUnigramCandidateSampler": _learned_unigram_sampler,
 }
 
 
-def _drawn(draw: Callable[[_Words], int], state: np.ndarray, count: int, unique: bool) -> tuple[list[int], int]:
-    """Returns the sampled classes and the number of draws."""
-    words, result, tries = _Words(state), dict[int, None](), 0
+def _draw_classes(
+    draw: Callable[[_RandomWords], int], state: np.ndarray, count: int, unique: bool
+) -> tuple[list[int], int]:
+    """Samples ``count`` classes, if ``unique`` distinct ones; returns them and the number of draws that this took."""
+    words, distinct, draws = _RandomWords(state), dict[int, None](), 0
     if not unique:
         return [draw(words) for _ in range(count)], count
-    while len(result) < count:
-        result.setdefault(draw(words))
-        tries += 1
-    return list(result), tries
+    while len(distinct) < count:
+        distinct.setdefault(draw(words))
+        draws += 1
+    return list(distinct), draws
 
 
-def _expected(shares: np.ndarray, classes: Any, count: int, tries: int) -> np.ndarray:
-    """Returns the expected number of occurrences of classes among the sampled ones."""
-    share = shares[classes].astype(np.float32)
-    return share * np.float32(count) if tries == count else (-np.expm1(tries * np.log1p(-share))).astype(np.float32)
+def _expected_counts(probabilities: np.ndarray, classes: Any, count: int, draws: int) -> np.ndarray:
+    """Returns the expected number of occurrences of classes among ``count`` sampled ones, which took ``draws`` draws.
+
+    For distinct samples it is the probability that the class is drawn at least once.
+    """
+    probability = probabilities[classes].astype(np.float32)
+    return (
+        probability * np.float32(count)
+        if draws == count
+        else (-np.expm1(draws * np.log1p(-probability))).astype(np.float32)
+    )
 
 
-def _sampled(
-    true: np.ndarray, state: np.ndarray, weights: np.ndarray, kind: str, count: int, unique: bool, limit: int
+def _sample_candidates(
+    true_classes: np.ndarray, state: np.ndarray, weights: np.ndarray, kind: str, count: int, unique: bool, limit: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Samples classes; returns them and the expected counts of the true and the sampled classes."""
-    _check_within(true, limit)
-    draw, shares = _KINDS[kind](limit, weights)
-    result, tries = _drawn(draw, state.view(np.uint64), count, unique)
-    expected = (_expected(shares, classes, count, tries) for classes in (true, result))
-    return (np.array(result, np.int64), *expected)  # type: ignore[return-value]
+    """Samples ``count`` of ``limit`` classes with the sampler ``kind``, from the generator's ``state``.
+
+    Returns the sampled classes, and how often each true class and each sampled class is expected among them.
+    """
+    _check_range(true_classes, limit)
+    draw, probabilities = _SAMPLERS[kind](limit, weights)
+    sampled, draws = _draw_classes(draw, state.view(np.uint64), count, unique)
+    expected = (_expected_counts(probabilities, classes, count, draws) for classes in (true_classes, sampled))
+    return (np.array(sampled, np.int64), *expected)  # type: ignore[return-value]
 
 
-def _check_within(true: np.ndarray, limit: int) -> None:
+def _check_range(true: np.ndarray, limit: int) -> None:
     for each in true.ravel().tolist():
         if not 0 <= each < limit:
             raise ArgumentError(f"`true_candidate` out of range [0, {limit}), received {each}")
 
 
 def _check_candidates(_: np.ndarray, true: np.ndarray, limit: int) -> None:
-    _check_within(true, limit)
+    _check_range(true, limit)
 
 
 def _types(true: TensorType, *_: TensorType, count: int, **__: Any) -> tuple[TensorType, ...]:
@@ -176,7 +197,7 @@ def _types(true: TensorType, *_: TensorType, count: int, **__: Any) -> tuple[Ten
 
 
 @host_primitive(
-    tf_name="CandidateSampler", type=_types, numpy=_sampled, why_not={"vjp": "what is drawn has no gradient"}
+    tf_name="CandidateSampler", type=_types, numpy=_sample_candidates, why_not={"vjp": "what is drawn has no gradient"}
 )
 def sample_candidates(
     true: Tensor, state: Tensor, weights: Tensor, kind: str, count: int, unique: bool, limit: int
@@ -189,9 +210,12 @@ SAMPLER = attributes(num_true=positive, num_sampled=positive, unique=bool, range
 """Converts the arguments of samplers that are attributes of TensorFlow's ops."""
 
 
-def _checked_classes(kind: str, true: Any, num_true: int, count: int, unique: bool, limit: int) -> Tensor:
-    """Checks the shape of true classes, and that there are enough classes for unique samples."""
-    classes = operand(true, int64)
+def _checked_classes(kind: str, true_classes: Any, num_true: int, count: int, unique: bool, limit: int) -> Tensor:
+    """Converts ``true_classes`` to a matrix of ``num_true`` columns, and checks that there are enough classes to sample.
+
+    ``kind`` is the name of TensorFlow's op, for errors; ``count`` classes below ``limit`` are sampled.
+    """
+    classes = operand(true_classes, int64)
     if classes.ndim != 2:
         raise ArgumentError("true_classes must be a matrix").for_op(kind)
     columns = classes.shape[1]
@@ -204,13 +228,16 @@ def _checked_classes(kind: str, true: Any, num_true: int, count: int, unique: bo
 
 
 def _sample(
-    kind: str, true: Any, num_true: int, count: int, unique: bool, limit: int, seed: Any, weights: Any = ()
+    kind: str, true_classes: Any, num_true: int, count: int, unique: bool, limit: int, seed: Any, weights: Any = ()
 ) -> Candidates:
-    """Checks the arguments, advances the op's random stream, and binds ``sample_candidates``."""
-    classes = _checked_classes(kind, true, num_true, count, unique, limit)
+    """Samples ``count`` of ``limit`` candidate classes with TensorFlow's sampler ``kind``, and advances its random stream.
+
+    ``weights`` are those of all classes, for samplers that use them.
+    """
+    classes = _checked_classes(kind, true_classes, num_true, count, unique, limit)
     state = advanced(f"{kind}:{count}:{unique}:{limit}", seed, count * BLOCKS_PER_SAMPLE)
-    known = convert_to_tensor(weights, float32)
-    result = bind.sample_candidates(classes, state, known, kind=kind, count=count, unique=unique, limit=limit)
+    class_weights = convert_to_tensor(weights, float32)
+    result = bind.sample_candidates(classes, state, class_weights, kind=kind, count=count, unique=unique, limit=limit)
     return Candidates(*result)
 
 
@@ -281,7 +308,7 @@ def log_uniform_candidate_sampler(
     return _sample("LogUniformCandidateSampler", true_classes, num_true, num_sampled, unique, range_max, seed)
 
 
-_learned: dict[Any, Variable] = {}
+_learned_counts: dict[Any, Variable] = {}
 """The counts of true classes seen by eager samplers, by their attributes."""
 
 
@@ -290,15 +317,15 @@ def _count_variable(key: tuple[Any, ...], limit: int) -> Variable:
 
     It is created outside of the trace, since its values must survive the call.
     """
-    if thread.trace is None and key in _learned:
-        return _learned[key]
+    if thread.trace is None and key in _learned_counts:
+        return _learned_counts[key]
     trace, thread.trace = thread.trace, None
     try:
         created = Variable(np.ones(limit, np.float32), trainable=False, name="candidate_counts")
     finally:
         thread.trace = trace
     if trace is None:
-        _learned[key] = created
+        _learned_counts[key] = created
     return created
 
 
@@ -375,15 +402,15 @@ def fixed_unigram_candidate_sampler(
             else "Must provide either vocab_file or unigrams."
         )
         raise ArgumentError(message).for_op(kind)
-    counts = _counts_of(vocab_file) if vocab_file else list(unigrams)
-    weights = [0.0] * num_reserved_ids + [float(c) ** distortion for c in counts]
+    counts = _read_counts(vocab_file) if vocab_file else list(unigrams)
+    weights = [0.0] * num_reserved_ids + [float(count) ** distortion for count in counts]
     weights = weights[shard::num_shards]
     if len(weights) != range_max:
         raise ArgumentError(f"range_max is {range_max} instead of {len(weights)}").for_op(kind)
     return _sample(kind, true_classes, num_true, num_sampled, unique, range_max, seed, weights)
 
 
-def _counts_of(path: str) -> list[float]:
+def _read_counts(path: str) -> list[float]:
     with open(path) as lines:
         return [float(line.rpartition(",")[2]) for line in lines if line.strip()]
 
@@ -404,10 +431,12 @@ def all_candidate_sampler(
     classes = _checked_classes("AllCandidateSampler", true_classes, num_true, num_sampled, False, num_sampled)
     message = f"`true_candidate` out of range [0, {num_sampled})"
     check = partial(_check_candidates, limit=num_sampled)
-    one = required(convert_to_tensor(1.0), check, lambda _, true: in_range(true, num_sampled), message, classes)
-    every = public_names()["range"](num_sampled, dtype=int64)
+    expected_count = required(
+        convert_to_tensor(1.0), check, lambda _, true: in_range(true, num_sampled), message, classes
+    )
+    all_classes = public_names()["range"](num_sampled, dtype=int64)
     shapes = (classes._type.shape, (num_sampled,))
-    return Candidates(every, *(bind.broadcast_to(one, shape=shape) for shape in shapes))
+    return Candidates(all_classes, *(bind.broadcast_to(expected_count, shape=shape) for shape in shapes))
 
 
 # -- true classes among the drawn ones
@@ -421,17 +450,26 @@ class AccidentalHits(NamedTuple):
     weights: Tensor
 
 
-def _hits(true: np.ndarray, sampled: np.ndarray, count: Any) -> tuple[np.ndarray, ...]:
-    places = {label: i for i, label in enumerate(sampled.tolist())}
-    pairs = [(i, places[label]) for i, row in enumerate(true.tolist()) for label in row if label in places]
-    result = np.array(pairs, np.int64).reshape(-1, 2)
-    return result[:, 0].astype(np.int32), result[:, 1].copy(), np.full(len(pairs), LEAST, np.float32)
+def _find_accidental_hits(true_classes: np.ndarray, sampled: np.ndarray, count: Any) -> tuple[np.ndarray, ...]:
+    """Finds the true classes among the sampled ones, as pairs of an example and a position in ``sampled``.
+
+    Returns the examples, the positions, and weights that, added to logits, remove the classes from a softmax.
+    """
+    position_of_class = {label: i for i, label in enumerate(sampled.tolist())}
+    hits = [
+        (i, position_of_class[label])
+        for i, row in enumerate(true_classes.tolist())
+        for label in row
+        if label in position_of_class
+    ]
+    result = np.array(hits, np.int64).reshape(-1, 2)
+    return result[:, 0].astype(np.int32), result[:, 1].copy(), np.full(len(hits), LOWEST_FLOAT, np.float32)
 
 
 @host_primitive(
     tf_name="ComputeAccidentalHits",
     type=lambda true, sampled, count: tuple(TensorType((count,), kind) for kind in (int32, int64, float32)),
-    numpy=_hits,
+    numpy=_find_accidental_hits,
     why_not={"vjp": "places have no gradient"},
 )
 def accidental_hits(true: Tensor, sampled: Tensor, count: Any) -> Any:
@@ -462,8 +500,8 @@ def compute_accidental_hits(
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/compute_accidental_hits
     """
     classes = _checked_classes("ComputeAccidentalHits", true_classes, num_true, 0, False, 0)
-    drawn = convert_to_tensor(sampled_candidates, int64)
-    return AccidentalHits(*bind.accidental_hits(classes, drawn, count=unknown_dim()))
+    sampled = convert_to_tensor(sampled_candidates, int64)
+    return AccidentalHits(*bind.accidental_hits(classes, sampled, count=unknown_dim()))
 
 
 # -- losses
@@ -477,37 +515,45 @@ def _logits_and_labels(
     count: int,
     classes: int,
     num_true: int,
-    given: Any,
+    sampled_values: Any,
     **options: Any,
 ) -> tuple[Tensor, Tensor]:
-    """Returns the logits of the true and the sampled classes, and their labels."""
-    x, true = convert_to_tensor(inputs), cast(convert_to_tensor(labels), int64)
-    drawn = given or log_uniform_candidate_sampler(true, num_true, count, True, classes, options["seed"])
-    sampled, true_expected, expected = (stop_gradient(convert_to_tensor(each)) for each in drawn)
+    """Returns the logits of each example's true classes and of the sampled classes, (batch, num_true + count), and labels.
+
+    The logarithm of a class's expected count among the sampled ones is subtracted from its logit. The labels of the true
+    classes add up to 1. With ``without_hits``, sampled classes that are true classes of an example get the lowest logit.
+    """
+    features, true = convert_to_tensor(inputs), cast(convert_to_tensor(labels), int64)
+    candidates = sampled_values or log_uniform_candidate_sampler(true, num_true, count, True, classes, options["seed"])
+    sampled, true_expected, sampled_expected = (stop_gradient(convert_to_tensor(each)) for each in candidates)
     sampled = cast(sampled, int64)
-    table, offsets = _table(weights), _table(biases)
-    true_rows = cast(gather(table, true), x.dtype)
-    true_logits = bind.reduce_sum(x[:, None, :] * true_rows, axis=(2,), keepdims=False)  # type: ignore[index]
-    true_logits = true_logits + cast(gather(offsets, true), x.dtype) - bind.log(cast(true_expected, x.dtype))
-    rows = cast(gather(table, sampled), x.dtype)
-    logits = public_names()["matmul"](x, rows, transpose_b=True) + cast(gather(offsets, sampled), x.dtype)
+    weight_rows, bias_rows = _whole_table(weights), _whole_table(biases)
+    true_rows = cast(gather(weight_rows, true), features.dtype)
+    true_logits = bind.reduce_sum(features[:, None, :] * true_rows, axis=(2,), keepdims=False)  # type: ignore[index]
+    true_logits = (
+        true_logits + cast(gather(bias_rows, true), features.dtype) - bind.log(cast(true_expected, features.dtype))
+    )
+    sampled_rows = cast(gather(weight_rows, sampled), features.dtype)
+    logits = public_names()["matmul"](features, sampled_rows, transpose_b=True) + cast(
+        gather(bias_rows, sampled), features.dtype
+    )
     if options["without_hits"]:
-        same = bind.equal(true[:, :, None], sampled[None, None, :])  # type: ignore[index]
-        logits = logits + bind.select(bind.reduce_any(same, axis=(1,), keepdims=False), *_weights(x.dtype))
-    logits = logits - bind.log(cast(expected, x.dtype))
-    requested = [
-        bind.broadcast_to(convert_to_tensor(v, x.dtype), shape=of._type.shape)
-        for v, of in ((1 / num_true, true_logits), (0, logits))
+        is_hit = bind.equal(true[:, :, None], sampled[None, None, :])  # type: ignore[index]
+        logits = logits + bind.select(bind.reduce_any(is_hit, axis=(1,), keepdims=False), *_weights(features.dtype))
+    logits = logits - bind.log(cast(sampled_expected, features.dtype))
+    target_labels = [
+        bind.broadcast_to(convert_to_tensor(value, features.dtype), shape=class_logits._type.shape)
+        for value, class_logits in ((1 / num_true, true_logits), (0, logits))
     ]
-    return bind.concat(true_logits, logits, axis=1), bind.concat(*requested, axis=1)
+    return bind.concat(true_logits, logits, axis=1), bind.concat(*target_labels, axis=1)
 
 
 def _weights(dtype: Any) -> tuple[Tensor, Tensor]:
-    return convert_to_tensor(LEAST, dtype), convert_to_tensor(0, dtype)
+    return convert_to_tensor(LOWEST_FLOAT, dtype), convert_to_tensor(0, dtype)
 
 
-def _table(parameter: Any) -> Tensor:
-    """Gathers rows of a table that may be a list of parts."""
+def _whole_table(parameter: Any) -> Tensor:
+    """Returns a table of class weights or biases as one tensor; it may be given as a list of parts."""
     if isinstance(parameter, (list, tuple)) and hasattr(parameter[0], "dtype"):
         return public_names()["concat"](list(parameter), 0)  # type: ignore[no-any-return]
     return convert_to_tensor(parameter)

@@ -41,53 +41,59 @@ class FractionalAvgPool(NamedTuple):
     col_pooling_sequence: Tensor
 
 
-def _blocks(count: int, pseudo: bool) -> int:
+def _random_blocks(count: int, pseudo: bool) -> int:
     """Returns the number of Philox blocks that the borders of ``count`` windows take."""
     return 1 if pseudo else -(-count // philox.LANES)
 
 
-def _shuffled(size: int, count: int, state: np.ndarray) -> np.ndarray:
-    """Returns window sizes in random order: ``size // count`` and one more, adding up to ``size``."""
+def _random_window_sizes(size: int, count: int, state: np.ndarray) -> np.ndarray:
+    """Returns ``count`` window sizes that add up to ``size``, in random order: each is ``size // count`` or one more."""
     sizes = np.full(count, size // count)
     sizes[: size % count] += 1
-    words = philox.words(state, count)
+    random_words = philox.words(state, count)
     for i in range(count - 1):
-        j = i + int(words[i]) % (count - i)
+        j = i + int(random_words[i]) % (count - i)
         sizes[[i, j]] = sizes[[j, i]]
     return sizes
 
 
-def _even(size: int, count: int, state: np.ndarray) -> np.ndarray:
-    """Returns the sizes of pseudo-random pooling: borders are multiples of the mean size, moved by a random start."""
-    ratio, least = size / count, size // count
-    first, second = (int(w) for w in philox.words(state, 2))
+def _pseudorandom_window_sizes(size: int, count: int, state: np.ndarray) -> np.ndarray:
+    """Returns the window sizes of pseudorandom pooling.
+
+    The borders between windows are multiples of the mean window size, moved by a random start and rounded up.
+    """
+    ratio, smallest = size / count, size // count
+    first, second = (int(word) for word in philox.words(state, 2))
     # 52 random bits as the mantissa of a float64 in [1, 2), as in TensorFlow's UniformDistribution<double>.
     start = float(np.array((first & 0xFFFFF) << 32 | second | 1023 << 52, np.uint64).view(np.float64)) - 1.0
-    # The largest start for which the first and the last window have at most ``least + 1`` elements.
-    start *= min((least + 2) / ratio - 1, (size + 1 - least) / ratio - (count - 1))
-    inner = [math.ceil(ratio * (i + start)) for i in range(1, count)]
-    return np.diff([1, *inner, size + 1])
+    # The largest start for which the first and the last window have at most ``smallest + 1`` elements.
+    start *= min((smallest + 2) / ratio - 1, (size + 1 - smallest) / ratio - (count - 1))
+    inner_borders = [math.ceil(ratio * (i + start)) for i in range(1, count)]
+    return np.diff([1, *inner_borders, size + 1])
 
 
-def _borders(
+def _window_borders(
     state: np.ndarray, sizes: tuple[int, int], counts: tuple[int, int], pseudo: bool
 ) -> tuple[np.ndarray, ...]:
-    """Returns the borders of windows along each axis; random only if the size is not a multiple of the count."""
-    words, result = state.view(np.uint64), []
+    """Returns the borders of ``counts`` windows along two axes of ``sizes`` elements, each from 0 to the size.
+
+    All windows have the same size if that is possible, else random ones.
+    """
+    state_words, result = state.view(np.uint64), []
     for size, count in zip(sizes, counts):
         if size % count == 0:
-            steps = np.full(count, size // count)
+            window_sizes = np.full(count, size // count)
         else:
-            steps = (_even if pseudo else _shuffled)(size, count, words)
-            words = philox.skipped(words, _blocks(count, pseudo))
-        result.append(np.concatenate([[0], np.cumsum(steps)]).astype(np.int64))
+            window_sizes = (_pseudorandom_window_sizes if pseudo else _random_window_sizes)(size, count, state_words)
+            state_words = philox.skipped(state_words, _random_blocks(count, pseudo))
+        result.append(np.concatenate([[0], np.cumsum(window_sizes)]).astype(np.int64))
     return tuple(result)
 
 
 @host_primitive(
     tf_name="FractionalPool",
     type=lambda state, counts, **_: tuple(TensorType((count + 1,), int64) for count in counts),
-    numpy=_borders,
+    numpy=_window_borders,
     why_not={"vjp": "what is drawn has no gradient"},
 )
 def window_borders(state: Tensor, sizes: tuple[int, int], counts: tuple[int, int], pseudo: bool) -> Any:
@@ -95,8 +101,12 @@ def window_borders(state: Tensor, sizes: tuple[int, int], counts: tuple[int, int
     return (state,), {"sizes": sizes, "counts": counts, "pseudo": pseudo}
 
 
-def _ratios(ratio_argument: Any) -> list[float]:
-    """Converts ``pooling_ratio`` to four factors. Raises ValueError for a factor below 1."""
+def _parse_ratios(ratio_argument: Any) -> list[float]:
+    """Converts the argument ``pooling_ratio`` to four factors, for batch, rows, columns and channels.
+
+    Raises:
+      ValueError: the argument has another form, a factor is below 1, or that of the batch or channels is not 1.
+    """
     message = "`pooling_ratio` %s. Received: pooling_ratio=" + str(ratio_argument)
     is_number = isinstance(ratio_argument, (int, float))
     if is_number:
@@ -112,41 +122,47 @@ def _ratios(ratio_argument: Any) -> list[float]:
     return [float(ratio) for ratio in ratio_argument]
 
 
-def _pooled(value: Any, ratio: Any, pseudo: bool, overlapping: bool, seed: int, op: str) -> tuple[Tensor, ...]:
-    """Pools images along rows, then along columns, over random windows."""
-    x, ratios = convert_to_tensor(value), _ratios(ratio)
+def _fractional_pool(value: Any, ratio: Any, pseudo: bool, overlapping: bool, seed: int, op: str) -> tuple[Tensor, ...]:
+    """Pools images over random windows, along rows and then along columns; ``op`` is the name of TensorFlow's op.
+
+    Returns the result, and the borders of the windows along rows and along columns.
+    """
+    x, ratios = convert_to_tensor(value), _parse_ratios(ratio)
     sizes = x.shape[1:3].as_list()
     if x.ndim != 4:
         raise ValueError(f"{op}: the images must be 4-dimensional, but have shape {x.shape}")
     if None in sizes:
         raise unknown_size(ValueError(f"{op}: the images must be of known size, but have shape {x.shape}"))
-    counts = tuple(int(size / r) for size, r in zip(sizes, ratios[1:3]))
-    state = _state(op, seed, sum(_blocks(count, pseudo) for count in counts))
+    counts = tuple(int(size / axis_ratio) for size, axis_ratio in zip(sizes, ratios[1:3]))
+    state = _generator_state(op, seed, sum(_random_blocks(count, pseudo) for count in counts))
     borders = bind.window_borders(state, sizes=tuple(sizes), counts=counts, pseudo=pseudo)
-    for axis, (edges, size, count) in enumerate(zip(borders, sizes, counts), 1):
-        x = _along(x, axis, edges, -(-size // count) + overlapping, overlapping, op == "FractionalMaxPool")
+    for axis, (axis_borders, size, count) in enumerate(zip(borders, sizes, counts), 1):
+        x = _pool_axis(x, axis, axis_borders, -(-size // count) + overlapping, overlapping, op == "FractionalMaxPool")
     return (x, *borders)
 
 
-def _state(op: str, seed: int, blocks: int) -> Tensor:
+def _generator_state(op: str, seed: int, blocks: int) -> Tensor:
     """Returns the generator state for the windows; a seed gives the same state in each call."""
     return EagerTensor(first_state(seed)) if seed else advanced(op, None, blocks)
 
 
-def _along(x: Tensor, axis: int, edges: Tensor, width: int, overlapping: bool, takes_largest: bool) -> Tensor:
-    """Reduces the windows along an axis to their maximum or mean; ``width`` is that of the widest window."""
+def _pool_axis(x: Tensor, axis: int, borders: Tensor, width: int, overlapping: bool, is_max: bool) -> Tensor:
+    """Reduces each window along an axis to its maximum or mean; ``width`` is that of the widest window.
+
+    Narrower windows are padded with their last element, which does not change the maximum and has no share in the mean.
+    """
     size = x._type.shape[axis]
-    last = bind.minimum(edges[1:] - (0 if overlapping else 1), convert_to_tensor(size - 1, int64))  # type: ignore[index]
-    places = edges[:-1][:, None] + public_names()["range"](width, dtype=int64)  # type: ignore[index]
-    within = places <= last[:, None]
-    elements = gather(x, bind.minimum(places, last[:, None]), axis=axis)
-    if takes_largest:
+    last_elements = bind.minimum(borders[1:] - (0 if overlapping else 1), convert_to_tensor(size - 1, int64))  # type: ignore[index]
+    element_indices = borders[:-1][:, None] + public_names()["range"](width, dtype=int64)  # type: ignore[index]
+    is_inside = element_indices <= last_elements[:, None]
+    elements = gather(x, bind.minimum(element_indices, last_elements[:, None]), axis=axis)
+    if is_max:
         return bind.reduce_max(elements, axis=(axis + 1,), keepdims=False)  # type: ignore[no-any-return]
-    rank = x.ndim - axis - 1
-    weights = cast(within, x.dtype)
+    inner_rank = x.ndim - axis - 1
+    weights = cast(is_inside, x.dtype)
     share = weights / bind.reduce_sum(weights, axis=(1,), keepdims=True)
-    wide = bind.reshape(share, shape=(*share._type.shape, *(1,) * rank))
-    return bind.reduce_sum(elements * wide, axis=(axis + 1,), keepdims=False)  # type: ignore[no-any-return]
+    broadcastable_share = bind.reshape(share, shape=(*share._type.shape, *(1,) * inner_rank))
+    return bind.reduce_sum(elements * broadcastable_share, axis=(axis + 1,), keepdims=False)  # type: ignore[no-any-return]
 
 
 @export("nn.fractional_max_pool")
@@ -181,7 +197,9 @@ def fractional_max_pool(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/fractional_max_pool
     """
-    return FractionalMaxPool(*_pooled(value, pooling_ratio, pseudo_random, overlapping, seed, "FractionalMaxPool"))
+    return FractionalMaxPool(
+        *_fractional_pool(value, pooling_ratio, pseudo_random, overlapping, seed, "FractionalMaxPool")
+    )
 
 
 @export("nn.fractional_avg_pool")
@@ -202,4 +220,6 @@ def fractional_avg_pool(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/fractional_avg_pool
     """
-    return FractionalAvgPool(*_pooled(value, pooling_ratio, pseudo_random, overlapping, seed, "FractionalAvgPool"))
+    return FractionalAvgPool(
+        *_fractional_pool(value, pooling_ratio, pseudo_random, overlapping, seed, "FractionalAvgPool")
+    )

@@ -28,12 +28,15 @@ STATE_SIZE = 3
 
 
 def _state_from_seed(seed: Any, size: int = STATE_SIZE) -> Tensor:
-    """Returns the state for a seed, as in TensorFlow: an int fills it from its low 64 bits on, a list from the key backwards."""
+    """Returns a generator's state, ``size`` int64 numbers, for a seed, as TensorFlow computes it.
+
+    An int fills the state with its 64-bit words, the lowest first. A list fills it from the end, where the key is.
+    """
     if isinstance(seed, int):
         words = [seed >> (64 * i) & 0xFFFFFFFFFFFFFFFF for i in range(size)]
         return convert_to_tensor(np.array(words, np.uint64).view(np.int64))
-    given = reshape(cast(convert_to_tensor(seed), int64), [-1])[:size]
-    return bind.concat(convert_to_tensor(np.zeros(size, np.int64)), given, axis=0)[-size:]
+    seed_words = reshape(cast(convert_to_tensor(seed), int64), [-1])[:size]
+    return bind.concat(convert_to_tensor(np.zeros(size, np.int64)), seed_words, axis=0)[-size:]
 
 
 @export("random.Algorithm", "random.experimental.Algorithm")
@@ -90,6 +93,7 @@ class Generator(AutoTrackable):
     """
 
     def __init__(self, copy_from: Generator | None = None, state: Any = None, alg: Any = "philox") -> None:
+        """Creates a generator with a given state, or with that of another generator."""
         if (copy_from is None) == (state is None):
             raise ValueError("Exactly one of copy_from and state must be given: use Generator.from_seed(seed)")
         check_algorithm(alg)
@@ -149,9 +153,9 @@ class Generator(AutoTrackable):
     def skip(self, delta: Dim) -> Tensor:
         """Advances the state by ``delta`` numbers; returns the state before."""
         with self._state_var.lock:
-            now = self._state_var.value()
-            self._state_var.assign(bind.philox_skip(now, blocks=delta * RESERVED_BLOCKS), read_value=False)
-            return now
+            before = self._state_var.value()
+            self._state_var.assign(bind.philox_skip(before, blocks=delta * RESERVED_BLOCKS), read_value=False)
+            return before
 
     def uniform(
         self, shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = float32, name: str | None = None
@@ -202,7 +206,7 @@ class Generator(AutoTrackable):
     def make_seeds(self, count: int = 1) -> Tensor:
         """Returns seeds for stateless functions: int64 of shape (2, count), a seed in each column."""
         keys = self.uniform_full_int((count,), int64)
-        return convert_to_tensor([keys, keys - keys])
+        return convert_to_tensor([keys, keys - keys])  # the second numbers of the seeds are zero
 
     def split(self, count: int = 1) -> list[Generator]:
         """Returns new generators with keys drawn from this one; only eagerly, as they create Variables."""

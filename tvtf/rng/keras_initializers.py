@@ -63,11 +63,11 @@ class Initializer:
         return self.from_config(self.get_config())
 
 
-def _dtype(dtype: Any) -> DType:
+def _as_dtype_or_float32(dtype: Any) -> DType:
     return float32 if dtype is None else as_dtype(dtype)
 
 
-def _dims(shape: Any) -> tuple[int, ...]:
+def _as_dims(shape: Any) -> tuple[int, ...]:
     return tuple(as_shape(shape).as_list())  # type: ignore[arg-type]
 
 
@@ -86,7 +86,7 @@ class Zeros(Initializer):
     """
 
     def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
-        return create.zeros(shape, _dtype(dtype))
+        return create.zeros(shape, _as_dtype_or_float32(dtype))
 
 
 @_public("Ones", "ones")
@@ -101,7 +101,7 @@ class Ones(Initializer):
     """
 
     def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
-        return create.ones(shape, _dtype(dtype))
+        return create.ones(shape, _as_dtype_or_float32(dtype))
 
 
 @_public("Constant", "constant")
@@ -119,8 +119,8 @@ class Constant(Initializer):
         self.value = value
 
     def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
-        value = np.asarray(self.value).astype(_dtype(dtype).np)
-        return EagerTensor(np.broadcast_to(value, _dims(shape)).copy())
+        value = np.asarray(self.value).astype(_as_dtype_or_float32(dtype).np)
+        return EagerTensor(np.broadcast_to(value, _as_dims(shape)).copy())
 
     def get_config(self) -> dict[str, Any]:
         return {"value": self.value}
@@ -145,12 +145,12 @@ class Identity(Initializer):
         self.gain = gain
 
     def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
-        dims = _dims(shape)
+        dims = _as_dims(shape)
         if len(dims) != 2:
             raise ValueError(
                 f"Identity matrix initializer can only be used for 2D matrices. Received: shape={shape} of rank {len(dims)}."
             )
-        return EagerTensor((np.eye(*dims) * self.gain).astype(_dtype(dtype).np))
+        return EagerTensor((np.eye(*dims) * self.gain).astype(_as_dtype_or_float32(dtype).np))
 
     def get_config(self) -> dict[str, Any]:
         return {"gain": self.gain}
@@ -173,16 +173,16 @@ class RandomInitializer(Initializer):
         if seed is not None and not isinstance(seed, int):
             raise ValueError(f"`seed` argument should be an integer. Received: seed={seed}")
         self._given = seed
-        self.seed: Any = self._without_seed() if seed is None else seed
+        self.seed: Any = self._default_seed() if seed is None else seed
 
     @property
-    def _words(self) -> Tensor:
+    def _seed_words(self) -> Tensor:
         return convert_to_tensor([self.seed % SEED_RANGE, 0], int64)
 
     def get_config(self) -> dict[str, Any]:
         return {"seed": self._given}
 
-    def _without_seed(self) -> int | None:
+    def _default_seed(self) -> int | None:
         return python_random.randint(1, 10**9) if seeds.seed is None else seeds.next_op_seed()
 
 
@@ -202,7 +202,7 @@ class RandomNormal(RandomInitializer):
         self.mean, self.stddev = mean, stddev
 
     def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
-        return random.stateless_normal(shape, self._words, self.mean, self.stddev, _dtype(dtype))
+        return random.stateless_normal(shape, self._seed_words, self.mean, self.stddev, _as_dtype_or_float32(dtype))
 
     def get_config(self) -> dict[str, Any]:
         return super().get_config() | {"mean": self.mean, "stddev": self.stddev}
@@ -220,7 +220,9 @@ class TruncatedNormal(RandomNormal):
     """
 
     def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
-        return random.stateless_truncated_normal(shape, self._words, self.mean, self.stddev, _dtype(dtype))
+        return random.stateless_truncated_normal(
+            shape, self._seed_words, self.mean, self.stddev, _as_dtype_or_float32(dtype)
+        )
 
 
 @_public("RandomUniform", "random_uniform")
@@ -239,7 +241,7 @@ class RandomUniform(RandomInitializer):
         self.minval, self.maxval = minval, maxval
 
     def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
-        return random.stateless_uniform(shape, self._words, self.minval, self.maxval, _dtype(dtype))
+        return random.stateless_uniform(shape, self._seed_words, self.minval, self.maxval, _as_dtype_or_float32(dtype))
 
     def get_config(self) -> dict[str, Any]:
         return super().get_config() | {"minval": self.minval, "maxval": self.maxval}
@@ -276,26 +278,30 @@ class VarianceScaling(RandomInitializer):
         input_axes: Sequence[int] | None = None,
         output_axes: Sequence[int] | None = None,
     ) -> None:
+        """Checks the arguments; "normal" is another name of the truncated normal distribution."""
         if scale <= 0.0:
             raise ValueError(f"Argument `scale` must be positive float. Received: scale={scale}")
         if mode not in FAN_MODES:
             raise ValueError(f"Invalid `mode` argument: {mode}. Please use one of {FAN_MODES}")
-        drawn = {"normal": "truncated_normal"}.get(distribution.lower(), distribution.lower())
-        if drawn not in DISTRIBUTIONS:
+        distribution_name = {"normal": "truncated_normal"}.get(distribution.lower(), distribution.lower())
+        if distribution_name not in DISTRIBUTIONS:
             raise ValueError(f"Invalid `distribution` argument: {distribution}. Please use one of {DISTRIBUTIONS}")
         super().__init__(seed)
-        self.scale, self.mode, self.distribution = scale, mode, drawn
+        self.scale, self.mode, self.distribution = scale, mode, distribution_name
         self.input_axes, self.output_axes = input_axes, output_axes
 
     def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
-        variance = self.scale / max(1.0, self._fan(_dims(shape)))
+        """Draws weights of variance ``scale / fan`` from the initializer's distribution."""
+        variance = self.scale / max(1.0, self._fan(_as_dims(shape)))
         if self.distribution == "uniform":
+            # The variance of a uniform distribution in [-limit, limit) is limit ** 2 / 3.
             limit = sqrt(3.0 * variance)
-            return random.stateless_uniform(shape, self._words, -limit, limit, _dtype(dtype))
+            return random.stateless_uniform(shape, self._seed_words, -limit, limit, _as_dtype_or_float32(dtype))
         if self.distribution == "untruncated_normal":
-            return random.stateless_normal(shape, self._words, 0.0, sqrt(variance), _dtype(dtype))
+            return random.stateless_normal(shape, self._seed_words, 0.0, sqrt(variance), _as_dtype_or_float32(dtype))
+        # Truncation lowers the standard deviation.
         deviation = sqrt(variance) / TRUNCATED_DEVIATION
-        return random.stateless_truncated_normal(shape, self._words, 0.0, deviation, _dtype(dtype))
+        return random.stateless_truncated_normal(shape, self._seed_words, 0.0, deviation, _as_dtype_or_float32(dtype))
 
     def _fan(self, shape: tuple[int, ...]) -> float:
         fan_in, fan_out = compute_fans(shape, self.input_axes, self.output_axes)
@@ -315,14 +321,14 @@ def compute_fans(
     (72, 144)
     """
     if input_axes is not None and output_axes is not None:
-        return prod(shape[a] for a in input_axes), prod(shape[a] for a in output_axes)
+        return prod(shape[axis] for axis in input_axes), prod(shape[axis] for axis in output_axes)
     if len(shape) < 2:
         return (shape[0], shape[0]) if shape else (1, 1)
-    field = prod(shape[:-2])
-    return shape[-2] * field, shape[-1] * field
+    receptive_field = prod(shape[:-2])
+    return shape[-2] * receptive_field, shape[-1] * receptive_field
 
 
-class _Scaled(VarianceScaling):
+class _FixedVarianceScaling(VarianceScaling):
     """The base class of variance scalings with fixed scale, mode and distribution."""
 
     fixed: tuple[float, str, str]
@@ -342,7 +348,7 @@ class _Scaled(VarianceScaling):
 
 
 @_public("GlorotUniform", "glorot_uniform")
-class GlorotUniform(_Scaled):
+class GlorotUniform(_FixedVarianceScaling):
     """Uniform in +-sqrt(6 / (inputs + outputs)).
 
     >>> import tvtf as tf
@@ -356,7 +362,7 @@ class GlorotUniform(_Scaled):
 
 
 @_public("GlorotNormal", "glorot_normal")
-class GlorotNormal(_Scaled):
+class GlorotNormal(_FixedVarianceScaling):
     """Truncated normal of variance 2 / (inputs + outputs).
 
     >>> import tvtf as tf
@@ -370,7 +376,7 @@ class GlorotNormal(_Scaled):
 
 
 @_public("LecunUniform", "lecun_uniform")
-class LecunUniform(_Scaled):
+class LecunUniform(_FixedVarianceScaling):
     """Uniform in +-sqrt(3 / inputs).
 
     >>> import tvtf as tf
@@ -384,7 +390,7 @@ class LecunUniform(_Scaled):
 
 
 @_public("LecunNormal", "lecun_normal")
-class LecunNormal(_Scaled):
+class LecunNormal(_FixedVarianceScaling):
     """Truncated normal of variance 1 / inputs.
 
     >>> import tvtf as tf
@@ -398,7 +404,7 @@ class LecunNormal(_Scaled):
 
 
 @_public("HeUniform", "he_uniform")
-class HeUniform(_Scaled):
+class HeUniform(_FixedVarianceScaling):
     """Uniform in +-sqrt(6 / inputs).
 
     >>> import tvtf as tf
@@ -412,7 +418,7 @@ class HeUniform(_Scaled):
 
 
 @_public("HeNormal", "he_normal")
-class HeNormal(_Scaled):
+class HeNormal(_FixedVarianceScaling):
     """Truncated normal of variance 2 / inputs.
 
     >>> import tvtf as tf
@@ -445,13 +451,16 @@ class Orthogonal(RandomInitializer):
         self.gain = gain
 
     def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
-        dims = _dims(shape)
+        dims = _as_dims(shape)
         if len(dims) < 2:
             raise ValueError(
                 "The tensor to initialize must be at least two-dimensional. Received: "
                 f"shape={shape} of rank {len(dims)}."
             )
-        return EagerTensor((self.gain * self._matrix(prod(dims[:-1]), dims[-1])).reshape(dims).astype(_dtype(dtype).np))
+        # An orthogonal matrix of all other dims by the last one, reshaped.
+        return EagerTensor(
+            (self.gain * self._matrix(prod(dims[:-1]), dims[-1])).reshape(dims).astype(_as_dtype_or_float32(dtype).np)
+        )
 
     def _matrix(self, rows: int, columns: int) -> np.ndarray:
         words = np.array([self.seed % SEED_RANGE, 0], np.int64)
@@ -467,8 +476,8 @@ class Orthogonal(RandomInitializer):
 # -- by name
 
 
-def _known() -> dict[str, type[Initializer]]:
-    """Returns initializers by all names that Keras accepts."""
+def _classes_by_name() -> dict[str, type[Initializer]]:
+    """Returns the classes of initializers by all names that Keras accepts: class names, snake case, and abbreviations."""
     classes: list[type[Initializer]] = [
         Zeros,
         Ones,
@@ -481,11 +490,11 @@ def _known() -> dict[str, type[Initializer]]:
         Orthogonal,
     ]
     classes += [GlorotUniform, GlorotNormal, LecunUniform, LecunNormal, HeUniform, HeNormal]
-    named = {c.__name__: c for c in classes} | {
-        re.sub("(?<=[a-z])([A-Z])", r"_\1", c.__name__).lower(): c for c in classes
+    named = {initializer.__name__: initializer for initializer in classes} | {
+        re.sub("(?<=[a-z])([A-Z])", r"_\1", initializer.__name__).lower(): initializer for initializer in classes
     }
-    short = {"normal": RandomNormal, "uniform": RandomUniform, "zero": Zeros, "one": Ones}
-    return named | short | {"IdentityInitializer": Identity, "OrthogonalInitializer": Orthogonal}
+    abbreviations = {"normal": RandomNormal, "uniform": RandomUniform, "zero": Zeros, "one": Ones}
+    return named | abbreviations | {"IdentityInitializer": Identity, "OrthogonalInitializer": Orthogonal}
 
 
 @_public("serialize")
@@ -514,7 +523,7 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
 
     Source: https://keras.io/api/layers/initializers/
     """
-    known = _known() | (custom_objects or {})
+    known = _classes_by_name() | (custom_objects or {})
     name = config["class_name"]
     if name not in known:
         raise ValueError(f"Unknown initializer {name!r}: expected one of {sorted(known)}")
@@ -541,20 +550,20 @@ def get(identifier: Any) -> Callable[..., Tensor] | None:
     if isinstance(identifier, dict):
         return deserialize(identifier)
     if is_tensor(identifier) or isinstance(identifier, (np.ndarray, np.generic)):
-        return _of_value(convert_to_tensor(identifier))
+        return _constant_tensor_initializer(convert_to_tensor(identifier))
     if not callable(identifier):
         raise ValueError(f"Could not interpret initializer identifier: {identifier}")
     return identifier() if isinstance(identifier, type) else identifier
 
 
-def _of_value(value: Tensor) -> Callable[..., Tensor]:
-    """Returns an initializer that returns a given tensor, for its own shape only."""
+def _constant_tensor_initializer(value: Tensor) -> Callable[..., Tensor]:
+    """Returns an initializer that returns a given tensor, and raises ValueError for any shape but the tensor's."""
 
     def initialize(shape: Any, dtype: Any = None) -> Tensor:
-        if _dims(shape) != tuple(value.shape):
+        if _as_dims(shape) != tuple(value.shape):
             raise ValueError(
                 f"Expected `shape` to be {value.shape} for direct tensor as initializer. Received shape={shape}"
             )
-        return cast_tensor(value, _dtype(dtype))
+        return cast_tensor(value, _as_dtype_or_float32(dtype))
 
     return initialize

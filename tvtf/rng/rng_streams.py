@@ -32,6 +32,7 @@ class Stream:
     """The random stream of one op in a traced function: a Variable with the generator state."""
 
     def __init__(self, op_seed: int | None, position: int) -> None:
+        """Creates the Variable of a stream, outside of the trace, whose values must survive the call."""
         self.op_seed = op_seed
         self.position = position
         trace, thread.trace = thread.trace, None
@@ -61,54 +62,68 @@ def first_state(op_seed: int | None) -> np.ndarray:
 
 
 def advanced(op: str, op_seed: Any, blocks: Dim) -> Tensor:
-    """Returns the state for an op to draw from, and advances its stream by ``blocks`` Philox blocks."""
+    """Returns the generator state from which an op draws its random numbers, and advances its stream by ``blocks`` blocks.
+
+    The stream is that of the op's name and seed, or in a trace one that belongs to this call of the op.
+    """
     op_seed = None if op_seed is None else attribute_int(op_seed, "seed2", -math.inf, math.inf)
     if thread.trace is None:
-        return EagerTensor(_advanced_eagerly(op, op_seed, blocks))
-    stream = _stream_of(thread.trace.root, op_seed)
-    now = stream.variable._as_tensor()
-    place, count = _place_in_maps(thread.trace)
-    with thread.trace.together(now):
-        stream.variable.assign(bind.philox_skip(now, blocks=blocks * count), read_value=False)
-    return now if place is None else _moved(now, place, blocks)
+        return EagerTensor(_advance_eagerly(op, op_seed, blocks))
+    stream = _new_stream(thread.trace.root, op_seed)
+    before = stream.variable._as_tensor()
+    index, count = _index_in_maps(thread.trace)
+    with thread.trace.together(before):
+        stream.variable.assign(bind.philox_skip(before, blocks=blocks * count), read_value=False)
+    return before if index is None else _skip_blocks(before, index, blocks)
 
 
-def _place_in_maps(trace: Any) -> tuple[Tensor | None, Dim]:
-    """Returns the index of this element in all enclosing vectorized maps and their size: each element draws other numbers."""
-    place, count, outer = None, 1, trace
-    while outer is not None:
-        if outer.element is not None:
-            row, size = outer.element
-            row = bind.multiply(bind.cast(trace.own(row), dtype=uint64), bind.cast(scalar_of(count), dtype=uint64))
-            place = row if place is None else bind.add(place, row)
+def _index_in_maps(trace: Any) -> tuple[Tensor | None, Dim]:
+    """Returns the index of this element in all enclosing vectorized maps, None outside of maps, and the number of elements.
+
+    Each element of a map draws random numbers of its own: it skips those of the elements before it.
+    """
+    index, count, enclosing = None, 1, trace
+    while enclosing is not None:
+        if enclosing.element is not None:
+            element, size = enclosing.element
+            element = bind.multiply(
+                bind.cast(trace.own(element), dtype=uint64), bind.cast(scalar_of(count), dtype=uint64)
+            )
+            index = element if index is None else bind.add(index, element)
             count = count * size
-        outer = outer.parent
-    return place, count
+        enclosing = enclosing.parent
+    return index, count
 
 
-def _moved(now: Tensor, place: Tensor, blocks: Dim) -> Tensor:
-    """Returns the state advanced by ``place * blocks`` blocks: adds to the counter's low half, and carries to the high half."""
-    low, high, key = (bind.stack_read(now, EagerTensor(np.array(i))) for i in range(3))
-    moved = bind.add(low, bind.multiply(place, bind.cast(scalar_of(blocks), dtype=uint64)))
-    return bind.stack(moved, bind.add(high, bind.cast(bind.less(moved, low), dtype=uint64)), key, axis=0)
+def _skip_blocks(state: Tensor, index: Tensor, blocks: Dim) -> Tensor:
+    """Returns a generator state advanced by ``index * blocks`` blocks of its 128-bit counter.
+
+    The state has the counter's low and high half, and the key.
+    """
+    low, high, key = (bind.stack_read(state, EagerTensor(np.array(i))) for i in range(3))
+    new_low = bind.add(low, bind.multiply(index, bind.cast(scalar_of(blocks), dtype=uint64)))
+    return bind.stack(new_low, bind.add(high, bind.cast(bind.less(new_low, low), dtype=uint64)), key, axis=0)
 
 
-def _advanced_eagerly(op: str, op_seed: int | None, blocks: int) -> np.ndarray:
-    """Returns an eager op's generator state and advances its stream; the lock makes both one step."""
+def _advance_eagerly(op: str, op_seed: int | None, blocks: int) -> np.ndarray:
+    """Returns an eager op's generator state and advances its stream; the lock makes both one atomic step.
+
+    Ops without a seed get a new stream for each call.
+    """
     with seeds.lock:
         if op_seed is None:
             return first_state(None if seeds.seed is None else seeds.next_op_seed())
-        now = seeds.eager.get((op, op_seed))
-        now = first_state(op_seed) if now is None else now
-        seeds.eager[op, op_seed] = philox.skipped(now, blocks)
-        return now
+        before = seeds.eager.get((op, op_seed))
+        before = first_state(op_seed) if before is None else before
+        seeds.eager[op, op_seed] = philox.skipped(before, blocks)
+        return before
 
 
-_positions: weakref.WeakKeyDictionary[Any, list[Stream]] = weakref.WeakKeyDictionary()
+_streams_by_trace: weakref.WeakKeyDictionary[Any, list[Stream]] = weakref.WeakKeyDictionary()
 
 
-def _stream_of(root: Any, op_seed: int | None) -> Stream:
-    """Creates a stream for an op of a trace; it lives as long as the trace."""
-    streams = _positions.setdefault(root, [])
-    streams.append(Stream(op_seed, sum(s.op_seed is None for s in streams)))
+def _new_stream(root: Any, op_seed: int | None) -> Stream:
+    """Creates the random stream of an op in a trace, which lives as long as the outermost trace ``root``."""
+    streams = _streams_by_trace.setdefault(root, [])
+    streams.append(Stream(op_seed, sum(stream.op_seed is None for stream in streams)))
     return streams[-1]

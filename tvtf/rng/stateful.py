@@ -14,11 +14,12 @@ from tvtf.ops.random_distributions import gamma_parameters, scaled_gamma
 from tvtf.ops.rules import bind, drawn_dims
 from tvtf.rng.rng_streams import advanced
 
-_UNIFORM = (float16, bfloat16, float32, float64, int32, int64)
+_UNIFORM_DTYPES = (float16, bfloat16, float32, float64, int32, int64)
 
 
-def _drawn(op: str, seed: int | None, shape: tuple[Dim, ...], dtype: DType, primitive: Any) -> Tensor:
-    return primitive(_reserved(op, seed, shape, dtype), shape=shape, dtype=dtype)
+def _draw_standard(op: str, seed: int | None, shape: tuple[Dim, ...], dtype: DType, primitive: Any) -> Tensor:
+    """Draws numbers of a standard distribution with a stateless primitive, from the stream of an op."""
+    return primitive(_reserve_state(op, seed, shape, dtype), shape=shape, dtype=dtype)
 
 
 @export("random.uniform")
@@ -53,15 +54,15 @@ def uniform(
     Source: https://www.tensorflow.org/api_docs/python/tf/random/uniform
     """
     dtype, dims = as_dtype(dtype), drawn_dims(shape)
-    if dtype not in _UNIFORM:
-        raise ValueError(f"Argument `dtype` got invalid value {dtype}. Accepted dtypes are {_UNIFORM}.")
+    if dtype not in _UNIFORM_DTYPES:
+        raise ValueError(f"Argument `dtype` got invalid value {dtype}. Accepted dtypes are {_UNIFORM_DTYPES}.")
     if dtype.is_integer:
-        return _integers(dims, minval, maxval, dtype, seed)
-    drawn = _drawn("RandomUniform", seed, dims, dtype, bind.stateless_random_uniform)
+        return _uniform_integers(dims, minval, maxval, dtype, seed)
+    drawn = _draw_standard("RandomUniform", seed, dims, dtype, bind.stateless_random_uniform)
     return scaled_uniform(drawn, minval, 1 if maxval is None else maxval, dtype)
 
 
-def _integers(shape: tuple[Dim, ...], minval: Any, maxval: Any, dtype: DType, seed: int | None) -> Tensor:
+def _uniform_integers(shape: tuple[Dim, ...], minval: Any, maxval: Any, dtype: DType, seed: int | None) -> Tensor:
     if maxval is None:
         raise ValueError(f"Must specify maxval for integer dtype {dtype!r}")
     low, high = (convert_to_tensor(end, dtype) for end in (minval, maxval))
@@ -97,7 +98,7 @@ def normal(
     Source: https://www.tensorflow.org/api_docs/python/tf/random/normal
     """
     dtype = as_dtype(dtype)
-    drawn = _drawn("RandomStandardNormal", seed, drawn_dims(shape), dtype, bind.stateless_random_normal)
+    drawn = _draw_standard("RandomStandardNormal", seed, drawn_dims(shape), dtype, bind.stateless_random_normal)
     return scaled_normal(drawn, mean, stddev, dtype)
 
 
@@ -119,7 +120,7 @@ def truncated_normal(
     Source: https://www.tensorflow.org/api_docs/python/tf/random/truncated_normal
     """
     dtype = as_dtype(dtype)
-    drawn = _drawn("TruncatedNormal", seed, drawn_dims(shape), dtype, bind.stateless_random_truncated_normal)
+    drawn = _draw_standard("TruncatedNormal", seed, drawn_dims(shape), dtype, bind.stateless_random_truncated_normal)
     return scaled_normal(drawn, mean, stddev, dtype)
 
 
@@ -136,6 +137,7 @@ def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Ten
     tensor = convert_to_tensor(value)
     if not tensor.ndim:
         return tensor
+    # Each row takes one random word, of which a Philox block has four.
     return shuffled(advanced(f"RandomShuffle:{tensor.dtype.name}", seed, (tensor._type.shape[0] + 3) // 4), tensor)
 
 
@@ -171,13 +173,16 @@ def categorical(
 # -- rejection sampling
 
 
-def _reserved(op: str, seed: int | None, shape: tuple[Dim, ...], dtype: DType) -> Tensor:
-    """Returns the state for ``shape`` numbers, each with a fixed number of blocks reserved: rejection may use several."""
+def _reserve_state(op: str, seed: int | None, shape: tuple[Dim, ...], dtype: DType) -> Tensor:
+    """Returns the generator state for ``shape`` random numbers of an op, and advances its stream.
+
+    A fixed number of blocks is reserved for each number, as rejection sampling may use several.
+    """
     return advanced(f"{op}:{dtype.name}", seed, size_of(shape) * RESERVED_BLOCKS)
 
 
-def _int32s(shape: Any) -> Any:
-    """Converts a shape as TensorFlow does in these functions: a tensor must be int32."""
+def _as_shape_argument(shape: Any) -> Any:
+    """Checks the ``shape`` of random numbers as TensorFlow does: a tensor must be int32; other shapes stay as they are."""
     return convert_to_tensor(shape, int32) if is_tensor(shape) else shape
 
 
@@ -201,9 +206,11 @@ def gamma(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/random/gamma
     """
-    a, b = gamma_parameters(alpha, beta, dtype)
-    full_shape = (*drawn_dims(_int32s(shape)), *a._type.shape)
-    return scaled_gamma(_reserved("RandomGamma", seed, full_shape, a.dtype), full_shape, a, b)
+    concentration, rate = gamma_parameters(alpha, beta, dtype)
+    full_shape = (*drawn_dims(_as_shape_argument(shape)), *concentration._type.shape)
+    return scaled_gamma(
+        _reserve_state("RandomGamma", seed, full_shape, concentration.dtype), full_shape, concentration, rate
+    )
 
 
 @export("random.poisson")
@@ -217,8 +224,8 @@ def poisson(shape: Any, lam: Any, dtype: Any = float32, seed: int | None = None,
 
     Source: https://www.tensorflow.org/api_docs/python/tf/random/poisson
     """
-    kind = as_dtype(dtype)
+    result_dtype = as_dtype(dtype)
     rate = convert_to_tensor(lam)
-    full_shape = (*drawn_dims(_int32s(shape)), *rate._type.shape)
-    state = _reserved("RandomPoissonV2", seed, full_shape, kind)
-    return bind.stateless_random_poisson(state, rate, shape=full_shape, dtype=kind)
+    full_shape = (*drawn_dims(_as_shape_argument(shape)), *rate._type.shape)
+    state = _reserve_state("RandomPoissonV2", seed, full_shape, result_dtype)
+    return bind.stateless_random_poisson(state, rate, shape=full_shape, dtype=result_dtype)

@@ -15,11 +15,12 @@ from tvtf.rng.keras_initializers import Constant, Ones, RandomNormal, RandomUnif
 from tvtf.rng.stateful import normal, uniform
 
 
-def _countable(dtype: Any) -> DType:
-    kind = float32 if dtype is None else as_dtype(dtype)
-    if not (kind.is_numeric or kind.is_bool):
-        raise ValueError(f"Argument `dtype` expected to be numeric or boolean. Received {kind}.")
-    return kind
+def _numeric_dtype(dtype: Any) -> DType:
+    """Converts the dtype of an initializer, float32 by default; raises ValueError unless it is numeric or bool."""
+    numeric_dtype = float32 if dtype is None else as_dtype(dtype)
+    if not (numeric_dtype.is_numeric or numeric_dtype.is_bool):
+        raise ValueError(f"Argument `dtype` expected to be numeric or boolean. Received {numeric_dtype}.")
+    return numeric_dtype
 
 
 @export("zeros_initializer")
@@ -37,7 +38,7 @@ class ZerosInitializer(Zeros):
     """
 
     def __call__(self, shape: Any, dtype: Any = float32, **kwargs: Any) -> Tensor:
-        return super().__call__(shape, _countable(dtype))
+        return super().__call__(shape, _numeric_dtype(dtype))
 
 
 @export("ones_initializer")
@@ -55,7 +56,7 @@ class OnesInitializer(Ones):
     """
 
     def __call__(self, shape: Any, dtype: Any = float32, **kwargs: Any) -> Tensor:
-        return super().__call__(shape, _countable(dtype))
+        return super().__call__(shape, _numeric_dtype(dtype))
 
 
 @export("constant_initializer")
@@ -85,15 +86,15 @@ class ConstantInitializer(Constant):
         return constant(self.value, dtype, as_shape(shape))
 
 
-class _WithoutSeed:
+class _DrawsEachCall:
     """A mixin: without a seed each call draws other numbers, as no seed is drawn in the constructor."""
 
-    def _without_seed(self) -> None:
+    def _default_seed(self) -> None:
         return None
 
 
 @export("random_normal_initializer")
-class RandomNormalInitializer(_WithoutSeed, RandomNormal):
+class RandomNormalInitializer(_DrawsEachCall, RandomNormal):
     """An initializer of normal numbers; without a seed each call returns others.
 
     >>> import tvtf as tf
@@ -116,7 +117,7 @@ class RandomNormalInitializer(_WithoutSeed, RandomNormal):
 
 
 @export("random_uniform_initializer")
-class RandomUniformInitializer(_WithoutSeed, RandomUniform):
+class RandomUniformInitializer(_DrawsEachCall, RandomUniform):
     """An initializer of uniform numbers in [minval, maxval); without a seed each call returns others.
 
     >>> import tvtf as tf
@@ -130,7 +131,7 @@ class RandomUniformInitializer(_WithoutSeed, RandomUniform):
     """
 
     def __call__(self, shape: Any, dtype: Any = float32, **kwargs: Any) -> Tensor:
-        kind = _countable(dtype)
+        kind = _numeric_dtype(dtype)
         if self._given is None:
             return uniform(shape, self.minval, self.maxval, kind)
         return random.stateless_uniform(shape, [self._given, 0], self.minval, self.maxval, kind)

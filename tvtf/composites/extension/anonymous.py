@@ -23,7 +23,7 @@ class AnonymousExtensionType(ExtensionType):
     _tf_extension_type_do_not_transform_this_class = True
 
     def __init__(self, **fields: Any) -> None:
-        self.__dict__.update(_converted(fields, (Tensor, CompositeTensor), "AnonymousExtensionType"))
+        self.__dict__.update(_convert_fields(fields, (Tensor, CompositeTensor), "AnonymousExtensionType"))
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"Cannot set attribute `{name}`. AnonymousExtensionType instances are immutable.")
@@ -45,7 +45,7 @@ class AnonymousExtensionTypeSpec(ExtensionTypeSpec):
     value_type = AnonymousExtensionType
 
     def __init__(self, **fields: Any) -> None:
-        self.__dict__.update(_converted(fields, (TypeSpec,), "AnonymousExtensionTypeSpec"))
+        self.__dict__.update(_convert_fields(fields, (TypeSpec,), "AnonymousExtensionTypeSpec"))
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"Cannot set attribute `{name}`. AnonymousExtensionTypeSpec instances are immutable.")
@@ -61,19 +61,21 @@ class AnonymousExtensionTypeSpec(ExtensionTypeSpec):
         return of_fields(cls, vars(value))
 
 
-def _converted(fields: Mapping[str, Any], leaves: tuple[type, ...], message: str) -> dict[str, Any]:
+def _convert_fields(fields: Mapping[str, Any], allowed_types: tuple[type, ...], class_name: str) -> dict[str, Any]:
     for name in fields:
         if is_reserved(name) or (name.startswith("__") and name.endswith("__")):
-            raise ValueError(f"Reserved field name {name} was encountered when trying to instantiate an {message}.")
-    return {name: _field(value, leaves) for name, value in fields.items()}
+            raise ValueError(f"Reserved field name {name} was encountered when trying to instantiate an {class_name}.")
+    return {name: _convert_value(value, allowed_types) for name, value in fields.items()}
 
 
-def _field(value: Any, leaves: tuple[type, ...]) -> Any:
-    """Converts a field's value to an immutable one. Raises ValueError for an unsupported type."""
-    if isinstance(value, (*PLAIN, DType, TensorShape, *leaves)):
+def _convert_value(value: Any, allowed_types: tuple[type, ...]) -> Any:
+    """Converts a field's value, with the mappings in it, to an immutable one. Raises ValueError for an unsupported type."""
+    if isinstance(value, (*PLAIN, DType, TensorShape, *allowed_types)):
         return value
     if isinstance(value, tuple):
-        return tuple(_field(each, leaves) for each in value)
+        return tuple(_convert_value(each, allowed_types) for each in value)
     if isinstance(value, Mapping):
-        return ImmutableDict((_field(k, leaves), _field(v, leaves)) for k, v in value.items())
+        return ImmutableDict(
+            (_convert_value(key, allowed_types), _convert_value(item, allowed_types)) for key, item in value.items()
+        )
     raise ValueError(f"Cannot convert anonymous fields from an unsupported `value` argument: {value!r}.")

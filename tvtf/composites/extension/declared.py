@@ -12,38 +12,38 @@ from tvtf.composites.extension.fields import REQUIRED, Field, Stage, convert_all
 from tvtf.composites.extension.specs import CONSTRUCTING, BatchableExtensionTypeSpec
 from tvtf.core.composite import TypeSpec, register
 
-_OF_FRAMEWORK = "_tf_extension_type_do_not_transform_this_class"
+_IS_BASE_CLASS = "_tf_extension_type_do_not_transform_this_class"
 
 
 class ExtensionTypeMetaclass(abc.ABCMeta):
     """The metaclass that gives a class with annotated fields its constructor and its spec."""
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
-        if not namespace.get(_OF_FRAMEWORK, False):
-            _check_declared(cls)
+        if not namespace.get(_IS_BASE_CLASS, False):
+            _check_fields(cls)
             _add_constructor(cls, Stage.VALUE)
             _add_spec(cls)
         super().__init__(name, bases, namespace)
 
 
-def _check_declared(cls: Any) -> None:
-    """Checks that a class's fields have annotations and no reserved names."""
+def _check_fields(cls: Any) -> None:
+    """Checks that the fields of an extension type have annotations and no reserved names, and its nested class ``Spec``."""
     annotations = cls.__dict__.get("__annotations__", {})
-    invalid = f"The field annotations for {cls.__name__} are invalid. Field"
+    error_start = f"The field annotations for {cls.__name__} are invalid. Field"
     for name, value in cls.__dict__.items():
         if name == "Spec":
             _check_spec(cls, value)
         elif is_reserved(name):
-            raise ValueError(f"{invalid} '{name}' is reserved.")
+            raise ValueError(f"{error_start} '{name}' is reserved.")
     for name in annotations:
         if is_reserved(name):
-            raise ValueError(f"{invalid} '{name}' is reserved.")
+            raise ValueError(f"{error_start} '{name}' is reserved.")
     for name, value in cls.__dict__.items():
-        if name not in annotations and not _is_no_field(name, value):
-            raise ValueError(f"{invalid} {name} is missing a type annotation.")
+        if name not in annotations and not _is_method_or_internal(name, value):
+            raise ValueError(f"{error_start} {name} is missing a type annotation.")
 
 
-def _is_no_field(name: str, value: Any) -> bool:
+def _is_method_or_internal(name: str, value: Any) -> bool:
     if name.startswith("_abc_") or (name.startswith("__") and name.endswith("__")):
         return True
     return callable(value) or isinstance(value, (property, classmethod, staticmethod))
@@ -58,25 +58,25 @@ def _check_spec(cls: Any, spec: Any) -> None:
 
 def _add_constructor(cls: Any, stage: Stage) -> None:
     """Adds a constructor from the fields, or wraps the class's own, to convert and check the fields."""
-    cls.__init__ = (_own_constructor if "__init__" in cls.__dict__ else _constructor)(cls, stage)
+    cls.__init__ = (_wrap_constructor if "__init__" in cls.__dict__ else _make_constructor)(cls, stage)
 
 
-def _own_constructor(cls: Any, stage: Stage) -> Callable[..., None]:
-    """Wraps a class's own constructor, which may set fields, to check and convert them afterwards."""
-    own = cls.__init__
+def _wrap_constructor(cls: Any, stage: Stage) -> Callable[..., None]:
+    """Wraps the constructor that a user's class defines, which may set the fields, to convert and check them afterwards."""
+    user_constructor = cls.__init__
 
-    @functools.wraps(own)
+    @functools.wraps(user_constructor)
     def construct(self: Any, *args: Any, **kwargs: Any) -> None:
         self.__dict__[CONSTRUCTING] = True
-        own(self, *args, **kwargs)
+        user_constructor(self, *args, **kwargs)
         del self.__dict__[CONSTRUCTING]
-        _finish(self, stage)
+        _convert_and_validate(self, stage)
 
     return construct
 
 
-def _constructor(cls: Any, stage: Stage) -> Callable[..., None]:
-    """Returns a constructor that takes the fields as parameters."""
+def _make_constructor(cls: Any, stage: Stage) -> Callable[..., None]:
+    """Returns a constructor that takes the fields of an extension type, or of its spec, as parameters."""
     parameters = _parameters(cls._tf_extension_type_fields(), stage)
     signature = inspect.Signature(parameters, return_annotation=cls.__name__)
 
@@ -84,43 +84,47 @@ def _constructor(cls: Any, stage: Stage) -> Callable[..., None]:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         self.__dict__.update(bound.arguments)
-        _finish(self, stage)
+        _convert_and_validate(self, stage)
 
     construct.__name__ = "__init__"
-    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    construct.__signature__ = inspect.Signature([own, *parameters], return_annotation=cls)  # type: ignore[attr-defined]
+    self_parameter = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    construct.__signature__ = inspect.Signature([self_parameter, *parameters], return_annotation=cls)  # type: ignore[attr-defined]
     return construct
 
 
-def _finish(self: Any, stage: Stage) -> None:
+def _convert_and_validate(self: Any, stage: Stage) -> None:
     convert_all(self._tf_extension_type_fields(), self.__dict__, stage)
     self.__validate__()
 
 
 def _parameters(fields: Sequence[Field], stage: Stage) -> list[inspect.Parameter]:
-    """Returns a parameter for each field; after a default, a field without one and all later fields are keyword-only."""
-    kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    had_default, result = False, []
-    for each in fields:
-        default = inspect.Parameter.empty if stage is Stage.SPEC or each.default is REQUIRED else each.default
+    """Returns the constructor's parameters, one for each field.
+
+    A field without a default behind one with a default is keyword-only, as Python requires, and so are all later fields.
+    A spec's constructor has neither defaults nor annotations.
+    """
+    parameter_kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    had_default, parameters = False, []
+    for field_ in fields:
+        default = inspect.Parameter.empty if stage is Stage.SPEC or field_.default is REQUIRED else field_.default
         had_default |= default is not inspect.Parameter.empty
         if had_default and default is inspect.Parameter.empty:
-            kind = inspect.Parameter.KEYWORD_ONLY
-        annotation = inspect.Parameter.empty if stage is Stage.SPEC else each.annotation
-        result.append(inspect.Parameter(each.name, kind, default=default, annotation=annotation))
-    return result
+            parameter_kind = inspect.Parameter.KEYWORD_ONLY
+        annotation = inspect.Parameter.empty if stage is Stage.SPEC else field_.annotation
+        parameters.append(inspect.Parameter(field_.name, parameter_kind, default=default, annotation=annotation))
+    return parameters
 
 
 def _add_spec(cls: Any) -> None:
     """Creates the nested class ``Spec`` from the fields and the user's own ``Spec``, if there is one."""
     name = f"{cls.__qualname__}.Spec"
-    own = {"value_type": cls, "__module__": cls.__module__, **_customized(cls, name)}
+    attributes = {"value_type": cls, "__module__": cls.__module__, **_user_spec_attributes(cls, name)}
     is_batchable = cls._spec_base is BatchableExtensionTypeSpec
     if is_batchable and hasattr(cls, "__batch_encoder__"):
-        own.setdefault("__batch_encoder__", cls.__batch_encoder__)
-    if not is_batchable and (hasattr(cls, "__batch_encoder__") or "__batch_encoder__" in own):
+        attributes.setdefault("__batch_encoder__", cls.__batch_encoder__)
+    if not is_batchable and (hasattr(cls, "__batch_encoder__") or "__batch_encoder__" in attributes):
         raise ValueError("__batch_encoder__ should only be defined for BatchableExtensionType classes.")
-    spec: Any = abc.ABCMeta(f"{cls.__name__}.Spec", (cls._spec_base,), own)
+    spec: Any = abc.ABCMeta(f"{cls.__name__}.Spec", (cls._spec_base,), attributes)
     spec.__qualname__ = name
     _add_constructor(spec, Stage.SPEC)
     cls.Spec = spec
@@ -128,13 +132,15 @@ def _add_spec(cls: Any) -> None:
         register(f"{cls.__dict__['__name__']}.Spec", spec)
 
 
-def _customized(cls: Any, name: str) -> dict[str, Any]:
-    """Returns the attributes that a user's nested class ``Spec`` defines."""
-    fields = {f.name for f in cls._tf_extension_type_fields()}
-    result = dict(vars(cls.__dict__["Spec"])) if "Spec" in cls.__dict__ else {}
-    for each in result:
-        if is_reserved(each):
-            raise ValueError(f"TypeSpec {name} uses reserved name '{each}'.")
-        if each in fields:
-            raise ValueError(f"TypeSpec {name} defines a variable '{each}' which shadows a field in {cls.__qualname__}")
-    return {k: v for k, v in result.items() if k not in ("__module__", "__dict__", "__weakref__")}
+def _user_spec_attributes(cls: Any, spec_name: str) -> dict[str, Any]:
+    """Returns the attributes that a user's nested class ``Spec`` defines; raises ValueError for reserved or fields' names."""
+    fields = {field_.name for field_ in cls._tf_extension_type_fields()}
+    attributes = dict(vars(cls.__dict__["Spec"])) if "Spec" in cls.__dict__ else {}
+    for name in attributes:
+        if is_reserved(name):
+            raise ValueError(f"TypeSpec {spec_name} uses reserved name '{name}'.")
+        if name in fields:
+            raise ValueError(
+                f"TypeSpec {spec_name} defines a variable '{name}' which shadows a field in {cls.__qualname__}"
+            )
+    return {key: value for key, value in attributes.items() if key not in ("__module__", "__dict__", "__weakref__")}

@@ -34,7 +34,7 @@ class Match(IntEnum):
     COMPOSITE = 2
 
 
-Check = Callable[[Any], Match]
+TypeCheck = Callable[[Any], Match]
 _targets: dict[Any, list[tuple[Target, Sequence[Callable[[Sequence[Any]], bool]]]]] = {}
 """Public function -> what replaces it, with the signatures for which it does."""
 _overrides: dict[Any, Callable[..., Any]] = {}
@@ -69,7 +69,7 @@ def dispatch_for_api(api: Any, *signatures: Any) -> Callable[[Target], Target]:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/experimental/dispatch_for_api
     """
-    if not _is_open(api):
+    if not _supports_dispatch(api):
         raise ValueError(f"{api} does not support dispatch.")
     signature = _signature_of(api)
     checks = [_signature_check(signature, each) for each in signatures]
@@ -77,8 +77,8 @@ def dispatch_for_api(api: Any, *signatures: Any) -> Callable[[Target], Target]:
     def decorate(target: Target) -> Target:
         if not callable(target):
             raise TypeError(f"Expected dispatch_target to be callable; got {target!r}")
-        named = _with_name(target, signature)
-        _require_same(signature, named)
+        named = _accepting_name(target, signature)
+        _check_same_parameters(signature, named)
         _register(api, named, checks or [_signature_check(signature, _annotations(named))])
         return named
 
@@ -87,16 +87,16 @@ def dispatch_for_api(api: Any, *signatures: Any) -> Callable[[Target], Target]:
 
 def _signature_of(api: Any) -> inspect.Signature:
     """Returns a public function's signature without annotations, as TensorFlow's has none."""
-    result = inspect.signature(api)
-    parameters = [p.replace(annotation=inspect.Parameter.empty) for p in result.parameters.values()]
-    return result.replace(parameters=parameters, return_annotation=inspect.Signature.empty)
+    signature = inspect.signature(api)
+    parameters = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
+    return signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty)
 
 
-def _is_open(api: Any) -> bool:
+def _supports_dispatch(api: Any) -> bool:
     """Returns whether a value is a public function with a fixed number of parameters."""
     if not hasattr(api, "overrides"):
         return False
-    kinds = {p.kind for p in inspect.signature(api).parameters.values()}
+    kinds = {parameter.kind for parameter in inspect.signature(api).parameters.values()}
     return not kinds & {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
 
 
@@ -104,26 +104,30 @@ def _register(api: Any, target: Target, checks: Sequence[Callable[[Sequence[Any]
     """Registers a target for a public function; the first one also adds the override that selects among them."""
     registered = _targets.setdefault(api, [])
     if not registered:
-        _overrides[api] = functools.partial(_chosen, api, _signature_of(api))
+        _overrides[api] = functools.partial(_call_matching_target, api, _signature_of(api))
         api.overrides.append(_overrides[api])
     registered.append((target, checks))
 
 
-def _chosen(api: Any, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Calls the target whose signature matches the arguments."""
+def _call_matching_target(api: Any, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Calls the registered replacement of a public function whose signature matches the arguments.
+
+    Returns NotImplemented if none matches or the arguments are invalid, so that the public function itself runs. Raises
+    ValueError if more than one matches.
+    """
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError:
         return NotImplemented
     bound.apply_defaults()
     arguments = list(bound.arguments.values())
-    result = [target for target, checks in _targets[api] if any(check(arguments) for check in checks)]
-    if len(result) > 1:
+    matching = [target for target, checks in _targets[api] if any(check(arguments) for check in checks)]
+    if len(matching) > 1:
         raise ValueError(
-            f"Multiple dispatch targets that were registered with tf.dispatch_for ({result[0]} and {result[1]}) match the "
+            f"Multiple dispatch targets that were registered with tf.dispatch_for ({matching[0]} and {matching[1]}) match the "
             f"arguments to {api.__name__}"
         )
-    return result[0](*args, **kwargs) if result else NotImplemented
+    return matching[0](*args, **kwargs) if matching else NotImplemented
 
 
 @export("experimental.unregister_dispatch_for")
@@ -166,107 +170,123 @@ def unregister_dispatch_for(dispatch_target: Target) -> None:
 # -- signatures
 
 
-def _with_name(target: Target, api: inspect.Signature) -> Target:
-    """Wraps ``target`` to accept a ``name`` if the public function does."""
-    own = inspect.signature(target)
-    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in own.parameters.values())
-    if "name" not in api.parameters or "name" in own.parameters or takes_any:
+def _accepting_name(target: Target, api: inspect.Signature) -> Target:
+    """Wraps ``target`` to accept the argument ``name`` if the public function does: it runs in a name scope of that name."""
+    target_signature = inspect.signature(target)
+    has_var_keyword = any(
+        parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in target_signature.parameters.values()
+    )
+    if "name" not in api.parameters or "name" in target_signature.parameters or has_var_keyword:
         return target
-    place = list(api.parameters).index("name")
+    name_position = list(api.parameters).index("name")
 
     @functools.wraps(target)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        name = args[place] if place < len(args) else kwargs.pop("name", None)
-        positional = args[:place] + args[place + 1 :]
+    def call_in_scope(*args: Any, **kwargs: Any) -> Any:
+        name = args[name_position] if name_position < len(args) else kwargs.pop("name", None)
+        positional = args[:name_position] + args[name_position + 1 :]
         if name is None:
             return target(*positional, **kwargs)
         with name_scope(name):
             return target(*positional, **kwargs)
 
-    run.__signature__ = own.replace(  # type: ignore[attr-defined]
-        parameters=[*own.parameters.values(), api.parameters["name"]]
+    call_in_scope.__signature__ = target_signature.replace(  # type: ignore[attr-defined]
+        parameters=[*target_signature.parameters.values(), api.parameters["name"]]
     )
-    return run
+    return call_in_scope
 
 
-def _require_same(api: inspect.Signature, target: Target) -> None:
-    """Checks that a target has the parameters of the public function, with the same names, order and kinds."""
-    own = inspect.signature(target)
-    if [p.kind for p in own.parameters.values()] == [inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD]:
+def _check_same_parameters(api: inspect.Signature, target: Target) -> None:
+    """Checks that a target has the parameters of the public function, with the same names, order and kinds.
+
+    A target with ``*args, **kwargs`` accepts all.
+    """
+    target_signature = inspect.signature(target)
+    if [parameter.kind for parameter in target_signature.parameters.values()] == [
+        inspect.Parameter.VAR_POSITIONAL,
+        inspect.Parameter.VAR_KEYWORD,
+    ]:
         return
-    if [(p.name, p.kind) for p in own.parameters.values()] != [(p.name, p.kind) for p in api.parameters.values()]:
-        raise ValueError(f"Dispatch function's signature {own} does not match API's signature {api}.")
+    if [(parameter.name, parameter.kind) for parameter in target_signature.parameters.values()] != [
+        (parameter.name, parameter.kind) for parameter in api.parameters.values()
+    ]:
+        raise ValueError(f"Dispatch function's signature {target_signature} does not match API's signature {api}.")
 
 
 def _annotations(target: Target) -> dict[str, Annotation]:
     """Returns the annotations of a target's parameters. Raises ValueError if there are none."""
     parameters = inspect.signature(target).parameters
-    result = {name: p.annotation for name, p in parameters.items() if p.annotation is not inspect.Parameter.empty}
-    if not result:
+    annotations_by_name = {
+        name: parameter.annotation
+        for name, parameter in parameters.items()
+        if parameter.annotation is not inspect.Parameter.empty
+    }
+    if not annotations_by_name:
         raise ValueError(
             "The dispatch_for_api decorator must be called with at least one signature, or applied to a function that has "
             "type annotations on its parameters."
         )
-    return result
+    return annotations_by_name
 
 
 def _signature_check(api: inspect.Signature, signature: Any) -> Callable[[Sequence[Any]], bool]:
     """Returns a function that checks whether a call's arguments match a signature, at least one as a composite tensor."""
-    if not isinstance(signature, dict) or not all(isinstance(k, (str, int)) for k in signature):
+    if not isinstance(signature, dict) or not all(isinstance(key, (str, int)) for key in signature):
         raise TypeError("signatures must be dictionaries mapping parameter names to type annotations.")
-    checks = [(_place(api, parameter), type_check(annotation)) for parameter, annotation in signature.items()]
+    checks = [
+        (_position_of_parameter(api, parameter), type_check(annotation)) for parameter, annotation in signature.items()
+    ]
 
-    def fits(arguments: Sequence[Any]) -> bool:
-        result = [check(arguments[place]) for place, check in checks]
-        return Match.NONE not in result and Match.COMPOSITE in result
+    def matches(arguments: Sequence[Any]) -> bool:
+        argument_matches = [check(arguments[position]) for position, check in checks]
+        return Match.NONE not in argument_matches and Match.COMPOSITE in argument_matches
 
-    return fits
+    return matches
 
 
-def _place(api: inspect.Signature, parameter: str | int) -> int:
+def _position_of_parameter(api: inspect.Signature, parameter: str | int) -> int:
     """Returns the position of a parameter that is given by name or position. Raises ValueError if there is none."""
     names = list(api.parameters)
     if isinstance(parameter, int) and parameter < len(names):
         parameter = names[parameter]
     if parameter not in names:
         raise ValueError(f"signature includes annotation for unknown parameter {parameter!r}.")
-    kind = api.parameters[str(parameter)].kind
-    if kind not in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD):
+    parameter_kind = api.parameters[str(parameter)].kind
+    if parameter_kind not in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD):
         raise ValueError(
             "Dispatch currently only supports type annotations for positional parameters; can't handle annotation for "
-            f"{kind!r} parameter {parameter}."
+            f"{parameter_kind!r} parameter {parameter}."
         )
     return names.index(str(parameter))
 
 
-def type_check(annotation: Annotation) -> Check:
-    """Returns a function from a value to how it matches an annotation."""
+def type_check(annotation: Annotation) -> TypeCheck:
+    """Returns a function that tells how a value matches an annotation: a class, a list of one type, or a union."""
     if is_union(annotation):
         options = [type_check(each) for each in typing.get_args(annotation)]
         return lambda value: max(option(value) for option in options)
     if typing.get_origin(annotation) is list:
         element = type_check(typing.get_args(annotation)[0])
-        return lambda value: _of_elements(value, element)
-    kind = type(None) if annotation is None else annotation
-    if not isinstance(kind, type) or typing.get_origin(kind) is not None:
+        return lambda value: _match_list(value, element)
+    annotated_type = type(None) if annotation is None else annotation
+    if not isinstance(annotated_type, type) or typing.get_origin(annotated_type) is not None:
         raise ValueError(
             f"Type annotation {annotation} is not currently supported by dispatch.  Supported annotations: type objects, "
             " List[...], and Union[...]"
         )
-    return lambda value: _of_kind(value, kind)
+    return lambda value: _match_type(value, annotated_type)
 
 
-def _of_kind(value: Any, kind: type) -> Match:
-    if not isinstance(value, kind):
+def _match_type(value: Any, annotated_type: type) -> Match:
+    if not isinstance(value, annotated_type):
         return Match.NONE
     return Match.COMPOSITE if isinstance(value, CompositeTensor) else Match.PLAIN
 
 
-def _of_elements(value: Any, element: Check) -> Match:
+def _match_list(value: Any, match_element: TypeCheck) -> Match:
     if not isinstance(value, (list, tuple)):
         return Match.NONE
-    result = [element(each) for each in value]
-    return Match.NONE if Match.NONE in result else max(result, default=Match.PLAIN)
+    matches = [match_element(item) for item in value]
+    return Match.NONE if Match.NONE in matches else max(matches, default=Match.PLAIN)
 
 
 # -- elementwise functions
@@ -293,7 +313,7 @@ def dispatch_for_unary_elementwise_apis(x_type: Annotation) -> Callable[[Target]
 
     Source: https://www.tensorflow.org/api_docs/python/tf/experimental/dispatch_for_unary_elementwise_apis
     """
-    return _handling("unary elementwise", (x_type,), f"{x_type}", UNARY)
+    return _handler_decorator("unary elementwise", (x_type,), f"{x_type}", UNARY)
 
 
 @export("experimental.dispatch_for_binary_elementwise_apis")
@@ -315,7 +335,7 @@ def dispatch_for_binary_elementwise_apis(x_type: Annotation, y_type: Annotation)
 
     Source: https://www.tensorflow.org/api_docs/python/tf/experimental/dispatch_for_binary_elementwise_apis
     """
-    return _handling("binary elementwise", (x_type, y_type), f"({x_type}, {y_type})", BINARY)
+    return _handler_decorator("binary elementwise", (x_type, y_type), f"({x_type}, {y_type})", BINARY)
 
 
 @export("experimental.dispatch_for_binary_elementwise_assert_apis")
@@ -337,19 +357,21 @@ def dispatch_for_binary_elementwise_assert_apis(x_type: Annotation, y_type: Anno
 
     Source: https://www.tensorflow.org/api_docs/python/tf/experimental/dispatch_for_binary_elementwise_assert_apis
     """
-    return _handling("binary elementwise assert", (x_type, y_type), f"({x_type}, {y_type})", ASSERTIONS)
+    return _handler_decorator("binary elementwise assert", (x_type, y_type), f"({x_type}, {y_type})", ASSERTIONS)
 
 
-def _handling(kind: str, types: tuple[Any, ...], message: str, paths: Sequence[str]) -> Callable[[Target], Target]:
-    """Returns a decorator that registers a handler of the elementwise functions at ``paths`` for some types."""
-    key = (kind, *types)
+def _handler_decorator(
+    function_group: str, types: tuple[Any, ...], type_text: str, paths: Sequence[str]
+) -> Callable[[Target], Target]:
+    """Returns a decorator that registers a function as the handler of the elementwise functions at ``paths`` for ``types``."""
+    key = (function_group, *types)
 
     def decorate(handler: Target) -> Target:
         if key in _elementwise:
             raise ValueError(
-                f"A {kind} dispatch handler ({_elementwise[key][0]}) has already been registered for {message}."
+                f"A {function_group} dispatch handler ({_elementwise[key][0]}) has already been registered for {type_text}."
             )
-        _elementwise[key] = handler, [_handled(api, types, handler) for api in functions(paths)]
+        _elementwise[key] = handler, [_register_handler(api, types, handler) for api in functions(paths)]
         return handler
 
     return decorate
@@ -360,21 +382,21 @@ def functions(paths: Sequence[str]) -> list[Any]:
     for module_name in {LATE_MODULES[path] for path in paths if path in LATE_MODULES}:
         import_module(f"tvtf.{module_name}")
     names = public_names()
-    return list({id(names[path]): names[path] for path in paths if _is_open(names.get(path))}.values())
+    return list({id(names[path]): names[path] for path in paths if _supports_dispatch(names.get(path))}.values())
 
 
-def _handled(api: Any, types: tuple[Any, ...], handler: Target) -> Target:
-    """Registers ``handler`` as a replacement of one elementwise function."""
+def _register_handler(api: Any, types: tuple[Any, ...], handler: Target) -> Target:
+    """Registers ``handler`` as a replacement of one elementwise function; returns the registered target that calls it."""
     signature = _signature_of(api)
     names = list(signature.parameters)
     operands = names[: len(types)]
-    has_more = len(names) > len(types) + 1 or "name" not in names
+    binds_arguments = len(names) > len(types) + 1 or "name" not in names
 
     def target(*args: Any, **kwargs: Any) -> Any:
         """Calls the handler with the elementwise function and its tensors; other arguments are bound to the function."""
         arguments = dict(signature.bind(*args, **kwargs).arguments)
-        name, tensors = arguments.pop("name", None), [arguments.pop(each, None) for each in operands]
-        function = (lambda *values: api(*values, **arguments)) if has_more else api
+        name, tensors = arguments.pop("name", None), [arguments.pop(operand, None) for operand in operands]
+        function = (lambda *values: api(*values, **arguments)) if binds_arguments else api
         if name is None:
             return handler(function, *tensors)
         with name_scope(name):

@@ -101,8 +101,8 @@ def is_mapping(annotation: Any) -> bool:
     return typing.get_origin(annotation) is Mapping
 
 
-def is_class_of(annotation: Any, kind: type) -> bool:
-    return isinstance(annotation, type) and not typing.get_args(annotation) and issubclass(annotation, kind)
+def is_class_of(annotation: Any, base: type) -> bool:
+    return isinstance(annotation, type) and not typing.get_args(annotation) and issubclass(annotation, base)
 
 
 def check_annotation(annotation: Any, in_key: bool = False) -> None:
@@ -149,7 +149,9 @@ def convert_all(fields: Sequence[Field], values: dict[str, Any], stage: Stage) -
         raise ValueError(f"Got unexpected fields: {extra}")
     if missing := names - set(values):
         raise ValueError(f"Missing required fields: {missing}")
-    values.update({f.name: convert(values[f.name], f.annotation, f.name, stage) for f in fields})
+    values.update(
+        {field_.name: convert(values[field_.name], field_.annotation, field_.name, stage) for field_ in fields}
+    )
 
 
 def convert(value: Any, annotation: Any, path: str, stage: Stage = Stage.VALUE) -> Any:
@@ -158,9 +160,9 @@ def convert(value: Any, annotation: Any, path: str, stage: Stage = Stage.VALUE) 
     Raises:
       TypeError: the value can't be converted.
     """
-    for applies, change in _CONVERSIONS:
-        if applies(annotation):
-            return change(value, annotation, path, stage)
+    for accepts_annotation, convert_value in _CONVERSIONS:
+        if accepts_annotation(annotation):
+            return convert_value(value, annotation, path, stage)
     raise TypeError(f"{path}: Unsupported type annotation {annotation!r}")
 
 
@@ -168,8 +170,11 @@ def _type_error(path: str, expected: str, value: Any) -> TypeError:
     return TypeError(f"{path}: expected {expected}, got {type(value).__name__!r}")
 
 
-def _tensor(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
-    """Converts a value to a tensor, or checks that a spec is a TensorSpec. A default is converted only in a value."""
+def _convert_tensor(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
+    """Converts the value of a field annotated as a tensor to a tensor; in a spec, checks that it is a TensorSpec.
+
+    A default is not converted before a value uses it.
+    """
     if stage is Stage.SPEC:
         if not (isinstance(value, TypeSpec) and value.value_type is Tensor):
             raise _type_error(path, "a TensorSpec", value)
@@ -182,7 +187,8 @@ def _tensor(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
         raise _type_error(path, "a Tensor", value) from error
 
 
-def _composite(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
+def _check_composite(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
+    """Checks that the value of a field annotated as a composite tensor is one; in a spec, that it is the spec of one."""
     if stage is Stage.SPEC:
         if not (isinstance(value, TypeSpec) and issubclass(value.value_type, annotation)):
             raise _type_error(path, f"a TypeSpec for {annotation.__name__!r}", value)
@@ -191,48 +197,55 @@ def _composite(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
     return value
 
 
-def _by(function: Callable[[Any], Any], name: str) -> Callable[..., Any]:
-    """Returns a converter that calls ``function`` and raises the field's TypeError if that fails."""
+def _converter_by(constructor: Callable[[Any], Any], name: str) -> Callable[..., Any]:
+    """Returns a converter of field values that calls ``constructor``, and raises the field's TypeError if that fails."""
 
-    def change(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
+    def convert_value(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
         try:
-            return function(value)
+            return constructor(value)
         except TypeError as error:
             raise _type_error(path, repr(name), value) from error
 
-    return change
+    return convert_value
 
 
-def _plain(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
-    kind = annotation or NoneType
-    if not isinstance(value, kind):
-        raise _type_error(path, repr(kind.__name__), value)
+def _check_plain(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
+    expected_type = annotation or NoneType
+    if not isinstance(value, expected_type):
+        raise _type_error(path, repr(expected_type.__name__), value)
     return value
 
 
-def _tuple(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
-    """Converts the items of a tuple by their annotations."""
+def _convert_tuple(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
+    """Converts the items of a tuple by their annotations: one for each item, or the same for all in ``tuple[T, ...]``."""
     if not isinstance(value, Sequence):
         raise _type_error(path, "tuple", value)
     parts = typing.get_args(annotation)
-    kinds = parts[:1] * len(value) if _is_of_any_length(annotation) else parts
-    if len(value) != len(kinds):
-        raise TypeError(f"{path}: expected tuple with length {len(kinds)}, got {type(value).__name__!r})")
-    return tuple(convert(v, kind, f"{path}[{i}]", stage) for i, (v, kind) in enumerate(zip(value, kinds)))
-
-
-def _mapping(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
-    """Converts the keys and values of a mapping by their annotations."""
-    if not isinstance(value, Mapping):
-        raise _type_error(path, "mapping", value)
-    of_key, of_value = typing.get_args(annotation)
-    return ImmutableDict(
-        (convert(k, of_key, f"{path}[<key>]", stage), convert(v, of_value, f"{path}[{k!r}]", stage))
-        for k, v in value.items()
+    item_annotations = parts[:1] * len(value) if _is_of_any_length(annotation) else parts
+    if len(value) != len(item_annotations):
+        raise TypeError(f"{path}: expected tuple with length {len(item_annotations)}, got {type(value).__name__!r})")
+    return tuple(
+        convert(item, item_annotation, f"{path}[{i}]", stage)
+        for i, (item, item_annotation) in enumerate(zip(value, item_annotations))
     )
 
 
-def _union(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
+def _convert_mapping(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
+    """Converts the keys and values of a mapping by their annotations."""
+    if not isinstance(value, Mapping):
+        raise _type_error(path, "mapping", value)
+    key_annotation, value_annotation = typing.get_args(annotation)
+    return ImmutableDict(
+        (
+            convert(key, key_annotation, f"{path}[<key>]", stage),
+            convert(item, value_annotation, f"{path}[{key!r}]", stage),
+        )
+        for key, item in value.items()
+    )
+
+
+def _convert_union(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
+    """Converts a value by the first type of a union that accepts it."""
     for option in typing.get_args(annotation):
         try:
             return convert(value, option, path, stage)
@@ -242,12 +255,12 @@ def _union(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
 
 
 _CONVERSIONS: tuple[tuple[Callable[[Any], bool], Callable[..., Any]], ...] = (
-    (lambda a: a is Tensor, _tensor),
-    (lambda a: is_class_of(a, CompositeTensor), _composite),
-    (lambda a: a is TensorShape, _by(as_shape, "tf.TensorShape")),
-    (lambda a: a is DType, _by(as_dtype, "tf.DType")),
-    (lambda a: a in (*PLAIN, None), _plain),
-    (is_tuple, _tuple),
-    (is_mapping, _mapping),
-    (is_union, _union),
+    (lambda a: a is Tensor, _convert_tensor),
+    (lambda a: is_class_of(a, CompositeTensor), _check_composite),
+    (lambda a: a is TensorShape, _converter_by(as_shape, "tf.TensorShape")),
+    (lambda a: a is DType, _converter_by(as_dtype, "tf.DType")),
+    (lambda a: a in (*PLAIN, None), _check_plain),
+    (is_tuple, _convert_tuple),
+    (is_mapping, _convert_mapping),
+    (is_union, _convert_union),
 )

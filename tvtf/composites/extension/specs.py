@@ -17,11 +17,11 @@ from tvtf.ir.batching import is_batchable, leading, without_leading
 CONSTRUCTING = "_tf_extension_type_in_constructor"
 
 
-def made(kind: type, values: Mapping[str, Any]) -> Any:
-    """Creates an object of ``kind`` with given attributes, without calling its constructor."""
-    result: Any = object.__new__(kind)
-    result.__dict__.update(values)
-    return result
+def create_without_init(object_class: type, values: Mapping[str, Any]) -> Any:
+    """Creates an object of a class with given attributes, without calling its constructor."""
+    created: Any = object.__new__(object_class)
+    created.__dict__.update(values)
+    return created
 
 
 class Immutable:
@@ -68,7 +68,7 @@ def as_dict(value: Any) -> dict[str, Any]:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/experimental/extension_type/as_dict
     """
-    return {f.name: getattr(value, f.name) for f in value._tf_extension_type_fields()}
+    return {field.name: getattr(value, field.name) for field in value._tf_extension_type_fields()}
 
 
 @export("experimental.ExtensionTypeSpec")
@@ -97,11 +97,11 @@ class ExtensionTypeSpec(Immutable, TypeSpec):
         return {f.name: self.__dict__[f.name] for f in self._tf_extension_type_fields()}
 
     def _serialize(self) -> tuple[Any, ...]:
-        return tuple((name, _with_mappings(value, dict)) for name, value in self._fields().items())
+        return tuple((name, _convert_mappings(value, dict)) for name, value in self._fields().items())
 
     @classmethod
     def _deserialize(cls, serialization: tuple[Any, ...]) -> Any:
-        return made(cls, dict(_with_mappings(serialization, ImmutableDict)))
+        return create_without_init(cls, dict(_convert_mappings(serialization, ImmutableDict)))
 
     @classmethod
     def from_value(cls, value: Any) -> Any:
@@ -113,9 +113,9 @@ class ExtensionTypeSpec(Immutable, TypeSpec):
         return tuple(leaf for leaf in nest.flatten(tuple(self._fields().values())) if isinstance(leaf, TypeSpec))
 
     def _component_names(self) -> tuple[str, ...]:
-        plain = all(isinstance(spec, TensorSpec) for spec in self._component_specs)
+        are_tensors = all(isinstance(spec, TensorSpec) for spec in self._component_specs)
         names = tuple(name for name, spec in self._fields().items() if isinstance(spec, TypeSpec))
-        return names if plain and len(names) == len(self._component_specs) else ()
+        return names if are_tensors and len(names) == len(self._component_specs) else ()
 
     def _to_components(self, value: Any) -> tuple[Any, ...]:
         leaves = nest.flatten(tuple(value.__dict__[name] for name in self._fields()))
@@ -123,15 +123,15 @@ class ExtensionTypeSpec(Immutable, TypeSpec):
 
     def _from_components(self, components: Any) -> Any:
         """Builds a value from its tensors, which replace the specs among the fields."""
-        fields, left = self._fields(), iter(components)
+        fields, remaining = self._fields(), iter(components)
         specs = tuple(fields.values())
-        flat = [next(left) if isinstance(leaf, TypeSpec) else leaf for leaf in nest.flatten(specs)]
-        if list(left):
+        flat = [next(remaining) if isinstance(leaf, TypeSpec) else leaf for leaf in nest.flatten(specs)]
+        if list(remaining):
             raise ValueError(
                 "Cannot build an ExtensionType instance from components because more components are provided than the "
                 "number expected by the type spec."
             )
-        return made(self.value_type, dict(zip(fields, nest.pack_sequence_as(specs, flat))))
+        return create_without_init(self.value_type, dict(zip(fields, nest.pack_sequence_as(specs, flat))))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (self.value_type, self._serialize())
@@ -140,9 +140,11 @@ class ExtensionTypeSpec(Immutable, TypeSpec):
         return f"{type(self).__qualname__}({listed(dict(self._serialize()))})"
 
 
-def of_fields(kind: Any, fields: Mapping[str, Any]) -> Any:
-    """Returns the spec of a value with given fields."""
-    return made(kind, {name: nest.map_structure(_spec_if_tensor, part) for name, part in fields.items()})
+def of_fields(spec_class: Any, fields: Mapping[str, Any]) -> Any:
+    """Returns the spec of an extension type's value from its fields, by replacing all tensors in them by their specs."""
+    return create_without_init(
+        spec_class, {name: nest.map_structure(_spec_if_tensor, value) for name, value in fields.items()}
+    )
 
 
 def _again(value_type: Any, serialization: tuple[Any, ...]) -> Any:
@@ -153,11 +155,11 @@ def _spec_if_tensor(leaf: Any) -> Any:
     return TensorSpec(leaf.shape, leaf.dtype) if isinstance(leaf, Tensor) else getattr(leaf, "_type_spec", leaf)
 
 
-def _with_mappings(value: Any, kind: type) -> Any:
-    """Returns ``value`` with all mappings in it converted to ``kind``."""
+def _convert_mappings(value: Any, mapping_class: type) -> Any:
+    """Returns a nest of dicts and tuples with all mappings in it converted to ``mapping_class``."""
     if isinstance(value, (dict, ImmutableDict)):
-        return kind((k, _with_mappings(v, kind)) for k, v in value.items())
-    return tuple(_with_mappings(each, kind) for each in value) if isinstance(value, tuple) else value
+        return mapping_class((key, _convert_mappings(v, mapping_class)) for key, v in value.items())
+    return tuple(_convert_mappings(item, mapping_class) for item in value) if isinstance(value, tuple) else value
 
 
 # -- batches
@@ -183,30 +185,30 @@ class ExtensionTypeBatchEncoder:
     def batch(self, spec: Any, batch_size: int | None) -> Any:
         """Returns the spec of ``batch_size`` values of ``spec``."""
 
-        def wider(part: Any) -> Any:
+        def add_batch_dim(part: Any) -> Any:
             """Adds the batch dim to shapes, and to fields that can be batched; other fields are the same in all values."""
             if isinstance(part, TensorShape):
                 return TensorShape([batch_size]).concatenate(part)
             return leading(part, batch_size) if is_batchable(part) else part
 
-        return _changed(spec, wider)
+        return _map_spec(spec, add_batch_dim)
 
     def unbatch(self, spec: Any) -> Any:
         """Returns the spec of a row."""
 
-        def narrower(part: Any) -> Any:
+        def remove_batch_dim(part: Any) -> Any:
             if isinstance(part, TensorShape):
                 return part[1:]
             return without_leading(part) if is_batchable(part) else part
 
-        return _changed(spec, narrower)
+        return _map_spec(spec, remove_batch_dim)
 
     def encode(self, spec: Any, value: Any, minimum_rank: int = 0) -> Any:
         """Encodes a value as a nest of tensors that can be stacked, or split into rows."""
         return spec._to_components(value)
 
     def decode(self, spec: Any, encoded_value: Any) -> Any:
-        """Decodes such a nest, or its rows, or a stack of several, to a value."""
+        """Decodes a nest that ``encode`` returned, or its rows, or a stack of several nests, to a value."""
         return spec._from_components(encoded_value)
 
     def encoding_specs(self, spec: Any) -> Any:
@@ -214,8 +216,11 @@ class ExtensionTypeBatchEncoder:
         return spec._component_specs
 
 
-def _changed(spec: Any, change: Callable[[Any], Any]) -> Any:
-    return made(type(spec), {name: nest.map_structure(change, part) for name, part in spec._fields().items()})
+def _map_spec(spec: Any, change: Callable[[Any], Any]) -> Any:
+    """Returns a copy of a spec with ``change`` applied to each leaf of its fields."""
+    return create_without_init(
+        type(spec), {name: nest.map_structure(change, part) for name, part in spec._fields().items()}
+    )
 
 
 class BatchableExtensionTypeSpec(ExtensionTypeSpec, BatchableTypeSpec):

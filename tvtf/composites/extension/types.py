@@ -64,10 +64,10 @@ class ExtensionType(Immutable, CompositeTensor, metaclass=ExtensionTypeMetaclass
         """Returns the class's fields; they are cached once all annotations can be resolved."""
         if "_tf_extension_type_cached_fields" not in cls.__dict__:
             hints, are_all_known = _annotations(cls)
-            result = tuple(field(name, hint, getattr(cls, name, REQUIRED)) for name, hint in hints.items())
+            fields = tuple(field(name, hint, getattr(cls, name, REQUIRED)) for name, hint in hints.items())
             if not are_all_known:
-                return result
-            cls._tf_extension_type_cached_fields = result
+                return fields
+            cls._tf_extension_type_cached_fields = fields
         return cls._tf_extension_type_cached_fields
 
     def __repr__(self) -> str:
@@ -104,14 +104,17 @@ def _all_equal(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _annotations(cls: type) -> tuple[dict[str, Any], bool]:
-    """Returns names and annotations, those of base classes first, and whether all annotations could be resolved."""
+    """Returns the annotations of a class's fields by name, and whether all of them could be resolved.
+
+    Annotations that are strings can refer to classes that are defined later; they are then returned as they are.
+    """
     try:
         return typing.get_type_hints(cls), True
     except (NameError, AttributeError):
-        result: dict[str, Any] = {}
+        unresolved: dict[str, Any] = {}
         for base in reversed(cls.__mro__):
-            result.update(base.__dict__.get("__annotations__", {}))
-        return result, False
+            unresolved.update(base.__dict__.get("__annotations__", {}))
+        return unresolved, False
 
 
 def each_component(path: str) -> None:

@@ -41,12 +41,15 @@ def dims_of(x: Any) -> tuple[Dim, ...]:
     if x.shape.rank is None:
         raise _UnknownRank
     if id(x) not in declared:
-        declared[id(x)] = tuple(fresh_dim("declared") if d is None else d for d in x.shape)
+        declared[id(x)] = tuple(fresh_dim("declared") if size is None else size for size in x.shape)
     return declared[id(x)]
 
 
 def declared_shape(dims: Callable[[], Sequence[Dim]]) -> TensorShape:
-    """Returns the static shape, which assignments to Variables don't change, unlike that of their present value."""
+    """Returns the static shape of an operator from ``dims``, a function that returns its dims.
+
+    Variables count with their declared shape, which stays the same when values of other shapes are assigned.
+    """
     token = _declared.set({})
     try:
         return as_shape(tuple(dims()))
@@ -78,7 +81,7 @@ def column(x: Any) -> Tensor:
     return bind.reshape(x, shape=(*dims_of(x), 1))  # type: ignore[no-any-return]
 
 
-def without_last(x: Tensor) -> Tensor:
+def without_last_dim(x: Tensor) -> Tensor:
     """Converts matrices of one column to vectors."""
     return bind.reshape(x, shape=dims_of(x)[:-1])  # type: ignore[no-any-return]
 
@@ -117,21 +120,21 @@ def to_dtype(x: Any, dtype: Any) -> Tensor:
 
 def total(x: Tensor, axes: int = 1) -> Tensor:
     """Returns the sum over the last axes."""
-    return bind.reduce_sum(x, axis=_last(x, axes), keepdims=False)  # type: ignore[no-any-return]
+    return bind.reduce_sum(x, axis=_last_axes(x, axes), keepdims=False)  # type: ignore[no-any-return]
 
 
 def product(x: Tensor, axes: int = 1) -> Tensor:
-    return bind.reduce_prod(x, axis=_last(x, axes), keepdims=False)  # type: ignore[no-any-return]
+    return bind.reduce_prod(x, axis=_last_axes(x, axes), keepdims=False)  # type: ignore[no-any-return]
 
 
-def spread(x: Tensor) -> Tensor:
+def max_min_ratio(x: Tensor) -> Tensor:
     """Returns the ratio of the largest to the smallest element of the last axis."""
-    axis = _last(x, 1)
+    axis = _last_axes(x, 1)
     largest, smallest = bind.reduce_max(x, axis=axis, keepdims=False), bind.reduce_min(x, axis=axis, keepdims=False)
     return bind.divide(largest, smallest)  # type: ignore[no-any-return]
 
 
-def _last(x: Tensor, count: int) -> tuple[int, ...]:
+def _last_axes(x: Tensor, count: int) -> tuple[int, ...]:
     return tuple(range(x.ndim - count, x.ndim))
 
 
@@ -170,20 +173,20 @@ def with_batch(x: Tensor, batch: Sequence[Dim]) -> Tensor:
     return x if dims_of(x) == requested else bind.broadcast_to(x, shape=requested)
 
 
-def together(*matrices: Any) -> list[Tensor]:
+def broadcast_batches(*matrices: Any) -> list[Tensor]:
     """Broadcasts matrices to their common batch shape."""
-    tensors = [convert_to_tensor(x) for x in matrices]
-    batch = broadcast(*(dims_of(x)[:-2] for x in tensors))
-    return [with_batch(x, batch) for x in tensors]
+    tensors = [convert_to_tensor(matrix) for matrix in matrices]
+    batch = broadcast(*(dims_of(matrix)[:-2] for matrix in tensors))
+    return [with_batch(matrix, batch) for matrix in tensors]
 
 
-def stacked(matrices: Sequence[Tensor]) -> Tensor:
-    """Concatenates matrices along their rows' axis."""
-    rows = together(*matrices)
+def concat_rows(matrices: Sequence[Tensor]) -> Tensor:
+    """Concatenates matrices, broadcast to a common batch shape, one below the other."""
+    rows = broadcast_batches(*matrices)
     return bind.concat(*rows, axis=rows[0].ndim - 2)  # type: ignore[no-any-return]
 
 
-def beside(matrices: Sequence[Tensor]) -> Tensor:
-    """Concatenates matrices along their columns' axis."""
-    columns = together(*matrices)
+def concat_columns(matrices: Sequence[Tensor]) -> Tensor:
+    """Concatenates matrices, broadcast to a common batch shape, side by side."""
+    columns = broadcast_batches(*matrices)
     return bind.concat(*columns, axis=columns[0].ndim - 1)  # type: ignore[no-any-return]

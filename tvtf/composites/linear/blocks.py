@@ -7,21 +7,21 @@ from typing import Any
 
 from tvtf.composites.linear import hints
 from tvtf.composites.linear.algebra import (
-    beside,
+    broadcast_batches,
     column,
+    concat_columns,
+    concat_rows,
     dims_of,
     maybe_adjoint,
-    stacked,
-    together,
-    without_last,
+    without_last_dim,
     zeros,
 )
 from tvtf.composites.linear.composed import (
     OperatorOfOperators,
     PartwiseOperator,
     added,
+    as_operator_list,
     batch_of,
-    listed,
     multiplied,
 )
 from tvtf.composites.linear.dense import LinearOperatorFullMatrix
@@ -35,27 +35,31 @@ from tvtf.ops.rules import bind
 
 
 def _are_blocks(sizes: Sequence[Any], x: Any, axis: int) -> bool:
-    """Returns whether an argument is a list of blocks, as opposed to a tensor written as a list.
+    """Returns whether an argument of a block operator is a list of blocks, as opposed to a tensor written as a list.
+
+    ``sizes`` are the static sizes of the operator's blocks, which the blocks' dims at ``axis`` must have.
 
     Raises:
       ValueError: it could be both, or neither.
     """
     if not isinstance(x, (list, tuple)) or len(x) != len(sizes):
         return False
-    if any(isinstance(each, (list, tuple, dict)) for each in x):
+    # Nested lists are the rows of one tensor.
+    if any(isinstance(block, (list, tuple, dict)) for block in x):
         return False
-    result = [convert_to_tensor(each).shape[axis] for each in x]
+    dims = [convert_to_tensor(block).shape[axis] for block in x]
     if all(size is None for size in sizes):
-        if len(result) == 1:
+        if len(dims) == 1:
             return False
-        if any(size != result[0] for size in result):
+        if any(size != dims[0] for size in dims):
             return True
         raise ValueError(
             "Parsing of the input structure is ambiguous. Please input a blockwise iterable of `Tensor`s or a single `Tensor`."
         )
-    if all(size in (None, each) for size, each in zip(sizes, result)):
+    if all(size in (None, dim) for size, dim in zip(sizes, dims)):
         return True
-    if all(each == result[0] for each in result) and result[0] >= sum(size or 0 for size in sizes):
+    # Items of one size are the rows of a tensor if there is room for all blocks.
+    if all(dim == dims[0] for dim in dims) and dims[0] >= sum(size or 0 for size in sizes):
         return False
     raise ValueError("Input dimension does not match operator dimension.")
 
@@ -69,7 +73,7 @@ class _Blocks(OperatorOfOperators):
     def _sizes(self, axis: int) -> list[Dim]:
         return [each._dims()[axis] for each in self._diagonal_blocks()]
 
-    def _visible_sizes(self, axis: int) -> list[int | None]:
+    def _static_sizes(self, axis: int) -> list[int | None]:
         return [each.shape[axis] for each in self._diagonal_blocks()]
 
     def matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "matmul") -> Any:
@@ -84,7 +88,7 @@ class _Blocks(OperatorOfOperators):
         blocks = self._blocks_of(x, -2 if adjoint else -1, -1)
         if blocks is None:
             return super().matvec(x, adjoint, name)
-        return list(map(without_last, self._matmul_blocks(list(map(column, blocks)), adjoint, False)))
+        return list(map(without_last_dim, self._matmul_blocks(list(map(column, blocks)), adjoint, False)))
 
     def solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "solve") -> Any:
         """Returns the solution for a tensor, an operator, or a list of the argument's blocks."""
@@ -98,21 +102,21 @@ class _Blocks(OperatorOfOperators):
         blocks = self._blocks_of(rhs, -1 if adjoint else -2, -1)
         if blocks is None:
             return super().solvevec(rhs, adjoint, name)
-        return list(map(without_last, self._solve_blocks(list(map(column, blocks)), adjoint, False)))
+        return list(map(without_last_dim, self._solve_blocks(list(map(column, blocks)), adjoint, False)))
 
     def _blocks_of(self, x: Any, operator_axis: int, axis: int) -> list[Tensor] | None:
         """Returns the checked blocks of an argument, or None for an operator or a tensor."""
-        if not _are_blocks(self._visible_sizes(operator_axis), x, axis):
+        if not _are_blocks(self._static_sizes(operator_axis), x, axis):
             return None
         return [each._argument(block, operator_axis, axis) for each, block in zip(self._diagonal_blocks(), x)]
 
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
-        parts = _split(maybe_adjoint(x, adjoint_arg), self._sizes(-2 if adjoint else -1))
-        return stacked(self._matmul_blocks(parts, adjoint, False))
+        parts = _split_rows(maybe_adjoint(x, adjoint_arg), self._sizes(-2 if adjoint else -1))
+        return concat_rows(self._matmul_blocks(parts, adjoint, False))
 
     def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
-        parts = _split(maybe_adjoint(rhs, adjoint_arg), self._sizes(-1 if adjoint else -2))
-        return stacked(self._solve_blocks(parts, adjoint, False))
+        parts = _split_rows(maybe_adjoint(rhs, adjoint_arg), self._sizes(-1 if adjoint else -2))
+        return concat_rows(self._solve_blocks(parts, adjoint, False))
 
     def _matmul_blocks(self, parts: Sequence[Any], adjoint: bool, adjoint_arg: bool) -> list[Tensor]:
         raise NotImplementedError
@@ -126,44 +130,44 @@ class _Blocks(OperatorOfOperators):
     def _log_abs_determinant(self) -> Tensor:
         return added(each.log_abs_determinant() for each in self._diagonal_blocks())
 
-    def _of_squares(self, what: str, function: Callable[[Any], Tensor]) -> list[Tensor]:
-        if not all(each.is_square for each in self._diagonal_blocks()):
-            raise NotImplementedError(f"`{what}` not implemented for an operator whose blocks are not square.")
-        return [function(each) for each in self._diagonal_blocks()]
+    def _of_square_blocks(self, method: str, function: Callable[[Any], Tensor]) -> list[Tensor]:
+        if not all(block.is_square for block in self._diagonal_blocks()):
+            raise NotImplementedError(f"`{method}` not implemented for an operator whose blocks are not square.")
+        return [function(block) for block in self._diagonal_blocks()]
 
     def _diag_part(self) -> Tensor:
-        return without_last(stacked(self._of_squares("diag_part", lambda each: column(each.diag_part()))))
+        return without_last_dim(concat_rows(self._of_square_blocks("diag_part", lambda each: column(each.diag_part()))))
 
     def _eigvals(self) -> Tensor:
-        return without_last(stacked(self._of_squares("eigvals", lambda each: column(each.eigvals()))))
+        return without_last_dim(concat_rows(self._of_square_blocks("eigvals", lambda each: column(each.eigvals()))))
 
     def _trace(self) -> Tensor:
-        return added(self._of_squares("trace", lambda each: each.trace()))
+        return added(self._of_square_blocks("trace", lambda each: each.trace()))
 
     def _assert_non_singular(self) -> None:
         for each in self._diagonal_blocks():
             each.assert_non_singular()
 
 
-def _split(x: Tensor, sizes: Sequence[Dim]) -> list[Tensor]:
-    """Splits the rows of matrices into parts of given sizes."""
+def _split_rows(x: Tensor, sizes: Sequence[Dim]) -> list[Tensor]:
+    """Splits matrices into parts of given numbers of rows."""
     parts, start = [], 0
-    for size in sizes:
-        parts.append(x[..., start : simplify_dim(start + size), :])  # type: ignore[index]
-        start = simplify_dim(start + size)
+    for row_count in sizes:
+        parts.append(x[..., start : simplify_dim(start + row_count), :])  # type: ignore[index]
+        start = simplify_dim(start + row_count)
     return parts
 
 
-def _dense_rows(rows: Sequence[Sequence[Any]], columns: Dim) -> Tensor:
-    """Concatenates each row of blocks to a matrix of ``columns`` columns, padded with zeros."""
-    flat = together(*(block for row in rows for block in row))
-    left = iter(flat)
-    done = []
+def _dense_from_rows(rows: Sequence[Sequence[Any]], columns: Dim) -> Tensor:
+    """Builds a dense matrix from rows of dense blocks: each row is padded with zeros to ``columns`` columns."""
+    all_blocks = broadcast_batches(*(block for row in rows for block in row))
+    remaining_blocks = iter(all_blocks)
+    padded_rows = []
     for row in rows:
-        blocks = [next(left) for _ in row]
+        blocks = [next(remaining_blocks) for _ in row]
         missing = simplify_dim(columns - sum(dims_of(block)[-1] for block in blocks))
-        done.append(beside([*blocks, zeros((*dims_of(blocks[0])[:-1], missing), blocks[0].dtype)]))
-    return stacked(done)
+        padded_rows.append(concat_columns([*blocks, zeros((*dims_of(blocks[0])[:-1], missing), blocks[0].dtype)]))
+    return concat_rows(padded_rows)
 
 
 @export("linalg.LinearOperatorBlockDiag")
@@ -200,18 +204,19 @@ class LinearOperatorBlockDiag(_Blocks, PartwiseOperator):
         is_square: hints.Hint = True,
         name: str | None = None,
     ) -> None:
-        result = listed(operators)
+        """Creates the operator from its blocks; a hint that all blocks have is implied."""
+        blocks = as_operator_list(operators)
         known = {
             "is_non_singular": (is_non_singular, "non-singular"),
             "is_self_adjoint": (is_self_adjoint, "self-adjoint"),
             "is_positive_definite": (is_positive_definite, "positive definite"),
         }
         message = "The direct sum of {0} operators is always {0}."
-        self._operators = result
+        self._operators = blocks
         implied = self._hint_all(message, known)
-        name = name or "_ds_".join(each.name for each in result)
+        name = name or "_ds_".join(each.name for each in blocks)
         hinted: hints.Known = dict(zip(hints.NAMES, [*implied, is_square]))
-        super().__init__(result[0].dtype, None, **hinted, name=name)
+        super().__init__(blocks[0].dtype, None, **hinted, name=name)
 
     def _diagonal_blocks(self) -> list[Any]:
         return list(self.operators)
@@ -220,18 +225,20 @@ class LinearOperatorBlockDiag(_Blocks, PartwiseOperator):
         return (*batch_of(self.operators), simplify_dim(sum(self._sizes(-2))), simplify_dim(sum(self._sizes(-1))))
 
     def _linop_matmul(self, right: LinearOperator) -> LinearOperator:
-        return self._paired(right, "multiply two", "matmul") or super()._linop_matmul(right)
+        return self._combine_blockwise(right, "multiply two", "matmul") or super()._linop_matmul(right)
 
     def _linop_solve(self, right: LinearOperator) -> LinearOperator:
-        return self._paired(right, "solve", "solve") or super()._linop_solve(right)
+        return self._combine_blockwise(right, "solve", "solve") or super()._linop_solve(right)
 
-    def _paired(self, right: LinearOperator, what: str, method: str) -> LinearOperator | None:
+    def _combine_blockwise(self, right: LinearOperator, action: str, method: str) -> LinearOperator | None:
         """Combines two block diagonal operators block by block."""
         if not isinstance(right, LinearOperatorBlockDiag):
             return None
         if len(self.operators) != len(right.operators):
-            both = "s together when" if method == "matmul" else " when"
-            raise ValueError(f"Can not efficiently {what} `LinearOperatorBlockDiag`{both} number of blocks differ.")
+            message_end = "s together when" if method == "matmul" else " when"
+            raise ValueError(
+                f"Can not efficiently {action} `LinearOperatorBlockDiag`{message_end} number of blocks differ."
+            )
         pairs = list(zip(self.operators, right.operators))
         for block, other in pairs:
             if not may_be_same(block._dims()[-1], other._dims()[-2]):
@@ -249,13 +256,13 @@ class LinearOperatorBlockDiag(_Blocks, PartwiseOperator):
     def _to_dense(self) -> Tensor:
         """Returns the dense matrix: each block's rows, padded with zeros on both sides."""
         batch, columns = self._dims()[:-2], self._dims()[-1]
-        rows, before = [], 0
-        for each in self.operators:
-            height, width = each._dims()[-2:]
-            padding = [zeros((*batch, height, before), self.dtype)] if not _is_zero(before) else []
-            rows.append([*padding, each.to_dense()])
-            before = simplify_dim(before + width)
-        return _dense_rows(rows, columns)
+        rows, columns_before = [], 0
+        for block in self.operators:
+            block_rows, block_columns = block._dims()[-2:]
+            padding = [zeros((*batch, block_rows, columns_before), self.dtype)] if not _is_zero(columns_before) else []
+            rows.append([*padding, block.to_dense()])
+            columns_before = simplify_dim(columns_before + block_columns)
+        return _dense_from_rows(rows, columns)
 
     def _assert_self_adjoint(self) -> None:
         for each in self.operators:
@@ -301,15 +308,16 @@ class LinearOperatorBlockLowerTriangular(_Blocks):
         is_square: hints.Hint = None,
         name: str = "LinearOperatorBlockLowerTriangular",
     ) -> None:
+        """Creates the operator from its rows of blocks, after checks of their sizes and of the hints."""
         if not isinstance(operators, Iterable) or is_tensor(operators):
             raise TypeError(f"Expected argument 'values' to be a \"proper\" iterable.  Found: {type(operators)}")
         rows = [list(row) for row in operators]
         if not rows:
             raise ValueError(f"Argument `operators` must be a list of >=1 operators. Received: {rows}.")
-        listed([each for row in rows for each in row])
-        _check_form(rows)
+        as_operator_list([each for row in rows for each in row])
+        _check_triangular(rows)
         diagonal = [row[-1] for row in rows]
-        is_non_singular = _non_singular(diagonal, is_non_singular)
+        is_non_singular = _infer_non_singular(diagonal, is_non_singular)
         message = f"`LinearOperatorBlockLowerTriangular` must be square. Expected argument `is_square` to be True. Received: {is_square}."
         is_square = hints.always(is_square, True, message)
         _check_square(diagonal)
@@ -325,37 +333,50 @@ class LinearOperatorBlockLowerTriangular(_Blocks):
         return (*batch, simplify_dim(sum(self._sizes(-2))), simplify_dim(sum(self._sizes(-1))))
 
     def _matmul_blocks(self, parts: Sequence[Any], adjoint: bool, adjoint_arg: bool) -> list[Tensor]:
+        """Multiplies block by block: adds the products of the blocks in each row, or in each column for the adjoint."""
         count = len(self.operators)
-        pairs = [[(self.operators[j][i], j) for j in range(i, count)] for i in range(count)]
+        blocks_by_row = [[(self.operators[j][i], j) for j in range(i, count)] for i in range(count)]
         if not adjoint:
-            pairs = [[(block, j) for j, block in enumerate(row)] for row in self.operators]
-        return [added(b.matmul(parts[j], adjoint=adjoint, adjoint_arg=adjoint_arg) for b, j in row) for row in pairs]
+            blocks_by_row = [[(block, j) for j, block in enumerate(row)] for row in self.operators]
+        return [
+            added(operator.matmul(parts[j], adjoint=adjoint, adjoint_arg=adjoint_arg) for operator, j in row)
+            for row in blocks_by_row
+        ]
 
     def _solve_blocks(self, parts: Sequence[Any], adjoint: bool, adjoint_arg: bool) -> list[Tensor]:
         """Solves by forward substitution, or by backward substitution for the adjoint, block by block."""
         count = len(self.operators)
-        result: dict[int, Tensor] = {}
+        solution: dict[int, Tensor] = {}
         for i in reversed(range(count)) if adjoint else range(count):
-            rest = maybe_adjoint(convert_to_tensor(parts[i]), adjoint_arg)
-            for j in result:
+            remainder = maybe_adjoint(convert_to_tensor(parts[i]), adjoint_arg)
+            for j in solution:
                 block = self.operators[j][i] if adjoint else self.operators[i][j]
-                rest = rest - block.matmul(result[j], adjoint=adjoint)
-            result[i] = self.operators[i][i].solve(rest, adjoint=adjoint)
-        return [result[i] for i in range(count)]
+                remainder = remainder - block.matmul(solution[j], adjoint=adjoint)
+            solution[i] = self.operators[i][i].solve(remainder, adjoint=adjoint)
+        return [solution[i] for i in range(count)]
 
     def _linop_inverse(self) -> LinearOperator:
-        """Returns the inverse, a block lower triangular operator: the last row follows from the inverse of those above."""
+        """Returns the inverse, a block lower triangular operator.
+
+        Its bottom row follows from the inverse of the rows above: for ``[[A, 0], [b, c]]`` it is ``[-c^-1 b A^-1, c^-1]``.
+        """
         *above, bottom = self.operators
-        last = bottom[-1].inverse()
+        bottom_inverse = bottom[-1].inverse()
         if not above:
-            return LinearOperatorBlockLowerTriangular([[last]], **hints.of(self))
-        upper: Any = LinearOperatorBlockLowerTriangular(above).inverse()
-        minus = LinearOperatorScaledIdentity(last._dims()[-1], convert_to_tensor(-1, self.dtype))
-        row = [
-            minus.matmul(last.matmul(_dot(bottom[i:-1], [r[i] for r in upper.operators[i:]])))
+            return LinearOperatorBlockLowerTriangular([[bottom_inverse]], **hints.of(self))
+        inverse_above: Any = LinearOperatorBlockLowerTriangular(above).inverse()
+        minus_identity = LinearOperatorScaledIdentity(bottom_inverse._dims()[-1], convert_to_tensor(-1, self.dtype))
+        bottom_row = [
+            minus_identity.matmul(
+                bottom_inverse.matmul(
+                    _sum_of_products(bottom[i:-1], [inverse_row[i] for inverse_row in inverse_above.operators[i:]])
+                )
+            )
             for i in range(len(above))
         ]
-        return LinearOperatorBlockLowerTriangular([*map(list, upper.operators), [*row, last]], **hints.of(self))
+        return LinearOperatorBlockLowerTriangular(
+            [*map(list, inverse_above.operators), [*bottom_row, bottom_inverse]], **hints.of(self)
+        )
 
     def _determinant(self) -> Tensor:
         if all(each.is_positive_definite for each in self._diagonal_blocks()):
@@ -363,41 +384,47 @@ class LinearOperatorBlockLowerTriangular(_Blocks):
         return super()._determinant()
 
     def _to_dense(self) -> Tensor:
-        return _dense_rows([[each.to_dense() for each in row] for row in self.operators], self._dims()[-1])
+        return _dense_from_rows([[each.to_dense() for each in row] for row in self.operators], self._dims()[-1])
 
 
-def _dot(left: Sequence[Any], right: Sequence[Any]) -> LinearOperator:
-    """Returns the sum of products of operators."""
-    result = [a.matmul(b) for a, b in zip(left, right)]
-    return sum_of([each if has_special_sum(each) else LinearOperatorFullMatrix(each.to_dense()) for each in result])
+def _sum_of_products(left_operators: Sequence[Any], right_operators: Sequence[Any]) -> LinearOperator:
+    """Returns the sum of the products of the operators in two lists; products without a special sum become dense matrices."""
+    products = [a.matmul(b) for a, b in zip(left_operators, right_operators)]
+    return sum_of(
+        [
+            operator if has_special_sum(operator) else LinearOperatorFullMatrix(operator.to_dense())
+            for operator in products
+        ]
+    )
 
 
-def _check_form(rows: list[list[Any]]) -> None:
+def _check_triangular(rows: list[list[Any]]) -> None:
+    """Checks that row ``i`` has ``i + 1`` blocks, and that their numbers of rows and columns agree."""
     for i, row in enumerate(rows):
         if len(row) != i + 1:
             raise ValueError(f"Argument `operators[{i}]` must contain `{i + 1}` blocks. Received: {len(row)} blocks.")
         for j in range(i):
-            _check_same((i, j), (i - 1, j), rows, "domain_dimension")
-            _check_same((i, j), (i, j + 1), rows, "range_dimension")
+            _check_equal_dims((i, j), (i - 1, j), rows, "domain_dimension")
+            _check_equal_dims((i, j), (i, j + 1), rows, "range_dimension")
 
 
-def _check_same(here: tuple[int, int], there: tuple[int, int], rows: list[list[Any]], what: str) -> None:
-    sizes = [getattr(rows[i][j], what) for i, j in (here, there)]
+def _check_equal_dims(first: tuple[int, int], second: tuple[int, int], rows: list[list[Any]], dimension: str) -> None:
+    sizes = [getattr(rows[i][j], dimension) for i, j in (first, second)]
     if None not in sizes and sizes[0] != sizes[1]:
-        texts = [f"`operators[{i}][{j}].{what}` ({size})" for (i, j), size in zip((here, there), sizes)]
+        texts = [f"`operators[{i}][{j}].{dimension}` ({size})" for (i, j), size in zip((first, second), sizes)]
         raise ValueError(f"Argument {texts[0]} must be the same as {texts[1]}.")
 
 
-def _non_singular(diagonal: list[Any], hint: hints.Hint) -> hints.Hint:
-    """Infers whether the operator is non-singular from the blocks on the diagonal."""
+def _infer_non_singular(diagonal: list[Any], hint: hints.Hint) -> hints.Hint:
+    """Infers the hint whether a block lower triangular operator is non-singular from the blocks on its diagonal."""
     message = f"is always %s. Expected argument `is_non_singular` to be True. Received: {hint}."
-    kinds = [each.is_non_singular for each in diagonal]
-    if all(kinds):
-        why = "A blockwise lower-triangular operator with non-singular operators on the main diagonal "
-        return hints.always(hint, True, why + message % "non-singular")
-    if any(kind is False for kind in kinds):
-        why = "A blockwise lower-triangular operator with a singular operator on the main diagonal "
-        return hints.always(hint, False, why + message % "singular")
+    block_hints = [each.is_non_singular for each in diagonal]
+    if all(block_hints):
+        reason = "A blockwise lower-triangular operator with non-singular operators on the main diagonal "
+        return hints.always(hint, True, reason + message % "non-singular")
+    if any(block_hint is False for block_hint in block_hints):
+        reason = "A blockwise lower-triangular operator with a singular operator on the main diagonal "
+        return hints.always(hint, False, reason + message % "singular")
     return None
 
 

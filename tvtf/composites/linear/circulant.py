@@ -16,12 +16,12 @@ from tvtf.composites.linear.algebra import (
     dims_of,
     imaginary,
     magnitude,
+    max_min_ratio,
     maybe_adjoint,
     ones,
     product,
     real,
     shape_tensor,
-    spread,
     to_dtype,
     total,
 )
@@ -38,14 +38,14 @@ from tvtf.ops.lapack import swapped
 from tvtf.ops.rules import bind, zeros_like
 
 
-def _complex(x: Any) -> Tensor:
+def _to_complex(x: Any) -> Tensor:
     tensor = convert_to_tensor(x)
     if tensor.dtype.is_complex:
         return tensor
     return cast(tensor, complex128 if tensor.dtype is float64 else complex64)  # type: ignore[no-any-return]
 
 
-def _fourier(x: Tensor, depth: int, inverse: bool = False) -> Tensor:
+def _fourier_transform(x: Tensor, depth: int, inverse: bool = False) -> Tensor:
     return bind.fourier(x, axes=tuple(range(-depth, 0)), inverse=inverse, norm="backward")  # type: ignore[no-any-return]
 
 
@@ -65,6 +65,7 @@ class _Circulant(LinearOperator):
         is_square: hints.Hint = True,
         name: str | None = None,
     ) -> None:
+        """Creates a circulant operator from its spectrum; a real spectrum implies that it is self-adjoint."""
         self._spectrum = as_parameter(spectrum)
         if len(dims_of(self._spectrum)) < self._depth:
             message = f"Argument `spectrum` must have at least {self._depth} dimensions. Received: {self._spectrum}."
@@ -95,13 +96,13 @@ class _Circulant(LinearOperator):
 
     def block_shape_tensor(self) -> Tensor:
         """Returns `block_shape` as a vector."""
-        return shape_tensor(self._blocks())
+        return shape_tensor(self._block_dims())
 
-    def _blocks(self) -> tuple[Dim, ...]:
+    def _block_dims(self) -> tuple[Dim, ...]:
         return dims_of(self.spectrum)[-self._depth :]
 
     def _dims(self) -> tuple[Dim, ...]:
-        size = size_of(self._blocks())
+        size = size_of(self._block_dims())
         return (*dims_of(self.spectrum)[: -self._depth], size, size)
 
     def _like(self, spectrum: Any, **known: Any) -> LinearOperator:
@@ -125,7 +126,7 @@ class _Circulant(LinearOperator):
 
     def convolution_kernel(self, name: str = "convolution_kernel") -> Tensor:
         """Returns the first column in the form of blocks: the inverse Fourier transform of the spectrum."""
-        return to_dtype(_fourier(_complex(self.spectrum), self._depth, inverse=True), self.dtype)
+        return to_dtype(_fourier_transform(_to_complex(self.spectrum), self._depth, inverse=True), self.dtype)
 
     def assert_hermitian_spectrum(self, name: str = "assert_hermitian_spectrum") -> Any:
         """Checks at run time that the spectrum's convolution kernel is real."""
@@ -145,41 +146,48 @@ class _Circulant(LinearOperator):
         message = "Not self-adjoint:  The spectrum contained non-zero imaginary part."
         return assert_real(self.spectrum, message)
 
-    def _filtered(self, x: Tensor, adjoint: bool, function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """Applies ``function`` to the columns' spectra and the operator's, and transforms back."""
-        spectrum = conjugate_if(_complex(self.spectrum), adjoint)
-        blocks = self._blocks()
-        *batch, size, count = dims_of(x)
-        columns = bind.reshape(swapped(cast(x, spectrum.dtype)), shape=(*batch, count, *blocks))
-        own = bind.reshape(spectrum, shape=(*dims_of(spectrum)[: -self._depth], 1, *blocks))
-        result = _fourier(function(_fourier(columns, self._depth), own), self._depth, inverse=True)
+    def _apply_in_frequency_domain(
+        self, x: Tensor, adjoint: bool, function: Callable[[Tensor, Tensor], Tensor]
+    ) -> Tensor:
+        """Multiplies or divides in the frequency domain: ``function`` combines the spectra of ``x``'s columns and the operator.
+
+        The result is transformed back. A product with a circulant matrix is a product of spectra.
+        """
+        spectrum = conjugate_if(_to_complex(self.spectrum), adjoint)
+        blocks = self._block_dims()
+        *batch, size, column_count = dims_of(x)
+        columns = bind.reshape(swapped(cast(x, spectrum.dtype)), shape=(*batch, column_count, *blocks))
+        operator_spectrum = bind.reshape(spectrum, shape=(*dims_of(spectrum)[: -self._depth], 1, *blocks))
+        result = _fourier_transform(
+            function(_fourier_transform(columns, self._depth), operator_spectrum), self._depth, inverse=True
+        )
         flat = bind.reshape(result, shape=(*dims_of(result)[: -self._depth], size))
         return to_dtype(swapped(flat), self.dtype)
 
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
-        return self._filtered(maybe_adjoint(x, adjoint_arg), adjoint, bind.multiply)
+        return self._apply_in_frequency_domain(maybe_adjoint(x, adjoint_arg), adjoint, bind.multiply)
 
     def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
-        return self._filtered(maybe_adjoint(rhs, adjoint_arg), adjoint, bind.divide)
+        return self._apply_in_frequency_domain(maybe_adjoint(rhs, adjoint_arg), adjoint, bind.divide)
 
-    def _flat(self) -> Tensor:
+    def _flat_spectrum(self) -> Tensor:
         spectrum = convert_to_tensor(self.spectrum)
         return bind.reshape(spectrum, shape=self._dims()[:-1])  # type: ignore[no-any-return]
 
     def _eigvals(self) -> Tensor:
-        return self._flat()
+        return self._flat_spectrum()
 
     def _cond(self) -> Tensor:
-        return spread(magnitude(self._flat()))
+        return max_min_ratio(magnitude(self._flat_spectrum()))
 
     def _determinant(self) -> Tensor:
-        return to_dtype(product(self._flat()), self.dtype)
+        return to_dtype(product(self._flat_spectrum()), self.dtype)
 
     def _log_abs_determinant(self) -> Tensor:
-        return to_dtype(total(bind.log(magnitude(self._flat()))), self.dtype)
+        return to_dtype(total(bind.log(magnitude(self._flat_spectrum()))), self.dtype)
 
     def _trace(self) -> Tensor:
-        flat = real(self._flat()) if self.is_self_adjoint else self._flat()
+        flat = real(self._flat_spectrum()) if self.is_self_adjoint else self._flat_spectrum()
         return to_dtype(total(flat), self.dtype)
 
     def _diag_part(self) -> Tensor:
@@ -269,10 +277,11 @@ class LinearOperatorToeplitz(LinearOperator):
         is_square: hints.Hint = None,
         name: str = "LinearOperatorToeplitz",
     ) -> None:
+        """Creates a Toeplitz operator from its first column and its first row, which must have the same size."""
         self._row, self._col = as_parameter(row), as_parameter(col)
-        for which, each in (("row", self._row), ("col", self._col)):
-            if not dims_of(each):
-                raise ValueError(f"Argument {which} must have at least 1 dimension.  Found: {each}")
+        for argument, parameter in (("row", self._row), ("col", self._col)):
+            if not dims_of(parameter):
+                raise ValueError(f"Argument {argument} must have at least 1 dimension.  Found: {parameter}")
         sizes = {self._row.shape[-1], self._col.shape[-1]} - {None}
         if len(sizes) > 1:
             raise ValueError("Expected square matrix, got row and col with mismatched dimensions.")
@@ -292,7 +301,7 @@ class LinearOperatorToeplitz(LinearOperator):
         dims = broadcast(dims_of(self.row), dims_of(self.col))
         return (*dims, dims[-1])
 
-    def _both(self) -> tuple[Tensor, Tensor]:
+    def _broadcast_col_and_row(self) -> tuple[Tensor, Tensor]:
         shape = self._dims()[:-1]
         return tuple(bind.broadcast_to(convert_to_tensor(x), shape=shape) for x in (self.col, self.row))  # type: ignore[return-value]
 
@@ -301,14 +310,18 @@ class LinearOperatorToeplitz(LinearOperator):
         return checked("equal", self.row, self.col, message=message)
 
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
-        """Multiplies by a circulant matrix of twice the size, of which the Toeplitz matrix is a part."""
-        col, row = self._both()
+        """Multiplies by a circulant matrix of twice the size, whose upper left block is the Toeplitz matrix.
+
+        The circulant matrix's first column is that of the Toeplitz matrix, a zero, and the first row reversed, without its
+        first element.
+        """
+        col, row = self._broadcast_col_and_row()
         x = maybe_adjoint(x, adjoint_arg)
-        behind = public_names()["reverse"](row[..., 1:], axis=[-1])  # type: ignore[index]
-        kernel = bind.concat(col, zeros_like(col[..., :1]), behind, axis=col.ndim - 1)  # type: ignore[index]
-        circulant = LinearOperatorCirculant(_fourier(_complex(kernel), 1), self.dtype)
-        longer = bind.concat(x, zeros_like(x), axis=x.ndim - 2)
-        return circulant.matmul(longer, adjoint=adjoint)[..., : self._dims()[-1], :]  # type: ignore[no-any-return]
+        reversed_row = public_names()["reverse"](row[..., 1:], axis=[-1])  # type: ignore[index]
+        kernel = bind.concat(col, zeros_like(col[..., :1]), reversed_row, axis=col.ndim - 1)  # type: ignore[index]
+        circulant = LinearOperatorCirculant(_fourier_transform(_to_complex(kernel), 1), self.dtype)
+        padded = bind.concat(x, zeros_like(x), axis=x.ndim - 2)
+        return circulant.matmul(padded, adjoint=adjoint)[..., : self._dims()[-1], :]  # type: ignore[no-any-return]
 
     def _trace(self) -> Tensor:
         return to_dtype(self.domain_dimension_tensor(), self.dtype) * self.col[..., 0]  # type: ignore[no-any-return]
@@ -317,9 +330,11 @@ class LinearOperatorToeplitz(LinearOperator):
         return self.col[..., :1] * ones(self._dims()[-1:], self.dtype)  # type: ignore[no-any-return]
 
     def _to_dense(self) -> Tensor:
-        col, row = self._both()
+        """Returns dense Toeplitz matrices, gathered from the values of their diagonals."""
+        col, row = self._broadcast_col_and_row()
         size = self._dims()[-1]
-        backward = public_names()["reverse"](col, axis=[-1])
-        elements = bind.concat(backward, row[..., 1:], axis=col.ndim - 1)  # type: ignore[index]
-        places = arange(size)[None, :] + (simplify_dim(size - 1) - arange(size))[:, None]  # type: ignore[index,operator]
-        return gather(elements, places, axis=-1)
+        reversed_col = public_names()["reverse"](col, axis=[-1])
+        elements = bind.concat(reversed_col, row[..., 1:], axis=col.ndim - 1)  # type: ignore[index]
+        # The element at (i, j) is that of the diagonal j - i.
+        positions = arange(size)[None, :] + (simplify_dim(size - 1) - arange(size))[:, None]  # type: ignore[index,operator]
+        return gather(elements, positions, axis=-1)

@@ -18,27 +18,33 @@ from tvtf.ops.lapack import swapped
 from tvtf.ops.rules import bind
 
 
-def listed(operators: Any, message: str = "Expected all operators to have the same dtype.  Found {kinds}") -> list[Any]:
+def as_operator_list(
+    operators: Any, message: str = "Expected all operators to have the same dtype.  Found {kinds}"
+) -> list[Any]:
     """Converts an argument to a list of operators of the same dtype.
 
     Raises:
-      ValueError: the argument is empty, or not iterable.
-      TypeError: the dtypes differ.
+      ValueError: the argument is empty.
+      TypeError: the argument is not iterable, or the dtypes differ.
     """
     if not isinstance(operators, Iterable):
         raise TypeError(f"Expected argument 'values' to be a \"proper\" iterable.  Found: {type(operators)}")
-    value = list(operators)
-    if not value:
-        raise ValueError(f"Expected a non-empty list of operators. Found: {value}")
-    if any(each.dtype is not value[0].dtype for each in value):
-        kinds = [str((each.name, each.dtype)) for each in value]
-        raise TypeError(message.format(kinds="   ".join(kinds), listed=kinds))
-    return value
+    operator_list = list(operators)
+    if not operator_list:
+        raise ValueError(f"Expected a non-empty list of operators. Found: {operator_list}")
+    if any(operator.dtype is not operator_list[0].dtype for operator in operator_list):
+        names_and_dtypes = [str((operator.name, operator.dtype)) for operator in operator_list]
+        raise TypeError(message.format(kinds="   ".join(names_and_dtypes), listed=names_and_dtypes))
+    return operator_list
 
 
-def shared(operators: list[Any], name: str, given: hints.Hint, message: str) -> hints.Hint:
-    """Returns a hint that is true if it is true for all operators."""
-    return hints.implied(all(getattr(each, name) for each in operators), given, message)
+def shared_hint(operators: list[Any], name: str, user_hint: hints.Hint, message: str) -> hints.Hint:
+    """Returns the hint ``name``, true if it is true for all operators; else the user's hint, or None.
+
+    Raises:
+      ValueError: the user's hint is False, but all operators have it.
+    """
+    return hints.implied(all(getattr(operator, name) for operator in operators), user_hint, message)
 
 
 def batch_of(operators: Iterable[Any]) -> tuple[Dim, ...]:
@@ -53,7 +59,7 @@ def multiplied(numbers: Iterable[Tensor]) -> Tensor:
     return reduce(lambda a, b: a * b, numbers)
 
 
-def _is_pair(x: LinearOperator, y: LinearOperator) -> bool:
+def _are_adjoint(x: LinearOperator, y: LinearOperator) -> bool:
     """Returns whether one operator is the adjoint of the other."""
     if x is y and x.is_self_adjoint is not None:
         return x.is_self_adjoint
@@ -63,7 +69,7 @@ def _is_pair(x: LinearOperator, y: LinearOperator) -> bool:
 def _is_times_own_adjoint(operators: list[Any]) -> bool:
     """Returns whether a product is of the form ``A @ A.H``."""
     half = len(operators) // 2
-    return len(operators) % 2 == 0 and all(map(_is_pair, operators[:half], operators[::-1]))
+    return len(operators) % 2 == 0 and all(map(_are_adjoint, operators[:half], operators[::-1]))
 
 
 class OperatorOfOperators(LinearOperator):
@@ -93,9 +99,14 @@ class PartwiseOperator(OperatorOfOperators):
         return self._of_each(lambda each: each.cholesky(), is_non_singular=True)
 
     def _hint_all(self, message: str, known: Mapping[str, tuple[hints.Hint, str]]) -> list[hints.Hint]:
-        """Returns the hints that all parts share; ``message`` is formatted with a hint's word, its name and its value."""
-        parts = self._operators
-        return [shared(parts, name, hint, message.format(word, name, hint)) for name, (hint, word) in known.items()]
+        """Returns the hints in ``known`` that all parts share, else those of the user.
+
+        ``known`` has the user's hint and an adjective by the hint's name, with which ``message`` is formatted for errors.
+        """
+        operators = self._operators
+        return [
+            shared_hint(operators, name, hint, message.format(word, name, hint)) for name, (hint, word) in known.items()
+        ]
 
 
 @export("linalg.LinearOperatorComposition")
@@ -129,20 +140,25 @@ class LinearOperatorComposition(OperatorOfOperators):
         is_square: hints.Hint = None,
         name: str | None = None,
     ) -> None:
-        value = listed(operators)
+        """Creates the product of operators; hints that follow from the operators, as from ``A @ A.H``, are implied."""
+        operator_list = as_operator_list(operators)
         message = "The composition of non-singular operators is always non-singular."
-        is_non_singular = shared(value, "is_non_singular", is_non_singular, message)
-        is_aat = _is_times_own_adjoint(value)
-        must_be_self_adjoint = is_aat or (len(value) == 1 and bool(value[0].is_self_adjoint))
+        is_non_singular = shared_hint(operator_list, "is_non_singular", is_non_singular, message)
+        is_a_times_adjoint = _is_times_own_adjoint(operator_list)
+        must_be_self_adjoint = is_a_times_adjoint or (
+            len(operator_list) == 1 and bool(operator_list[0].is_self_adjoint)
+        )
         message = "The composition was determined to be self-adjoint but user provided incorrect `False` hint."
         is_self_adjoint = hints.implied(must_be_self_adjoint, is_self_adjoint, message)
         message = "The composition was determined %shave the form A @ A.H, hence it must be %s. The user provided an incorrect `False` hint."
-        is_square = hints.implied(is_aat, is_square, message % ("", "square"))
+        is_square = hints.implied(is_a_times_adjoint, is_square, message % ("", "square"))
         definite = message % ("to be non-singular and ", "positive-definite")
-        is_positive_definite = hints.implied(is_aat and bool(is_non_singular), is_positive_definite, definite)
-        self._operators = value
+        is_positive_definite = hints.implied(
+            is_a_times_adjoint and bool(is_non_singular), is_positive_definite, definite
+        )
+        self._operators = operator_list
         known = (is_non_singular, is_self_adjoint, is_positive_definite, is_square)
-        super().__init__(value[0].dtype, None, *known, name or "_o_".join(each.name for each in value))
+        super().__init__(operator_list[0].dtype, None, *known, name or "_o_".join(each.name for each in operator_list))
 
     def _dims(self) -> tuple[Dim, ...]:
         for left, right in zip(self.operators, self.operators[1:]):
@@ -152,20 +168,24 @@ class LinearOperatorComposition(OperatorOfOperators):
         return (*batch_of(self.operators), self.operators[0]._dims()[-2], self.operators[-1]._dims()[-1])
 
     def _linop_cholesky(self) -> LinearOperator:
-        """Returns L for a product L L^H of a lower triangular L, with columns scaled to a positive diagonal."""
-        left = self.operators[0]
-        is_llt = len(self.operators) == 2 and _is_times_own_adjoint(list(self.operators))
-        if not is_llt or not isinstance(left, LinearOperatorLowerTriangular):
+        """Returns the Cholesky factor of a product L L^H with a lower triangular L: L, with columns scaled by signs.
+
+        The diagonal of the factor must be positive.
+        """
+        factor = self.operators[0]
+        is_l_times_adjoint = len(self.operators) == 2 and _is_times_own_adjoint(list(self.operators))
+        if not is_l_times_adjoint or not isinstance(factor, LinearOperatorLowerTriangular):
             return super()._linop_cholesky()
-        if left.is_positive_definite:
-            return left
-        signs = bind.sign(left.diag_part())
+        if factor.is_positive_definite:
+            return factor
+        # Of the diagonal only the signs matter: L S (L S)^H = L L^H.
+        signs = bind.sign(factor.diag_part())
         known: hints.Known = {
-            "is_non_singular": left.is_non_singular,
-            "is_self_adjoint": left.is_self_adjoint,
+            "is_non_singular": factor.is_non_singular,
+            "is_self_adjoint": factor.is_self_adjoint,
             "is_square": True,
         }
-        return LinearOperatorLowerTriangular(left.tril / signs[..., None, :], **known)
+        return LinearOperatorLowerTriangular(factor.tril / signs[..., None, :], **known)
 
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
         first, *others = self.operators if adjoint else reversed(self.operators)
@@ -226,8 +246,9 @@ class LinearOperatorKronecker(PartwiseOperator):
         is_square: hints.Hint = None,
         name: str | None = None,
     ) -> None:
+        """Creates the Kronecker product of operators; a hint that all operators have is implied."""
         message = "Expected every operation in argument `operators` to have the same dtype. Received {listed}."
-        value = listed(operators, message)
+        operator_list = as_operator_list(operators, message)
         known = {
             "is_non_singular": (is_non_singular, "non-singular"),
             "is_self_adjoint": (is_self_adjoint, "self-adjoint"),
@@ -236,53 +257,61 @@ class LinearOperatorKronecker(PartwiseOperator):
         message = (
             "The Kronecker product of {0} operators is always {0}. Expected argument `{1}` to be True. Received: {2}."
         )
-        self._operators = value
+        self._operators = operator_list
         implied = self._hint_all(message, known)
-        name = name or "_x_".join(each.name for each in value)
+        name = name or "_x_".join(each.name for each in operator_list)
         hinted: hints.Known = dict(zip(hints.NAMES, [*implied, is_square]))
-        super().__init__(value[0].dtype, None, **hinted, name=name)
+        super().__init__(operator_list[0].dtype, None, **hinted, name=name)
 
     def _dims(self) -> tuple[Dim, ...]:
         shapes = [each._dims() for each in self.operators]
         return (*batch_of(self.operators), size_of(s[-2] for s in shapes), size_of(s[-1] for s in shapes))
 
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
-        return self._applied("matmul", maybe_adjoint(x, adjoint_arg), adjoint)
+        return self._apply_to_each_axis("matmul", maybe_adjoint(x, adjoint_arg), adjoint)
 
     def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
-        return self._applied("solve", maybe_adjoint(rhs, adjoint_arg), adjoint)
+        return self._apply_to_each_axis("solve", maybe_adjoint(rhs, adjoint_arg), adjoint)
 
-    def _applied(self, method: str, x: Tensor, adjoint: bool) -> Tensor:
-        """Applies each operator to its axis of the rows and moves that axis to the end; so the columns' axis ends up first."""
-        count = dims_of(x)[-1]
+    def _apply_to_each_axis(self, method: str, x: Tensor, adjoint: bool) -> Tensor:
+        """Multiplies a Kronecker product by a matrix, or solves: applies ``method`` of each operator along its own axis.
+
+        The rows of ``x`` have an axis for each operator. Each axis is moved to the end afterwards, so that the columns' axis
+        ends up first.
+        """
+        column_count = dims_of(x)[-1]
+        # A product takes vectors of an operator's domain, a solution those of its range; the adjoint swaps the two.
         takes_rows = adjoint is (method == "matmul")
-        for each in self.operators:
+        for operator in self.operators:
             *batch, rows, columns = dims_of(x)
-            size = each._dims()[-2 if takes_rows else -1]
-            rest = simplify_dim(rows * columns // size)
-            x = swapped(getattr(each, method)(bind.reshape(x, shape=(*batch, size, rest)), adjoint=adjoint))
+            size = operator._dims()[-2 if takes_rows else -1]
+            inner_size = simplify_dim(rows * columns // size)
+            x = swapped(getattr(operator, method)(bind.reshape(x, shape=(*batch, size, inner_size)), adjoint=adjoint))
         *batch, rows, columns = dims_of(x)
-        return swapped(bind.reshape(x, shape=(*batch, count, simplify_dim(rows * columns // count))))
+        return swapped(bind.reshape(x, shape=(*batch, column_count, simplify_dim(rows * columns // column_count))))
 
-    def _powers(self) -> list[tuple[Any, Tensor]]:
-        """Yields each operator with the multiplicity of its eigenvalues."""
-        total = self._dims()[-1]
-        return [(each, to_dtype(simplify_dim(total // each._dims()[-1]), each.dtype)) for each in self.operators]
+    def _multiplicities(self) -> list[tuple[Any, Tensor]]:
+        """Returns each operator with the multiplicity of its eigenvalues in the Kronecker product."""
+        size = self._dims()[-1]
+        return [
+            (operator, to_dtype(simplify_dim(size // operator._dims()[-1]), operator.dtype))
+            for operator in self.operators
+        ]
 
     def _determinant(self) -> Tensor:
-        return multiplied(each.determinant() ** power for each, power in self._powers())
+        return multiplied(each.determinant() ** power for each, power in self._multiplicities())
 
     def _log_abs_determinant(self) -> Tensor:
-        return added(each.log_abs_determinant() * power for each, power in self._powers())
+        return added(each.log_abs_determinant() * power for each, power in self._multiplicities())
 
     def _trace(self) -> Tensor:
         return multiplied(each.trace() for each in self.operators)
 
     def _diag_part(self) -> Tensor:
-        return _outer([each.diag_part() for each in self.operators])
+        return _kronecker_of_vectors([each.diag_part() for each in self.operators])
 
     def _eigvals(self) -> Tensor:
-        return _outer([each.eigvals() for each in self.operators])
+        return _kronecker_of_vectors([each.eigvals() for each in self.operators])
 
     def _to_dense(self) -> Tensor:
         return reduce(_kronecker, [convert_to_tensor(each.to_dense()) for each in self.operators])
@@ -306,19 +335,19 @@ class LinearOperatorKronecker(PartwiseOperator):
         self._assert_each("assert_self_adjoint")
 
 
-def _outer(vectors: list[Tensor]) -> Tensor:
+def _kronecker_of_vectors(vectors: list[Tensor]) -> Tensor:
     """Returns the Kronecker product of vectors."""
 
-    def two(a: Any, b: Any) -> Tensor:
-        value = a[..., :, None] * b[..., None, :]
-        *batch, rows, columns = dims_of(value)
-        return bind.reshape(value, shape=(*batch, simplify_dim(rows * columns)))  # type: ignore[no-any-return]
+    def product_of_two(a: Any, b: Any) -> Tensor:
+        products = a[..., :, None] * b[..., None, :]
+        *batch, rows, columns = dims_of(products)
+        return bind.reshape(products, shape=(*batch, simplify_dim(rows * columns)))  # type: ignore[no-any-return]
 
-    return reduce(two, vectors)
+    return reduce(product_of_two, vectors)
 
 
 def _kronecker(a: Any, b: Any) -> Tensor:
-    value = a[..., :, None, :, None] * b[..., None, :, None, :]
-    *batch, rows, inner_rows, columns, inner_columns = dims_of(value)
+    products = a[..., :, None, :, None] * b[..., None, :, None, :]
+    *batch, rows, inner_rows, columns, inner_columns = dims_of(products)
     shape = (*batch, simplify_dim(rows * inner_rows), simplify_dim(columns * inner_columns))
-    return bind.reshape(value, shape=shape)  # type: ignore[no-any-return]
+    return bind.reshape(products, shape=shape)  # type: ignore[no-any-return]

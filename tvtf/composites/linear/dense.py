@@ -7,12 +7,12 @@ from typing import Any
 from tvtf.composites.linear import hints
 from tvtf.composites.linear.algebra import (
     as_parameter,
+    broadcast_batches,
     dims_of,
     magnitude,
     matmul,
     maybe_adjoint,
     product,
-    together,
     total,
 )
 from tvtf.composites.linear.diagonal import SINGULAR, LinearOperatorDiag, assert_no_zeros
@@ -56,6 +56,7 @@ class LinearOperatorFullMatrix(LinearOperator):
         is_square: hints.Hint = None,
         name: str = "LinearOperatorFullMatrix",
     ) -> None:
+        """Creates an operator from a batch of matrices, after checks of their dtype and rank."""
         self._matrix = as_parameter(matrix)
         allowed = [float16, float32, float64, complex64, complex128]
         if self._matrix.dtype not in allowed:
@@ -113,6 +114,7 @@ class LinearOperatorLowerTriangular(LinearOperator):
         is_square: hints.Hint = None,
         name: str = "LinearOperatorLowerTriangular",
     ) -> None:
+        """Creates an operator from the lower triangles of square matrices."""
         message = "Only square lower triangular operators supported at this time."
         is_square = hints.always(is_square, True, message)
         self._tril = as_parameter(tril)
@@ -144,7 +146,7 @@ class LinearOperatorLowerTriangular(LinearOperator):
         return matmul(self.to_dense(), x, adjoint, adjoint_arg)
 
     def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
-        lower, rhs = together(self.to_dense(), maybe_adjoint(rhs, adjoint_arg))
+        lower, rhs = broadcast_batches(self.to_dense(), maybe_adjoint(rhs, adjoint_arg))
         return bind.matrix_triangular_solve(maybe_adjoint(lower, adjoint), rhs, lower=not adjoint)  # type: ignore[no-any-return]
 
     def _determinant(self) -> Tensor:

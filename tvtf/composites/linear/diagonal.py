@@ -12,10 +12,10 @@ from tvtf.composites.linear.algebra import (
     dims_of,
     imaginary,
     magnitude,
+    max_min_ratio,
     maybe_adjoint,
     product,
     real,
-    spread,
     to_dtype,
     total,
     zeros,
@@ -76,6 +76,7 @@ class LinearOperatorDiag(LinearOperator):
         is_square: hints.Hint = None,
         name: str = "LinearOperatorDiag",
     ) -> None:
+        """Creates an operator from its diagonals; real diagonals imply that it is self-adjoint."""
         self._diag = as_parameter(diag)
         if not self._diag._type.shape:
             raise ValueError(f"Argument diag must have at least 1 dimension.  Found: {self._diag!s}")
@@ -103,20 +104,23 @@ class LinearOperatorDiag(LinearOperator):
         return LinearOperatorDiag(bind.sqrt(convert_to_tensor(self.diag)), **hints.every(True))
 
     def _linop_matmul(self, right: LinearOperator) -> LinearOperator:
-        return self._combined(right, lambda own, other: own * other) or super()._linop_matmul(right)
+        return self._combine_diagonals(right, lambda own, other: own * other) or super()._linop_matmul(right)
 
     def _linop_solve(self, right: LinearOperator) -> LinearOperator:
-        return self._combined(right, lambda own, other: other / own) or super()._linop_solve(right)
+        return self._combine_diagonals(right, lambda own, other: other / own) or super()._linop_solve(right)
 
-    def _combined(self, right: LinearOperator, function: Any) -> LinearOperator | None:
-        """Returns the diagonal operator of the elementwise ``function`` of two diagonals."""
+    def _combine_diagonals(self, right: LinearOperator, operation: Any) -> LinearOperator | None:
+        """Returns the product or quotient with an operator whose special form permits an elementwise ``operation``.
+
+        Returns None for other operators.
+        """
         known = hints.of_commuting(self, right)
         if isinstance(right, LinearOperatorDiag):
-            return LinearOperatorDiag(function(self.diag, right.diag), **known)
+            return LinearOperatorDiag(operation(self.diag, right.diag), **known)
         if isinstance(right, public("LinearOperatorScaledIdentity")):
-            return LinearOperatorDiag(function(self.diag, column(right.multiplier)), **known)  # type: ignore[attr-defined]
+            return LinearOperatorDiag(operation(self.diag, column(right.multiplier)), **known)  # type: ignore[attr-defined]
         if isinstance(right, public("LinearOperatorLowerTriangular")):
-            lower = function(column(self.diag), right.to_dense())
+            lower = operation(column(self.diag), right.to_dense())
             return type(right)(lower, **known | {"is_positive_definite": None})  # type: ignore[no-any-return,arg-type]
         return None
 
@@ -161,4 +165,4 @@ class LinearOperatorDiag(LinearOperator):
         return convert_to_tensor(self.diag)
 
     def _cond(self) -> Tensor:
-        return spread(magnitude(self.diag))
+        return max_min_ratio(magnitude(self.diag))

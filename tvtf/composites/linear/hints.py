@@ -11,32 +11,36 @@ Known = dict[str, Any]
 """Hints by name, as operators take them."""
 
 
-def always(given: Hint, holds: bool, message: str) -> bool:
-    """Returns a hint that is true by the operator's form.
+def always(user_hint: Hint, fact: bool, message: str) -> bool:
+    """Returns a hint that the operator's form determines, after checking the user's hint.
 
     Raises:
       ValueError: the user's hint contradicts it.
     """
-    if given is (not holds):
+    if user_hint is (not fact):
         raise ValueError(message)
-    return holds
+    return fact
 
 
-def implied(by: bool, given: Hint, message: str) -> Hint:
-    """Returns a hint that is true if ``by`` is true; else the user's hint."""
-    return always(given, True, message) if by else given
-
-
-def agreed(operator: Any, name: str, given: Hint, message: str) -> Hint:
-    """Returns the hint that an operator shares with one derived from it.
+def implied(is_implied: bool, user_hint: Hint, message: str) -> Hint:
+    """Returns True if other properties imply the hint, and the user's hint otherwise.
 
     Raises:
-      ValueError: they contradict each other.
+      ValueError: the user's hint is False, but the hint is implied.
     """
-    own = getattr(operator, name)
-    if own is not None and given is not None and own is not given:
+    return always(user_hint, True, message) if is_implied else user_hint
+
+
+def agreed(operator: Any, name: str, user_hint: Hint, message: str) -> Hint:
+    """Returns the hint ``name`` of an adjoint or inverse, which is that of the operator itself, else the user's.
+
+    Raises:
+      ValueError: the two contradict each other.
+    """
+    operator_hint = getattr(operator, name)
+    if operator_hint is not None and user_hint is not None and operator_hint is not user_hint:
         raise ValueError(message)
-    return own if given is None else given
+    return operator_hint if user_hint is None else user_hint
 
 
 def non_singular(a: Any, b: Any) -> Hint:
@@ -64,13 +68,16 @@ def of_product(a: Any, b: Any) -> Known:
 
 
 def of_commuting(a: Any, b: Any) -> Known:
-    """Returns the hints of the product of two operators that commute."""
-    both = [(x.is_self_adjoint, x.is_positive_definite and x.is_self_adjoint) for x in (a, b)]
-    (one, one_definite), (other, other_definite) = both
+    """Returns the hints of the product of two operators that commute: then it is self-adjoint if both are."""
+    hints_of_both = [(x.is_self_adjoint, x.is_positive_definite and x.is_self_adjoint) for x in (a, b)]
+    (self_adjoint_a, definite_a), (self_adjoint_b, definite_b) = hints_of_both
+    # The product of two operators that are not self-adjoint may be.
     return {
         "is_non_singular": non_singular(a, b),
-        "is_self_adjoint": None if None in (one, other) or not (one or other) else bool(one and other),
-        "is_positive_definite": True if one_definite and other_definite else None,
+        "is_self_adjoint": None
+        if None in (self_adjoint_a, self_adjoint_b) or not (self_adjoint_a or self_adjoint_b)
+        else bool(self_adjoint_a and self_adjoint_b),
+        "is_positive_definite": True if definite_a and definite_b else None,
         "is_square": True,
     }
 

@@ -35,7 +35,7 @@ from tvtf.ops.rules import bind, static_dims
 from tvtf.state.variable import Variable
 
 
-def _count(value: Any, name: str) -> Dim:
+def _as_size(value: Any, name: str) -> Dim:
     """Converts an argument to a number of rows or columns."""
     if isinstance(value, Variable):
         raise TypeError(f"Argument {name} cannot be reference type. Found: {type(value)}.")
@@ -44,31 +44,31 @@ def _count(value: Any, name: str) -> Dim:
         raise TypeError(f"Argument {name} must be integer type.  Found: {tensor!s}")
     if tensor.ndim:
         raise ValueError(f"Argument {name} must be a 0-D Tensor.  Found: {tensor.numpy()}")
-    (count,) = static_dims([tensor], name)
-    if isinstance(count, int) and count < 0:
-        raise ValueError(f"Argument {name} must be non-negative.  Found: {count}")
-    return count
+    (size,) = static_dims([tensor], name)
+    if isinstance(size, int) and size < 0:
+        raise ValueError(f"Argument {name} must be non-negative.  Found: {size}")
+    return size
 
 
-def _batch(value: Any) -> tuple[Dim, ...] | None:
-    """Converts an argument ``batch_shape`` to dims."""
+def _as_batch_dims(value: Any) -> tuple[Dim, ...] | None:
+    """Converts the argument ``batch_shape``, an integer vector, to dims; None is returned unchanged."""
     if value is None:
         return None
     if isinstance(value, Variable):
         raise TypeError(f"Argument batch_shape cannot be reference type. Found: {type(value)}.")
     array = None if is_tensor(value) else np.asarray(value)
-    kind = value.dtype.is_integer if array is None else array.dtype.kind in "iu" or not array.size
-    if not kind:
+    is_integer = value.dtype.is_integer if array is None else array.dtype.kind in "iu" or not array.size
+    if not is_integer:
         raise TypeError(f"Argument batch_shape must be integer type.  Found: {convert_to_tensor(value)!s}")
     if (value.ndim if array is None else array.ndim) != 1:
         raise ValueError(f"Argument batch_shape must be a 1-D Tensor.  Found: {value}")
     dims = static_dims(value, "batch_shape")
-    if any(isinstance(d, int) and d < 0 for d in dims):
+    if any(isinstance(dim, int) and dim < 0 for dim in dims):
         raise ValueError(f"Argument batch_shape must be non-negative.  Found:{np.array(dims)}")
     return tuple(dims)
 
 
-class _Fixed(LinearOperator):
+class _SizedOperator(LinearOperator):
     """The base class of operators that are determined by their sizes."""
 
     _num_rows: Dim
@@ -78,10 +78,10 @@ class _Fixed(LinearOperator):
     def _dims(self) -> tuple[Dim, ...]:
         return (*(self._batch_shape or ()), self._num_rows, self._num_columns)
 
-    def _repeated(self, x: Tensor) -> Tensor:
+    def _broadcast_to_batch(self, x: Tensor) -> Tensor:
         return with_batch(x, broadcast(dims_of(x)[:-2], self._batch_shape or ()))
 
-    def _numbers(self, value: float) -> Tensor:
+    def _full_batch(self, value: float) -> Tensor:
         return full(value, self._dims()[:-2], self.dtype)
 
     def __getitem__(self, slices: Any) -> Any:
@@ -90,7 +90,7 @@ class _Fixed(LinearOperator):
 
 
 @export("linalg.LinearOperatorIdentity")
-class LinearOperatorIdentity(_Fixed):
+class LinearOperatorIdentity(_SizedOperator):
     """A batch of identity matrices.
 
     Args:
@@ -126,18 +126,19 @@ class LinearOperatorIdentity(_Fixed):
         assert_proper_shapes: bool = False,
         name: str = "LinearOperatorIdentity",
     ) -> None:
+        """Creates identity matrices; raises ValueError for hints that don't hold for them."""
         message = "An identity operator is always %s."
-        for given, kind in (
+        for hint, property_name in (
             (is_self_adjoint, "self adjoint"),
             (is_non_singular, "non-singular"),
             (is_positive_definite, "positive-definite"),
             (is_square, "square"),
         ):
-            if not given:
-                raise ValueError(message % kind)
+            if not hint:
+                raise ValueError(message % property_name)
         super().__init__(dtype or float32, None, True, True, True, True, name)
-        self._num_rows = self._num_columns = _count(num_rows, "num_rows")
-        self._batch_shape = _batch(batch_shape)
+        self._num_rows = self._num_columns = _as_size(num_rows, "num_rows")
+        self._batch_shape = _as_batch_dims(batch_shape)
 
     def _linop_cholesky(self) -> LinearOperator:
         return LinearOperatorIdentity(self._num_rows, self._batch_shape, self.dtype)
@@ -159,19 +160,19 @@ class LinearOperatorIdentity(_Fixed):
     def _assert_self_adjoint(self) -> None: ...
 
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
-        return self._repeated(maybe_adjoint(x, adjoint_arg))
+        return self._broadcast_to_batch(maybe_adjoint(x, adjoint_arg))
 
     def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
         return self._matmul(rhs, adjoint, adjoint_arg)
 
     def _determinant(self) -> Tensor:
-        return self._numbers(1)
+        return self._full_batch(1)
 
     def _log_abs_determinant(self) -> Tensor:
-        return self._numbers(0)
+        return self._full_batch(0)
 
     def _cond(self) -> Tensor:
-        return self._numbers(1)
+        return self._full_batch(1)
 
     def _diag_part(self) -> Tensor:
         return ones(self._dims()[:-1], self.dtype)
@@ -215,6 +216,7 @@ class LinearOperatorScaledIdentity(LinearOperator):
         assert_proper_shapes: bool = False,
         name: str = "LinearOperatorScaledIdentity",
     ) -> None:
+        """Creates multiples of the identity; real multipliers imply that the operator is self-adjoint."""
         self._multiplier = as_parameter(multiplier)
         is_real = not self._multiplier.dtype.is_complex
         message = "A real diagonal operator is always self adjoint."
@@ -223,7 +225,7 @@ class LinearOperatorScaledIdentity(LinearOperator):
             raise ValueError("A ScaledIdentity operator is always square.")
         known = (is_non_singular, is_self_adjoint, is_positive_definite, True)
         super().__init__(self._multiplier.dtype, None, *known, name)
-        self._num_rows = _count(num_rows, "num_rows")
+        self._num_rows = _as_size(num_rows, "num_rows")
 
     @property
     def multiplier(self) -> Any:
@@ -304,12 +306,12 @@ class LinearOperatorScaledIdentity(LinearOperator):
 
     def _cond(self) -> Tensor:
         multiplier = convert_to_tensor(self.multiplier)
-        one, none = (full(v, (), self.dtype) for v in (1, np.nan))
-        return bind.select(bind.equal(multiplier, full(0, (), self.dtype)), none, one)  # type: ignore[no-any-return]
+        one, undefined = (full(value, (), self.dtype) for value in (1, np.nan))
+        return bind.select(bind.equal(multiplier, full(0, (), self.dtype)), undefined, one)  # type: ignore[no-any-return]
 
 
 @export("linalg.LinearOperatorZeros")
-class LinearOperatorZeros(_Fixed):
+class LinearOperatorZeros(_SizedOperator):
     """A batch of zero matrices.
 
     Args:
@@ -349,13 +351,13 @@ class LinearOperatorZeros(_Fixed):
             raise ValueError("A zero operator is always not positive-definite.")
         known = (is_non_singular, is_self_adjoint, is_positive_definite, is_square)
         super().__init__(dtype or float32, None, *known, name)
-        self._num_rows = _count(num_rows, "num_rows")
-        self._num_columns = self._num_rows if num_columns is None else _count(num_columns, "num_columns")
+        self._num_rows = _as_size(num_rows, "num_rows")
+        self._num_columns = self._num_rows if num_columns is None else _as_size(num_columns, "num_columns")
         rows, columns = self._num_rows, self._num_columns
         if is_square and isinstance(rows, int) and isinstance(columns, int) and rows != columns:
             message = f"num_rows({rows}) != num_columns({columns})"
             raise ValueError(f"LinearOperatorZeros initialized as is_square=True, but got {message}")
-        self._batch_shape = _batch(batch_shape)
+        self._batch_shape = _as_batch_dims(batch_shape)
 
     def _assert_non_singular(self) -> None:
         raise InvalidArgumentError(None, None, "Zero operators are always non-invertible.")
@@ -368,7 +370,7 @@ class LinearOperatorZeros(_Fixed):
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
         *batch, columns, rows = dims_of(x)
         size = self._num_columns if adjoint else self._num_rows
-        return self._repeated(zeros((*batch, size, columns if adjoint_arg else rows), self.dtype))
+        return self._broadcast_to_batch(zeros((*batch, size, columns if adjoint_arg else rows), self.dtype))
 
     def _linop_matmul(self, right: LinearOperator) -> LinearOperator:
         return self._of_square(self, right)
@@ -376,18 +378,18 @@ class LinearOperatorZeros(_Fixed):
     def _linop_matmul_of(self, left: LinearOperator) -> LinearOperator:
         return self._of_square(left, self)
 
-    def _of_square(self, *both: LinearOperator) -> LinearOperator:
-        if all(each.is_square for each in both):
+    def _of_square(self, *operands: LinearOperator) -> LinearOperator:
+        if all(operator.is_square for operator in operands):
             return self
         raise ValueError(
             "Matmul with non-square `LinearOperator`s or non-square `LinearOperatorZeros` not supported at this time."
         )
 
     def _determinant(self) -> Tensor:
-        return self._numbers(0)
+        return self._full_batch(0)
 
     def _trace(self) -> Tensor:
-        return self._numbers(0)
+        return self._full_batch(0)
 
     def _diag_part(self) -> Tensor:
         *batch, rows, columns = self._dims()
@@ -397,4 +399,4 @@ class LinearOperatorZeros(_Fixed):
         return self._diag_part()
 
     def _add_to_tensor(self, x: Tensor) -> Tensor:
-        return self._repeated(x)
+        return self._broadcast_to_batch(x)

@@ -8,13 +8,13 @@ from tvtf.composites.linear import hints
 from tvtf.composites.linear.algebra import (
     as_parameter,
     broadcast,
+    broadcast_batches,
     conjugate_if,
     dims_of,
     magnitude,
     matmul,
     maybe_adjoint,
     to_dtype,
-    together,
     total,
 )
 from tvtf.composites.linear.diagonal import LinearOperatorDiag
@@ -93,10 +93,10 @@ class LinearOperatorLowRankUpdate(LinearOperator):
         self._diag_update = as_parameter(diag_update)
         self._is_diag_update_positive = is_diag_update_positive
         super().__init__(dtype, None, is_non_singular, is_self_adjoint, is_positive_definite, is_square, name)
-        self._diag_operator = self._made_diagonal()
+        self._diag_operator = self._make_diag_operator()
         self._check_shapes()
 
-    def _made_diagonal(self) -> LinearOperator:
+    def _make_diag_operator(self) -> LinearOperator:
         if self._diag_update is None:
             return LinearOperatorIdentity(dims_of(self.u)[-1], dtype=self.dtype)
         return LinearOperatorDiag(self._diag_update, is_positive_definite=self._is_diag_update_positive)
@@ -104,9 +104,9 @@ class LinearOperatorLowRankUpdate(LinearOperator):
     def _check_shapes(self) -> None:
         size, rank = broadcast(dims_of(self.u)[-2:], dims_of(self.v)[-2:])
         pairs = [(self.base_operator._dims()[-1], size), (rank, self.diag_operator._dims()[-1])]
-        for expected, result in pairs:
-            if not agree_dim(expected, result):
-                raise ValueError(f"Dimensions {expected} and {result} are not compatible")
+        for expected, actual in pairs:
+            if not agree_dim(expected, actual):
+                raise ValueError(f"Dimensions {expected} and {actual} are not compatible")
         self._dims()
 
     @property
@@ -144,14 +144,14 @@ class LinearOperatorLowRankUpdate(LinearOperator):
             return self.base_operator.assert_self_adjoint()
         return super()._assert_self_adjoint()
 
-    def _sides(self, adjoint: bool = False) -> tuple[Any, Any]:
+    def _left_and_right(self, adjoint: bool = False) -> tuple[Any, Any]:
         return (self.v, self.u) if adjoint else (self.u, self.v)
 
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
-        left, right = self._sides(adjoint)
+        left_factor, right_factor = self._left_and_right(adjoint)
         x = maybe_adjoint(x, adjoint_arg)
-        inner = self.diag_operator.matmul(matmul(right, x, adjoint_a=True), adjoint=adjoint)
-        return self.base_operator.matmul(x, adjoint=adjoint) + matmul(left, inner)  # type: ignore[no-any-return]
+        projection = self.diag_operator.matmul(matmul(right_factor, x, adjoint_a=True), adjoint=adjoint)
+        return self.base_operator.matmul(x, adjoint=adjoint) + matmul(left_factor, projection)  # type: ignore[no-any-return]
 
     def _capacitance(self) -> Tensor:
         """Returns ``D^-1 + V^H L^-1 U``, a matrix of the size of the update's rank (Woodbury's identity)."""
@@ -163,14 +163,16 @@ class LinearOperatorLowRankUpdate(LinearOperator):
         base = self.base_operator
         if base.is_non_singular is False:
             raise ValueError("Solve not implemented unless this is a perturbation of a non-singular LinearOperator.")
-        left, right = self._sides(adjoint)
-        first = base.solve(maybe_adjoint(rhs, adjoint_arg), adjoint=adjoint)
-        small, inner = together(maybe_adjoint(self._capacitance(), adjoint), matmul(right, first, adjoint_a=True))
+        left_factor, right_factor = self._left_and_right(adjoint)
+        base_solution = base.solve(maybe_adjoint(rhs, adjoint_arg), adjoint=adjoint)
+        capacitance, projection = broadcast_batches(
+            maybe_adjoint(self._capacitance(), adjoint), matmul(right_factor, base_solution, adjoint_a=True)
+        )
         if self._use_cholesky:
-            result = cholesky_solve(bind.cholesky(small), inner)
+            update_solution = cholesky_solve(bind.cholesky(capacitance), projection)
         else:
-            result = bind.matrix_solve(small, inner)
-        return first - base.solve(matmul(left, result), adjoint=adjoint)  # type: ignore[no-any-return]
+            update_solution = bind.matrix_solve(capacitance, projection)
+        return base_solution - base.solve(matmul(left_factor, update_solution), adjoint=adjoint)  # type: ignore[no-any-return]
 
     def _determinant(self) -> Tensor:
         if self.is_positive_definite:
@@ -180,11 +182,11 @@ class LinearOperatorLowRankUpdate(LinearOperator):
 
     def _log_abs_determinant(self) -> Tensor:
         if self._use_cholesky:
-            capacitance = 2 * total(bind.log(diagonal(bind.cholesky(self._capacitance()))))
+            log_capacitance = 2 * total(bind.log(diagonal(bind.cholesky(self._capacitance()))))
         else:
-            size = bind.log(magnitude(bind.matrix_determinant(self._capacitance())))
-            capacitance = to_dtype(size, self.dtype)
-        return capacitance + self.diag_operator.log_abs_determinant() + self.base_operator.log_abs_determinant()  # type: ignore[no-any-return]
+            log_magnitude = bind.log(magnitude(bind.matrix_determinant(self._capacitance())))
+            log_capacitance = to_dtype(log_magnitude, self.dtype)
+        return log_capacitance + self.diag_operator.log_abs_determinant() + self.base_operator.log_abs_determinant()  # type: ignore[no-any-return]
 
     def _diag_part(self) -> Tensor:
         result = self.u * conjugate_if(self.v, True)

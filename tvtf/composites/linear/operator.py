@@ -13,18 +13,18 @@ import numpy as np
 from tvtf.composites.linear import hints
 from tvtf.composites.linear.algebra import (
     adjoint,
+    broadcast_batches,
     column,
     declared_shape,
     dims_of,
     identity,
     magnitude,
+    max_min_ratio,
     maybe_adjoint,
     shape_tensor,
-    spread,
     to_dtype,
-    together,
     total,
-    without_last,
+    without_last_dim,
 )
 from tvtf.composites.linear.slicing import sliced
 from tvtf.composites.linear.spec import LinearOperatorSpec, spec_type
@@ -42,9 +42,9 @@ from tvtf.ops.spectral import eigvalsh, svd
 from tvtf.state.module import Module
 
 
-def _slow(what: str, costs: str = " and O(N^3) operations") -> None:
+def _warn_of_dense(method: str, costs: str = " and O(N^3) operations") -> None:
     text = "Using (possibly slow) default implementation of %s.  Requires conversion to a dense matrix%s."
-    logger.warning(text, what, costs)
+    logger.warning(text, method, costs)
 
 
 @export("linalg.LinearOperator")
@@ -91,7 +91,7 @@ class LinearOperator(Module, CompositeTensor):
         super().__init_subclass__(**options)
         cls._spec_type = spec_type(cls)
         if "__init__" in vars(cls):
-            cls.__init__ = _recorded(cls.__init__)  # type: ignore[method-assign]
+            cls.__init__ = _recording_arguments(cls.__init__)  # type: ignore[method-assign]
 
     def __init__(
         self,
@@ -104,6 +104,7 @@ class LinearOperator(Module, CompositeTensor):
         name: str | None = None,
         parameters: dict[str, Any] | None = None,
     ) -> None:
+        """Stores dtype, name and hints, and the hints that they imply: a non-singular operator is square, for example."""
         if is_positive_definite:
             is_non_singular = hints.always(is_non_singular, True, "A positive definite matrix is always non-singular.")
         if is_non_singular:
@@ -248,18 +249,18 @@ class LinearOperator(Module, CompositeTensor):
         """Returns the exact solution for vectors of shape (..., range)."""
         return self._solvevec(self._argument(rhs, -1 if adjoint else -2, -1), adjoint)
 
-    def _argument(self, x: Any, own: int, axis: int) -> Tensor:
-        """Converts an argument to a tensor, and checks that its dim at ``axis`` equals the operator's dim at ``own``."""
+    def _argument(self, x: Any, operator_axis: int, axis: int) -> Tensor:
+        """Converts an argument to a tensor; checks that its dim at ``axis`` equals the operator's dim at ``operator_axis``."""
         tensor = convert_to_tensor(x)
         if tensor.dtype is not self.dtype:
             raise TypeError(
                 f"Expected argument to have dtype {self.dtype}.  Found: {tensor.dtype} in tensor {tensor!s}"
             )
-        expected, result = self._dims()[own], dims_of(tensor)
-        if len(result) < -axis:
+        expected, dims = self._dims()[operator_axis], dims_of(tensor)
+        if len(dims) < -axis:
             raise IndexError(f"{self.name}: expected a tensor of at least {-axis} dims, but got shape {tensor.shape}")
-        if expected is not None and not agree_dim(expected, result[axis]):
-            raise ValueError(f"Dimensions {expected} and {result[axis]} are not compatible")
+        if expected is not None and not agree_dim(expected, dims[axis]):
+            raise ValueError(f"Dimensions {expected} and {dims[axis]} are not compatible")
         return tensor
 
     def _check_operator(self, right: LinearOperator, name: str) -> None:
@@ -273,22 +274,22 @@ class LinearOperator(Module, CompositeTensor):
         """Returns the product with a tensor."""
 
     def _matvec(self, x: Any, adjoint: bool = False) -> Any:
-        return without_last(self.matmul(column(x), adjoint=adjoint))
+        return without_last_dim(self.matmul(column(x), adjoint=adjoint))
 
     def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
-        _slow("solve")
+        _warn_of_dense("solve")
         return self._dense_solve(rhs, adjoint, adjoint_arg)
 
     def _dense_solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
         if self.is_square is False:
             raise NotImplementedError("Solve is not yet implemented for non-square operators.")
-        matrix, rhs = together(self.to_dense(), maybe_adjoint(rhs, adjoint_arg))
+        matrix, rhs = broadcast_batches(self.to_dense(), maybe_adjoint(rhs, adjoint_arg))
         if self._can_use_cholesky():
             return cholesky_solve(bind.cholesky(matrix), rhs)
         return bind.matrix_solve(maybe_adjoint(matrix, adjoint), rhs)  # type: ignore[no-any-return]
 
     def _solvevec(self, rhs: Any, adjoint: bool = False) -> Any:
-        return without_last(self.solve(column(rhs), adjoint=adjoint))
+        return without_last_dim(self.solve(column(rhs), adjoint=adjoint))
 
     def _can_use_cholesky(self) -> bool:
         return bool(self.is_self_adjoint and self.is_positive_definite)
@@ -411,13 +412,13 @@ class LinearOperator(Module, CompositeTensor):
             raise NotImplementedError("Determinant not implemented for an operator that is expected to not be square.")
 
     def _determinant(self) -> Tensor:
-        _slow("determinant")
+        _warn_of_dense("determinant")
         if self._can_use_cholesky():
             return bind.exp(self.log_abs_determinant())  # type: ignore[no-any-return]
         return bind.matrix_determinant(convert_to_tensor(self.to_dense()))  # type: ignore[no-any-return]
 
     def _log_abs_determinant(self) -> Tensor:
-        _slow("determinant")
+        _warn_of_dense("determinant")
         if self._can_use_cholesky():
             return 2 * total(bind.log(diagonal(bind.cholesky(convert_to_tensor(self.to_dense())))))
         return slogdet(self.to_dense()).log_abs_determinant
@@ -440,7 +441,9 @@ class LinearOperator(Module, CompositeTensor):
         return self._cond()
 
     def _cond(self) -> Tensor:
-        return spread(magnitude(self._eigvals()) if self.is_self_adjoint else svd(self.to_dense(), compute_uv=False))
+        return max_min_ratio(
+            magnitude(self._eigvals()) if self.is_self_adjoint else svd(self.to_dense(), compute_uv=False)
+        )
 
     # -- checks
 
@@ -450,14 +453,19 @@ class LinearOperator(Module, CompositeTensor):
 
     def _assert_non_singular(self) -> Any:
         """Compares the condition number with the inverse of the dtype's rounding error."""
-        _slow("assert_non_singular")
+        _warn_of_dense("assert_non_singular")
         if self._can_use_cholesky():
             return self.assert_positive_definite()
-        result = spread(svd(self.to_dense(), compute_uv=False))
+        condition_number = max_min_ratio(svd(self.to_dense(), compute_uv=False))
         epsilon = float(np.finfo(self.dtype.np).eps)
-        sizes = [to_dtype(d, result.dtype) for d in (self.range_dimension_tensor(), self.domain_dimension_tensor())]
-        largest = bind.maximum(bind.maximum(*sizes), constant(100.0, result.dtype))
-        return checked("less", result, 1.0 / (largest * epsilon), message="Singular matrix up to precision epsilon.")
+        sizes = [
+            to_dtype(dimension, condition_number.dtype)
+            for dimension in (self.range_dimension_tensor(), self.domain_dimension_tensor())
+        ]
+        largest = bind.maximum(bind.maximum(*sizes), constant(100.0, condition_number.dtype))
+        return checked(
+            "less", condition_number, 1.0 / (largest * epsilon), message="Singular matrix up to precision epsilon."
+        )
 
     def assert_positive_definite(self, name: str = "assert_positive_definite") -> Any:
         """Checks at run time that a self-adjoint operator is positive definite.
@@ -468,7 +476,7 @@ class LinearOperator(Module, CompositeTensor):
         return self._assert_positive_definite()
 
     def _assert_positive_definite(self) -> Any:
-        _slow("assert_positive_definite")
+        _warn_of_dense("assert_positive_definite")
         if not self.is_self_adjoint:
             raise NotImplementedError("assert_positive_definite is not implemented.")
         result = diagonal(bind.cholesky(convert_to_tensor(self.to_dense())))
@@ -479,7 +487,7 @@ class LinearOperator(Module, CompositeTensor):
         return self._assert_self_adjoint()
 
     def _assert_self_adjoint(self) -> Any:
-        _slow("assert_self_adjoint", "")
+        _warn_of_dense("assert_self_adjoint", "")
         dense = convert_to_tensor(self.to_dense())
         return checked("equal", dense, adjoint(dense), message="Matrix was not equal to its adjoint.")
 
@@ -493,9 +501,12 @@ class LinearOperator(Module, CompositeTensor):
         return nest.flatten(self, expand_composites=True)
 
     def _with_gradient(self, gradients: Any) -> Any:
-        own = self._gradient_components()
-        result = [zeros_like(convert_to_tensor(x)) if g is None else g for g, x in zip(gradients, own)]
-        return nest.pack_sequence_as(self, result, expand_composites=True)
+        components = self._gradient_components()
+        filled = [
+            zeros_like(convert_to_tensor(x)) if gradient is None else gradient
+            for gradient, x in zip(gradients, components)
+        ]
+        return nest.pack_sequence_as(self, filled, expand_composites=True)
 
     def __getitem__(self, slices: Any) -> LinearOperator:
         return sliced(self, slices)
@@ -511,20 +522,20 @@ def public(name: str) -> Any:
     return public_names()[f"linalg.{name}"]
 
 
-def _recorded(init: Callable[..., None]) -> Callable[..., None]:
-    """Wraps a constructor to record the arguments of the outermost call."""
+def _recording_arguments(init: Callable[..., None]) -> Callable[..., None]:
+    """Wraps a constructor to record its arguments as ``_parameters``; of nested constructors, only those of the outermost."""
     signature = inspect.signature(init)
 
     @functools.wraps(init)
-    def run(self: Any, *args: Any, **kwargs: Any) -> None:
+    def construct(self: Any, *args: Any, **kwargs: Any) -> None:
         if "_parameters" not in vars(self):
-            vars(self)["_parameters"] = _arguments(signature, self, args, kwargs)
+            vars(self)["_parameters"] = _arguments_by_name(signature, self, args, kwargs)
         init(self, *args, **kwargs)
 
-    return run
+    return construct
 
 
-def _arguments(signature: inspect.Signature, *call: Any) -> dict[str, Any]:
+def _arguments_by_name(signature: inspect.Signature, *call: Any) -> dict[str, Any]:
     """Returns the arguments of a constructor's call by name, defaults included."""
     operator, args, kwargs = call
     try:
@@ -532,5 +543,5 @@ def _arguments(signature: inspect.Signature, *call: Any) -> dict[str, Any]:
     except TypeError:  # the constructor raises a better error
         return {}
     bound.apply_defaults()
-    _, *own = bound.arguments.items()
-    return dict(own)
+    _, *named = bound.arguments.items()
+    return dict(named)

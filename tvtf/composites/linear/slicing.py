@@ -13,84 +13,97 @@ from tvtf.ops.rules import bind
 
 def sliced(operator: Any, slices: Any) -> Any:
     """Returns ``operator[slices]``; the slices index the batch dims."""
-    given = slices if isinstance(slices, tuple) else (slices,)
+    indices = slices if isinstance(slices, tuple) else (slices,)
     changed = {}
-    if given != (Ellipsis,):
+    if indices != (Ellipsis,):
         batch = operator._dims()[:-2]
-        ranks = {k: r for k, r in operator._matrix_ranks.items() if getattr(operator, k) is not None}
-        changed = {name: _mapped(getattr(operator, name), rank, given, batch) for name, rank in ranks.items()}
+        ranks = {
+            parameter: rank_of_matrix
+            for parameter, rank_of_matrix in operator._matrix_ranks.items()
+            if getattr(operator, parameter) is not None
+        }
+        changed = {
+            name: _slice_parameter(getattr(operator, name), rank, indices, batch) for name, rank in ranks.items()
+        }
     return type(operator)(**operator.parameters | changed)
 
 
-def _mapped(parameter: Any, rank: Any, slices: tuple[Any, ...], batch: Sequence[Dim]) -> Any:
+def _slice_parameter(parameter: Any, rank: Any, slices: tuple[Any, ...], batch: Sequence[Dim]) -> Any:
+    """Slices the batch dims of a parameter, a tensor or operator or a list of these; ``rank`` is that of one item."""
     if isinstance(parameter, (list, tuple)):
         ranks = rank if isinstance(rank, list) else [rank] * len(parameter)
-        return [_mapped(each, r, slices, batch) for each, r in zip(parameter, ranks)]
-    return _sliced(parameter, rank, slices, batch)
+        return [_slice_parameter(part, part_rank, slices, batch) for part, part_rank in zip(parameter, ranks)]
+    return _slice_batch_dims(parameter, rank, slices, batch)
 
 
-def _sliced(parameter: Any, rank: int, slices: tuple[Any, ...], batch: Sequence[Dim]) -> Any:
-    """Slices the batch dims of one parameter, which may broadcast along some of the operator's batch dims."""
+def _slice_batch_dims(parameter: Any, rank: int, slices: tuple[Any, ...], batch: Sequence[Dim]) -> Any:
+    """Slices the batch dims of one tensor or operator, which may broadcast along some of the ``batch`` dims."""
     is_operator = hasattr(parameter, "_matrix_ranks")
     dims = parameter._dims() if is_operator else dims_of(parameter)
-    own = dims[: len(dims) - (2 if is_operator else rank)]
-    if batch and not own:
+    parameter_batch = dims[: len(dims) - (2 if is_operator else rank)]
+    # A parameter without batch dims is the same in the whole batch.
+    if batch and not parameter_batch:
         return parameter
-    lifted = (1,) * (len(batch) - len(own)) + tuple(own)
-    wide = _lifted(parameter, lifted, rank, is_operator)
-    indices = _for(slices, batch, lifted)
+    expanded_batch = (1,) * (len(batch) - len(parameter_batch)) + tuple(parameter_batch)
+    expanded = _expand_batch_rank(parameter, expanded_batch, rank, is_operator)
+    indices = _slices_of_parameter(slices, batch, expanded_batch)
     if is_operator:
-        return wide[tuple(indices)]
-    if rank and not any(each is Ellipsis for each in indices):
+        return expanded[tuple(indices)]
+    # The slices may index the first batch dims only.
+    if rank and not any(index is Ellipsis for index in indices):
         indices.append(Ellipsis)
     indices += [slice(None)] * rank
-    return wide[tuple(indices)]
+    return expanded[tuple(indices)]
 
 
-def _lifted(parameter: Any, batch: Sequence[Dim], rank: int, is_operator: bool) -> Any:
+def _expand_batch_rank(parameter: Any, batch: Sequence[Dim], rank: int, is_operator: bool) -> Any:
     """Returns the parameter with dims of size 1 prepended, up to a given batch rank."""
     if not is_operator:
         tensor = convert_to_tensor(parameter)
         dims = dims_of(tensor)
         return bind.reshape(tensor, shape=(*batch, *dims[len(dims) - rank :]))
-    parts = parameter._matrix_ranks.items()
-    changed = {name: _lifted_part(getattr(parameter, name), rank, len(batch)) for name, rank in parts}
-    return type(parameter)(**parameter.parameters | {k: v for k, v in changed.items() if v is not None})
+    part_ranks = parameter._matrix_ranks.items()
+    changed = {name: _expand_part(getattr(parameter, name), rank, len(batch)) for name, rank in part_ranks}
+    return type(parameter)(
+        **parameter.parameters | {part_name: part for part_name, part in changed.items() if part is not None}
+    )
 
 
-def _lifted_part(part: Any, rank: Any, count: int) -> Any:
+def _expand_part(part: Any, rank: Any, count: int) -> Any:
     """Prepends dims of size 1 to each operator in a nested parameter."""
     if part is None:
         return None
     if isinstance(part, (list, tuple)):
         ranks = rank if isinstance(rank, list) else [rank] * len(part)
-        return [_lifted_part(each, r, count) for each, r in zip(part, ranks)]
+        return [_expand_part(item, part_rank, count) for item, part_rank in zip(part, ranks)]
     is_operator = hasattr(part, "_matrix_ranks")
     dims = part._dims()[:-2] if is_operator else dims_of(part)[: len(dims_of(part)) - rank]
-    return _lifted(part, (1,) * (count - len(dims)) + tuple(dims), rank, is_operator)
+    return _expand_batch_rank(part, (1,) * (count - len(dims)) + tuple(dims), rank, is_operator)
 
 
-def _for(slices: Sequence[Any], batch: Sequence[Dim], own: Sequence[Dim]) -> list[Any]:
-    """Returns the slices for a parameter that broadcasts along some of the batch's dims."""
+def _slices_of_parameter(slices: Sequence[Any], batch: Sequence[Dim], parameter_batch: Sequence[Dim]) -> list[Any]:
+    """Converts slices of the ``batch`` dims to those of a parameter with the same rank, which broadcasts along some dims."""
     indices: list[Any] = []
     axis = 0
-    for i, each in enumerate(slices):
-        if each is Ellipsis:
+    for i, index in enumerate(slices):
+        if index is Ellipsis:
+            # The remaining slices belong to the last dims.
             axis = -sum(later is not None for later in slices[i + 1 :])
-        if each is Ellipsis or each is None:
-            indices.append(each)
+        if index is Ellipsis or index is None:
+            indices.append(index)
             continue
-        repeats = own[axis] == 1 and not (isinstance(batch[axis], int) and batch[axis] == 1)
-        indices.append(_of_repeated(each) if repeats else each)
+        is_broadcast = parameter_batch[axis] == 1 and not (isinstance(batch[axis], int) and batch[axis] == 1)
+        indices.append(_slice_of_broadcast_dim(index) if is_broadcast else index)
         axis += 1
     return indices
 
 
-def _of_repeated(each: Any) -> Any:
-    """Converts a slice of a broadcast dim to one of the parameter's dim of size 1."""
-    if not isinstance(each, slice):
+def _slice_of_broadcast_dim(index: Any) -> Any:
+    """Converts an index or slice of a broadcast dim to one of the parameter's dim of size 1, all of whose items are equal."""
+    if not isinstance(index, slice):
         return 0
     start, stop, step = (
-        None if given is None else of for given, of in zip((each.start, each.stop, each.step), (0, 1, 1))
+        None if bound is None else bound_for_size_1
+        for bound, bound_for_size_1 in zip((index.start, index.stop, index.step), (0, 1, 1))
     )
     return slice(start, stop, step)

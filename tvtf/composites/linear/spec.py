@@ -63,13 +63,13 @@ def _parameters(operator: Any) -> dict[str, Any]:
     named = [name for name in operator._parameters if name not in (*hints.NAMES, "name")]
     parameters = {name: getattr(operator, f"_{name}", operator._parameters[name]) for name in named}
     result = {name: getattr(operator, f"_{name}") for name in hints.NAMES}
-    return {name: _component(value) for name, value in sorted((parameters | result).items())}
+    return {name: _with_dims_as_tensors(value) for name, value in sorted((parameters | result).items())}
 
 
-def _component(value: Any) -> Any:
-    """Converts dims that only run time determines to tensors."""
+def _with_dims_as_tensors(value: Any) -> Any:
+    """Returns an operator's parameter with all dims that only run time determines converted to tensors."""
     if isinstance(value, list):
-        return [_component(each) for each in value]
+        return [_with_dims_as_tensors(each) for each in value]
     if isinstance(value, tuple):
         return value if is_static_shape(value) else shape_tensor(value)
     if _is_dim(value):

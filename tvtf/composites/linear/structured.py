@@ -68,6 +68,7 @@ class LinearOperatorHouseholder(LinearOperator):
         is_square: hints.Hint = None,
         name: str = "LinearOperatorHouseholder",
     ) -> None:
+        """Creates Householder reflections, which are always self-adjoint and never positive definite."""
         self._reflection_axis = as_parameter(reflection_axis)
         if not dims_of(self._reflection_axis):
             message = f"Argument reflection_axis must have at least 1 dimension.  Found: {self._reflection_axis!s}"
@@ -87,10 +88,10 @@ class LinearOperatorHouseholder(LinearOperator):
         dims = dims_of(self._reflection_axis)
         return (*dims, dims[-1])
 
-    def _numbers(self, value: float) -> Tensor:
+    def _full_batch(self, value: float) -> Tensor:
         return full(value, self._dims()[:-2], self.dtype)
 
-    def _unit(self) -> Tensor:
+    def _unit_vector(self) -> Tensor:
         return l2_normalize(convert_to_tensor(self.reflection_axis), axis=-1)
 
     def _assert_non_singular(self) -> None: ...
@@ -106,35 +107,35 @@ class LinearOperatorHouseholder(LinearOperator):
         return self
 
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
-        x, unit = maybe_adjoint(x, adjoint_arg), column(self._unit())
+        x, unit = maybe_adjoint(x, adjoint_arg), column(self._unit_vector())
         return x - 2 * unit * matmul(unit, x, adjoint_a=True)  # type: ignore[no-any-return]
 
     def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
         return self._matmul(rhs, adjoint, adjoint_arg)
 
     def _to_dense(self) -> Tensor:
-        unit = column(self._unit())
+        unit = column(self._unit_vector())
         return identity((), self._dims()[-1], self.dtype) - 2 * matmul(unit, unit, adjoint_b=True)
 
     def _diag_part(self) -> Tensor:
-        unit = self._unit()
+        unit = self._unit_vector()
         return 1.0 - 2 * unit * conjugate_if(unit, True)  # type: ignore[no-any-return]
 
     def _trace(self) -> Tensor:
-        return to_dtype(self.domain_dimension_tensor() - 2, self.dtype) * self._numbers(1)
+        return to_dtype(self.domain_dimension_tensor() - 2, self.dtype) * self._full_batch(1)
 
     def _determinant(self) -> Tensor:
-        return self._numbers(-1)
+        return self._full_batch(-1)
 
     def _log_abs_determinant(self) -> Tensor:
-        return self._numbers(0)
+        return self._full_batch(0)
 
     def _eigvals(self) -> Tensor:
         every = ones(self._dims()[:-1], self.dtype)
         return bind.concat(-every[..., :1], every[..., 1:], axis=every.ndim - 1)  # type: ignore[no-any-return,index]
 
     def _cond(self) -> Tensor:
-        return self._numbers(1)
+        return self._full_batch(1)
 
 
 @export("linalg.LinearOperatorPermutation")
@@ -169,6 +170,7 @@ class LinearOperatorPermutation(LinearOperator):
         is_square: hints.Hint = None,
         name: str = "LinearOperatorPermutation",
     ) -> None:
+        """Creates permutation matrices, which are always square and non-singular."""
         self._perm = as_parameter(perm)
         _check_permutation(self._perm)
         message = "A Permutation operator is always %s. Expected argument `%s` to be True. Received: %s."
@@ -185,7 +187,7 @@ class LinearOperatorPermutation(LinearOperator):
         dims = dims_of(self._perm)
         return (*dims, dims[-1])
 
-    def _numbers(self, value: float) -> Tensor:
+    def _full_batch(self, value: float) -> Tensor:
         return full(value, self._dims()[:-2], self.dtype)
 
     def _assert_non_singular(self) -> None: ...
@@ -201,20 +203,20 @@ class LinearOperatorPermutation(LinearOperator):
     def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
         return self._matmul(rhs, not adjoint, adjoint_arg)
 
-    def _numbered(self) -> Tensor:
+    def _column_numbers(self) -> Tensor:
         return cast(arange(self._dims()[-1]), self.perm.dtype)  # type: ignore[no-any-return]
 
     def _to_dense(self) -> Tensor:
-        return cast(bind.equal(self._numbered(), column(self.perm)), self.dtype)  # type: ignore[no-any-return]
+        return cast(bind.equal(self._column_numbers(), column(self.perm)), self.dtype)  # type: ignore[no-any-return]
 
     def _diag_part(self) -> Tensor:
-        return cast(bind.equal(self._numbered(), convert_to_tensor(self.perm)), self.dtype)  # type: ignore[no-any-return]
+        return cast(bind.equal(self._column_numbers(), convert_to_tensor(self.perm)), self.dtype)  # type: ignore[no-any-return]
 
     def _log_abs_determinant(self) -> Tensor:
-        return self._numbers(0)
+        return self._full_batch(0)
 
     def _cond(self) -> Tensor:
-        return self._numbers(1)
+        return self._full_batch(1)
 
 
 def _check_permutation(perm: Any) -> None:
@@ -223,9 +225,9 @@ def _check_permutation(perm: Any) -> None:
         raise ValueError(f"Argument `perm` must have at least 1 dimension. Received: {perm}.")
     if not perm.dtype.is_integer:
         raise TypeError(f"Argument `perm` must be integer dtype. Received: {perm}.")
-    array = static_value(perm)  # as in TensorFlow, a value that is unknown while tracing is not checked
-    if array is not None and (np.sort(array, axis=-1) != np.arange(array.shape[-1])).any():
-        message = f"Argument `perm` must be a vector of unique integers from 0 to {array.shape[-1] - 1}."
+    static_perm = static_value(perm)  # as in TensorFlow, a value that is unknown while tracing is not checked
+    if static_perm is not None and (np.sort(static_perm, axis=-1) != np.arange(static_perm.shape[-1])).any():
+        message = f"Argument `perm` must be a vector of unique integers from 0 to {static_perm.shape[-1] - 1}."
         raise ValueError(message)
 
 
@@ -262,6 +264,7 @@ class LinearOperatorTridiag(LinearOperator):
         is_square: hints.Hint = None,
         name: str = "LinearOperatorTridiag",
     ) -> None:
+        """Creates tridiagonal matrices from their diagonals: one compact tensor, matrices, or three tensors."""
         if diagonals_format not in ("compact", "matrix", "sequence"):
             message = "Argument `diagonals_format` must be one of compact, matrix, or sequence."
             raise ValueError(f"{message} Received : {diagonals_format}.")
@@ -348,5 +351,5 @@ class LinearOperatorTridiag(LinearOperator):
     def _to_dense(self) -> Tensor:
         if self.diagonals_format == "matrix":
             return self.diagonals  # type: ignore[no-any-return]
-        make, (upper, main, lower) = public_names()["linalg.diag"], self._bands()
-        return make(main) + make(upper[..., :-1], k=1) + make(lower[..., 1:], k=-1)  # type: ignore[no-any-return,index]
+        diagonal_matrix, (upper, main, lower) = public_names()["linalg.diag"], self._bands()
+        return diagonal_matrix(main) + diagonal_matrix(upper[..., :-1], k=1) + diagonal_matrix(lower[..., 1:], k=-1)  # type: ignore[no-any-return,index]

@@ -22,28 +22,28 @@ _FORMS = (
 
 
 def has_special_sum(operator: LinearOperator) -> bool:
-    """Returns whether sums of two operators have a special form."""
+    """Returns whether an operator's sums can be represented in one of the special forms."""
     return any(isinstance(operator, form) for form in _FORMS)
 
 
 def sum_of(operators: Sequence[LinearOperator]) -> LinearOperator:
-    return reduce(_added, operators)
+    return reduce(_add_operators, operators)
 
 
-def _added(a: LinearOperator, b: LinearOperator) -> LinearOperator:
+def _add_operators(a: LinearOperator, b: LinearOperator) -> LinearOperator:
     """Adds two operators in the narrowest of the forms that can represent both."""
-    known: dict[str, Any] = {
+    hints_and_name: dict[str, Any] = {
         "is_self_adjoint": a.is_self_adjoint and b.is_self_adjoint,
         "is_positive_definite": a.is_positive_definite and b.is_positive_definite,
         "name": f"Add/{a.name}__{b.name}/",
     }
-    widest = max(next(i for i, form in enumerate(_FORMS) if isinstance(each, form)) for each in (a, b))
-    if widest == 0:
-        return LinearOperatorScaledIdentity(a._dims()[-2], _multiplier(a) + _multiplier(b), **known)
-    if widest == 1:
-        return LinearOperatorDiag(a.diag_part() + b.diag_part(), **known)
-    kind = LinearOperatorLowerTriangular if widest == 2 else LinearOperatorFullMatrix
-    return kind(a.add_to_tensor(b.to_dense()), **known)
+    widest_form = max(next(i for i, form in enumerate(_FORMS) if isinstance(each, form)) for each in (a, b))
+    if widest_form == 0:
+        return LinearOperatorScaledIdentity(a._dims()[-2], _multiplier(a) + _multiplier(b), **hints_and_name)
+    if widest_form == 1:
+        return LinearOperatorDiag(a.diag_part() + b.diag_part(), **hints_and_name)
+    operator_class = LinearOperatorLowerTriangular if widest_form == 2 else LinearOperatorFullMatrix
+    return operator_class(a.add_to_tensor(b.to_dense()), **hints_and_name)
 
 
 def _multiplier(operator: Any) -> Any:

@@ -20,18 +20,19 @@ _WORDS = {
 }
 
 
-class _Wrapped(LinearOperator):
+class _DerivedOperator(LinearOperator):
     """The base class of operators derived from one operator, whose hints they share."""
 
     _matrix_ranks = {"operator": 0}
-    _what = ""
+    _relation = ""
     _suffix = ""
 
     def __init__(self, operator: Any, known: dict[str, hints.Hint], name: str | None) -> None:
+        """Creates an operator derived from another one; each hint is the other one's, or the user's if that is None."""
         self._operator = operator
         message = "An operator is {0} if and only if its {1} is {0}."
         agreed: hints.Known = {
-            each: hints.agreed(operator, each, known[each], message.format(word, self._what))
+            each: hints.agreed(operator, each, known[each], message.format(word, self._relation))
             for each, word in _WORDS.items()
         }
         super().__init__(operator.dtype, None, **agreed, name=name or operator.name + self._suffix)
@@ -54,7 +55,7 @@ class _Wrapped(LinearOperator):
 
 
 @export("linalg.LinearOperatorAdjoint")
-class LinearOperatorAdjoint(_Wrapped):
+class LinearOperatorAdjoint(_DerivedOperator):
     """The conjugate transpose of an operator.
 
     Args:
@@ -73,7 +74,7 @@ class LinearOperatorAdjoint(_Wrapped):
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/LinearOperatorAdjoint
     """
 
-    _what, _suffix = "adjoint", "_adjoint"
+    _relation, _suffix = "adjoint", "_adjoint"
 
     def __init__(
         self,
@@ -84,6 +85,7 @@ class LinearOperatorAdjoint(_Wrapped):
         is_square: hints.Hint = None,
         name: str | None = None,
     ) -> None:
+        """Creates the adjoint of an operator, with the same hints."""
         known = (is_non_singular, is_self_adjoint, is_positive_definite, is_square)
         super().__init__(operator, dict(zip(hints.NAMES, known)), name)
 
@@ -127,7 +129,7 @@ class LinearOperatorAdjoint(_Wrapped):
 
 
 @export("linalg.LinearOperatorInversion")
-class LinearOperatorInversion(_Wrapped):
+class LinearOperatorInversion(_DerivedOperator):
     """The inverse of an operator.
 
     Args:
@@ -145,7 +147,7 @@ class LinearOperatorInversion(_Wrapped):
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/LinearOperatorInversion
     """
 
-    _what, _suffix = "inverse", "_inv"
+    _relation, _suffix = "inverse", "_inv"
 
     def __init__(
         self,
@@ -156,13 +158,14 @@ class LinearOperatorInversion(_Wrapped):
         is_square: hints.Hint = None,
         name: str | None = None,
     ) -> None:
+        """Creates the inverse of an operator, which no hint may say to be singular or not square."""
         known = dict(zip(hints.NAMES, (is_non_singular, is_self_adjoint, is_positive_definite, is_square)))
         for hint in ("is_non_singular", "is_square"):
-            own = getattr(operator, hint)
-            if own is False or known[hint] is False:
+            operator_hint = getattr(operator, hint)
+            if operator_hint is False or known[hint] is False:
                 raise ValueError(
                     f"Argument `{hint}` or argument `operator` must have supplied hint `{hint}` equal to `True` or "
-                    f"`None`. Found `operator.{hint}`: {own}, `{hint}`: {known[hint]}."
+                    f"`None`. Found `operator.{hint}`: {operator_hint}, `{hint}`: {known[hint]}."
                 )
         super().__init__(operator, known, name)
 

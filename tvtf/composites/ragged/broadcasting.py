@@ -21,33 +21,38 @@ from tvtf.ops.cast import cast
 from tvtf.ops.indexing import gather
 from tvtf.ops.rules import bind
 
-Places = Tensor | None
+Sources = Tensor | None
 """For each item of the result, the index of the operand's item that it is taken from; None for the identity."""
 
 
-def spread(x: Any, y: Any) -> tuple[Tensor, Tensor, Callable[[Tensor], Any]]:
-    """Broadcasts two tensors, at least one of them ragged, to the same rows.
+def broadcast_rows(x: Any, y: Any) -> tuple[Tensor, Tensor, Callable[[Tensor], Any]]:
+    """Broadcasts two tensors, at least one of them ragged, to the same row lengths.
 
     Returns:
-      The innermost values of both, whose inner dims broadcast by NumPy's rules, and a function from result values to rows.
+      The innermost values of both, whose inner dims broadcast by NumPy's rules, and a function that partitions the values
+      of a result into rows.
     """
-    a, b = _shape_like(x, y), _shape_like(y, x)
-    if a.rank > b.rank:
-        parts, from_b, from_a = _broadcast(b, a)
+    shape_x, shape_y = _ragged_shape(x, y), _ragged_shape(y, x)
+    if shape_x.rank > shape_y.rank:
+        partitions, from_y, from_x = _broadcast(shape_y, shape_x)
     else:
-        parts, from_a, from_b = _broadcast(a, b)
-    flat = _flat(x, a, len(parts), max(a.rank, b.rank), from_a), _flat(y, b, len(parts), max(a.rank, b.rank), from_b)
-    return *flat, lambda values: nested(values, parts)
+        partitions, from_x, from_y = _broadcast(shape_x, shape_y)
+    flat = (
+        _flat_operand(x, shape_x, len(partitions), max(shape_x.rank, shape_y.rank), from_x),
+        _flat_operand(y, shape_y, len(partitions), max(shape_x.rank, shape_y.rank), from_y),
+    )
+    return *flat, lambda values: partition_values(values, partitions)
 
 
-def nested(values: Any, parts: tuple[RowPartition, ...]) -> Any:
-    """Returns values partitioned into rows, the outermost partition first in ``parts``."""
+def partition_values(values: Any, parts: tuple[RowPartition, ...]) -> Any:
+    """Returns the ragged tensor of innermost values and row partitions, the outermost of which comes first."""
     for part in reversed(parts):
         values = RaggedTensor.of_partition(values, part)
     return values
 
 
-def _shape_like(x: Any, other: Any) -> DynamicRaggedShape:
+def _ragged_shape(x: Any, other: Any) -> DynamicRaggedShape:
+    """Returns the shape of an operand; a dense one has the row splits dtype of the other."""
     dtype = x.row_splits.dtype if isinstance(x, RaggedTensor) else other.row_splits.dtype
     return DynamicRaggedShape.from_tensor(x, dtype)
 
@@ -62,15 +67,15 @@ def broadcast_to(x: Any, shape: DynamicRaggedShape) -> Any:
     source = DynamicRaggedShape.from_tensor(x, shape.dtype)
     if source.rank > shape.rank:
         raise ValueError("Cannot broadcast to a shape with smaller rank")
-    parts, places, _ = _broadcast(source, shape)
-    if not parts:
+    partitions, sources, _ = _broadcast(source, shape)
+    if not partitions:
         return bind.broadcast_to(_flat_values(x), shape=shape.inner_dims)
-    flat = _flat(x, source, len(parts), shape.rank, places)
+    flat = _flat_operand(x, source, len(partitions), shape.rank, sources)
     inner = (
         flat._type.shape[0],
-        *DynamicRaggedShape(shape.partitions(len(parts)), _inner(shape, len(parts))).inner_dims[1:],
+        *DynamicRaggedShape(shape.partitions(len(partitions)), _inner_shape(shape, len(partitions))).inner_dims[1:],
     )
-    return nested(bind.broadcast_to(flat, shape=inner), parts)
+    return partition_values(bind.broadcast_to(flat, shape=inner), partitions)
 
 
 def broadcast_shapes(a: DynamicRaggedShape, b: DynamicRaggedShape) -> DynamicRaggedShape:
@@ -81,12 +86,14 @@ def broadcast_shapes(a: DynamicRaggedShape, b: DynamicRaggedShape) -> DynamicRag
     """
     if a.rank > b.rank:
         a, b = b, a
-    parts, _, _ = _broadcast(a, b)
-    wide = (1,) * (b.rank - a.rank)
-    inner_a, inner_b = (*wide, *_all_dims(a))[len(parts) + 1 :], _all_dims(b)[len(parts) + 1 :]
+    partitions, _, _ = _broadcast(a, b)
+    ones = (1,) * (b.rank - a.rank)
+    inner_a, inner_b = (*ones, *_all_dims(a))[len(partitions) + 1 :], _all_dims(b)[len(partitions) + 1 :]
     inner = tuple(_broadcast_dim(m, n) for m, n in zip(inner_a, inner_b))
-    first = parts[-1].nvals_dim if parts else _broadcast_dim(((*wide, *_all_dims(a)) or (1,))[0], _all_dims(b)[0])
-    return DynamicRaggedShape(parts, (first, *inner), b.dtype if b.row_partitions else a.dtype)
+    values_dim = (
+        partitions[-1].nvals_dim if partitions else _broadcast_dim(((*ones, *_all_dims(a)) or (1,))[0], _all_dims(b)[0])
+    )
+    return DynamicRaggedShape(partitions, (values_dim, *inner), b.dtype if b.row_partitions else a.dtype)
 
 
 def _all_dims(shape: DynamicRaggedShape) -> tuple[Dim, ...]:
@@ -97,34 +104,38 @@ def _all_dims(shape: DynamicRaggedShape) -> tuple[Dim, ...]:
     return (parts[0].nrows_dim, *(part.uniform_dim for part in parts), *shape.inner_dims[1:])
 
 
-def _inner(shape: DynamicRaggedShape, count: int) -> tuple[Dim, ...]:
-    """Returns the innermost shape if ``count`` dims are represented by partitions."""
-    more = count - shape.num_row_partitions
-    return (size_of(shape.inner_dims[: more + 1]), *shape.inner_dims[more + 1 :])
+def _inner_shape(shape: DynamicRaggedShape, count: int) -> tuple[Dim, ...]:
+    """Returns the shape of the innermost values if ``count`` dims, uniform ones as well, are represented by partitions."""
+    uniform_partitions = count - shape.num_row_partitions
+    return (size_of(shape.inner_dims[: uniform_partitions + 1]), *shape.inner_dims[uniform_partitions + 1 :])
 
 
-def _broadcast(a: DynamicRaggedShape, b: DynamicRaggedShape) -> tuple[tuple[RowPartition, ...], Places, Places]:
-    """Returns the partitions of the result, and the sources of its items in ``a`` and ``b``; ``a`` has at most ``b``'s rank."""
-    lead = b.rank - a.rank
-    count = max(a.num_row_partitions + lead if a.num_row_partitions else 0, b.num_row_partitions)
-    first_a, *layers_a = _layers(a, lead, count)
-    first_b, *layers_b = _layers(b, 0, count)
-    rows = _broadcast_dim(first_a, first_b)
-    from_a, from_b = _first(first_a, rows), _first(first_b, rows)
-    parts = []
-    for part_a, part_b in zip(layers_a, layers_b):
-        part, from_a, from_b = _next(part_a, part_b, from_a, from_b)
-        parts.append(part)
-    return tuple(parts), from_a, from_b
+def _broadcast(a: DynamicRaggedShape, b: DynamicRaggedShape) -> tuple[tuple[RowPartition, ...], Sources, Sources]:
+    """Broadcasts the row partitions of two shapes, of which ``a`` has at most the rank of ``b``.
+
+    Returns the partitions of the result, and for each of its values the index of the value in ``a`` and in ``b`` that it
+    is taken from (see ``Sources``).
+    """
+    missing_dims = b.rank - a.rank
+    count = max(a.num_row_partitions + missing_dims if a.num_row_partitions else 0, b.num_row_partitions)
+    rows_a, *partitions_a = _expanded_partitions(a, missing_dims, count)
+    rows_b, *partitions_b = _expanded_partitions(b, 0, count)
+    rows = _broadcast_dim(rows_a, rows_b)
+    from_a, from_b = _outermost_sources(rows_a, rows), _outermost_sources(rows_b, rows)
+    partitions = []
+    for part_a, part_b in zip(partitions_a, partitions_b):
+        partition, from_a, from_b = _broadcast_axis(part_a, part_b, from_a, from_b)
+        partitions.append(partition)
+    return tuple(partitions), from_a, from_b
 
 
-def _layers(shape: DynamicRaggedShape, lead: int, count: int) -> list[Any]:
-    """Returns the number of rows, then ``count`` partitions, of a shape with ``lead`` dims of size 1 prepended."""
+def _expanded_partitions(shape: DynamicRaggedShape, missing_dims: int, count: int) -> list[Any]:
+    """Returns the number of rows, then ``count`` partitions, of a shape with ``missing_dims`` dims of size 1 prepended."""
     dims = _all_dims(shape) or (1,)
-    if not lead:
+    if not missing_dims:
         return [dims[0], *shape.partitions(count)]
-    ones = [RowPartition.of_dims(1, 1, shape.dtype)] * (lead - 1)
-    return [1, *ones, RowPartition.of_dims(1, dims[0], shape.dtype), *shape.partitions(max(count - lead, 0))][
+    ones = [RowPartition.of_dims(1, 1, shape.dtype)] * (missing_dims - 1)
+    return [1, *ones, RowPartition.of_dims(1, dims[0], shape.dtype), *shape.partitions(max(count - missing_dims, 0))][
         : count + 1
     ]
 
@@ -132,62 +143,70 @@ def _layers(shape: DynamicRaggedShape, lead: int, count: int) -> list[Any]:
 def _broadcast_dim(a: Dim, b: Dim) -> Dim:
     result = broadcast_dim(a, b)
     if result is None:
+        # Raises InvalidArgumentError.
         assert_equal(EagerTensor(np.array(False)), EagerTensor(np.array(True)))
     return result
 
 
-def _first(own: Dim, rows: Dim) -> Places:
-    """Returns the sources of the outermost rows: the identity, or zeros to repeat a single row."""
-    return None if same_dim(own, rows) else bind.broadcast_to(EagerTensor(np.array(0)), shape=(rows,))
+def _outermost_sources(operand_rows: Dim, rows: Dim) -> Sources:
+    """Returns for each outermost row of the result the operand's row it is taken from: itself, or a single row 0."""
+    return None if same_dim(operand_rows, rows) else bind.broadcast_to(EagerTensor(np.array(0)), shape=(rows,))
 
 
-def _next(a: RowPartition, b: RowPartition, from_a: Places, from_b: Places) -> tuple[RowPartition, Places, Places]:
-    """Broadcasts one axis of two ragged shapes.
+def _broadcast_axis(
+    a: RowPartition, b: RowPartition, from_a: Sources, from_b: Sources
+) -> tuple[RowPartition, Sources, Sources]:
+    """Broadcasts one axis of two ragged shapes, whose rows at this axis are taken from ``from_a`` and ``from_b``.
 
-    Returns its partition, and for each of its rows the row of `a` and of `b` that it comes from.
+    Returns the partition of the result, and for each of its values the index of the value of ``a`` and of ``b`` that it
+    is taken from.
     """
-    one_a, one_b = (part.is_uniform() and same_dim(part.uniform_dim, 1) for part in (a, b))
-    if one_a and not one_b:
-        part, from_b = _repeated(b, from_b)
-        return part, _of_rows(part, from_a), from_b
-    if one_b and not one_a:
-        part, from_a = _repeated(a, from_a)
-        return part, from_a, _of_rows(part, from_b)
-    part_a, next_a = _repeated(a, from_a)
-    part_b, next_b = _repeated(b, from_b)
+    has_size_1_a, has_size_1_b = (part.is_uniform() and same_dim(part.uniform_dim, 1) for part in (a, b))
+    if has_size_1_a and not has_size_1_b:
+        part, from_b = _select_rows(b, from_b)
+        return part, _sources_of_values(part, from_a), from_b
+    if has_size_1_b and not has_size_1_a:
+        part, from_a = _select_rows(a, from_a)
+        return part, from_a, _sources_of_values(part, from_b)
+    part_a, value_sources_a = _select_rows(a, from_a)
+    part_b, value_sources_b = _select_rows(b, from_b)
     if a.is_uniform() and b.is_uniform():
         _broadcast_dim(a.uniform_dim, b.uniform_dim)
     elif part_a.row_splits() is not part_b.row_splits():
-        first, second = (part_b, part_a) if b.is_uniform() else (part_a, part_b)
-        assert_equal(first.row_splits(), cast(second.row_splits(), first.dtype))
-    return part_a, next_a, next_b
+        ragged_part, other_part = (part_b, part_a) if b.is_uniform() else (part_a, part_b)
+        assert_equal(ragged_part.row_splits(), cast(other_part.row_splits(), ragged_part.dtype))
+    return part_a, value_sources_a, value_sources_b
 
 
-def _repeated(part: RowPartition, places: Places) -> tuple[RowPartition, Places]:
-    """Returns the partition that selects the rows at ``places``, and the indices of the values in them."""
-    if places is None:
+def _select_rows(part: RowPartition, rows: Sources) -> tuple[RowPartition, Sources]:
+    """Returns the partition of the given rows of another partition, which may repeat, and the indices of their values."""
+    # None stands for all rows.
+    if rows is None:
         return part, None
-    starts = gather(part.row_starts(), places)
-    lengths = gather(part.row_lengths(), places)
-    index = ranges(starts, starts + lengths)[1]
-    return RowPartition(splits_of_lengths(lengths), part.uniform_dim, index._type.shape[0]), index
+    starts = gather(part.row_starts(), rows)
+    lengths = gather(part.row_lengths(), rows)
+    value_indices = ranges(starts, starts + lengths)[1]
+    return RowPartition(splits_of_lengths(lengths), part.uniform_dim, value_indices._type.shape[0]), value_indices
 
 
-def _of_rows(part: RowPartition, places: Places) -> Tensor:
-    """Returns the source of each value's row."""
-    return part.value_rowids() if places is None else gather(places, part.value_rowids())
+def _sources_of_values(part: RowPartition, row_sources: Sources) -> Tensor:
+    """Returns for each value the source of its row, as an axis of size 1 has a single value in each row."""
+    return part.value_rowids() if row_sources is None else gather(row_sources, part.value_rowids())
 
 
 def _flat_values(x: Any) -> Tensor:
     return x.flat_values if isinstance(x, RaggedTensor) else convert_to_tensor(x)
 
 
-def _flat(x: Any, shape: DynamicRaggedShape, count: int, rank: int, places: Places) -> Tensor:
-    """Returns the values below ``count`` partitions, repeated by ``places``, with dims of size 1 up to the result's rank."""
-    flat, lead = _flat_values(x), rank - shape.rank
-    dims = (*(1,) * lead, *flat._type.shape) if lead > count else flat._type.shape
-    merged = count - shape.num_row_partitions - (0 if lead > count else lead) + 1
-    requested = (size_of(dims[:merged]), *dims[merged:])
+def _flat_operand(x: Any, shape: DynamicRaggedShape, count: int, rank: int, sources: Sources) -> Tensor:
+    """Returns an operand's values below ``count`` partitions, gathered at ``sources``.
+
+    They have dims of size 1 prepended up to the result's ``rank``.
+    """
+    flat, missing_dims = _flat_values(x), rank - shape.rank
+    dims = (*(1,) * missing_dims, *flat._type.shape) if missing_dims > count else flat._type.shape
+    merged_dims = count - shape.num_row_partitions - (0 if missing_dims > count else missing_dims) + 1
+    requested = (size_of(dims[:merged_dims]), *dims[merged_dims:])
     if len(requested) != flat.ndim:
         flat = bind.reshape(flat, shape=requested)
-    return flat if places is None else gather(flat, places)
+    return flat if sources is None else gather(flat, sources)

@@ -55,19 +55,19 @@ def constant(
     depths = set(_depths(pylist))
     if len(depths) > 1:
         raise ValueError("all scalar values must have the same nesting depth")
-    depth = max([*depths, _deepest(pylist)])
-    inner = tuple(inner_shape) if inner_shape is not None else ()
-    rank = depth - 1 - len(inner) if ragged_rank is None else ragged_rank
+    depth = max([*depths, _max_depth(pylist)])
+    inner_dims = tuple(inner_shape) if inner_shape is not None else ()
+    rank = depth - 1 - len(inner_dims) if ragged_rank is None else ragged_rank
     _check_ragged_rank(pylist, min(depths, default=None), depth, rank if inner_shape is None else 0)
-    kind = None if dtype is None else as_dtype(dtype)
+    value_dtype = None if dtype is None else as_dtype(dtype)
     if rank <= 0:
-        return convert_to_tensor(pylist, kind)
+        return convert_to_tensor(pylist, value_dtype)
     rows, splits = pylist, []
     for _ in range(rank):
         splits.append(np.cumsum([0, *map(len, rows)], dtype=as_dtype(row_splits_dtype).np))
         rows = [each for row in rows for each in row]
-    values = _flat(rows, kind, inner, depth - 1 - rank)
-    return RaggedTensor.from_nested_row_splits(values, [EagerTensor(s) for s in splits])
+    values = _innermost_values(rows, value_dtype, inner_dims, depth - 1 - rank)
+    return RaggedTensor.from_nested_row_splits(values, [EagerTensor(row_splits) for row_splits in splits])
 
 
 def _check_ragged_rank(pylist: Any, scalar_depth: int | None, depth: int, rank: int) -> None:
@@ -88,55 +88,60 @@ def _is_list(value: Any) -> bool:
 
 
 def _depths(value: Any, depth: int = 0) -> list[int]:
-    """Returns the depth of each scalar."""
-    return [d for each in value for d in _depths(each, depth + 1)] if _is_list(value) else [depth]
+    """Returns the nesting depth of each scalar in nested lists."""
+    return [found for each in value for found in _depths(each, depth + 1)] if _is_list(value) else [depth]
 
 
-def _deepest(value: Any) -> int:
-    return 1 + max([*map(_deepest, value), 0]) if _is_list(value) else 0
+def _max_depth(value: Any) -> int:
+    return 1 + max([*map(_max_depth, value), 0]) if _is_list(value) else 0
 
 
-def _flat(rows: list[Any], dtype: DType | None, inner: tuple[int, ...], rank: int) -> Tensor:
+def _innermost_values(rows: list[Any], dtype: DType | None, item_shape: tuple[int, ...], rank: int) -> Tensor:
+    """Converts the items of the innermost rows to a tensor; without any, it is empty, with ``rank`` dims besides the first.
+
+    ``item_shape`` is the shape of an item if it was given.
+    """
     if rows:
         return convert_to_tensor([each.tolist() if isinstance(each, np.ndarray) else each for each in rows], dtype)
-    shape = (0, *inner) if inner else (0,) * (1 + rank)
+    shape = (0, *item_shape) if item_shape else (0,) * (1 + rank)
     return convert_to_tensor(
         np.zeros(shape, (dtype or as_dtype("float32")).np) if dtype is not string else np.empty(shape, object)
     )
 
 
 def from_tensor(tensor: Tensor, lengths: Any, padding: Any, ragged_rank: int, splits_dtype: DType) -> RaggedTensor:
-    """See `RaggedTensor.from_tensor`."""
+    """Converts a dense tensor to a ragged one, whose rows are cut to ``lengths``, or lose their trailing ``padding``."""
     if lengths is not None and padding is not None:
         raise ValueError("Specify argument `lengths` or `padding`, but not both.")
     if ragged_rank < 1 or ragged_rank > tensor.ndim - 1:
         raise ValueError(f"Argument `ragged_rank` must be in [1, {tensor.ndim - 1}], but is {ragged_rank}")
     shape = tensor._type.shape
+    # A list of vectors has the lengths of several levels of rows.
     if isinstance(lengths, (list, tuple)) and lengths and isinstance(lengths[0], (list, tuple, Tensor)):
-        return _cut_nested(tensor, [convert_to_tensor(each, dtype_hint=int64) for each in lengths])
-    count, flat = shape[0], tensor
-    outer = []
+        return _trim_nested(tensor, [convert_to_tensor(each, dtype_hint=int64) for each in lengths])
+    row_count, flat = shape[0], tensor
+    outer_splits = []
     for size in shape[1:ragged_rank]:
-        outer.append(EagerTensor(np.arange(count + 1, dtype=splits_dtype.np) * size))
-        count *= size
-    flat = bind.reshape(tensor, shape=(count, *shape[ragged_rank:]))
-    rows = _rows(flat, lengths, padding, splits_dtype)
-    return RaggedTensor.from_nested_row_splits(rows, outer) if outer else rows
+        outer_splits.append(EagerTensor(np.arange(row_count + 1, dtype=splits_dtype.np) * size))
+        row_count *= size
+    flat = bind.reshape(tensor, shape=(row_count, *shape[ragged_rank:]))
+    rows = _trim_rows(flat, lengths, padding, splits_dtype)
+    return RaggedTensor.from_nested_row_splits(rows, outer_splits) if outer_splits else rows
 
 
-def _rows(matrix: Tensor, lengths: Any, padding: Any, splits_dtype: DType) -> RaggedTensor:
-    """Converts a dense matrix to a ragged one: rows have given lengths, or end before their trailing padding."""
+def _trim_rows(matrix: Tensor, lengths: Any, padding: Any, splits_dtype: DType) -> RaggedTensor:
+    """Converts a dense matrix to a ragged one, whose rows have the given lengths or end before their trailing padding."""
     width, zero = dim(matrix, 1), EagerTensor(np.zeros((), np.int64))
     if padding is not None:
-        lengths = _without_end(matrix, convert_to_tensor(padding, matrix.dtype))
+        lengths = _lengths_without_padding(matrix, convert_to_tensor(padding, matrix.dtype))
     if lengths is None:
-        row_sizes = positions(matrix) * 0 + width
+        row_sizes = positions(matrix) * 0 + width  # the width, once for each row
     else:
         limits = bind.cast(convert_to_tensor(lengths, dtype_hint=int64), dtype=int64)
         row_sizes = bind.maximum(bind.minimum(limits, width), zero)
     starts = positions(matrix) * width
-    splits, places = ranges(starts, starts + row_sizes)
-    return RaggedTensor(gather(joined_axes(matrix), places), cast(splits, splits_dtype))
+    splits, value_indices = ranges(starts, starts + row_sizes)
+    return RaggedTensor(gather(joined_axes(matrix), value_indices), cast(splits, splits_dtype))
 
 
 def joined_axes(matrix: Tensor) -> Tensor:
@@ -145,24 +150,25 @@ def joined_axes(matrix: Tensor) -> Tensor:
     return bind.reshape(matrix, shape=(simplify_dim(shape[0] * shape[1]), *shape[2:]))  # type: ignore[no-any-return]
 
 
-def _without_end(matrix: Tensor, padding: Tensor) -> Tensor:
-    """Returns the length of each row without trailing padding."""
-    differs = bind.not_equal(matrix, padding)
-    while differs.ndim > 2:
-        differs = bind.reduce_any(differs, axes=(differs.ndim - 1,), keepdims=False)
-    places = cast(differs, int64) * (cast(positions(_columns(matrix)), int64) + 1)
-    return reduce_max(places, axis=1)
+def _lengths_without_padding(matrix: Tensor, padding: Tensor) -> Tensor:
+    """Returns the length of each row of a dense matrix without its trailing padding."""
+    is_value = bind.not_equal(matrix, padding)
+    while is_value.ndim > 2:
+        is_value = bind.reduce_any(is_value, axes=(is_value.ndim - 1,), keepdims=False)
+    # One more than the column of a value, 0 for padding; the maximum of a row is its length.
+    ends = cast(is_value, int64) * (cast(positions(_transposed(matrix)), int64) + 1)
+    return reduce_max(ends, axis=1)
 
 
-def _columns(matrix: Tensor) -> Tensor:
+def _transposed(matrix: Tensor) -> Tensor:
     return bind.transpose(matrix, perm=(1, 0, *range(2, matrix.ndim)))  # type: ignore[no-any-return]
 
 
-def _cut_nested(tensor: Tensor, lengths: list[Tensor]) -> RaggedTensor:
-    """Cuts rows, and rows inside rows, to lengths given for each level."""
-    first, *rest = lengths
+def _trim_nested(tensor: Tensor, lengths: list[Tensor]) -> RaggedTensor:
+    """Converts a dense tensor to a ragged one with row lengths given for each level, the outermost first."""
+    first, *inner_lengths = lengths
     outer = from_tensor(tensor, first, None, 1, int64)
-    return outer.with_values(_cut_nested(outer.values, rest)) if rest else outer
+    return outer.with_values(_trim_nested(outer.values, inner_lengths)) if inner_lengths else outer
 
 
 def bounding_shape(ragged: RaggedTensor) -> Tensor:
@@ -170,19 +176,19 @@ def bounding_shape(ragged: RaggedTensor) -> Tensor:
     sizes = [ragged.nrows()]
     values: Any = ragged
     while isinstance(values, RaggedTensor):
-        sizes.append(_longest(values))
+        sizes.append(_max_row_length(values))
         values = values.values
     inner = shape_of(values, int64)[1:]
-    return bind.concat(bind.stack(*[cast(s, int64) for s in sizes], axis=0), inner, axis=0)  # type: ignore[no-any-return]
+    return bind.concat(bind.stack(*[cast(size, int64) for size in sizes], axis=0), inner, axis=0)  # type: ignore[no-any-return]
 
 
-def _longest(ragged: RaggedTensor) -> Tensor:
+def _max_row_length(ragged: RaggedTensor) -> Tensor:
     lengths = cast(ragged.row_lengths(), int64)
     return reduce_max(bind.concat(EagerTensor(np.zeros(1, np.int64)), lengths, axis=0))
 
 
 def to_tensor(ragged: RaggedTensor, default: Any, shape: list[int | None] | None) -> Tensor:
-    """See `RaggedTensor.to_tensor`."""
+    """Pads a ragged tensor with ``default`` to a dense one, cut or padded to the dims of ``shape`` that are not None."""
     requested = shape or [None] * (ragged.shape.rank or 0)
     values: Any = ragged.values
     if isinstance(values, RaggedTensor):
@@ -190,7 +196,7 @@ def to_tensor(ragged: RaggedTensor, default: Any, shape: list[int | None] | None
     default = _default(default, values)
     width = unknown_dim() if requested[1] is None else requested[1]
     dense = bind.ragged_dense(values, ragged.row_splits, default, width=width)
-    return dense if requested[0] is None else _of_rows(dense, default, requested[0])
+    return dense if requested[0] is None else _with_row_count(dense, default, requested[0])
 
 
 def _default(default: Any, values: Tensor) -> Tensor:
@@ -199,37 +205,39 @@ def _default(default: Any, values: Tensor) -> Tensor:
     return convert_to_tensor(default, values.dtype)
 
 
-def _of_rows(dense: Tensor, default: Tensor, count: int) -> Tensor:
-    """Cuts or pads to ``count`` rows."""
+def _with_row_count(dense: Tensor, default: Tensor, count: int) -> Tensor:
+    """Truncates a dense tensor to ``count`` rows, or pads it with rows of the default."""
+    # The dense tensor becomes one row of a ragged tensor, whose items are its rows.
     rows = RaggedTensor.from_row_splits(dense, bind.stack(EagerTensor(np.array(0)), dim(dense, 0), axis=0))
     return bind.ragged_dense(rows.values, rows.row_splits, default, width=count)[0]  # type: ignore[no-any-return]
 
 
-def merge_dims(ragged: Any, outer: int, inner: int) -> Any:
+def merge_dims(value: Any, outer: int, inner: int) -> Any:
     """Merges the axes from ``outer`` to ``inner`` into one; see `RaggedTensor.merge_dims`."""
     if outer == inner:
-        return ragged
+        return value
     if outer > inner:
         raise ValueError(f"Expected outer_axis ({outer}) to be less than or equal to inner_axis ({inner})")
-    if not isinstance(ragged, RaggedTensor):
-        shape = ragged._type.shape
+    if not isinstance(value, RaggedTensor):
+        shape = value._type.shape
         size = int(np.prod(shape[outer : inner + 1]))
-        return bind.reshape(ragged, shape=(*shape[:outer], size, *shape[inner + 1 :]))
+        return bind.reshape(value, shape=(*shape[:outer], size, *shape[inner + 1 :]))
     if outer == 0:
-        return merge_dims(ragged.values, 0, inner - 1)
+        return merge_dims(value.values, 0, inner - 1)
     if outer == 1:
-        return merge_dims(_of_longer_rows(ragged), 1, inner - 1)
-    return ragged.with_values(merge_dims(ragged.values, outer - 1, inner - 1))
+        return merge_dims(_merge_inner_axes(value), 1, inner - 1)
+    return value.with_values(merge_dims(value.values, outer - 1, inner - 1))
 
 
-def _of_longer_rows(ragged: RaggedTensor) -> RaggedTensor:
-    """Merges the axis inside the rows with the next axis."""
+def _merge_inner_axes(ragged: RaggedTensor) -> RaggedTensor:
+    """Merges axes 1 and 2 of a ragged tensor: the items of each row are concatenated to one longer row."""
     values, splits = ragged.values, ragged.row_splits
     if isinstance(values, RaggedTensor):
         return RaggedTensor(values.values, bind.gather(values.row_splits, splits, axis=0, batch_dims=0))
-    rows, width, *rest = values._type.shape
+    row_count, row_length, *inner_shape = values._type.shape
     return RaggedTensor(
-        bind.reshape(values, shape=(rows * width, *rest)), bind.multiply(splits, convert_to_tensor(width, splits.dtype))
+        bind.reshape(values, shape=(row_count * row_length, *inner_shape)),
+        bind.multiply(splits, convert_to_tensor(row_length, splits.dtype)),
     )
 
 
@@ -256,15 +264,21 @@ def range_(
     if limits is None:
         starts, limits = 0, starts
     tensors = [convert_to_tensor(x) for x in (starts, limits, deltas)]
-    kind = as_dtype(dtype) if dtype is not None else max((t.dtype for t in tensors), key=_width)
-    first, last, step = (cast(t, kind) for t in tensors)
-    shape = next((t._type.shape for t in (first, last, step) if t.ndim), (1,))
-    rows = [bind.broadcast_to(t, shape=shape) if t._type.shape != shape else t for t in (first, last, step)]
+    value_dtype = (
+        as_dtype(dtype) if dtype is not None else max((tensor.dtype for tensor in tensors), key=_promotion_rank)
+    )
+    first, last, step = (cast(tensor, value_dtype) for tensor in tensors)
+    shape = next((tensor._type.shape for tensor in (first, last, step) if tensor.ndim), (1,))
+    rows = [
+        bind.broadcast_to(tensor, shape=shape) if tensor._type.shape != shape else tensor
+        for tensor in (first, last, step)
+    ]
     splits, values = ranges(*rows)
     return RaggedTensor(values, cast(splits, as_dtype(row_splits_dtype)))
 
 
-def _width(dtype: DType) -> tuple[bool, int]:
+def _promotion_rank(dtype: DType) -> tuple[bool, int]:
+    """Returns the key by which ``range`` selects its dtype: floats come after integers, wide dtypes after narrow ones."""
     return dtype.is_floating, dtype.np.itemsize
 
 
@@ -278,12 +292,15 @@ def row_splits_to_segment_ids(splits: Any, name: str | None = None, out_type: An
 
     Source: https://www.tensorflow.org/api_docs/python/tf/ragged/row_splits_to_segment_ids
     """
-    edges = convert_to_tensor(splits, dtype_hint=int64)
-    if edges.dtype not in (int32, int64):
+    row_splits = convert_to_tensor(splits, dtype_hint=int64)
+    if row_splits.dtype not in (int32, int64):
         raise ValueError("splits must have dtype int32 or int64")
-    lengths = edges[1:] - edges[:-1]
-    ones = ranges(zeros_like(lengths), lengths)
-    return cast(RaggedTensor(ones[1], cast(ones[0], edges.dtype)).value_rowids(), as_dtype(out_type or edges.dtype))
+    lengths = row_splits[1:] - row_splits[:-1]
+    positions_in_rows = ranges(zeros_like(lengths), lengths)
+    return cast(
+        RaggedTensor(positions_in_rows[1], cast(positions_in_rows[0], row_splits.dtype)).value_rowids(),
+        as_dtype(out_type or row_splits.dtype),
+    )
 
 
 @export("ragged.segment_ids_to_row_splits")
@@ -299,20 +316,20 @@ def segment_ids_to_row_splits(
     Source: https://www.tensorflow.org/api_docs/python/tf/ragged/segment_ids_to_row_splits
     """
     dtypes = (x.dtype for x in (segment_ids, num_segments) if isinstance(x, Tensor))
-    kind = as_dtype(out_type or next(dtypes, int64))
+    splits_dtype = as_dtype(out_type or next(dtypes, int64))
     ids = _as_int32(segment_ids, "segment_ids")
     ids.shape.assert_has_rank(1)
     count = None if num_segments is None else _as_int32(num_segments, "num_segments")
-    return splits_of_lengths(bincount(ids, minlength=count, maxlength=count, dtype=kind))
+    return splits_of_lengths(bincount(ids, minlength=count, maxlength=count, dtype=splits_dtype))
 
 
-def _as_int32(value: Any, what: str) -> Tensor:
-    """Converts to an int32 tensor. Raises TypeError if the dtype is not an integer."""
+def _as_int32(value: Any, name: str) -> Tensor:
+    """Converts an argument to an int32 tensor. Raises TypeError, with its name, if the dtype is not an integer."""
     result = convert_to_tensor(value) if isinstance(value, Tensor) else convert_to_tensor(value, int32)
     if not result.dtype.is_integer:
-        kind = f"of dtype: {result.dtype!r}"
+        received_dtype = f"of dtype: {result.dtype!r}"
         raise TypeError(
-            f"Argument `tensor` (name: {what}) must be of type integer. Received `tensor` = {result} {kind}"
+            f"Argument `tensor` (name: {name}) must be of type integer. Received `tensor` = {result} {received_dtype}"
         )
     return cast_tensor(result, int32)
 
@@ -330,32 +347,32 @@ def boolean_mask(data: Any, mask: Any, name: str | None = None) -> Any:
     selected = mask if isinstance(mask, RaggedTensor) else convert_to_tensor(mask)
     values = data if isinstance(data, RaggedTensor) else convert_to_tensor(data)
     if isinstance(selected, Tensor) and selected.ndim == 1:
-        places = bind.true_places(selected, count=unknown_dim())[:, 0]
-        return gather_rows(values, places) if isinstance(values, RaggedTensor) else dense_mask(values, selected)
+        true_positions = bind.true_places(selected, count=unknown_dim())[:, 0]
+        return gather_rows(values, true_positions) if isinstance(values, RaggedTensor) else dense_mask(values, selected)
     if isinstance(selected, Tensor):
         selected = from_tensor(selected, None, None, selected.ndim - 1, int64)
     if isinstance(values, Tensor):
         values = from_tensor(values, None, None, selected.ragged_rank, int64)
-    inner = boolean_mask(values.values, selected.values)
+    selected_values = boolean_mask(values.values, selected.values)
     if isinstance(selected.values, RaggedTensor):
-        return values.with_values(inner)
-    counts = _sums(cast(selected.values, int64), selected)
-    return RaggedTensor(inner, splits_of_lengths(counts))
+        return values.with_values(selected_values)
+    counts = _row_sums(cast(selected.values, int64), selected)
+    return RaggedTensor(selected_values, splits_of_lengths(counts))
 
 
-def _sums(values: Tensor, rows: RaggedTensor) -> Tensor:
+def _row_sums(values: Tensor, rows: RaggedTensor) -> Tensor:
     """Returns the sum of each row, by differences of cumulative sums."""
     running = splits_of_lengths(values)
     return gather(running, rows.row_limits()) - gather(running, rows.row_starts())
 
 
 def gather_rows(ragged: RaggedTensor, indices: Tensor) -> RaggedTensor:
-    """Gathers rows by index."""
-    splits, places = ranges(
+    """Gathers the rows of a ragged tensor at a vector of indices."""
+    splits, value_indices = ranges(
         cast(gather(ragged.row_starts(), indices), int64), cast(gather(ragged.row_limits(), indices), int64)
     )
     inner = ragged.values
-    values = gather_rows(inner, places) if isinstance(inner, RaggedTensor) else gather(inner, places)
+    values = gather_rows(inner, value_indices) if isinstance(inner, RaggedTensor) else gather(inner, value_indices)
     return RaggedTensor(values, cast(splits, ragged.row_splits.dtype))
 
 
@@ -377,10 +394,10 @@ def map_flat_values(op: Any, *args: Any, **kwargs: Any) -> Any:
         return op(*args, **kwargs)
     check_same_rows(ragged)
 
-    def flat(value: Any) -> Any:
+    def flat_values(value: Any) -> Any:
         return value.flat_values if isinstance(value, RaggedTensor) else value
 
-    result = op(*map(flat, args), **{k: flat(v) for k, v in kwargs.items()})
+    result = op(*map(flat_values, args), **{keyword: flat_values(v) for keyword, v in kwargs.items()})
     return ragged[0].with_flat_values(result)
 
 
@@ -390,14 +407,16 @@ def check_same_rows(ragged: Sequence[RaggedTensor]) -> None:
     Raises:
       InvalidArgumentError: the rows differ.
     """
-    first = ragged[0].nested_row_splits
+    expected = ragged[0].nested_row_splits
     for other in ragged[1:]:
         splits = other.nested_row_splits
-        same = len(splits) == len(first) and all(
-            not (isinstance(a, EagerTensor) and isinstance(b, EagerTensor)) or np.array_equal(a.numpy(), b.numpy())
-            for a, b in zip(first, splits)
+        # Symbolic row splits are not compared.
+        are_equal = len(splits) == len(expected) and all(
+            not (isinstance(expected_splits, EagerTensor) and isinstance(other_splits, EagerTensor))
+            or np.array_equal(expected_splits.numpy(), other_splits.numpy())
+            for expected_splits, other_splits in zip(expected, splits)
         )
-        if not same:
+        if not are_equal:
             raise InvalidArgumentError(
                 None, None, "Inputs must have identical ragged splits: Condition x == y did not hold."
             )

@@ -43,17 +43,19 @@ def _cross(
     *inputs: np.ndarray, hashed: bool, num_buckets: int, key: int, separator: str, count: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     """Combines the values of all features in every possible way, row by row; the crosses are hashed or joined as text."""
-    features = [(v.tolist(), s.tolist()) for v, s in zip(inputs[::2], inputs[1::2])]
+    features = [
+        (values_array.tolist(), splits_array.tolist()) for values_array, splits_array in zip(inputs[::2], inputs[1::2])
+    ]
     if len({len(splits) for _, splits in features}) > 1:
         raise ArgumentError("All inputs must have the same batch size")
-    result, edges = [], [0]
+    crosses, row_splits = [], [0]
     for row in range(len(features[0][1]) - 1):
         for parts in itertools.product(*(values[splits[row] : splits[row + 1]] for values, splits in features)):
-            result.append(_hashed(parts, key, num_buckets) if hashed else _joined(parts, separator))
-        edges.append(len(result))
-    values = np.empty(len(result), np.int64 if hashed else object)
-    values[:] = result
-    return values, np.array(edges, np.int64)
+            crosses.append(_hashed(parts, key, num_buckets) if hashed else _joined(parts, separator))
+        row_splits.append(len(crosses))
+    values = np.empty(len(crosses), np.int64 if hashed else object)
+    values[:] = crosses
+    return values, np.array(row_splits, np.int64)
 
 
 @text_op(tf_name="RaggedCross", type=_types, numpy=_cross)
@@ -63,11 +65,11 @@ def cross_rows(*inputs: Tensor, hashed: bool, num_buckets: int, key: int, separa
     return inputs, attrs
 
 
-def _feature(value: Any, place: int) -> RaggedTensor:
+def _feature(value: Any, position: int) -> RaggedTensor:
     """Converts a feature to a ragged matrix. Raises ValueError for another dtype or rank."""
     x = as_tensor(value)
     if not (x.dtype.is_integer or x.dtype is string):
-        raise ValueError(f"Unexpected dtype for inputs[{place}]: {x.dtype}")
+        raise ValueError(f"Unexpected dtype for inputs[{position}]: {x.dtype}")
     if isinstance(x, RaggedTensor):
         if x.ragged_rank != 1:
             raise ValueError("tf.ragged.cross only supports inputs with rank=2")
@@ -76,17 +78,20 @@ def _feature(value: Any, place: int) -> RaggedTensor:
 
 
 def _crossed(inputs: Any, hashed: bool, num_buckets: int, key: int) -> RaggedTensor:
-    """Returns the crosses of ragged features; row splits are int32 only if those of all features are."""
+    """Returns the crosses of features: for each row, all combinations of one value of each feature.
+
+    Row splits are int32 only if those of all features are.
+    """
     if not isinstance(inputs, (tuple, list)):
         raise TypeError("Inputs must be a list")
-    features = [_feature(value, place) for place, value in enumerate(inputs)]
-    short = all(isinstance(v, RaggedTensor) and v.row_splits.dtype is int32 for v in inputs)
+    features = [_feature(value, position) for position, value in enumerate(inputs)]
+    has_int32_splits = all(isinstance(v, RaggedTensor) and v.row_splits.dtype is int32 for v in inputs)
     arrays = []
     for each in features:
         arrays += [cast(each.values, int64) if each.dtype.is_integer else each.values, cast(each.row_splits, int64)]
     attrs = {"hashed": hashed, "num_buckets": num_buckets, "key": key, "separator": "_X_"}
     values, splits = bind.cross_rows(*arrays, count=unknown_dim(), **attrs)
-    return RaggedTensor(values, cast(splits, int32 if short else int64))
+    return RaggedTensor(values, cast(splits, int32 if has_int32_splits else int64))
 
 
 @export("ragged.cross")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tvtf.composites.ragged import structure
-from tvtf.composites.ragged.broadcasting import spread
+from tvtf.composites.ragged.broadcasting import broadcast_rows
 from tvtf.composites.ragged.build import bounding_shape, gather_rows
 from tvtf.composites.ragged.dynamic_shape import DynamicRaggedShape
 from tvtf.composites.ragged.formatting import ragged_format
@@ -110,7 +110,7 @@ ASSERTIONS = (
 def unary(function: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
     """Applies an elementwise function to the innermost values of its first argument."""
     if x is None:
-        name = next(k for k, v in kwargs.items() if holds_ragged(v))
+        name = next(keyword for keyword, value in kwargs.items() if holds_ragged(value))
         x = kwargs.pop(name)
         return x.with_flat_values(function(**{name: x.flat_values}, **kwargs))
     if not holds_ragged(x):
@@ -122,36 +122,41 @@ def binary(function: Any, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
     """Applies an elementwise function to two tensors, one or both of them ragged, broadcast to the same rows."""
     a = kwargs.pop("x", x) if x is None else x
     b = kwargs.pop("y", y) if y is None else y
-    flat_a, flat_b, whole = side_by_side(a, b)
-    return whole(function(flat_a, flat_b, **kwargs))
+    flat_a, flat_b, partition_result = broadcast_operands(a, b)
+    return partition_result(function(flat_a, flat_b, **kwargs))
 
 
-def asserting(function: Any, x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
+def assert_elementwise(function: Any, x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
     """Applies an assertion to two tensors, one or both of them ragged."""
-    flat_a, flat_b, _ = side_by_side(x, y)
+    flat_a, flat_b, _ = broadcast_operands(x, y)
     return function(flat_a, flat_b, *args, **kwargs)
 
 
-def side_by_side(a: Any, b: Any) -> tuple[Any, Any, Callable[[Tensor], Any]]:
+def broadcast_operands(a: Any, b: Any) -> tuple[Any, Any, Callable[[Tensor], Any]]:
     """Returns two operands' innermost values, which broadcast, and a function that partitions a result into rows."""
     first = a if isinstance(a, RaggedTensor) else b
     if not isinstance(a, RaggedTensor):
         a = a if isinstance(a, Tensor) else convert_to_tensor(a, dtype_hint=b.dtype)
     elif not isinstance(b, RaggedTensor):
         b = b if isinstance(b, Tensor) else convert_to_tensor(b, dtype_hint=a.dtype)
-    if not _fit_as_they_are(a, b):
-        return spread(a, b)
-    flat = [v.flat_values if isinstance(v, RaggedTensor) else v for v in (a, b)]
+    if not _need_no_broadcast(a, b):
+        return broadcast_rows(a, b)
+    flat = [operand.flat_values if isinstance(operand, RaggedTensor) else operand for operand in (a, b)]
     return flat[0], flat[1], first.with_flat_values
 
 
-def _fit_as_they_are(a: Any, b: Any) -> bool:
-    """Returns whether the innermost values broadcast already: same row splits, or a dense operand of lower rank than them."""
+def _need_no_broadcast(a: Any, b: Any) -> bool:
+    """Returns whether the innermost values of two operands broadcast without changes.
+
+    They do if both have the same row splits, or if one is dense and of lower rank than the other's innermost values.
+    """
     if isinstance(a, Tensor) or isinstance(b, Tensor):
-        rows, dense = (b, a) if isinstance(a, Tensor) else (a, b)
-        return bool(dense.ndim < rows.flat_values.ndim)
+        ragged, dense = (b, a) if isinstance(a, Tensor) else (a, b)
+        return bool(dense.ndim < ragged.flat_values.ndim)
     splits_a, splits_b = a.nested_row_splits, b.nested_row_splits
-    return len(splits_a) == len(splits_b) and all(x is y for x, y in zip(splits_a, splits_b))
+    return len(splits_a) == len(splits_b) and all(
+        first_splits is second_splits for first_splits, second_splits in zip(splits_a, splits_b)
+    )
 
 
 # -- reductions
@@ -168,22 +173,22 @@ def reduction(name: str) -> Handler:
     """Returns the handler of ``tf.reduce_...`` for ragged tensors."""
 
     def reduce(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
-        """Reduces along the axes, innermost first, so that outer ones keep their numbers."""
+        """Reduces a ragged tensor along the axes, innermost first, so that the numbers of the other axes don't change."""
         rank = input_tensor.shape.rank or 0
         if axis is None:
             result = function(input_tensor.flat_values, None, False, **kwargs)
             return bind.reshape(result, shape=(1,) * rank) if keepdims else result
         axes = axis if isinstance(axis, (list, tuple)) else [axis]
-        requested = {_positive(static_int(a, "axis"), rank) for a in axes}
+        requested = {_nonnegative_axis(static_int(a, "axis"), rank) for a in axes}
         result = input_tensor
-        for each in sorted(requested, reverse=True):
-            result = _reduced(name, function, result, each, keepdims)
+        for reduced_axis in sorted(requested, reverse=True):
+            result = _reduced(name, function, result, reduced_axis, keepdims)
         return result
 
     return reduce
 
 
-def _positive(axis: int, rank: int) -> int:
+def _nonnegative_axis(axis: int, rank: int) -> int:
     if not -rank <= axis < rank:
         raise ValueError(f"axis={axis} out of bounds: expected {-rank}<=axis<{rank}")
     return axis % rank
@@ -195,38 +200,43 @@ def mean(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = Fa
     return total(input_tensor, axis, keepdims) / total(ones, axis, keepdims)
 
 
-def of_flags(kind: str) -> Handler:
-    """Returns the handler of ``tf.reduce_any`` or ``tf.reduce_all``: a sum or product of the flags as ints."""
+def bool_reduction(reduction_name: str) -> Handler:
+    """Returns the handler of ``tf.reduce_any`` or ``tf.reduce_all``, which adds or multiplies the bools as integers.
+
+    ``reduction_name`` is the public name of the sum or product.
+    """
 
     def reduce(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
         numbers = input_tensor.with_flat_values(bind.cast(input_tensor.flat_values, dtype=int32))
-        return public_names()["cast"](public_names()[kind](numbers, axis, keepdims), boolean)
+        return public_names()["cast"](public_names()[reduction_name](numbers, axis, keepdims), boolean)
 
     return reduce
 
 
 def _reduced(name: str, function: Any, value: Any, axis: int, keepdims: bool) -> Any:
-    """Reduces a ragged tensor along one axis; deeper axes are those of its values."""
+    """Reduces a ragged tensor along one axis; ``function`` reduces dense tensors, such as its innermost values."""
     if not isinstance(value, RaggedTensor):
         return function(value, axis, keepdims)
     if axis > 1:
         return value.with_values(_reduced(name, function, value.values, axis - 1, keepdims))
     if axis:
-        return _over_rows(name, value, keepdims)
-    result = _over_columns(name, value)
+        return _reduce_each_row(name, value, keepdims)
+    result = _reduce_across_rows(name, value)
     return public_names()["expand_dims"](result, 0) if keepdims else result
 
 
-def _over_rows(name: str, value: RaggedTensor, keepdims: bool) -> Any:
-    result = _segments(name, value.values, value.value_rowids(), dim(value.row_splits, 0) - 1)
+def _reduce_each_row(name: str, value: RaggedTensor, keepdims: bool) -> Any:
+    """Reduces a ragged tensor along axis 1, each row to one item."""
+    result = _reduce_segments(name, value.values, value.value_rowids(), dim(value.row_splits, 0) - 1)
     if not keepdims:
         return result
     return single_rows(result) if isinstance(result, RaggedTensor) else public_names()["expand_dims"](result, 1)
 
 
-def _over_columns(name: str, value: RaggedTensor) -> Any:
-    places = cast(positions_in_rows(value), int64)
-    return _segments(name, value.values, places, bounding_shape(value)[1])
+def _reduce_across_rows(name: str, value: RaggedTensor) -> Any:
+    """Reduces a ragged tensor along axis 0: the items at the same position of all rows to one item."""
+    columns = cast(positions_in_rows(value), int64)
+    return _reduce_segments(name, value.values, columns, bounding_shape(value)[1])
 
 
 def positions_in_rows(value: RaggedTensor) -> Tensor:
@@ -235,21 +245,29 @@ def positions_in_rows(value: RaggedTensor) -> Tensor:
     return ranges(zeros_like(lengths), lengths)[1]
 
 
-def _segments(name: str, values: Any, ids: Tensor, count: Tensor) -> Any:
-    """Reduces rows by segment; a segment's rows are aligned at their start, so that the longest one determines its length."""
+def _reduce_segments(name: str, values: Any, ids: Tensor, count: Tensor) -> Any:
+    """Reduces the rows whose ``ids`` are equal to one row, item by item, in ``count`` segments.
+
+    Rows are aligned at their start, so that the longest row of a segment determines its length.
+    """
     if not isinstance(values, RaggedTensor):
         return public_names()[f"math.{SEGMENTS[name]}"](values, ids, count)
-    places = positions_in_rows(values)
-    wide = bounding_shape(values)[1]
-    outer = gather(cast(ids, int64), cast(values.value_rowids(), int64))
-    merged = outer * cast(wide, int64) + cast(places, int64)
-    lengths = _segments("reduce_max", cast(values.row_lengths(), int64), ids, count)
+    positions = positions_in_rows(values)
+    max_length = bounding_shape(values)[1]
+    # The items are reduced to segments of the same length, the longest one, and then trimmed to each segment's length.
+    segment_of_value = gather(cast(ids, int64), cast(values.value_rowids(), int64))
+    flat_segment = segment_of_value * cast(max_length, int64) + cast(positions, int64)
+    lengths = _reduce_segments("reduce_max", cast(values.row_lengths(), int64), ids, count)
     lengths = bind.maximum(lengths, zeros_like(lengths))
-    flat = _segments(name, values.values, merged, cast(count, int64) * cast(wide, int64))
-    starts = cast(ranges(zeros_like(bind.reshape(count, shape=(1,))), bind.reshape(count, shape=(1,)))[1], int64) * wide
-    splits, value_places = ranges(starts, starts + lengths)
+    padded = _reduce_segments(name, values.values, flat_segment, cast(count, int64) * cast(max_length, int64))
+    starts = (
+        cast(ranges(zeros_like(bind.reshape(count, shape=(1,))), bind.reshape(count, shape=(1,)))[1], int64)
+        * max_length
+    )
+    splits, value_indices = ranges(starts, starts + lengths)
     return RaggedTensor(
-        gather(flat, value_places) if not isinstance(flat, RaggedTensor) else gather_rows(flat, value_places), splits
+        gather(padded, value_indices) if not isinstance(padded, RaggedTensor) else gather_rows(padded, value_indices),
+        splits,
     )
 
 
@@ -273,7 +291,7 @@ def _operator(function: Callable[..., Any]) -> Callable[..., Any]:
 def _equality(function: Callable[..., Any], otherwise: bool) -> Callable[..., Any]:
     """Returns the operator ``==`` or ``!=``; for None or an incompatible shape its result is ``otherwise``."""
 
-    def compared(self: Any, other: Any) -> Any:
+    def compare(self: Any, other: Any) -> Any:
         if other is None:
             return otherwise
         try:
@@ -281,7 +299,7 @@ def _equality(function: Callable[..., Any], otherwise: bool) -> Callable[..., An
         except (InvalidArgumentError, ValueError):
             return otherwise
 
-    return compared
+    return compare
 
 
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
@@ -308,11 +326,11 @@ _OPERATORS = {
 HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(UNARY, unary),
     **dict.fromkeys(BINARY, binary),
-    **{f"debugging.{name}": asserting for name in ASSERTIONS},
+    **{f"debugging.{name}": assert_elementwise for name in ASSERTIONS},
     **{name: reduction(name) for name in SEGMENTS},
     "reduce_mean": mean,
-    "reduce_any": of_flags("reduce_sum"),
-    "reduce_all": of_flags("reduce_prod"),
+    "reduce_any": bool_reduction("reduce_sum"),
+    "reduce_all": bool_reduction("reduce_prod"),
     **structure.HANDLERS,
     "strings.format": ragged_format,
 }

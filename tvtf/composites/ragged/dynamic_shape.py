@@ -45,6 +45,7 @@ class DynamicRaggedShape(CompositeTensor):
         validate: bool = False,
         static_inner_shape: Any = None,
     ) -> None:
+        """Creates a shape from row partitions and the innermost values' shape, after a check that these fit."""
         if not isinstance(row_partitions, Iterable):
             raise TypeError(f"row_partitions should be a list of row partitions. Instead, got {row_partitions}")
         parts = tuple(row_partitions)
@@ -53,7 +54,7 @@ class DynamicRaggedShape(CompositeTensor):
                 raise TypeError(f"row_partitions contains {each} which is not a RowPartition")
         self._dtype = _dtype_of(parts, inner_shape, dtype)
         self._row_partitions = tuple(each.with_dtype(self._dtype) for each in parts)
-        self._dims = _inner_dims(inner_shape, parts)
+        self._dims = _dims_of_inner_shape(inner_shape, parts)
         self._require_aligned()
 
     def _require_aligned(self) -> None:
@@ -75,12 +76,14 @@ class DynamicRaggedShape(CompositeTensor):
         """Creates a shape from the length of each dim: an int for a uniform dim, a tuple of row lengths for a ragged one."""
         if not isinstance(lengths, list):
             raise ValueError("lengths should be a list")
-        for each in lengths:
-            if not isinstance(each, int) and not (isinstance(each, tuple) and all(isinstance(n, int) for n in each)):
-                raise ValueError(f"element of lengths should be int or tuple of ints: instead {each!r}")
+        for length in lengths:
+            if not isinstance(length, int) and not (
+                isinstance(length, tuple) and all(isinstance(row_length, int) for row_length in length)
+            ):
+                raise ValueError(f"element of lengths should be int or tuple of ints: instead {length!r}")
         count = num_row_partitions
         if count is None:
-            count = max((axis for axis, each in enumerate(lengths) if isinstance(each, tuple)), default=0)
+            count = max((axis for axis, length in enumerate(lengths) if isinstance(length, tuple)), default=0)
         if not isinstance(count, int):
             raise ValueError("num_row_partitions should be an int or None")
         if not lengths:
@@ -179,17 +182,22 @@ class DynamicRaggedShape(CompositeTensor):
     # -- Python
 
     def __getitem__(self, index: Any) -> Any:
+        """Returns the size of a uniform axis, or the shape of a slice of the axes."""
         if isinstance(index, slice):
             if index.step not in (None, 1):
                 raise IndexError("Cannot stride through a shape")
             first, last, _ = index.indices(self.rank)
-            return self._sliced(first, last)
+            return self._slice_axes(first, last)
         if not isinstance(index, int):
             raise TypeError("Argument is not an int or a slice")
-        return self._dimension(index + self.rank if index < 0 else index)
+        return self._size_of_axis(index + self.rank if index < 0 else index)
 
-    def _sliced(self, first: int, last: int) -> DynamicRaggedShape:
-        """Returns the shape of the axes from ``first`` to ``last``. Raises ValueError if that would split a ragged axis."""
+    def _slice_axes(self, first: int, last: int) -> DynamicRaggedShape:
+        """Returns the shape of the axes from ``first`` up to, but without, ``last``.
+
+        Raises:
+          ValueError: a ragged axis would lose the axes before it, which have its rows.
+        """
         if last <= first:
             return DynamicRaggedShape([], [], self._dtype)
         if first:
@@ -199,8 +207,8 @@ class DynamicRaggedShape(CompositeTensor):
         if last > self.num_row_partitions:
             return DynamicRaggedShape(self._row_partitions, self._dims[: last - self.num_row_partitions], self._dtype)
         parts = self._row_partitions[: last - 1]
-        inner = parts[-1].nvals_dim if parts else self._uniform_dim(0)
-        return DynamicRaggedShape(parts, [inner], self._dtype)
+        values_dim = parts[-1].nvals_dim if parts else self._uniform_dim(0)
+        return DynamicRaggedShape(parts, [values_dim], self._dtype)
 
     def _uniform_dim(self, axis: int) -> Dim:
         parts = self._row_partitions
@@ -208,7 +216,7 @@ class DynamicRaggedShape(CompositeTensor):
             return parts[0].nrows_dim
         return parts[axis - 1].uniform_dim if 0 < axis <= len(parts) else self._dims[axis - len(parts)]
 
-    def _dimension(self, index: int) -> Tensor:
+    def _size_of_axis(self, index: int) -> Tensor:
         """Returns the size of a uniform axis. Raises ValueError for a ragged axis."""
         if index >= self.rank:
             raise IndexError(f"Index is too big: {index}>={self.rank}")
@@ -224,9 +232,14 @@ class DynamicRaggedShape(CompositeTensor):
 
     @property
     def _type_spec(self) -> DynamicRaggedShapeSpec:
+        """The type of the shape, with the counts that are static."""
+        # A partition has as many values as the next one has rows, and the last as many as the first inner dim.
         counts = [*(part.static_nrows for part in self._row_partitions[1:]), *TensorShape(self._dims[:1])]
-        own = zip(self._row_partitions, counts)
-        parts = tuple(RowPartitionSpec(p.static_nrows, n, p.static_uniform_row_length, self._dtype) for p, n in own)
+        with_counts = zip(self._row_partitions, counts)
+        parts = tuple(
+            RowPartitionSpec(partition.static_nrows, nvals, partition.static_uniform_row_length, self._dtype)
+            for partition, nvals in with_counts
+        )
         return DynamicRaggedShapeSpec(parts, TensorShape(self._dims), self._dtype)
 
 
@@ -237,15 +250,18 @@ def _dtype_of(parts: Sequence[RowPartition], inner_shape: Any, dtype: Any) -> DT
     elif parts:
         result = parts[0].dtype
     else:
-        own = getattr(inner_shape, "dtype", None)
-        result = int64 if own is None else as_dtype(own)
+        shape_dtype = getattr(inner_shape, "dtype", None)
+        result = int64 if shape_dtype is None else as_dtype(shape_dtype)
     if result.name not in ("int32", "int64"):
         raise ValueError(f"Illegal dtype: {result!r}")
     return result
 
 
-def _inner_dims(inner_shape: Any, parts: Sequence[RowPartition]) -> tuple[Dim, ...]:
-    """Returns the dims of the innermost shape; one whose value is unknown while tracing is taken from the last partition."""
+def _dims_of_inner_shape(inner_shape: Any, parts: Sequence[RowPartition]) -> tuple[Dim, ...]:
+    """Converts the argument ``inner_shape`` of a ragged shape to dims.
+
+    A single dim that is unknown while tracing is the number of values of the last partition.
+    """
     if isinstance(inner_shape, Tensor):
         inner_shape.shape.assert_has_rank(1)
         if parts and inner_shape.shape[0] == 1 and static_value(inner_shape) is None:
@@ -254,17 +270,20 @@ def _inner_dims(inner_shape: Any, parts: Sequence[RowPartition]) -> tuple[Dim, .
 
 
 def _partitions_of(lengths: Sequence[Any], dtype: DType) -> tuple[list[RowPartition], int]:
-    """Returns the row partitions for lengths, and the total number of values."""
+    """Converts the length of each dim, an int or the tuple of all row lengths, to row partitions.
+
+    Returns the partitions, and the number of values.
+    """
     count, parts = lengths[0], []
-    for each in lengths[1:]:
-        if isinstance(each, int):
-            parts.append(RowPartition.from_uniform_row_length(each, count * each, count, dtype=dtype))
-            count *= each
+    for length in lengths[1:]:
+        if isinstance(length, int):
+            parts.append(RowPartition.from_uniform_row_length(length, count * length, count, dtype=dtype))
+            count *= length
             continue
-        if count != len(each):
+        if count != len(length):
             raise ValueError("Shape not consistent.")
-        parts.append(RowPartition.from_row_lengths(each, dtype=dtype))
-        count = sum(each)
+        parts.append(RowPartition.from_row_lengths(length, dtype=dtype))
+        count = sum(length)
     return parts, count
 
 

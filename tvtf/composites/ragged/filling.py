@@ -63,25 +63,27 @@ def ragged_fill_empty_rows(
     """
     rows, x = operand(value_rowids, int64), convert_to_tensor(values)
     default, count = convert_to_tensor(default_value, x.dtype), size_argument(nrows, "nrows")
-    _check(rows, x, default)
+    _check_ranks(rows, x, default)
     message = "indices are not in the rows that there are"
     rows = required(rows, partial(_check_rows, count=count), lambda x: in_range(x, count), message)
     ones = bind.broadcast_to(number(1, rows), shape=rows._type.shape)
-    filled = bind.unsorted_segment_sum(ones, rows, num_segments=count)
-    empty = bind.equal(filled, number(0, filled))
-    new = bind.reshape(places(empty), shape=(-1,))
-    all_rows = bind.concat(rows, new, axis=0)
+    row_lengths = bind.unsorted_segment_sum(ones, rows, num_segments=count)
+    is_empty = bind.equal(row_lengths, number(0, row_lengths))
+    empty_rows = bind.reshape(places(is_empty), shape=(-1,))
+    all_rows = bind.concat(rows, empty_rows, axis=0)
     order = bind.argsort(all_rows, descending=False)
-    all_values = bind.concat(x, bind.broadcast_to(default, shape=new._type.shape), axis=0)
-    back = bind.cast(invert_permutation(order), dtype=int64)
-    return RaggedFillEmptyRows(_gather(all_rows, order), _gather(all_values, order), empty, back[: rows._type.shape[0]])
+    all_values = bind.concat(x, bind.broadcast_to(default, shape=empty_rows._type.shape), axis=0)
+    sorted_position = bind.cast(invert_permutation(order), dtype=int64)
+    return RaggedFillEmptyRows(
+        _gather(all_rows, order), _gather(all_values, order), is_empty, sorted_position[: rows._type.shape[0]]
+    )
 
 
 def _gather(x: Tensor, order: Tensor) -> Tensor:
     return bind.gather(x, order, axis=0, batch_dims=0)  # type: ignore[no-any-return]
 
 
-def _check(rows: Tensor, x: Tensor, default: Tensor) -> None:
+def _check_ranks(rows: Tensor, x: Tensor, default: Tensor) -> None:
     """Checks the ranks of the arguments, and that there are as many row ids as values."""
     message = None
     if x.ndim != 1:
@@ -100,8 +102,8 @@ def _check(rows: Tensor, x: Tensor, default: Tensor) -> None:
 
 
 def _check_rows(rows: np.ndarray, count: Any) -> None:
-    for place in np.flatnonzero((rows < 0) | (rows >= count)):
-        raise ArgumentError(f"indices({place}, 0) is invalid: {rows[place]} >= {count}").for_op(OP)
+    for position in np.flatnonzero((rows < 0) | (rows >= count)):
+        raise ArgumentError(f"indices({position}, 0) is invalid: {rows[position]} >= {count}").for_op(OP)
 
 
 @export("ragged_fill_empty_rows_grad")
@@ -121,10 +123,12 @@ def ragged_fill_empty_rows_grad(
     Source: https://www.tensorflow.org/api_docs/python/tf/ragged_fill_empty_rows_grad
     """
     gradients = convert_to_tensor(grad_values)
-    at = operand(reverse_index_map, int64)
-    if at.ndim != 1:
-        raise ArgumentError(f"reverse_index_map must be a vector, saw: {brackets(at._type.shape)}")
-    ones = bind.broadcast_to(number(1, at), shape=at._type.shape)
-    values = bind.unsorted_segment_sum(ones, at, num_segments=gradients._type.shape[0])
-    filled = bind.select(bind.equal(values, number(0, values)), gradients, number(0, gradients))
-    return RaggedFillEmptyRowsGrad(_gather(gradients, at), bind.reduce_sum(filled, axis=(0,), keepdims=False))
+    value_positions = operand(reverse_index_map, int64)
+    if value_positions.ndim != 1:
+        raise ArgumentError(f"reverse_index_map must be a vector, saw: {brackets(value_positions._type.shape)}")
+    ones = bind.broadcast_to(number(1, value_positions), shape=value_positions._type.shape)
+    value_counts = bind.unsorted_segment_sum(ones, value_positions, num_segments=gradients._type.shape[0])
+    default_gradients = bind.select(bind.equal(value_counts, number(0, value_counts)), gradients, number(0, gradients))
+    return RaggedFillEmptyRowsGrad(
+        _gather(gradients, value_positions), bind.reduce_sum(default_gradients, axis=(0,), keepdims=False)
+    )

@@ -16,24 +16,27 @@ from tvtf.ops.strings.numbers import as_string
 from tvtf.ops.strings.rules import text_op
 
 
-def _nested(values: Any, splits: tuple[np.ndarray, ...]) -> Any:
+def _nested_lists(values: Any, splits: tuple[np.ndarray, ...]) -> Any:
     for row_splits in reversed(splits):
         values = [values[start:end] for start, end in zip(row_splits[:-1].tolist(), row_splits[1:].tolist())]
     return values
 
 
-def _joined(value: Any, ends: int) -> bytes:
+def _format_list(value: Any, summarize: int) -> bytes:
+    """Formats nested lists of strings; of longer lists only ``summarize`` items at both ends, or all if it is -1."""
     if isinstance(value, bytes):
         return value
-    if ends >= 0 and len(value) > 2 * ends:
-        value = [*value[:ends], b"...", *value[len(value) - ends :]]
-    return b"[" + b", ".join(_joined(each, ends) for each in value) + b"]"
+    if summarize >= 0 and len(value) > 2 * summarize:
+        value = [*value[:summarize], b"...", *value[len(value) - summarize :]]
+    return b"[" + b", ".join(_format_list(item, summarize) for item in value) + b"]"
 
 
 @text_op(
     tf_name="StringFormat",
     type=lambda *_, summarize: TensorType((), string),
-    numpy=lambda values, *splits, summarize: np.array(_joined(_nested(values.tolist(), splits), summarize), object),
+    numpy=lambda values, *splits, summarize: np.array(
+        _format_list(_nested_lists(values.tolist(), splits), summarize), object
+    ),
 )
 def ragged_text(values: Tensor, *splits: Tensor, summarize: int) -> Any:
     """Formats strings as nested lists, partitioned by row splits, the outermost first."""
@@ -55,13 +58,18 @@ def format_ragged(ragged: RaggedTensor, summarize: int) -> Tensor:
 def ragged_format(
     function: Any, template: str, inputs: Any, placeholder: str = "{}", summarize: int = 3, name: str | None = None
 ) -> Tensor:
-    """Does ``tf.strings.format`` where some of ``inputs`` are ragged."""
+    """Implements ``tf.strings.format`` for ``inputs`` of which some are ragged."""
     listed = inputs if isinstance(inputs, (list, tuple)) else [inputs]
-    pieces = template.split(placeholder)
-    if len(pieces) - 1 != len(listed):
-        raise ValueError(f"num placeholders in template and num inputs must match: {len(pieces) - 1} vs {len(listed)}")
-    parts: list[Any] = [pieces[0]]
-    for value, piece in zip(listed, pieces[1:]):
-        ragged = isinstance(value, RaggedTensor)
-        parts += [format_ragged(value, summarize) if ragged else format_("{}", [value], summarize=summarize), piece]
+    literals = template.split(placeholder)
+    if len(literals) - 1 != len(listed):
+        raise ValueError(
+            f"num placeholders in template and num inputs must match: {len(literals) - 1} vs {len(listed)}"
+        )
+    parts: list[Any] = [literals[0]]
+    for value, literal in zip(listed, literals[1:]):
+        is_ragged = isinstance(value, RaggedTensor)
+        parts += [
+            format_ragged(value, summarize) if is_ragged else format_("{}", [value], summarize=summarize),
+            literal,
+        ]
     return string_join([convert_to_tensor(part) for part in parts])

@@ -22,13 +22,18 @@ def as_tensor(value: Any) -> Any:
 
 
 def gather(params: Any, indices: Any, axis: Any = None, batch_dims: int = 0) -> Any:
-    """Does ``tf.gather`` with ragged params or indices."""
-    rows, places = as_tensor(params), as_tensor(indices)
-    places = places.with_flat_values(cast(places.flat_values, int64)) if _is_ragged(places) else cast(places, int64)
-    batch = static_int(batch_dims, "batch_dims")
-    batch += (places.shape.rank or 0) if batch < 0 else 0
-    place = batch if axis is None else static_int(axis, "axis")
-    return _gather(rows, places, place + (rows.shape.rank if place < 0 else 0), batch)
+    """Implements ``tf.gather`` for ragged params or indices."""
+    values, positions = as_tensor(params), as_tensor(indices)
+    positions = (
+        positions.with_flat_values(cast(positions.flat_values, int64))
+        if _is_ragged(positions)
+        else cast(positions, int64)
+    )
+    batch_count = static_int(batch_dims, "batch_dims")
+    # Negative batch dims and axes count from the end.
+    batch_count += (positions.shape.rank or 0) if batch_count < 0 else 0
+    gather_axis = batch_count if axis is None else static_int(axis, "axis")
+    return _gather(values, positions, gather_axis + (values.shape.rank if gather_axis < 0 else 0), batch_count)
 
 
 def _is_ragged(value: Any) -> bool:
@@ -36,42 +41,44 @@ def _is_ragged(value: Any) -> bool:
 
 
 def _gather(params: Any, indices: Any, axis: int, batch_dims: int) -> Any:
-    """Gathers slices of dense or ragged tensors; an inner axis or ragged indices are reduced to a gather of rows."""
+    """Gathers slices of dense or ragged tensors along an axis, by reducing each case to a gather of whole rows."""
     if not _is_ragged(params) and not _is_ragged(indices):
         return dense_gather(params, indices, axis=axis, batch_dims=batch_dims)
     if batch_dims:
-        return _in_batches(params, indices, axis, batch_dims)
+        return _gather_in_batches(params, indices, axis, batch_dims)
     if axis > 1:
-        rows = _ragged(params)
+        rows = _as_ragged(params)
         return rows.with_values(_gather(rows.values, indices, axis - 1, 0))
+    # Item j of row i is item row_starts[i] + j of the values.
     if axis == 1:
-        return _gather(_merged(params), _moved(params, indices, indices.shape.rank + 1), 0, 0)
+        return _gather(_merge_outer_axes(params), _offset_indices(params, indices, indices.shape.rank + 1), 0, 0)
     if _is_ragged(indices):
         return indices.with_values(_gather(params, indices.values, 0, 0))
-    return _rows(params, indices)
+    return _gather_rows_of(params, indices)
 
 
-def _rows(params: RaggedTensor, places: Tensor) -> Any:
-    if places.ndim == 0:
-        return params[places]
-    if places.ndim == 1:
-        return gather_rows(params, places)
-    return _gather(params, from_tensor(places, None, None, places.ndim - 1, params.row_splits.dtype), 0, 0)
+def _gather_rows_of(params: RaggedTensor, indices: Tensor) -> Any:
+    """Gathers rows of a ragged tensor by dense indices of any rank."""
+    if indices.ndim == 0:
+        return params[indices]
+    if indices.ndim == 1:
+        return gather_rows(params, indices)
+    return _gather(params, from_tensor(indices, None, None, indices.ndim - 1, params.row_splits.dtype), 0, 0)
 
 
-def _in_batches(params: Any, indices: Any, axis: int, batch_dims: int) -> Any:
-    """Gathers with batch dims, by converting indices in each batch item to indices of the merged rows."""
-    outer, own = params.shape[:batch_dims], indices.shape[:batch_dims]
-    if not outer.is_compatible_with(own):
-        raise ValueError(f"batch shape from indices {own} does not match params shape {params.shape}")
+def _gather_in_batches(params: Any, indices: Any, axis: int, batch_dims: int) -> Any:
+    """Gathers with batch dims: converts the indices into each batch item to indices into the items of the whole batch."""
+    params_batch, indices_batch = params.shape[:batch_dims], indices.shape[:batch_dims]
+    if not params_batch.is_compatible_with(indices_batch):
+        raise ValueError(f"batch shape from indices {indices_batch} does not match params shape {params.shape}")
     if batch_dims > 1:
-        rows, places = _ragged(params), _ragged(indices)
-        return rows.with_values(_gather(rows.values, places.values, axis - 1, batch_dims - 1))
+        rows, row_indices = _as_ragged(params), _as_ragged(indices)
+        return rows.with_values(_gather(rows.values, row_indices.values, axis - 1, batch_dims - 1))
     if axis > 1:
-        rows = _ragged(params)
-        numbers = rows.with_values(rows.value_rowids())
-        return _in_batches(rows, _gather(indices, cast_values(numbers), 0, 0), axis, 2)
-    return _gather(_merged(params), _moved(params, indices, indices.shape.rank), axis - 1, 0)
+        rows = _as_ragged(params)
+        row_numbers = rows.with_values(rows.value_rowids())
+        return _gather_in_batches(rows, _gather(indices, cast_values(row_numbers), 0, 0), axis, 2)
+    return _gather(_merge_outer_axes(params), _offset_indices(params, indices, indices.shape.rank), axis - 1, 0)
 
 
 def cast_values(ragged: RaggedTensor) -> RaggedTensor:
@@ -79,17 +86,20 @@ def cast_values(ragged: RaggedTensor) -> RaggedTensor:
     return ragged.with_flat_values(cast(ragged.flat_values, int64))
 
 
-def _ragged(value: Any) -> RaggedTensor:
+def _as_ragged(value: Any) -> RaggedTensor:
     return value if _is_ragged(value) else from_tensor(value, None, None, 1, int64)
 
 
-def _merged(params: Any) -> Any:
+def _merge_outer_axes(params: Any) -> Any:
     """Merges the outermost two axes."""
     return params.values if _is_ragged(params) else joined_axes(params)
 
 
-def _moved(params: Any, indices: Any, rank: int) -> Any:
-    """Converts indices into single rows to indices into the values of all rows."""
+def _offset_indices(params: Any, indices: Any, rank: int) -> Any:
+    """Converts indices into each row to indices into the values of all rows, by adding the rows' starts.
+
+    ``rank`` is that of the indices, with which the starts broadcast.
+    """
     if _is_ragged(params):
         starts = cast(params.row_starts(), int64)
     else:
@@ -100,35 +110,42 @@ def _moved(params: Any, indices: Any, rank: int) -> Any:
 def gather_nd(
     function: Any, params: Any, indices: Any, batch_dims: int = 0, name: Any = None, bad_indices_policy: str = ""
 ) -> Any:
-    """Does ``tf.gather_nd`` with ragged params or indices."""
+    """Implements ``tf.gather_nd`` for ragged params or indices."""
     if batch_dims:
         raise ValueError("batch_dims != 0 is not supported for ragged gather yet.")
-    rows, places = as_tensor(params), as_tensor(indices)
-    if places.shape.rank is None or places.shape[-1] is None:
+    values, index_vectors = as_tensor(params), as_tensor(indices)
+    if index_vectors.shape.rank is None or index_vectors.shape[-1] is None:
         raise ValueError("indices.shape[-1] must be statically known.")
-    return _gather_nd(rows, places)
+    return _gather_nd(values, index_vectors)
 
 
 def _gather_nd(params: Any, indices: Any) -> Any:
-    """Gathers slices at index vectors; a ragged axis adds the offset at which the row starts to the next index."""
+    """Gathers slices of a ragged tensor at index vectors, as ``tf.gather_nd``.
+
+    For each ragged axis, an index is replaced by its position in the values: the start of the row plus the next index.
+    """
     if _is_ragged(indices):
         return indices.with_values(_gather_nd(params, indices.values))
-    places, size = cast(indices, int64), indices.shape[-1]
+    index_vectors, size = cast(indices, int64), indices.shape[-1]
     if not _is_ragged(params):
-        return dense_gather_nd(params, places)
-    if places.ndim > 2:
-        rows = from_tensor(places, None, None, 1, int64)
+        return dense_gather_nd(params, index_vectors)
+    if index_vectors.ndim > 2:
+        rows = from_tensor(index_vectors, None, None, 1, int64)
         result = rows.with_values(_gather_nd(params, rows.values))
         return result
-    if places.ndim == 1:
-        return params[tuple(places[i] for i in range(size))] if size else params
+    if index_vectors.ndim == 1:
+        return params[tuple(index_vectors[i] for i in range(size))] if size else params
     if size == 0:
-        return _gather(params, repeat([0], [places._type.shape[0]]), 0, 0)
-    number, values = places[:, 0], params
+        return _gather(params, repeat([0], [index_vectors._type.shape[0]]), 0, 0)
+    value_positions, values = index_vectors[:, 0], params
     for column in range(1, size):
         if not _is_ragged(values):
-            rest = bind.concat(bind.reshape(number, shape=(*number._type.shape, 1)), places[:, column:], axis=1)
-            return dense_gather_nd(values, rest)
-        number = cast(dense_gather(values.row_starts(), number), int64) + places[:, column]
+            inner_indices = bind.concat(
+                bind.reshape(value_positions, shape=(*value_positions._type.shape, 1)),
+                index_vectors[:, column:],
+                axis=1,
+            )
+            return dense_gather_nd(values, inner_indices)
+        value_positions = cast(dense_gather(values.row_starts(), value_positions), int64) + index_vectors[:, column]
         values = values.values
-    return _gather(values, number, 0, 0)
+    return _gather(values, value_positions, 0, 0)

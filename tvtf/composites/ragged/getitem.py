@@ -25,30 +25,31 @@ def getitem(ragged: RaggedTensor, key: Any) -> Any:
       TypeError: an index has an unsupported type.
     """
     keys = list(key) if isinstance(key, tuple) else [key]
-    if Ellipsis in [k for k in keys if not is_tensor(k)]:
-        keys = _expanded(keys, ragged.shape.rank or 0)
-    return _indexed(ragged, keys)
+    if Ellipsis in [each for each in keys if not is_tensor(each)]:
+        keys = _expand_ellipsis(keys, ragged.shape.rank or 0)
+    return _index_axes(ragged, keys)
 
 
-def _expanded(keys: list[Any], rank: int) -> list[Any]:
-    place = next(i for i, k in enumerate(keys) if k is Ellipsis)
-    used = sum(k is not None and k is not Ellipsis for k in keys)
-    return [*keys[:place], *[slice(None)] * (rank - used), *keys[place + 1 :]]
+def _expand_ellipsis(keys: list[Any], rank: int) -> list[Any]:
+    """Replaces the ellipsis among indices by as many full slices as the rank requires."""
+    position = next(i for i, key in enumerate(keys) if key is Ellipsis)
+    used = sum(key is not None and key is not Ellipsis for key in keys)
+    return [*keys[:position], *[slice(None)] * (rank - used), *keys[position + 1 :]]
 
 
-def _indexed(value: Any, keys: list[Any]) -> Any:
-    """Indexes the outermost axis by the first key, and the rows by the others."""
+def _index_axes(value: Any, keys: list[Any]) -> Any:
+    """Indexes a tensor by a list of keys: the outermost axis by the first key, and the rows by the others."""
     if not keys:
         return value
     if not isinstance(value, RaggedTensor):
         return value[tuple(keys)]
-    first, *rest = keys
+    first, *inner_keys = keys
     if first is None:
-        return with_axis(_indexed(value, rest))
+        return with_axis(_index_axes(value, inner_keys))
     if isinstance(first, slice):
-        return _in_rows(_sliced_rows(value, first), rest)
+        return _index_inside_rows(_slice_rows(value, first), inner_keys)
     if isinstance(first, (int, np.integer)) or (is_tensor(first) and convert_to_tensor(first).ndim == 0):
-        return _indexed(_row(value, first), rest)
+        return _index_axes(_select_row(value, first), inner_keys)
     raise TypeError(f"Unsupported index of a RaggedTensor: {first!r}; use integers, slices, None and Ellipsis")
 
 
@@ -60,18 +61,19 @@ def with_axis(value: Any) -> Any:
     return RaggedTensor(value, bind.stack(zeros_like(count), count, axis=0), value.shape[0])
 
 
-def _row(ragged: RaggedTensor, index: Any) -> Any:
-    """Returns one row; an index that is unknown while tracing selects it at run time."""
-    place = convert_to_tensor(index, dtype_hint=int64)
-    place = cast(place, int64)
-    if isinstance(place, EagerTensor) and isinstance(ragged.row_splits, EagerTensor):
-        return _eager_row(ragged, int(place.numpy()))
+def _select_row(ragged: RaggedTensor, index: Any) -> Any:
+    """Returns one row of a ragged tensor; in a trace, its bounds are looked up at run time."""
+    row = convert_to_tensor(index, dtype_hint=int64)
+    row = cast(row, int64)
+    if isinstance(row, EagerTensor) and isinstance(ragged.row_splits, EagerTensor):
+        return _eager_row(ragged, int(row.numpy()))
     count = cast(ragged.nrows(), int64)
-    place = bind.select(bind.less(place, zeros_like(place)), place + count, place)
-    start, limit = (cast(gather(edge, place), int64) for edge in (ragged.row_starts(), ragged.row_limits()))
-    _, places = ranges(bind.reshape(start, shape=(1,)), bind.reshape(limit, shape=(1,)))
+    # Negative indices count from the end.
+    row = bind.select(bind.less(row, zeros_like(row)), row + count, row)
+    start, limit = (cast(gather(bounds, row), int64) for bounds in (ragged.row_starts(), ragged.row_limits()))
+    _, value_indices = ranges(bind.reshape(start, shape=(1,)), bind.reshape(limit, shape=(1,)))
     inner = ragged.values
-    return gather_rows(inner, places) if isinstance(inner, RaggedTensor) else gather(inner, places)
+    return gather_rows(inner, value_indices) if isinstance(inner, RaggedTensor) else gather(inner, value_indices)
 
 
 def _eager_row(ragged: RaggedTensor, index: int) -> Any:
@@ -79,48 +81,50 @@ def _eager_row(ragged: RaggedTensor, index: int) -> Any:
     count = len(splits) - 1
     if not -count <= index < count:
         raise IndexError(f"slice index {index} of dimension 0 out of bounds: there are {count} rows")
-    place = index % count
-    return ragged.values[int(splits[place]) : int(splits[place + 1])]
+    row = index % count
+    return ragged.values[int(splits[row]) : int(splits[row + 1])]
 
 
-def _sliced_rows(ragged: RaggedTensor, key: slice) -> RaggedTensor:
+def _slice_rows(ragged: RaggedTensor, key: slice) -> RaggedTensor:
     """Slices the rows of a ragged tensor; eager slices with step 1 share the values."""
     if key == slice(None):
         return ragged
     if key.step in (None, 1) and isinstance(ragged.row_splits, EagerTensor):
-        first, last, _ = slice(*map(_plain, (key.start, key.stop))).indices(len(ragged.row_splits.eager_array()) - 1)
+        first, last, _ = slice(*map(_static_int, (key.start, key.stop))).indices(
+            len(ragged.row_splits.eager_array()) - 1
+        )
         splits = ragged.row_splits[first : max(first, last) + 1]
         start, limit = (int(splits.eager_array()[i]) for i in (0, -1))
         return RaggedTensor(ragged.values[start:limit], splits - splits[0], ragged._uniform_row_length)
     rows = cast(ragged.nrows(), int64)
     if isinstance(rows, EagerTensor):
-        numbers = np.arange(int(rows.numpy()))[slice(*map(_plain, (key.start, key.stop, key.step)))]
-        return gather_rows(ragged, EagerTensor(numbers.astype(np.int64)))
+        row_numbers = np.arange(int(rows.numpy()))[slice(*map(_static_int, (key.start, key.stop, key.step)))]
+        return gather_rows(ragged, EagerTensor(row_numbers.astype(np.int64)))
     return gather_rows(ragged, arange(rows)[key])
 
 
-def _plain(value: Any) -> Any:
+def _static_int(value: Any) -> Any:
     return value if value is None or isinstance(value, int) else int(convert_to_tensor(value).numpy())
 
 
-def _in_rows(ragged: RaggedTensor, keys: list[Any]) -> Any:
-    """Applies the remaining indices inside every row."""
+def _index_inside_rows(ragged: RaggedTensor, keys: list[Any]) -> Any:
+    """Indexes every row of a ragged tensor by the remaining keys; only rows of one length can be indexed by an integer."""
     if not keys:
         return ragged
-    first, *rest = keys
+    first, *inner_keys = keys
     if first is None:
-        return RaggedTensor(_in_rows(ragged, rest), counted(ragged.nrows(), ragged.row_splits.dtype), 1)
+        return RaggedTensor(_index_inside_rows(ragged, inner_keys), counted(ragged.nrows(), ragged.row_splits.dtype), 1)
     if not isinstance(first, slice):
         if ragged.uniform_row_length is None:
             raise ValueError("Cannot index into an inner ragged dimension.")
-        uniform = ragged._uniform_row_length
-        place = _plain(first)
-        if not -uniform <= place < uniform:
-            raise ValueError(f"index {place} is out of range for rows of {uniform}")
-        picked = gather_values(ragged.values, ragged.row_starts() + place % uniform)
-        return _indexed(picked, [slice(None), *rest]) if rest else picked
-    cut = _cut_rows(ragged, first)
-    return cut.with_values(_indexed(cut.values, [slice(None), *rest])) if rest else cut
+        row_length = ragged._uniform_row_length
+        position = _static_int(first)
+        if not -row_length <= position < row_length:
+            raise ValueError(f"index {position} is out of range for rows of {row_length}")
+        selected = gather_values(ragged.values, ragged.row_starts() + position % row_length)
+        return _index_axes(selected, [slice(None), *inner_keys]) if inner_keys else selected
+    sliced = _slice_each_row(ragged, first)
+    return sliced.with_values(_index_axes(sliced.values, [slice(None), *inner_keys])) if inner_keys else sliced
 
 
 def gather_values(values: Any, places: Tensor) -> Any:
@@ -128,25 +132,25 @@ def gather_values(values: Any, places: Tensor) -> Any:
     return gather_rows(values, cast(places, int64)) if isinstance(values, RaggedTensor) else gather(values, places)
 
 
-def _cut_rows(ragged: RaggedTensor, key: slice) -> RaggedTensor:
-    """Slices each row of a ragged tensor."""
+def _slice_each_row(ragged: RaggedTensor, key: slice) -> RaggedTensor:
+    """Slices each row of a ragged tensor by the same slice, which counts from the start of the row."""
     if key == slice(None):
         return ragged
-    step = 1 if key.step is None else _plain(key.step)
+    step = 1 if key.step is None else _static_int(key.step)
     starts, limits = cast(ragged.row_starts(), int64), cast(ragged.row_limits(), int64)
     lengths = limits - starts
-    first = _edge(key.start, lengths, step, before=True)
-    last = _edge(key.stop, lengths, step, before=False)
-    splits, places = ranges(starts + first, starts + last, ones_like(starts) * step)
-    return RaggedTensor(gather_values(ragged.values, places), cast(splits, ragged.row_splits.dtype))
+    offsets = _clipped_bound(key.start, lengths, step, is_start=True)
+    end_offsets = _clipped_bound(key.stop, lengths, step, is_start=False)
+    splits, value_indices = ranges(starts + offsets, starts + end_offsets, ones_like(starts) * step)
+    return RaggedTensor(gather_values(ragged.values, value_indices), cast(splits, ragged.row_splits.dtype))
 
 
-def _edge(value: Any, lengths: Tensor, step: int, before: bool) -> Tensor:
-    """Returns the start or stop of a slice in each row, clipped to the row's length as Python does."""
+def _clipped_bound(bound: Any, lengths: Tensor, step: int, is_start: bool) -> Tensor:
+    """Returns the start (if ``is_start``) or the stop of a slice in each row, clipped to the row's length as Python does."""
     zero, one = zeros_like(lengths), ones_like(lengths)
     low, high = (zero, lengths) if step > 0 else (zero - one, lengths - one)
-    if value is None:
-        return low if before == (step > 0) else high
-    place = zero + _plain(value)
-    place = bind.select(bind.less(place, zero), place + lengths, place)
-    return bind.maximum(low, bind.minimum(high, place))  # type: ignore[no-any-return]
+    if bound is None:
+        return low if is_start == (step > 0) else high
+    offset = zero + _static_int(bound)
+    offset = bind.select(bind.less(offset, zero), offset + lengths, offset)
+    return bind.maximum(low, bind.minimum(high, offset))  # type: ignore[no-any-return]

@@ -28,8 +28,8 @@ def as_ragged(value: Any, ragged_rank: int) -> Any:
         missing = ragged_rank - value.ragged_rank
         if missing <= 0:
             return value
-        inner = value.flat_values
-        return value.with_flat_values(from_tensor(inner, None, None, min(missing, inner.ndim - 1), int64))
+        flat_values = value.flat_values
+        return value.with_flat_values(from_tensor(flat_values, None, None, min(missing, flat_values.ndim - 1), int64))
     tensor = convert_to_tensor(value)
     rank = min(ragged_rank, tensor.ndim - 1)
     return from_tensor(tensor, None, None, rank, int64) if rank > 0 else tensor
@@ -39,33 +39,39 @@ def concat_all(values: list[Any], axis: int) -> Any:
     """Concatenates ragged tensors of the same rank along an axis."""
     rank = max(map(_rank, values))
     axis = axis % rank
-    depth = max([v.ragged_rank for v in values if isinstance(v, RaggedTensor)] + [min(axis, rank - 1)])
-    rows = [as_ragged(v, depth) for v in values]
+    ragged_rank = max(
+        [value.ragged_rank for value in values if isinstance(value, RaggedTensor)] + [min(axis, rank - 1)]
+    )
+    rows = [as_ragged(value, ragged_rank) for value in values]
     return _concat(rows, axis)
 
 
 def _concat(values: list[Any], axis: int) -> Any:
-    """Concatenates along an axis; deeper axes are those of the values."""
+    """Concatenates tensors of the same ragged rank along an axis; along an inner axis, their values are concatenated."""
     if not isinstance(values[0], RaggedTensor):
         return dense_concat(values, axis)
     if axis == 0:
-        return _rows_after_rows(values)
+        return _append_rows(values)
     if axis == 1:
-        return _rows_beside_rows(values)
-    return values[0].with_values(_concat([v.values for v in values], axis - 1))
+        return _join_rows(values)
+    return values[0].with_values(_concat([value.values for value in values], axis - 1))
 
 
-def _rows_after_rows(values: list[RaggedTensor]) -> RaggedTensor:
+def _append_rows(values: list[RaggedTensor]) -> RaggedTensor:
+    """Concatenates ragged tensors along axis 0: the rows of one tensor after those of the one before."""
     lengths = bind.concat(*[cast(v.row_lengths(), int64) for v in values], axis=0)
     inner = _concat([v.values for v in values], 0)
     return RaggedTensor(inner, splits_of_lengths(lengths))
 
 
-def _rows_beside_rows(values: list[RaggedTensor]) -> RaggedTensor:
-    """Concatenates the rows of equal index: appends all rows, then interleaves them and merges each group."""
-    after = _rows_after_rows(values)
-    counts = [dim(v.row_splits, 0) - 1 for v in values]
-    ordered = gather_rows(after, _interleaved(counts))
+def _join_rows(values: list[RaggedTensor]) -> RaggedTensor:
+    """Concatenates ragged tensors along axis 1: row ``i`` of the result has the items of row ``i`` of each tensor.
+
+    It appends the rows of all tensors, gathers those with the same index next to each other, and merges them.
+    """
+    all_rows = _append_rows(values)
+    counts = [dim(value.row_splits, 0) - 1 for value in values]
+    ordered = gather_rows(all_rows, _interleaved(counts))
     lengths = cast(values[0].row_lengths(), int64)
     for other in values[1:]:
         lengths = lengths + cast(other.row_lengths(), int64)
@@ -73,28 +79,31 @@ def _rows_beside_rows(values: list[RaggedTensor]) -> RaggedTensor:
 
 
 def _interleaved(counts: list[Tensor]) -> Tensor:
-    """Returns indices that interleave the rows of several tensors: all first rows, then all second ones, ..."""
-    number = arange(counts[0])
-    columns = [number + counts[0] * i for i in range(len(counts))]
+    """Returns indices into the appended rows of several tensors that select all first rows, then all second ones, ..."""
+    row_numbers = arange(counts[0])
+    columns = [row_numbers + counts[0] * i for i in range(len(counts))]
     return joined_axes(bind.stack(*columns, axis=1))
 
 
 def stack_all(values: list[Any], axis: int) -> Any:
-    """Stacks ragged tensors along a new axis; the result is dense, as in TensorFlow, for dense ones and a last axis."""
+    """Stacks tensors, ragged or dense, along a new axis.
+
+    As in TensorFlow, the result is dense if the tensors are, and the new axis is one of the last two.
+    """
     rank = max(map(_rank, values))
     axis = axis % (rank + 1)
-    ragged = [v.ragged_rank for v in values if isinstance(v, RaggedTensor)]
-    if not ragged and (rank == 0 or axis in range(max(rank - 1, 1), rank + 1)):
+    ragged_ranks = [value.ragged_rank for value in values if isinstance(value, RaggedTensor)]
+    if not ragged_ranks and (rank == 0 or axis in range(max(rank - 1, 1), rank + 1)):
         return bind.stack(*map(convert_to_tensor, values), axis=axis)
-    rows = [as_ragged(v, max([1, axis, *ragged])) for v in values]
+    rows = [as_ragged(value, max([1, axis, *ragged_ranks])) for value in values]
     if axis == 0:
-        counts = [v.nrows(int64) if isinstance(v, RaggedTensor) else dim(v, 0) for v in rows]
+        counts = [value.nrows(int64) if isinstance(value, RaggedTensor) else dim(value, 0) for value in rows]
         splits = splits_of_lengths(bind.stack(*counts, axis=0))
         # TensorFlow's row splits are int32 where vectors are stacked.
         return RaggedTensor(_concat(rows, 0), cast(splits, int32) if rank == 1 else splits)
     if axis == 1:
-        return _concat([single_rows(v) for v in rows], 1)
-    return rows[0].with_values(stack_all([v.values for v in rows], axis - 1))
+        return _concat([single_rows(value) for value in rows], 1)
+    return rows[0].with_values(stack_all([value.values for value in rows], axis - 1))
 
 
 @export("ragged.stack")

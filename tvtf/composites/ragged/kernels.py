@@ -29,10 +29,10 @@ def _ranges(starts: np.ndarray, limits: np.ndarray, deltas: np.ndarray, count: A
         raise ArgumentError("Requires delta != 0")
     if not all(np.isfinite(each).all() for each in (starts, limits, deltas)):
         raise ArgumentError("Requires ((limit - start) / delta) <= 9223372036854775807")
-    ends = zip(starts.tolist(), limits.tolist(), deltas.tolist())
-    values = sum(max(0, int(-((start - limit) // delta))) for start, limit, delta in ends)
+    triples = zip(starts.tolist(), limits.tolist(), deltas.tolist())
+    total = sum(max(0, int(-((start - limit) // delta))) for start, limit, delta in triples)
     require_room(
-        TensorType((values,), as_dtype(starts.dtype)), "RaggedRange"
+        TensorType((total,), as_dtype(starts.dtype)), "RaggedRange"
     )  # for 2**63 elements or more NumPy gives none
     rows = [np.arange(*each, dtype=starts.dtype) for each in zip(starts, limits, deltas)]
     splits = np.cumsum([0, *map(len, rows)], dtype=np.int64)
@@ -56,7 +56,7 @@ def ragged_row_ids(splits: Tensor, count: Any) -> Any:
 
 
 def ranges(starts: Tensor, limits: Tensor, deltas: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Binds `ragged_ranges`; the default step is 1."""
+    """Returns the row splits, and the concatenated values, of one range per row; the default step is 1."""
     steps = ones_like(starts) if deltas is None else deltas
     result = bind.ragged_ranges(starts, limits, steps, count=unknown_dim())
     return result  # type: ignore[no-any-return]
@@ -68,28 +68,34 @@ def _dense_type(values: TensorType, splits: TensorType, default: TensorType, wid
 
 
 def _dense(values: np.ndarray, splits: np.ndarray, default: np.ndarray, width: Any) -> np.ndarray:
-    """Copies the rows into a matrix that is filled with the default; longer rows are cut."""
+    """Copies rows into a dense matrix of ``width`` columns, padded with the default; longer rows are cut.
+
+    A symbolic ``width`` stands for the length of the longest row.
+    """
     lengths = np.diff(splits)
-    wide = width if isinstance(width, int) else int(lengths.max(initial=0))
-    dense = np.empty((len(lengths), wide, *values.shape[1:]), values.dtype)
+    column_count = width if isinstance(width, int) else int(lengths.max(initial=0))
+    dense = np.empty((len(lengths), column_count, *values.shape[1:]), values.dtype)
     dense[:] = default
-    for row, (first, length) in enumerate(zip(splits.tolist(), lengths.tolist())):
-        count = min(length, wide)
-        dense[row, :count] = values[first : first + count]
+    for row, (start, length) in enumerate(zip(splits.tolist(), lengths.tolist())):
+        count = min(length, column_count)
+        dense[row, :count] = values[start : start + count]
     return dense
 
 
 def _dense_vjp(ct: Tensor, y: Tensor, values: Tensor, splits: Tensor, default: Tensor, width: Any) -> Any:
-    """Gathers the cotangents of the values that are inside the matrix; those that were cut get zero."""
+    """Returns the gradients of padding to a dense tensor: each value has the cotangent ``ct`` at its place in the matrix.
+
+    Values that were cut off have none. The row splits and the default have no gradient.
+    """
     rows = row_ids(splits, values)
     columns = bind.subtract(
         bind.cast(positions(values), dtype=splits.dtype), bind.gather(splits, rows, axis=0, batch_dims=0)
     )
-    inside = bind.less(columns, bind.cast(dim(ct, 1), dtype=columns.dtype))
-    inside_columns = bind.select(inside, columns, zeros_like(columns))
-    result = bind.gather_nd(ct, bind.stack(rows, inside_columns, axis=1))
-    shape = (*inside._type.shape, *(1,) * (values.ndim - 1))
-    return bind.select(bind.reshape(inside, shape=shape), result, zeros_like(result)), None, None
+    is_inside = bind.less(columns, bind.cast(dim(ct, 1), dtype=columns.dtype))
+    valid_columns = bind.select(is_inside, columns, zeros_like(columns))
+    cotangents = bind.gather_nd(ct, bind.stack(rows, valid_columns, axis=1))
+    shape = (*is_inside._type.shape, *(1,) * (values.ndim - 1))
+    return bind.select(bind.reshape(is_inside, shape=shape), cotangents, zeros_like(cotangents)), None, None
 
 
 @host_primitive(tf_name="RaggedTensorToTensor", type=_dense_type, numpy=_dense, vjp=_dense_vjp)
@@ -98,16 +104,16 @@ def ragged_dense(values: Tensor, splits: Tensor, default: Tensor, width: Any) ->
     return (values, splits, default), {"width": width}
 
 
-def positive_axis(axis: Any, rank: int, what: str = "axis") -> int:
+def positive_axis(axis: Any, rank: int, argument: str = "axis") -> int:
     """Converts a possibly negative axis to a non-negative one.
 
     Raises:
       TypeError: the axis is not an int. ValueError: it is out of bounds.
     """
     if not isinstance(axis, int):
-        raise TypeError(f"{what} must be an int; got {type(axis).__name__}")
+        raise TypeError(f"{argument} must be an int; got {type(axis).__name__}")
     if not -rank <= axis < rank:
-        raise ValueError(f"{what}={axis} out of bounds: expected {-rank}<={what}<{rank}")
+        raise ValueError(f"{argument}={axis} out of bounds: expected {-rank}<={argument}<{rank}")
     return axis % rank
 
 

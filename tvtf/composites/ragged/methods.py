@@ -48,8 +48,10 @@ def bounding_shape(self: RaggedTensor, axis: Any = None, name: Any = None, out_t
 def merge_dims(self: RaggedTensor, outer_axis: int, inner_axis: int) -> Any:
     """Merges the dims from ``outer_axis`` to ``inner_axis``."""
     rank = self.shape.rank or 0
-    places = (positive_axis(a, rank, what) for a, what in ((outer_axis, "outer_axis"), (inner_axis, "inner_axis")))
-    return build.merge_dims(self, *places)
+    axes = (
+        positive_axis(a, rank, argument) for a, argument in ((outer_axis, "outer_axis"), (inner_axis, "inner_axis"))
+    )
+    return build.merge_dims(self, *axes)
 
 
 def to_tensor(self: RaggedTensor, default_value: Any = None, name: Any = None, shape: Any = None) -> Tensor:

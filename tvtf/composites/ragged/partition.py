@@ -28,11 +28,12 @@ SPLITS_DTYPES = (int32, int64)
 
 
 def as_partition(value: Any, name: str, dtype: Any = None, hint: Any = None) -> Tensor:
-    """Converts row splits, lengths, ids or the like to an int32 or int64 tensor.
+    """Converts row splits, row lengths, row ids or another vector that partitions rows to an int32 or int64 tensor.
 
     Raises:
-      ValueError: it has another dtype.
+      ValueError: the tensor has another dtype than these.
     """
+    # The hint, the dtype of other row splits, doesn't apply to arrays.
     if dtype is None and isinstance(value, np.ndarray):
         hint = None
     tensor = convert_to_tensor(value, None if dtype is None else as_dtype(dtype), dtype_hint=as_dtype(hint or int64))
@@ -46,8 +47,8 @@ def _require_bool(validate: Any) -> None:
         raise TypeError("validate must have type bool")
 
 
-def checked(holds: Any, check: Callable[..., Any], *arguments: Any, message: Any) -> None:
-    """Calls ``check``, TensorFlow's assertion, for its error text, if ``holds`` is known to be false."""
+def assert_if_false(holds: Any, check: Callable[..., Any], *arguments: Any, message: Any) -> None:
+    """Calls ``check``, one of TensorFlow's assertions, if ``holds`` is false: it then raises TensorFlow's error text."""
     if not holds:
         check(*arguments, message=message)
 
@@ -62,7 +63,7 @@ def splits_of_lengths(lengths: Tensor) -> Tensor:
 
 
 def _as_vector(value: Any, name: str, dtype: Any, dtype_hint: Any, validate: bool) -> Tensor:
-    """Converts a vector that describes a partition, after a check of the flag that it comes with."""
+    """Converts a vector that describes a partition (row lengths, ids, ...) to a tensor, and checks ``validate``."""
     _require_bool(validate)
     vector = as_partition(value, name, dtype, dtype_hint)
     vector.shape.assert_has_rank(1)
@@ -114,7 +115,7 @@ class RowPartition(CompositeTensor):
         """Creates a partition whose row ``i`` has the next ``row_lengths[i]`` values."""
         lengths = _as_vector(row_lengths, "row_lengths", dtype, dtype_hint, validate)
         if validate:
-            lengths = required(lengths, _check_lengths, _are_natural, _LENGTHS)
+            lengths = required(lengths, _check_lengths, _are_nonnegative, _LENGTHS)
         return cls(splits_of_lengths(lengths))
 
     @classmethod
@@ -123,10 +124,10 @@ class RowPartition(CompositeTensor):
     ) -> RowPartition:
         """Creates a partition whose row ``i`` starts at value ``row_starts[i]``; there are ``nvals`` values."""
         starts = _as_vector(row_starts, "row_starts", dtype, dtype_hint, validate)
-        count = cast(convert_to_tensor(nvals), starts.dtype)
+        value_count = cast(convert_to_tensor(nvals), starts.dtype)
         if validate:
-            starts = required(starts, _check_starts, _are_starts, _STARTS, count)
-        return cls(bind.concat(starts, bind.reshape(count, shape=(1,)), axis=0), nvals=_known(count))
+            starts = required(starts, _check_starts, _are_starts, _STARTS, value_count)
+        return cls(bind.concat(starts, bind.reshape(value_count, shape=(1,)), axis=0), nvals=_static_int(value_count))
 
     @classmethod
     def from_row_limits(
@@ -144,11 +145,11 @@ class RowPartition(CompositeTensor):
     ) -> RowPartition:
         """Creates a partition with value ``i`` in row ``value_rowids[i]``; the row ids must not decrease."""
         ids = _as_vector(value_rowids, "value_rowids", dtype, dtype_hint, validate)
-        count = _rows_of_ids(ids) if nrows is None else cast(convert_to_tensor(nrows), ids.dtype)
+        row_count = _row_count_of_ids(ids) if nrows is None else cast(convert_to_tensor(nrows), ids.dtype)
         if validate:
-            ids = required(ids, _check_ids, _are_ids, _IDS, count)
-        edges = counted(count, ids.dtype)
-        return cls(searchsorted(ids, edges, out_type=ids.dtype), nvals=ids._type.shape[0])
+            ids = required(ids, _check_ids, _are_ids, _IDS, row_count)
+        row_numbers = counted(row_count, ids.dtype)
+        return cls(searchsorted(ids, row_numbers, out_type=ids.dtype), nvals=ids._type.shape[0])
 
     @classmethod
     def from_uniform_row_length(
@@ -166,23 +167,36 @@ class RowPartition(CompositeTensor):
             raise ValueError("Either (or both) of nvals and nrows must be specified")
         length = as_partition(uniform_row_length, "uniform_row_length", dtype, dtype_hint)
         length.shape.assert_has_rank(0)
-        size, count = _known(length), None if nvals is None else cast(convert_to_tensor(nvals), length.dtype)
-        if size is None:
+        static_length, value_count = (
+            _static_int(length),
+            None if nvals is None else cast(convert_to_tensor(nvals), length.dtype),
+        )
+        if static_length is None:
             raise ValueError("uniform_row_length must be known while a function is traced: pass a Python number")
         if nrows is not None:
             rows = cast(convert_to_tensor(nrows), length.dtype)
         else:
-            rows = count // length if size else zeros_like(length)  # type: ignore[operator]
-        _require_product(size, _known(rows), None if count is None else _known(count), validate)
-        if validate and count is not None and None in (_known(rows), _known(count)):
-            check = partial(_require_product, size, validate=validate)
-            rows = required(rows, check, lambda n, m: bind.equal(n * length, m), _PRODUCT, count)
-        number = _known(rows)
-        if number is not None:
-            splits: Tensor = EagerTensor(np.arange(number + 1, dtype=length.dtype.np) * length.dtype.np.type(size))
+            rows = value_count // length if static_length else zeros_like(length)  # type: ignore[operator]
+        _require_product(
+            static_length, _static_int(rows), None if value_count is None else _static_int(value_count), validate
+        )
+        if validate and value_count is not None and None in (_static_int(rows), _static_int(value_count)):
+            check = partial(_require_product, static_length, validate=validate)
+            rows = required(
+                rows,
+                check,
+                lambda row_count, values_total: bind.equal(row_count * length, values_total),
+                _PRODUCT,
+                value_count,
+            )
+        static_rows = _static_int(rows)
+        if static_rows is not None:
+            splits: Tensor = EagerTensor(
+                np.arange(static_rows + 1, dtype=length.dtype.np) * length.dtype.np.type(static_length)
+            )
         else:
             splits = counted(rows, length.dtype) * length
-        return cls(splits, size, None if number is None else number * size)
+        return cls(splits, static_length, None if static_rows is None else static_rows * static_length)
 
     @classmethod
     def of_dims(cls, nrows: Dim, length: Dim, dtype: DType) -> RowPartition:
@@ -229,6 +243,7 @@ class RowPartition(CompositeTensor):
         if self._nvals is None:
             last = static_value(self.nvals())
             if last is None and not self.is_uniform():
+                # The result of row ids has a new symbolic dim for the number of values.
                 return self.value_rowids()._type.shape[0]
             self._nvals = simplify_dim(self.nrows_dim * self._uniform) if last is None else int(last)
         return self._nvals
@@ -282,10 +297,14 @@ class RowPartition(CompositeTensor):
 
     def with_dtype(self, dtype: Any) -> RowPartition:
         """Returns a copy with row splits of another dtype."""
-        kind = as_dtype(dtype)
-        if kind not in SPLITS_DTYPES:
+        new_dtype = as_dtype(dtype)
+        if new_dtype not in SPLITS_DTYPES:
             raise ValueError("dtype must be int32 or int64")
-        return self if kind is self.dtype else RowPartition(cast(self._row_splits, kind), self._uniform, self._nvals)
+        return (
+            self
+            if new_dtype is self.dtype
+            else RowPartition(cast(self._row_splits, new_dtype), self._uniform, self._nvals)
+        )
 
     def __repr__(self) -> str:
         if self._uniform is not None:
@@ -297,7 +316,7 @@ class RowPartition(CompositeTensor):
         return RowPartitionSpec(self.static_nrows, self.static_nvals, self.static_uniform_row_length, self.dtype)
 
 
-def _known(scalar: Tensor) -> int | None:
+def _static_int(scalar: Tensor) -> int | None:
     result = static_value(scalar)
     return None if result is None else int(result)
 
@@ -313,8 +332,8 @@ _PRODUCT = "uniform_row_length times nrows must equal nvals"
 
 def _check_splits(array: np.ndarray) -> None:
     first = EagerTensor(array[0])
-    checked(array[0] == 0, assert_equal, first, zeros_like(first), message=_SPLITS + "zero")
-    _require_increasing(array, _SPLITS + "monotonic")
+    assert_if_false(array[0] == 0, assert_equal, first, zeros_like(first), message=_SPLITS + "zero")
+    _check_ascending(array, _SPLITS + "monotonic")
 
 
 def _are_splits(splits: Tensor) -> Tensor:
@@ -322,38 +341,41 @@ def _are_splits(splits: Tensor) -> Tensor:
 
 
 def _check_lengths(array: np.ndarray) -> None:
-    checked((array >= 0).all(), assert_non_negative, EagerTensor(array), message=_LENGTHS)
+    assert_if_false((array >= 0).all(), assert_non_negative, EagerTensor(array), message=_LENGTHS)
 
 
-def _are_natural(x: Tensor) -> Tensor:
+def _are_nonnegative(x: Tensor) -> Tensor:
     return bind.greater_equal(x, zeros_like(x))  # type: ignore[no-any-return]
 
 
-def _check_starts(array: np.ndarray, count: np.ndarray) -> None:
+def _check_starts(array: np.ndarray, value_count: np.ndarray) -> None:
+    """Raises TensorFlow's error unless row starts ascend from 0, and are at most the number of values."""
     if array.size:
         starts = EagerTensor(array)
-        checked(array[0] == 0, assert_equal, starts[:1], zeros_like(starts[0]), message=_STARTS)
-        _require_increasing(array, _STARTS)
-        checked(array[-1] <= count, assert_less_equal, starts[-1:], EagerTensor(count), message=_STARTS)
+        assert_if_false(array[0] == 0, assert_equal, starts[:1], zeros_like(starts[0]), message=_STARTS)
+        _check_ascending(array, _STARTS)
+        assert_if_false(
+            array[-1] <= value_count, assert_less_equal, starts[-1:], EagerTensor(value_count), message=_STARTS
+        )
 
 
-def _are_starts(starts: Tensor, count: Tensor) -> Tensor:
-    inside = _both(bind.equal(starts[:1], _zero(starts)), bind.less_equal(starts[-1:], count))
-    return _both(ascending(starts), inside)
+def _are_starts(starts: Tensor, value_count: Tensor) -> Tensor:
+    bounds_hold = _both(bind.equal(starts[:1], _zero(starts)), bind.less_equal(starts[-1:], value_count))
+    return _both(ascending(starts), bounds_hold)
 
 
 def _check_limits(array: np.ndarray) -> None:
-    checked((array[:1] >= 0).all(), assert_non_negative, EagerTensor(array[:1]), message=_LIMITS)
-    _require_increasing(array, _LIMITS)
+    assert_if_false((array[:1] >= 0).all(), assert_non_negative, EagerTensor(array[:1]), message=_LIMITS)
+    _check_ascending(array, _LIMITS)
 
 
 def _are_limits(limits: Tensor) -> Tensor:
-    return _both(ascending(limits), _are_natural(limits[:1]))
+    return _both(ascending(limits), _are_nonnegative(limits[:1]))
 
 
-def _are_ids(ids: Tensor, count: Tensor) -> Tensor:
-    inside = _both(_are_natural(ids[:1]), bind.less(ids[-1:], count))
-    return _both(_both(ascending(ids), inside), _are_natural(count))
+def _are_ids(ids: Tensor, row_count: Tensor) -> Tensor:
+    bounds_hold = _both(_are_nonnegative(ids[:1]), bind.less(ids[-1:], row_count))
+    return _both(_both(ascending(ids), bounds_hold), _are_nonnegative(row_count))
 
 
 def _both(a: Tensor, b: Tensor) -> Tensor:
@@ -361,28 +383,28 @@ def _both(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _check_count(splits: np.ndarray, count: np.ndarray) -> None:
-    checked(splits[-1] == count, assert_equal, EagerTensor(splits[-1]), EagerTensor(count), message=_VALUES)
+    assert_if_false(splits[-1] == count, assert_equal, EagerTensor(splits[-1]), EagerTensor(count), message=_VALUES)
 
 
-def _require_increasing(array: np.ndarray, message: str) -> None:
-    steps = np.diff(array)
-    checked((steps >= 0).all(), assert_non_negative, EagerTensor(steps), message=message)
+def _check_ascending(array: np.ndarray, message: str) -> None:
+    differences = np.diff(array)
+    assert_if_false((differences >= 0).all(), assert_non_negative, EagerTensor(differences), message=message)
 
 
-def _rows_of_ids(ids: Tensor) -> Tensor:
+def _row_count_of_ids(ids: Tensor) -> Tensor:
     """Returns the number of rows that sorted ids imply: the last id plus 1, or 0 without ids."""
     return cumsum(bind.concat(_zero(ids) - 1, ids, axis=0)[-1:])[0] + 1
 
 
-def _check_ids(array: np.ndarray, count: np.ndarray) -> None:
+def _check_ids(array: np.ndarray, row_count: np.ndarray) -> None:
     """Checks that row ids ascend from 0 and are less than the number of rows."""
-    limit = int(count)
+    limit = int(row_count)
     if limit < 0:
         raise ValueError(f"Expected nrows >= 0; got {limit}")
     if array.size and array[-1] >= limit:
         raise ValueError(f"Expected nrows >= value_rowids[-1] + 1; got nrows={limit}, value_rowids[-1]={array[-1]}")
-    checked((array[:1] >= 0).all(), assert_non_negative, EagerTensor(array[:1]), message=_IDS)
-    _require_increasing(array, _IDS)
+    assert_if_false((array[:1] >= 0).all(), assert_non_negative, EagerTensor(array[:1]), message=_IDS)
+    _check_ascending(array, _IDS)
 
 
 def _require_product(length: int, nrows: int | None, nvals: int | None, validate: bool) -> None:

@@ -23,32 +23,32 @@ from tvtf.ops.value_checks import all_hold, required
 
 
 def from_sparse(st_input: Any, splits_dtype: Any) -> RaggedTensor:
-    """See `RaggedTensor.from_sparse`."""
+    """Converts a sparse matrix to a ragged one; the values of each row must be in its first columns, without gaps."""
     if not is_sparse(st_input):
         raise TypeError(f"Argument `st_input` must be of type SparseTensor, but is of type {type(st_input).__name__}.")
     sp = as_sparse(st_input)
     if rank_of(sp) != 2:
         raise ValueError("rank(st_input) must be 2.")
-    indices = required(sp.indices, _check_right_ragged, _are_right_ragged, _RAGGED)
-    kind = as_dtype(splits_dtype)
-    rows, count = cast(indices[:, 0], kind), cast(sp.dense_shape[0], kind)
+    indices = required(sp.indices, _check_right_ragged, _are_right_ragged, _RAGGED_MESSAGE)
+    row_dtype = as_dtype(splits_dtype)
+    rows, count = cast(indices[:, 0], row_dtype), cast(sp.dense_shape[0], row_dtype)
     return RaggedTensor.from_value_rowids(sp.values, rows, count, validate=False)
 
 
-_RAGGED = "SparseTensor is not right-ragged"
+_RAGGED_MESSAGE = "SparseTensor is not right-ragged"
 
 
 def _are_right_ragged(indices: Tensor) -> Tensor:
-    """Returns whether the values of each row are in its first columns, without gaps."""
+    """Returns whether a sparse matrix is right-ragged: the values of each row are in its first columns, without gaps."""
     rows, columns = indices[:, 0], indices[:, 1]
-    follows = bind.logical_and(bind.equal(rows[1:], rows[:-1]), bind.equal(columns[1:], columns[:-1] + 1))
-    begins = bind.logical_and(bind.not_equal(rows[1:], rows[:-1]), bind.equal(columns[1:], number(0, columns)))
-    first = bind.equal(columns[:1], number(0, columns))
-    return bind.logical_and(all_hold(bind.logical_or(follows, begins)), all_hold(first))  # type: ignore[no-any-return]
+    continues_row = bind.logical_and(bind.equal(rows[1:], rows[:-1]), bind.equal(columns[1:], columns[:-1] + 1))
+    starts_row = bind.logical_and(bind.not_equal(rows[1:], rows[:-1]), bind.equal(columns[1:], number(0, columns)))
+    starts_at_zero = bind.equal(columns[:1], number(0, columns))
+    return bind.logical_and(all_hold(bind.logical_or(continues_row, starts_row)), all_hold(starts_at_zero))  # type: ignore[no-any-return]
 
 
 def _check_right_ragged(array: np.ndarray) -> None:
-    """Raises TensorFlow's error if a row has a gap between its values."""
+    """Raises TensorFlow's error unless the values of each row are in its first columns, without gaps."""
     if not array.size:
         return
     is_first = np.concatenate([[True], np.diff(array[:, 0]) != 0])
@@ -61,22 +61,24 @@ def _check_right_ragged(array: np.ndarray) -> None:
 
 
 def to_sparse(ragged: RaggedTensor) -> SparseTensor:
-    """See `RaggedTensor.to_sparse`."""
+    """Converts a ragged tensor to a sparse one, with the values of each row in its first columns."""
     flat = ragged.flat_values
     values = bind.reshape(flat, shape=(int(np.prod(flat._type.shape)),)) if flat.ndim > 1 else flat
     return SparseTensor(_indices(ragged), values, bounding_shape(ragged))
 
 
 def _indices(values: Any) -> Tensor:
-    """Returns the indices of all values, with each row's values in its first columns."""
+    """Returns the indices in a sparse tensor of all values of a ragged one; each row's values are in its first columns."""
     if not isinstance(values, RaggedTensor):
-        truth = bind.broadcast_to(EagerTensor(np.array(True)), shape=values._type.shape)
-        return places(truth) if values.ndim > 1 else bind.reshape(positions(values), shape=(*values._type.shape, 1))
+        everywhere = bind.broadcast_to(EagerTensor(np.array(True)), shape=values._type.shape)
+        return (
+            places(everywhere) if values.ndim > 1 else bind.reshape(positions(values), shape=(*values._type.shape, 1))
+        )
     inner = _indices(values.values)
-    rows, item = cast(values.value_rowids(), int64), inner[:, 0]
-    row = gather(rows, item)
+    row_of_value, position = cast(values.value_rowids(), int64), inner[:, 0]
+    row = gather(row_of_value, position)
     start = gather(cast(values.row_starts(), int64), row)
-    return bind.concat(bind.stack(row, bind.subtract(item, start), axis=1), inner[:, 1:], axis=1)  # type: ignore[no-any-return]
+    return bind.concat(bind.stack(row, bind.subtract(position, start), axis=1), inner[:, 1:], axis=1)  # type: ignore[no-any-return]
 
 
 def _feature(value: Any) -> tuple[Tensor, Tensor]:
@@ -90,8 +92,11 @@ def _feature(value: Any) -> tuple[Tensor, Tensor]:
     return result if result.dtype is string else cast(result, int64), ragged.row_splits
 
 
-def _crossed(inputs: Any, hashed: bool, error_text: str, **attrs: Any) -> SparseTensor:
-    """Returns the crosses of features as a sparse tensor; sparse features come first, as in TensorFlow."""
+def _cross_features(inputs: Any, hashed: bool, error_text: str, **attrs: Any) -> SparseTensor:
+    """Returns the crosses of features, all combinations of their values in each row, as a sparse tensor.
+
+    Sparse features come first, as in TensorFlow.
+    """
     if not isinstance(inputs, (tuple, list)):
         raise TypeError("Inputs must be a list")
     if not all(isinstance(i, (SparseTensor, Tensor)) for i in inputs):
@@ -122,9 +127,9 @@ def cross(inputs: Any, name: str | None = None, separator: Any = None) -> Sparse
 
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/cross
     """
-    between = "_X_" if separator is None else convert_to_tensor(separator).eager_array().item().decode()
+    joined_by = "_X_" if separator is None else convert_to_tensor(separator).eager_array().item().decode()
     message = "All inputs must be Tensor or SparseTensor."
-    return _crossed(inputs, False, message, num_buckets=0, key=0, separator=between)
+    return _cross_features(inputs, False, message, num_buckets=0, key=0, separator=joined_by)
 
 
 @export("sparse.cross_hashed")
@@ -151,4 +156,4 @@ def cross_hashed(
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/cross_hashed
     """
     message = "All inputs must be SparseTensors"
-    return _crossed(inputs, True, message, num_buckets=num_buckets, key=hash_key or HASH_KEY, separator="_X_")
+    return _cross_features(inputs, True, message, num_buckets=num_buckets, key=hash_key or HASH_KEY, separator="_X_")

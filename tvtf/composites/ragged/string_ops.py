@@ -27,7 +27,7 @@ def _parts_types(x: TensorType, count: Any, **_: Any) -> tuple[TensorType, Tenso
     return TensorType((count,), string), TensorType((x.shape[0] + 1,), int64)
 
 
-def _of_rows(rows: list[list[bytes]]) -> tuple[np.ndarray, np.ndarray]:
+def _values_and_splits(rows: list[list[bytes]]) -> tuple[np.ndarray, np.ndarray]:
     values = [part for row in rows for part in row]
     result = np.empty(len(values), object)
     result[:] = values
@@ -41,7 +41,9 @@ def _split_one(value: bytes, sep: str, maxsplit: int) -> list[bytes]:
 @text_op(
     tf_name="StringSplitV2",
     type=_parts_types,
-    numpy=lambda array, sep, maxsplit, count: _of_rows([_split_one(v, sep, maxsplit) for v in array.tolist()]),
+    numpy=lambda array, sep, maxsplit, count: _values_and_splits(
+        [_split_one(v, sep, maxsplit) for v in array.tolist()]
+    ),
 )
 def split_parts(x: Tensor, sep: str, maxsplit: int, count: Any) -> Any:
     """Returns the parts of a vector's strings, and their row splits."""
@@ -51,17 +53,21 @@ def split_parts(x: Tensor, sep: str, maxsplit: int, count: Any) -> Any:
 @text_op(
     tf_name="StringBytesSplit",
     type=_parts_types,
-    numpy=lambda array, count: _of_rows([[v[i : i + 1] for i in range(len(v))] for v in array.tolist()]),
+    numpy=lambda array, count: _values_and_splits([[v[i : i + 1] for i in range(len(v))] for v in array.tolist()]),
 )
 def split_bytes(x: Tensor, count: Any) -> Any:
     """Returns the bytes of a vector's strings, and their row splits."""
     return (x,), {"count": count}
 
 
-def _listed(input: Any, parts: Callable[[Tensor], tuple[Tensor, ...]]) -> tuple[Any, ...]:
-    """Applies a splitter of vectors, which returns one or more values and row splits, to strings of any rank."""
+def _split_strings(input: Any, parts: Callable[[Tensor], tuple[Tensor, ...]]) -> tuple[Any, ...]:
+    """Applies ``parts``, which splits the strings of a vector, to strings of any rank or to ragged ones.
+
+    ``parts`` returns one or more vectors of results and their row splits. Returns a ragged tensor for each vector, or the
+    vector itself for a scalar string.
+    """
     if isinstance(input, RaggedTensor):
-        inner = _listed(input.flat_values, parts)
+        inner = _split_strings(input.flat_values, parts)
         return tuple(input.with_flat_values(each) for each in inner)
     x = text(input)
     require_dtype(x._type, (string,), "input")
@@ -70,8 +76,8 @@ def _listed(input: Any, parts: Callable[[Tensor], tuple[Tensor, ...]]) -> tuple[
         return tuple(values)
     if x.ndim == 1:
         *values, splits = parts(x)
-        return tuple(RaggedTensor(v, splits) for v in values)
-    return _listed(from_tensor(x, None, None, x.ndim - 1, int64), parts)
+        return tuple(RaggedTensor(part_values, splits) for part_values in values)
+    return _split_strings(from_tensor(x, None, None, x.ndim - 1, int64), parts)
 
 
 @export("strings.split")
@@ -93,8 +99,10 @@ def split(input: Any, sep: Any = None, maxsplit: int = -1, name: str | None = No
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/split
     """
-    between = "" if sep is None else sep if isinstance(sep, str) else bytes(convert_to_tensor(sep).numpy()).decode()
-    return _listed(input, lambda x: bind.split_parts(x, sep=between, maxsplit=int(maxsplit), count=unknown_dim()))[0]
+    separator = "" if sep is None else sep if isinstance(sep, str) else bytes(convert_to_tensor(sep).numpy()).decode()
+    return _split_strings(
+        input, lambda x: bind.split_parts(x, sep=separator, maxsplit=int(maxsplit), count=unknown_dim())
+    )[0]
 
 
 @export("strings.bytes_split")
@@ -107,15 +115,15 @@ def bytes_split(input: Any, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/bytes_split
     """
-    return _listed(input, lambda x: bind.split_bytes(x, count=unknown_dim()))[0]
+    return _split_strings(input, lambda x: bind.split_bytes(x, count=unknown_dim()))[0]
 
 
 # -- characters
 
 
-def _points(input: Any, encoding: str, errors: str, replacement: int, controls: bool, op: str) -> tuple[Any, ...]:
-    given = options(errors, replacement, controls, op)
-    return _listed(input, lambda x: points_of(x, encoding, given, op))
+def _code_points(input: Any, encoding: str, errors: str, replacement: int, controls: bool, op: str) -> tuple[Any, ...]:
+    error_options = options(errors, replacement, controls, op)
+    return _split_strings(input, lambda x: points_of(x, encoding, error_options, op))
 
 
 @export("strings.unicode_decode")
@@ -142,7 +150,7 @@ def unicode_decode(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/unicode_decode
     """
-    return _points(input, input_encoding, errors, replacement_char, replace_control_characters, "UnicodeDecode")[0]
+    return _code_points(input, input_encoding, errors, replacement_char, replace_control_characters, "UnicodeDecode")[0]
 
 
 @export("strings.unicode_decode_with_offsets")
@@ -165,8 +173,8 @@ def unicode_decode_with_offsets(
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/unicode_decode_with_offsets
     """
     op = "UnicodeDecodeWithOffsets"
-    points, places = _points(input, input_encoding, errors, replacement_char, replace_control_characters, op)
-    return points, places
+    points, offsets = _code_points(input, input_encoding, errors, replacement_char, replace_control_characters, op)
+    return points, offsets
 
 
 @export("strings.unicode_split")
@@ -199,10 +207,10 @@ def unicode_split_with_offsets(
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/unicode_split_with_offsets
     """
     op = "UnicodeDecodeWithOffsets"
-    points, places = _points(input, input_encoding, errors, replacement_char, False, op)
+    points, offsets = _code_points(input, input_encoding, errors, replacement_char, False, op)
     flat = points.flat_values if isinstance(points, RaggedTensor) else points
     characters = _single_characters(flat, input_encoding)
-    return (points.with_flat_values(characters) if isinstance(points, RaggedTensor) else characters), places
+    return (points.with_flat_values(characters) if isinstance(points, RaggedTensor) else characters), offsets
 
 
 def _single_characters(points: Tensor, encoding: str) -> Tensor:
@@ -230,21 +238,21 @@ def unicode_encode(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/unicode_encode
     """
-    given = options(errors, replacement_char, False, "UnicodeEncode")
+    error_options = options(errors, replacement_char, False, "UnicodeEncode")
     attrs = {
         "codec": output_codec(output_encoding, "UnicodeEncode"),
         "errors": errors,
-        "replacement": given["replacement"],
+        "replacement": error_options["replacement"],
     }
     if isinstance(input, RaggedTensor):
-        return _encoded(input, attrs)
+        return _encode_rows(input, attrs)
     x = convert_to_tensor(input, dtype_hint=int32)
     if x.ndim == 0:
         raise ValueError("input_tensor's rank must be at least 1.")
     if x.ndim == 1:
         row = RaggedTensor.from_row_lengths(x, [x._type.shape[0]]) if isinstance(x, EagerTensor) else _one_row(x)
-        return _encoded(row, attrs)[0]
-    result = _encoded(from_tensor(x, None, None, x.ndim - 1, int64), attrs)
+        return _encode_rows(row, attrs)[0]
+    result = _encode_rows(from_tensor(x, None, None, x.ndim - 1, int64), attrs)
     return result.to_tensor() if isinstance(result, RaggedTensor) else result
 
 
@@ -252,9 +260,9 @@ def _one_row(x: Tensor) -> RaggedTensor:
     return RaggedTensor(x, bind.stack(EagerTensor(np.array(0)), dim(x, 0), axis=0))
 
 
-def _encoded(ragged: RaggedTensor, attrs: dict[str, Any]) -> Any:
+def _encode_rows(ragged: RaggedTensor, attrs: dict[str, Any]) -> Any:
     if isinstance(ragged.values, RaggedTensor):
-        return ragged.with_values(_encoded(ragged.values, attrs))
+        return ragged.with_values(_encode_rows(ragged.values, attrs))
     return bind.unicode_texts(ragged.values, cast(ragged.row_splits, int64), **attrs)
 
 
@@ -265,21 +273,27 @@ def _ngrams(
     values: np.ndarray, splits: np.ndarray, widths: tuple[int, ...], separator: str, left: str, right: str, pad: int, short: bool,
     count: Any,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """Joins every ``width`` consecutive words of each row, with padding at both ends."""
-    glue = separator.encode()
+    """Joins every ``width`` consecutive words of each row, for all ``widths``; returns the n-grams and their row splits.
+
+    Rows are padded at both ends with at most ``pad`` words, or with ``width - 1`` if ``pad`` is negative. If ``short``, a
+    row that is too short for an n-gram gives one of all its words.
+    """
+    joiner = separator.encode()
     rows = []
-    for first, last in zip(splits[:-1].tolist(), splits[1:].tolist()):
-        words, result = values[first:last].tolist(), []
+    for start, end in zip(splits[:-1].tolist(), splits[1:].tolist()):
+        words, result = values[start:end].tolist(), []
         for width in widths:
-            more = min(width - 1, pad) if pad >= 0 else width - 1
+            pad_count = min(width - 1, pad) if pad >= 0 else width - 1
             padded = (
-                [left.encode()] * more + words + [right.encode()] * more if more and (left or right or pad) else words
+                [left.encode()] * pad_count + words + [right.encode()] * pad_count
+                if pad_count and (left or right or pad)
+                else words
             )
-            result += [glue.join(padded[i : i + width]) for i in range(len(padded) - width + 1)]
+            result += [joiner.join(padded[i : i + width]) for i in range(len(padded) - width + 1)]
         if short and not result and words:
-            result = [glue.join(words)]
+            result = [joiner.join(words)]
         rows.append(result)
-    return _of_rows(rows)
+    return _values_and_splits(rows)
 
 
 @text_op(

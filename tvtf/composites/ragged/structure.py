@@ -51,71 +51,71 @@ def _rank(function: Any, input: Any, name: Any = None) -> Any:
     return EagerTensor(np.array(input.shape.rank, np.int32))
 
 
-def _place(axis: Any, rank: int) -> int:
-    place = static_int(axis, "axis")
-    if not -rank <= place < rank:
-        raise ValueError(f"axis={place} out of bounds: expected {-rank}<=axis<{rank}")
-    return place % rank
+def _nonnegative_axis(axis: Any, rank: int) -> int:
+    static_axis = static_int(axis, "axis")
+    if not -rank <= static_axis < rank:
+        raise ValueError(f"axis={static_axis} out of bounds: expected {-rank}<=axis<{rank}")
+    return static_axis % rank
 
 
 def _expand_dims(function: Any, input: Any, axis: Any, name: Any = None) -> Any:
-    place = _place(axis, (input.shape.rank or 0) + 1)
-    return input[(slice(None),) * place + (None,)] if place else input[None]
+    position = _nonnegative_axis(axis, (input.shape.rank or 0) + 1)
+    return input[(slice(None),) * position + (None,)] if position else input[None]
 
 
 def _reverse(function: Any, tensor: Any, axis: Any, name: Any = None) -> Any:
-    places = {static_int(a, "axis") % (tensor.shape.rank or 1) for a in axis}
-    keys = [slice(None, None, -1) if i in places else slice(None) for i in range(max(places) + 1)]
+    reversed_axes = {static_int(a, "axis") % (tensor.shape.rank or 1) for a in axis}
+    keys = [slice(None, None, -1) if i in reversed_axes else slice(None) for i in range(max(reversed_axes) + 1)]
     return tensor[tuple(keys)]
 
 
 def _add_n(function: Any, inputs: Any, name: Any = None) -> Any:
     check_same_rows(inputs)
-    return inputs[0].with_flat_values(function([i.flat_values for i in inputs]))
+    return inputs[0].with_flat_values(function([ragged.flat_values for ragged in inputs]))
 
 
 def _join(function: Any, inputs: Any, separator: str = "", name: Any = None) -> Any:
-    rows = [i for i in inputs if isinstance(i, RaggedTensor)]
-    check_same_rows(rows)
+    ragged = [i for i in inputs if isinstance(i, RaggedTensor)]
+    check_same_rows(ragged)
     flat = [i.flat_values if isinstance(i, RaggedTensor) else i for i in inputs]
-    return rows[0].with_flat_values(function(flat, separator))
+    return ragged[0].with_flat_values(function(flat, separator))
 
 
 # -- where
 
 
 def _where(function: Any, condition: Any, x: Any = None, y: Any = None, name: Any = None) -> Any:
-    """Selects by a ragged condition; the arguments are broadcast to their common ragged shape."""
+    """Implements ``tf.where`` for a ragged condition; the arguments are broadcast to their common ragged shape."""
     if (x is None) != (y is None):
         raise ValueError("x and y must be either both None or both non-None")
     if x is None:
-        return _true_places(condition)
-    shapes = [DynamicRaggedShape.from_tensor(as_tensor(v), int64) for v in (condition, x, y)]
-    whole = broadcast_shapes(shapes[0], broadcast_shapes(shapes[1], shapes[2]))
-    wide = [_like(v, whole) for v in (condition, x, y)]
-    return whole.of_values(function(*wide))
+        return _true_indices(condition)
+    shapes = [DynamicRaggedShape.from_tensor(as_tensor(value), int64) for value in (condition, x, y)]
+    common_shape = broadcast_shapes(shapes[0], broadcast_shapes(shapes[1], shapes[2]))
+    broadcast = [_broadcast_values(value, common_shape) for value in (condition, x, y)]
+    return common_shape.of_values(function(*broadcast))
 
 
-def _like(value: Any, whole: DynamicRaggedShape) -> Tensor:
-    result = broadcast_to(as_tensor(value), whole)
+def _broadcast_values(value: Any, shape: DynamicRaggedShape) -> Tensor:
+    result = broadcast_to(as_tensor(value), shape)
     return result.flat_values if isinstance(result, RaggedTensor) else result
 
 
-def _true_places(condition: Any) -> Tensor:
-    """Returns the indices of true elements, in row-major order."""
+def _true_indices(condition: Any) -> Tensor:
+    """Returns the multi-indices of the true elements of a ragged condition, in row-major order."""
     if not isinstance(condition, RaggedTensor):
         return public_names()["where"](condition)  # type: ignore[no-any-return]
-    inner = _true_places(condition.values)
-    first = inner[:, 0]
-    rows = cast(gather(condition.value_rowids(), first), int64)
-    columns = first - cast(gather(condition.row_splits, rows), int64)
+    inner = _true_indices(condition.values)
+    value_positions = inner[:, 0]
+    rows = cast(gather(condition.value_rowids(), value_positions), int64)
+    columns = value_positions - cast(gather(condition.row_splits, rows), int64)
     return bind.concat(bind.stack(rows, columns, axis=1), inner[:, 1:], axis=1)  # type: ignore[no-any-return]
 
 
 # -- tile, split, squeeze
 
 
-def _at(axis: int, part: slice) -> tuple[slice, ...]:
+def _slice_of_axis(axis: int, part: slice) -> tuple[slice, ...]:
     """Returns the indexing key that applies a slice to one axis."""
     return (*(slice(None),) * axis, part)
 
@@ -125,7 +125,7 @@ def _tile(function: Any, input: Any, multiples: Any, name: Any = None) -> Any:
     result = input
     for axis, count in enumerate(static_value(multiples, "multiples")):
         if count == 0:
-            result = result[_at(axis, slice(0, 0))]
+            result = result[_slice_of_axis(axis, slice(0, 0))]
         elif count > 1:
             result = concat_all([result] * count, axis)
     return result
@@ -138,21 +138,21 @@ def _split(
     if isinstance(num_or_size_splits, int) and num_or_size_splits == 1:
         return [value]
     shape = DynamicRaggedShape.from_tensor(value)
-    place = _place(axis, shape.rank)
-    if not shape.is_uniform(place):
-        raise ValueError(f"Cannot split a ragged dimension. Got `value` with shape {shape} and `axis` {place}.")
-    size, sizes = int(static_value(shape[place], "the dim to split")), _sizes(num_or_size_splits)
+    split_axis = _nonnegative_axis(axis, shape.rank)
+    if not shape.is_uniform(split_axis):
+        raise ValueError(f"Cannot split a ragged dimension. Got `value` with shape {shape} and `axis` {split_axis}.")
+    size, sizes = int(static_value(shape[split_axis], "the dim to split")), _sizes(num_or_size_splits)
     if isinstance(sizes, int):
         sizes = [size // sizes] * sizes
-    edges = np.cumsum([0, *sizes]).tolist()
+    bounds = np.cumsum([0, *sizes]).tolist()
     message = "Cannot exactly split the `axis` dimension of `value` with the given `num_or_size_split`."
-    if edges[-1] != size:
-        assert_equal(np.array(size), np.array(edges[-1]), message=message)
-    return [value[_at(place, slice(a, b))] for a, b in zip(edges, edges[1:])]
+    if bounds[-1] != size:
+        assert_equal(np.array(size), np.array(bounds[-1]), message=message)
+    return [value[_slice_of_axis(split_axis, slice(start, stop))] for start, stop in zip(bounds, bounds[1:])]
 
 
-def _sizes(given: Any) -> Any:
-    sizes = static_value(given, "num_or_size_splits")
+def _sizes(num_or_size_splits: Any) -> Any:
+    sizes = static_value(num_or_size_splits, "num_or_size_splits")
     if isinstance(sizes, int) and sizes < 1:
         raise ValueError(f"`num_or_size_splits` must be >=1 if it is an `int`.Received {sizes}.")
     if isinstance(sizes, list):
@@ -161,18 +161,21 @@ def _sizes(given: Any) -> Any:
 
 
 def _squeeze(function: Any, input: Any, axis: Any = None, name: Any = None) -> Any:
-    """Removes axes of size 1; the axes must be given."""
+    """Implements ``tf.squeeze`` for ragged tensors: removes the given axes, which must have size 1."""
     if axis is None:
         raise ValueError("Ragged.squeeze must have an axis argument.")
     axes = [axis] if isinstance(axis, int) else axis
-    if not isinstance(axes, (list, tuple)) or not all(isinstance(a, int) for a in axes):
+    if not isinstance(axes, (list, tuple)) or not all(isinstance(each, int) for each in axes):
         raise TypeError("Axis must be a list or tuple of integers.")
-    places = [_place(a, input.shape.rank) for a in axes]
-    return _squeezed(function, input, places)
+    squeezed_axes = [_nonnegative_axis(each, input.shape.rank) for each in axes]
+    return _squeeze_axes(function, input, squeezed_axes)
 
 
-def _squeezed(function: Any, ragged: RaggedTensor, axes: list[int]) -> Any:
-    """Removes axes of size 1: inner ones from the flat values, ragged ones with their row splits."""
+def _squeeze_axes(function: Any, ragged: RaggedTensor, axes: list[int]) -> Any:
+    """Removes axes of size 1: dense inner axes from the innermost values, ragged axes with their row splits.
+
+    ``function`` is the ``squeeze`` of dense tensors.
+    """
     rank = ragged.ragged_rank
     for axis, lengths in enumerate(ragged.nested_row_lengths(), 1):
         if axis in axes:
@@ -180,9 +183,9 @@ def _squeezed(function: Any, ragged: RaggedTensor, axes: list[int]) -> Any:
     if 0 in axes:
         _require_single(bind.equal(ragged.nrows(int64), EagerTensor(np.array(1))), 0)
     flat = ragged.flat_values
-    inner = [a - rank for a in axes if a > rank]
-    flat = function(flat, inner) if inner else flat
-    splits = [s for i, s in enumerate(ragged.nested_row_splits, 1) if i not in axes]
+    dense_axes = [each - rank for each in axes if each > rank]
+    flat = function(flat, dense_axes) if dense_axes else flat
+    splits = [row_splits for i, row_splits in enumerate(ragged.nested_row_splits, 1) if i not in axes]
     if splits and 0 in axes:
         splits = splits[1:]
     result = RaggedTensor.from_nested_row_splits(flat, splits)
@@ -214,11 +217,14 @@ def _broadcast_to(function: Any, input: Any, shape: Any, name: Any = None) -> An
 
 
 def _broadcast_dynamic_shape(function: Any, shape_x: Any, shape_y: Any) -> DynamicRaggedShape:
-    pair = [s if isinstance(s, DynamicRaggedShape) else DynamicRaggedShape([], s) for s in (shape_x, shape_y)]
+    pair = [
+        shape if isinstance(shape, DynamicRaggedShape) else DynamicRaggedShape([], shape)
+        for shape in (shape_x, shape_y)
+    ]
     return broadcast_shapes(*pair)
 
 
-def _filled(function: Any, shape: DynamicRaggedShape, *args: Any, **kwargs: Any) -> Any:
+def _fill(function: Any, shape: DynamicRaggedShape, *args: Any, **kwargs: Any) -> Any:
     return shape.of_values(function(shape.inner_dims, *args, **kwargs))
 
 
@@ -226,13 +232,13 @@ def _one_hot(
     function: Any, indices: Any, depth: Any, on_value: Any = None, off_value: Any = None, axis: Any = None,
     dtype: Any = None, name: Any = None,
 ) -> Any:  # fmt: skip
-    """Returns one-hot vectors of ragged indices; the new axis must be inside of the ragged ones."""
-    place = None if axis is None else static_int(axis, "axis")
-    if place is not None and place >= 0:
-        if place <= indices.ragged_rank:
-            raise ValueError(f"axis ({place}) must be greater than indices.ragged_rank ({indices.ragged_rank}).")
-        place -= indices.ragged_rank
-    return indices.with_flat_values(function(indices.flat_values, depth, on_value, off_value, place, dtype))
+    """Returns one-hot vectors of ragged indices; the new axis must come after all ragged axes."""
+    new_axis = None if axis is None else static_int(axis, "axis")
+    if new_axis is not None and new_axis >= 0:
+        if new_axis <= indices.ragged_rank:
+            raise ValueError(f"axis ({new_axis}) must be greater than indices.ragged_rank ({indices.ragged_rank}).")
+        new_axis -= indices.ragged_rank
+    return indices.with_flat_values(function(indices.flat_values, depth, on_value, off_value, new_axis, dtype))
 
 
 # -- computed along rows
@@ -241,25 +247,26 @@ def _one_hot(
 def _cumsum(
     function: Any, x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: Any = None
 ) -> Any:
-    """Returns cumulative sums; along a ragged axis they are computed on the padded tensor."""
-    place = _place(axis, x.shape.rank)
-    if place > x.ragged_rank:
-        return x.with_flat_values(function(x.flat_values, place - x.ragged_rank, exclusive, reverse))
-    sums = function(x.to_tensor(), place, exclusive, reverse)
+    """Implements ``tf.cumsum`` for ragged tensors; along a ragged axis the sums are computed on the padded tensor."""
+    sum_axis = _nonnegative_axis(axis, x.shape.rank)
+    if sum_axis > x.ragged_rank:
+        return x.with_flat_values(function(x.flat_values, sum_axis - x.ragged_rank, exclusive, reverse))
+    sums = function(x.to_tensor(), sum_axis, exclusive, reverse)
     return RaggedTensor.from_tensor(sums, lengths=x.nested_row_lengths())
 
 
 def _softmax(function: Any, logits: Any, axis: Any = None, name: Any = None) -> Any:
-    place, names = -1 if axis is None else axis, public_names()
-    powers = names["exp"](logits - names["reduce_max"](logits, axis=place, keepdims=True))
-    return powers / names["reduce_sum"](powers, axis=place, keepdims=True)
+    softmax_axis, names = -1 if axis is None else axis, public_names()
+    exponentials = names["exp"](logits - names["reduce_max"](logits, axis=softmax_axis, keepdims=True))
+    return exponentials / names["reduce_sum"](exponentials, axis=softmax_axis, keepdims=True)
 
 
 def _logsumexp(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None) -> Any:
     names = public_names()
-    top = names["reduce_max"](input_tensor, axis, True)
-    total = names["reduce_sum"](names["exp"](input_tensor - top), axis, True)
-    return names["reduce_sum"](names["math.log"](total) + top, axis, keepdims)
+    # The maximum is subtracted first, so that exp doesn't overflow.
+    maximum = names["reduce_max"](input_tensor, axis, True)
+    total = names["reduce_sum"](names["exp"](input_tensor - maximum), axis, True)
+    return names["reduce_sum"](names["math.log"](total) + maximum, axis, keepdims)
 
 
 def _variance(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None) -> Any:
@@ -267,8 +274,8 @@ def _variance(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool
         raise ValueError("reduce_variance is not supported for RaggedTensors with complex dtypes.")
     names = public_names()
     mean = names["reduce_mean"]
-    squares, average = mean(input_tensor * input_tensor, axis, keepdims), mean(input_tensor, axis, keepdims)
-    return names["maximum"](squares - average * average, 0)
+    mean_square, mean_value = mean(input_tensor * input_tensor, axis, keepdims), mean(input_tensor, axis, keepdims)
+    return names["maximum"](mean_square - mean_value * mean_value, 0)
 
 
 def _std(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None) -> Any:
@@ -280,7 +287,7 @@ def _embedding_lookup(function: Any, params: Any, ids: Any, max_norm: Any = None
 
 
 def _matmul(function: Any, a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, **kwargs: Any) -> Any:
-    """Multiplies matrices with uniform rows, or a batch of matrices with ragged row counts by dense ones."""
+    """Multiplies ragged matrices whose rows have one length, or matrices with different row counts by a dense batch."""
     first, second = as_tensor(a), as_tensor(b)
     if first.dtype is not second.dtype:
         raise ValueError("`a` and `b` must have the same dtype.")
@@ -288,19 +295,19 @@ def _matmul(function: Any, a: Any, b: Any, transpose_a: bool = False, transpose_
     if rank != second.shape.rank:
         raise ValueError("`a` and `b` must have the same rank.")
     if rank == 2:
-        return function(_uniform(first), _uniform(second), transpose_a, transpose_b, **kwargs)
+        return function(_dense_matrix(first), _dense_matrix(second), transpose_a, transpose_b, **kwargs)
     if rank == 3 and not isinstance(second, RaggedTensor) and first.ragged_rank == 1 and not transpose_a:
-        wide = gather(second, first.value_rowids())
+        matrix_of_row = gather(second, first.value_rowids())
         rows = public_names()["expand_dims"](first.values, 1)
-        return first.with_values(function(rows, wide, transpose_b=transpose_b, **kwargs)[:, 0])
+        return first.with_values(function(rows, matrix_of_row, transpose_b=transpose_b, **kwargs)[:, 0])
     raise NotImplementedError(
         "tf.matmul of ragged tensors takes matrices, or a batch [B, (I), J] of which only I is ragged, by a dense one: "
         "convert the others with to_tensor()"
     )
 
 
-def _uniform(matrix: Any) -> Tensor:
-    """Converts a ragged batch of matrices to a dense one; asserts that no matrix is ragged."""
+def _dense_matrix(matrix: Any) -> Tensor:
+    """Converts a ragged matrix to a dense one; asserts that all rows have one length."""
     if not isinstance(matrix, RaggedTensor):
         return matrix  # type: ignore[no-any-return]
     dense = matrix.to_tensor()
@@ -335,10 +342,10 @@ def stack_dynamic_partitions(data: Any, partitions: Any, num_partitions: Any, na
     rank = ids.shape.rank
     ids.shape.assert_is_compatible_with(rows.shape[:rank])
     if rank == 0:
-        result = stack_all([rows], 0).values if isinstance(rows, RaggedTensor) else bind.stack(rows, axis=0)
-        return RaggedTensor.from_value_rowids(result, bind.reshape(ids, shape=(1,)), num_partitions, validate=False)
+        stacked = stack_all([rows], 0).values if isinstance(rows, RaggedTensor) else bind.stack(rows, axis=0)
+        return RaggedTensor.from_value_rowids(stacked, bind.reshape(ids, shape=(1,)), num_partitions, validate=False)
     if rank == 1:
-        return _by_partition(rows, ids, convert_to_tensor(num_partitions, dtype_hint=ids.dtype))
+        return _group_by_partition(rows, ids, convert_to_tensor(num_partitions, dtype_hint=ids.dtype))
     rows = rows if isinstance(rows, RaggedTensor) else from_tensor(rows, None, None, 1, int64)
     ids = ids if isinstance(ids, RaggedTensor) else from_tensor(ids, None, None, 1, int64)
     message = "data and partitions have incompatible ragged shapes"
@@ -346,8 +353,8 @@ def stack_dynamic_partitions(data: Any, partitions: Any, num_partitions: Any, na
     return stack_dynamic_partitions(rows.values, ids.values, num_partitions)
 
 
-def _by_partition(rows: Any, ids: Tensor, count: Tensor) -> RaggedTensor:
-    """Groups rows by partition; a stable sort preserves their order."""
+def _group_by_partition(rows: Any, ids: Tensor, count: Tensor) -> RaggedTensor:
+    """Groups rows by their partition ids into a ragged tensor of ``count`` rows; a stable sort preserves their order."""
     order = argsort(ids, stable=True)
     sorted_ids = gather(ids, order)
     limit = cast(count, ids.dtype)
@@ -367,10 +374,10 @@ def _dynamic_partition(function: Any, data: Any, partitions: Any, num_partitions
 @by_name
 def _bincount(arr: Any, weights: Any, axis: int | None, name: Any, **options: Any) -> Any:
     """Counts the values of a ragged tensor, in total or for each row."""
-    shares = None if weights is None else convert_to_tensor(weights.flat_values)
-    rows = cast(arr.value_rowids(), int64) if axis == -1 else None
-    count = None if rows is None else simplify_dim(arr.row_splits._type.shape[0] - 1)
-    return counts(arr.flat_values, shares, rows, count, axis, **options)
+    element_weights = None if weights is None else convert_to_tensor(weights.flat_values)
+    row_ids = cast(arr.value_rowids(), int64) if axis == -1 else None
+    row_count = None if row_ids is None else simplify_dim(arr.row_splits._type.shape[0] - 1)
+    return counts(arr.flat_values, element_weights, row_ids, row_count, axis, **options)
 
 
 def _sparse_bincount(function: Any, values: Any, weights: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -404,9 +411,9 @@ HANDLERS: dict[str, Handler] = {
     "reshape": _reshape,
     "broadcast_to": _broadcast_to,
     "broadcast_dynamic_shape": _broadcast_dynamic_shape,
-    "zeros": _filled,
-    "ones": _filled,
-    "fill": _filled,
+    "zeros": _fill,
+    "ones": _fill,
+    "fill": _fill,
     "one_hot": _one_hot,
     "cumsum": _cumsum,
     "nn.softmax": _softmax,

@@ -76,28 +76,34 @@ class RaggedTensor(CompositeTensor):
     def from_row_splits(cls, values: Any, row_splits: Any, name: Any = None, validate: bool = True) -> RaggedTensor:
         """Creates a tensor whose row ``i`` is ``values[row_splits[i]:row_splits[i + 1]]``."""
         rows = _values(values)
-        return cls._checked(rows, RowPartition.from_row_splits(row_splits, validate, None, _hint(rows)), validate)
+        return cls._checked(
+            rows, RowPartition.from_row_splits(row_splits, validate, None, _splits_dtype_of(rows)), validate
+        )
 
     @classmethod
     def from_row_lengths(cls, values: Any, row_lengths: Any, name: Any = None, validate: bool = True) -> RaggedTensor:
         """Creates a tensor whose row ``i`` has the next ``row_lengths[i]`` values."""
         rows = _values(values)
-        return cls._checked(rows, RowPartition.from_row_lengths(row_lengths, validate, None, _hint(rows)), validate)
+        return cls._checked(
+            rows, RowPartition.from_row_lengths(row_lengths, validate, None, _splits_dtype_of(rows)), validate
+        )
 
     @classmethod
     def from_row_starts(cls, values: Any, row_starts: Any, name: Any = None, validate: bool = True) -> RaggedTensor:
         """Creates a tensor whose row ``i`` starts at value ``row_starts[i]``."""
         rows = _values(values)
-        count = dim(_flat_first(rows), 0)
+        count = dim(_with_same_first_axis(rows), 0)
         return cls._checked(
-            rows, RowPartition.from_row_starts(row_starts, count, validate, None, _hint(rows)), validate
+            rows, RowPartition.from_row_starts(row_starts, count, validate, None, _splits_dtype_of(rows)), validate
         )
 
     @classmethod
     def from_row_limits(cls, values: Any, row_limits: Any, name: Any = None, validate: bool = True) -> RaggedTensor:
         """Creates a tensor whose row ``i`` ends before value ``row_limits[i]``."""
         rows = _values(values)
-        return cls._checked(rows, RowPartition.from_row_limits(row_limits, validate, None, _hint(rows)), validate)
+        return cls._checked(
+            rows, RowPartition.from_row_limits(row_limits, validate, None, _splits_dtype_of(rows)), validate
+        )
 
     @classmethod
     def from_value_rowids(
@@ -105,7 +111,7 @@ class RaggedTensor(CompositeTensor):
     ) -> RaggedTensor:
         """Creates a tensor with value ``i`` in row ``value_rowids[i]``; the row ids must not decrease."""
         rows = _values(values)
-        part = RowPartition.from_value_rowids(value_rowids, nrows, validate, None, _hint(rows))
+        part = RowPartition.from_value_rowids(value_rowids, nrows, validate, None, _splits_dtype_of(rows))
         return cls._checked(rows, part, validate)
 
     @classmethod
@@ -114,8 +120,10 @@ class RaggedTensor(CompositeTensor):
     ) -> RaggedTensor:
         """Creates a tensor in which every row has ``uniform_row_length`` values."""
         rows = _values(values)
-        count = dim(_flat_first(rows), 0)
-        part = RowPartition.from_uniform_row_length(uniform_row_length, count, nrows, validate, None, _hint(rows))
+        count = dim(_with_same_first_axis(rows), 0)
+        part = RowPartition.from_uniform_row_length(
+            uniform_row_length, count, nrows, validate, None, _splits_dtype_of(rows)
+        )
         return cls._checked(rows, part, validate)
 
     @classmethod
@@ -123,14 +131,14 @@ class RaggedTensor(CompositeTensor):
         cls, flat_values: Any, nested_row_splits: Sequence[Any], name: Any = None, validate: bool = True
     ) -> RaggedTensor:
         """Creates a tensor with several ragged dims from their row splits, the outermost first."""
-        return _nested(cls.from_row_splits, flat_values, nested_row_splits, validate)
+        return _from_nested_partitions(cls.from_row_splits, flat_values, nested_row_splits, validate)
 
     @classmethod
     def from_nested_row_lengths(
         cls, flat_values: Any, nested_row_lengths: Sequence[Any], name: Any = None, validate: bool = True
     ) -> RaggedTensor:
         """Creates a tensor with several ragged dims from their row lengths, the outermost first."""
-        return _nested(cls.from_row_lengths, flat_values, nested_row_lengths, validate)
+        return _from_nested_partitions(cls.from_row_lengths, flat_values, nested_row_lengths, validate)
 
     @classmethod
     def from_nested_value_rowids(
@@ -171,14 +179,14 @@ class RaggedTensor(CompositeTensor):
 
     @property
     def nested_row_splits(self) -> tuple[Tensor, ...]:
-        rest = self._values.nested_row_splits if isinstance(self._values, RaggedTensor) else ()
-        return (self._row_splits, *rest)
+        inner_splits = self._values.nested_row_splits if isinstance(self._values, RaggedTensor) else ()
+        return (self._row_splits, *inner_splits)
 
     @property
     def row_partitions(self) -> tuple[RowPartition, ...]:
         """The partitions of the values into rows, the outermost first."""
-        rest = self._values.row_partitions if isinstance(self._values, RaggedTensor) else ()
-        return (RowPartition(self._row_splits, self._uniform_row_length, _first_dim(self._values)), *rest)
+        inner_partitions = self._values.row_partitions if isinstance(self._values, RaggedTensor) else ()
+        return (RowPartition(self._row_splits, self._uniform_row_length, _first_dim(self._values)), *inner_partitions)
 
     @property
     def ragged_rank(self) -> int:
@@ -236,17 +244,17 @@ class RaggedTensor(CompositeTensor):
 
     def value_rowids(self, name: Any = None) -> Tensor:
         """Returns the row id of each value."""
-        return row_ids(self._row_splits, _flat_first(self._values))
+        return row_ids(self._row_splits, _with_same_first_axis(self._values))
 
     def nested_row_lengths(self, name: Any = None) -> tuple[Tensor, ...]:
         """Returns the row lengths of each ragged dim, the outermost first."""
-        rest = self._values.nested_row_lengths() if isinstance(self._values, RaggedTensor) else ()
-        return (self.row_lengths(), *rest)
+        inner_lengths = self._values.nested_row_lengths() if isinstance(self._values, RaggedTensor) else ()
+        return (self.row_lengths(), *inner_lengths)
 
     def nested_value_rowids(self, name: Any = None) -> tuple[Tensor, ...]:
         """Returns the row ids of each ragged dim, the outermost first."""
-        rest = self._values.nested_value_rowids() if isinstance(self._values, RaggedTensor) else ()
-        return (self.value_rowids(), *rest)
+        inner_rowids = self._values.nested_value_rowids() if isinstance(self._values, RaggedTensor) else ()
+        return (self.value_rowids(), *inner_rowids)
 
     # -- copies and conversions
 
@@ -271,18 +279,19 @@ class RaggedTensor(CompositeTensor):
             raise ValueError("to_list can only be used in eager mode.")
         rows = self._values.to_list() if isinstance(self._values, RaggedTensor) else self._values.numpy().tolist()
         splits = self._row_splits.numpy().tolist()
-        return [rows[a:b] for a, b in zip(splits[:-1], splits[1:])]
+        return [rows[start:end] for start, end in zip(splits[:-1], splits[1:])]
 
     def numpy(self) -> np.ndarray:
         """Converts to a NumPy array; an array of row arrays where the rows' lengths differ."""
         if not self.is_eager():
             raise ValueError("RaggedTensor.numpy() is only supported in eager mode.")
         values, splits = self._values.numpy(), self._row_splits.numpy()
-        rows = [values[a:b] for a, b in zip(splits[:-1], splits[1:])]
+        rows = [values[start:end] for start, end in zip(splits[:-1], splits[1:])]
         if not rows:
             return np.array([], dtype=values.dtype)
         if all(len(row) == len(rows[0]) for row in rows):
             return np.array(rows)
+        # np.array would reject rows of different lengths.
         result = np.empty(len(rows), object)
         result[:] = rows
         return result
@@ -304,8 +313,8 @@ class RaggedTensor(CompositeTensor):
     def __repr__(self) -> str:
         if not self.is_eager():
             return f"tf.RaggedTensor(values={self._values}, row_splits={self._row_splits})"
-        with np.printoptions(formatter={"all": _nested_text}):
-            return f"<tf.RaggedTensor {_nested_text(self.numpy())}>"
+        with np.printoptions(formatter={"all": _array_text}):
+            return f"<tf.RaggedTensor {_array_text(self.numpy())}>"
 
     # -- as a composite tensor
 
@@ -320,13 +329,13 @@ class RaggedTensor(CompositeTensor):
         return self.with_flat_values(gradients)
 
 
-def _nested_text(value: Any) -> str:
+def _array_text(value: Any) -> str:
     if not isinstance(value, np.ndarray):
         return str(value)
     return np.array2string(value, separator=", ") if value.size else repr(value.tolist())
 
 
-def _nested(make: Callable[..., Any], values: Any, partitions: Sequence[Any], validate: bool) -> Any:
+def _from_nested_partitions(make: Callable[..., Any], values: Any, partitions: Sequence[Any], validate: bool) -> Any:
     if is_tensor(partitions):
         raise TypeError(f"Argument `nested` must be a list of Tensors. Received {partitions!r}.")
     result = _values(values)
@@ -342,12 +351,12 @@ def _first_dim(values: Any) -> Dim:
     return values._type.shape[0]
 
 
-def _flat_first(values: Any) -> Tensor:
+def _with_same_first_axis(values: Any) -> Tensor:
     """Returns a tensor with the same size of the first axis as ``values``."""
     return values.row_starts() if isinstance(values, RaggedTensor) else values
 
 
-def _hint(values: Any) -> DType | None:
+def _splits_dtype_of(values: Any) -> DType | None:
     return values.row_splits.dtype if isinstance(values, RaggedTensor) else None
 
 
@@ -377,6 +386,7 @@ class RaggedTensorSpec(ShapedSpec, BatchableTypeSpec):
         row_splits_dtype: Any = int64,
         flat_values_spec: Any = None,
     ) -> None:
+        """Creates the type of ragged tensors; by default all dims but the first are ragged."""
         self._shape = as_shape(shape)
         self._dtype = as_dtype(dtype)
         self._row_splits_dtype = as_dtype(row_splits_dtype)
@@ -415,11 +425,13 @@ class RaggedTensorSpec(ShapedSpec, BatchableTypeSpec):
         if not self._ragged_rank:
             return (TensorSpec(self._shape, self._dtype),)
         rank = self._shape.rank
-        inner = TensorShape([None]).concatenate(self._shape[self._ragged_rank + 1 :]) if rank is not None else None
+        values_shape = (
+            TensorShape([None]).concatenate(self._shape[self._ragged_rank + 1 :]) if rank is not None else None
+        )
         count = self._shape[0] if rank else None
-        outer = TensorSpec([None if count is None else count + 1], self._row_splits_dtype)
-        rest = [TensorSpec([None], self._row_splits_dtype)] * (self._ragged_rank - 1)
-        return (TensorSpec(inner, self._dtype), outer, *rest)
+        outer_splits = TensorSpec([None if count is None else count + 1], self._row_splits_dtype)
+        inner_splits = [TensorSpec([None], self._row_splits_dtype)] * (self._ragged_rank - 1)
+        return (TensorSpec(values_shape, self._dtype), outer_splits, *inner_splits)
 
     def _to_components(self, value: Any) -> tuple[Tensor, ...]:
         return (value.flat_values, *value.nested_row_splits) if self._ragged_rank else (value,)

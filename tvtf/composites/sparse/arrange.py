@@ -10,9 +10,9 @@ from tvtf.composites.sparse.kernels import (
     all_of,
     gather_elements,
     known_vector,
+    linear_indices,
     one_hot,
-    place_numbers,
-    row_major,
+    row_major_order,
     strides,
     vector,
 )
@@ -43,7 +43,7 @@ def reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/reorder
     """
     sp = as_sparse(sp_input)
-    return of_shape(gather_elements(sp, row_major(sp.indices, sp.dense_shape)), sp.shape)
+    return of_shape(gather_elements(sp, row_major_order(sp.indices, sp.dense_shape)), sp.shape)
 
 
 @export("sparse.transpose")
@@ -63,11 +63,11 @@ def transpose(sp_input: Any, perm: Any = None, name: str | None = None) -> Spars
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/transpose
     """
     sp = as_sparse(sp_input)
-    axes = list(reversed(range(rank_of(sp)))) if perm is None else [int(p) for p in static_value(perm, "perm")]
+    axes = list(reversed(range(rank_of(sp)))) if perm is None else [int(axis) for axis in static_value(perm, "perm")]
     indices = bind.gather(sp.indices, vector(axes), axis=1, batch_dims=0)
     dense_shape = bind.gather(sp.dense_shape, vector(axes), axis=0, batch_dims=0)
-    turned = of_shape(SparseTensor(indices, sp.values, dense_shape), [sp.shape[a] for a in axes])
-    return reorder(turned)
+    permuted = of_shape(SparseTensor(indices, sp.values, dense_shape), [sp.shape[a] for a in axes])
+    return reorder(permuted)
 
 
 @export("sparse.reshape")
@@ -90,31 +90,34 @@ def reshape(sp_input: Any, shape: Any, name: str | None = None) -> SparseTensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/reshape
     """
     sp = as_sparse(sp_input)
-    target = _target(sp, bind.cast(convert_to_tensor(shape, dtype_hint=int64), dtype=int64))
-    numbers = bind.reshape(place_numbers(sp.indices, sp.dense_shape), shape=(*sp.values._type.shape, 1))
-    indices = bind.floormod(bind.floordiv(numbers, _at_least_one(strides(target))), _at_least_one(target))
-    return SparseTensor(indices, sp.values, target)
+    new_shape = _resolved_shape(sp, bind.cast(convert_to_tensor(shape, dtype_hint=int64), dtype=int64))
+    linear = bind.reshape(linear_indices(sp.indices, sp.dense_shape), shape=(*sp.values._type.shape, 1))
+    indices = bind.floormod(bind.floordiv(linear, _at_least_one(strides(new_shape))), _at_least_one(new_shape))
+    return SparseTensor(indices, sp.values, new_shape)
 
 
 def _at_least_one(x: Tensor) -> Tensor:
     return bind.maximum(x, number(1, x))  # type: ignore[no-any-return]
 
 
-def _target(sp: SparseTensor, shape: Tensor) -> Tensor:
-    """Returns the new shape with its -1 computed."""
+def _resolved_shape(sp: SparseTensor, shape: Tensor) -> Tensor:
+    """Returns the requested shape of a reshape as a vector, with the dim that is -1 computed."""
     requested = known_vector(shape)
     total = bind.reduce_prod(sp.dense_shape, axis=(0,), keepdims=False)
     if requested is not None:
-        return _static_target(sp, requested, total)
-    is_open = bind.equal(shape, number(-1, shape))
-    rest = bind.reduce_prod(bind.select(is_open, number(1, shape), shape), axis=(0,), keepdims=False)
-    result = bind.select(is_open, bind.floordiv(total, _at_least_one(rest)), shape)
-    return _same_size(result, total, "Input to reshape has another number of dense values than the requested shape")
+        return _resolved_static_shape(sp, requested, total)
+    is_inferred = bind.equal(shape, number(-1, shape))
+    known_size = bind.reduce_prod(bind.select(is_inferred, number(1, shape), shape), axis=(0,), keepdims=False)
+    result = bind.select(is_inferred, bind.floordiv(total, _at_least_one(known_size)), shape)
+    return _require_size(result, total, "Input to reshape has another number of dense values than the requested shape")
 
 
-def _static_target(sp: SparseTensor, requested: list[int], total: Tensor) -> Tensor:
-    """Returns the new shape for a requested shape of known ints, and checks that the sizes agree."""
-    unknown = [i for i, d in enumerate(requested) if d == -1]
+def _resolved_static_shape(sp: SparseTensor, requested: list[int], total: Tensor) -> Tensor:
+    """Returns the new shape for a requested shape of known ints as a vector, with the dim that is -1 computed.
+
+    It checks that both shapes have the same number of elements: now, or at run time if the input's shape isn't known.
+    """
+    unknown = [i for i, dim in enumerate(requested) if dim == -1]
     if len(unknown) > 1:
         message = f"only one output dimension may be -1, not both {unknown[0]} and {unknown[1]}"
         raise ArgumentError(
@@ -122,15 +125,17 @@ def _static_target(sp: SparseTensor, requested: list[int], total: Tensor) -> Ten
         ).for_op("SparseReshape")
     known = known_vector(sp.dense_shape)
     if known is None and unknown:
-        rest = int(np.prod([d for d in requested if d != -1], dtype=np.int64))
-        one = bind.reshape(bind.floordiv(total, number(max(rest, 1), total)), shape=(1,))
-        parts = [one if d == -1 else vector([d]) for d in requested]
-        return _same_size(bind.concat(*parts, axis=0) if len(parts) > 1 else one, total, _MSG_MULTIPLE.format(rest))
+        known_size = int(np.prod([dim for dim in requested if dim != -1], dtype=np.int64))
+        inferred = bind.reshape(bind.floordiv(total, number(max(known_size, 1), total)), shape=(1,))
+        parts = [inferred if dim == -1 else vector([dim]) for dim in requested]
+        return _require_size(
+            bind.concat(*parts, axis=0) if len(parts) > 1 else inferred, total, _MSG_MULTIPLE.format(known_size)
+        )
     if known is None:
-        return _same_size(
+        return _require_size(
             vector(requested), total, f"the requested shape {requested} has another number of dense values"
         )
-    return vector(_filled(known, requested))
+    return vector(_infer_dim(known, requested))
 
 
 _MSG_MULTIPLE = (
@@ -138,23 +143,31 @@ _MSG_MULTIPLE = (
 )
 
 
-def _same_size(target: Tensor, total: Tensor, message: str) -> Tensor:
+def _require_size(target: Tensor, total: Tensor, message: str) -> Tensor:
+    """Returns the shape ``target``; at run time, an error is raised unless it has ``total`` elements."""
     size = bind.reduce_prod(target, axis=(0,), keepdims=False)
     return bind.checked(target, bind.equal(size, total), message=message)  # type: ignore[no-any-return]
 
 
-def _filled(known: list[int], requested: list[int]) -> list[int]:
-    """Computes the dim that is -1. Raises an error if the sizes differ."""
-    size, rest = int(np.prod(known)), int(np.prod([d for d in requested if d != -1]))
-    result = [size // max(rest, 1) if d == -1 else d for d in requested]
+def _infer_dim(input_shape: list[int], requested: list[int]) -> list[int]:
+    """Returns the requested shape with the dim that is -1 computed from the input's shape.
+
+    Raises:
+      ArgumentError: the two shapes have different numbers of elements.
+    """
+    size, known_size = int(np.prod(input_shape)), int(np.prod([dim for dim in requested if dim != -1]))
+    result = [size // max(known_size, 1) if dim == -1 else dim for dim in requested]
     if int(np.prod(result)) != size:
-        known_requested = [1 if d == -1 else d for d in requested]
-        shapes = f"input_shape=[{','.join(map(str, known))}] output_shape=[{','.join(map(str, known_requested))}]"
-        inferred = f"a SparseTensor with {size} dense values, but the requested shape requires a multiple of {rest}"
-        plain = f"a tensor with {size} dense values, but the requested shape has {rest}"
-        message = f"Cannot reshape a tensor with {size} elements to shape {requested} ({rest} elements)."
+        # TensorFlow's message has 1 in place of -1.
+        known_requested = [1 if dim == -1 else dim for dim in requested]
+        shapes = f"input_shape=[{','.join(map(str, input_shape))}] output_shape=[{','.join(map(str, known_requested))}]"
+        inferred = (
+            f"a SparseTensor with {size} dense values, but the requested shape requires a multiple of {known_size}"
+        )
+        all_known = f"a tensor with {size} dense values, but the requested shape has {known_size}"
+        message = f"Cannot reshape a tensor with {size} elements to shape {requested} ({known_size} elements)."
         raise ArgumentError(
-            f"Input to reshape is {inferred if -1 in requested else plain}. {shapes}", ValueError, message
+            f"Input to reshape is {inferred if -1 in requested else all_known}. {shapes}", ValueError, message
         ).for_op("SparseReshape")
     return result
 
@@ -176,12 +189,12 @@ def expand_dims(sp_input: Any, axis: Any = None, name: str | None = None) -> Spa
     rank = rank_of(sp)
     if not isinstance(axis, (int, np.integer, Tensor, type(None))):
         raise TypeError("axis must be an integer value in range [-rank(sp_input) - 1, rank(sp_input)]")
-    place = canonical_axis(-1 if axis is None else axis, rank + 1)
+    position = canonical_axis(-1 if axis is None else axis, rank + 1)
     zeros = bind.broadcast_to(EagerTensor(np.zeros((), np.int64)), shape=(*sp.values._type.shape, 1))
-    indices = bind.concat(sp.indices[:, :place], zeros, sp.indices[:, place:], axis=1)
-    shape = bind.concat(sp.dense_shape[:place], vector([1]), sp.dense_shape[place:], axis=0)
+    indices = bind.concat(sp.indices[:, :position], zeros, sp.indices[:, position:], axis=1)
+    shape = bind.concat(sp.dense_shape[:position], vector([1]), sp.dense_shape[position:], axis=0)
     dims = [*sp.shape]
-    return of_shape(SparseTensor(indices, sp.values, shape), [*dims[:place], 1, *dims[place:]])
+    return of_shape(SparseTensor(indices, sp.values, shape), [*dims[:position], 1, *dims[position:]])
 
 
 # -- joined
@@ -212,32 +225,35 @@ def concat(axis: Any, sp_inputs: Any, expand_nonconcat_dims: bool = False, name:
     inputs = as_sparse_list(sp_inputs)
     if len(inputs) == 1:
         return inputs[0]
-    rank, along = rank_of(inputs[0]), static_int(axis, "axis")
+    rank, concat_axis = rank_of(inputs[0]), static_int(axis, "axis")
     for i, sp in enumerate(inputs):
         if rank_of(sp) != rank:
             message = f"Ranks of all input tensors must match: expected {rank} but got {rank_of(sp)} at position {i}"
             raise ArgumentError(message).for_op("SparseConcat")
-    if not -rank <= along < rank:
-        raise ArgumentError(f"Concat dimension must be in range [{-rank}, {rank}), got {along}").for_op("SparseConcat")
-    along %= rank
-    offsets, total = _offsets(inputs, along)
-    others = _largest(inputs) if expand_nonconcat_dims else _equal_shapes(inputs, along)
-    parts = [bind.add(sp.indices, one_hot(along, offset, rank)) for sp, offset in zip(inputs, offsets)]
-    shape = bind.add(others, one_hot(along, bind.subtract(total, others[along]), rank))
+    if not -rank <= concat_axis < rank:
+        raise ArgumentError(f"Concat dimension must be in range [{-rank}, {rank}), got {concat_axis}").for_op(
+            "SparseConcat"
+        )
+    concat_axis %= rank
+    offsets, total = _offsets(inputs, concat_axis)
+    common_shape = _elementwise_max_shape(inputs) if expand_nonconcat_dims else _equal_shapes(inputs, concat_axis)
+    parts = [bind.add(sp.indices, one_hot(concat_axis, offset, rank)) for sp, offset in zip(inputs, offsets)]
+    shape = bind.add(common_shape, one_hot(concat_axis, bind.subtract(total, common_shape[concat_axis]), rank))
     values = bind.concat(*(sp.values for sp in inputs), axis=0)
     joined = SparseTensor(bind.concat(*parts, axis=0), values, shape)
-    return reorder(of_shape(joined, _joined_shape(inputs, along, expand_nonconcat_dims)))
+    return reorder(of_shape(joined, _static_concat_shape(inputs, concat_axis, expand_nonconcat_dims)))
 
 
 def _offsets(inputs: list[SparseTensor], axis: int) -> tuple[list[Tensor], Tensor]:
-    """Returns the offset of each input along the axis, and the total size."""
-    result: list[Any] = [EagerTensor(np.zeros((), np.int64))]
+    """Returns where each input of a concatenation starts along the axis, and the total size."""
+    ends: list[Any] = [EagerTensor(np.zeros((), np.int64))]
     for sp in inputs:
-        result.append(bind.add(result[-1], sp.dense_shape[axis]))
-    return result[:-1], result[-1]
+        ends.append(bind.add(ends[-1], sp.dense_shape[axis]))
+    return ends[:-1], ends[-1]
 
 
-def _largest(inputs: list[SparseTensor]) -> Tensor:
+def _elementwise_max_shape(inputs: list[SparseTensor]) -> Tensor:
+    """Returns the smallest shape that holds every input."""
     result = inputs[0].dense_shape
     for sp in inputs[1:]:
         result = bind.maximum(result, sp.dense_shape)
@@ -245,22 +261,29 @@ def _largest(inputs: list[SparseTensor]) -> Tensor:
 
 
 def _equal_shapes(inputs: list[SparseTensor], axis: int) -> Tensor:
-    """Checks that the inputs' shapes agree except at ``axis``: static dims now, others at run time."""
-    first = inputs[0].dense_shape
+    """Returns the first input's shape, after checking that the others agree except at ``axis``.
+
+    Static dims are compared now, others at run time.
+    """
+    expected = inputs[0].dense_shape
     for i, sp in enumerate(inputs[1:], 1):
-        for dim, (a, b) in enumerate(zip(inputs[0].shape, sp.shape)):
-            if dim != axis and None not in (a, b) and a != b:
-                message = f"Input shapes must match: expected {a} for dimension {dim} but got {b} at position {i}"
+        for dim, (expected_dim, found_dim) in enumerate(zip(inputs[0].shape, sp.shape)):
+            if dim != axis and None not in (expected_dim, found_dim) and expected_dim != found_dim:
+                message = f"Input shapes must match: expected {expected_dim} for dimension {dim} but got {found_dim} at position {i}"
                 raise ArgumentError(message).for_op("SparseConcat")
-        if known_vector(first) is None or known_vector(sp.dense_shape) is None:
-            fits = bind.equal(first, sp.dense_shape)
-            others = all_of(bind.logical_or(fits, EagerTensor(np.arange(len(sp.shape)) == axis)))
-            first = bind.checked(first, others, message=f"Input shapes must match: at position {i} they don't")
-    return first
+        if known_vector(expected) is None or known_vector(sp.dense_shape) is None:
+            is_same = bind.equal(expected, sp.dense_shape)
+            all_fit = all_of(bind.logical_or(is_same, EagerTensor(np.arange(len(sp.shape)) == axis)))
+            expected = bind.checked(expected, all_fit, message=f"Input shapes must match: at position {i} they don't")
+    return expected
 
 
-def _joined_shape(inputs: list[SparseTensor], axis: int, is_expanded: bool) -> TensorShape:
-    columns = list(zip(*(sp.shape for sp in inputs)))
-    known = [None if None in c else max(c) if is_expanded else c[0] for c in columns]
-    known[axis] = None if None in columns[axis] else sum(columns[axis])
-    return TensorShape(known)
+def _static_concat_shape(inputs: list[SparseTensor], axis: int, is_expanded: bool) -> TensorShape:
+    """Returns the static shape of a concatenation; with ``is_expanded`` the inputs may differ in the other axes."""
+    sizes_by_axis = list(zip(*(sp.shape for sp in inputs)))
+    static_sizes = [
+        None if None in sizes_of_axis else max(sizes_of_axis) if is_expanded else sizes_of_axis[0]
+        for sizes_of_axis in sizes_by_axis
+    ]
+    static_sizes[axis] = None if None in sizes_by_axis[axis] else sum(sizes_by_axis[axis])
+    return TensorShape(static_sizes)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.composites.sparse.cutting import require_same_places, retain
-from tvtf.composites.sparse.kernels import distinct_places, vector
+from tvtf.composites.sparse.cutting import require_same_indices, retain
+from tvtf.composites.sparse.kernels import distinct_indices, vector
 from tvtf.composites.sparse.tensor import SparseTensor
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
@@ -18,12 +18,12 @@ from tvtf.ops.array import shape as shape_of
 from tvtf.ops.rules import attribute_bool, bind, number, require_dtype
 from tvtf.ops.value_checks import required
 
-_NATURAL = "Input values must all be non-negative"
+_NEGATIVE_MESSAGE = "Input values must all be non-negative"
 
 
-def _check_natural(numbers: np.ndarray) -> None:
+def _check_nonnegative(numbers: np.ndarray) -> None:
     if (numbers < 0).any():
-        raise ArgumentError(_NATURAL).for_op("DenseCountSparseOutput")
+        raise ArgumentError(_NEGATIVE_MESSAGE).for_op("DenseCountSparseOutput")
 
 
 @export("sparse.bincount")
@@ -64,41 +64,50 @@ def bincount(
         raise ValueError("Arguments `binary_output` and `weights` are mutually exclusive. Please specify only one.")
     if axis not in (None, 0, -1):
         raise ValueError(f"Unsupported value for argument axis={axis}. Only 0 and -1 are currently supported.")
-    rows, numbers, shares, lead = _elements(values, weights, axis == -1)
+    rows, numbers, element_weights, leading_shape = _elements(values, weights, axis == -1)
     require_dtype(numbers._type, (int32, int64), "values")
-    numbers = required(numbers, _check_natural, lambda x: bind.greater_equal(x, number(0, x)), _NATURAL)
-    wide = bind.cast(numbers, dtype=int64)
-    places = bind.stack(rows, wide, axis=1) if lead is not None else bind.reshape(wide, shape=(*wide._type.shape, 1))
-    terms = bind.broadcast_to(number(1, numbers), shape=numbers._type.shape) if shares is None else shares
-    listed = SparseTensor(places, terms, vector([0] * places._type.shape[1]))
+    numbers = required(numbers, _check_nonnegative, lambda x: bind.greater_equal(x, number(0, x)), _NEGATIVE_MESSAGE)
+    wide_numbers = bind.cast(numbers, dtype=int64)
+    indices = (
+        bind.stack(rows, wide_numbers, axis=1)
+        if leading_shape is not None
+        else bind.reshape(wide_numbers, shape=(*wide_numbers._type.shape, 1))
+    )
+    counted = (
+        bind.broadcast_to(number(1, numbers), shape=numbers._type.shape) if element_weights is None else element_weights
+    )
+    elements = SparseTensor(indices, counted, vector([0] * indices._type.shape[1]))
     if maxlength is not None:
-        listed = retain(listed, bind.less(wide, number(maxlength, wide)))
-    result, back = distinct_places(listed.indices)
-    counts = bind.unsorted_segment_sum(listed.values, back, num_segments=result._type.shape[0])
+        elements = retain(elements, bind.less(wide_numbers, number(maxlength, wide_numbers)))
+    result, bin_of_element = distinct_indices(elements.indices)
+    counts = bind.unsorted_segment_sum(elements.values, bin_of_element, num_segments=result._type.shape[0])
     counts = bind.minimum(counts, number(1, counts)) if attribute_bool(binary_output, "binary_output") else counts
-    last = _length(wide, minlength, maxlength)
-    return SparseTensor(result, counts, last if lead is None else bind.concat(lead, last, axis=0))
+    last = _number_of_bins(wide_numbers, minlength, maxlength)
+    return SparseTensor(result, counts, last if leading_shape is None else bind.concat(leading_shape, last, axis=0))
 
 
 def _elements(values: Any, weights: Any, by_row: bool) -> tuple[Any, Tensor, Any, Any]:
-    """Returns row ids, numbers and weights, and the number of rows; without rows for a vector."""
+    """Returns the elements that ``bincount`` counts: their row ids, numbers and weights, and the number of rows.
+
+    Without weights, these are None. If all elements are counted together, the number of rows is None.
+    """
     if isinstance(values, SparseTensor):
-        shares = None if weights is None else sparse_weights(values, weights)
+        flat_weights = None if weights is None else sparse_weights(values, weights)
         by_row = by_row and values.indices._type.shape[1] != 1
-        return values.indices[:, 0], values.values, shares, values.dense_shape[:1] if by_row else None
+        return values.indices[:, 0], values.values, flat_weights, values.dense_shape[:1] if by_row else None
     x = convert_to_tensor(values)
-    shares = None if weights is None else convert_to_tensor(weights)
-    if shares is not None and shares.shape != x.shape:
-        raise ArgumentError(f"Weights and values must have the same shape: {shares.shape} vs. {x.shape}").for_op(
+    flat_weights = None if weights is None else convert_to_tensor(weights)
+    if flat_weights is not None and flat_weights.shape != x.shape:
+        raise ArgumentError(f"Weights and values must have the same shape: {flat_weights.shape} vs. {x.shape}").for_op(
             "DenseCountSparseOutput"
         )
     shape = x._type.shape
-    flat = [None if t is None else bind.reshape(t, shape=(size_of(shape),)) for t in (x, shares)]
+    flat = [None if tensor is None else bind.reshape(tensor, shape=(size_of(shape),)) for tensor in (x, flat_weights)]
     if not by_row or len(shape) == 1:
         return None, flat[0], flat[1], None  # type: ignore[return-value]
-    count = shape[0]
-    steps = bind.reshape(bind.range(size=count, start=0, delta=1, dtype=int64), shape=(count, 1))
-    rows = bind.reshape(bind.broadcast_to(steps, shape=(count, shape[-1])), shape=(size_of(shape),))
+    row_count = shape[0]
+    row_ids = bind.reshape(bind.range(size=row_count, start=0, delta=1, dtype=int64), shape=(row_count, 1))
+    rows = bind.reshape(bind.broadcast_to(row_ids, shape=(row_count, shape[-1])), shape=(size_of(shape),))
     return rows, flat[0], flat[1], shape_of(x, int64)[:1]  # type: ignore[return-value]
 
 
@@ -109,14 +118,14 @@ def sparse_weights(values: SparseTensor, weights: Any) -> Tensor:
             f"Argument `weights` must be a SparseTensor if `values` is a SparseTensor. Received weights={weights} of type: "
             f"{type(weights).__name__}"
         )
-    require_same_places(values, weights)
+    require_same_indices(values, weights)
     return weights.values
 
 
-def _length(numbers: Tensor, minlength: int | None, maxlength: int | None) -> Tensor:
-    """Returns the size of the last dim as a vector of length 1."""
+def _number_of_bins(numbers: Tensor, minlength: int | None, maxlength: int | None) -> Tensor:
+    """Returns the number of bins, the last dim of ``bincount``'s result, as a vector of length 1."""
     if maxlength is not None:
         return vector([maxlength])
-    least = EagerTensor(np.zeros(1, np.int64))
-    most = bind.reduce_max(bind.concat(least, numbers, axis=0), axis=(0,), keepdims=True)
-    return bind.maximum(bind.add(most, number(1, most)), vector([minlength or 0]))  # type: ignore[no-any-return]
+    zero = EagerTensor(np.zeros(1, np.int64))
+    largest = bind.reduce_max(bind.concat(zero, numbers, axis=0), axis=(0,), keepdims=True)
+    return bind.maximum(bind.add(largest, number(1, largest)), vector([minlength or 0]))  # type: ignore[no-any-return]

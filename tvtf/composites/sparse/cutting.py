@@ -46,23 +46,24 @@ def slice_(sp_input: Any, start: Any, size: Any, name: str | None = None) -> Spa
     """
     sp = as_sparse(sp_input)
     first, extent = (convert_to_tensor(v, int64) for v in (start, size))
-    for vector_, what in ((first, "start"), (extent, "size")):
+    for vector_, argument in ((first, "start"), (extent, "size")):
         if vector_._type.shape != (rank_of(sp),):
-            message = f"Expected {what} to be a vector of length {rank_of(sp)} but got length {vector_.shape[0]}"
+            message = f"Expected {argument} to be a vector of length {rank_of(sp)} but got length {vector_.shape[0]}"
             raise ArgumentError(message).for_op("SparseSlice")
-    return _block(sp, first, extent)
+    return _slice_block(sp, first, extent)
 
 
-def _block(sp: SparseTensor, first: Tensor, extent: Tensor) -> SparseTensor:
+def _slice_block(sp: SparseTensor, start: Tensor, size: Tensor) -> SparseTensor:
+    """Returns the block of a sparse tensor that starts at ``start``; ``size`` is clipped to the tensor's shape."""
     zero = EagerTensor(np.zeros((), np.int64))
-    shape = bind.maximum(bind.minimum(extent, bind.subtract(sp.dense_shape, first)), zero)
-    moved = bind.subtract(sp.indices, first)
-    inside = bind.logical_and(bind.greater_equal(moved, zero), bind.less(moved, shape))
-    result = _where(bind.reduce_all(inside, axis=(1,), keepdims=False))
-    return gather_elements(SparseTensor(moved, sp.values, shape), result)
+    shape = bind.maximum(bind.minimum(size, bind.subtract(sp.dense_shape, start)), zero)
+    shifted = bind.subtract(sp.indices, start)
+    is_inside = bind.logical_and(bind.greater_equal(shifted, zero), bind.less(shifted, shape))
+    positions = _true_positions(bind.reduce_all(is_inside, axis=(1,), keepdims=False))
+    return gather_elements(SparseTensor(shifted, sp.values, shape), positions)
 
 
-def _where(condition: Tensor) -> Tensor:
+def _true_positions(condition: Tensor) -> Tensor:
     """Returns the indices at which a bool vector is true."""
     return places(condition)[:, 0]
 
@@ -83,32 +84,33 @@ def split(sp_input: Any = None, num_split: Any = None, axis: Any = None, name: s
 
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/split
     """
-    for value, what in ((sp_input, "sp_input"), (num_split, "num_split"), (axis, "axis")):
+    for value, argument in ((sp_input, "sp_input"), (num_split, "num_split"), (axis, "axis")):
         if value is None:
-            raise ValueError(f"{what} is required")
+            raise ValueError(f"{argument} is required")
     sp = as_sparse(sp_input)
-    rank, along, count = rank_of(sp), static_int(axis, "axis"), static_int(num_split, "num_split")
-    if not -rank <= along < rank:
-        raise ArgumentError(f"Input axis should be in range [{-rank}, {rank}), got {along}").for_op("SparseSplit")
-    along %= rank
-    size = sp.shape[along]
+    rank, split_axis, count = rank_of(sp), static_int(axis, "axis"), static_int(num_split, "num_split")
+    if not -rank <= split_axis < rank:
+        raise ArgumentError(f"Input axis should be in range [{-rank}, {rank}), got {split_axis}").for_op("SparseSplit")
+    split_axis %= rank
+    size = sp.shape[split_axis]
     if count < 1 or (size is not None and count > size):
         message = f"Input num_split should be between 1 and the splitting dimension size ({size}), got {count}"
         raise ArgumentError(message).for_op("SparseSplit")
-    return [_part(sp, along, i, count) for i in range(count)]
+    return [_part(sp, split_axis, i, count) for i in range(count)]
 
 
 def _part(sp: SparseTensor, axis: int, index: int, count: int) -> SparseTensor:
-    """Returns one of ``count`` parts along an axis; the first ones are larger if the size is no multiple."""
-    size, parts = sp.dense_shape[axis], EagerTensor(np.array(count))
-    least, more = bind.floordiv(size, parts), bind.floormod(size, parts)
-    i = EagerTensor(np.array(index))
-    start = bind.add(bind.multiply(least, i), bind.minimum(more, i))
-    length = bind.add(least, bind.cast(bind.less(i, more), dtype=int64))
+    """Returns part ``index`` of a sparse tensor split into ``count`` parts; the first ``size % count`` are longer by one."""
+    size, part_count = sp.dense_shape[axis], EagerTensor(np.array(count))
+    base_length, remainder = bind.floordiv(size, part_count), bind.floormod(size, part_count)
+    part = EagerTensor(np.array(index))
+    start = bind.add(bind.multiply(base_length, part), bind.minimum(remainder, part))
+    length = bind.add(base_length, bind.cast(bind.less(part, remainder), dtype=int64))
+    # A constant length makes the part's static shape known.
     if isinstance(sp.shape[axis], int):
         length = EagerTensor(np.array(sp.shape[axis] // count + (index < sp.shape[axis] % count)))
     extent = bind.add(sp.dense_shape, one_hot(axis, bind.subtract(length, size), rank_of(sp)))
-    return _block(sp, one_hot(axis, start, rank_of(sp)), extent)
+    return _slice_block(sp, one_hot(axis, start, rank_of(sp)), extent)
 
 
 @export("sparse.retain")
@@ -134,7 +136,7 @@ def retain(sp_input: Any, to_retain: Any) -> SparseTensor:
     counts = sp.values.shape[0], retained.shape[0]
     if None not in counts and counts[0] != counts[1]:
         raise ValueError(f"Dimensions {counts[0]} and {counts[1]} are not compatible")
-    return of_shape(gather_elements(sp, _where(retained)), sp.shape)
+    return of_shape(gather_elements(sp, _true_positions(retained)), sp.shape)
 
 
 @export("sparse.reset_shape")
@@ -157,9 +159,9 @@ def reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
     """
     sp = as_sparse(sp_input)
     if new_shape is None:
-        none = EagerTensor(np.full((1, rank_of(sp)), -1))
-        last = bind.reduce_max(bind.concat(none, sp.indices, axis=0), axis=(0,), keepdims=False)
-        return SparseTensor(sp.indices, sp.values, bind.add(last, number(1, last)))
+        before_first = EagerTensor(np.full((1, rank_of(sp)), -1))
+        largest_index = bind.reduce_max(bind.concat(before_first, sp.indices, axis=0), axis=(0,), keepdims=False)
+        return SparseTensor(sp.indices, sp.values, bind.add(largest_index, number(1, largest_index)))
     shape = bind.cast(convert_to_tensor(new_shape), dtype=int64)
     shape.shape.assert_has_rank(1)
     if shape.shape[0] is not None and shape.shape[0] != rank_of(sp):
@@ -185,12 +187,14 @@ def mask(a: IndexedSlices, mask_indices: Any, name: str | None = None) -> Indexe
 
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/mask
     """
-    values, at = convert_to_tensor(a.values), convert_to_tensor(a.indices)
-    out = convert_to_tensor(mask_indices, dtype_hint=at.dtype)
-    equal = bind.equal(bind.reshape(at, shape=(*at._type.shape, 1)), out)
-    remaining = _where(bind.logical_not(bind.reduce_any(equal, axis=(1,), keepdims=False)))
+    values, row_indices = convert_to_tensor(a.values), convert_to_tensor(a.indices)
+    masked = convert_to_tensor(mask_indices, dtype_hint=row_indices.dtype)
+    is_match = bind.equal(bind.reshape(row_indices, shape=(*row_indices._type.shape, 1)), masked)
+    remaining_rows = _true_positions(bind.logical_not(bind.reduce_any(is_match, axis=(1,), keepdims=False)))
     return IndexedSlices(
-        gather_densely(values, remaining), bind.gather(at, remaining, axis=0, batch_dims=0), a.dense_shape
+        gather_densely(values, remaining_rows),
+        bind.gather(row_indices, remaining_rows, axis=0, batch_dims=0),
+        a.dense_shape,
     )
 
 
@@ -227,29 +231,29 @@ def fill_empty_rows(sp_input: Any, default_value: Any, name: str | None = None) 
         raise ArgumentError(message).for_op("SparseFillEmptyRows")
     count = sizes(sp)[0]
     check = partial(_check_rows, count=count)
-    indices = required(sp.indices, check, lambda x: in_range(x[:, 0], count), _ROWS)
+    indices = required(sp.indices, check, lambda x: in_range(x[:, 0], count), _ROWS_MESSAGE)
     sp = of_shape(SparseTensor(indices, sp.values, sp.dense_shape), sp.shape)
     rows = sp.indices[:, 0]
     ones = bind.broadcast_to(number(1, rows), shape=rows._type.shape)
-    result = bind.unsorted_segment_sum(ones, rows, num_segments=count)
-    empty = bind.equal(result, number(0, result))
-    new = places(empty)
-    zeros = bind.broadcast_to(number(0, new), shape=(new._type.shape[0], rank_of(sp) - 1))
-    indices = bind.concat(sp.indices, bind.concat(new, zeros, axis=1) if rank_of(sp) > 1 else new, axis=0)
-    values = bind.concat(sp.values, bind.broadcast_to(default, shape=new._type.shape[:1]), axis=0)
+    row_lengths = bind.unsorted_segment_sum(ones, rows, num_segments=count)
+    is_empty = bind.equal(row_lengths, number(0, row_lengths))
+    empty_rows = places(is_empty)
+    zeros = bind.broadcast_to(number(0, empty_rows), shape=(empty_rows._type.shape[0], rank_of(sp) - 1))
+    indices = bind.concat(sp.indices, bind.concat(empty_rows, zeros, axis=1) if rank_of(sp) > 1 else empty_rows, axis=0)
+    values = bind.concat(sp.values, bind.broadcast_to(default, shape=empty_rows._type.shape[:1]), axis=0)
     order = bind.argsort(indices[:, 0], descending=False)
     filled = gather_elements(SparseTensor(indices, values, sp.dense_shape), order)
-    return of_shape(filled, sp.shape), empty
+    return of_shape(filled, sp.shape), is_empty
 
 
-_ROWS = "indices are not in the rows of the dense shape"
+_ROWS_MESSAGE = "indices are not in the rows of the dense shape"
 
 
 def _check_rows(indices: np.ndarray, count: Any) -> None:
     rows = indices[:, 0]
-    for place in np.flatnonzero((rows < 0) | (rows >= count)):
-        message = f"{rows[place]} >= {count}" if rows[place] > 0 else f"{rows[place]} < 0"
-        raise ArgumentError(f"indices({place}, 0) is invalid: {message}").for_op("SparseFillEmptyRows")
+    for position in np.flatnonzero((rows < 0) | (rows >= count)):
+        message = f"{rows[position]} >= {count}" if rows[position] > 0 else f"{rows[position]} < 0"
+        raise ArgumentError(f"indices({position}, 0) is invalid: {message}").for_op("SparseFillEmptyRows")
 
 
 @export("sparse.map_values")
@@ -270,15 +274,17 @@ def map_values(op: Callable[..., Any], *args: Any, **kwargs: Any) -> SparseTenso
 
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/map_values
     """
-    sparse = [v for v in nest.flatten((args, kwargs)) if isinstance(v, SparseTensor)]
-    if not sparse:
+    sparse_args = [v for v in nest.flatten((args, kwargs)) if isinstance(v, SparseTensor)]
+    if not sparse_args:
         raise ValueError("No SparseTensor in argument list of map_values")
-    for other in sparse[1:]:
-        require_same_places(sparse[0], other)
-    inner, named = nest.map_structure(lambda v: v.values if isinstance(v, SparseTensor) else v, (args, kwargs))
-    return sparse[0].with_values(op(*inner, **named))
+    for other in sparse_args[1:]:
+        require_same_indices(sparse_args[0], other)
+    plain_args, plain_kwargs = nest.map_structure(
+        lambda v: v.values if isinstance(v, SparseTensor) else v, (args, kwargs)
+    )
+    return sparse_args[0].with_values(op(*plain_args, **plain_kwargs))
 
 
-def require_same_places(a: SparseTensor, b: SparseTensor) -> None:
+def require_same_indices(a: SparseTensor, b: SparseTensor) -> None:
     assert_equal(a.dense_shape, b.dense_shape, message="Mismatched shapes!")
     assert_equal(a.indices, b.indices, message="Mismatched indices!")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.composites.sparse.kernels import all_of, same
+from tvtf.composites.sparse.kernels import all_of, copy_kernel
 from tvtf.composites.sparse.tensor import SparseTensor, as_sparse, sizes
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, export, primitive
@@ -44,8 +44,8 @@ def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
     x = convert_to_tensor(tensor)
     if not x.ndim:
         raise ArgumentError("WhereOp : Unhandled input dimensions: 0").for_op("Where")
-    result = places(bind.not_equal(x, zero(x.dtype)))
-    return SparseTensor(result, bind.gather_nd(x, result), shape_of(x, int64))
+    indices = places(bind.not_equal(x, zero(x.dtype)))
+    return SparseTensor(indices, bind.gather_nd(x, indices), shape_of(x, int64))
 
 
 @export("sparse.to_dense")
@@ -82,14 +82,15 @@ def to_dense(
     return scattered(sp.indices, sp.values, sizes(sp), default, bool(validate_indices))
 
 
-def _wrong_default(expected: DType, result: DType) -> BaseException:
-    names = [type_name(d) for d in (expected, result)]
+def _wrong_default(expected: DType, found: DType) -> BaseException:
+    """Returns TensorFlow's error for a default value of another dtype than the sparse tensor's."""
+    names = [type_name(d) for d in (expected, found)]
     message = f"cannot compute SparseToDense as input #3(zero-based) was expected to be a {names[0]} tensor but is a {names[1]} tensor"
     return ArgumentError(message, TypeError).for_op("SparseToDense")
 
 
 def scattered(indices: Tensor, values: Tensor, dims: tuple[Dim, ...], default: Tensor, ordered: bool) -> Tensor:
-    """Scatters values at indices into a tensor filled with a default."""
+    """Returns a dense tensor of a default, with the values at the indices; these must be sorted if ``ordered``."""
     checked = bind.ordered_indices(indices, dims=dims, ordered=ordered)
     return bind.tensor_scatter_update(bind.broadcast_to(default, shape=dims), checked, values)
 
@@ -97,53 +98,65 @@ def scattered(indices: Tensor, values: Tensor, dims: tuple[Dim, ...], default: T
 MSG_UNORDERED = "out of order. Many sparse ops require sorted indices.\n    Use `tf.sparse.reorder` to create a correctly ordered copy.\n\n"
 
 
-def _checked(indices: np.ndarray, *, dims: tuple[int, ...], ordered: bool) -> np.ndarray:
+def _check_indices(indices: np.ndarray, *, dims: tuple[int, ...], ordered: bool) -> np.ndarray:
     """Returns the indices; raises an error for one that is out of bounds, out of order, or repeated."""
-    outside: Any = ((indices < 0) | (indices >= np.array(dims, np.int64))).any(axis=1)
-    steps = _first_steps(indices) if ordered else np.ones(len(indices))
-    for row in np.flatnonzero(outside | (steps <= 0)):
-        if outside[row] and not ordered:
+    is_outside: Any = ((indices < 0) | (indices >= np.array(dims, np.int64))).any(axis=1)
+    differences = _first_differences(indices) if ordered else np.ones(len(indices))
+    for row in np.flatnonzero(is_outside | (differences <= 0)):
+        if is_outside[row] and not ordered:
             raise ArgumentError(f"Indices are not valid (out of bounds).  Shape: {brackets(dims)}")
         subject = f"indices[{row}] = {brackets(indices[row].tolist())} is "
-        if outside[row]:
+        if is_outside[row]:
             raise ArgumentError(f"{subject}out of bounds: need 0 <= index < {brackets(dims)}")
-        raise ArgumentError(f"{subject}{MSG_UNORDERED if steps[row] else 'repeated'}")
+        raise ArgumentError(f"{subject}{MSG_UNORDERED if differences[row] else 'repeated'}")
     return indices
 
 
-def _first_steps(indices: np.ndarray) -> np.ndarray:
-    """Returns the difference of each index from its predecessor, on the first axis where they differ; 1 for the first."""
-    steps = np.diff(indices, axis=0)
-    first = (
-        np.take_along_axis(steps, (steps != 0).argmax(axis=1)[:, None], 1)[:, 0] if steps.size else steps[:, :0].sum(1)
+def _first_differences(indices: np.ndarray) -> np.ndarray:
+    """Compares each multi-index with the one before it: returns their difference on the first axis where they differ.
+
+    It is positive in row-major order, 0 for a repeated index, and 1 for the first index.
+    """
+    differences = np.diff(indices, axis=0)
+    leading = (
+        np.take_along_axis(differences, (differences != 0).argmax(axis=1)[:, None], 1)[:, 0]
+        if differences.size
+        else differences[:, :0].sum(1)
     )
-    return np.concatenate([np.ones(1, np.int64), first])[: len(indices)]
+    return np.concatenate([np.ones(1, np.int64), leading])[: len(indices)]
 
 
-def _guard(indices: Tensor, *, dims: tuple[Dim, ...], ordered: bool) -> list[tuple[Tensor, str]]:
+def _runtime_checks(indices: Tensor, *, dims: tuple[Dim, ...], ordered: bool) -> list[tuple[Tensor, str]]:
+    """Returns the conditions that compiled code checks, with the error message of each."""
     limits = bind.stack(*(scalar_of(d) for d in dims), axis=0)
-    inside = bind.logical_and(bind.less(indices, limits), bind.greater_equal(indices, number(0, indices)))
-    result = [(all_of(inside), f"indices are out of bounds: need 0 <= index < {brackets(dims)}")]
-    return [*result, (all_of(_ascending(indices)), "indices are repeated or out of order")] if ordered else result
+    is_inside = bind.logical_and(bind.less(indices, limits), bind.greater_equal(indices, number(0, indices)))
+    checks = [(all_of(is_inside), f"indices are out of bounds: need 0 <= index < {brackets(dims)}")]
+    return (
+        [*checks, (all_of(_follows_previous(indices)), "indices are repeated or out of order")] if ordered else checks
+    )
 
 
-def _ascending(indices: Tensor) -> Tensor:
-    """Returns whether indices are in row-major order without repetitions."""
+def _follows_previous(indices: Tensor) -> Tensor:
+    """Returns for each index but the first whether it follows the one before in row-major order, and isn't equal to it."""
     earlier, later = indices[:-1], indices[1:]
-    after: Any = None
+    follows: Any = None
     for axis in reversed(range(indices.ndim and indices._type.shape[1])):
-        a, b = earlier[:, axis], later[:, axis]
-        greater = bind.less(a, b)
-        after = greater if after is None else bind.logical_or(greater, bind.logical_and(bind.equal(a, b), after))
-    return after
+        earlier_index, later_index = earlier[:, axis], later[:, axis]
+        greater = bind.less(earlier_index, later_index)
+        follows = (
+            greater
+            if follows is None
+            else bind.logical_or(greater, bind.logical_and(bind.equal(earlier_index, later_index), follows))
+        )
+    return follows
 
 
 @primitive(
     tf_name="SparseToDense",
     type=lambda indices, *, dims, ordered: indices,
-    numpy=_checked,
-    lower=lambda indices, **_: same(indices),
-    guard=_guard,
+    numpy=_check_indices,
+    lower=lambda indices, **_: copy_kernel(indices),
+    guard=_runtime_checks,
     onnx=lambda emitter, inputs, outputs, types, *, dims, ordered: emitter.node("Identity", inputs, outputs),
     why_not={"vjp": "no floating inputs", "batch": "the elements of a batch could have several numbers of values"},
     samples=lambda: [
@@ -203,15 +216,18 @@ def eye(num_rows: Any, num_columns: Any = None, dtype: Any = float32, name: str 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/eye
     """
-    rows = _count(num_rows, "num_rows")
-    columns = rows if num_columns is None else _count(num_columns, "num_columns")
-    steps = bind.range(size=dim_min(rows, columns), start=0, delta=1, dtype=int64)
+    rows = _eye_size(num_rows, "num_rows")
+    columns = rows if num_columns is None else _eye_size(num_columns, "num_columns")
+    positions = bind.range(size=dim_min(rows, columns), start=0, delta=1, dtype=int64)
     one = EagerTensor(np.ones((), as_dtype(dtype).np))
-    values = bind.broadcast_to(one, shape=steps._type.shape)
-    return SparseTensor(bind.stack(steps, steps, axis=1), values, bind.stack(*map(scalar_of, (rows, columns)), axis=0))
+    values = bind.broadcast_to(one, shape=positions._type.shape)
+    return SparseTensor(
+        bind.stack(positions, positions, axis=1), values, bind.stack(*map(scalar_of, (rows, columns)), axis=0)
+    )
 
 
-def _count(value: Any, name: str) -> Dim:
+def _eye_size(value: Any, name: str) -> Dim:
+    """Converts the number of rows or columns to a dim, or raises the error of TensorFlow, whose ``eye`` calls ``range``."""
     if isinstance(value, int) and value < 0:
         raise ArgumentError(f"Requires start <= limit when delta > 0: 0/{value}").for_op("Range")
     if not isinstance(value, (int, np.integer, Tensor)) or isinstance(value, bool):

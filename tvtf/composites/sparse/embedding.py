@@ -17,7 +17,7 @@ from tvtf.ops.rules import bind
 COMBINERS = ("mean", "sqrtn", "sum")
 
 
-def _check(ids: Any, weights: Any, combiner: str) -> None:
+def _check_arguments(ids: Any, weights: Any, combiner: str) -> None:
     """Checks the combiner, and that ids and weights are sparse and of the same shapes."""
     if combiner not in COMBINERS:
         raise ValueError(f"combiner must be one of 'mean', 'sqrtn' or 'sum', got {combiner}")
@@ -29,19 +29,23 @@ def _check(ids: Any, weights: Any, combiner: str) -> None:
         getattr(ids, part).shape.assert_is_compatible_with(getattr(weights, part).shape)
 
 
-def _combined(rows: Tensor, weights: Tensor | None, combiner: str, summed: Any) -> Tensor:
-    """Combines weighted rows by ``summed``, and divides by the sum of weights, or the root of the sum of their squares."""
+def _combine_rows(rows: Tensor, weights: Tensor | None, combiner: str, sum_by_row: Any) -> Tensor:
+    """Sums the weighted embeddings of each row of ids with ``sum_by_row``.
+
+    The combiner "mean" divides by the sum of the weights, "sqrtn" by the square root of the sum of their squares.
+    """
     dtype = rows.dtype
+    # Sums of half-precision numbers are computed in float32.
     rows = cast(rows, float32) if dtype in (float16, bfloat16) else rows
     if weights is None:
         weights = bind.broadcast_to(convert_to_tensor(1, rows.dtype), shape=rows._type.shape[:1])
     weights = cast(weights, rows.dtype)
-    wide = bind.reshape(weights, shape=(*weights._type.shape, *(1,) * (rows.ndim - 1)))
-    result = summed(rows * wide)
+    broadcastable = bind.reshape(weights, shape=(*weights._type.shape, *(1,) * (rows.ndim - 1)))
+    result = sum_by_row(rows * broadcastable)
     if combiner == "mean":
-        result = bind.divide_no_nan(result, summed(wide))
+        result = bind.divide_no_nan(result, sum_by_row(broadcastable))
     elif combiner == "sqrtn":
-        result = bind.divide_no_nan(result, bind.sqrt(summed(wide * wide)))
+        result = bind.divide_no_nan(result, bind.sqrt(sum_by_row(broadcastable * broadcastable)))
     return cast(result, dtype)  # type: ignore[no-any-return]
 
 
@@ -81,12 +85,12 @@ def embedding_lookup_sparse(
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/embedding_lookup_sparse
     """
     combiner = combiner or "mean"
-    _check(sp_ids, sp_weights, combiner)
+    _check_arguments(sp_ids, sp_weights, combiner)
     segments = sp_ids.indices[:, 0]
     rows = embedding_lookup(params, sp_ids.values, max_norm=max_norm)
     segment_sum = public_names()["math.segment_sum"]
     weights = None if sp_weights is None else sp_weights.values
-    return _combined(rows, weights, combiner, lambda x: segment_sum(x, segments))
+    return _combine_rows(rows, weights, combiner, lambda x: segment_sum(x, segments))
 
 
 @export("nn.safe_embedding_lookup_sparse")
@@ -126,34 +130,36 @@ def safe_embedding_lookup_sparse(
     """
     if embedding_weights is None or (isinstance(embedding_weights, (list, tuple)) and not len(embedding_weights)):
         raise ValueError(f"Missing embedding_weights {embedding_weights}.")
-    _check(sparse_ids, sparse_weights, combiner)
+    _check_arguments(sparse_ids, sparse_weights, combiner)
     table = embedding_weights if isinstance(embedding_weights, (list, tuple)) else convert_to_tensor(embedding_weights)
     ids, weights = sparse_ids.values, None if sparse_weights is None else sparse_weights.values
     is_valid = ids >= 0
     if weights is not None and combiner != "sum":
         is_valid = bind.logical_and(is_valid, weights > 0)
-    places, outer = _rows_of(sparse_ids)
-    count = bind.reduce_prod(outer, axis=(0,), keepdims=False)
-    unsorted = public_names()["math.unsorted_segment_sum"]
+    row_numbers, outer_shape = _row_numbers(sparse_ids)
+    count = bind.reduce_prod(outer_shape, axis=(0,), keepdims=False)
+    segment_sum = public_names()["math.unsorted_segment_sum"]
 
-    def summed(x: Tensor) -> Tensor:
-        return unsorted(x, places, count)  # type: ignore[no-any-return]
+    def sum_by_row(x: Tensor) -> Tensor:
+        return segment_sum(x, row_numbers, count)  # type: ignore[no-any-return]
 
     rows = embedding_lookup(
         table, bind.select(is_valid, ids, EagerTensor(np.zeros((), ids.dtype.np))), max_norm=max_norm
     )
-    present = cast(is_valid, rows.dtype)
-    result = _combined(rows, present if weights is None else present * cast(weights, rows.dtype), combiner, summed)
+    valid_weights = cast(is_valid, rows.dtype)
+    result = _combine_rows(
+        rows, valid_weights if weights is None else valid_weights * cast(weights, rows.dtype), combiner, sum_by_row
+    )
     if default_id is not None:
-        empty = bind.equal(summed(cast(is_valid, int32)), convert_to_tensor(0))
-        wide = bind.reshape(empty, shape=(*empty._type.shape, *(1,) * (result.ndim - 1)))
-        result = bind.select(wide, embedding_lookup(table, [default_id], max_norm=max_norm), result)
+        has_no_ids = bind.equal(sum_by_row(cast(is_valid, int32)), convert_to_tensor(0))
+        is_empty = bind.reshape(has_no_ids, shape=(*has_no_ids._type.shape, *(1,) * (result.ndim - 1)))
+        result = bind.select(is_empty, embedding_lookup(table, [default_id], max_norm=max_norm), result)
     last = public_names()["shape"](result, out_type=int64)[1:]
-    return public_names()["reshape"](result, bind.concat(outer, last, axis=0))  # type: ignore[no-any-return]
+    return public_names()["reshape"](result, bind.concat(outer_shape, last, axis=0))  # type: ignore[no-any-return]
 
 
-def _rows_of(ids: SparseTensor) -> tuple[Tensor, Tensor]:
-    """Returns the row number of each id, with all dims but the last merged, and those dims."""
-    outer = ids.dense_shape[:-1]
-    steps = public_names()["math.cumprod"](outer, exclusive=True, reverse=True)
-    return bind.reduce_sum(ids.indices[:, :-1] * steps, axis=(1,), keepdims=False), outer
+def _row_numbers(ids: SparseTensor) -> tuple[Tensor, Tensor]:
+    """Returns the row number of each sparse id, where all dims but the last are merged to rows, and those dims."""
+    outer_shape = ids.dense_shape[:-1]
+    row_strides = public_names()["math.cumprod"](outer_shape, exclusive=True, reverse=True)
+    return bind.reduce_sum(ids.indices[:, :-1] * row_strides, axis=(1,), keepdims=False), outer_shape

@@ -27,7 +27,7 @@ def _require(x: np.ndarray, ok: np.ndarray, *, message: str) -> np.ndarray:
 @primitive(
     type=lambda x, ok, *, message: x,
     numpy=_require,
-    lower=lambda x, ok, *, message: same(x),
+    lower=lambda x, ok, *, message: copy_kernel(x),
     vjp=lambda ct, y, x, ok, *, message: (ct, None),
     guard=lambda x, ok, *, message: [(ok, message)],
     onnx=lambda emitter, inputs, outputs, types, *, message: emitter.node("Identity", inputs[:1], outputs),
@@ -39,8 +39,8 @@ def checked(x: Tensor, ok: Tensor, message: str) -> Any:
     return (x, ok), {"message": message}
 
 
-def same(x: Any) -> Any:
-    """Returns the TE kernel that copies its input."""
+def copy_kernel(x: Any) -> Any:
+    """Returns the kernel (a tensor expression) of a primitive that only checks its input, and returns a copy."""
     from tvtf.ops.kernels import scalar
 
     return scalar.elementwise(lambda _, value: value, [x], {})
@@ -80,33 +80,34 @@ def known_vector(x: Tensor) -> list[int] | None:
     return list(known) if known is not None and all(isinstance(v, int) for v in known) else None
 
 
-def place_numbers(indices: Tensor, dense_shape: Tensor) -> Tensor:
+def linear_indices(indices: Tensor, dense_shape: Tensor) -> Tensor:
     """Returns the linear, row-major index of each multi-index."""
     return bind.reduce_sum(bind.multiply(indices, strides(dense_shape)), axis=(1,), keepdims=False)  # type: ignore[no-any-return]
 
 
-MOST_PLACES = 2**62
-"""Up to so many the number of a place is an int64."""
+MAX_LINEAR_INDEX = 2**62
+"""Linear indices of shapes with fewer elements fit into int64."""
 
 
-def row_major(indices: Tensor, dense_shape: Tensor) -> Tensor:
+def row_major_order(indices: Tensor, dense_shape: Tensor) -> Tensor:
     """Returns the permutation that sorts indices in row-major order; the sort is stable."""
     known = known_vector(dense_shape)
-    if known is not None and math.prod(known) < MOST_PLACES and len(known):
-        return bind.argsort(place_numbers(indices, dense_shape), descending=False)  # type: ignore[no-any-return]
+    if known is not None and math.prod(known) < MAX_LINEAR_INDEX and len(known):
+        return bind.argsort(linear_indices(indices, dense_shape), descending=False)  # type: ignore[no-any-return]
+    # Linear indices could overflow: stable sorts by each column, from the last to the first, give the same order.
     order: Any = None
     for axis in reversed(range(indices._type.shape[1])):
-        column = indices[:, axis] if order is None else bind.gather(indices[:, axis], order, axis=0, batch_dims=0)
-        next_order = bind.argsort(column, descending=False)
-        order = next_order if order is None else bind.gather(order, next_order, axis=0, batch_dims=0)
+        sort_keys = indices[:, axis] if order is None else bind.gather(indices[:, axis], order, axis=0, batch_dims=0)
+        suborder = bind.argsort(sort_keys, descending=False)
+        order = suborder if order is None else bind.gather(order, suborder, axis=0, batch_dims=0)
     return order  # type: ignore[no-any-return]
 
 
-def gather_elements(sp: SparseTensor, places: Tensor, dense_shape: Any = None) -> SparseTensor:
+def gather_elements(sp: SparseTensor, positions: Tensor, dense_shape: Any = None) -> SparseTensor:
     """Returns the sparse tensor with the elements at the given positions."""
-    indices = bind.gather(sp.indices, places, axis=0, batch_dims=0)
+    indices = bind.gather(sp.indices, positions, axis=0, batch_dims=0)
     shape = sp.dense_shape if dense_shape is None else dense_shape
-    return SparseTensor(indices, gather_densely(sp.values, places), shape)
+    return SparseTensor(indices, gather_densely(sp.values, positions), shape)
 
 
 # -- distinct places
@@ -117,16 +118,16 @@ def _distinct_types(rows: TensorType, count: Any) -> tuple[TensorType, ...]:
 
 
 def _distinct(rows: np.ndarray, count: Any) -> tuple[np.ndarray, np.ndarray]:
-    result, back = np.unique(rows, axis=0, return_inverse=True)
-    return result, back.reshape(-1).astype(np.int64)
+    result, inverse = np.unique(rows, axis=0, return_inverse=True)
+    return result, inverse.reshape(-1).astype(np.int64)
 
 
 @host_primitive(tf_name="SparseAdd", type=_distinct_types, numpy=_distinct)
 def distinct_rows(rows: Tensor, count: Any) -> Any:
-    """Returns the sorted distinct rows of an int64 matrix, and for each row the position of its equal."""
+    """Returns the sorted distinct rows of an int64 matrix, and for each row its position among them, as ``np.unique``."""
     return (rows,), {"count": count}
 
 
-def distinct_places(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Binds `distinct_rows`."""
+def distinct_indices(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the sorted distinct indices, and for each index its position among them."""
     return bind.distinct_rows(rows, count=unknown_dim())  # type: ignore[no-any-return]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.composites.sparse.cutting import retain
-from tvtf.composites.sparse.kernels import all_of, distinct_places, known_vector
+from tvtf.composites.sparse.kernels import all_of, distinct_indices, known_vector
 from tvtf.composites.sparse.tensor import SparseTensor, as_sparse, is_sparse, of_shape, rank_of, sizes
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, export, primitive
@@ -24,35 +24,39 @@ from tvtf.ops.rules import bind, draw, kernel, number, require_dtype, require_sa
 # -- with dense tensors, elementwise
 
 
-def at_places(dense: Tensor, sp: SparseTensor, op: str) -> Tensor:
-    """Returns the elements of a tensor, broadcast to the sparse tensor's shape, at its indices.
+def gather_broadcast(dense: Tensor, sp: SparseTensor, op: str) -> Tensor:
+    """Gathers the elements of a dense tensor, broadcast to the sparse tensor's shape, at the sparse tensor's indices.
 
     Raises:
       InvalidArgumentError: the tensor can't be broadcast to that shape.
     """
-    lead = rank_of(sp) - dense.ndim
+    missing_axes = rank_of(sp) - dense.ndim
     dims = list(sp.shape)
-    if lead < 0 or any(_differ(a, b) for a, b in zip(dense._type.shape, dims[lead:])):
+    if missing_axes < 0 or any(
+        _cannot_broadcast(dense_dim, sparse_dim)
+        for dense_dim, sparse_dim in zip(dense._type.shape, dims[missing_axes:])
+    ):
         message = f"got incompatible shapes: {brackets(dims)} vs. {brackets(dense._type.shape)}"
         raise ArgumentError(f"SparseDenseBinaryOpShared broadcasts dense to sparse only; {message}").for_op(op)
     if not dense.ndim:
         return dense
-    widths = [EagerTensor(np.array(0 if _is_one(d) else 1)) for d in dense._type.shape]
-    return bind.gather_nd(dense, bind.multiply(sp.indices[:, lead:], bind.stack(*widths, axis=0)))  # type: ignore[no-any-return]
+    # Along a broadcast dim, of size 1, each index becomes 0.
+    index_factors = [EagerTensor(np.array(0 if _is_one(d) else 1)) for d in dense._type.shape]
+    return bind.gather_nd(dense, bind.multiply(sp.indices[:, missing_axes:], bind.stack(*index_factors, axis=0)))  # type: ignore[no-any-return]
 
 
 def _is_one(dim: Dim) -> bool:
     return isinstance(dim, int) and dim == 1
 
 
-def _differ(sparse_dim: Dim, other: int | None) -> bool:
-    return isinstance(sparse_dim, int) and sparse_dim != 1 and other is not None and sparse_dim != other
+def _cannot_broadcast(dense_dim: Dim, sparse_dim: int | None) -> bool:
+    return isinstance(dense_dim, int) and dense_dim != 1 and sparse_dim is not None and dense_dim != sparse_dim
 
 
 def times(sp: SparseTensor, other: Any) -> SparseTensor:
     """Multiplies a sparse tensor by a dense one."""
     dense = convert_to_tensor(other, sp.dtype)
-    return sp.with_values(bind.multiply(sp.values, at_places(dense, sp, "SparseDenseCwiseMul")))
+    return sp.with_values(bind.multiply(sp.values, gather_broadcast(dense, sp, "SparseDenseCwiseMul")))
 
 
 def _converted(other: Any, dtype: DType) -> Tensor:
@@ -66,25 +70,25 @@ def divided(sp: SparseTensor, other: Any) -> SparseTensor:
     """Divides a sparse tensor by a dense one; integers become floats."""
     dense = _converted(other, sp.dtype)
     if sp.dtype.is_integer:
-        wide = float32 if sp.dtype.np.itemsize <= 2 else float64
-        sp, dense = sp.with_values(cast(sp.values, wide)), cast(dense, wide)
-    return sp.with_values(bind.divide(sp.values, at_places(dense, sp, "SparseDenseCwiseDiv")))
+        float_dtype = float32 if sp.dtype.np.itemsize <= 2 else float64
+        sp, dense = sp.with_values(cast(sp.values, float_dtype)), cast(dense, float_dtype)
+    return sp.with_values(bind.divide(sp.values, gather_broadcast(dense, sp, "SparseDenseCwiseDiv")))
 
 
 # -- with each other
 
 
-def _matching(a: SparseTensor, b: SparseTensor, op: str, ranks: str) -> Tensor:
-    """Returns the common shape of two sparse tensors as a vector.
+def _common_shape(a: SparseTensor, b: SparseTensor, op: str, rank_message: str) -> Tensor:
+    """Returns the shape of two sparse tensors, a vector, after checking that both have the same one.
 
     Raises:
       InvalidArgumentError: their shapes differ.
     """
     if rank_of(a) != rank_of(b):
-        raise ArgumentError(ranks).for_op(op)
-    for i, (sparse_dim, other) in enumerate(zip(a.shape, b.shape)):
-        if None not in (sparse_dim, other) and sparse_dim != other:
-            message = f"Operands' shapes do not match: got {sparse_dim} and {other} for dimension {i}"
+        raise ArgumentError(rank_message).for_op(op)
+    for i, (dim, other_dim) in enumerate(zip(a.shape, b.shape)):
+        if None not in (dim, other_dim) and dim != other_dim:
+            message = f"Operands' shapes do not match: got {dim} and {other_dim} for dimension {i}"
             raise ArgumentError(message).for_op(op)
     if known_vector(a.dense_shape) is not None and known_vector(b.dense_shape) is not None:
         return a.dense_shape
@@ -122,20 +126,22 @@ def add(a: Any, b: Any, threshold: Any = 0) -> Any:
 
 
 def _added(a: SparseTensor, b: SparseTensor, threshold: Any) -> SparseTensor:
-    """Adds two sparse tensors; elements that only one of them has are kept, even those below the threshold."""
+    """Adds two sparse tensors; drops sums below the threshold, but keeps elements that only one of the tensors has."""
     require_dtypes(a, b, "SparseAdd")
-    ranks = f"Input indices must have the same dimension, got {rank_of(a)} and {rank_of(b)}"
-    shape = _matching(a, b, "SparseAdd", ranks)
-    result, back = distinct_places(bind.concat(a.indices, b.indices, axis=0))
+    rank_message = f"Input indices must have the same dimension, got {rank_of(a)} and {rank_of(b)}"
+    shape = _common_shape(a, b, "SparseAdd", rank_message)
+    indices, position = distinct_indices(bind.concat(a.indices, b.indices, axis=0))
     values = bind.concat(a.values, b.values, axis=0)
-    sums = bind.unsorted_segment_sum(values, back, num_segments=result._type.shape[0])
-    total = of_shape(of_shape(SparseTensor(result, sums, shape), a.shape), b.shape)
+    sums = bind.unsorted_segment_sum(values, position, num_segments=indices._type.shape[0])
+    total = of_shape(of_shape(SparseTensor(indices, sums, shape), a.shape), b.shape)
     if not isinstance(threshold, Tensor) and not threshold:
         return total
-    ones = bind.broadcast_to(number(1, back), shape=back._type.shape)
-    alone = bind.less(bind.unsorted_segment_sum(ones, back, num_segments=result._type.shape[0]), number(2, back))
+    ones = bind.broadcast_to(number(1, position), shape=position._type.shape)
+    is_in_one = bind.less(
+        bind.unsorted_segment_sum(ones, position, num_segments=indices._type.shape[0]), number(2, position)
+    )
     is_large = bind.greater_equal(bind.abs(sums), convert_to_tensor(threshold, a.dtype.real_dtype))
-    return retain(total, bind.logical_or(alone, is_large))
+    return retain(total, bind.logical_or(is_in_one, is_large))
 
 
 def require_dtypes(a: SparseTensor, b: SparseTensor, op: str) -> None:
@@ -150,7 +156,7 @@ def _require_one_dtype(a: Tensor, b: Tensor, op: str, name: str) -> None:
 
 
 def _added_densely(sp: SparseTensor, other: Any) -> Tensor:
-    """Adds a sparse tensor to a dense one by a scatter."""
+    """Returns the dense sum of a sparse and a dense tensor of the same shape: scatters the sparse values into the dense one."""
     dense = convert_to_tensor(other, dtype_hint=sp.dtype)
     _require_one_dtype(sp.values, dense, "SparseTensorDenseAdd", "b")
     if dense.ndim != rank_of(sp):
@@ -179,7 +185,7 @@ def maximum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/maximum
     """
-    return _combined(as_sparse(sp_a), as_sparse(sp_b), bind.maximum, "SparseSparseMaximum")
+    return _combine_elementwise(as_sparse(sp_a), as_sparse(sp_b), bind.maximum, "SparseSparseMaximum")
 
 
 @export("sparse.minimum")
@@ -196,19 +202,22 @@ def minimum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/minimum
     """
-    return _combined(as_sparse(sp_a), as_sparse(sp_b), bind.minimum, "SparseSparseMinimum")
+    return _combine_elementwise(as_sparse(sp_a), as_sparse(sp_b), bind.minimum, "SparseSparseMinimum")
 
 
-def _combined(a: SparseTensor, b: SparseTensor, function: Callable[..., Tensor], op: str) -> SparseTensor:
+def _combine_elementwise(a: SparseTensor, b: SparseTensor, function: Callable[..., Tensor], op: str) -> SparseTensor:
     """Applies an elementwise function to the elements that either tensor has; missing ones are zero."""
     require_dtypes(a, b, op)
     shapes = (" ".join(map(str, sp.shape)) for sp in (a, b))
-    shape = _matching(a, b, op, f"Operands do not have the same ranks; got shapes: {' and '.join(shapes)}")
-    result, back = distinct_places(bind.concat(a.indices, b.indices, axis=0))
-    parts = bind.split(back, sizes=tuple(sp.values._type.shape[0] for sp in (a, b)), axis=0)
-    count = result._type.shape[0]
-    values = [bind.unsorted_segment_sum(sp.values, at, num_segments=count) for sp, at in zip((a, b), parts)]
-    return of_shape(SparseTensor(result, function(*values), shape), a.shape)
+    shape = _common_shape(a, b, op, f"Operands do not have the same ranks; got shapes: {' and '.join(shapes)}")
+    indices, position = distinct_indices(bind.concat(a.indices, b.indices, axis=0))
+    positions_by_tensor = bind.split(position, sizes=tuple(sp.values._type.shape[0] for sp in (a, b)), axis=0)
+    count = indices._type.shape[0]
+    values = [
+        bind.unsorted_segment_sum(sp.values, positions, num_segments=count)
+        for sp, positions in zip((a, b), positions_by_tensor)
+    ]
+    return of_shape(SparseTensor(indices, function(*values), shape), a.shape)
 
 
 @export("sparse.softmax")
@@ -236,21 +245,26 @@ def softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
         require_dtype(sp.values._type, FLOATING, "sp_values")
     except ArgumentError as dtype_error:
         raise dtype_error.for_op("SparseSoftmax") from None
-    rows, count = _rows_in_order(sp), sp.values._type.shape[0]
-    best = bind.stop_gradient(bind.unsorted_segment_max(sp.values, rows, num_segments=count))
-    powers = bind.exp(bind.subtract(sp.values, bind.gather(best, rows, axis=0, batch_dims=0)))
-    sums = bind.unsorted_segment_sum(powers, rows, num_segments=count)
-    return sp.with_values(bind.divide(powers, gather_densely(sums, rows)))
+    rows, count = _row_numbers(sp), sp.values._type.shape[0]
+    row_maximum = bind.stop_gradient(bind.unsorted_segment_max(sp.values, rows, num_segments=count))
+    exponentials = bind.exp(bind.subtract(sp.values, bind.gather(row_maximum, rows, axis=0, batch_dims=0)))
+    sums = bind.unsorted_segment_sum(exponentials, rows, num_segments=count)
+    return sp.with_values(bind.divide(exponentials, gather_densely(sums, rows)))
 
 
-def _rows_in_order(sp: SparseTensor) -> Tensor:
-    """Returns for each element the number of its row among the rows of the last axis that have elements."""
+def _row_numbers(sp: SparseTensor) -> Tensor:
+    """Returns the row number of each element of a sparse tensor in row-major order; a row is along the last axis.
+
+    Only rows with elements are counted.
+    """
     rows = sp.indices[:, :-1]
-    places = bind.range(size=rows._type.shape[0], start=0, delta=1, dtype=int64)
-    one = number(1, places)
-    before = bind.gather(rows, bind.maximum(bind.subtract(places, one), number(0, places)), axis=0, batch_dims=0)
-    steps = bind.cast(bind.reduce_any(bind.not_equal(rows, before), axis=(1,), keepdims=False), dtype=int64)
-    return bind.cumsum(steps, axis=0, exclusive=False, reverse=False)  # type: ignore[no-any-return]
+    positions = bind.range(size=rows._type.shape[0], start=0, delta=1, dtype=int64)
+    one = number(1, positions)
+    previous_rows = bind.gather(
+        rows, bind.maximum(bind.subtract(positions, one), number(0, positions)), axis=0, batch_dims=0
+    )
+    starts_row = bind.cast(bind.reduce_any(bind.not_equal(rows, previous_rows), axis=(1,), keepdims=False), dtype=int64)
+    return bind.cumsum(starts_row, axis=0, exclusive=False, reverse=False)  # type: ignore[no-any-return]
 
 
 # -- products
@@ -265,9 +279,9 @@ def _product_type(indices: TensorType, values: TensorType, b: TensorType, *, row
 def _product(indices: np.ndarray, values: np.ndarray, b: np.ndarray, *, rows: int) -> np.ndarray:
     """Multiplies a sparse by a dense matrix with SciPy; dtypes that SciPy lacks are summed in float32."""
     for axis, (name, extent) in enumerate((("m", rows), ("k", len(b)))):
-        wrong = np.flatnonzero((indices[:, axis] < 0) | (indices[:, axis] >= extent))
-        if len(wrong):
-            subject = f"{name} ({indices[wrong[0], axis]}) from index[{wrong[0]},{axis}]"
+        out_of_bounds = np.flatnonzero((indices[:, axis] < 0) | (indices[:, axis] >= extent))
+        if len(out_of_bounds):
+            subject = f"{name} ({indices[out_of_bounds[0], axis]}) from index[{out_of_bounds[0]},{axis}]"
             raise ArgumentError(f"{subject} out of bounds (>={extent})")
     if values.dtype.kind not in "fiuc" or values.dtype.itemsize < 4:
         result = np.zeros((rows, b.shape[1]), np.float32)
@@ -275,36 +289,39 @@ def _product(indices: np.ndarray, values: np.ndarray, b: np.ndarray, *, rows: in
         return result.astype(b.dtype)
     from scipy.sparse import coo_matrix
 
-    places = indices[:, 0], indices[:, 1]
-    return coo_matrix((values, places), shape=(rows, len(b))) @ b  # type: ignore[no-any-return]
+    coordinates = indices[:, 0], indices[:, 1]
+    return coo_matrix((values, coordinates), shape=(rows, len(b))) @ b  # type: ignore[no-any-return]
 
 
 def _product_vjp(ct: Tensor, y: Tensor, indices: Tensor, values: Tensor, b: Tensor, *, rows: Dim) -> tuple[Any, ...]:
-    sparse_dim = [gather_densely(x, indices[:, i]) for i, x in enumerate((ct, _conjugate(b)))]
-    by_values = bind.reduce_sum(bind.multiply(*sparse_dim), axis=(1,), keepdims=False)
-    by_b = bind.sparse_matmul(_turned(indices), _conjugate(values), ct, rows=b._type.shape[0])
-    return None, by_values, by_b
+    """Returns the gradients of a sparse-dense product for indices (none), values and ``b``, from its cotangent ``ct``."""
+    # The gradient of an element at (i, k) is the inner product of row i of ct and row k of the conjugate of b.
+    factors = [gather_densely(x, indices[:, i]) for i, x in enumerate((ct, _conjugate(b)))]
+    values_gradient = bind.reduce_sum(bind.multiply(*factors), axis=(1,), keepdims=False)
+    b_gradient = bind.sparse_matmul(_swap_columns(indices), _conjugate(values), ct, rows=b._type.shape[0])
+    return None, values_gradient, b_gradient
 
 
 def _conjugate(x: Tensor) -> Tensor:
     return bind.conj(x) if x.dtype.is_complex else x
 
 
-def _turned(indices: Tensor) -> Tensor:
+def _swap_columns(indices: Tensor) -> Tensor:
+    """Returns the indices of the transposed sparse matrix."""
     return bind.gather(indices, EagerTensor(np.array([1, 0])), axis=1, batch_dims=0)  # type: ignore[no-any-return]
 
 
-def _inside(indices: Tensor, values: Tensor, b: Tensor, *, rows: Dim) -> list[tuple[Tensor, str]]:
+def _runtime_checks(indices: Tensor, values: Tensor, b: Tensor, *, rows: Dim) -> list[tuple[Tensor, str]]:
     limits = bind.stack(scalar_of(rows), scalar_of(b._type.shape[0]), axis=0)
-    fits = bind.logical_and(bind.less(indices, limits), bind.greater_equal(indices, number(0, indices)))
-    return [(all_of(fits), f"indices are out of bounds of a matrix of shape {brackets((rows, b._type.shape[0]))}")]
+    is_inside = bind.logical_and(bind.less(indices, limits), bind.greater_equal(indices, number(0, indices)))
+    return [(all_of(is_inside), f"indices are out of bounds of a matrix of shape {brackets((rows, b._type.shape[0]))}")]
 
 
 def _product_samples() -> list[Sample]:
-    at = np.array([[0, 1], [2, 0], [2, 1], [0, 1]])
+    indices = np.array([[0, 1], [2, 0], [2, 1], [0, 1]])
     return [
-        Sample((at, draw(0, (4,)), draw(1, (2, 5))), {"rows": 3}, FLOATING, gradient=(1, 2)),
-        Sample((at[:0], draw(0, (0,)), draw(1, (2, 1))), {"rows": 2}, FLOATING, gradient=False),
+        Sample((indices, draw(0, (4,)), draw(1, (2, 5))), {"rows": 3}, FLOATING, gradient=(1, 2)),
+        Sample((indices[:0], draw(0, (0,)), draw(1, (2, 1))), {"rows": 2}, FLOATING, gradient=False),
     ]
 
 
@@ -314,7 +331,7 @@ def _product_samples() -> list[Sample]:
     numpy=_product,
     lower=kernel("sparse.matmul"),
     vjp=_product_vjp,
-    guard=_inside,
+    guard=_runtime_checks,
     why_not={
         "batch": "the elements of a batch could have several numbers of values",
         "onnx": "ONNX has no sparse tensors among its operands; multiply tf.sparse.to_dense of it",
@@ -351,35 +368,32 @@ def sparse_dense_matmul(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/sparse_dense_matmul
     """
+    # dense @ sparse is the transpose of sparse^T @ dense^T.
     if is_sparse(b):
-        same = adjoint_a != adjoint_b
-        first, second = (adjoint_a, adjoint_b) if same else (not adjoint_a, not adjoint_b)
+        only_one_adjoint = adjoint_a != adjoint_b
+        first, second = (adjoint_a, adjoint_b) if only_one_adjoint else (not adjoint_a, not adjoint_b)
         return bind.transpose(sparse_dense_matmul(b, sp_a, first, second), perm=(1, 0))  # type: ignore[no-any-return]
     sp, dense = as_sparse(sp_a), convert_to_tensor(b, dtype_hint=as_sparse(sp_a).dtype)
-    rows, indices, values = _left(sp, dense, adjoint_a, adjoint_b)
+    rows, indices, values = _left_operand(sp, dense, adjoint_a, adjoint_b)
     right = _conjugate(bind.transpose(dense, perm=(1, 0))) if adjoint_b else dense
     return bind.sparse_matmul(indices, values, right, rows=rows)  # type: ignore[no-any-return]
 
 
-def _left(sp: SparseTensor, dense: Tensor, adjoint_a: bool, adjoint_b: bool) -> tuple[Dim, Tensor, Tensor]:
-    """Returns the number of rows, indices and values of the sparse operand, transposed if needed."""
+def _left_operand(sp: SparseTensor, dense: Tensor, adjoint_a: bool, adjoint_b: bool) -> tuple[Dim, Tensor, Tensor]:
+    """Returns the number of rows, the indices and the values of the sparse matrix, conjugate-transposed if ``adjoint_a``."""
     op = "SparseTensorDenseMatMul"
     if dense.ndim != 2:
         raise ArgumentError("Tensor 'b' is not a matrix").for_op(op)
     if rank_of(sp) != 2:
         raise ArgumentError("Tensor 'a_shape' must have 2 elements").for_op(op)
-    dims, other = sizes(sp), dense._type.shape
-    rows, inner = dims[::-1] if adjoint_a else dims
-    outer = other[1] if adjoint_b else other[0]
-    if not agree_dim(inner, outer):
-        shapes = (
-            f"Dimensions of A: [{rows}, {inner}).  Dimensions of B: {brackets(other[::-1] if adjoint_b else other)}"
-        )
+    dims, dense_dims = sizes(sp), dense._type.shape
+    rows, columns = dims[::-1] if adjoint_a else dims
+    right_rows = dense_dims[1] if adjoint_b else dense_dims[0]
+    if not agree_dim(columns, right_rows):
+        shapes = f"Dimensions of A: [{rows}, {columns}).  Dimensions of B: {brackets(dense_dims[::-1] if adjoint_b else dense_dims)}"
         hint = "Did you forget a transpose?"
-        message = (
-            f"Cannot multiply A and B because inner dimension does not match: {inner} vs. {outer}.  {hint}  {shapes}"
-        )
+        message = f"Cannot multiply A and B because inner dimension does not match: {columns} vs. {right_rows}.  {hint}  {shapes}"
         raise ArgumentError(message).for_op(op)
     if adjoint_a:
-        return rows, _turned(sp.indices), _conjugate(sp.values)
+        return rows, _swap_columns(sp.indices), _conjugate(sp.values)
     return rows, sp.indices, sp.values

@@ -46,7 +46,7 @@ def on_values(function: Any, *args: Any, **kwargs: Any) -> Any:
     """Applies ``function`` to the values of its first argument."""
     if args:
         return args[0].with_values(function(args[0].values, *args[1:], **kwargs))
-    name = next(k for k, v in kwargs.items() if is_sparse(v))
+    name = next(keyword for keyword, value in kwargs.items() if is_sparse(value))
     sp = kwargs.pop(name)
     return sp.with_values(function(**{name: sp.values}, **kwargs))
 
@@ -71,10 +71,10 @@ def _rank(function: Any, input: Any, name: str | None = None) -> Any:
 def _bincount(arr: Any, weights: Any, axis: int | None, name: Any, **options: Any) -> Any:
     """Counts the values of a sparse tensor, in total or for each row."""
     sp = as_sparse(arr)
-    shares = None if weights is None else sparse_weights(sp, weights)
-    rows = sp.indices[:, 0] if axis == -1 and rank_of(sp) != 1 else None
-    count = None if rows is None else static_dims(sp.dense_shape[:1])[0]
-    return counts(sp.values, shares, rows, count, axis, **options)
+    element_weights = None if weights is None else sparse_weights(sp, weights)
+    row_ids = sp.indices[:, 0] if axis == -1 and rank_of(sp) != 1 else None
+    row_count = None if row_ids is None else static_dims(sp.dense_shape[:1])[0]
+    return counts(sp.values, element_weights, row_ids, row_count, axis, **options)
 
 
 HANDLERS: dict[str, Callable[..., Any]] = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.composites.sparse.kernels import distinct_places, place_numbers, vector
+from tvtf.composites.sparse.kernels import distinct_indices, linear_indices, vector
 from tvtf.composites.sparse.tensor import SparseTensor, of_shape, rank_of, sizes
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
@@ -64,7 +64,7 @@ def reduce_max(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/reduce_max
     """
-    return _reduced(sp_input, axis, keepdims, output_is_sparse, _extremes, "SparseReduceMax")
+    return _reduced(sp_input, axis, keepdims, output_is_sparse, _maxima, "SparseReduceMax")
 
 
 Combine = Callable[[Tensor, Tensor, Dim], Tensor]
@@ -74,34 +74,36 @@ def _sums(values: Tensor, ids: Tensor, count: Dim) -> Tensor:
     return bind.unsorted_segment_sum(values, ids, num_segments=count)  # type: ignore[no-any-return]
 
 
-def _extremes(values: Tensor, ids: Tensor, count: Dim) -> Tensor:
+def _maxima(values: Tensor, ids: Tensor, count: Dim) -> Tensor:
+    """Returns the maximum of each segment; 0 for segments without elements."""
     ones = bind.broadcast_to(number(1, ids), shape=ids._type.shape)
-    result = bind.unsorted_segment_max(values, ids, num_segments=count)
-    some = bind.unsorted_segment_sum(ones, ids, num_segments=count)
-    return bind.select(bind.greater(some, number(0, some)), result, number(0, result))  # type: ignore[no-any-return]
+    maxima = bind.unsorted_segment_max(values, ids, num_segments=count)
+    counts = bind.unsorted_segment_sum(ones, ids, num_segments=count)
+    return bind.select(bind.greater(counts, number(0, counts)), maxima, number(0, maxima))  # type: ignore[no-any-return]
 
 
 def _reduced(sp: SparseTensor, axis: Any, keepdims: Any, is_sparse: bool, combine: Combine, op: str) -> Any:
-    """Reduces along axes with ``combine``, which sums or maximizes the elements with the same remaining indices."""
+    """Reduces a sparse tensor along axes: ``combine`` sums or maximizes the elements with the same remaining indices."""
     rank = rank_of(sp)
-    gone = _axes(axis, rank, op + ("Sparse" if is_sparse else ""))
-    remaining = [i for i in range(rank) if i not in gone]
+    reduced_axes = _reduced_axes(axis, rank, op + ("Sparse" if is_sparse else ""))
+    remaining = [i for i in range(rank) if i not in reduced_axes]
     indices = bind.gather(sp.indices, vector(remaining), axis=1, batch_dims=0)
     if is_sparse:
-        return _sparsely(sp, indices, remaining, bool(keepdims), combine)
+        return _reduced_sparse(sp, indices, remaining, bool(keepdims), combine)
     dims = sizes(sp) if remaining else (1,) * rank
     shape = tuple(dims[i] for i in remaining)
-    numbers = place_numbers(indices, _gathered(sp, remaining))
-    result = combine(sp.values, numbers, size_of(shape))
-    full_shape = tuple(1 if i in gone else dims[i] for i in range(rank)) if keepdims else shape
+    segment_ids = linear_indices(indices, _gathered_shape(sp, remaining))
+    result = combine(sp.values, segment_ids, size_of(shape))
+    full_shape = tuple(1 if i in reduced_axes else dims[i] for i in range(rank)) if keepdims else shape
     return bind.reshape(result, shape=full_shape)
 
 
-def _gathered(sp: SparseTensor, axes: list[int]) -> Tensor:
+def _gathered_shape(sp: SparseTensor, axes: list[int]) -> Tensor:
     return bind.gather(sp.dense_shape, vector(axes), axis=0, batch_dims=0)  # type: ignore[no-any-return]
 
 
-def _axes(axis: Any, rank: int, op: str) -> set[int]:
+def _reduced_axes(axis: Any, rank: int, op: str) -> set[int]:
+    """Converts the argument ``axis`` of a reduction, None for all axes, to a set of non-negative axes."""
     axes = range(rank) if axis is None else static_value(operand(axis, int32, 3), "axis")
     requested = np.ravel(axes).tolist()
     for each in requested:
@@ -110,21 +112,27 @@ def _axes(axis: Any, rank: int, op: str) -> set[int]:
     return {each % rank for each in requested}
 
 
-def _sparsely(
+def _reduced_sparse(
     sp: SparseTensor, indices: Tensor, remaining: list[int], keepdims: bool, combine: Combine
 ) -> SparseTensor:
-    """Returns the reduction as a sparse tensor, with an element for each distinct remaining index."""
-    result, back = distinct_places(indices)
-    values = combine(sp.values, back, result._type.shape[0])
+    """Returns a reduction as a sparse tensor, with an element for each distinct index in the ``remaining`` axes.
+
+    With ``keepdims`` the reduced axes have size 1.
+    """
+    distinct, position = distinct_indices(indices)
+    values = combine(sp.values, position, distinct._type.shape[0])
     if not keepdims:
-        return of_shape(SparseTensor(result, values, _gathered(sp, remaining)), [sp.shape[i] for i in remaining])
-    zeros = bind.broadcast_to(number(0, result), shape=(result._type.shape[0], 1))
+        return of_shape(
+            SparseTensor(distinct, values, _gathered_shape(sp, remaining)), [sp.shape[i] for i in remaining]
+        )
+    zeros = bind.broadcast_to(number(0, distinct), shape=(distinct._type.shape[0], 1))
     columns = [
-        result[:, remaining.index(i) : remaining.index(i) + 1] if i in remaining else zeros for i in range(rank_of(sp))
+        distinct[:, remaining.index(i) : remaining.index(i) + 1] if i in remaining else zeros
+        for i in range(rank_of(sp))
     ]
     dims = [sp.dense_shape[i : i + 1] if i in remaining else vector([1]) for i in range(rank_of(sp))]
-    joined = bind.concat(*columns, axis=1), values, bind.concat(*dims, axis=0)
-    return of_shape(SparseTensor(*joined), [d if i in remaining else 1 for i, d in enumerate(sp.shape)])
+    components = bind.concat(*columns, axis=1), values, bind.concat(*dims, axis=0)
+    return of_shape(SparseTensor(*components), [dim if i in remaining else 1 for i, dim in enumerate(sp.shape)])
 
 
 # -- rows that a vector names, by segments
@@ -161,7 +169,7 @@ def segment_sum(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/segment_sum
     """
-    return _by_segments(data, indices, segment_ids, num_segments, sparse_gradient, _sums, "SparseSegmentSum")
+    return _reduce_segments(data, indices, segment_ids, num_segments, sparse_gradient, _sums, "SparseSegmentSum")
 
 
 @export("sparse.segment_mean")
@@ -183,7 +191,7 @@ def segment_mean(
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/segment_mean
     """
     mean = unsorted_segment_mean
-    return _by_segments(data, indices, segment_ids, num_segments, sparse_gradient, mean, "SparseSegmentMean")
+    return _reduce_segments(data, indices, segment_ids, num_segments, sparse_gradient, mean, "SparseSegmentMean")
 
 
 @export("sparse.segment_sqrt_n")
@@ -205,34 +213,37 @@ def segment_sqrt_n(
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/segment_sqrt_n
     """
     root = unsorted_segment_sqrt_n
-    return _by_segments(data, indices, segment_ids, num_segments, sparse_gradient, root, "SparseSegmentSqrtN")
+    return _reduce_segments(data, indices, segment_ids, num_segments, sparse_gradient, root, "SparseSegmentSqrtN")
 
 
-def _by_segments(
+def _reduce_segments(
     data: Any, indices: Any, segment_ids: Any, num_segments: Any, is_sparse: bool, combine: Combine, op: str
 ) -> Tensor:
-    """Combines the rows of ``data`` at ``indices`` by segment."""
-    x, at, ids = convert_to_tensor(data), convert_to_tensor(indices), convert_to_tensor(segment_ids)
+    """Reduces the rows of ``data`` at ``indices`` with ``combine``, those with the same segment id to one row.
+
+    ``is_sparse`` tells whether the gradient of ``data`` is sparse.
+    """
+    x, row_indices, segments = convert_to_tensor(data), convert_to_tensor(indices), convert_to_tensor(segment_ids)
     require_dtype(x._type, REAL if combine is _sums else FLOATING, "data")
-    require_ids(at, "Tidx", "indices")
-    require_ids(ids, "Tsegmentids")
+    require_ids(row_indices, "Tidx", "indices")
+    require_ids(segments, "Tsegmentids")
     count = None if num_segments is None else size_argument(num_segments, "num_segments")
-    if isinstance(at, EagerTensor) and isinstance(ids, EagerTensor):
-        _require_segments(x, at.eager_array(), ids.eager_array(), count, op)
-    rows = gather(x, at) if is_sparse else gather_densely(x, at)
-    return combine(rows, ids, segment_count(ids) if count is None else count)
+    if isinstance(row_indices, EagerTensor) and isinstance(segments, EagerTensor):
+        _require_segments(x, row_indices.eager_array(), segments.eager_array(), count, op)
+    rows = gather(x, row_indices) if is_sparse else gather_densely(x, row_indices)
+    return combine(rows, segments, segment_count(segments) if count is None else count)
 
 
 def segment_count(ids: Tensor) -> Dim:
     """Returns the number of segments of ascending ids: the last id plus 1, or 0 without ids."""
-    last = bind.concat(vector([-1]), bind.cast(ids, dtype=int64), axis=0)[-1:]
-    return dims_of(bind.add(last, number(1, last)))[0]
+    last_id = bind.concat(vector([-1]), bind.cast(ids, dtype=int64), axis=0)[-1:]
+    return dims_of(bind.add(last_id, number(1, last_id)))[0]
 
 
-def _require_segments(x: Tensor, at: np.ndarray, ids: np.ndarray, count: Any, op: str) -> None:
+def _require_segments(x: Tensor, indices: np.ndarray, ids: np.ndarray, count: Any, op: str) -> None:
     """Checks segment ids and indices of eager tensors, with TensorFlow's messages."""
     op += "" if count is None else "WithNumSegments"
-    if at.shape != ids.shape:
+    if indices.shape != ids.shape:
         raise ArgumentError("segment_ids and indices should have same size.").for_op(op)
     if not len(ids):
         return
@@ -245,8 +256,8 @@ def _require_segments(x: Tensor, at: np.ndarray, ids: np.ndarray, count: Any, op
         message = f"Segment id {ids[0]} out of range [0, {limit}), possibly because 'segment_ids' input is not sorted."
         raise ArgumentError(message).for_op(op)
     extent = x._type.shape[0]
-    for place in np.flatnonzero((at < 0) | (at >= extent)) if isinstance(extent, int) else ():
-        raise ArgumentError(f"Bad: indices[{place}] == {at[place]} out of range [0, {extent})").for_op(op)
+    for position in np.flatnonzero((indices < 0) | (indices >= extent)) if isinstance(extent, int) else ():
+        raise ArgumentError(f"Bad: indices[{position}] == {indices[position]} out of range [0, {extent})").for_op(op)
 
 
 # -- products at some places
@@ -285,18 +296,24 @@ def sampled_addmm(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/sampled_addmm
     """
-    kind = as_dtype(output_type)
-    at, old = convert_to_tensor(indices), convert_to_tensor(values, kind)
-    shape, a, b = convert_to_tensor(dense_shape, int32), convert_to_tensor(mat1, kind), convert_to_tensor(mat2, kind)
-    product = a.shape[-2], b.shape[-1]
-    if isinstance(shape, EagerTensor) and None not in product and tuple(shape.eager_array().tolist()) != product:
+    dtype = as_dtype(output_type)
+    positions, old_values = convert_to_tensor(indices), convert_to_tensor(values, dtype)
+    shape, a, b = convert_to_tensor(dense_shape, int32), convert_to_tensor(mat1, dtype), convert_to_tensor(mat2, dtype)
+    product_shape = a.shape[-2], b.shape[-1]
+    if (
+        isinstance(shape, EagerTensor)
+        and None not in product_shape
+        and tuple(shape.eager_array().tolist()) != product_shape
+    ):
         raise ValueError(
-            f"Dense shape: {shape} does not match output shape: {EagerTensor(np.array(product, np.int32))}"
+            f"Dense shape: {shape} does not match output shape: {EagerTensor(np.array(product_shape, np.int32))}"
         )
     batch = a.ndim - 2
-    columns = bind.concat(at[..., :-2], at[..., -1:], axis=at.ndim - 1)
-    rows = gather_nd(a, at[..., :-1], batch_dims=batch)
-    others = gather_nd(matrix_transpose(b), columns, batch_dims=batch)
-    dot = bind.reduce_sum(bind.multiply(rows, others), axis=(rows.ndim - 1,), keepdims=False)
-    scaled = [bind.multiply(x, convert_to_tensor(scale, kind)) for x, scale in ((dot, alpha), (old, beta))]
-    return at, bind.add(*scaled), shape
+    columns = bind.concat(positions[..., :-2], positions[..., -1:], axis=positions.ndim - 1)
+    selected_rows = gather_nd(a, positions[..., :-1], batch_dims=batch)
+    selected_columns = gather_nd(matrix_transpose(b), columns, batch_dims=batch)
+    products = bind.reduce_sum(
+        bind.multiply(selected_rows, selected_columns), axis=(selected_rows.ndim - 1,), keepdims=False
+    )
+    scaled = [bind.multiply(x, convert_to_tensor(scale, dtype)) for x, scale in ((products, alpha), (old_values, beta))]
+    return positions, bind.add(*scaled), shape

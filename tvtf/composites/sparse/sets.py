@@ -27,11 +27,11 @@ DTYPES: tuple[DType, ...] = (
 Rows = dict[tuple[int, ...], list[Any]]
 
 
-def _rows(indices: np.ndarray, values: np.ndarray) -> Rows:
-    """Returns a dict from the index in all axes but the last to the values of that row."""
+def _values_by_row(indices: np.ndarray, values: np.ndarray) -> Rows:
+    """Groups the values of a sparse tensor by row: by their index in all axes but the last."""
     result: Rows = defaultdict(list)
-    for place, value in zip(map(tuple, indices[:, :-1].tolist()), values.tolist()):
-        result[place].append(value)
+    for row, value in zip(map(tuple, indices[:, :-1].tolist()), values.tolist()):
+        result[row].append(value)
     return result
 
 
@@ -40,10 +40,10 @@ def _operand(value: Any) -> SparseTensor:
     if is_sparse(value):
         return as_sparse(value)
     x = convert_to_tensor(value)
-    everywhere = places(bind.broadcast_to(EagerTensor(np.array(True)), shape=x._type.shape))
+    indices = places(bind.broadcast_to(EagerTensor(np.array(True)), shape=x._type.shape))
     shape = x._type.shape
     dims = bind.shape(x, dtype=int64)
-    return SparseTensor(everywhere, bind.reshape(x, shape=(size_of(shape),)), dims)
+    return SparseTensor(indices, bind.reshape(x, shape=(size_of(shape),)), dims)
 
 
 _OPERATIONS: dict[str, Any] = {
@@ -59,35 +59,47 @@ def _result_types(*inputs: TensorType, how: str, count: Any) -> tuple[TensorType
     return TensorType((count, rank), int64), TensorType((count,), inputs[1].dtype), TensorType((rank,), int64)
 
 
-def _operated(
-    a: np.ndarray, x: np.ndarray, shape: np.ndarray, b: np.ndarray, y: np.ndarray, other: np.ndarray, how: str, count: Any
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+def _compute_set_operation(
+    indices_a: np.ndarray,
+    values_a: np.ndarray,
+    shape_a: np.ndarray,
+    indices_b: np.ndarray,
+    values_b: np.ndarray,
+    shape_b: np.ndarray,
+    how: str,
+    count: Any,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Applies a set operation to the rows of two tensors; a row that one of them lacks is an empty set."""
-    if (shape[:-1] != other[:-1]).any():
+    if (shape_a[:-1] != shape_b[:-1]).any():
         raise ArgumentError(
-            f"Mismatched group shapes [{','.join(map(str, shape[:-1]))}] vs [{','.join(map(str, other[:-1]))}]"
+            f"Mismatched group shapes [{','.join(map(str, shape_a[:-1]))}] vs [{','.join(map(str, shape_b[:-1]))}]"
         )
-    rows, others = _rows(a, x), _rows(b, y)
-    indices, values, most = [], [], 0
-    for place in sorted({*rows, *others}):
-        result = sorted(_OPERATIONS[how](set(rows.get(place, ())), set(others.get(place, ()))))
-        indices += [(*place, i) for i in range(len(result))]
+    rows_a, rows_b = _values_by_row(indices_a, values_a), _values_by_row(indices_b, values_b)
+    indices, values, largest = [], [], 0
+    for row in sorted({*rows_a, *rows_b}):
+        result = sorted(_OPERATIONS[how](set(rows_a.get(row, ())), set(rows_b.get(row, ()))))
+        indices += [(*row, i) for i in range(len(result))]
         values += result
-        most = max(most, len(result))
-    array = np.empty(len(values), x.dtype)
-    array[:] = values
-    return np.array(indices, np.int64).reshape(-1, a.shape[1]), array, np.array([*shape[:-1], most], np.int64)
+        largest = max(largest, len(result))
+    value_array = np.empty(len(values), values_a.dtype)
+    # Assignment keeps bytes objects, which np.array could convert.
+    value_array[:] = values
+    return (
+        np.array(indices, np.int64).reshape(-1, indices_a.shape[1]),
+        value_array,
+        np.array([*shape_a[:-1], largest], np.int64),
+    )
 
 
-@host_primitive(tf_name="SparseToSparseSetOperation", type=_result_types, numpy=_operated)
+@host_primitive(tf_name="SparseToSparseSetOperation", type=_result_types, numpy=_compute_set_operation)
 def set_operation(*parts: Tensor, how: str, count: Any) -> Any:
     """Applies a set operation to the rows of two sparse tensors; returns the indices, values and shape of the result."""
     return parts, {"how": how, "count": count}
 
 
-def _combined(a: Any, b: Any, how: str) -> SparseTensor:
-    """Applies a set operation after checks of ranks and dtypes."""
-    first, second = _checked(a, b)
+def _apply_set_operation(a: Any, b: Any, how: str) -> SparseTensor:
+    """Applies a set operation (``how``) to the rows of two tensors, after checks of their ranks and dtypes."""
+    first, second = _checked_operands(a, b)
     if rank_of(first) != rank_of(second):
         raise ArgumentError(f"Expected tensors of one rank, got {rank_of(first)} and {rank_of(second)}").for_op(
             "SetOperation"
@@ -95,11 +107,11 @@ def _combined(a: Any, b: Any, how: str) -> SparseTensor:
     if rank_of(first) < 2:
         op = "DenseToDenseSetOperation" if not is_sparse(a) and not is_sparse(b) else "SparseToSparseSetOperation"
         raise ArgumentError(f"Shape [{first.shape[0]}] has rank 1 < 2").for_op(op)
-    parts = [p for sp in (first, second) for p in (sp.indices, sp.values, sp.dense_shape)]
+    parts = [component for sp in (first, second) for component in (sp.indices, sp.values, sp.dense_shape)]
     return SparseTensor(*bind.set_operation(*parts, how=how, count=unknown_dim()))
 
 
-def _checked(a: Any, b: Any) -> tuple[SparseTensor, SparseTensor]:
+def _checked_operands(a: Any, b: Any) -> tuple[SparseTensor, SparseTensor]:
     """Converts both operands to sparse tensors. Raises TypeError for an unsupported or different dtype."""
     first = _operand(a)
     if first.dtype not in DTYPES:
@@ -128,7 +140,7 @@ def intersection(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/sets/intersection
     """
-    return _combined(a, b, "intersection")
+    return _apply_set_operation(a, b, "intersection")
 
 
 @export("sets.union")
@@ -145,7 +157,7 @@ def union(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/sets/union
     """
-    return _combined(a, b, "union")
+    return _apply_set_operation(a, b, "union")
 
 
 @export("sets.difference")
@@ -167,18 +179,18 @@ def difference(a: Any, b: Any, aminusb: bool = True, validate_indices: bool = Tr
 
     Source: https://www.tensorflow.org/api_docs/python/tf/sets/difference
     """
-    return _combined(a, b, "a-b" if aminusb else "b-a")
+    return _apply_set_operation(a, b, "a-b" if aminusb else "b-a")
 
 
-def _sizes(indices: np.ndarray, values: np.ndarray, shape: np.ndarray, dims: Any) -> np.ndarray:
+def _count_distinct(indices: np.ndarray, values: np.ndarray, shape: np.ndarray, dims: Any) -> np.ndarray:
     result = np.zeros(shape[:-1], np.int32)
-    for place, row in _rows(indices, values).items():
+    for place, row in _values_by_row(indices, values).items():
         result[place] = len(set(row))
     return result
 
 
 @host_primitive(
-    tf_name="SetSize", type=lambda indices, values, shape, dims: TensorType(tuple(dims), int32), numpy=_sizes
+    tf_name="SetSize", type=lambda indices, values, shape, dims: TensorType(tuple(dims), int32), numpy=_count_distinct
 )
 def set_sizes(indices: Tensor, values: Tensor, shape: Tensor, dims: Any) -> Any:
     """Returns the number of distinct values in each row of a sparse tensor."""
@@ -214,32 +226,48 @@ def size(a: Any, validate_indices: bool = True) -> Tensor:
 # -- sequences
 
 
-def _distance(a: list[Any], b: list[Any]) -> int:
-    """Returns the Levenshtein distance: the minimum number of insertions, deletions and replacements."""
-    row = list(range(len(b) + 1))
-    for i, rows in enumerate(a, 1):
-        diagonal, row[0] = row[0], i
-        for j, other in enumerate(b, 1):
-            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (rows != other))
-    return row[-1]
+def _levenshtein(a: list[Any], b: list[Any]) -> int:
+    """Returns the Levenshtein distance of two sequences: the minimum number of insertions, deletions and replacements.
+
+    ``distances`` is one row of the matrix of the distances of all prefixes.
+    """
+    distances = list(range(len(b) + 1))
+    for i, item_a in enumerate(a, 1):
+        previous, distances[0] = distances[0], i
+        for j, item_b in enumerate(b, 1):
+            previous, distances[j] = (
+                distances[j],
+                min(distances[j] + 1, distances[j - 1] + 1, previous + (item_a != item_b)),
+            )
+    return distances[-1]
 
 
-def _distances(
-    a: np.ndarray, x: np.ndarray, shape: np.ndarray, b: np.ndarray, y: np.ndarray, other: np.ndarray, normalize: bool, dims: Any
-) -> np.ndarray:  # fmt: skip
-    """Computes the edit distance of each pair of rows; it is infinite relative to an empty one."""
-    rows, truth = _rows(a, x), _rows(b, y)
-    result = np.zeros(np.maximum(shape, other)[:-1], np.float32)
-    for place in {*rows, *truth}:
-        distance, length = _distance(rows.get(place, []), truth.get(place, [])), len(truth.get(place, []))
-        result[place] = (distance / length if length else np.inf) if normalize else distance
+def _edit_distances(
+    indices_a: np.ndarray,
+    values_a: np.ndarray,
+    shape_a: np.ndarray,
+    indices_b: np.ndarray,
+    values_b: np.ndarray,
+    shape_b: np.ndarray,
+    normalize: bool,
+    dims: Any,
+) -> np.ndarray:
+    """Computes the edit distance of each pair of rows of two sparse tensors, the hypotheses and the truth.
+
+    It is divided by the length of the true row if ``normalize``, and infinite if that row is empty.
+    """
+    hypotheses, truths = _values_by_row(indices_a, values_a), _values_by_row(indices_b, values_b)
+    result = np.zeros(np.maximum(shape_a, shape_b)[:-1], np.float32)
+    for row in {*hypotheses, *truths}:
+        distance, length = _levenshtein(hypotheses.get(row, []), truths.get(row, [])), len(truths.get(row, []))
+        result[row] = (distance / length if length else np.inf) if normalize else distance
     return result
 
 
 @host_primitive(
     tf_name="EditDistance",
     type=lambda *parts, normalize, dims: TensorType(tuple(dims), float32),
-    numpy=_distances,
+    numpy=_edit_distances,
 )
 def distances(*parts: Tensor, normalize: bool, dims: Any) -> Any:
     """Returns the edit distances of the rows of two sparse tensors."""

@@ -61,6 +61,7 @@ class SparseTensor(CompositeTensor):
     __array_priority__ = 100
 
     def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
+        """Creates a sparse tensor from its components, after a check that their shapes fit each other."""
         self._indices = convert_to_tensor(indices, int64)
         self._values = convert_to_tensor(values)
         self._dense_shape = convert_to_tensor(dense_shape, int64)
