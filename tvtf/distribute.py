@@ -54,7 +54,7 @@ class InputContext:
         self.num_replicas_in_sync = num_replicas_in_sync
 
     def get_per_replica_batch_size(self, global_batch_size: int) -> int:
-        """Returns a replica's share of a batch.
+        """Returns the number of elements of a global batch that each replica processes.
 
         Raises:
           ValueError: the batch size is not divisible by the number of replicas.
@@ -146,8 +146,8 @@ class Strategy:
 
     @contextmanager
     def scope(self) -> Iterator[Strategy]:
-        """Opens a scope in which this is the current strategy."""
-        _active.append((self, False))
+        """Makes this the current strategy in the ``with`` block."""
+        _active.append((self, False))  # False: not in a replica
         try:
             yield self
         finally:
@@ -174,16 +174,16 @@ class Strategy:
         return False
 
     def run(self, fn: Callable[..., Any], args: Any = (), kwargs: Any = None, options: Any = None) -> Any:
-        """Calls ``fn`` in the replica.
+        """Calls ``fn(*args, **kwargs)`` as the strategy's only replica, and returns its result.
 
         Raises:
           ValueError: ``fn`` is not callable, or ``args`` is not a list or tuple.
         """
         if not isinstance(args, (list, tuple)):
             raise ValueError(f"positional args must be a list or tuple, got {type(args)}")
-        converted = fn if state.trace is None else convert(fn)
+        converted = fn if state.trace is None else convert(fn)  # while tracing, AutoGraph converts the function
         with self.scope():
-            _active.append((self, True))
+            _active.append((self, True))  # True: in a replica
             try:
                 return converted(*args, **(kwargs or {}))
             finally:
@@ -224,6 +224,7 @@ def _reduce_op(value: Any) -> ReduceOp:
 
 
 def _reduced(op: ReduceOp, value: Any, axis: int | None) -> Any:
+    """Reduces a value along an axis by sum or mean; without an axis, returns it: there is one replica."""
     if axis is None:
         return convert_to_tensor(value)
     reduce = bind.reduce_sum if op is ReduceOp.SUM else bind.reduce_mean
@@ -304,13 +305,13 @@ class MirroredStrategy(Strategy):
 
 
 @contextmanager
-def _variables_of_class(kind: type[Variable]) -> Iterator[None]:
-    """Opens a scope in which ``tf.Variable(...)`` creates instances of ``kind``."""
-    outer, state.variable_class = state.variable_class, kind
+def _variables_of_class(variable_class: type[Variable]) -> Iterator[None]:
+    """Makes ``tf.Variable(...)`` create instances of ``variable_class`` in the ``with`` block."""
+    outer_class, state.variable_class = state.variable_class, variable_class
     try:
         yield
     finally:
-        state.variable_class = outer
+        state.variable_class = outer_class
 
 
 class _DefaultStrategy(Strategy):
@@ -368,7 +369,10 @@ def get_strategy() -> Strategy:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/distribute/get_strategy
     """
-    return _active[-1][0] if _active else _default
+    if not _active:
+        return _default
+    strategy, _ = _active[-1]
+    return strategy
 
 
 @export("distribute.has_strategy")
@@ -395,7 +399,10 @@ def in_cross_replica_context() -> bool:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/distribute/in_cross_replica_context
     """
-    return bool(_active) and not _active[-1][1]
+    if not _active:
+        return False
+    _, is_in_replica = _active[-1]
+    return not is_in_replica
 
 
 @export("distribute.get_replica_context")

@@ -313,7 +313,7 @@ def test_a_library_is_written_whole_or_not_at_all(folder, tmp_path, monkeypatch)
 
     place = tmp_path / "out"
     place.mkdir()
-    monkeypatch.setattr(library, "_finish", fail)
+    monkeypatch.setattr(library, "_append_description", fail)
     with pytest.raises(OSError):
         library.write(saved.load(folder), place / "lib.so")
     assert list(place.iterdir()) == []

@@ -38,8 +38,11 @@ APPLIED = {
 RENAMED = {"enumerate_dataset": "enumerate"}
 
 
-def _applied(name: str) -> Callable[..., Transformation]:
-    """Makes the function for ``Dataset.apply`` that calls a method of Dataset, with a generated example in its docstring."""
+def _apply_function(name: str) -> Callable[..., Transformation]:
+    """Makes ``tf.data.experimental.<name>``, whose result, for ``Dataset.apply``, calls a method of Dataset.
+
+    Its docstring has an example made from ``APPLIED[name]``: the arguments and the expected elements.
+    """
     method = getattr(Dataset, RENAMED.get(name, name))
     arguments, expected = APPLIED[name]
 
@@ -47,7 +50,7 @@ def _applied(name: str) -> Callable[..., Transformation]:
         return lambda dataset: method(dataset, *args, **kwargs)
 
     transformation.__name__ = transformation.__qualname__ = name
-    transformation.__doc__ = f"""For ``apply``: as ``Dataset.{method.__name__}``.
+    transformation.__doc__ = f"""Returns a function for ``Dataset.apply`` that works as ``Dataset.{method.__name__}``.
 
     >>> import numpy as np
     >>> import tvtf as tf
@@ -60,12 +63,12 @@ def _applied(name: str) -> Callable[..., Transformation]:
     return transformation
 
 
-exports.update({f"data.experimental.{name}": _applied(name) for name in APPLIED})
+exports.update({f"data.experimental.{name}": _apply_function(name) for name in APPLIED})
 
 
 @export("data.experimental.unbatch")
 def unbatch() -> Transformation:
-    """For ``apply``: as ``Dataset.unbatch``.
+    """Returns a function for ``Dataset.apply`` that works as ``Dataset.unbatch``.
 
     >>> import tvtf as tf
     >>> rows = tf.data.Dataset.from_tensors([1, 2]).apply(tf.data.experimental.unbatch())
@@ -81,7 +84,7 @@ def unbatch() -> Transformation:
 def dense_to_ragged_batch(
     batch_size: Any, drop_remainder: bool = False, row_splits_dtype: Any = int64
 ) -> Transformation:
-    """For ``apply``: as ``Dataset.ragged_batch``.
+    """Returns a function for ``Dataset.apply`` that works as ``Dataset.ragged_batch``.
 
     >>> import tvtf as tf
     >>> rows = tf.data.experimental.from_list([[1], [2, 3]])
@@ -96,7 +99,7 @@ def dense_to_ragged_batch(
 
 @export("data.experimental.dense_to_sparse_batch")
 def dense_to_sparse_batch(batch_size: Any, row_shape: Any) -> Transformation:
-    """For ``apply``: as ``Dataset.sparse_batch``.
+    """Returns a function for ``Dataset.apply`` that works as ``Dataset.sparse_batch``.
 
     >>> import tvtf as tf
     >>> rows = tf.data.experimental.from_list([[1], [2, 3]])
@@ -111,7 +114,7 @@ def dense_to_sparse_batch(batch_size: Any, row_shape: Any) -> Transformation:
 
 @export("data.experimental.shuffle_and_repeat")
 def shuffle_and_repeat(buffer_size: Any, count: Any = None, seed: Any = None) -> Transformation:
-    """For ``apply``: ``shuffle``, then ``repeat``.
+    """Returns a function for ``Dataset.apply`` that shuffles a dataset, then repeats it.
 
     >>> import tvtf as tf
     >>> twice = tf.data.Dataset.range(2).apply(tf.data.experimental.shuffle_and_repeat(2, 2, seed=1))
@@ -168,7 +171,7 @@ def parallel_interleave(
     buffer_output_elements: int | None = None,
     prefetch_input_elements: int | None = None,
 ) -> Transformation:
-    """For ``apply``: as ``Dataset.interleave`` with parallel calls.
+    """Returns a function for ``Dataset.apply`` that works as ``Dataset.interleave`` with parallel calls.
 
     >>> import tvtf as tf
     >>> found = tf.data.Dataset.range(3).apply(tf.data.experimental.parallel_interleave(tf.data.Dataset.range, 3))
@@ -182,7 +185,9 @@ def parallel_interleave(
 
 @export("data.experimental.prefetch_to_device")
 def prefetch_to_device(device: str, buffer_size: Any = None) -> Transformation:
-    """For ``apply``: as ``Dataset.prefetch``; the function that uses the tensors moves them to its device.
+    """Returns a function for ``Dataset.apply`` that works as ``Dataset.prefetch``.
+
+    The elements stay in main memory: the function that uses the tensors moves them to its device.
 
     >>> import tvtf as tf
     >>> found = tf.data.Dataset.range(2).apply(tf.data.experimental.prefetch_to_device("/cpu:0"))
@@ -196,7 +201,9 @@ def prefetch_to_device(device: str, buffer_size: Any = None) -> Transformation:
 
 @export("data.experimental.copy_to_device")
 def copy_to_device(target_device: str, source_device: str = "/cpu:0") -> Transformation:
-    """For ``apply``: returns the same dataset; the function that uses the tensors moves them to its device.
+    """Returns a function for ``Dataset.apply`` that returns the same dataset.
+
+    The elements stay in main memory: the function that uses the tensors moves them to its device.
 
     >>> import tvtf as tf
     >>> found = tf.data.Dataset.range(2).apply(tf.data.experimental.copy_to_device("/cpu:0"))
@@ -268,11 +275,11 @@ def at(dataset: Dataset, index: Any) -> Element:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/at
     """
-    place = number(index)
-    handles = list(itertools.islice(dataset.handles(), place, place + 1)) if place >= 0 else []
+    position = number(index)
+    handles = list(itertools.islice(dataset.handles(), position, position + 1)) if position >= 0 else []
     if not handles:
         raise OutOfRangeError(
-            None, "GetElementAtIndex", f"Index out of range [0, {dataset.size}):{place} [Op:GetElementAtIndex]"
+            None, "GetElementAtIndex", f"Index out of range [0, {dataset.size}):{position} [Op:GetElementAtIndex]"
         )
     return dataset.value(handles[0])
 
@@ -285,7 +292,7 @@ class Listed(ElementList):
 
 @export("data.experimental.from_list")
 def from_list(elements: Sequence[Any], name: str | None = None) -> Dataset:
-    """Makes a dataset of a list of elements, whose sizes may differ.
+    """Makes a dataset of a list of elements, whose shapes may differ.
 
     Raises:
       ValueError: ``elements`` is empty or not a list, or the structures of elements differ.
@@ -303,12 +310,12 @@ def from_list(elements: Sequence[Any], name: str | None = None) -> Dataset:
         raise ValueError(
             "Invalid `elements`. `elements` should not be empty. If you want an empty dataset, use `tf.data.Dataset.range(0)`."
         )
-    converted = [tensors_of(each) for each in elements]
-    spec = spec_of(converted[0])
-    for each in converted[1:]:
-        nest.assert_same_structure(spec, each)
-        spec = relaxed(spec, spec_of(each))
-    return Listed(converted, spec)
+    tensor_elements = [tensors_of(element) for element in elements]
+    spec = spec_of(tensor_elements[0])
+    for element in tensor_elements[1:]:
+        nest.assert_same_structure(spec, element)
+        spec = relaxed(spec, spec_of(element))
+    return Listed(tensor_elements, spec)
 
 
 @export("data.experimental.pad_to_cardinality")
@@ -327,7 +334,10 @@ def pad_to_cardinality(cardinality: int, mask_key: str = "valid") -> Transformat
     """
 
     def padded(dataset: Dataset) -> Dataset:
-        """Appends zero elements up to the cardinality, and a component that marks the valid ones."""
+        """Appends elements of zeros until there are ``cardinality``.
+
+        The entry ``mask_key`` says which are the dataset's own.
+        """
         if dataset.size < 0:
             raise ValueError(
                 f"The dataset passed into `pad_to_cardinality` must have a known cardinalty, but has cardinality {dataset.size}"
@@ -339,8 +349,10 @@ def pad_to_cardinality(cardinality: int, mask_key: str = "valid") -> Transformat
             )
         if not isinstance(dataset.element_spec, Mapping):
             raise ValueError("`pad_to_cardinality` requires its input dataset to be a dictionary.")
-        empty = nest.map_structure(lambda s: EagerTensor(np.zeros(s.shape.as_list(), s.dtype.np)), dataset.element_spec)
-        filler = {**empty, mask_key: convert_to_tensor(False)}
+        zeros = nest.map_structure(
+            lambda spec: EagerTensor(np.zeros(spec.shape.as_list(), spec.dtype.np)), dataset.element_spec
+        )
+        filler = {**zeros, mask_key: convert_to_tensor(False)}
         valid = Map(dataset, lambda element: {**element, mask_key: convert_to_tensor(True)})
         return Concatenate(valid, ElementList([filler] * (cardinality - dataset.size), spec_of(filler)))
 
@@ -374,6 +386,7 @@ class GroupByReducer(Dataset):
     """The reduced values of groups of elements with equal keys, in the order of the keys."""
 
     def __init__(self, source: Dataset, key: Callable[..., Any], reducer: Reducer) -> None:
+        """Traces the function of an element's key, and the reducer's three functions."""
         self.source, self.key = source, Traced(key, source)
         if self.key.spec != TensorSpec([], int64):
             raise ValueError(
@@ -381,23 +394,28 @@ class GroupByReducer(Dataset):
                 f"{self.key.spec} was returned."
             )
         zero: Dataset = ElementList([EagerTensor(np.array(0, np.int64))], TensorSpec([], int64))
-        self.first = Traced(reducer.init_func, zero)
-        self.step = Traced(reducer.reduce_func, source, self.first.spec)
-        self.last = Traced(reducer.finalize_func, ElementList([], self.first.spec))
-        super().__init__(self.last.spec, UNKNOWN)
+        self.initial_state = Traced(reducer.init_func, zero)
+        self.next_state = Traced(reducer.reduce_func, source, self.initial_state.spec)
+        self.result = Traced(reducer.finalize_func, ElementList([], self.initial_state.spec))
+        super().__init__(self.result.spec, UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
+        """Reduces all elements, then yields one result per key, in ascending order of the keys."""
         states: dict[int, Any] = {}
         for element in self.source.elements():
             key = self.key(element)
-            before = states.get(int(key))
-            states[int(key)] = self.step(self.first(key) if before is None else before, element)
-        return (self.last(states[key]) for key in sorted(states))
+            state = states.get(int(key))
+            if state is None:
+                state = self.initial_state(key)
+            states[int(key)] = self.next_state(state, element)
+        return (self.result(states[key]) for key in sorted(states))
 
 
 @export("data.experimental.group_by_reducer")
 def group_by_reducer(key_func: Callable[..., Any], reducer: Reducer) -> Transformation:
-    """For ``apply``: reduces the elements of each int64 key to one; see :class:`Reducer`.
+    """Returns a function for ``Dataset.apply`` that reduces the elements of each int64 key to one.
+
+    See :class:`Reducer`.
 
     Raises:
       ValueError: ``key_func`` returns something other than an int64 scalar.

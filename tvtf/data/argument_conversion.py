@@ -12,7 +12,7 @@ from tvtf.ops.rules import static_int, static_value
 
 
 def number(value: Any, what: str = "count") -> int:
-    """Returns an integer argument, given as a Python number or as a scalar int64 tensor.
+    """Converts an integer argument, a Python number or a scalar int64 tensor, to an int; ``what`` names it in errors.
 
     Raises:
       ArgumentError: it is not a scalar.

@@ -22,6 +22,7 @@ def captured_tensors(value: Any) -> list[SymbolicTensor]:
 
 
 def _tensors(value: Any, seen: set[int]) -> Iterator[SymbolicTensor]:
+    """Yields the symbolic tensors to which a function or container refers, also through others."""
     if isinstance(value, SymbolicTensor):
         yield value
     elif id(value) not in seen:  # functions and containers may refer to themselves
@@ -31,7 +32,7 @@ def _tensors(value: Any, seen: set[int]) -> Iterator[SymbolicTensor]:
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """Yields the values that a function or container refers to."""
+    """Yields what a function or container refers to directly: a function's closure and defaults, or items."""
     if isinstance(value, FunctionType):
         for cell in value.__closure__ or ():
             if _is_filled(cell):
@@ -61,7 +62,8 @@ def _is_filled(cell: CellType) -> bool:
 def with_values(function: Any, values: dict[int, Any]) -> Any:
     """Returns a function that has ``values``, keyed by the identity of tensors, in place of the tensors it captures.
 
-    Objects that refer to none of these tensors are shared, not copied, so that the function's side effects on them last.
+    Objects that refer to none of these tensors are shared, not copied, so that the function's side effects on them
+    last.
     """
     return _CaptureReplacer(values).replaced(function)
 
@@ -88,20 +90,24 @@ class _CaptureReplacer:
         if isinstance(value, MethodType):
             return MethodType(self.replaced(value.__func__), value.__self__)
         if type(value) is dict:
-            return {key: self.replaced(each) for key, each in value.items()}
+            return {key: self.replaced(item) for key, item in value.items()}
         return type(value)(map(self.replaced, value))
 
     def function(self, function: FunctionType) -> FunctionType:
-        """Returns a copy of the function; functions that refer to each other get copies that refer to each other."""
+        """Returns a copy of a function with the captured tensors in its closure and defaults replaced by their values.
+
+        Functions that refer to each other get copies that refer to each other.
+        """
         if id(function) not in self.copies:
             closure = function.__closure__ or ()
-            changed = [_is_filled(cell) and bool(captured_tensors(cell.cell_contents)) for cell in closure]
-            cells = tuple(CellType() if new else cell for cell, new in zip(closure, changed))
+            needs_new_cell = [_is_filled(cell) and bool(captured_tensors(cell.cell_contents)) for cell in closure]
+            cells = tuple(CellType() if is_new else cell for cell, is_new in zip(closure, needs_new_cell))
             copy = FunctionType(function.__code__, function.__globals__, function.__name__, None, cells)
             self.copies[id(function)] = copy
-            for cell, old, new in zip(cells, closure, changed):
-                if new:
-                    cell.cell_contents = self.replaced(old.cell_contents)
+            # The copy is known by now, so that functions in its closure that refer to it get the copy.
+            for cell, old_cell, is_new in zip(cells, closure, needs_new_cell):
+                if is_new:
+                    cell.cell_contents = self.replaced(old_cell.cell_contents)
             copy.__defaults__ = self.replaced(function.__defaults__)
             copy.__kwdefaults__ = self.replaced(function.__kwdefaults__)
             copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__

@@ -33,8 +33,13 @@ class Choose(Dataset):
         super().__init__(spec, INFINITE if all(d.size == INFINITE for d in datasets) else UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
-        """Yields from the dataset that each choice selects; exhausted ones are skipped, or end the iteration."""
-        open_iterators: dict[int, Iterator[Element]] = {i: d.elements() for i, d in enumerate(self.datasets)}
+        """Yields, for each element of the dataset of choices, the next element of the dataset with this number.
+
+        Exhausted datasets are skipped; with ``stop_on_empty``, the first one ends the iteration.
+        """
+        open_iterators: dict[int, Iterator[Element]] = {
+            number: dataset.elements() for number, dataset in enumerate(self.datasets)
+        }
         for choice in (int(c.numpy()) for c in self.choices.elements()):
             if not 0 <= choice < len(self.datasets):
                 raise InvalidArgumentError(
@@ -42,7 +47,7 @@ class Choose(Dataset):
                     "DirectedInterleaveDataset",
                     f"Selector index out of range: {choice} >= {len(self.datasets)}",
                 )
-            if choice not in open_iterators:
+            if choice not in open_iterators:  # this dataset is exhausted
                 continue
             try:
                 yield next(open_iterators[choice])
@@ -53,13 +58,15 @@ class Choose(Dataset):
 
 
 def _common_spec(datasets: Sequence[Dataset]) -> Any:
-    """Returns the spec that covers the elements of all datasets."""
+    """Returns the element spec that covers the elements of all datasets; raises TypeError if there is none."""
     spec = datasets[0].element_spec
     try:
         for other in datasets[1:]:
             spec = relaxed(spec, other.element_spec)
     except TypeError as error:
-        specs = "\n".join(f"Dataset {i} element_spec={d.element_spec}." for i, d in enumerate(datasets))
+        specs = "\n".join(
+            f"Dataset {number} element_spec={dataset.element_spec}." for number, dataset in enumerate(datasets)
+        )
         raise TypeError(f"Invalid `datasets`. `datasets` must have compatible element specs.\n {specs}") from error
     return spec
 
@@ -97,8 +104,8 @@ def choose_from_datasets(
 class Resampled(Dataset):
     """Pairs of a class and an element, with elements dropped at random to reach a target distribution of classes.
 
-    An element of a class is accepted with a probability proportional to target over initial frequency (rejection sampling).
-    Without ``initial`` the frequencies are counted during the iteration, starting with one of each class.
+    An element of a class is accepted with a probability proportional to target over initial frequency (rejection
+    sampling). Without ``initial`` the frequencies are counted during the iteration, starting with one of each class.
     """
 
     repr_name = "_MapDataset"
@@ -106,6 +113,10 @@ class Resampled(Dataset):
     def __init__(
         self, source: Dataset, class_of: Callable[..., Any], target: Any, initial: Any, seed: int | None
     ) -> None:
+        """Resamples ``source``: ``class_of`` returns an element's class.
+
+        The distributions have one frequency per class.
+        """
         self.source = source
         self.class_of = Traced(class_of, source)
         self.draws = Random(seed, None)
@@ -114,15 +125,17 @@ class Resampled(Dataset):
         super().__init__((self.class_of.spec, source.element_spec), UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
-        """Yields elements of classes with the target frequencies, by rejection sampling."""
-        seen = np.ones_like(self.target)
+        """Yields elements with their classes by rejection sampling, so that classes have the target frequencies."""
+        counts = np.ones_like(self.target)
         for element, draw in zip(self.source.elements(), self.draws.elements()):
-            place = int(kind := self.class_of(element))
-            seen[place] += 1
-            share = seen / seen.sum() if self.initial is None else self.initial
-            acceptance = np.divide(self.target, share, out=np.zeros_like(share), where=share > 0)
-            if int(draw) < (1 << 32) * acceptance[place] / acceptance.max():
-                yield kind, element
+            element_class = self.class_of(element)
+            class_number = int(element_class)
+            counts[class_number] += 1
+            frequencies = counts / counts.sum() if self.initial is None else self.initial
+            acceptance = np.divide(self.target, frequencies, out=np.zeros_like(frequencies), where=frequencies > 0)
+            # draws are random numbers below 2**32
+            if int(draw) < (1 << 32) * acceptance[class_number] / acceptance.max():
+                yield element_class, element
 
 
 @method
@@ -134,7 +147,9 @@ def rejection_resample(
     seed: int | None = None,
     name: str | None = None,
 ) -> Dataset:
-    """Returns ``(class, element)`` pairs, dropped at random so that classes have the distribution ``target_dist``.
+    """Returns a dataset of ``(class, element)`` pairs.
+
+    Elements are dropped at random, so that classes have ``target_dist``.
 
     Args:
       class_func: returns an element's class, an integer scalar.
@@ -150,7 +165,7 @@ def rejection_resample(
 def resampling(
     class_func: Callable[..., Any], target_dist: Any, initial_dist: Any = None, seed: int | None = None
 ) -> Callable[[Dataset], Dataset]:
-    """For ``apply``: as ``dataset.rejection_resample(...)``.
+    """Returns a function for ``Dataset.apply`` that works as ``Dataset.rejection_resample``.
 
     >>> import tvtf as tf
     >>> evened = tf.data.experimental.rejection_resample(lambda x: x % 2, [0.5, 0.5], seed=1)
@@ -193,14 +208,17 @@ def sample_from_datasets(
     if isinstance(weights, Dataset):
         drawn = Map(Zip((Map(weights, _logits), pairs)), _draw)
         return Choose(list(datasets), drawn, stop_on_empty_dataset)
-    likely, logits = _weighted(list(datasets), weights)
+    likely, logits = _with_log_weights(list(datasets), weights)
     if len(likely) == 1:
         return likely[0]
     return Choose(likely, Map(pairs, lambda seeds: _draw(logits, seeds)), stop_on_empty_dataset)
 
 
-def _weighted(datasets: list[Dataset], weights: Any) -> tuple[list[Dataset], Tensor]:
-    """Returns the datasets of nonzero weight and the logarithms of their weights."""
+def _with_log_weights(datasets: list[Dataset], weights: Any) -> tuple[list[Dataset], Tensor]:
+    """Returns the datasets that have a positive weight, and the logarithms of their weights as a matrix of one row.
+
+    If the weights are a tensor, no dataset is dropped. If no weight is positive, the result is an empty dataset.
+    """
     if weights is None:
         return datasets, convert_to_tensor([[1.0] * len(datasets)])
     if isinstance(weights, Tensor):
@@ -215,11 +233,14 @@ def _weighted(datasets: list[Dataset], weights: Any) -> tuple[list[Dataset], Ten
             "Invalid `weights`. `weights` should have the same length as `datasets` but got "
             f"`len(weights)={len(weights)}` vs. `len(datasets)={len(datasets)}`."
         )
-    likely = [(d, w) for d, w in zip(datasets, weights) if w > 0] or [(Take(datasets[0], 0), 1.0)]
-    return [d for d, _ in likely], _logits([w for _, w in likely])
+    pairs = [(dataset, weight) for dataset, weight in zip(datasets, weights) if weight > 0]
+    if not pairs:
+        pairs = [(Take(datasets[0], 0), 1.0)]
+    return [dataset for dataset, _ in pairs], _logits([weight for _, weight in pairs])
 
 
 def _logits(weights: Any) -> Tensor:
+    """Returns the logarithms of datasets' weights, as a matrix of one row; raises TypeError unless they are floats."""
     probabilities = convert_to_tensor(weights)
     if probabilities.dtype not in (float32, float64):
         raise TypeError(

@@ -51,7 +51,7 @@ def _as_ragged(spec: Any, value: Any) -> Any:
 def ragged_batch(
     self: Dataset, batch_size: Any, drop_remainder: bool = False, row_splits_dtype: Any = int64, name: str | None = None
 ) -> Dataset:
-    """Returns batches of elements of different sizes as ragged tensors.
+    """Returns a dataset of batches as ragged tensors, whose elements may have different sizes.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#ragged_batch
     """
@@ -64,11 +64,12 @@ class SparseBatch(Batch):
     repr_name = "_DenseToSparseBatchDataset"
 
     def __init__(self, source: Dataset, count: int, row_shape: TensorShape) -> None:
+        """Batches ``count`` elements of ``source`` each; see :func:`sparse_batch`."""
         if not isinstance(source.element_spec, TensorSpec):
-            kinds = nest.map_structure(lambda s: s.dtype, source.element_spec)
+            dtypes = nest.map_structure(lambda spec: spec.dtype, source.element_spec)
             raise TypeError(
                 "`dense_to_sparse_batch` requires an input dataset whose elements have a single component, but the given "
-                f"dataset has the following component types: {kinds}."
+                f"dataset has the following component types: {dtypes}."
             )
         self.row_shape = row_shape
         super().__init__(source, count, False)
@@ -77,20 +78,28 @@ class SparseBatch(Batch):
         return SparseTensorSpec(TensorShape([None]).concatenate(self.row_shape), self.source.element_spec.dtype)
 
     def value(self, handle: list[Any]) -> SparseTensor:
-        """Stacks elements to a sparse tensor; unknown dims are those of the largest element."""
-        arrays = [self.source.value(h).eager_array() for h in handle]
+        """Stacks the elements of a batch, given by their handles, to a sparse tensor that stores all their values.
+
+        A dim that is None in ``row_shape`` is that of the batch's largest element.
+        """
+        arrays = [self.source.value(element_handle).eager_array() for element_handle in handle]
         for row in arrays:
             self._require_room(row.shape)
         largest = np.max([row.shape for row in arrays], axis=0)
         shape = [
             int(longest) if requested is None else requested for requested, longest in zip(self.row_shape, largest)
         ]
-        indices = [np.insert(np.argwhere(np.ones(row.shape)), 0, i, axis=1) for i, row in enumerate(arrays)]
-        return SparseTensor(np.concatenate(indices), np.concatenate([r.ravel() for r in arrays]), [len(arrays), *shape])
+        # the indices of all elements of a row, with the row's number before them
+        indices = [
+            np.insert(np.argwhere(np.ones(row.shape)), 0, row_number, axis=1) for row_number, row in enumerate(arrays)
+        ]
+        values = np.concatenate([row.ravel() for row in arrays])
+        return SparseTensor(np.concatenate(indices), values, [len(arrays), *shape])
 
     def _require_room(self, shape: Sequence[int]) -> None:
-        """Checks that an element fits into ``row_shape``."""
-        if len(shape) != self.row_shape.rank or any(o is not None and n > o for n, o in zip(shape, self.row_shape)):
+        """Raises DataLossError if an element's shape has another rank than ``row_shape``, or is larger."""
+        has_rank = len(shape) == self.row_shape.rank
+        if not has_rank or any(limit is not None and size > limit for size, limit in zip(shape, self.row_shape)):
             raise DataLossError(
                 None,
                 "IteratorGetNext",
@@ -105,7 +114,7 @@ def _brackets(shape: Sequence[int]) -> str:
 
 @method
 def sparse_batch(self: Dataset, batch_size: Any, row_shape: Any, name: str | None = None) -> Dataset:
-    """Returns batches of elements of different sizes as sparse tensors with rows of ``row_shape``.
+    """Returns a dataset of batches as sparse tensors; the elements may have different sizes.
 
     Args:
       row_shape: the shape of one row; a dim that is None becomes that of the batch's largest element.

@@ -132,9 +132,10 @@ class _ColumnProbe:
     def __init__(
         self, paths: Sequence[str], delimiter: str, quoted: bool, header: bool, compression: Any, encoding: str
     ) -> None:
+        """Stores the files' format; ``header`` says whether their first lines are the columns' names."""
         if compression not in (None, "", "GZIP"):
-            kind = "is not supported for probing columns." if compression == "ZLIB" else "is unknown."
-            raise ValueError(f"`compression_type` {compression} {kind}")
+            problem = "is not supported for probing columns." if compression == "ZLIB" else "is unknown."
+            raise ValueError(f"`compression_type` {compression} {problem}")
         self.paths, self.header, self.encoding = paths, header, encoding
         self.format = {"delimiter": delimiter, "quoting": csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE}
         self.compression = compression
@@ -148,30 +149,39 @@ class _ColumnProbe:
         """Returns the column names in the first line, which must be the same in all files."""
         if not self.header:
             raise ValueError("Expected `column_names` or `header` arguments. Neither is provided.")
-        first, *others = [(path, next(self.rows(path), None)) for path in self.paths]
-        for path, names in (first, *others):
+        headers = [(path, next(self.rows(path), None)) for path in self.paths]
+        _, first_names = headers[0]
+        for path, names in headers:
             if names is None:
                 raise ValueError(f"Failed when reading the header line of {path}. Is it an empty file?")
-            if names != first[1]:
+            if names != first_names:
                 raise ValueError(
                     "All input CSV files should have the same column names in the header row. File "
                     f"{path} has different column names."
                 )
-        _require_unique(
-            first[1] or [], "Either `column_names` argument or CSV header row contains duplicate column names"
-        )
-        return first[1] or []
+        names = first_names or []
+        _require_unique(names, "Either `column_names` argument or CSV header row contains duplicate column names")
+        return names
 
     def defaults(self, columns: Sequence[int], width: int, na_value: str, limit: int | None) -> list[Tensor]:
-        """Returns a zero or an empty string for each column, in the narrowest dtype that fits the column's values."""
-        kinds: list[DType | None] = [None] * len(columns)
+        """Returns a default for each column: zero or an empty string, in the narrowest dtype that fits the values.
+
+        The first ``limit`` rows are read, which must have ``width`` fields. A column without values is one of strings.
+        """
+        dtypes: list[DType | None] = [None] * len(columns)
         for row in itertools.islice(self._values(width), limit):
-            kinds = [k if row[i] in ("", na_value) else _wider(k, row[i]) for k, i in zip(kinds, columns)]
-        dtypes = [kind or string for kind in kinds]
-        return [constant(["" if kind is string else 0], dtype=kind) for kind in dtypes]
+            dtypes = [
+                dtype if row[column] in ("", na_value) else _wider(dtype, row[column])
+                for dtype, column in zip(dtypes, columns)
+            ]
+        known_dtypes = [dtype or string for dtype in dtypes]
+        return [constant(["" if dtype is string else 0], dtype=dtype) for dtype in known_dtypes]
 
     def _values(self, width: int) -> Iterator[list[str]]:
-        """Yields the rows of all files without the header lines, checking their number of fields."""
+        """Yields the rows of all files without their headers.
+
+        Raises ValueError if one does not have ``width`` fields.
+        """
         for path in self.paths:
             for number, row in enumerate(itertools.islice(self.rows(path), int(self.header), None), 1 + self.header):
                 if len(row) != width:
@@ -182,21 +192,21 @@ class _ColumnProbe:
                 yield row
 
 
-def _wider(before: DType | None, text: str) -> DType:
-    """Returns the narrowest dtype, at least as wide as ``before``, that holds the value of a field."""
-    start = 0 if before is None else KINDS.index(before)
-    return next(kind for kind in KINDS[start:] if _fits(kind, text))
+def _wider(narrowest: DType | None, text: str) -> DType:
+    """Returns the narrowest dtype, at least as wide as ``narrowest``, that holds the value of a field."""
+    first = 0 if narrowest is None else KINDS.index(narrowest)
+    return next(dtype for dtype in KINDS[first:] if _fits(dtype, text))
 
 
-def _fits(kind: DType, text: str) -> bool:
-    """Returns whether a field is a value of a dtype."""
-    if kind is string:
+def _fits(dtype: DType, text: str) -> bool:
+    """Returns whether the text of a CSV field is a number that a dtype can hold; strings hold any text."""
+    if dtype is string:
         return True
     try:
-        if kind.is_integer:
-            return bool(kind.np.type(text) == int(text))
-        with np.errstate(over="ignore"):
-            return bool(kind.np.type(text) < np.inf)
+        if dtype.is_integer:
+            return bool(dtype.np.type(text) == int(text))
+        with np.errstate(over="ignore"):  # a number that is too large becomes inf
+            return bool(dtype.np.type(text) < np.inf)
     except (ValueError, OverflowError):
         return False
 
@@ -204,17 +214,17 @@ def _fits(kind: DType, text: str) -> bool:
 def _column_indices(columns: Sequence[Any], names: Sequence[str]) -> list[int]:
     """Returns the sorted indices of columns that are given by name or index."""
     indices = []
-    for each in columns:
-        if isinstance(each, int) and not 0 <= each < len(names):
+    for column in columns:
+        if isinstance(column, int) and not 0 <= column < len(names):
             raise ValueError(
-                f"Column index {each} specified in `select_columns` should be > 0  and <= {len(names)}, which is the number "
+                f"Column index {column} specified in `select_columns` should be > 0  and <= {len(names)}, which is the number "
                 "of columns."
             )
-        if not isinstance(each, int) and each not in names:
+        if not isinstance(column, int) and column not in names:
             raise ValueError(
-                f"Column {each} specified in `select_columns` must be of one of the columns: {dict.fromkeys(names).keys()}."
+                f"Column {column} specified in `select_columns` must be of one of the columns: {dict.fromkeys(names).keys()}."
             )
-        indices.append(each if isinstance(each, int) else names.index(each))
+        indices.append(column if isinstance(column, int) else names.index(column))
     _require_unique(indices, "The `select_columns` argument contains duplicate columns")
     return sorted(indices)
 
@@ -258,6 +268,7 @@ class Sql(Dataset):
     repr_name = "SqlDatasetV2"
 
     def __init__(self, driver_name: Any, data_source_name: Any, query: Any, output_types: Any) -> None:
+        """Stores a query of a SQLite database; each row of its result has one element per output type."""
         if _text(driver_name) != "sqlite":
             raise InvalidArgumentError(
                 None,
@@ -266,21 +277,21 @@ class Sql(Dataset):
                 "is: {'sqlite'}.",
             )
         self.path, self.query = _text(data_source_name), _text(query)
-        self.kinds = [as_dtype(kind) for kind in output_types]
-        super().__init__(tuple(TensorSpec([], kind) for kind in self.kinds), UNKNOWN)
+        self.dtypes = [as_dtype(output_type) for output_type in output_types]
+        super().__init__(tuple(TensorSpec([], dtype) for dtype in self.dtypes), UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
         """Yields the rows of a query's result; SQLite's errors become TensorFlow's."""
-        base = None
+        connection = None
         try:
-            base = sqlite3.connect(self.path)
-            for row in base.execute(self.query):
-                if len(row) != len(self.kinds):
+            connection = sqlite3.connect(self.path)
+            for row in connection.execute(self.query):
+                if len(row) != len(self.dtypes):
                     raise InvalidArgumentError(
                         None,
                         "SqlDataset",
                         f"The number of columns in query result ({len(row)}) must match the number of elements in "
-                        f"output_types ({len(self.kinds)}).",
+                        f"output_types ({len(self.dtypes)}).",
                     )
                 yield row
         except sqlite3.Error as error:
@@ -289,12 +300,12 @@ class Sql(Dataset):
                 None, "SqlDataset", f"Prepare() failed: [{code}] {error}: {self.query} ({self.path})"
             ) from error
         finally:
-            if base is not None:
-                base.close()
+            if connection is not None:
+                connection.close()
 
     def value(self, handle: Any) -> Element:
         try:
-            return tuple(_cell(kind, cell) for kind, cell in zip(self.kinds, handle))
+            return tuple(_cell(kind, cell) for kind, cell in zip(self.dtypes, handle))
         except (ValueError, TypeError, OverflowError) as error:
             raise InvalidArgumentError(None, "SqlDataset", f"{self.path}: {error}") from error
 

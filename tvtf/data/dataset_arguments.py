@@ -50,15 +50,16 @@ class NumberedObject:
         return EagerTensor(np.array(number_of(self), int64.np)), self._number_type()
 
     def _number_type(self) -> Any:
-        """Returns the part of a trace's key that depends on this object, cached by the identity of its element spec."""
+        """Returns what a trace depends on if this object is an argument: its kind and element spec, hashable.
+
+        The value is cached for as long as the object has the same element spec.
+        """
         spec = self.element_spec
-        cached = self.__dict__.get("_cached_number_type")
-        if cached is None or cached[0] is not spec:
-            cached = self.__dict__["_cached_number_type"] = (
-                spec,
-                (self.number_kind, structure_key(spec), tuple(nest.flatten(spec))),
-            )
-        return cached[1]
+        cached_spec, number_type = self.__dict__.get("_cached_number_type", (None, None))
+        if number_type is None or cached_spec is not spec:
+            number_type = (self.number_kind, structure_key(spec), tuple(nest.flatten(spec)))
+            self.__dict__["_cached_number_type"] = (spec, number_type)
+        return number_type
 
     def from_argument(self, number: Tensor) -> Any:
         """Returns the object of a number; during tracing, a symbolic object that stands for all of this type."""
@@ -79,12 +80,15 @@ class NumberedObject:
 
 
 def number_of(value: Any) -> int:
-    """Returns an object's number; a new object gets the next one. Only weak references to objects are stored."""
+    """Returns the number by which a traced function refers to an object; a new object gets the next one.
+
+    Only weak references to objects are stored.
+    """
     number = _numbers.get(value)
     if number is not None:
         return number
     with _lock:
-        number = _numbers.get(value)
+        number = _numbers.get(value)  # another thread may have numbered it meanwhile
         if number is None:
             number = _numbers[value] = next(_count)
             _objects[number] = value

@@ -41,7 +41,11 @@ def parse_example_dataset(
         raise ValueError("Argument `features` is required, but not specified.")
 
     def apply(dataset: Any) -> Dataset:
-        """Parses batches of serialized examples."""
+        """Returns a dataset of the features of batches of serialized examples.
+
+        Raises:
+          TypeError: the elements are not vectors of strings.
+        """
         if not TensorSpec([None], string).is_compatible_with(dataset.element_spec):
             raise TypeError(
                 f"Input dataset should be a dataset of vectors of strings. Instead it is `{dataset.element_spec}`."
@@ -55,11 +59,11 @@ def parse_example_dataset(
 
 
 def _parsed(texts: Any, features: Any) -> Any:
-    """Parses a batch of examples; sparse features get the static batch size."""
+    """Parses a batch of serialized examples; sparse features get the static batch size of ``texts``."""
     parsed = public_names()["io.parse_example"](texts, features)
-    for each in parsed.values():
-        if isinstance(each, SparseTensor):
-            each.set_shape(texts.shape.concatenate(each.shape[1:]))
+    for feature in parsed.values():
+        if isinstance(feature, SparseTensor):
+            feature.set_shape(texts.shape.concatenate(feature.shape[1:]))
     return parsed
 
 
@@ -154,7 +158,7 @@ class TFRecordWriter:
         self._path, self._compression = filename, compression_type
 
     def write(self, dataset: Any) -> None:
-        """Writes each element as a record.
+        """Writes each element of a dataset of strings as a record of the TFRecord file.
 
         Raises:
           TypeError: ``dataset`` is not a dataset of scalar strings.

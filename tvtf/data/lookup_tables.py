@@ -38,7 +38,7 @@ class DatasetInitializer(Initializer):
 
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
-        key, value = _checked(dataset.element_spec)
+        key, value = _key_and_value_specs(dataset.element_spec)
         self.key_dtype, self.value_dtype = key.dtype, value.dtype
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
@@ -50,8 +50,11 @@ def _vector(column: Any, dtype: Any) -> np.ndarray:
     return np.array([each.eager_array()[()] for each in column], dtype.np)
 
 
-def _checked(spec: Any) -> Any:
-    """Checks that elements are pairs of scalars, and returns their specs."""
+def _key_and_value_specs(spec: Any) -> Any:
+    """Returns the specs of the keys and values of a dataset.
+
+    Raises ValueError unless its elements are pairs of scalars.
+    """
     prefix = (
         "Datasets used to initialize lookup tables must produce elements in the form (key, value), where the keys and values "
         "are scalar tensors. However, the given dataset produces "
@@ -61,11 +64,11 @@ def _checked(spec: Any) -> Any:
         raise ValueError(
             f"{prefix}{count} components instead of two (key, value) components. Full dataset element spec: {spec}."
         )
-    for what, each in zip(("key", "value"), spec):
-        if not isinstance(each, TensorSpec):
-            raise ValueError(f"{prefix}non-Tensor {what}s of type {type(each)}.")
-        if each.shape.rank not in (None, 0):
-            raise ValueError(f"{prefix}non-scalar {what} Tensors of rank {each.shape.rank}.")
+    for component, component_spec in zip(("key", "value"), spec):
+        if not isinstance(component_spec, TensorSpec):
+            raise ValueError(f"{prefix}non-Tensor {component}s of type {type(component_spec)}.")
+        if component_spec.shape.rank not in (None, 0):
+            raise ValueError(f"{prefix}non-scalar {component} Tensors of rank {component_spec.shape.rank}.")
     return spec
 
 
@@ -99,13 +102,13 @@ def table_from_dataset(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/table_from_dataset
     """
-    _, value = _checked(dataset.element_spec)
+    _, value = _key_and_value_specs(dataset.element_spec)
     if default_value is None and not (value.dtype.is_integer or value.dtype.is_floating):
         raise ValueError(
             "`default_value` must be specified when creating a table from a dataset that produces values of type "
             f"{value.dtype}."
         )
-    _check(num_oov_buckets, vocab_size, key_dtype)
+    _check_arguments(num_oov_buckets, vocab_size, key_dtype)
     if vocab_size is not None:
         dataset = public_names()["data.experimental.assert_cardinality"](number(vocab_size))(
             Take(dataset, number(vocab_size))
@@ -116,7 +119,7 @@ def table_from_dataset(
     return StaticHashTable(initializer, -1 if default_value is None else default_value, name)
 
 
-def _check(num_oov_buckets: int, vocab_size: Any, key_dtype: Any) -> None:
+def _check_arguments(num_oov_buckets: int, vocab_size: Any, key_dtype: Any) -> None:
     """Checks the arguments of `table_from_dataset`."""
     if num_oov_buckets < 0:
         raise ValueError(f"`num_oov_buckets` must be greater than or equal to 0, got {num_oov_buckets}.")
@@ -146,5 +149,5 @@ def index_table_from_dataset(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/index_table_from_dataset
     """
-    pairs = dataset.enumerate().map(lambda place, key: (key, place))
+    pairs = dataset.enumerate().map(lambda position, key: (key, position))
     return table_from_dataset(pairs, num_oov_buckets, vocab_size, default_value, hasher_spec, key_dtype, name)

@@ -88,8 +88,8 @@ class Optional(CompositeTensor):
     def empty(element_spec: Any) -> Optional:
         """Returns an optional without an element.
 
-        If ``element_spec`` is None, ``tf.cond`` and ``tf.while_loop`` give it that of the optional in its place in other
-        branches or iterations.
+        If ``element_spec`` is None, ``tf.cond`` and ``tf.while_loop`` take it from the corresponding optional of the
+        other branch or iterations.
         """
         if element_spec is None:
             return _Untyped(None, convert_to_tensor(False), None)
@@ -125,6 +125,7 @@ class _Optional(Optional):
         return self._present
 
     def get_value(self, name: str | None = None) -> Element:
+        """Returns the element; a missing one raises an error now or, while tracing, in each run."""
         if isinstance(self._present, EagerTensor):
             _require(self._present.eager_array(), " [Op:OptionalGetValue] name: ")
         else:
@@ -174,7 +175,7 @@ def _blank(spec: TensorSpec) -> np.ndarray:
 
 
 def get_next_as_optional(self: OwnedIterator) -> Optional:
-    """Returns the next element, or an empty optional at the end.
+    """Returns an optional with the iterator's next element; it is empty at the end of the iteration.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Iterator#get_next_as_optional
     """

@@ -75,11 +75,12 @@ class Settings:
     """A set of attributes declared in the class with types and defaults; setting any other raises AttributeError."""
 
     def __setattr__(self, name: str, value: Any) -> None:
+        """Sets an option; raises AttributeError if there is no such option, TypeError for a value of another type."""
         if not hasattr(self, name):
             raise AttributeError(f"Cannot set the property {name} on {type(self).__name__}.")
-        kind = self.kinds().get(name, object)
-        if not isinstance(value, kind):
-            raise TypeError(f'Property "{name}" must be of type {kind}, got: {value} (type: {type(value)!r})')
+        expected_type = self.kinds().get(name, object)
+        if not isinstance(value, expected_type):
+            raise TypeError(f'Property "{name}" must be of type {expected_type}, got: {value} (type: {type(value)!r})')
         object.__setattr__(self, name, value)
 
     def __eq__(self, other: object) -> bool:
@@ -90,11 +91,12 @@ class Settings:
     @classmethod
     @functools.cache
     def kinds(cls) -> dict[str, type]:
-        """Returns the type of each attribute; those annotated ``Any`` are not checked."""
-        hints = {
+        """Returns the type that each option must have, from its annotation; those annotated ``Any`` are not checked."""
+        # an option annotated ``T | None`` has the type T
+        alternatives = {
             name: get_args(hint) or (hint,) for name, hint in get_type_hints(cls, globals()).items() if hint is not Any
         }
-        return {name: get_origin(first) or first for name, (first, *_) in hints.items()}
+        return {name: get_origin(first) or first for name, (first, *_) in alternatives.items()}
 
 
 @export("data.experimental.AutotuneOptions")
@@ -213,8 +215,9 @@ class Options(Settings):
 
 
 def _merged(one: S, other: S) -> S:
+    """Returns a copy of ``one`` with the options that are set in ``other``; nested settings are merged, too."""
     merged = copy.copy(one)
     for name, value in vars(other).items():
-        before = getattr(one, name)
-        setattr(merged, name, _merged(before, value) if isinstance(before, Settings) else value)
+        old_value = getattr(one, name)
+        setattr(merged, name, _merged(old_value, value) if isinstance(old_value, Settings) else value)
     return merged

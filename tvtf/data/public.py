@@ -55,7 +55,8 @@ def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#from_tensor_slices
     """
     element = tensors_of(tensors)
-    return batching.Rows(element) if any(map(nest.is_composite, nest.flatten(element))) else sources.Slices(element)
+    has_composites = any(map(nest.is_composite, nest.flatten(element)))  # sparse or ragged tensors
+    return batching.Rows(element) if has_composites else sources.Slices(element)
 
 
 def from_generator(
@@ -78,11 +79,13 @@ def from_generator(
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#from_generator
     """
     spec = sources.signature(output_types, output_shapes, output_signature)
-    return sources.Generator(generator, spec, [a.numpy() if hasattr(a, "numpy") else a for a in args or ()])
+    # the generator is called with arrays instead of tensors
+    arguments = [argument.numpy() if hasattr(argument, "numpy") else argument for argument in args or ()]
+    return sources.Generator(generator, spec, arguments)
 
 
 def zip_(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
-    """Combines the elements of several datasets side by side, as many as the shortest has.
+    """Makes a dataset of tuples (or other nests) of the datasets' elements; it ends with the shortest dataset.
 
     Args:
       *args: datasets, or one nest of them.
@@ -101,7 +104,7 @@ def zip_(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
 
 
 def counter(start: Any = 0, step: Any = 1, dtype: Any = int64, name: str | None = None) -> Dataset:
-    """Makes a dataset of numbers without end.
+    """Makes a dataset of the numbers ``start``, ``start + step``, ``start + 2 * step`` ... without end.
 
     >>> import tvtf as tf
     >>> [int(n) for n in tf.data.Dataset.counter(start=2, step=3).take(3).as_numpy_iterator()]
@@ -109,9 +112,9 @@ def counter(start: Any = 0, step: Any = 1, dtype: Any = int64, name: str | None 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#counter
     """
-    kind = as_dtype(dtype)
-    first, by = (np.asarray(n, kind.np).item() for n in (start, step))
-    return element_order.Counter(first, by, kind)
+    number_dtype = as_dtype(dtype)
+    start, step = (np.asarray(number, number_dtype.np).item() for number in (start, step))
+    return element_order.Counter(start, step, number_dtype)
 
 
 def random(seed: int | None = None, rerandomize_each_iteration: bool | None = None, name: str | None = None) -> Dataset:
@@ -138,10 +141,10 @@ def load(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#load
     """
-    saved = saved_elements.load_dataset(os.fspath(path), element_spec)
-    if saved is None:
+    elements_and_spec = saved_elements.load_dataset(os.fspath(path), element_spec)
+    if elements_and_spec is None:
         raise NotFoundError(None, None, f"Could not find a saved dataset in {path}")
-    return batching.ElementList(*saved)
+    return batching.ElementList(*elements_and_spec)
 
 
 for _function in (
@@ -164,7 +167,7 @@ def save(
     shard_func: Any = None,
     checkpoint_args: Any = None,
 ) -> None:
-    """Writes the elements to the folder ``path``, for ``Dataset.load``.
+    """Writes the dataset's elements to the folder ``path``, from which ``Dataset.load`` reads them.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#save
     """
@@ -173,7 +176,7 @@ def save(
 
 @method
 def get_single_element(self: Dataset, name: str | None = None) -> Element:
-    """Returns the only element.
+    """Returns the only element of the dataset.
 
     Raises:
       InvalidArgumentError: there is no element, or more than one.
@@ -182,10 +185,10 @@ def get_single_element(self: Dataset, name: str | None = None) -> Element:
     """
     if state.trace is not None:
         return single_of(self, get_single_element)
-    elements = list(element_order.Take(self, 2).elements())
+    elements = list(element_order.Take(self, 2).elements())  # two, to find out whether there is more than one
     if len(elements) != 1:
-        many = "had more than one element" if elements else "was empty"
-        raise InvalidArgumentError(None, "DatasetToSingleElement", f"Dataset {many}. [Op:DatasetToSingleElement]")
+        problem = "had more than one element" if elements else "was empty"
+        raise InvalidArgumentError(None, "DatasetToSingleElement", f"Dataset {problem}. [Op:DatasetToSingleElement]")
     return elements[0]
 
 
@@ -203,10 +206,11 @@ def rebatch(self: Dataset, batch_size: Any, drop_remainder: bool = False, name: 
             "Invalid `batch_sizes`. Expected dataset with rank of >= 1 but found a dataset with scalar elements. Fix the "
             "issue by adding the `batch` transformation to the dataset."
         )
-    drops = flag(drop_remainder)
-    if np.ndim(batch_size):
-        return batching.CyclingBatches(batching.Unbatch(self), [number(n) for n in batch_size], drops)
-    batches = batching.Batch(batching.Unbatch(self), number(batch_size), drops)
+    drops_remainder = flag(drop_remainder)
+    if np.ndim(batch_size):  # several sizes
+        sizes = [number(size) for size in batch_size]
+        return batching.CyclingBatches(batching.Unbatch(self), sizes, drops_remainder)
+    batches = batching.Batch(batching.Unbatch(self), number(batch_size), drops_remainder)
     batches.repr_name, batches.size = "_RebatchDataset", UNKNOWN
     return batches
 
@@ -242,7 +246,7 @@ def fingerprint(self: Dataset) -> NoReturn:
 
 @method
 def options(self: Dataset) -> Options:
-    """Returns the options set by ``with_options``.
+    """Returns the dataset's options, set by ``with_options``, or the default ones.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#options
     """
@@ -256,10 +260,10 @@ def with_options(self: Dataset, options: Options, name: str | None = None) -> Da
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#with_options
     """
-    same = element_order.Take(self, -1)
-    same.repr_name = "_OptionsDataset"
-    same._options = self.options().merge(options)  # type: ignore[attr-defined]
-    return same
+    copy = element_order.Take(self, -1)  # -1 takes all elements
+    copy.repr_name = "_OptionsDataset"
+    copy._options = self.options().merge(options)  # type: ignore[attr-defined]
+    return copy
 
 
 @export("data.experimental.cardinality")
@@ -277,7 +281,7 @@ def cardinality(dataset: Dataset) -> Any:
 
 @export("data.experimental.assert_cardinality")
 def assert_cardinality(expected_cardinality: Any) -> Callable[[Dataset], Dataset]:
-    """For ``apply``: sets the dataset's cardinality, which iteration then checks.
+    """Returns a function for ``Dataset.apply`` that sets a dataset's cardinality, which iteration then checks.
 
     >>> import tvtf as tf
     >>> counted = tf.data.Dataset.range(5).filter(lambda x: x > 2).apply(tf.data.experimental.assert_cardinality(2))
@@ -293,11 +297,14 @@ class Counted(element_order.PassThrough):
     """A dataset whose number of elements is checked against ``size``."""
 
     def handles(self) -> Any:
-        """Yields the source's elements. Raises an error if their number is not the asserted one."""
+        """Yields the source's elements (as handles).
+
+        Raises an error if their number is not the asserted one, ``size``.
+        """
         count = 0
         for handle in self.source.handles():
             count += 1
-            if count > self.size >= 0:
+            if count > self.size >= 0:  # a negative size is not a number of elements: infinite or unknown
                 raise self._wrong_count("at least", count)
             yield handle
         if self.size != count:

@@ -22,30 +22,35 @@ _CHUNK = 256
 
 
 def seed_pair(seed: Any) -> tuple[int, int]:
-    """Returns the two seeds of a dataset, as ``tf.compat.v1.get_seed``; random ones if neither seed is set."""
+    """Returns the two seeds that a dataset uses, the global seed and its own, as ``tf.compat.v1.get_seed`` does.
+
+    If neither is set, both are random; if only one is, a default replaces the other.
+    """
     if seeds.seed is None and seed is None:
         first, second = np.random.SeedSequence().generate_state(2, np.uint32)
         return int(first), int(second)
     if seeds.seed is None:
-        return DEFAULT_SEED, _word(seed)
-    op_seed = seeds.next_op_seed() if seed is None else _word(seed)
+        return DEFAULT_SEED, _as_31_bit_int(seed)
+    op_seed = seeds.next_op_seed() if seed is None else _as_31_bit_int(seed)
     pair = seeds.seed % MAX_INT32, op_seed % MAX_INT32
-    return (0, MAX_INT32) if pair == (0, 0) else pair
+    return (0, MAX_INT32) if pair == (0, 0) else pair  # TensorFlow's kernels take (0, 0) for no seeds
 
 
-def _word(seed: Any) -> int:
+def _as_31_bit_int(seed: Any) -> int:
     """Returns a seed as a 31-bit int."""
     value = static_value(seed % MAX_INT32, "seed")
     return number(value, "seed") if isinstance(value, float) else int(value)
 
 
 def words(pair: tuple[int, int]) -> Iterator[int]:
-    """Yields the 32-bit words of the Philox stream of two seeds."""
-    state = np.array([0, pair[1], pair[0]], np.uint64)
-    start = 0
+    """Yields the random 32-bit words of the Philox generator with two seeds, without end."""
+    first_seed, second_seed = pair
+    state = np.array([0, second_seed, first_seed], np.uint64)
+    first_block = 0
     while True:
-        yield from map(int, philox.blocks_at(state, np.arange(start, start + _CHUNK, dtype=np.uint64)).ravel())
-        start += _CHUNK
+        blocks = np.arange(first_block, first_block + _CHUNK, dtype=np.uint64)
+        yield from map(int, philox.blocks_at(state, blocks).ravel())
+        first_block += _CHUNK
 
 
 class SeedGenerator:

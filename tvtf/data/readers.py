@@ -32,26 +32,29 @@ from tvtf.ops.strings.numbers import number_of
 
 
 def file_names(names: Any) -> list[str]:
-    """Returns the names in a string, several strings, a string tensor, or a dataset of strings."""
+    """Returns file names as a list.
+
+    They may be a string, several strings or paths, a string tensor, or a dataset of strings.
+    """
     if isinstance(names, Dataset):
         return [name for element in names for name in file_names(element)]
     if isinstance(names, (list, tuple)):
-        names = [str(each) if hasattr(each, "__fspath__") else each for each in names]
+        names = [str(name) if hasattr(name, "__fspath__") else name for name in names]
     values = convert_to_tensor(str(names) if hasattr(names, "__fspath__") else names, string).numpy()
     return [name.decode() for name in np.atleast_1d(np.asarray(values, object)).tolist()]
 
 
 def opened(path: str, compression: Any) -> Any:
-    """Opens a file, decompressed; see ``tfrecord.opened``.
+    """Opens a file for reading its decompressed bytes; see ``tfrecord.opened``.
 
     Raises:
       NotFoundError: the file does not exist.
       InvalidArgumentError: the compression is unknown.
     """
-    kind = "" if compression is None else compression
-    if kind not in ("", *WINDOW_BITS):
-        raise InvalidArgumentError(None, None, f"Unsupported compression type: {kind}.")
-    return tfrecord.opened(path, kind)
+    compression_type = "" if compression is None else compression
+    if compression_type not in ("", *WINDOW_BITS):
+        raise InvalidArgumentError(None, None, f"Unsupported compression type: {compression_type}.")
+    return tfrecord.opened(path, compression_type)
 
 
 def lines_of(file: Any, name: str) -> Iterator[bytes]:
@@ -63,7 +66,7 @@ def lines_of(file: Any, name: str) -> Iterator[bytes]:
 
 
 def rows_of(file: Any, name: str, encoding: str, errors: str, **form: Any) -> Iterator[list[str]]:
-    """Yields the rows of a CSV file.
+    """Yields the rows of a CSV file, each a list of its fields; ``form`` has the options of ``csv.reader``.
 
     Raises:
       InvalidArgumentError: a line is not valid CSV, or not text in the encoding.
@@ -76,11 +79,14 @@ def rows_of(file: Any, name: str, encoding: str, errors: str, **form: Any) -> It
 
 
 def _bounded_lines(file: Any, bounded: bool, name: str) -> Iterator[Any]:
-    """Yields lines; if ``bounded``, a line longer than the most bytes that may be decoded raises an error."""
+    """Yields the lines of a file; if ``bounded``, a line that exceeds ``max_decoded_bytes`` raises an error.
+
+    A decompressed file may have a line that is much longer than the file itself.
+    """
     limit = max_decoded_bytes() if bounded else -1
     with file:
         while line := file.readline(limit):
-            if len(line) == limit and line[-1:] not in ("\n", b"\n"):
+            if len(line) == limit and line[-1:] not in ("\n", b"\n"):  # the line is longer than the limit
                 require_decodable(limit + 1, f"{name}: a line")
             yield line
 
@@ -101,6 +107,10 @@ class _Files(Dataset):
         num_parallel_reads: Any = None,
         name: str | None = None,
     ) -> None:
+        """Stores the names and compression of the files.
+
+        Files are read one after the other, whatever ``num_parallel_reads``.
+        """
         self.names, self.compression = filenames, compression_type
         super().__init__(TensorSpec([], string), UNKNOWN)
 
@@ -210,35 +220,41 @@ class FixedLengthRecord(_Files):
         num_parallel_reads: Any = None,
         name: str | None = None,
     ) -> None:
-        self.record, self.header, self.footer = (number(n or 0) for n in (record_bytes, header_bytes, footer_bytes))
+        """Stores the sizes in bytes of a record and of a file's header and footer."""
+        self.record, self.header, self.footer = (
+            number(size or 0) for size in (record_bytes, header_bytes, footer_bytes)
+        )
         super().__init__(filenames, compression_type)
 
     def parts(self, file: Any, name: str) -> Iterator[bytes]:
-        """Yields the records of a file; it is read in chunks, since the footer is known only at its end."""
+        """Yields the records of a file, without its header and footer.
+
+        The file is read in chunks. The footer can be told from records only at the end, so that as many bytes are held
+        back.
+        """
         if not isinstance(file, Inflated):
             self._require_whole(os.fstat(file.fileno()).st_size, name)
-        start = len(read_fully(file, self.header))
-        data, size = b"", start
-        while more := read_fully(file, max(CHUNK, self.record + self.footer)):
-            data, size = data + more, size + len(more)
+        data, size = b"", len(read_fully(file, self.header))
+        while chunk := read_fully(file, max(CHUNK, self.record + self.footer)):
+            data, size = data + chunk, size + len(chunk)
             count = max(0, len(data) - self.footer) // self.record
-            yield from (data[i : i + self.record] for i in range(0, count * self.record, self.record))
+            yield from (data[start : start + self.record] for start in range(0, count * self.record, self.record))
             data = data[count * self.record :]
         self._require_whole(size, name)
 
     def _require_whole(self, size: int, name: str) -> None:
-        """Checks that a file of ``size`` bytes holds a whole number of records.
+        """Checks that a file of ``size`` bytes has a whole number of records between its header and footer.
 
         Raises:
           DataLossError: its size does not match.
         """
-        body = size - self.header - self.footer
-        if body < 0 or body % self.record:
+        body_size = size - self.header - self.footer
+        if body_size < 0 or body_size % self.record:
             raise DataLossError(
                 None,
                 None,
                 f"Excluding the header ({self.header} bytes) and footer ({self.footer} bytes), input file {name!r} has body "
-                f"length {max(body, 0)} bytes, which is not an exact multiple of the record length ({self.record} bytes).",
+                f"length {max(body_size, 0)} bytes, which is not an exact multiple of the record length ({self.record} bytes).",
             )
 
 
@@ -283,16 +299,19 @@ class Csv(Dataset):
         select_cols: Sequence[int] | None = None,
         exclude_cols: Sequence[int] | None = None,
     ) -> None:
+        """Stores the files' format; ``record_defaults`` has a dtype or a default for each column that is returned."""
         self.names, self.compression, self.header = filenames, compression_type, header
-        columns = [_column(default) for default in record_defaults]
-        self.dtypes = [dtype for dtype, _ in columns]
-        self.fields = [_field(i, *column, na_value) for i, column in enumerate(columns)]
+        dtypes_and_defaults = [_column(default) for default in record_defaults]
+        self.dtypes = [dtype for dtype, _ in dtypes_and_defaults]
+        self.parsers = [
+            _field_parser(index, dtype, default, na_value) for index, (dtype, default) in enumerate(dtypes_and_defaults)
+        ]
         self.format = {"delimiter": field_delim, "quoting": csv.QUOTE_MINIMAL if use_quote_delim else csv.QUOTE_NONE}
         self.selected, self.excluded = select_cols, set(exclude_cols or ())
         super().__init__(tuple(TensorSpec([], dtype) for dtype in self.dtypes), UNKNOWN)
 
     def handles(self) -> Iterator[tuple[Any, ...]]:
-        """Yields the rows of CSV files, without their headers."""
+        """Yields the rows of the CSV files, without their headers, as tuples of parsed fields."""
         for name in file_names(self.names):
             with opened(name, self.compression) as file, named_failures(name, "read"):
                 rows = rows_of(file, name, "utf-8", "surrogateescape", **self.format)
@@ -314,19 +333,29 @@ class Csv(Dataset):
             raise InvalidArgumentError(None, None, f"{error.message} of {name}") from None
 
     def _parsed(self, row: list[str]) -> tuple[Any, ...]:
-        fields = row if self.selected is None and not self.excluded else self._chosen(row)
-        if len(fields) != len(self.fields):
-            raise InvalidArgumentError(None, None, f"Expect {len(self.fields)} fields but have {len(fields)} in record")
-        return tuple([parse(field) for parse, field in zip(self.fields, fields)])
+        """Converts the fields of a row to the columns' dtypes.
 
-    def _chosen(self, row: list[str]) -> list[str]:
+        Raises an error if the row has another number of fields.
+        """
+        fields = row if self.selected is None and not self.excluded else self._selected_fields(row)
+        if len(fields) != len(self.parsers):
+            raise InvalidArgumentError(
+                None, None, f"Expect {len(self.parsers)} fields but have {len(fields)} in record"
+            )
+        return tuple([parse(field) for parse, field in zip(self.parsers, fields)])
+
+    def _selected_fields(self, row: list[str]) -> list[str]:
         if self.selected is not None:
             return [row[i] for i in self.selected if i < len(row)]
         return [field for i, field in enumerate(row) if i not in self.excluded]
 
 
 def _column(default: Any) -> tuple[Any, Any]:
-    """Returns a column's dtype and its default, which is None if a value is required."""
+    """Returns the dtype and default of a CSV column, from an entry of ``record_defaults``.
+
+    The entry is a dtype, or an empty tensor, if each row needs a value, which the default None means; otherwise it is
+    the default.
+    """
     if isinstance(default, (DType, type, str, np.dtype)):
         with suppress(TypeError):  # a string that names no dtype is a default
             return as_dtype(default), None
@@ -335,14 +364,14 @@ def _column(default: Any) -> tuple[Any, Any]:
     return tensor.dtype, array.reshape(-1)[0] if array.size else None
 
 
-def _field(index: int, dtype: Any, default: Any, na_value: str) -> Callable[[str], Any]:
-    """Returns the function that parses the fields of a column.
+def _field_parser(index: int, dtype: Any, default: Any, na_value: str) -> Callable[[str], Any]:
+    """Returns the function that converts the text of a CSV column's field to the column's dtype.
 
     It raises InvalidArgumentError if a field is not of the column's type, or is required and missing.
     """
 
-    def value(field: str) -> Any:
-        """Converts a CSV field to the column's dtype; an empty one is the default."""
+    def parse(field: str) -> Any:
+        """Converts a field to the column's dtype; an empty one, or ``na_value``, to the default."""
         if field in ("", na_value):
             if default is None:
                 raise InvalidArgumentError(None, None, f"Field {index} is required but missing in record!")
@@ -354,7 +383,7 @@ def _field(index: int, dtype: Any, default: Any, na_value: str) -> Callable[[str
             message = f"Field {index} in record is not a valid {dtype.name}: {field}"
             raise InvalidArgumentError(None, None, message) from None
 
-    return value
+    return parse
 
 
 def matching(patterns: Sequence[str]) -> list[str]:
@@ -380,5 +409,5 @@ def list_files(
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#list_files
     """
     paths = matching(file_names(file_pattern))
-    names = Slices(EagerTensor(np.array([n.encode() for n in paths], object)))
+    names = Slices(EagerTensor(np.array([path.encode() for path in paths], object)))
     return names if shuffle is False else Shuffle(names, len(paths), seed, True)

@@ -48,16 +48,16 @@ def _records(elements: Sequence[Element]) -> bytes:
 
 
 def _encode_array(array: np.ndarray) -> tuple[bytes, bytes]:
-    """Encodes an array as two records: its dtype and shape as JSON, and its bytes."""
+    """Encodes an array as two records of a file of elements: its dtype and shape as JSON, and its bytes."""
     dtype = "string" if array.dtype.kind in "OS" else as_dtype(array.dtype).name
-    head = json.dumps({"dtype": dtype, "shape": array.shape}).encode()
+    header = json.dumps({"dtype": dtype, "shape": array.shape}).encode()
     if dtype != "string":
-        return head, np.ascontiguousarray(array).tobytes()
-    return head, b"".join(framed(text) for text in array.ravel().tolist())
+        return header, np.ascontiguousarray(array).tobytes()
+    return header, b"".join(framed(text) for text in array.ravel().tolist())
 
 
 def load(path: str, spec: Any, name: str | None = None) -> list[Element] | None:
-    """Returns the elements of a file; None if it does not exist.
+    """Reads the elements of a dataset, of element spec ``spec``, from a file; returns None if it does not exist.
 
     Args:
       path: the file without its suffix, or the folder of ``name``.
@@ -68,14 +68,16 @@ def load(path: str, spec: Any, name: str | None = None) -> list[Element] | None:
     file = path + SUFFIX if name is None else os.path.join(path, name)
     if not os.path.exists(file):
         return None
-    parts = list(records_of(file))
-    is_counted = len(parts) % 2 == 1
+    records = list(records_of(file))
+    # Each array has two records; the last record has the number of elements.
+    is_counted = len(records) % 2 == 1
     # A file named by a manifest is checked by the manifest's size and digest; older ones have no last record.
     if not is_counted and name is None:
-        raise _damaged(file, f"it has {len(parts)} records, the last one is missing")
+        raise _damaged(file, f"it has {len(records)} records, the last one is missing")
     try:
-        arrays_read = [_decode_array(head, body) for head, body in zip(parts[::2], parts[1::2])]
-        return list(_pack(arrays_read, spec, json.loads(parts[-1])["elements"] if is_counted else None))
+        arrays_read = [_decode_array(header, body) for header, body in zip(records[::2], records[1::2])]
+        count = json.loads(records[-1])["elements"] if is_counted else None
+        return list(_pack(arrays_read, spec, count))
     except (ValueError, TypeError, LookupError, RecursionError) as error:
         raise _damaged(file, str(error)) from error
 
@@ -85,26 +87,30 @@ def _damaged(path: str, why: str) -> DataLossError:
 
 
 def _pack(leaves: Sequence[np.ndarray], spec: Any, count: Any) -> Iterator[Element]:
-    """Packs arrays into ``count`` elements; without a count, into as many as there are arrays for."""
+    """Packs arrays into ``count`` elements of a spec; without a count, into as many elements as there are arrays for.
+
+    Raises:
+      ValueError: there is another number of arrays.
+    """
     width, pack = len(nest.flatten(spec, expand_composites=True)), packer(spec)
     count = len(leaves) // max(width, 1) if count is None else count
     if not isinstance(count, int) or len(leaves) != count * width:
         raise ValueError(f"{len(leaves)} tensors, but {count!r:.40} elements of {width} tensors each were expected")
-    return (pack(leaves[i * width : (i + 1) * width]) for i in range(count))
+    return (pack(leaves[number * width : (number + 1) * width]) for number in range(count))
 
 
-def _decode_array(head: bytes, body: bytes) -> np.ndarray:
-    """Decodes an array from its two records."""
-    header = json.loads(head)
-    shape = tuple(header["shape"])
+def _decode_array(header: bytes, body: bytes) -> np.ndarray:
+    """Decodes an array from its two records; raises ValueError if its shape is invalid or not that of its bytes."""
+    description = json.loads(header)
+    shape = tuple(description["shape"])
     if not all(isinstance(size, int) and size >= 0 for size in shape):
         raise ValueError(f"a stored tensor of shape {shape!r:.80}")
     count = math.prod(shape)
-    if header["dtype"] == "string":
+    if description["dtype"] == "string":
         texts = list(unframed(io.BytesIO(body)))
         array = np.array([*texts, None], object)[:-1]
     else:
-        array = np.frombuffer(body, as_dtype(header["dtype"]).np).copy()
+        array = np.frombuffer(body, as_dtype(description["dtype"]).np).copy()
     if array.size != count:
         raise ValueError(f"a stored tensor of shape {shape!r:.80} has {array.size} elements")
     return array.reshape(shape)
@@ -114,23 +120,30 @@ def _decode_array(head: bytes, body: bytes) -> np.ndarray:
 
 
 def save_dataset(folder: str, elements: Sequence[Element], spec: Any) -> None:
-    """Writes elements and their structure to a folder, replacing the dataset there atomically."""
-    content, path = _records(elements), os.path.join(folder, MANIFEST)
-    name, spare = _names(path)
+    """Writes a dataset's elements and element spec to a folder, replacing the dataset there atomically.
+
+    The manifest names the file of elements, and has its size and digest. The new file's name differs from the old
+    one's, so that the old dataset is valid until the manifest is replaced.
+    """
+    content, manifest_path = _records(elements), os.path.join(folder, MANIFEST)
+    name, obsolete_name = _names(manifest_path)
     file_entry = {"file": name, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     manifest = _encode_spec(spec) | {"elements": file_entry}
-    with atomic_file.Replacement() as both:
-        both.add(os.path.join(folder, name), [content])
-        both.add(path, [json.dumps(manifest | {SEAL: _digest(manifest)}).encode()])
-        both.commit()
-    atomic_file.remove(os.path.join(folder, spare))
+    with atomic_file.Replacement() as replacement:
+        replacement.add(os.path.join(folder, name), [content])
+        replacement.add(manifest_path, [json.dumps(manifest | {SEAL: _digest(manifest)}).encode()])
+        replacement.commit()
+    atomic_file.remove(os.path.join(folder, obsolete_name))
 
 
-def _names(path: str) -> tuple[str, str]:
-    """Returns the name of the file to write, and the name of the file that becomes obsolete."""
+def _names(manifest_path: str) -> tuple[str, str]:
+    """Returns the name of the new file of elements, and the name of the file that the manifest names now.
+
+    There are two names, which alternate.
+    """
     try:
-        used = _manifest(path).get("elements", {}).get("file", _NAMES[0])
-    except (NotFoundError, DataLossError, AttributeError):
+        used = _manifest(manifest_path).get("elements", {}).get("file", _NAMES[0])
+    except (NotFoundError, DataLossError, AttributeError):  # no valid dataset, whose file would have to be kept
         used = _NAMES[1]
     return _NAMES if used == _NAMES[1] else _NAMES[::-1]  # type: ignore[return-value]
 
@@ -141,17 +154,21 @@ def _digest(manifest: dict[str, Any]) -> str:
 
 
 def load_dataset(folder: str, spec: Any) -> tuple[list[Element], Any] | None:
-    """Returns the elements in a folder and their spec; None if there is no manifest.
+    """Reads the dataset that `save_dataset` wrote to a folder: its elements and element spec.
+
+    The result is None if there is no manifest.
+
+    ``spec`` is the element spec if the caller knows it, otherwise None.
 
     Raises:
       NotFoundError: the file of elements is missing.
       DataLossError: one of the files is damaged.
     """
-    path = os.path.join(folder, MANIFEST)
-    if not os.path.exists(path):
+    manifest_path = os.path.join(folder, MANIFEST)
+    if not os.path.exists(manifest_path):
         return None
-    manifest = _manifest(path)
-    name = _checked_file(folder, manifest, path)
+    manifest = _manifest(manifest_path)
+    name = _checked_file(folder, manifest, manifest_path)
     if spec is None and "told" in manifest and "form" not in manifest:
         raise ValueError(
             f"Dataset.load: the elements in {folder} need an element_spec; they were saved with {manifest['told']}"
@@ -159,28 +176,34 @@ def load_dataset(folder: str, spec: Any) -> tuple[list[Element], Any] | None:
     try:
         spec = _decode_spec(manifest) if spec is None else spec
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise _damaged(path, str(error)) from error
+        raise _damaged(manifest_path, str(error)) from error
     elements = load(folder, spec, name)
     return None if elements is None else (elements, spec)
 
 
 def _manifest(path: str) -> dict[str, Any]:
-    """Reads a manifest and verifies its digest."""
+    """Reads a dataset's manifest and verifies its digest; raises DataLossError if it is damaged.
+
+    Manifests written before manifests had digests are recognized by their entries.
+    """
     try:
         manifest = json.loads(atomic_file.read(path))
     except (ValueError, RecursionError) as error:
         raise _damaged(path, f"invalid JSON: {error}") from error
-    seal = manifest.pop(SEAL, None) if isinstance(manifest, dict) else None
+    digest = manifest.pop(SEAL, None) if isinstance(manifest, dict) else None
     if not isinstance(manifest, dict) or (
-        seal != _digest(manifest) if seal is not None else set(manifest) not in _UNSEALED
+        digest != _digest(manifest) if digest is not None else set(manifest) not in _UNSEALED
     ):
         raise _damaged(path, "its digest does not match its content")
     return manifest
 
 
 def _checked_file(folder: str, manifest: dict[str, Any], path: str) -> str:
-    """Verifies the size and digest of the file of elements, and returns its name."""
-    if "elements" not in manifest:
+    """Returns the name of a dataset's file of elements, after verifying its size and digest.
+
+    ``path`` is the manifest's, for errors.
+    """
+    if "elements" not in manifest:  # written before manifests had digests
         return _NAMES[0]
     file_entry = manifest["elements"]
     try:
@@ -208,11 +231,15 @@ def _decode_spec(manifest: dict[str, Any]) -> Any:
 
 
 def _encode_spec(spec: Any) -> dict[str, Any]:
-    """Encodes the element spec: with composite tensors as text, and as JSON if all of it can be encoded."""
+    """Encodes an element spec as the manifest's entries.
+
+    A spec of tensors is encoded as a list of shapes and dtypes, and their positions in the nested structure. One with
+    composite tensors is encoded as text, for error messages, and also as JSON if all of it can be encoded.
+    """
     if not any(map(nest.is_composite, nest.flatten(spec))):
-        shapes = [[s.shape.as_list(), s.dtype.name] for s in nest.flatten(spec)]
-        form = nest.pack_sequence_as(spec, list(range(len(shapes)))) if nest.is_nested(spec) else 0
-        return {"specs": shapes, "form": _encode_structure(form)}
+        shapes_and_dtypes = [[leaf.shape.as_list(), leaf.dtype.name] for leaf in nest.flatten(spec)]
+        positions = nest.pack_sequence_as(spec, list(range(len(shapes_and_dtypes)))) if nest.is_nested(spec) else 0
+        return {"specs": shapes_and_dtypes, "form": _encode_structure(positions)}
     try:
         return {"told": str(spec), "form": value_json.encode(spec)}
     except value_json.NotPlain:
@@ -223,13 +250,13 @@ def _encode_structure(form: Any) -> Any:
     """Encodes nested tuples and dicts of numbers as JSON."""
     if isinstance(form, dict):
         return {"dict": {key: _encode_structure(value) for key, value in form.items()}}
-    return {"tuple": [_encode_structure(each) for each in form]} if isinstance(form, tuple) else form
+    return {"tuple": [_encode_structure(item) for item in form]} if isinstance(form, tuple) else form
 
 
 def _decode_structure(form: Any) -> Any:
-    """Decodes what `_encode_structure` encoded."""
+    """Decodes nested tuples and dicts of numbers from JSON, as `_encode_structure` encoded them."""
     if not isinstance(form, dict):
         return form
     if "dict" in form:
         return {key: _decode_structure(value) for key, value in form["dict"].items()}
-    return tuple(_decode_structure(each) for each in form["tuple"])
+    return tuple(_decode_structure(item) for item in form["tuple"])

@@ -47,6 +47,7 @@ class Slices(Dataset):
 
     @staticmethod
     def _length(element: Element) -> int:
+        """Returns the common first dim of an element's tensors; raises ValueError if they differ."""
         sizes = [leaf.shape[0] for leaf in nest.flatten(element) if leaf is not None and leaf.shape.rank]
         if len(set(sizes)) != 1:
             raise ValueError(f"Dimensions {' and '.join(map(str, sizes[:2]))} are not compatible")
@@ -73,6 +74,7 @@ class Range(Dataset):
     """Integers of a range, as ``range`` of Python."""
 
     def __init__(self, *args: Any, output_type: Any = int64, name: str | None = None) -> None:
+        """Stores a range of integers, given by ``stop``, ``start, stop`` or ``start, stop, step``, as in Python."""
         if not 1 <= len(args) <= 3:
             raise ValueError(f"Invalid `args`. The length of `args` should be between 1 and 3 but was {len(args)}.")
         self.range = range(*map(number, args, ("stop",) if len(args) == 1 else ("start", "stop", "step")))
@@ -117,7 +119,7 @@ class Generator(Dataset):
         super().__init__(spec, UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
-        """Yields what the user's generator yields, checked against the signature; its exceptions become OpErrors."""
+        """Yields the values of the user's generator, converted to the element spec; its exceptions become OpErrors."""
         with raises_op_errors("PyFunc"):
             values = iter(self.generator(*self.args))
         while True:
@@ -131,7 +133,10 @@ class Generator(Dataset):
         return self._convert(self.element_spec, value, value)
 
     def _convert(self, spec: Any, value: Any, element: Any) -> Element:
-        """Converts a value to the structure of a spec: a list becomes a tuple if the spec has one, otherwise a tensor."""
+        """Converts a value that the generator yielded, or a part of it, to the structure of a spec.
+
+        A list becomes a tuple where the spec has one, otherwise a tensor. ``element`` is the whole value, for errors.
+        """
         if isinstance(spec, dict):
             if not isinstance(value, dict) or set(value) != set(spec):
                 raise self._wrong_structure(element)
@@ -140,10 +145,13 @@ class Generator(Dataset):
             return self._leaf(spec, value)
         if not isinstance(value, (tuple, list)) or len(value) != len(spec):
             raise self._wrong_structure(element)
-        return tuple(self._convert(s, p, element) for s, p in zip(spec, value))
+        return tuple(self._convert(part_spec, part, element) for part_spec, part in zip(spec, value))
 
     def _leaf(self, spec: Any, value: Any) -> Any:
-        """Converts a value to a tensor of a spec's dtype and checks its shape."""
+        """Converts a value that the generator yielded to a tensor of a spec's dtype, and checks its shape.
+
+        A composite tensor must match its spec, and is returned unchanged.
+        """
         if not isinstance(spec, TensorSpec):
             if not spec.is_compatible_with(value):
                 raise self._wrong_structure(value)
@@ -167,6 +175,7 @@ class Generator(Dataset):
         return tensor
 
     def _wrong_structure(self, value: Any) -> InvalidArgumentError:
+        """Returns the error for a yielded value that does not have the element spec's structure."""
         return InvalidArgumentError(
             None,
             "PyFunc",
@@ -176,7 +185,11 @@ class Generator(Dataset):
 
 
 def signature(output_types: Any, output_shapes: Any, output_signature: Any) -> Any:
-    """Returns the element spec that the arguments of ``from_generator`` describe."""
+    """Returns the element spec that the arguments of ``from_generator`` describe: the signature, or dtypes and shapes.
+
+    Raises:
+      TypeError: both are given, or neither.
+    """
     if output_signature is not None:
         if output_types is not None or output_shapes is not None:
             raise TypeError("The `output_types` and `output_shapes` arguments can't be used with `output_signature`.")
@@ -187,4 +200,4 @@ def signature(output_types: Any, output_shapes: Any, output_signature: Any) -> A
         )
     types = nest.flatten(output_types)
     shapes = [None] * len(types) if output_shapes is None else flat_shapes(output_types, output_shapes)
-    return nest.pack_sequence_as(output_types, [TensorSpec(s, t) for s, t in zip(shapes, types)])
+    return nest.pack_sequence_as(output_types, [TensorSpec(shape, dtype) for shape, dtype in zip(shapes, types)])

@@ -19,11 +19,14 @@ Element = Any
 
 
 def tensors_of(value: Any) -> Element:
-    """Converts every leaf of ``value`` to a tensor; tuples and dicts stay nests, lists become tensors."""
+    """Converts a value to a dataset's element: every leaf to a tensor.
+
+    Tuples and dicts stay nests, lists become tensors.
+    """
     if isinstance(value, tuple) or nest.is_record(value):
-        return nest.with_parts(value, [tensors_of(v) for v in nest.parts_of(value)])
+        return nest.with_parts(value, [tensors_of(part) for part in nest.parts_of(value)])
     if isinstance(value, dict):
-        pairs = ((k, tensors_of(v)) for k, v in value.items())
+        pairs = ((key, tensors_of(part)) for key, part in value.items())
         return OrderedDict(pairs) if isinstance(value, OrderedDict) else dict(pairs)
     return value if value is None or isinstance(value, (CompositeTensor, NumberedObject)) else convert_to_tensor(value)
 
@@ -39,6 +42,7 @@ def spec_of(element: Element) -> Any:
 
 
 def _leaf_spec(leaf: Any) -> Any:
+    """Returns the type spec of a leaf of an element: a tensor, composite tensor, dataset, iterator or None."""
     if leaf is None:
         return NoneTensorSpec()
     return (
@@ -47,7 +51,7 @@ def _leaf_spec(leaf: Any) -> Any:
 
 
 def relaxed(one: Any, other: Any) -> Any:
-    """Returns specs that cover both.
+    """Returns the most specific element spec that covers two specs: their dims that differ become unknown.
 
     Raises:
       TypeError: the structures or dtypes differ.

@@ -60,14 +60,17 @@ class DeferredDataset(Dataset):
 
 
 def deferring(maker: Maker) -> Maker:
-    """Wraps a function that makes datasets, to return a DeferredDataset if an argument depends on a trace's tensors."""
+    """Makes a dataset function return a DeferredDataset while tracing, if an argument is a symbolic tensor.
+
+    An argument may also depend on a symbolic tensor: a function that captures one, or another DeferredDataset.
+    """
 
     @wraps(maker)
     def make(*args: Any, **kwargs: Any) -> Any:
         if state.trace is None:
             return maker(*args, **kwargs)
         leaves = nest.flatten([list(args), kwargs], expand_composites=True)
-        tensors = [tensor for leaf in leaves for tensor in _tensors(leaf)]
+        tensors = [tensor for leaf in leaves for tensor in _symbolic_tensors_in(leaf)]
         return _deferred(maker, [list(args), kwargs], leaves, tensors) if tensors else maker(*args, **kwargs)
 
     return make  # type: ignore[return-value]
@@ -76,22 +79,26 @@ def deferring(maker: Maker) -> Maker:
 def _deferred(
     maker: Callable[..., Any], arguments: list[Any], leaves: Sequence[Any], tensors: list[Any]
 ) -> DeferredDataset:
-    """Builds the example datasets and the DeferredDataset of a call whose arguments depend on symbolic tensors."""
+    """Returns a DeferredDataset for the call ``maker(*args, **kwargs)``, which each run makes with its values.
+
+    ``leaves`` are the flat arguments, ``tensors`` the symbolic tensors on which they depend. The element spec is the
+    common one of datasets that are built with example values.
+    """
 
     def call(values: Sequence[Any]) -> Any:
         args, kwargs = nest.pack_sequence_as(arguments, values, expand_composites=True)
         return maker(*args, **kwargs)
 
     def build(*arrays: np.ndarray) -> Any:
-        left = iter(arrays)
-        return call([_with_run_values(leaf, left) for leaf in leaves])
+        run_values = iter(arrays)
+        return call([_with_run_values(leaf, run_values) for leaf in leaves])
 
     with init_scope():
-        examples = [call([_with_example_values(leaf, which) for leaf in leaves]) for which in range(len(EXAMPLES))]
-    return DeferredDataset(tensors, build, examples, relaxed(*(e.element_spec for e in examples)))
+        examples = [call([_with_example_values(leaf, example) for leaf in leaves]) for example in range(len(EXAMPLES))]
+    return DeferredDataset(tensors, build, examples, relaxed(*(dataset.element_spec for dataset in examples)))
 
 
-def _tensors(leaf: Any) -> list[Any]:
+def _symbolic_tensors_in(leaf: Any) -> list[Any]:
     """Returns the symbolic tensors that an argument depends on, including those that a function captures."""
     if isinstance(leaf, DeferredDataset):
         return leaf.tensors
@@ -101,27 +108,28 @@ def _tensors(leaf: Any) -> list[Any]:
 
 
 def _with_run_values(leaf: Any, arrays: Iterator[np.ndarray]) -> Any:
-    """Replaces the symbolic tensors in an argument by the arrays of a run."""
+    """Replaces the symbolic tensors on which an argument depends by the next of a run's arrays."""
     if isinstance(leaf, DeferredDataset):
         return leaf.build(*(next(arrays) for _ in leaf.tensors))
     if is_function(leaf):
-        return with_values(leaf, {id(t): EagerTensor(np.array(next(arrays))) for t in captured_tensors(leaf)})
+        return with_values(leaf, {id(tensor): EagerTensor(np.array(next(arrays))) for tensor in captured_tensors(leaf)})
     return EagerTensor(np.array(next(arrays))) if isinstance(leaf, SymbolicTensor) else leaf
 
 
-def _with_example_values(leaf: Any, which: int) -> Any:
-    """Replaces the symbolic tensors in an argument by ones, whose unknown dims have the size of example ``which``."""
+def _with_example_values(leaf: Any, example: int) -> Any:
+    """Replaces an argument's symbolic tensors by ones, whose unknown dims have the size of an example."""
     if isinstance(leaf, DeferredDataset):
-        return leaf.examples[which]
+        return leaf.examples[example]
     if is_function(leaf):
-        return with_values(leaf, {id(t): _ones(t, which) for t in captured_tensors(leaf)})
-    return _ones(leaf, which) if isinstance(leaf, SymbolicTensor) else leaf
+        return with_values(leaf, {id(tensor): _ones(tensor, example) for tensor in captured_tensors(leaf)})
+    return _ones(leaf, example) if isinstance(leaf, SymbolicTensor) else leaf
 
 
-def _ones(tensor: SymbolicTensor, which: int) -> EagerTensor:
+def _ones(tensor: SymbolicTensor, example: int) -> EagerTensor:
+    """Returns ones (or empty strings) whose unknown dims have the size of an example, given by its number."""
     if tensor.shape.rank is None:
         raise NotImplementedError(
             f"a dataset depends on {tensor}, whose rank is unknown during tracing: set the rank in the input_signature"
         )
-    dims = [EXAMPLES[which] if d is None else d for d in tensor.shape.as_list()]
+    dims = [EXAMPLES[example] if dim is None else dim for dim in tensor.shape.as_list()]
     return EagerTensor(np.full(dims, b"", object) if tensor.dtype is string else np.ones(dims, tensor.dtype.np))

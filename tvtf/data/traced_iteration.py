@@ -113,7 +113,11 @@ class SymbolicIterator(OwnedIterator):
 
 
 def _lookup(source: Any) -> tuple[list[Tensor], Callable[..., Any]]:
-    """Returns tensors, and the function that running code calls with their values to get the dataset or iterator."""
+    """Returns how a traced program gets a dataset or iterator in each run: tensors, and a function of their values.
+
+    The tensors are the number of the object, a parameter of the trace, or those from which a dataset is built. A known
+    object needs none.
+    """
     if isinstance(source, (SymbolicDataset, SymbolicIterator)):
         return [source.number], object_of
     if isinstance(source, DeferredDataset):
@@ -122,12 +126,16 @@ def _lookup(source: Any) -> tuple[list[Tensor], Callable[..., Any]]:
 
 
 def begin_in_each_run(dataset: Dataset) -> OwnedIterator:
-    """Returns the symbolic iterator of a traced ``iter(dataset)``: each run begins a new one. Each thread keeps its latest alive."""
+    """Returns the symbolic iterator of a traced ``iter(dataset)``: each run of the program begins a new iteration.
+
+    The program refers to the iterator by its number. Each thread keeps its latest iterator alive, which nothing else
+    does.
+    """
     latest = threading.local()
     numbers, find = _lookup(dataset)
 
-    def begin(*n: np.ndarray) -> tuple[np.ndarray, ...]:
-        latest.iterator = OwnedIterator(find(*n))
+    def begin(*values: np.ndarray) -> tuple[np.ndarray, ...]:
+        latest.iterator = OwnedIterator(find(*values))
         return (np.array(number_of(latest.iterator)),)
 
     (number,) = traced(begin, numbers, [TensorSpec([], int64)])
@@ -142,7 +150,7 @@ class DatasetSteps(Steps):
     def __init__(self, source: Any) -> None:
         self.spec = source.element_spec
         numbers, find = _lookup(source)
-        (self.number,) = traced(lambda *n: _begin(find(*n)), numbers, [TensorSpec([], int64)])
+        (self.number,) = traced(lambda *values: _begin(find(*values)), numbers, [TensorSpec([], int64)])
         self.position: Any = self._more()
 
     def _more(self) -> Tensor:
@@ -165,7 +173,10 @@ class DatasetSteps(Steps):
 
 
 def next_of(iterator: OwnedIterator) -> Element:
-    """Returns the next element of an iterator; each run of the traced program takes one."""
+    """Returns the tensors of an iterator's next element; each run of the traced program takes one element.
+
+    At the end of the iteration, the run raises an error.
+    """
 
     def take(running: OwnedIterator) -> list[np.ndarray]:
         element = next(running, None)
@@ -177,7 +188,10 @@ def next_of(iterator: OwnedIterator) -> Element:
 
 
 def next_or(iterator: OwnedIterator, blanks: Sequence[np.ndarray]) -> tuple[Tensor, Element]:
-    """Returns whether there is another element in a run, and that element; ``blanks`` at the end."""
+    """Returns a bool tensor, whether the iterator has another element in a run, and the element.
+
+    At the end, the element is ``blanks``.
+    """
 
     def take(running: OwnedIterator) -> list[np.ndarray]:
         element = next(running, None)
@@ -194,7 +208,7 @@ def single_of(dataset: Dataset, single: Callable[[Any], Element]) -> Element:
 def _call_in_each_run(source: Any, take: Callable[[Any], list[np.ndarray]], spec: Any) -> Any:
     """Calls a function of a dataset or iterator in each run, and returns its arrays as tensors of ``spec``."""
     numbers, find = _lookup(source)
-    leaves = traced(lambda *n: tuple(take(find(*n))), numbers, nest.flatten(spec, expand_composites=True))
+    leaves = traced(lambda *values: tuple(take(find(*values))), numbers, nest.flatten(spec, expand_composites=True))
     return nest.pack_sequence_as(spec, list(leaves), expand_composites=True)
 
 

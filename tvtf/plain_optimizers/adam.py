@@ -49,7 +49,7 @@ class Adam(Optimizer):
         self.beta_1, self.beta_2, self.epsilon, self.amsgrad = beta_1, beta_2, epsilon, amsgrad
 
     def build(self, variables: Sequence[Variable]) -> None:
-        """Creates the slots for the variables."""
+        """Creates the slots: Variables with the optimizer's state of each trained variable."""
         if self.built:
             return
         super().build(variables)
@@ -60,20 +60,23 @@ class Adam(Optimizer):
     takes_rows = True
 
     def update_step(self, gradient: Any, variable: Variable, learning_rate: Tensor) -> None:
-        """Updates one variable and its moving averages."""
+        """Updates one variable by Adam, and the moving averages of its gradient and of the gradient's square.
+
+        With ``amsgrad``, the largest average of squares so far is used.
+        """
         alpha = self.once("alpha", variable.dtype, lambda: self._alpha(self.rate_for(variable, learning_rate)))
         mean = _update_average(self._slot(self._momentums, variable), as_dense(gradient), self.beta_1)
         square = _update_average(self._slot(self._velocities, variable), squared(gradient), self.beta_2)
         if self.amsgrad:
             square = _update_maximum(self._slot(self._velocity_hats, variable), square)
-        step = mean * alpha / (bind.sqrt(square) + number(self.epsilon, square))
-        variable.assign(variable.value() - step, read_value=False)
+        update = mean * alpha / (bind.sqrt(square) + number(self.epsilon, square))
+        variable.assign(variable.value() - update, read_value=False)
 
     def _alpha(self, rate: Tensor) -> Tensor:
         """Returns the learning rate corrected for the bias of averages that start at zero."""
         step = self._step_number(rate.dtype)
-        first, second = (1 - bind.pow(number(beta, rate), step) for beta in (self.beta_1, self.beta_2))
-        return rate * bind.sqrt(second) / first
+        correction_1, correction_2 = (1 - bind.pow(number(beta, rate), step) for beta in (self.beta_1, self.beta_2))
+        return rate * bind.sqrt(correction_2) / correction_1
 
     def _step_number(self, dtype: DType) -> Tensor:
         return bind.cast(self._iterations.value() + 1, dtype=dtype)

@@ -61,7 +61,7 @@ MSG_SCHEDULED = (
 )
 
 
-def _key(variable: Any) -> int:
+def _identity_of(variable: Any) -> int:
     """Returns the identity of a Variable, which is the same for the object that replaces it in a trace."""
     return getattr(variable, "_identity", id(variable))
 
@@ -112,16 +112,17 @@ class Optimizer(AutoTrackable):
         self.clipnorm, self.clipvalue, self.global_clipnorm = clipnorm, clipvalue, global_clipnorm
         self.loss_scale_factor = loss_scale_factor
         self.built = False
-        self._variables: Any = []  # tracked: checkpoints of Keras refer to slots by their position in this list
-        self._places: Any = NoDependency({})
-        self._step: Any = NoDependency({})
-        self._undecayed: Any = NoDependency((frozenset(), None))
+        # in checkpoints of Keras, slots are the elements of this list, so that it is tracked
+        self._variables: Any = []
+        self._slot_positions: Any = NoDependency({})
+        self._values_of_step: Any = NoDependency({})
+        self._decay_exclusions: Any = NoDependency((frozenset(), None))
         self._repeated: Any = NoDependency(Repeated(self._update))
         self._iterations = self.add_variable((), dtype=int64, name="iteration")
-        self._learning_rate = self._rate(learning_rate)
+        self._learning_rate = self._rate_or_variable(learning_rate)
 
-    def _rate(self, learning_rate: Any) -> Any:
-        """Returns the learning rate, as a Variable if it is a float."""
+    def _rate_or_variable(self, learning_rate: Any) -> Any:
+        """Returns the learning rate: a new Variable for a float, otherwise the Variable, schedule or function."""
         if isinstance(learning_rate, Variable) or callable(learning_rate):
             return learning_rate
         if not isinstance(learning_rate, float):
@@ -150,6 +151,11 @@ class Optimizer(AutoTrackable):
 
     @learning_rate.setter
     def learning_rate(self, value: Any) -> None:
+        """Assigns a number to the Variable of the learning rate, or replaces the rate by a schedule or function.
+
+        Raises:
+          TypeError: the rate is a schedule or function, which has no Variable, and the value a number.
+        """
         if isinstance(value, LearningRateSchedule) or (callable(value) and not isinstance(value, Variable)):
             self._learning_rate = value
         elif isinstance(self._learning_rate, Variable):
@@ -160,16 +166,16 @@ class Optimizer(AutoTrackable):
     def add_variable(
         self, shape: Any, initializer: float = 0.0, dtype: Any = float32, name: str | None = None
     ) -> Variable:
-        """Creates a Variable of the optimizer, filled with a number."""
-        start = np.full(tuple(shape), initializer, dtype.np)
-        variable = Variable(start, trainable=False, name=f"{self.name}/{name or 'variable'}")
+        """Creates a Variable of the optimizer's own state, filled with the number ``initializer``."""
+        initial_value = np.full(tuple(shape), initializer, dtype.np)
+        variable = Variable(initial_value, trainable=False, name=f"{self.name}/{name or 'variable'}")
         self._variables.append(variable)
         return variable
 
     def add_variable_from_reference(
         self, reference_variable: Variable, name: str | None = None, initializer: float = 0.0
     ) -> Variable:
-        """Creates a slot: a Variable with the shape and dtype of another one."""
+        """Creates a slot, the optimizer's state of one trained variable, with that variable's shape and dtype."""
         reference_variable = of_library(reference_variable)
         reference_name = re.sub("[/:]", "_", reference_variable.name.removesuffix(":0"))
         return self.add_variable(
@@ -179,24 +185,30 @@ class Optimizer(AutoTrackable):
     def add_optimizer_variables(
         self, trainable_variables: Sequence[Variable], name: Any, initializer: float = 0.0
     ) -> Any:
-        """Creates a list of slots, one per variable; for several names, a list of such lists, created variable by variable.
+        """Creates slots and returns them in a list, one per variable.
 
-        Checkpoints refer to slots by their position in the order of creation.
+        For a list of names, returns a list for each name. Slots are created variable by variable, because checkpoints
+        refer to them by their position in the order of creation.
         """
         names = [name] if isinstance(name, str) else list(name)
-        rows = [[self.add_variable_from_reference(v, n, initializer) for n in names] for v in trainable_variables]
-        columns = [list(column) for column in zip(*rows)] if rows else [[] for _ in names]
-        return columns[0] if isinstance(name, str) else columns
+        slots_by_variable = [
+            [self.add_variable_from_reference(variable, slot_name, initializer) for slot_name in names]
+            for variable in trainable_variables
+        ]
+        slots_by_name = (
+            [list(column) for column in zip(*slots_by_variable)] if slots_by_variable else [[] for _ in names]
+        )
+        return slots_by_name[0] if isinstance(name, str) else slots_by_name
 
     def build(self, variables: Sequence[Variable]) -> None:
         """Creates the slots for ``variables``; later steps may update only some of these."""
         variables = list(map(of_library, variables))
         self._built_for: Any = NoDependency(variables)
-        self._places = NoDependency({_key(v): i for i, v in enumerate(variables)})
+        self._slot_positions = NoDependency({_identity_of(v): i for i, v in enumerate(variables)})
         self.built = True
 
     def _slot(self, slots: Sequence[Variable], variable: Variable) -> Variable:
-        return slots[self._places[_key(variable)]]
+        return slots[self._slot_positions[_identity_of(variable)]]
 
     # -- a step
 
@@ -213,7 +225,7 @@ class Optimizer(AutoTrackable):
           ValueError: every gradient is None, or the optimizer was not built with a variable.
         """
         pairs = list(grads_and_vars)
-        self.apply([g for g, _ in pairs], [v for _, v in pairs])
+        self.apply([gradient for gradient, _ in pairs], [variable for _, variable in pairs])
         return self._iterations
 
     def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Variable] | None = None) -> None:
@@ -221,20 +233,24 @@ class Optimizer(AutoTrackable):
         if not len(grads):
             return
         grads, variables = self._drop_missing(list(grads), self._step_variables(grads, trainable_variables))
-        self._step = NoDependency({})
-        gradients = [self._as_gradient(g) for g in grads]
+        self._values_of_step = NoDependency({})
+        gradients = [self._as_gradient(grad) for grad in grads]
         for grad, variable in zip(gradients, variables):
             _require_fitting(grad, variable)
-        # All gradients have been checked, so that a step isn't left half done.
+        # All gradients have been checked before the first update, so that no step is left half done.
         self._repeated(self, gradients, variables)
         for variable in variables:
             if variable.constraint is not None:
                 variable.assign(variable.constraint(variable.value()))
         self._iterations.assign_add(1)
-        self._step = NoDependency({})
+        self._values_of_step = NoDependency({})
 
     def _step_variables(self, grads: Sequence[Any], variables: Sequence[Variable] | None) -> list[Variable]:
-        """Returns the variables of a step, building the optimizer in the first one."""
+        """Returns the variables that a step updates; the first step builds the optimizer with them.
+
+        Raises:
+          TypeError: one is not a Variable. ValueError: the optimizer was not built with it.
+        """
         if variables is None:
             return self._built_with(len(grads))
         variables = list(map(of_library, variables))
@@ -245,12 +261,15 @@ class Optimizer(AutoTrackable):
             if not self.built:
                 self.build(variables)
         for variable in variables:
-            if _key(variable) not in self._places:
+            if _identity_of(variable) not in self._slot_positions:
                 raise ValueError(MSG_UNKNOWN.format(variable))
         return variables
 
     def _built_with(self, count: int) -> list[Variable]:
-        """Returns the variables that the optimizer was built with, if there are ``count`` of them."""
+        """Returns the variables that the optimizer was built with.
+
+        Raises ValueError unless there are ``count`` of them.
+        """
         if not self.built:
             raise ValueError(MSG_UNBUILT)
         if count != len(self._built_for):
@@ -259,14 +278,17 @@ class Optimizer(AutoTrackable):
 
     @staticmethod
     def _drop_missing(grads: list[Any], variables: list[Variable]) -> tuple[list[Any], list[Variable]]:
-        """Drops the variables whose gradient is None, with a warning."""
-        pairs = [(g, v) for g, v in zip(grads, variables) if g is not None]
+        """Drops the variables whose gradient is None, with a warning.
+
+        Returns the other gradients and their variables.
+        """
+        pairs = [(grad, variable) for grad, variable in zip(grads, variables) if grad is not None]
         if not pairs:
             raise ValueError("No gradients provided for any variable.")
-        missing = [v.name for g, v in zip(grads, variables) if g is None]
+        missing = [variable.name for grad, variable in zip(grads, variables) if grad is None]
         if missing:
             warnings.warn(MSG_MISSING.format(missing), stacklevel=4)
-        return [g for g, _ in pairs], [v for _, v in pairs]
+        return [grad for grad, _ in pairs], [variable for _, variable in pairs]
 
     takes_rows = False
     """Whether :meth:`update_step` accepts IndexedSlices as gradients; otherwise they are made dense."""
@@ -283,13 +305,13 @@ class Optimizer(AutoTrackable):
         return loss if self.loss_scale_factor is None else loss * self.loss_scale_factor
 
     def _update(self, grads: list[Any], variables: list[Variable]) -> None:
-        """Unscales and clips the gradients, and updates each variable."""
-        grads = [self._unscaled(g) for g in grads]
+        """Divides the gradients by the loss scale, clips them, and updates each variable, with weight decay before."""
+        grads = [self._unscaled(grad) for grad in grads]
         grads = clipping.clipped(grads, self.clipnorm, self.clipvalue, self.global_clipnorm)
         # A schedule or function is evaluated once per step.
         rate = convert_to_tensor(self.learning_rate)
         for grad, variable in zip(grads, variables):
-            self._decay(variable, rate)
+            self._apply_weight_decay(variable, rate)
             self.update_step(_cast(grad, variable.dtype), variable, rate)
 
     def update_step(self, gradient: Any, variable: Variable, learning_rate: Tensor) -> None:
@@ -298,9 +320,9 @@ class Optimizer(AutoTrackable):
 
     def once(self, key: str, dtype: DType, compute: Callable[[], Any]) -> Any:
         """Returns a value that is the same for all variables of a dtype, computed once per step."""
-        value = self._step.get((key, dtype))
+        value = self._values_of_step.get((key, dtype))
         if value is None:
-            value = self._step[key, dtype] = compute()
+            value = self._values_of_step[key, dtype] = compute()
         return value
 
     def rate_for(self, variable: Variable, learning_rate: Tensor) -> Tensor:
@@ -320,14 +342,15 @@ class Optimizer(AutoTrackable):
         if self.built:
             raise ValueError(MSG_BUILT)
         pattern = "|".join(sorted(set(var_names))) if var_names else None
-        self._undecayed = NoDependency((frozenset(_key(v) for v in var_list or ()), pattern))
+        identities = frozenset(_identity_of(variable) for variable in var_list or ())
+        self._decay_exclusions = NoDependency((identities, pattern))
 
     def _decays(self, variable: Variable) -> bool:
         """Returns whether weight decay applies to a variable."""
-        excluded, pattern = self._undecayed
-        return _key(variable) not in excluded and not (pattern and re.search(pattern, variable.name))
+        excluded, pattern = self._decay_exclusions
+        return _identity_of(variable) not in excluded and not (pattern and re.search(pattern, variable.name))
 
-    def _decay(self, variable: Variable, learning_rate: Tensor) -> None:
+    def _apply_weight_decay(self, variable: Variable, learning_rate: Tensor) -> None:
         """Applies weight decay to a variable."""
         if self.weight_decay is None or not self._decays(variable):
             return
@@ -337,7 +360,7 @@ class Optimizer(AutoTrackable):
     # -- by loss
 
     def minimize(self, loss: Any, var_list: Any, tape: Any = None) -> Variable:
-        """Differentiates a loss and performs one step.
+        """Computes the gradients of a loss and performs one step with them; returns the step counter.
 
         Args:
           loss: a function of no arguments, or a tensor recorded by ``tape``.
@@ -349,7 +372,7 @@ class Optimizer(AutoTrackable):
         """
         if not callable(loss) and tape is None:
             raise ValueError("`tape` is required when a `Tensor` loss is passed.")
-        value, tape = _recorded(loss, tape)
+        value, tape = _loss_and_tape(loss, tape)
         variables = list(var_list() if callable(var_list) else var_list)
         return self.apply_gradients(zip(tape.gradient(value, variables), variables))
 
@@ -364,8 +387,8 @@ class Optimizer(AutoTrackable):
             "name": self.name,
             "learning_rate": float(rate) if isinstance(rate, Variable) else rate,
             **{
-                k: getattr(self, k)
-                for k in ("weight_decay", "clipnorm", "clipvalue", "global_clipnorm", "loss_scale_factor")
+                name: getattr(self, name)
+                for name in ("weight_decay", "clipnorm", "clipvalue", "global_clipnorm", "loss_scale_factor")
             },
         }
 
@@ -379,14 +402,17 @@ class Optimizer(AutoTrackable):
 
 
 def _require_fitting(grad: Any, variable: Variable) -> None:
-    """Checks a gradient's dtype and shape before any update, so that a failing step leaves every variable unchanged."""
+    """Raises an error if a gradient's dtype can't be cast to the variable's, or its shape can't be broadcast to it.
+
+    It is called before any update, so that a failing step leaves every variable unchanged.
+    """
     if isinstance(grad, IndexedSlices):
         _require_rows(grad.indices, variable)
         return
-    if grad.dtype is not variable.dtype:
+    if grad.dtype is not variable.dtype:  # casting an empty tensor raises the error for dtypes that can't be cast
         cast_tensor(EagerTensor(np.zeros(0, grad.dtype.np)), variable.dtype)
     expected, actual = variable._type.shape, grad._type.shape
-    if expected == actual or AnyShape in map(type, (expected, actual)):
+    if expected == actual or AnyShape in map(type, (expected, actual)):  # an unknown rank can't be checked
         return
     broadcast = broadcast_shapes(expected, actual)
     if broadcast is None or len(broadcast) != len(expected):
@@ -394,29 +420,32 @@ def _require_fitting(grad: Any, variable: Variable) -> None:
 
 
 def _require_rows(indices: Tensor, variable: Variable) -> None:
-    """Checks that the indices of an eager gradient are rows of the variable.
+    """Raises an error if an index of an eager sparse gradient is not a row of the variable.
 
     In a traced step the scatter itself checks its indices, when it runs.
     """
     rows = variable.shape[0]
     if not isinstance(indices, EagerTensor) or rows is None:
         return
-    for at in indices.eager_array().ravel().tolist():
-        if not 0 <= at < rows:
-            raise ArgumentError(f"indices has {at}, which is not in [0, {rows})").for_op("ResourceScatterAdd")
+    for index in indices.eager_array().ravel().tolist():
+        if not 0 <= index < rows:
+            raise ArgumentError(f"indices has {index}, which is not in [0, {rows})").for_op("ResourceScatterAdd")
 
 
 def _cast(grad: Any, dtype: DType) -> Any:
     return on_values(lambda g: cast_tensor(g, dtype), grad)
 
 
-def _recorded(loss: Any, tape: Any) -> tuple[Any, Any]:
-    """Returns the loss and its tape; a function is called under a new tape."""
+def _loss_and_tape(loss: Any, tape: Any) -> tuple[Any, Any]:
+    """Returns the value of a loss and the tape that recorded it.
+
+    A loss that is a function is called under a new tape.
+    """
     if not callable(loss):
         return loss, tape
-    with GradientTape() as recorded:
+    with GradientTape() as new_tape:
         value = loss()
-    return value, recorded
+    return value, new_tape
 
 
 def _snake(name: str) -> str:
@@ -439,7 +468,7 @@ def serialize(optimizer: Optimizer) -> dict[str, Any]:
 
 @export("optimizers.deserialize")
 def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Optimizer:
-    """Creates the optimizer that :func:`serialize` describes.
+    """Creates an optimizer from the class and configuration in a dict of :func:`serialize`.
 
     Raises:
       ValueError: the class is unknown and not in ``custom_objects``.
@@ -452,10 +481,12 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
     Source: https://keras.io/api/optimizers/
     """
     name = config["class_name"]
-    known = _by_name()
-    cls: Any = (custom_objects or {}).get(name) or known.get(name.lower())
+    known_classes = _by_name()
+    cls: Any = (custom_objects or {}).get(name) or known_classes.get(name.lower())
     if cls is None:
-        raise ValueError(f"Unknown optimizer {name!r}: expected one of {sorted(c.__name__ for c in known.values())}")
+        raise ValueError(
+            f"Unknown optimizer {name!r}: expected one of {sorted(optimizer_class.__name__ for optimizer_class in known_classes.values())}"
+        )
     return cls.from_config(config["config"])
 
 
@@ -488,7 +519,7 @@ def get(identifier: Any) -> Optimizer:
         return identifier
     if isinstance(identifier, dict):
         return deserialize(identifier)
-    named = _by_name()
-    if isinstance(identifier, str) and identifier.lower() in named:
-        return named[identifier.lower()].from_config({})
+    known_classes = _by_name()
+    if isinstance(identifier, str) and identifier.lower() in known_classes:
+        return known_classes[identifier.lower()].from_config({})
     raise ValueError(f"Could not interpret optimizer identifier: {identifier}")

@@ -15,11 +15,11 @@ def clipped(
 ) -> list[Any]:
     """Returns the gradients clipped by the limit that is set; IndexedSlices are clipped by their values, as in Keras."""
     if clipnorm is not None and clipnorm > 0:
-        return [on_values(lambda x: by_norm(x, clipnorm), g) for g in grads]
+        return [on_values(lambda values: by_norm(values, clipnorm), grad) for grad in grads]
     if global_clipnorm is not None and global_clipnorm > 0:
         return by_global_norm(grads, global_clipnorm)
     if clipvalue is not None and clipvalue > 0:
-        return [on_values(lambda x: by_value(x, clipvalue), g) for g in grads]
+        return [on_values(lambda values: by_value(values, clipvalue), grad) for grad in grads]
     return list(grads)
 
 
@@ -29,22 +29,25 @@ def by_value(grad: Tensor, limit: float) -> Tensor:
 
 def by_norm(grad: Tensor, limit: float) -> Tensor:
     """Scales a gradient to a norm of at most ``limit``; zeros stay zeros."""
-    total = squared_norm(grad)
-    positive = bind.greater(total, number(0, total))
-    norm = bind.select(positive, bind.sqrt(bind.select(positive, total, ones_like(total))), total)
+    square = squared_norm(grad)
+    is_positive = bind.greater(square, number(0, square))
+    norm = bind.select(is_positive, bind.sqrt(bind.select(is_positive, square, ones_like(square))), square)
     return grad * number(limit, grad) / bind.maximum(norm, number(limit, norm))
 
 
 def by_global_norm(grads: Sequence[Any], limit: float) -> list[Any]:
-    """Scales all gradients by one factor; the result is NaN if the norm is not finite."""
-    first, *others = (g.values if isinstance(g, IndexedSlices) else g for g in grads)
+    """Scales all gradients by one factor, so that their common norm is at most ``limit``.
+
+    If the norm is not finite, the results are NaN.
+    """
+    first, *others = (grad.values if isinstance(grad, IndexedSlices) else grad for grad in grads)
     total = squared_norm(first)
     for grad in others:
         total = bind.add(total, _as(squared_norm(grad), total))
     norm = bind.sqrt(total)
     inverse = bind.minimum(number(1, norm) / norm, number(1 / limit, norm))
     scale = number(limit, norm) * inverse + (norm - norm)  # inf - inf is NaN
-    return [on_values(lambda x: bind.multiply(x, _as(scale, x)), g) for g in grads]
+    return [on_values(lambda values: bind.multiply(values, _as(scale, values)), grad) for grad in grads]
 
 
 def squared_norm(grad: Tensor) -> Tensor:

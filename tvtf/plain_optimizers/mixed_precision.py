@@ -74,8 +74,8 @@ def set_global_policy(policy: Policy | str) -> None:
 
     Source: https://keras.io/api/mixed_precision/policy/
     """
-    chosen = policy if isinstance(policy, Policy) else Policy(policy)
-    precision.compute = COMPUTE[chosen.name]
+    new_policy = policy if isinstance(policy, Policy) else Policy(policy)
+    precision.compute = COMPUTE[new_policy.name]
 
 
 @export("mixed_precision.global_policy")
@@ -122,7 +122,8 @@ class LossScaleOptimizer(Optimizer):
         dynamic_growth_steps: int = 2000,
         name: str | None = None,
     ) -> None:
-        super().__init__(learning_rate=0.0, name=name)
+        """Wraps an optimizer; the loss scale grows after ``dynamic_growth_steps`` steps with finite gradients."""
+        super().__init__(learning_rate=0.0, name=name)  # unused: the inner optimizer has the learning rate
         self.inner_optimizer = inner_optimizer
         self.initial_scale = float(initial_scale)
         self.dynamic_growth_steps = int(dynamic_growth_steps)
@@ -161,18 +162,18 @@ class LossScaleOptimizer(Optimizer):
         variables = self._step_variables(grads, trainable_variables)
         grads_present, variables = self._drop_missing(list(grads), variables)
         unscaled = [self._unscale(convert_to_tensor(g)) for g in grads_present]
-        cond(_all_finite(unscaled), lambda: self._perform(unscaled, variables), self._skip)
+        cond(_all_finite(unscaled), lambda: self._apply_step(unscaled, variables), self._skip)
 
     def _unscale(self, gradient: Tensor) -> Tensor:
         return gradient / bind.cast(self.dynamic_scale.value(), dtype=gradient.dtype)
 
-    def _perform(self, gradients: list[Tensor], variables: list[Variable]) -> None:
-        """Performs the step, and doubles the scale if it is the last one of a row."""
+    def _apply_step(self, gradients: list[Tensor], variables: list[Variable]) -> None:
+        """Performs one step; doubles the scale after ``dynamic_growth_steps`` steps with finite gradients in a row."""
         self.inner_optimizer.apply(gradients, variables)
         steps, scale = self.step_counter.value() + 1, self.dynamic_scale.value()
-        is_last = steps >= self.dynamic_growth_steps
-        self.dynamic_scale.assign(bind.select(is_last, scale * 2.0, scale))
-        self.step_counter.assign(bind.select(is_last, steps * 0, steps))
+        grows = steps >= self.dynamic_growth_steps
+        self.dynamic_scale.assign(bind.select(grows, scale * 2.0, scale))
+        self.step_counter.assign(bind.select(grows, steps * 0, steps))
 
     def _skip(self) -> None:
         """Skips the step and halves the scale."""
@@ -180,6 +181,7 @@ class LossScaleOptimizer(Optimizer):
         self.dynamic_scale.assign(self.dynamic_scale.value() * 0.5)
 
     def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that create an equal optimizer."""
         return {
             "name": self.name,
             "inner_optimizer": _serialized(self.inner_optimizer),
@@ -208,8 +210,11 @@ def _deserialized(config: dict[str, Any]) -> Any:
 
 def _all_finite(gradients: Sequence[Tensor]) -> Tensor:
     """Returns a bool tensor: whether all elements of all gradients are finite."""
-    flags = [bind.reduce_all(bind.is_finite(g), axis=tuple(range(g.ndim)), keepdims=False) for g in gradients]
-    finite = flags[0]
-    for flag in flags[1:]:
-        finite = bind.logical_and(finite, flag)
-    return finite
+    first, *others = [
+        bind.reduce_all(bind.is_finite(gradient), axis=tuple(range(gradient.ndim)), keepdims=False)
+        for gradient in gradients
+    ]
+    all_finite = first
+    for is_finite in others:
+        all_finite = bind.logical_and(all_finite, is_finite)
+    return all_finite

@@ -28,20 +28,23 @@ class Repeated:
         self.compiled: dict[Any, Any] = {}
 
     def __call__(self, optimizer: Any, grads: list[Any], variables: Sequence[Variable]) -> None:
-        """Performs a step, eagerly or by its compiled function."""
+        """Performs a step: eagerly, or by a compiled function if the same step has run before.
+
+        A compiled function is valid for one list of variables and one set of the optimizer's settings.
+        """
         if not (may_compile(grads, variables) and self.is_known(optimizer)):
             self.update(grads, variables)
             return
         key = (_settings(optimizer), tuple(map(id, variables)))
-        done = self.counts.get(key, 0)
-        if done < _EAGER_STEPS:
-            self.counts[key] = done + 1
+        eager_steps = self.counts.get(key, 0)
+        if eager_steps < _EAGER_STEPS:
+            self.counts[key] = eager_steps + 1
             self.update(grads, variables)
             return
-        step = self.compiled.get(key)
-        if step is None:
-            step = self.compiled[key] = self._function(list(variables))
-        step(*grads)
+        compiled_step = self.compiled.get(key)
+        if compiled_step is None:
+            compiled_step = self.compiled[key] = self._function(list(variables))
+        compiled_step(*grads)
 
     def is_known(self, optimizer: Any) -> bool:
         """Returns whether all code of the step is tvtf's, so that it does the same each time."""
@@ -52,7 +55,7 @@ class Repeated:
 
 
 def may_compile(grads: Sequence[Any], variables: Sequence[Any]) -> bool:
-    """Returns whether the step is large enough, eager, and not recorded by a tape or observer.
+    """Returns whether an optimizer's step may be compiled: it is eager, dense, large enough, and not recorded.
 
     A compiled step isn't recorded op by op, and takes longer to begin than a small step takes.
     """
@@ -60,8 +63,8 @@ def may_compile(grads: Sequence[Any], variables: Sequence[Any]) -> bool:
         state.trace is None
         and not (state.tapes or state.observers or state.batches)
         and precision.compute is None
-        and sum(g._array.size for g in grads if type(g) is EagerTensor) >= WORTH_COMPILING
-        and all(type(g) is EagerTensor for g in grads)
+        and sum(grad._array.size for grad in grads if type(grad) is EagerTensor) >= WORTH_COMPILING
+        and all(type(grad) is EagerTensor for grad in grads)
         and not _runs_eagerly()
     )
 
@@ -81,5 +84,5 @@ def _runs_eagerly() -> bool:
 
 def _settings(optimizer: Any) -> tuple[Any, ...]:
     """Returns the attributes that a compiled step holds as constants."""
-    plain = [v for v in vars(optimizer).values() if type(v) in (float, int, bool, type(None))]
-    return (id(optimizer._learning_rate), *plain)
+    settings = [value for value in vars(optimizer).values() if type(value) in (float, int, bool, type(None))]
+    return (id(optimizer._learning_rate), *settings)

@@ -48,7 +48,7 @@ class RMSprop(Optimizer):
         self.rho, self.momentum, self.epsilon, self.centered = rho, momentum, epsilon, centered
 
     def build(self, variables: Sequence[Variable]) -> None:
-        """Creates the slots for the variables."""
+        """Creates the slots: Variables with the optimizer's state of each trained variable."""
         if self.built:
             return
         super().build(variables)
@@ -59,14 +59,14 @@ class RMSprop(Optimizer):
     takes_rows = True
 
     def update_step(self, gradient: Any, variable: Variable, learning_rate: Tensor) -> None:
-        """Updates one variable and its moving averages."""
+        """Updates one variable by RMSprop, and the averages of its squared gradient and, if centered, gradient."""
         square = self._mean(self._velocities, variable, squared(gradient))
         gradient = as_dense(gradient)
         if self.centered:
             mean = self._mean(self._average_gradients, variable, gradient)
             square = square - mean * mean
-        step = self.rate_for(variable, learning_rate) * gradient / bind.sqrt(square + number(self.epsilon, square))
-        variable.assign(variable.value() - self._accumulated(variable, step), read_value=False)
+        update = self.rate_for(variable, learning_rate) * gradient / bind.sqrt(square + number(self.epsilon, square))
+        variable.assign(variable.value() - self._accumulated(variable, update), read_value=False)
 
     def _mean(self, slots: Sequence[Variable], variable: Variable, value: Tensor) -> Tensor:
         """Updates a moving average and returns its new value."""
@@ -75,12 +75,15 @@ class RMSprop(Optimizer):
         slot.assign(mean, read_value=False)
         return mean
 
-    def _accumulated(self, variable: Variable, step: Tensor) -> Tensor:
-        """Adds the step to the momentum, if there is one, and returns the sum."""
+    def _accumulated(self, variable: Variable, update: Tensor) -> Tensor:
+        """Returns an update with momentum: adds it to the variable's momentum slot, decayed, and returns the sum.
+
+        Without momentum, the update is returned unchanged.
+        """
         if not self.momentum > 0:
-            return step
+            return update
         slot = self._slot(self._momentums, variable)
-        momentum = slot.value() * number(self.momentum, step) + step
+        momentum = slot.value() * number(self.momentum, update) + update
         slot.assign(momentum, read_value=False)
         return momentum
 

@@ -59,7 +59,7 @@ class _Decay(LearningRateSchedule):
         self.decay_steps = decay_steps
         self.name = name
 
-    def _start(self, step: Any) -> tuple[Tensor, Tensor]:
+    def _initial_rate_and_step(self, step: Any) -> tuple[Tensor, Tensor]:
         """Returns the initial rate, and the step in its dtype."""
         start = convert_to_tensor(self.initial_learning_rate)
         return start, cast_tensor(convert_to_tensor(step), start.dtype)
@@ -81,7 +81,7 @@ class _RateDecay(_Decay):
 
     def _progress(self, step: Any) -> tuple[Tensor, Tensor]:
         """Returns the initial rate, and the number of times that ``decay_steps`` have passed."""
-        start, at = self._start(step)
+        start, at = self._initial_rate_and_step(step)
         periods = at / number(self.decay_steps, at)
         return start, bind.floor(periods) if self.staircase else periods
 
@@ -146,17 +146,20 @@ class PolynomialDecay(_Decay):
         self.end_learning_rate, self.power, self.cycle = end_learning_rate, power, cycle
 
     def __call__(self, step: Any) -> Tensor:
-        """Returns the rate at a step; with ``cycle``, a longer decay starts where one ends."""
-        start, at = self._start(step)
-        end, length = number(self.end_learning_rate, start), number(self.decay_steps, start)
+        """Returns the rate at a step, which decays polynomially to ``end_learning_rate``.
+
+        With ``cycle``, the rate rises again after ``decay_steps`` and decays with a longer period.
+        """
+        initial_rate, step = self._initial_rate_and_step(step)
+        end_rate, length = number(self.end_learning_rate, initial_rate), number(self.decay_steps, initial_rate)
         if self.cycle:
             # Step 0 is part of the first cycle.
-            cycles = bind.select(bind.equal(at, number(0, at)), number(1, at), bind.ceil(at / length))
+            cycles = bind.select(bind.equal(step, number(0, step)), number(1, step), bind.ceil(step / length))
             length = length * cycles
         else:
-            at = bind.minimum(at, length)
-        remaining = number(1, start) - at / length
-        return (start - end) * bind.pow(remaining, number(self.power, remaining)) + end
+            step = bind.minimum(step, length)
+        remaining = number(1, initial_rate) - step / length
+        return (initial_rate - end_rate) * bind.pow(remaining, number(self.power, remaining)) + end_rate
 
 
 @_public("CosineDecay")
@@ -183,15 +186,16 @@ class CosineDecay(_Decay):
         self.alpha, self.warmup_target, self.warmup_steps = alpha, warmup_target, warmup_steps
 
     def __call__(self, step: Any) -> Tensor:
-        """Returns the rate at a step: it rises along a line during the warm-up, then follows the cosine."""
-        start, at = self._start(step)
-        length = number(self.decay_steps, start)
+        """Returns the rate at a step: it rises linearly during the warm-up, then decays along the cosine."""
+        initial_rate, step = self._initial_rate_and_step(step)
+        length = number(self.decay_steps, initial_rate)
         if self.warmup_target is None:
-            return self._decayed(bind.minimum(at, length), length, start)
-        warm, top = number(self.warmup_steps, start), number(self.warmup_target, start)
-        at = bind.minimum(at, length + warm)
-        rising = (top - start) * (at / warm) + start
-        return bind.select(bind.less(at, warm), rising, self._decayed(at - warm, length, top))
+            return self._decayed(bind.minimum(step, length), length, initial_rate)
+        warmup_steps, target = number(self.warmup_steps, initial_rate), number(self.warmup_target, initial_rate)
+        step = bind.minimum(step, length + warmup_steps)
+        rising = (target - initial_rate) * (step / warmup_steps) + initial_rate
+        is_warming_up = bind.less(step, warmup_steps)
+        return bind.select(is_warming_up, rising, self._decayed(step - warmup_steps, length, target))
 
     def _decayed(self, at: Tensor, length: Tensor, top: Tensor) -> Tensor:
         """Returns the rate at a step of the cosine."""
@@ -223,12 +227,13 @@ class PiecewiseConstantDecay(LearningRateSchedule):
         self.boundaries, self.values, self.name = boundaries, values, name
 
     def __call__(self, step: Any) -> Tensor:
-        at = convert_to_tensor(step)
-        values = [convert_to_tensor(v) for v in self.values]
-        chosen = values[-1]
+        """Returns the rate at a step: ``values[i]`` for the first ``boundaries[i]`` that is not less than it."""
+        step = convert_to_tensor(step)
+        values = [convert_to_tensor(value) for value in self.values]
+        rate = values[-1]
         for boundary, value in zip(reversed(self.boundaries), reversed(values[:-1])):
-            chosen = bind.select(bind.less_equal(at, _boundary(boundary, at.dtype)), value, chosen)
-        return chosen
+            rate = bind.select(bind.less_equal(step, _boundary(boundary, step.dtype)), value, rate)
+        return rate
 
 
 def _boundary(value: Any, dtype: DType) -> Tensor:
@@ -250,7 +255,7 @@ def serialize(learning_rate_schedule: LearningRateSchedule) -> dict[str, Any]:
 
 @_public("deserialize")
 def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> LearningRateSchedule:
-    """Creates the schedule that :func:`serialize` describes.
+    """Creates a schedule from the class and configuration in a dict of :func:`serialize`.
 
     >>> import tvtf as tf
     >>> config = {"initial_learning_rate": 0.1, "decay_steps": 10, "decay_rate": 0.5}
@@ -262,11 +267,11 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
 
     Source: https://keras.io/api/optimizers/learning_rate_schedules/
     """
-    known = {
-        c.__name__: c
-        for c in (ExponentialDecay, InverseTimeDecay, PolynomialDecay, CosineDecay, PiecewiseConstantDecay)
+    known_classes = {
+        schedule_class.__name__: schedule_class
+        for schedule_class in (ExponentialDecay, InverseTimeDecay, PolynomialDecay, CosineDecay, PiecewiseConstantDecay)
     }
-    cls = (known | (custom_objects or {})).get(config["class_name"])
+    cls = (known_classes | (custom_objects or {})).get(config["class_name"])
     if cls is None:
-        raise ValueError(f"Unknown schedule {config['class_name']!r}: expected one of {sorted(known)}")
+        raise ValueError(f"Unknown schedule {config['class_name']!r}: expected one of {sorted(known_classes)}")
     return cls.from_config(config["config"])

@@ -54,29 +54,28 @@ class SGD(Optimizer):
     takes_rows = True
 
     def update_step(self, gradient: Any, variable: Variable, learning_rate: Tensor) -> None:
-        """Updates one variable and its momentum."""
+        """Updates one variable by gradient descent, and its momentum, if there is one."""
         rate = self.rate_for(variable, learning_rate)
         if not self.momentum:
-            self._subtract(on_values(lambda g: g * rate, gradient), variable)
+            self._subtract(on_values(lambda values: values * rate, gradient), variable)
             return
         step = as_dense(gradient) * rate
         slot, factor = self._slot(self.momentums, variable), number(self.momentum, step)
         new_momentum = slot.value() * factor - step
         slot.assign(new_momentum, read_value=False)
-        variable.assign(
-            variable.value() + (new_momentum * factor - step if self.nesterov else new_momentum), read_value=False
-        )
+        update = new_momentum * factor - step if self.nesterov else new_momentum
+        variable.assign(variable.value() + update, read_value=False)
 
     @staticmethod
-    def _subtract(step: Any, variable: Variable) -> None:
-        """Subtracts a step from a variable; an eager step of IndexedSlices updates only its rows.
+    def _subtract(update: Any, variable: Variable) -> None:
+        """Subtracts an update from a variable; eagerly, an update of type IndexedSlices changes only its rows.
 
         A compiled dense update is one kernel that writes to the Variable's memory, while a scatter would copy it twice.
         """
-        if isinstance(step, IndexedSlices) and state.trace is None:
-            variable.scatter_sub(step, read_value=False)
+        if isinstance(update, IndexedSlices) and state.trace is None:
+            variable.scatter_sub(update, read_value=False)
         else:
-            variable.assign(variable.value() - as_dense(step), read_value=False)
+            variable.assign(variable.value() - as_dense(update), read_value=False)
 
     def get_config(self) -> dict[str, Any]:
         return super().get_config() | {"momentum": self.momentum, "nesterov": self.nesterov}

@@ -27,7 +27,7 @@ __all__ = ["SavedFunction", "SavedModuleError", "load", "save"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what needs the compiler when it is first used: running a library does not need it."""
+    """Imports functions that need the compiler when one is used: running a compiled library does not need it."""
     if name not in __all__:
         raise AttributeError(f"module 'tvtf.saved' has no attribute {name!r}")
     from tvtf.saved import function

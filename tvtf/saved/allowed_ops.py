@@ -72,7 +72,7 @@ def is_allowed(prim: Primitive[Any]) -> bool:
 
 
 def check_ops(names: Iterable[str]) -> None:
-    """Checks that primitives don't reach files, processes or Python.
+    """Checks that a saved model's primitives exist, and don't access files, processes or Python.
 
     Raises:
       NotAllowed: a primitive does, or does not exist.
@@ -96,7 +96,7 @@ def functions() -> dict[str, Any]:
 
 
 def _only_computes(public: Any) -> bool:
-    """Returns whether a public function or primitive only computes."""
+    """Returns whether a public function or primitive only computes: it has no effects outside of the program."""
     if isinstance(public, Primitive):
         return is_allowed(public) and public.name not in EFFECTS
     undecorated = inspect.unwrap(public) if inspect.isfunction(public) else None
@@ -109,7 +109,7 @@ def _only_computes(public: Any) -> bool:
 
 
 def function(name: Any) -> Any:
-    """Returns the public function, primitive or internal function of a name.
+    """Returns the public function, primitive or internal function that a saved model calls by a name.
 
     Raises:
       NotAllowed: a saved model may not call a function of this name.
@@ -121,7 +121,7 @@ def function(name: Any) -> Any:
 
 
 def primitive(name: Any) -> Primitive[Any]:
-    """Returns the primitive of a name.
+    """Returns the primitive that a saved model defers a call of, by its name.
 
     Raises:
       NotAllowed: a saved model may not defer a call of it.

@@ -20,7 +20,10 @@ class Runnable(Protocol):
 
 
 def run_batched(program: Runnable, arrays: Sequence[np.ndarray], rows: int, require: bool = True) -> list[np.ndarray]:
-    """Returns the outputs for all rows, computed ``rows`` at a time if the first axis of the function's values has a name.
+    """Runs a saved function on all rows of arrays, ``rows`` at a time, and returns its outputs for all of them.
+
+    The function runs in parts if the first axis of all its inputs and outputs has the same name, or is one fixed batch
+    size.
 
     Args:
       require: raise an error if the function can't be run in parts; otherwise it is then run on all rows at once.
@@ -30,13 +33,17 @@ def run_batched(program: Runnable, arrays: Sequence[np.ndarray], rows: int, requ
         axis to split.
     """
     description = program.description
-    fixed = fixed_rows(description)
-    if fixed is not None and len(arrays[0]) != fixed and _divisible(description, arrays, fixed):
-        return _in_parts(program, arrays, fixed)
+    fixed_batch_size = fixed_rows(description)
+    if (
+        fixed_batch_size is not None
+        and len(arrays[0]) != fixed_batch_size
+        and _are_whole_batches(description, arrays, fixed_batch_size)
+    ):
+        return _in_parts(program, arrays, fixed_batch_size)
     if batch_axis(description) is not None:
         description.check(arrays)
         return _in_parts(program, arrays, rows)
-    if require and fixed != rows:
+    if require and fixed_batch_size != rows:
         raise SavedModuleError(f"{description.name} can't be run in batches: its values share no first axis")
     return program.run(arrays)
 
@@ -55,8 +62,12 @@ def fixed_rows(description: Description) -> int | None:
     return size if isinstance(size, int) else None
 
 
-def _divisible(description: Description, arrays: Sequence[np.ndarray], rows: int) -> bool:
-    """Returns whether the arrays have one positive number of rows; raises if these aren't whole batches of ``rows``."""
+def _are_whole_batches(description: Description, arrays: Sequence[np.ndarray], rows: int) -> bool:
+    """Returns whether the arrays have the same positive number of rows.
+
+    Raises:
+      SavedModuleError: the number is not a multiple of ``rows``, the function's fixed batch size.
+    """
     counts = {len(array) if array.ndim else 0 for array in arrays}
     if len(counts) != 1 or 0 in counts:
         return False

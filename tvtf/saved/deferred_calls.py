@@ -26,7 +26,7 @@ from tvtf.saved import allowed_ops
 
 
 def describe(deferred: Mapping[int, Call] | None) -> dict[str, Any]:
-    """Encodes calls by their keys.
+    """Encodes a program's deferred calls as JSON, by their keys.
 
     Raises:
       NotPlain: an argument can't be stored in a file.
@@ -37,7 +37,7 @@ def describe(deferred: Mapping[int, Call] | None) -> dict[str, Any]:
 def made_in(mod: ir.IRModule) -> dict[int, Call]:
     """Returns the deferred calls that a program makes, and those made by programs among their arguments, by their keys.
 
-    A program refers to a call by its key alone.
+    The program itself has only the keys of the calls.
     """
     reachable: dict[int, Call] = {}
     modules = [mod]
@@ -49,7 +49,7 @@ def made_in(mod: ir.IRModule) -> dict[int, Call]:
 
 
 def _keys_in(mod: ir.IRModule) -> set[int]:
-    """Returns the keys of a module's deferred calls."""
+    """Returns the keys of the deferred calls in a module; the IR has them as calls of the primitive ``waiting``."""
     all_calls: list[relax.Call] = []
     for function in mod.functions.values():
         structural_walk(function.body, (relax.Call, all_calls.append))
@@ -58,15 +58,16 @@ def _keys_in(mod: ir.IRModule) -> set[int]:
 
 
 def read(data: Mapping[str, Any], module: Callable[[Any, Collection[int]], ir.IRModule]) -> dict[int, Call]:
-    """Reads what `describe` wrote; ``module`` reads the programs among the arguments.
+    """Reads deferred calls, by their keys, from what `describe` wrote.
 
-    The caller must hold the calls: their keys are valid as long as they are alive.
+    ``module`` reads the programs among the arguments. The caller must keep references to the calls: their keys are
+    valid as long as they are alive.
 
     Raises:
       SavedModuleError: a call is not allowed, or its key is in use for another call.
     """
     keys = set(map(int, data))
-    read_calls = {int(key): _read(each, lambda program: module(program, keys)) for key, each in data.items()}
+    read_calls = {int(key): _read(call, lambda program: module(program, keys)) for key, call in data.items()}
     return {key: _registered(key, call) for key, call in read_calls.items()}
 
 
@@ -79,16 +80,19 @@ def _registered(key: int, call: Call) -> Call:
 
 
 def _are_same(one: Call, other: Call) -> bool:
-    """Returns whether two calls have the same function and arguments.
+    """Returns whether two deferred calls have the same function and arguments.
 
-    Tensors among the arguments are passed in each call, so that they aren't compared.
+    The positions of tensors among the arguments (``places``) are compared, but not the tensors, which each call passes.
     """
     return one is other or (
         one.function == other.function
         and one.places == other.places
         and nest.map_structure(_none, one.structure) == nest.map_structure(_none, other.structure)
         and len(one.leaves) == len(other.leaves)
-        and all(i in one.places or _are_same_leaves(*pair) for i, pair in enumerate(zip(one.leaves, other.leaves)))
+        and all(
+            position in one.places or _are_same_leaves(*leaf_pair)
+            for position, leaf_pair in enumerate(zip(one.leaves, other.leaves))
+        )
     )
 
 
@@ -97,9 +101,9 @@ def _none(_: Any) -> None:
 
 
 def _are_same_leaves(one: Any, other: Any) -> bool:
-    """Returns whether two leaves of calls are equal; functions are compared by structure.
+    """Returns whether two arguments of deferred calls are equal.
 
-    Two traces of one function have equal programs with variables of their own.
+    Programs are compared by structure, because two traces of one function have different variables.
     """
     if type(one) is not type(other):
         return False
@@ -111,22 +115,26 @@ def _are_same_leaves(one: Any, other: Any) -> bool:
 
 
 def _describe(call: Call) -> dict[str, Any]:
-    """Encodes a call: its function, the structure of its arguments, and the leaves."""
+    """Encodes a deferred call as JSON: its function, and the structure and leaves of its arguments."""
     leaves = [
-        {"tensor": None} if i in call.places else encode(leaf, _encoded_leaf) for i, leaf in enumerate(call.leaves)
+        {"tensor": None} if position in call.places else encode(leaf, _encoded_leaf)
+        for position, leaf in enumerate(call.leaves)
     ]
-    form = nest.map_structure(lambda each: each if nest.is_composite(each) else None, call.structure)
-    return {"function": _encoded_function(call.function), "structure": encode(form), "leaves": leaves}
+    structure = nest.map_structure(lambda value: value if nest.is_composite(value) else None, call.structure)
+    return {"function": _encoded_function(call.function), "structure": encode(structure), "leaves": leaves}
 
 
 def _read(data: Mapping[str, Any], module: Callable[[Any], ir.IRModule]) -> Call:
-    """Reads a deferred call; its tensors are passed when it is called."""
-    places = [i for i, leaf in enumerate(data["leaves"]) if "tensor" in leaf]
+    """Reads a deferred call from JSON; ``module`` reads the programs among its arguments.
+
+    Tensors are passed when it is called, so that only their positions are stored.
+    """
+    places = [position for position, leaf in enumerate(data["leaves"]) if "tensor" in leaf]
 
     def leaf(kind: str, content: Any) -> Any:
         return Subfunction(module(content), "main") if kind == "graph" else _READERS[kind](content)
 
-    leaves = [decode(each, leaf) for each in data["leaves"]]
+    leaves = [decode(encoded, leaf) for encoded in data["leaves"]]
     return Call(_decoded_function(*data["function"]), decode(data["structure"]), leaves, places)
 
 
@@ -134,9 +142,9 @@ def _read(data: Mapping[str, Any], module: Callable[[Any], ir.IRModule]) -> Call
 
 
 def _encoded_function(function: Any) -> list[str]:
-    """Encodes a function by its kind and name.
+    """Encodes the function of a deferred call as its kind (primitive, bind or function) and its name.
 
-    A file holds names only: whoever reads it decides what a name may stand for.
+    A file contains no code, only names: its reader decides which functions a name may stand for.
     """
     if isinstance(function, Primitive):
         return ["primitive", function.name]
@@ -149,9 +157,9 @@ def _encoded_function(function: Any) -> list[str]:
 
 
 def _decoded_function(kind: str, name: str) -> Callable[..., Any]:
-    """Returns the function of a kind and name, if a saved model may call it.
+    """Returns the function that a file names, if a saved model may call it.
 
-    A file that is not trusted may name anything; only what has no effects outside of the program is called.
+    A file that is not trusted may name anything; only functions without effects outside of the program are allowed.
     """
     if kind not in ("function", "primitive", "bind"):
         raise SavedModuleError(f"it calls a {kind!r:.40}, which is not a kind of function")
@@ -171,11 +179,14 @@ def _undecorated(public: Any) -> Any:
 
 
 def _encoded_leaf(value: Any) -> Any:
-    """Encodes an argument that is a program, a slice, an array or an ellipsis."""
+    """Encodes an argument as JSON if it is a program, a slice, an array or an ellipsis.
+
+    Returns None for other values.
+    """
     if isinstance(value, Subfunction):
         return {"graph": json.loads(tvm.ir.save_json(value.mod))}
     if isinstance(value, slice):
-        return {"slice": [encode(each, _encoded_leaf) for each in (value.start, value.stop, value.step)]}
+        return {"slice": [encode(bound, _encoded_leaf) for bound in (value.start, value.stop, value.step)]}
     if isinstance(value, (np.ndarray, np.generic)):
         array = np.ascontiguousarray(value)
         return {"array": [array.dtype.name, list(value.shape), base64.b64encode(array.tobytes()).decode()]}
@@ -189,7 +200,7 @@ def _array(content: Any) -> np.ndarray:
 
 _READERS: dict[str, Callable[[Any], Any]] = {
     "tensor": lambda _: None,
-    "slice": lambda bounds: slice(*(decode(each, lambda kind, content: _READERS[kind](content)) for each in bounds)),
+    "slice": lambda bounds: slice(*(decode(bound, lambda kind, content: _READERS[kind](content)) for bound in bounds)),
     "array": _array,
     "ellipsis": lambda _: ...,
 }

@@ -36,16 +36,18 @@ class Value:
 
     @classmethod
     def of_json(cls, data: Mapping[str, Any]) -> Value:
-        """Reads what `as_json` wrote."""
+        """Reads a value's name, dtype and dims from what `as_json` wrote."""
         name, dims = data["name"], data["shape"]
         if not isinstance(name, str) or not isinstance(dims, list):
             raise TypeError(f"not a name with dims: {data}")
-        if not all(isinstance(d, str) or (type(d) is int and d >= 0) for d in dims):
+        if not all(isinstance(dim, str) or (type(dim) is int and dim >= 0) for dim in dims):
             raise ValueError(f"dims must be names or sizes, but are {dims}")
         return cls(name, dtypes.as_dtype(data["dtype"]), tuple(dims))
 
     def check(self, array: np.ndarray, dims: dict[str, int]) -> None:
-        """Checks an array's dtype and shape, and stores the sizes of named dims in ``dims``.
+        """Checks that an array has this input's dtype and shape.
+
+        Named dims have the sizes in ``dims``, or are added to it.
 
         Raises:
           SavedModuleError: they don't match; the text has the input's name, the expected value and the actual one.
@@ -58,9 +60,11 @@ class Value:
             raise SavedModuleError(
                 f"input {self.name!r} must be {self.dtype.name}, but got {array.dtype}; convert it first"
             )
-        known = dict(dims)
+        known_dims = dict(dims)
         if len(array.shape) != len(self.shape) or not all(map(_fits(dims), self.shape, array.shape)):
-            raise SavedModuleError(f"input {self.name!r} must have shape {self._dims(known)}, but got {array.shape}")
+            raise SavedModuleError(
+                f"input {self.name!r} must have shape {self._dims(known_dims)}, but got {array.shape}"
+            )
 
     def _dims(self, known: Mapping[str, int]) -> str:
         """Returns the shape as text, with the known sizes of named dims."""
@@ -98,16 +102,16 @@ class Description:
         }
 
     @classmethod
-    def of_json(cls, data: Any, place: str) -> Description:
-        """Reads what `as_json` wrote.
+    def of_json(cls, data: Any, source: str) -> Description:
+        """Reads a description from what `as_json` wrote; ``source`` names its file in errors.
 
         Raises:
           SavedModuleError: the format or version is another, or the data is damaged.
         """
-        check_header(data, place)
-        inputs, outputs = (values(data, key, place) for key in ("inputs", "outputs"))
+        check_header(data, source)
+        inputs, outputs = (values(data, key, source) for key in ("inputs", "outputs"))
         gpu = data.get("gpu")
-        return cls(str(entry(data, "name", place)), inputs, outputs, None if gpu is None else str(gpu))
+        return cls(str(entry(data, "name", source)), inputs, outputs, None if gpu is None else str(gpu))
 
     def check(self, arrays: Sequence[np.ndarray]) -> dict[str, int]:
         """Checks that arrays match the inputs, and returns the sizes of the named dims.
@@ -124,45 +128,49 @@ class Description:
         return dims
 
 
-def check_header(data: Any, place: str) -> None:
-    """Checks that data is a description of a version that this tvtf reads."""
+def check_header(data: Any, source: str) -> None:
+    """Raises SavedModuleError if ``data`` is not a description, or of a version that this tvtf does not read."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise SavedModuleError(f"{place} is not a description of a saved module: its format is not {FORMAT!r}")
+        raise SavedModuleError(f"{source} is not a description of a saved module: its format is not {FORMAT!r}")
     if data.get("version") != VERSION:
         raise SavedModuleError(
-            f"{place} has version {data.get('version')!r} of the format, and tvtf {__version__} reads version "
+            f"{source} has version {data.get('version')!r} of the format, and tvtf {__version__} reads version "
             f"{VERSION}; save the module again with this tvtf, or install the one that wrote it"
         )
 
 
-def entry(data: Mapping[str, Any], key: str, place: str) -> Any:
-    """Returns one entry of a description.
+def entry(data: Mapping[str, Any], key: str, source: str) -> Any:
+    """Returns the entry ``key`` of a description; ``source`` names its file in errors.
 
     Raises:
       SavedModuleError: the entry is missing.
     """
     if key not in data:
-        raise SavedModuleError(f"{place} is damaged: it has no {key!r}; save the module again")
+        raise SavedModuleError(f"{source} is damaged: it has no {key!r}; save the module again")
     return data[key]
 
 
-def values(data: Mapping[str, Any], key: str, place: str) -> tuple[Value, ...]:
-    """Returns a list of inputs, outputs or variables."""
-    listed = entry(data, key, place)
+def values(data: Mapping[str, Any], key: str, source: str) -> tuple[Value, ...]:
+    """Reads the list ``key`` of a description: its inputs, outputs or variables.
+
+    Raises:
+      SavedModuleError: the list is missing or damaged.
+    """
+    listed = entry(data, key, source)
     try:
         return tuple(map(Value.of_json, listed))
     except (TypeError, ValueError, KeyError) as cause:
         raise SavedModuleError(
-            f"{place} is damaged: its {key!r} can't be read ({cause}); save the module again"
+            f"{source} is damaged: its {key!r} can't be read ({cause}); save the module again"
         ) from cause
 
 
-def parse(text: bytes, place: str) -> Any:
+def parse(text: bytes, source: str) -> Any:
     """Parses JSON; an error names the file and the position."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as cause:
-        raise SavedModuleError(f"{place} is damaged: it is not valid JSON ({cause}); save the module again") from cause
+        raise SavedModuleError(f"{source} is damaged: it is not valid JSON ({cause}); save the module again") from cause
 
 
 def checksum(program: Any) -> str:

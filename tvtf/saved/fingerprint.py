@@ -31,7 +31,7 @@ class VariablePolicy(enum.Enum):
 
     @staticmethod
     def from_obj(obj: Any) -> VariablePolicy:
-        """Returns a policy, given as itself, by its value, or as None.
+        """Converts a policy, its value such as "save_variable_devices", or None to a policy.
 
         Raises:
           ValueError: no policy has this value.
@@ -90,10 +90,10 @@ class Fingerprint:
         Raises:
           ValueError: a hash is missing.
         """
-        regular = self._hashes()[1:]
-        if not all(isinstance(value, int) for value in regular):
+        _, *hashes = self._hashes()
+        if not all(isinstance(value, int) for value in hashes):
             raise ValueError(f"Encountered invalid fingerprint values when constructing singleprint: {self!r}")
-        return "/".join(map(str, regular))
+        return "/".join(map(str, hashes))
 
 
 @export("saved_model.experimental.read_fingerprint")

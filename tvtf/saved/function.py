@@ -34,9 +34,9 @@ def save(folder: str | os.PathLike[str], fn: Any, *args: Any) -> str:
     """
     concrete = _traced(fn, args)
     check_reads(concrete)
-    holder = AutoTrackable()
-    holder.values = _named_variables(concrete)
-    save_model(holder, folder, concrete)
+    model = AutoTrackable()
+    model.values = _named_variables(concrete)
+    save_model(model, folder, concrete)
     return os.fspath(folder)
 
 
@@ -49,14 +49,14 @@ def _traced(fn: Any, args: Sequence[Any]) -> ConcreteFunction:
 
 
 def _named_variables(concrete: ConcreteFunction) -> dict[str, Variable]:
-    """Returns the Variables that a function reads, by unique names.
+    """Returns the Variables that a function reads, by unique names: repeated names get a number.
 
-    Names are keys in the file, while any number of Variables may have the same name.
+    The names are keys in the file, while any number of Variables may have the same name.
     """
     named: dict[str, Variable] = {}
     for variable in concrete.variables:
         name = variable.name.partition(":")[0].replace("/", "_")
-        count = sum(n == name or n.startswith(f"{name}__") for n in named)
+        count = sum(other == name or other.startswith(f"{name}__") for other in named)
         named[f"{name}__{count}" if count else name] = variable
     return named
 
@@ -70,6 +70,6 @@ def load(folder: str | os.PathLike[str], signature: str = DEFAULT) -> SavedFunct
     """
     signatures = load_model(folder).signatures
     if signature not in signatures:
-        named = ", ".join(signatures) or "none"
-        raise SavedModuleError(f"{folder} has no signature {signature!r}; it has: {named}")
+        names = ", ".join(signatures) or "none"
+        raise SavedModuleError(f"{folder} has no signature {signature!r}; it has: {names}")
     return SavedFunction(signatures[signature])

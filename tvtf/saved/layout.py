@@ -36,7 +36,8 @@ def read(folder: str | os.PathLike[str]) -> dict[str, Any]:
       OSError: the folder holds no saved model.
       SavedModuleError: the model has another version, is damaged, or was saved by TensorFlow.
     """
-    return locate(folder)[0]
+    description, _ = locate(folder)
+    return description
 
 
 def locate(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Path]:
@@ -45,22 +46,24 @@ def locate(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Path]:
     Raises:
       OSError, SavedModuleError: as `read`.
     """
-    place = Path(folder) / FILE
-    data = parse(_content(place), str(place))
+    description_path = Path(folder) / FILE
+    data = parse(_content(description_path), str(description_path))
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise SavedModuleError(f"{place} is not a description of a saved model: its format is not {FORMAT!r}")
+        raise SavedModuleError(
+            f"{description_path} is not a description of a saved model: its format is not {FORMAT!r}"
+        )
     if data.get("version") != VERSION:
         raise SavedModuleError(
-            f"{place} has version {data.get('version')!r} of the format, and tvtf {__version__} reads version {VERSION}; "
+            f"{description_path} has version {data.get('version')!r} of the format, and tvtf {__version__} reads version {VERSION}; "
             "save the model again with this tvtf, or install the one that wrote it"
         )
-    files = entry(data, "files", str(place))
+    files = entry(data, "files", str(description_path))
     if not isinstance(files, dict):
-        raise SavedModuleError(f"{place} is damaged: its list of files is not a dict; save the model again")
-    base = _files_folder(place, data.pop("generation", None))
+        raise SavedModuleError(f"{description_path} is damaged: its list of files is not a dict; save the model again")
+    files_folder = _files_folder(description_path, data.pop("generation", None))
     for name, digest in files.items():
-        _check_file(place, base, name, digest)
-    return data, base
+        _check_file(description_path, files_folder, name, digest)
+    return data, files_folder
 
 
 def extra(folder: str | os.PathLike[str], name: str) -> bytes | None:
@@ -69,32 +72,32 @@ def extra(folder: str | os.PathLike[str], name: str) -> bytes | None:
     Raises:
       OSError, SavedModuleError: as `read`.
     """
-    data, base = locate(folder)
+    data, files_folder = locate(folder)
     path = f"{EXTRA}/{name}"
-    return (base / path).read_bytes() if path in data["files"] else None
+    return (files_folder / path).read_bytes() if path in data["files"] else None
 
 
 def stamp(folder: str | os.PathLike[str]) -> Any:
-    """Returns values that change when another model replaces this one, or when its files are moved.
+    """Returns values that change when another model replaces the one in a folder, or when its files are moved.
 
-    Whoever reads a model meanwhile reads it again if they changed.
+    A reader compares them before and after: if they differ, it reads the model again. None means that there is no
+    model.
     """
-    place = Path(folder)
+    model_folder = Path(folder)
     try:
-        stat = (place / FILE).stat()
-        moving = sorted(name for name in os.listdir(place) if is_generation(name))
+        stat = (model_folder / FILE).stat()
+        unmoved_folders = sorted(name for name in os.listdir(model_folder) if is_generation(name))
     except OSError:
         return None
-    return stat.st_ino, stat.st_mtime_ns, stat.st_size, moving
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size, unmoved_folders
 
 
 @contextmanager
 def damage_named(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Adds the name of the model's file to errors that occur while it is read.
+    """Turns errors in the ``with`` block, which reads a model, into SavedModuleErrors that name the model's file.
 
-    Raises:
-      SavedModuleError: for any other error, too, such as a TypeError for a value of the wrong type; not for OSError and
-        OpError, which are raised again.
+    A damaged file may cause any error, such as a TypeError for a value of the wrong type. OSError and OpError are not
+    changed.
     """
     try:
         yield
@@ -107,31 +110,34 @@ def damage_named(folder: str | os.PathLike[str]) -> Iterator[None]:
         raise SavedModuleError(f"{Path(folder) / FILE} is damaged: {reason}; save the model again") from cause
 
 
-def _files_folder(place: Path, generation: Any) -> Path:
-    """Returns the folder with the model's files: that of the save, until the save has moved them."""
+def _files_folder(description_path: Path, generation: Any) -> Path:
+    """Returns the folder with the model's files.
+
+    A save writes them to a folder of its own, ``generation``, and moves them to the description's folder at its end.
+    """
     if generation is None:
-        return place.parent
+        return description_path.parent
     if not isinstance(generation, str) or not is_generation(generation):
         raise SavedModuleError(
-            f"{place} is damaged: {generation!r:.60} is not a folder of a save; save the model again"
+            f"{description_path} is damaged: {generation!r:.60} is not a folder of a save; save the model again"
         )
-    unmoved = place.parent / generation
-    return unmoved if unmoved.is_dir() else place.parent
+    unmoved = description_path.parent / generation
+    return unmoved if unmoved.is_dir() else description_path.parent
 
 
-def _content(place: Path) -> bytes:
-    """Returns the bytes of the description."""
+def _content(description_path: Path) -> bytes:
+    """Returns the bytes of a model's description file; raises an error that tells what is wrong if it can't be read."""
     try:
-        return place.read_bytes()
+        return description_path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        raise _missing(place) from None
+        raise _missing(description_path) from None
     except OSError as cause:
-        raise SavedModuleError(f"{place} can't be read: {cause.strerror}") from cause
+        raise SavedModuleError(f"{description_path} can't be read: {cause.strerror}") from cause
 
 
-def _missing(place: Path) -> Exception:
-    """Returns the error for a folder without a description."""
-    folder = place.parent
+def _missing(description_path: Path) -> Exception:
+    """Returns the error for a folder without a description: it has no model, or one that TensorFlow saved."""
+    folder = description_path.parent
     if any((folder / name).exists() for name in OF_TENSORFLOW):
         return SavedModuleError(
             f"{folder} was saved by TensorFlow, as a graph of TensorFlow's ops, which tvtf does not run; its variables can be "
@@ -140,16 +146,16 @@ def _missing(place: Path) -> Exception:
     return OSError(f"SavedModel file does not exist at: {folder}{os.path.sep}{FILE}")
 
 
-def _check_file(place: Path, base: Path, name: str, digest: Any) -> None:
-    """Checks that a file is inside the model's folder and has its digest.
+def _check_file(description_path: Path, files_folder: Path, name: str, digest: Any) -> None:
+    """Checks that a file of a model lies inside the model's folder, and has the digest that the description declares.
 
     Files may have been damaged or exchanged since the save.
     """
     if not is_inside(name):
         raise SavedModuleError(
-            f"{place} names the file {name!r}, which is not one of its folder; it may not be trusted"
+            f"{description_path} names the file {name!r}, which is not one of its folder; it may not be trusted"
         )
-    path = base / name
+    path = files_folder / name
     if not path.is_file():
         raise SavedModuleError(f"{path} is missing; save the model again")
     if digest_of(str(path)) != digest:

@@ -63,17 +63,17 @@ def write(saved: SavedFunction, path: str | os.PathLike[str], gpu: str | None = 
     from tvtf.passes.pipeline import compile_module
 
     target = cuda_target(gpu) if gpu else host_target()
-    place = Path(path)
-    remove_leftovers(place.parent)
-    with locked_folder(place.parent) as scratch:
+    library_path = Path(path)
+    remove_leftovers(library_path.parent)
+    with locked_folder(library_path.parent) as scratch:
         scratch_file = scratch / "made.so"
         compile_module(saved.closed(), target, scratch_file, exported=True)
-        _finish(scratch_file, replace(saved.description, gpu=gpu))
-        os.replace(scratch_file, place)
+        _append_description(scratch_file, replace(saved.description, gpu=gpu))
+        os.replace(scratch_file, library_path)
 
 
-def _finish(path: Path, description: Description) -> None:
-    """Appends the description and a digest of the file.
+def _append_description(path: Path, description: Description) -> None:
+    """Appends to a compiled library its description, the description's length, a digest of all that, and a mark.
 
     The file is flushed to disk, so that the rename that follows can't publish one without contents after a crash.
     """
@@ -88,15 +88,13 @@ def _finish(path: Path, description: Description) -> None:
 
 
 def _digest(file: Any, size: int) -> bytes:
-    """Returns the digest of the first ``size`` bytes of a file, read in pieces.
-
-    The whole file may be larger than memory.
-    """
+    """Returns the digest of the first ``size`` bytes of a file, read in chunks, as it may be larger than memory."""
     file.seek(0)
+    remaining = size
     digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    while size > 0 and (piece := file.read(min(size, _CHUNK_BYTES))):
-        digest.update(piece)
-        size -= len(piece)
+    while remaining > 0 and (chunk := file.read(min(remaining, _CHUNK_BYTES))):
+        digest.update(chunk)
+        remaining -= len(chunk)
     return digest.digest()
 
 
@@ -119,33 +117,34 @@ def read_description(path: str | os.PathLike[str]) -> Description:
     Raises:
       SavedModuleError: the file does not exist, is not a library of this version of tvtf, is truncated, or was changed.
     """
-    place = Path(path)
-    if not place.is_file():
-        raise SavedModuleError(f"{place} does not exist")
-    if not is_library(place):
+    library_path = Path(path)
+    if not library_path.is_file():
+        raise SavedModuleError(f"{library_path} does not exist")
+    if not is_library(library_path):
         raise SavedModuleError(
-            f"{place} is not a library made by `tvtf compile` of this version, or is truncated; compile it again"
+            f"{library_path} is not a library made by `tvtf compile` of this version, or is truncated; compile it again"
         )
-    with place.open("rb") as file:
-        text = _description(file, place)
-    return Description.of_json(parse(text, str(place)), str(place))
+    with library_path.open("rb") as file:
+        text = _description(file, library_path)
+    return Description.of_json(parse(text, str(library_path)), str(library_path))
 
 
-def _description(file: Any, place: Path) -> bytes:
-    """Returns the bytes of the description.
+def _description(file: Any, library_path: Path) -> bytes:
+    """Returns the bytes of a library's description, which `write` has appended to the compiled code.
 
-    Everything is read from the end, where its size is known; the digest is checked before the length is used.
+    The file ends with the description's length, the digest and the mark, whose sizes are known, so that it is read from
+    the end. The digest is checked before the length is used.
     """
     end = file.seek(0, os.SEEK_END) - _END + LENGTH_BYTES
     if end < LENGTH_BYTES:
-        raise SavedModuleError(f"{place} is truncated; compile it again")
-    digest = _digest(file, end)
+        raise SavedModuleError(f"{library_path} is truncated; compile it again")
+    digest = _digest(file, end)  # leaves the file's position at the stored digest
     if file.read(DIGEST_BYTES) != digest:
-        raise SavedModuleError(f"{place} is damaged: its digest does not match its content; compile it again")
+        raise SavedModuleError(f"{library_path} is damaged: its digest does not match its content; compile it again")
     file.seek(end - LENGTH_BYTES)
     length = int.from_bytes(file.read(LENGTH_BYTES), "little")
     if length > end - LENGTH_BYTES:
-        raise SavedModuleError(f"{place} is damaged: its description has an impossible length; compile it again")
+        raise SavedModuleError(f"{library_path} is damaged: its description has an impossible length; compile it again")
     file.seek(end - LENGTH_BYTES - length)
     return bytes(file.read(length))
 
@@ -154,11 +153,12 @@ class Library:
     """A loaded library; several threads may use it, but calls run one at a time."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Verifies the library's digest, loads it, and creates the virtual machine that runs it."""
         self.description = read_description(path)
         load_runtime()
         devices = self._devices()
         try:
-            self._module = _loaded(path)
+            self._module = _load_under_new_name(path)
             machine = self._module["vm_load_executable"]()
         except (RuntimeError, OSError, AttributeError) as cause:
             raise SavedModuleError(f"{path} can't be loaded ({cause}); compile it again on this machine") from cause
@@ -167,7 +167,10 @@ class Library:
         self._lock = Lock()
 
     def _devices(self) -> list[int]:
-        """Returns the devices of the virtual machine; a library for a GPU has it first."""
+        """Returns the devices for TVM's virtual machine, as (type, number, allocator) in one list.
+
+        A GPU comes first.
+        """
         if self.description.gpu is None:
             return [CPU, 0, POOLED]
         from tvtf.passes.codegen import cuda
@@ -195,18 +198,19 @@ class Library:
                 results = self._main(*(self._to_device(to_handle(array), CUDA) for array in arrays))
             except (RuntimeError, ValueError, TypeError) as error:
                 raise raised_by(self.description.name, error) from error
-            single = len(self.description.outputs) == 1
-            return [to_array(self._to_device(r, CPU)).copy() for r in ([results] if single else results)]
+            if len(self.description.outputs) == 1:
+                results = [results]
+            return [to_array(self._to_device(result, CPU)).copy() for result in results]
 
 
 finalize.entered_by(Library, "run")
 
 
-def _loaded(path: str | os.PathLike[str]) -> Any:
-    """Loads the module in a file under a name that was never loaded before.
+def _load_under_new_name(path: str | os.PathLike[str]) -> Any:
+    """Loads a library through a link with a unique name.
 
-    The system's loader looks libraries up by name first: if a file was loaded in this process and then compiled again, the
-    loader would return the old code. A link with a unique name avoids that.
+    The system's loader looks libraries up by name first: if a file was loaded in this process and then compiled again,
+    the loader would return the old code.
     """
     with tempfile.TemporaryDirectory(prefix="tvtf-load-") as folder:
         link = Path(folder) / f"{uuid.uuid4().hex}.so"
@@ -215,7 +219,7 @@ def _loaded(path: str | os.PathLike[str]) -> Any:
 
 
 def load_runtime() -> None:
-    """Loads TVM's runtime for libraries to link to, unless all of TVM is loaded already.
+    """Loads TVM's runtime, whose symbols compiled libraries need, unless the whole of TVM is loaded already.
 
     Raises:
       SavedModuleError: TVM is not installed.
@@ -229,4 +233,4 @@ def load_runtime() -> None:
     )
     if runtime is None:
         raise SavedModuleError("TVM's runtime isn't installed; install it with: pip install tvtf")
-    ctypes.CDLL(str(runtime), ctypes.RTLD_GLOBAL)
+    ctypes.CDLL(str(runtime), ctypes.RTLD_GLOBAL)  # global, so that libraries loaded later find the symbols

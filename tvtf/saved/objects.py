@@ -50,10 +50,10 @@ class ModelView(View):
         super().__init__(root)
         self.signatures = signatures
         self.parts = parts or {}
-        self._wrapped: dict[int, tuple[Any, Trackable]] = {}
+        self._function_nodes: dict[int, tuple[Any, Trackable]] = {}
 
     def children(self, trackable: Trackable) -> dict[str, Trackable]:
-        """Returns an object's children by name, functions included.
+        """Returns an object's children by name, functions included; those of the root include its parts and signatures.
 
         Another library's variable is replaced by the Variable in it, because that is the one that functions read.
         """
@@ -71,12 +71,13 @@ class ModelView(View):
         return self.node_of(part) if isinstance(part, (Function, ConcreteFunction)) else part
 
     def node_of(self, function: Any) -> Trackable:
-        """Returns the node of a function, always the same one."""
-        cached = self._wrapped.get(id(function))
-        if cached is None:
-            kind = FunctionNode if isinstance(function, Function) else ConcreteNode
-            cached = self._wrapped[id(function)] = (function, kind(function))
-        return cached[1]
+        """Returns the node that stands for a function in the saved graph of objects, always the same one."""
+        if id(function) not in self._function_nodes:
+            node_class = FunctionNode if isinstance(function, Function) else ConcreteNode
+            # the function is stored, too: while it is alive, no other object has its id
+            self._function_nodes[id(function)] = function, node_class(function)
+        _, node = self._function_nodes[id(function)]
+        return node
 
 
 def functions_of(trackable: Any) -> dict[str, Any]:
@@ -97,15 +98,16 @@ def _holds_function(trackable: Any, name: str) -> bool:
 
 
 def describe(view: ModelView, function_number: Callable[[ConcreteFunction], Any]) -> list[dict[str, Any]]:
-    """Encodes all nodes as JSON, in the order of their numbers.
+    """Encodes all objects of a model as JSON, in the order of their node numbers.
 
-    Slot variables come last; they have no children of their own.
+    ``function_number`` returns the number of a concrete function, or the reason why it is not saved. Slot variables
+    come last; they have no children of their own.
     """
     nodes = view.nodes()
     numbers = {id(node.trackable): number for number, node in enumerate(nodes)}
     owned_count = len(view.paths())
     return [
-        _kind(node.trackable, node.key, function_number)
+        _encode_node(node.trackable, node.key, function_number)
         | {"children": _edges(view, node.trackable, numbers) if number < owned_count else []}
         | ({"slots": [list(slot) for slot in node.slots]} if node.slots else {})
         for number, node in enumerate(nodes)
@@ -118,12 +120,12 @@ def _edges(view: ModelView, trackable: Trackable, numbers: Mapping[int, int]) ->
 
 
 @functools.singledispatch
-def _kind(trackable: Any, key: str, function_number: Callable[[ConcreteFunction], Any]) -> dict[str, Any]:
+def _encode_node(trackable: Any, key: str, function_number: Callable[[ConcreteFunction], Any]) -> dict[str, Any]:
     """Encodes a node's kind and properties as JSON."""
     return {"kind": "object"}
 
 
-@_kind.register
+@_encode_node.register
 def _(variable: Variable, key: str, function_number: Any) -> dict[str, Any]:
     """Describes a Variable: its type, and the key of its value in the checkpoint."""
     shape = variable.shape
@@ -137,7 +139,7 @@ def _(variable: Variable, key: str, function_number: Any) -> dict[str, Any]:
     }
 
 
-@_kind.register
+@_encode_node.register
 def _(node: FunctionNode, key: str, function_number: Any) -> dict[str, Any]:
     """Describes a function: its signature, its traces, and the reasons why some traces can't be saved."""
     function = node.function
@@ -148,7 +150,7 @@ def _(node: FunctionNode, key: str, function_number: Any) -> dict[str, Any]:
         "signature": encode_signature(function.signature.python),
         "specs": _specs(function),
         "functions": [number for number in traces if isinstance(number, int)],
-        "left_out": [why for why in traces if isinstance(why, str)],
+        "left_out": [reason for reason in traces if isinstance(reason, str)],
     }
 
 
@@ -159,8 +161,9 @@ def _specs(function: Function) -> Any:
         return None
 
 
-@_kind.register
+@_encode_node.register
 def _(node: ConcreteNode, key: str, function_number: Any) -> dict[str, Any]:
+    """Describes one trace of a function: its number and its signature."""
     return {
         "kind": "concrete",
         "function": function_number(node.concrete),
@@ -177,7 +180,7 @@ _NAMED: dict[type, str] = {
 }
 """The objects of which the kind is all that is saved."""
 for _type, _name in _NAMED.items():
-    _kind.register(_type, lambda value, key, function_number, name=_name: {"kind": name})
+    _encode_node.register(_type, lambda value, key, function_number, name=_name: {"kind": name})
 
 
 # -- reading
@@ -203,13 +206,13 @@ def user_object() -> _UserObject:
 
 
 def adopt(parent: Any, name: str, child: Any) -> None:
-    """Sets the attribute, item or key ``name`` of an object, list or dict that is being loaded.
+    """Makes ``child`` the attribute, item or key ``name`` of an object, list or dict of a model that is being loaded.
 
     Raises:
       SavedModuleError: the name is not allowed for an attribute.
     """
     if isinstance(parent, ListWrapper):
-        while len(parent) <= int(name):
+        while len(parent) <= int(name):  # items may come in any order
             parent.append(None)
         parent[int(name)] = child
     elif isinstance(parent, _DictWrapper):
@@ -219,12 +222,16 @@ def adopt(parent: Any, name: str, child: Any) -> None:
 
 
 def _set_attribute(parent: Any, name: str, child: Any) -> None:
-    """Sets an attribute; Python looks ``__call__`` up on the class, so that it is set there."""
-    if name == "__call__":
+    """Sets an attribute of a loaded object, whose class is its own.
+
+    Raises:
+      SavedModuleError: Python or the class itself uses the name.
+    """
+    if name == "__call__":  # Python looks it up in the class
         type(parent).__call__ = lambda self, *args, **kwargs: child(*args, **kwargs)
         vars(parent)[name] = child
     elif name in ("variables", "trainable_variables"):
-        # It takes the place of the class's property, which can't be set on an object.
+        # It replaces the class's property, which can't be set on an object.
         setattr(type(parent), name, None)
         setattr(parent, name, child)
     elif name.startswith("__") or hasattr(_UserObject, name):
@@ -236,18 +243,20 @@ def _set_attribute(parent: Any, name: str, child: Any) -> None:
 CONTAINERS: dict[str, Callable[[], Any]] = {"object": user_object, "list": ListWrapper, "dict": _DictWrapper}
 
 
-def check_nodes(nodes: Any, place: str) -> None:
-    """Checks that every edge leads to an existing node.
+def check_nodes(nodes: Any, source: str) -> None:
+    """Checks the list of a model's objects: every edge must lead to an existing node.
+
+    ``source`` names the file in errors.
 
     Raises:
       SavedModuleError: the list of nodes or an edge is invalid.
     """
     if not isinstance(nodes, list) or not nodes or not all(isinstance(node, dict) for node in nodes):
-        raise SavedModuleError(f"{place} is damaged: it lists no objects")
+        raise SavedModuleError(f"{source} is damaged: it lists no objects")
     for number, node in enumerate(nodes):
-        for edge in entry(node, "children", place):
+        for edge in entry(node, "children", source):
             if not _is_edge(edge, len(nodes)):
-                raise SavedModuleError(f"{place} is damaged: object {number} has the edge {edge!r:.60}")
+                raise SavedModuleError(f"{source} is damaged: object {number} has the edge {edge!r:.60}")
 
 
 def _is_edge(edge: Any, count: int) -> bool:

@@ -42,7 +42,9 @@ class NotSaveable(ValueError):
 
 
 def describe(concrete: ConcreteFunction, number_of: Callable[[Any], int]) -> dict[str, Any]:
-    """Encodes a concrete function as JSON; ``number_of`` returns the number of a captured object.
+    """Encodes a concrete function as JSON: its program, arguments, captures and results.
+
+    ``number_of`` returns the number of a captured object in the file.
 
     Raises:
       NotSaveable: it calls a Python function, or an argument is not a plain value.
@@ -55,11 +57,11 @@ def describe(concrete: ConcreteFunction, number_of: Callable[[Any], int]) -> dic
     return {
         "name": concrete.name,
         "arguments": _arguments(concrete),
-        "captures": [number_of(_saveable(concrete, c)) for c in concrete.captures],
+        "captures": [number_of(_checked_capture(concrete, c)) for c in concrete.captures],
         "structure": encode(results.structure, _form),
-        "results": [_result(kind, which, number_of) for kind, which in results.leaves],
+        "results": [_result(kind, reference, number_of) for kind, reference in results.leaves],
         "outputs": [_spec_of(t) for t in nest.flatten(results.traced, expand_composites=True)],
-        "updates": [[_position(concrete, variable), index] for variable, index in results.updates],
+        "updates": [[_capture_index(concrete, variable), index] for variable, index in results.updates],
         "waiting": _deferred_calls(concrete),
         "sha256": checksum(program),
         "program": program,
@@ -69,24 +71,25 @@ def describe(concrete: ConcreteFunction, number_of: Callable[[Any], int]) -> dic
 def _check_saveable(name: str, program: Any) -> None:
     """Checks while saving that the program could be loaded again."""
     try:
-        allowed_ops.check_ops(schema.check(program) - {PYTHON})  # `_saveable` names the Python function that is called
-    except (schema.SchemaError, allowed_ops.NotAllowed) as why:
-        raise NotSaveable(f"{name} can't be saved: {why}; do that outside the function") from why
+        # `_checked_capture` raises the error for a call of Python, because it can name the function
+        allowed_ops.check_ops(schema.check(program) - {PYTHON})
+    except (schema.SchemaError, allowed_ops.NotAllowed) as error:
+        raise NotSaveable(f"{name} can't be saved: {error}; do that outside the function") from error
 
 
 def _check_tables(concrete: ConcreteFunction, module: ir.IRModule) -> None:
-    """Checks that tables are read only where a loaded program may read them: outside branches and loops."""
+    """Raises NotSaveable if a function reads a lookup table in a branch or loop, where loaded programs must not."""
     if any(isinstance(captured, TableRead) for captured in concrete.captures):
         try:
             program_checks.tables(module)
-        except schema.SchemaError as why:
+        except schema.SchemaError as error:
             raise NotSaveable(
                 f"{concrete.name} can't be saved: it looks things up in a table in a branch or a loop; do that outside"
-            ) from why
+            ) from error
 
 
-def _saveable(concrete: ConcreteFunction, captured: Any) -> Any:
-    """Checks that a capture can be stored, and returns it.
+def _checked_capture(concrete: ConcreteFunction, captured: Any) -> Any:
+    """Returns a captured object; raises NotSaveable if it can't be stored in a file.
 
     Python functions live in this process only, and a Variable among the arguments is another one in each call.
     """
@@ -103,16 +106,21 @@ def _saveable(concrete: ConcreteFunction, captured: Any) -> Any:
 
 
 def _arguments(concrete: ConcreteFunction) -> Any:
-    """Encodes the structure of the arguments, with the specs of composite tensors, and the leaves."""
-    form = nest.map_structure(lambda each: each if nest.is_composite(each) else None, concrete.arguments.structure)
+    """Encodes a function's arguments: their structure, and the name and spec of each leaf.
+
+    A leaf that is not a tensor has its value instead of a spec.
+    """
+    structure = nest.map_structure(
+        lambda value: value if nest.is_composite(value) else None, concrete.arguments.structure
+    )
     try:
-        return [encode(form), [[leaf.name, encode(leaf.spec or leaf.value)] for leaf in concrete.arguments.leaves]]
+        return [encode(structure), [[leaf.name, encode(leaf.spec or leaf.value)] for leaf in concrete.arguments.leaves]]
     except NotPlain as cause:
         raise NotSaveable(f"{concrete.name} was traced with {cause}, which can't be stored in a file") from None
 
 
 def _deferred_calls(concrete: ConcreteFunction) -> Any:
-    """Encodes the deferred calls of the program, of its branches and bodies, and of the calls' own functions."""
+    """Encodes the deferred calls of a function's program, of its branches and bodies, and of their arguments."""
     try:
         return deferred_calls.describe(
             deferred_calls.made_in(concrete.graph.module()) | (concrete.specialization.deferred or {})
@@ -127,17 +135,18 @@ def _form(value: Any) -> Any:
     return None if nest.is_nested_or_composite(value) else {"leaf": None}
 
 
-def _result(kind: str, which: Any, number_of: Callable[[Any], int]) -> Any:
+def _result(kind: str, reference: Any, number_of: Callable[[Any], int]) -> Any:
+    """Encodes a result: a computed value or parameter by its index, or a captured value by its number in the file."""
     if kind == "value":
-        return [kind, None if which is None else number_of(which)]
-    return [kind, which]
+        return [kind, None if reference is None else number_of(reference)]
+    return [kind, reference]
 
 
 def _spec_of(value: Any) -> Any:
     return None if value is None else encode(TensorSpec(value.shape, value.dtype))
 
 
-def _position(concrete: ConcreteFunction, variable: Variable) -> int:
+def _capture_index(concrete: ConcreteFunction, variable: Variable) -> int:
     """Returns the index of a Variable among the captures."""
     return next(i for i, c in enumerate(concrete.captures) if c is variable)
 
@@ -196,17 +205,20 @@ class Program:
             raise SavedModuleError(f"{message}; the model is damaged, or another version of tvtf wrote it") from cause
 
     def _run(self, args: Any, kwargs: Any) -> Any:
-        """Evaluates the program, assigns the updated Variables, and packs the results."""
+        """Evaluates the program, assigns the Variables that it updates, and packs its results.
+
+        A result is a value that the program computes, one of its parameters, or a constant.
+        """
         flat = nest.flatten((args, kwargs), expand_composites=True)
         tensors = [value for value, leaf in zip(flat, self.arguments.leaves) if leaf.spec is not None]
-        captured = [c.read_value() if isinstance(c, Variable) else c for c in self.bound]
+        captured = [value.read_value() if isinstance(value, Variable) else value for value in self.bound]
         computed = evaluate(self.mod, "main", [*tensors, *captured], Instance)
-        pick: dict[str, Callable[[Any], Any]] = {
+        result_of_kind: dict[str, Callable[[Any], Any]] = {
             "computed": computed.__getitem__,
             "param": [*tensors, *captured].__getitem__,
             "value": lambda number: None if number is None else self.constants[number],
         }
-        leaves = [pick[kind](which) for kind, which in self.results]
+        leaves = [result_of_kind[kind](reference) for kind, reference in self.results]
         for position, index in self.updates:
             self.bound[position].assign(computed[index], read_value=False)
         return nest.pack_sequence_as(self.structure, leaves, expand_composites=True)
@@ -216,7 +228,7 @@ class Program:
         return kind.trace(Function(self.run, autograph=False, name=self.name), self.arguments)
 
     def fit(self, args: Any, kwargs: Any, convert: bool) -> list[Any] | None:
-        """Returns the tensors among a call's arguments if these match the traced ones, otherwise None.
+        """Returns the tensors among a call's arguments if all match the arguments of the trace, otherwise None.
 
         With ``convert``, values that are not tensors are converted.
         """
@@ -224,8 +236,10 @@ class Program:
             flat = flatten_up_to(self.arguments.structure, (args, kwargs))
         except TypeError:
             return None
-        matched = [] if flat is None else [_matched(leaf, v, convert) for leaf, v in zip(self.arguments.leaves, flat)]
-        if flat is None or any(value is _MISMATCH for value in matched):
+        if flat is None:
+            return None
+        matched = [_matching_value(leaf, value, convert) for leaf, value in zip(self.arguments.leaves, flat)]
+        if any(value is _MISMATCH for value in matched):
             return None
         return [value for value, leaf in zip(matched, self.arguments.leaves) if leaf.spec is not None]
 
@@ -233,18 +247,17 @@ class Program:
 _MISMATCH = object()
 
 
-def _matched(leaf: Leaf, value: Any, convert: bool) -> Any:
-    """Returns an argument if it matches a leaf of the traced arguments, otherwise `_MISMATCH`.
+def _matching_value(leaf: Leaf, value: Any, convert: bool) -> Any:
+    """Returns an argument, converted if needed, if it matches a traced argument's leaf, otherwise `_MISMATCH`.
 
-    Only equal Python values match, as the program was traced for them.
+    A leaf that is not a tensor matches only an equal Python value, for which the program was traced.
     """
     if leaf.spec is None:
-        same = isinstance(leaf.value, CapturedDefault) or Leaf(leaf.name, value).key == leaf.key
-        return leaf.value if same else _MISMATCH
+        is_equal = isinstance(leaf.value, CapturedDefault) or Leaf(leaf.name, value).key == leaf.key
+        return leaf.value if is_equal else _MISMATCH
     if isinstance(value, TensorSpec):
-        return (
-            value if leaf.spec.dtype is value.dtype and leaf.spec.shape.is_compatible_with(value.shape) else _MISMATCH
-        )
+        is_match = leaf.spec.dtype is value.dtype and leaf.spec.shape.is_compatible_with(value.shape)
+        return value if is_match else _MISMATCH
     if not convert and not is_tensor(value):
         return _MISMATCH
     try:
@@ -255,7 +268,9 @@ def _matched(leaf: Leaf, value: Any, convert: bool) -> Any:
 
 
 def read(data: Any) -> Program:
-    """Reads what `describe` wrote, without building anything from it.
+    """Reads and checks a function's description, which `describe` wrote.
+
+    The program is not connected to its captures yet; see `bind`.
 
     Raises:
       SavedModuleError: the data is damaged.
@@ -269,7 +284,10 @@ def read(data: Any) -> Program:
 
 
 def _read(data: Mapping[str, Any]) -> Program:
-    """Reads a program from JSON. Raises SavedModuleError if its checksum differs."""
+    """Reads a program, its arguments and results from JSON.
+
+    Raises SavedModuleError if the program's checksum differs.
+    """
     name = str(data["name"])
     if data["sha256"] != checksum(data["program"]):
         raise SavedModuleError(f"the program of {name} is not the one that was saved")
@@ -279,7 +297,7 @@ def _read(data: Mapping[str, Any]) -> Program:
         arguments=_read_arguments(*data["arguments"]),
         captures=[int(number) for number in data["captures"]],
         structure=decode(data["structure"], lambda *_: None),
-        results=[(str(kind), which if which is None else int(which)) for kind, which in data["results"]],
+        results=[(str(kind), None if number is None else int(number)) for kind, number in data["results"]],
         outputs=[None if spec is None else decode(spec) for spec in data["outputs"]],
         updates=[(int(position), int(index)) for position, index in data["updates"]],
         mod=_module(data["program"], name, deferred, reads_tables=True),
@@ -294,6 +312,7 @@ def _read(data: Mapping[str, Any]) -> Program:
 
 
 def _read_arguments(structure: Any, leaves: Any) -> Arguments:
+    """Reads a function's arguments, their structure and leaves; raises ValueError if the numbers of leaves differ."""
     decoded_leaves = [_read_leaf(*leaf) for leaf in leaves]
     decoded_structure = decode(structure)
     if len(nest.flatten(decoded_structure, expand_composites=True)) != len(decoded_leaves):
@@ -309,25 +328,26 @@ def _read_leaf(name: str, content: Any) -> Leaf:
 def _module(program: Any, name: str, keys: Collection[int], reads_tables: bool = False) -> ir.IRModule:
     """Reads a program from TVM's JSON after checking it against `schema` and the allowed ops.
 
-    TVM must know the program's ops before it reads them. Reading a table is a call of Python; `bind` checks that the
-    function that is called is such a lookup.
+    TVM must know the program's ops before it reads them. ``keys`` are those of the deferred calls that it may make.
+    With ``reads_tables`` it may call Python to read a table; `bind` checks that the function that is called is such a
+    lookup.
     """
     try:
         ops = schema.check(program)
         allowed_ops.check_ops(ops - {PYTHON} if reads_tables else ops)
         for op in ops:
             dialect.relax_op(table[op])
-        mod = _loaded(json.dumps(program))
+        mod = _load_module(json.dumps(program))
         if PYTHON in ops:
             program_checks.tables(mod)
         program_checks.check(mod, keys)
-    except (schema.SchemaError, allowed_ops.NotAllowed) as why:
-        raise SavedModuleError(f"the program of {name} can't be run: {why}") from why
+    except (schema.SchemaError, allowed_ops.NotAllowed) as error:
+        raise SavedModuleError(f"the program of {name} can't be run: {error}") from error
     return mod
 
 
-def _loaded(text: str) -> ir.IRModule:
-    """Reads TVM's JSON, and checks that it is a module with a main function."""
+def _load_module(text: str) -> ir.IRModule:
+    """Reads a module from TVM's JSON, and checks that it has a main function."""
     try:
         mod = tvm.ir.load_json(text)
         main = mod["main"]
@@ -352,10 +372,10 @@ def _check(program: Program) -> None:
     for param, input_type in zip(main.params, program.inputs):
         _check_param(name, param.ty, input_type)
     limits = {"computed": program.count, "param": count, "value": None}
-    for kind, which in program.results:
+    for kind, number in program.results:
         limit = limits[kind]
-        if limit is not None and not 0 <= which < limit:
-            raise SavedModuleError(f"{name} returns the {kind} value {which}, but has only {limit} (counted from 0)")
+        if limit is not None and not 0 <= number < limit:
+            raise SavedModuleError(f"{name} returns the {kind} value {number}, but has only {limit} (counted from 0)")
     for position, index in program.updates:
         if not (0 <= position < len(program.captures) and 0 <= index < program.count):
             raise SavedModuleError(
@@ -369,7 +389,7 @@ def _check(program: Program) -> None:
 
 
 def _check_param(name: str, actual: relax.TensorType, described: TensorType) -> None:
-    """Checks that a parameter of the program has the type in the description."""
+    """Checks that a parameter of the program ``name`` has the type of the argument in its description."""
     if not isinstance(described.shape, AnyShape):
         _check_type(name, dialect.from_relax_type(actual), described)
     elif actual.ndim != -1 or actual.dtype != described.dtype.name:
@@ -384,44 +404,51 @@ def _check_capture(name: str, actual: relax.TensorType, captured: Any) -> None:
     The program runs on the Variable's own memory.
     """
     declared = TensorSpec(captured.shape, captured.dtype)
-    sizes = None if actual.ndim == -1 else [int(d) if isinstance(d, tirx.IntImm) else None for d in actual.shape.values]
-    if dialect.relax_dtype(captured.dtype) != str(actual.dtype) or not TensorShape(sizes).is_compatible_with(
-        captured.shape
-    ):
+    sizes = (
+        None
+        if actual.ndim == -1
+        else [int(dim) if isinstance(dim, tirx.IntImm) else None for dim in actual.shape.values]
+    )
+    has_dtype = dialect.relax_dtype(captured.dtype) == str(actual.dtype)
+    if not has_dtype or not TensorShape(sizes).is_compatible_with(captured.shape):
         raise SavedModuleError(f"the program of {name} takes {actual}, but its captured Variable is {declared}")
 
 
 def _check_type(name: str, actual: TensorType, described: TensorType) -> None:
     """Checks that a type has the dtype, rank and static dims of the described one."""
     same = actual.dtype is described.dtype and len(actual.shape) == len(described.shape)
-    if not same or any(isinstance(d, int) and d != e for d, e in zip(described.shape, actual.shape)):
+    if not same or any(
+        isinstance(dim, int) and dim != actual_dim for dim, actual_dim in zip(described.shape, actual.shape)
+    ):
         raise SavedModuleError(f"the program of {name} takes {actual}, but its description has {described}")
 
 
-def bind(program: Program, captures: Sequence[Any], place: str) -> None:
-    """Connects a program to the Variables, constants and tables of its file.
+def bind(program: Program, captures: Sequence[Any], source: str) -> None:
+    """Connects a program to the Variables, constants and tables that it captures.
+
+    ``captures`` are all captured objects of the file, by their numbers; ``source`` names the file in errors.
 
     Raises:
       SavedModuleError: one of them is missing or has the wrong type.
     """
     # Parameters for captures follow those for inputs.
     params = program.mod["main"].params[len(program.inputs) :]
-    program.bound = [_capture(captures, number, place) for number in program.captures]
+    program.bound = [_capture(captures, number, source) for number in program.captures]
     for position in program.tables:
         if position < 0 or not isinstance(program.bound[position], TableRead):
             raise SavedModuleError(f"the program of {program.name} can't be run: {program_checks.MSG_PYTHON}")
     for capture, param in zip(program.bound, params):
         _check_capture(program.name, param.ty, capture)
-    for kind, which in program.results:
-        if kind == "value" and which is not None:
-            program.constants[which] = _capture(captures, which, place)
+    for kind, number in program.results:
+        if kind == "value" and number is not None:
+            program.constants[number] = _capture(captures, number, source)
     for position, _ in program.updates:
         if not isinstance(program.bound[position], Variable):
-            raise SavedModuleError(f"{place}: {program.name} updates a capture that is not a Variable")
+            raise SavedModuleError(f"{source}: {program.name} updates a capture that is not a Variable")
 
 
-def _capture(captures: Sequence[Any], number: int, place: str) -> Any:
+def _capture(captures: Sequence[Any], number: int, source: str) -> Any:
     """Returns the object of a number."""
     if not 0 <= number < len(captures) or captures[number] is None:
-        raise SavedModuleError(f"{place} refers to value {number}, but the file has no value of this number")
+        raise SavedModuleError(f"{source} refers to value {number}, but the file has no value of this number")
     return captures[number]

@@ -18,7 +18,9 @@ MSG_PYTHON = f"it calls {table[PYTHON].tf_name} ({PYTHON!r}), which no saved mod
 
 
 def tables(mod: ir.IRModule) -> list[int]:
-    """Returns the positions of the main function's parameters that calls of Python use, which must be lookups in tables.
+    """Returns the positions of the main function's parameters that calls of Python use.
+
+    `program.bind` checks that these parameters are lookups in tables.
 
     Raises:
       SchemaError: Python is called outside the main function, or through anything but a parameter.
@@ -42,7 +44,7 @@ def _is_recorded(bound: Any) -> bool:
 
 
 def check(mod: ir.IRModule, keys: Collection[int]) -> None:
-    """Checks that a module defines values before using them, and that its calls have arguments that their primitives accept.
+    """Checks a loaded module: values are defined before their use, and primitives accept their arguments.
 
     Args:
       mod: the module that TVM read; `schema` has checked its graph.
@@ -52,53 +54,54 @@ def check(mod: ir.IRModule, keys: Collection[int]) -> None:
       SchemaError: a function is invalid; the text has its name and that of the value.
     """
     functions = {gv.name_hint: function for gv, function in mod.functions.items()}
-    graphs = {name: _check_function(name, function, keys) for name, function in functions.items()}
-    for name, used in graphs.items():
-        if not used <= functions.keys():
+    called_functions = {name: _check_function(name, function, keys) for name, function in functions.items()}
+    for name, callees in called_functions.items():
+        if not callees <= functions.keys():
             raise SchemaError(
-                f"{name} calls {sorted(used - functions.keys())}, but the program has no functions of these names"
+                f"{name} calls {sorted(callees - functions.keys())}, but the program has no functions of these names"
             )
-    _check_calls_end(graphs)
+    _check_calls_end(called_functions)
 
 
-def _check_calls_end(graphs: dict[str, set[str]]) -> None:
-    """Checks that no function calls itself, directly or through others.
+def _check_calls_end(called_functions: dict[str, set[str]]) -> None:
+    """Checks that no function calls itself, directly or through others; ``called_functions`` has the callees of each.
 
-    Functions that call none of those left are removed until nothing changes; what is left then is in a cycle.
+    Functions that call none of the remaining ones are removed until nothing changes; those left then are in a cycle, or
+    call one.
     """
-    left = dict(graphs)
-    while ended := [name for name, used in left.items() if not used & left.keys()]:
-        for name in ended:
-            del left[name]
-    if left:
+    remaining = dict(called_functions)
+    while without_calls := [name for name, callees in remaining.items() if not callees & remaining.keys()]:
+        for name in without_calls:
+            del remaining[name]
+    if remaining:
         raise SchemaError(
-            f"{', '.join(sorted(left))} are recursive: they call themselves directly or through each other"
+            f"{', '.join(sorted(remaining))} are recursive: they call themselves directly or through each other"
         )
 
 
 def _check_function(name: str, function: Any, keys: Collection[int]) -> set[str]:
     """Checks a function's values in order, and returns the names of the functions that it calls.
 
-    The file may be hostile, and TVM takes the order and types of values on trust.
+    The file may be hostile, and TVM does not check the order and types of values.
     """
     if len(set(function.params)) != len(function.params):
         raise SchemaError(f"{name} has a parameter twice")
-    defined, used = set(function.params), set()
+    defined, callees = set(function.params), set()
     for block in function.body.blocks:
         for binding in block.bindings:
             try:
                 _check_value(binding.value, defined, keys)
-                used |= _graphs_of(binding.value)
+                callees |= _graphs_of(binding.value)
                 _check_bound(binding)
-            except SchemaError as why:
-                raise SchemaError(f"{name}, value {binding.var.name!r:.40}: {why}") from None
+            except SchemaError as error:
+                raise SchemaError(f"{name}, value {binding.var.name!r:.40}: {error}") from None
             if binding.var in defined:
                 raise SchemaError(f"{name} defines {binding.var.name!r:.40} twice")
             defined.add(binding.var)
     _check_defined([function.body.body], defined)
     if not same_form(function.body.body.ty, function.ret_ty):
         raise SchemaError(f"{name} returns {function.body.body.ty}, but its type declares {function.ret_ty}")
-    return used
+    return callees
 
 
 def _graphs_of(value: Any) -> set[str]:
@@ -108,7 +111,7 @@ def _graphs_of(value: Any) -> set[str]:
 
 
 def _check_value(value: Any, defined: Collection[Any], keys: Collection[int]) -> None:
-    """Checks a bound value: a call, an item of a tuple, or another value."""
+    """Checks a value that a binding computes: a call, an item of a tuple, or another value."""
     if isinstance(value, relax.Call):
         _check_defined(value.args, defined)
         _check_call(value, keys)
@@ -124,13 +127,13 @@ def _check_value(value: Any, defined: Collection[Any], keys: Collection[int]) ->
 
 
 def _check_defined(values: Iterable[Any], defined: Collection[Any]) -> None:
-    """Checks that variables are defined, also in nested tuples."""
+    """Raises SchemaError if ``values``, or tuples among them, contain a variable that is not in ``defined``."""
     for value in values:
         if isinstance(value, relax.Var) and value not in defined:
             raise SchemaError(f"{value.name!r:.40} is used, but never defined")
         if isinstance(value, relax.Tuple):
             _check_defined(value.fields, defined)
-            if not same_form(relax.TupleType([each.ty for each in value.fields]), value.ty):
+            if not same_form(relax.TupleType([item.ty for item in value.fields]), value.ty):
                 raise SchemaError("the type of a tuple is not that of its items")
 
 
@@ -140,7 +143,10 @@ def _check_bound(binding: Any) -> None:
 
 
 def _check_call(call: Any, keys: Collection[int]) -> None:
-    """Checks a call's attributes, and its type if that can be computed."""
+    """Checks a call's attributes, and its type if that can be inferred.
+
+    ``keys`` are those of existing deferred calls.
+    """
     try:
         bound = dialect.read(call)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError) as cause:
@@ -152,7 +158,7 @@ def _check_call(call: Any, keys: Collection[int]) -> None:
         if bound.attrs.keys() != {"key"} or bound.attrs["key"] not in keys:
             raise SchemaError("it refers to a deferred call that the file doesn't have")
     elif _can_be_typed(call, bound):
-        _check_typed(call, bound)
+        _check_result_type(call, bound)
 
 
 def _can_be_typed(call: Any, bound: Any) -> bool:
@@ -162,21 +168,21 @@ def _can_be_typed(call: Any, bound: Any) -> bool:
     return all(isinstance(x.ty, relax.TensorType) and x.ty.shape is not None for x in bound.inputs)
 
 
-def _check_typed(call: Any, bound: Any) -> None:
+def _check_result_type(call: Any, bound: Any) -> None:
     """Checks that a call's declared type is the one that its primitive infers.
 
     A wrong type would make compiled code read outside of its memory.
     """
-    types = [dialect.from_relax_type(x.ty) for x in bound.inputs]
+    types = [dialect.from_relax_type(value.ty) for value in bound.inputs]
     try:
         inferred = bound.primitive.typed(*types, **bound.attrs)
     except Exception as cause:  # type rules assume attributes that the public function has validated
         raise SchemaError(f"{bound.primitive.tf_name} can't take {call.attrs}: {cause}") from cause
-    single = isinstance(inferred, TensorType)
-    if single is isinstance(call.ty, relax.TupleType):
+    is_single = isinstance(inferred, TensorType)
+    if is_single is isinstance(call.ty, relax.TupleType):
         raise SchemaError(f"{bound.primitive.tf_name} gives {inferred}, but its declared type is {call.ty}")
-    declared = [call.ty] if single else list(call.ty.fields)
-    results = as_tuple(inferred) if not single else (inferred,)
+    declared = [call.ty] if is_single else list(call.ty.fields)
+    results = as_tuple(inferred) if not is_single else (inferred,)
     if len(declared) != len(results) or not all(map(_matches, declared, results)):
         raise SchemaError(f"{bound.primitive.tf_name} gives {inferred}, but its declared type is {call.ty}")
 

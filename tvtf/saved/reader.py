@@ -52,7 +52,7 @@ class LoadOptions:
 
 
 def load(export_dir: Any, tags: Any = None, options: LoadOptions | None = None) -> Any:
-    """Reads what `save` wrote, as an object with the saved attributes, Variables and functions, without the user's classes.
+    """Loads a saved model: an object with the saved attributes, Variables and functions, but not of the user's classes.
 
     Files, versions, checksums, shapes and dtypes are checked before any object is created.
 
@@ -71,41 +71,42 @@ def load(export_dir: Any, tags: Any = None, options: LoadOptions | None = None) 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/saved_model/load
     """
-    place = os.fspath(export_dir)
-    _check_tags(tags, place)
-    with layout.damage_named(place):
-        return _load_consistent(place, options or LoadOptions())
+    folder = os.fspath(export_dir)
+    _check_tags(tags, folder)
+    with layout.damage_named(folder):
+        return _load_consistent(folder, options or LoadOptions())
 
 
-def _load_consistent(place: str, options: LoadOptions) -> Any:
-    """Reads the model, again if another save replaces it meanwhile.
+def _load_consistent(folder: str, options: LoadOptions) -> Any:
+    """Loads the model in a folder, and loads it again if another save replaced it meanwhile.
 
-    A lock makes saves wait while their folder is read. Some file systems have no locks; there, a model that changed during
-    the read is read again.
+    A lock makes saves wait while their folder is read. Some file systems have no locks; there, a model that changed
+    during the read is read again.
     """
     while True:
-        with _unchanged(place):
-            before = layout.stamp(place)
+        with _unchanged(folder):
+            stamp_before = layout.stamp(folder)
             try:
-                data, base = layout.locate(place)
-                model = _Model(data, Path(place), base, options).create()
+                data, files_folder = layout.locate(folder)
+                model = _Model(data, Path(folder), files_folder, options).create()
             except Exception:  # caused by the replacement, if the stamp has changed
-                if layout.stamp(place) == before:
+                if layout.stamp(folder) == stamp_before:
                     raise
             else:
-                if layout.stamp(place) == before:
+                if layout.stamp(folder) == stamp_before:
                     return model
 
 
-def _unchanged(place: str) -> contextlib.AbstractContextManager[None]:
+def _unchanged(folder: str) -> contextlib.AbstractContextManager[None]:
     """Locks an existing folder so that saves to it wait."""
-    return shared(place) if os.path.isdir(place) else contextlib.nullcontext()
+    return shared(folder) if os.path.isdir(folder) else contextlib.nullcontext()
 
 
-def _check_tags(tags: Any, place: str) -> None:
+def _check_tags(tags: Any, folder: str) -> None:
+    """Raises ValueError if the ``tags`` of a load are not those of the only MetaGraph that a saved model has."""
     if tags is not None and set([tags] if isinstance(tags, str) else tags) != set(layout.TAGS):
         raise ValueError(
-            f"Got an incompatible argument to `tags`: {tags}. The SavedModel at {place} has one MetaGraph with tags "
+            f"Got an incompatible argument to `tags`: {tags}. The SavedModel at {folder} has one MetaGraph with tags "
             f"{list(layout.TAGS)}. You may omit the argument, pass 'None', or pass matching tags."
         )
 
@@ -113,39 +114,40 @@ def _check_tags(tags: Any, place: str) -> None:
 class _Model:
     """The description of a saved model, and the objects created from it."""
 
-    def __init__(self, data: dict[str, Any], folder: Path, base: Path, options: LoadOptions) -> None:
-        self.folder, self.base, self.skip = folder, base, options.experimental_skip_checkpoint
+    def __init__(self, data: dict[str, Any], folder: Path, files_folder: Path, options: LoadOptions) -> None:
+        """Reads and checks everything in a model's description ``data``, and the arrays that it refers to."""
+        self.folder, self.files_folder, self.skip = folder, files_folder, options.experimental_skip_checkpoint
         self.has_aliases = options.experimental_load_function_aliases
-        self.place = str(folder / layout.FILE)
-        self.nodes: list[dict[str, Any]] = entry(data, "objects", self.place)
-        objects.check_nodes(self.nodes, self.place)
-        self.listed = set(entry(data, "files", self.place))
-        self.programs = self._programs(entry(data, "functions", self.place))
-        self.things: list[Any] = entry(data, "things", self.place)
+        self.description_path = str(folder / layout.FILE)
+        self.nodes: list[dict[str, Any]] = entry(data, "objects", self.description_path)
+        objects.check_nodes(self.nodes, self.description_path)
+        self.file_names = set(entry(data, "files", self.description_path))
+        self.programs = self._programs(entry(data, "functions", self.description_path))
+        self.captures: list[Any] = entry(data, "things", self.description_path)
         self.arrays = self._arrays()
         self.constants = self._constants()
         self.objects_by_node: dict[int, Any] = {}
 
-    def _damaged(self, why: object) -> SavedModuleError:
-        return SavedModuleError(f"{self.place} is damaged: {why}; save the model again")
+    def _damaged(self, reason: object) -> SavedModuleError:
+        return SavedModuleError(f"{self.description_path} is damaged: {reason}; save the model again")
 
     # -- checks
 
-    def _programs(self, listed: Any) -> list[Program]:
-        """Reads and checks the functions' programs."""
-        if not isinstance(listed, list):
+    def _programs(self, descriptions: Any) -> list[Program]:
+        """Reads and checks the programs of all functions."""
+        if not isinstance(descriptions, list):
             raise self._damaged("it lists no functions")
         try:
-            return [program.read(data) for data in listed]
+            return [program.read(description) for description in descriptions]
         except SavedModuleError as cause:
             raise self._damaged(cause) from cause
 
     def _open(self, name: str) -> Reader:
-        """Opens a bundle of tensors and verifies its checksums."""
-        if layout.index_of(name) not in self.listed:
+        """Opens the bundle of tensors ``name``, and verifies the checksums of all its values."""
+        if layout.index_of(name) not in self.file_names:
             raise self._damaged(f"it has no {name}")
         try:
-            reader = Reader(self.base / name)
+            reader = Reader(self.files_folder / name)
             reader.verify()
         except OpError as cause:
             raise SavedModuleError(f"the values in {self.folder} can't be read: {cause}") from cause
@@ -162,16 +164,17 @@ class _Model:
 
         TensorFlow's checkpoint and tvtf's description are separate files, which may not belong together.
         """
-        key, name = str(entry(node, "key", self.place)), entry(node, "name", self.place)
+        key, name = str(entry(node, "key", self.description_path)), entry(node, "name", self.description_path)
         stored = reader.entries.get(key)
-        shape = entry(node, "shape", self.place)
-        expected = f"{entry(node, 'dtype', self.place)} {shape}"
+        shape = entry(node, "shape", self.description_path)
+        expected = f"{entry(node, 'dtype', self.description_path)} {shape}"
         if stored is None:
             raise self._damaged(f"the value of {name} isn't in {layout.VARIABLES}")
-        fits = shape is None or (
-            len(shape) == len(stored.shape) and all(d in (None, s) for d, s in zip(shape, stored.shape))
+        has_shape = shape is None or (
+            len(shape) == len(stored.shape)
+            and all(dim in (None, stored_dim) for dim, stored_dim in zip(shape, stored.shape))
         )
-        if not fits or stored.dtype.name != node["dtype"]:
+        if not has_shape or stored.dtype.name != node["dtype"]:
             raise SavedModuleError(
                 f"the variables in {self.folder} don't fit its description: {name} must be {expected}, but is {stored.dtype.name} "
                 f"{list(stored.shape)}; save the model again"
@@ -179,10 +182,10 @@ class _Model:
         return np.zeros(stored.shape, stored.dtype.np) if self.skip else reader.read(key)
 
     def _constants(self) -> dict[str, EagerTensor]:
-        """Reads the constants that functions capture, by key."""
-        things = self._checked_captures()
-        keys = [which for kind, which in things if kind == "constant"]
-        keys += [key for kind, which in things if kind == "table" for key in which]
+        """Reads the constants that functions capture, and the arrays of tables, by key."""
+        captures = self._checked_captures()
+        keys = [key for kind, key in captures if kind == "constant"]
+        keys += [key for kind, table_keys in captures if kind == "table" for key in table_keys]
         if not keys:
             return {}
         reader = self._open(layout.CONSTANTS)
@@ -192,27 +195,31 @@ class _Model:
         return {key: EagerTensor(reader.read(key)) for key in keys}
 
     def _checked_captures(self) -> list[tuple[str, Any]]:
-        """Returns the descriptions of captured objects after checking their form."""
-        for thing in self.things if isinstance(self.things, list) else [None]:
-            kind, which = thing if isinstance(thing, list) and len(thing) == 2 else (None, None)
-            is_node = kind == "object" and type(which) is int and 0 <= which < len(self.nodes)
-            is_table = kind == "table" and isinstance(which, list) and len(which) == len(TABLE)
-            keys: list[Any] = which if is_table else [which] if kind == "constant" else [None]  # type: ignore[assignment]
+        """Returns what the functions capture, after checking its form: pairs of a kind and a reference.
+
+        The references are a node's number (kind "object"), a constant's key ("constant"), or the keys of a table's
+        arrays ("table").
+        """
+        for capture in self.captures if isinstance(self.captures, list) else [None]:
+            kind, reference = capture if isinstance(capture, list) and len(capture) == 2 else (None, None)
+            is_node = kind == "object" and type(reference) is int and 0 <= reference < len(self.nodes)
+            is_table = kind == "table" and isinstance(reference, list) and len(reference) == len(TABLE)
+            keys: list[Any] = reference if is_table else [reference] if kind == "constant" else [None]  # type: ignore[assignment]
             if not is_node and not all(isinstance(key, str) for key in keys):
-                raise self._damaged(f"{thing!r:.60} is not something that a function can capture")
-        return [(kind, which) for kind, which in self.things]
+                raise self._damaged(f"{capture!r:.60} is not something that a function can capture")
+        return [(kind, reference) for kind, reference in self.captures]
 
     # -- making
 
     def create(self) -> Any:
         """Creates the root object and everything that is reachable from it."""
         for number, node in enumerate(self.nodes):
-            maker = _MAKERS.get(str(node.get("kind")))
-            if maker is None and node.get("kind") != "tuple":
+            create_object = _MAKERS.get(str(node.get("kind")))
+            if create_object is None and node.get("kind") != "tuple":
                 raise self._damaged(f"object {number} is of the unknown kind {node.get('kind')!r}")
-            # Other kinds refer to these, and are created when something needs them.
-            if maker is not None and node["kind"] in FIRST:
-                self.objects_by_node[number] = maker(self, number, node)
+            # Objects of the other kinds refer to these, and are created when something needs them.
+            if create_object is not None and node["kind"] in FIRST:
+                self.objects_by_node[number] = create_object(self, number, node)
         self._bind_programs()
         for number, node in enumerate(self.nodes):
             if node["kind"] in objects.CONTAINERS:
@@ -222,30 +229,39 @@ class _Model:
         return self.objects_by_node[0]
 
     def _name_aliases(self) -> None:
-        """Replaces the object that holds the root's function aliases by a dict, or removes it."""
-        numbers = [child for name, child in self.nodes[0].get("children", ()) if name == objects.ALIASES]
-        if not numbers or self.nodes[numbers[0]]["kind"] != "object":
+        """Makes the root's function aliases a dict if the options request them; otherwise removes them.
+
+        The file has them as the attributes of an object.
+        """
+        alias_nodes = [child for name, child in self.nodes[0].get("children", ()) if name == objects.ALIASES]
+        if not alias_nodes or self.nodes[alias_nodes[0]]["kind"] != "object":
             return
-        root, holder = self.objects_by_node[0], self.objects_by_node[numbers[0]]
+        root, alias_object = self.objects_by_node[0], self.objects_by_node[alias_nodes[0]]
         delattr(root, objects.ALIASES)
         if self.has_aliases:
-            named = {name: getattr(holder, name) for name, _ in self.nodes[numbers[0]]["children"]}
+            aliases = {name: getattr(alias_object, name) for name, _ in self.nodes[alias_nodes[0]]["children"]}
             # The root's own `__setattr__` would track the dict.
-            object.__setattr__(root, objects.ALIASES, named)
+            object.__setattr__(root, objects.ALIASES, aliases)
 
     def _bind_programs(self) -> None:
         """Connects the programs to the objects that they capture."""
-        captures = [self._captured(kind, which) for kind, which in self.things]
-        for each in self.programs:
-            program.bind(each, captures, self.place)
+        captures = [self._captured(kind, reference) for kind, reference in self.captures]
+        for unbound_program in self.programs:
+            program.bind(unbound_program, captures, self.description_path)
 
-    def _captured(self, kind: str, which: Any) -> Any:
-        """Returns a captured object by its kind and its key or number; None for any other object."""
+    def _captured(self, kind: str, reference: Any) -> Any:
+        """Returns the object that a function captures: a constant, table, asset's path or Variable.
+
+        The result is None for other objects.
+
+        ``reference`` is a constant's key, the keys of a table's arrays, or an object's node number, depending on the
+        kind.
+        """
         if kind == "constant":
-            return self.constants[which]
+            return self.constants[reference]
         if kind == "table":
-            return self._table(*(self.constants[key].eager_array() for key in which))
-        node = self.objects_by_node.get(which)
+            return self._table(*(self.constants[key].eager_array() for key in reference))
+        node = self.objects_by_node.get(reference)
         if isinstance(node, Asset):
             return node.asset_path
         return node if isinstance(node, Variable) else None
@@ -257,12 +273,14 @@ class _Model:
         return TableRead(keys, values, default)
 
     def _node(self, number: int) -> Any:
-        """Returns an object; functions and tuples are created when first needed, as they refer to other objects."""
+        """Returns the object of a node.
+
+        Functions and tuples are created on the first call, as they refer to other objects.
+        """
         if number not in self.objects_by_node:
             node = self.nodes[number]
-            self.objects_by_node[number] = (
-                self._tuple(node) if node["kind"] == "tuple" else _MAKERS[node["kind"]](self, number, node)
-            )
+            is_tuple = node["kind"] == "tuple"
+            self.objects_by_node[number] = self._tuple(node) if is_tuple else _MAKERS[node["kind"]](self, number, node)
         return self.objects_by_node[number]
 
     def _tuple(self, node: dict[str, Any]) -> Any:
@@ -278,11 +296,14 @@ class _Model:
 
 
 def _variable(model: _Model, number: int, node: dict[str, Any]) -> Variable:
-    """Creates a Variable with its saved value."""
+    """Creates a loaded model's Variable with its saved value."""
     array, shape = model.arrays[number], node["shape"]
-    fixed = shape is not None and None not in shape
+    is_static = shape is not None and None not in shape
     variable = Variable(
-        array, bool(node.get("trainable")), dtype=dtypes.from_array(array), shape=None if fixed else TensorShape(shape)
+        array,
+        bool(node.get("trainable")),
+        dtype=dtypes.from_array(array),
+        shape=None if is_static else TensorShape(shape),
     )
     variable._shared_name = str(node["name"])
     return variable
@@ -291,41 +312,44 @@ def _variable(model: _Model, number: int, node: dict[str, Any]) -> Variable:
 def _asset(model: _Model, number: int, node: dict[str, Any]) -> Asset:
     """Creates an asset of a file in the model's folder."""
     name = str(node.get("file"))
-    if name not in model.listed:
+    if name not in model.file_names:
         raise model._damaged(f"the asset {name!r} is not among its files")
-    return Asset(os.path.join(model.base, *name.split("/")))
+    return Asset(os.path.join(model.files_folder, *name.split("/")))
 
 
 def _function(model: _Model, number: int, node: dict[str, Any]) -> RestoredFunction:
-    """Creates a function that runs its saved programs."""
-    signature = decode_signature(entry(node, "signature", model.place))
+    """Creates a loaded model's ``tf.function``, which runs the saved program that matches a call's arguments."""
+    signature = decode_signature(entry(node, "signature", model.description_path))
     specs = node.get("specs")
-    programs = [model.program(each) for each in entry(node, "functions", model.place)]
-    decoded = None if specs is None else decode(specs)
-    return RestoredFunction(str(node.get("name")), signature, decoded, programs, node.get("left_out", ()))
+    programs = [model.program(index) for index in entry(node, "functions", model.description_path)]
+    decoded_specs = None if specs is None else decode(specs)
+    return RestoredFunction(str(node.get("name")), signature, decoded_specs, programs, node.get("left_out", ()))
 
 
 def _concrete(model: _Model, number: int, node: dict[str, Any]) -> ConcreteFunction:
     """Creates a concrete function of its saved program."""
     concrete = model.program(node.get("function")).trace()
-    concrete._signature = decode_signature(entry(node, "signature", model.place))
+    concrete._signature = decode_signature(entry(node, "signature", model.description_path))
     return concrete
 
 
 def _signatures(model: _Model, number: int, node: dict[str, Any]) -> SignatureMap:
-    """Creates the signatures, which are traced when first used."""
+    """Creates a loaded model's map of signatures, which are traced when they are first used."""
 
-    def maker_of(child: int) -> Callable[[], ConcreteFunction]:
-        """Returns a function that creates a signature's trace. Raises an error if the names of its inputs differ."""
+    def trace_function_of(child: int) -> Callable[[], ConcreteFunction]:
+        """Returns a function that traces the signature of a node.
+
+        Its inputs must have the names that its program has.
+        """
         signature_program = model.program(model.nodes[child].get("function"))
-        names = list(decode_signature(entry(model.nodes[child], "signature", model.place)).parameters)
+        names = list(decode_signature(entry(model.nodes[child], "signature", model.description_path)).parameters)
         if sorted(names) != sorted(signature_program.arguments.names):
             raise model._damaged(
                 f"a signature of {signature_program.name} has the arguments {names}, but its program has {signature_program.arguments.names}"
             )
         return lambda: signature_program.trace(SignatureFunction).set_names(names)  # type: ignore[attr-defined, no-any-return]
 
-    return SignatureMap({name: maker_of(child) for name, child in node["children"]})
+    return SignatureMap({name: trace_function_of(child) for name, child in node["children"]})
 
 
 TABLE = ("keys", "values", "default")

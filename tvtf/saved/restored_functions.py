@@ -23,25 +23,33 @@ class RestoredFunction(Function):
     def __init__(
         self, name: str, signature: inspect.Signature, specs: Any, programs: Sequence[Program], left_out: Sequence[str]
     ) -> None:
-        def python(*args: Any, **kwargs: Any) -> Any:
+        """Creates a function that runs saved programs; it has no Python code, only the signature of the saved function.
+
+        ``specs`` is its input signature; ``left_out`` has the reasons why traces could not be saved.
+        """
+
+        def python_function(*args: Any, **kwargs: Any) -> Any:
             return self(*args, **kwargs)
 
-        python.__signature__ = signature  # type: ignore[attr-defined]
-        super().__init__(python, specs, autograph=False, name=name)
+        python_function.__signature__ = signature  # type: ignore[attr-defined]
+        super().__init__(python_function, specs, autograph=False, name=name)
         self.programs = list(programs)
         self.left_out = list(left_out)
-        self._printed: dict[int, ConcreteFunction] = {}
+        self._traces: dict[int, ConcreteFunction] = {}
 
     def _call_slow_path(self, args: Any, kwargs: Any) -> Any:
-        """Calls the matching program; without Python code, ``tf.config.run_functions_eagerly`` has no effect."""
+        """Calls the saved program that matches the arguments, and remembers it for arguments of the same types.
+
+        ``tf.config.run_functions_eagerly`` has no effect, as there is no Python code to run.
+        """
         concrete, tensors = self._matching(args, kwargs)
         key = None if kwargs else fast_key(args)
         if key is not None and len(tensors) == len(args):
-            self._fast[key] = concrete
+            self._fast[key] = concrete  # all arguments are tensors, which the trace can be called with directly
         return concrete.call_flat(tensors)
 
     def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
-        """Returns the trace for these arguments; tensors may be replaced by ``TensorSpec`` objects.
+        """Returns the concrete function for these arguments; ``TensorSpec`` objects may stand for tensors.
 
         Raises:
           TypeError: the arguments don't match the ``input_signature``.
@@ -49,22 +57,26 @@ class RestoredFunction(Function):
         """
         if not args and not kwargs and self.input_signature is not None:
             args = tuple(self.input_signature)
-        return self._matching(args, kwargs)[0]
+        concrete, _ = self._matching(args, kwargs)
+        return concrete
 
     @property
     def concrete_functions(self) -> list[ConcreteFunction]:
         return [self._trace_of(program) for program in self.programs]
 
     def _matching(self, args: Any, kwargs: Any) -> tuple[ConcreteFunction, list[Any]]:
-        """Returns the first program that takes the arguments unchanged, or else the first that takes them converted to tensors.
+        """Returns the concrete function of the first program that takes the arguments, and their tensors.
+
+        Programs that take the arguments unchanged come before those that take them converted to tensors.
 
         Raises:
           TypeError, ValueError: as `get_concrete_function`.
         """
         structure = self.signature._structure(args, kwargs)
+        bound_args, bound_kwargs = structure
         for convert in (False, True):
             for program in self.programs:
-                tensors = program.fit(structure[0], structure[1], convert)
+                tensors = program.fit(bound_args, bound_kwargs, convert)
                 if tensors is not None:
                     return self._trace_of(program), tensors
         if self.input_signature is not None:
@@ -73,16 +85,16 @@ class RestoredFunction(Function):
         raise ValueError(self._no_match(*nest.map_structure(lambda value: _printed(next(names), value), structure)))
 
     def _trace_of(self, program: Program) -> ConcreteFunction:
-        """Returns the trace of a program, made when first needed."""
+        """Returns the concrete function that runs a program; it is made on the first call."""
         with self._lock:
-            concrete = self._printed.get(id(program))
+            concrete = self._traces.get(id(program))
             if concrete is None:
-                concrete = self._printed[id(program)] = program.trace()
+                concrete = self._traces[id(program)] = program.trace()
                 concrete._signature = self.signature.python
             return concrete
 
     def _no_match(self, args: Any, kwargs: Any) -> str:
-        """Returns TensorFlow's error text for arguments that match no program."""
+        """Returns TensorFlow's error text for arguments that match no saved program."""
         if not self.programs:
             return " ".join(["Found zero restored functions for caller function.", *self.left_out])
         options = [_option(index, program) for index, program in enumerate(self.programs, 1)]

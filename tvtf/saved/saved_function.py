@@ -23,7 +23,7 @@ from tvtf.saved.signatures import SignatureFunction
 
 
 def check_reads(concrete: ConcreteFunction) -> None:
-    """Checks that a function does not update Variables."""
+    """Raises NotSaveable if a function updates Variables."""
     if concrete.results.updates:
         updated = ", ".join(sorted(v.name for v, _ in concrete.results.updates))
         raise NotSaveable(
@@ -36,11 +36,13 @@ class SavedFunction:
     """A signature that only reads Variables; it is called with tensors or arrays by position."""
 
     def __init__(self, signature: SignatureFunction) -> None:
+        """Makes a signature, which takes tensors by name, a function that takes them by position."""
         check_reads(signature)
         self.signature = signature
         self.variables = signature.variables
         outputs = signature.results.traced
-        inputs = [_value(n, p._type) for n, p in zip(signature.arguments.names, signature.graph.params)]
+        inputs = [_value(name, param._type) for name, param in zip(signature.arguments.names, signature.graph.params)]
+        # the signature's arguments are sorted by name; its ``positions`` are the order of the saved function
         self.description = Description(
             signature.name.removeprefix("signature_wrapper_"),
             tuple(inputs[position] for position in signature.positions),
@@ -52,13 +54,16 @@ class SavedFunction:
         return [TensorSpec(list(v.shape), v.dtype, name=v.name) for v in self.description.inputs]
 
     def _python(self) -> Any:
-        """Returns the function that :attr:`function` traces: the signature with arguments in the order of the description."""
+        """Returns the Python function that :attr:`function` traces.
+
+        It calls the signature, but takes and returns tensors by position, in the order of the description.
+        """
 
         def run(*args: Any) -> Any:
             by_position = dict(zip(self.signature.positions, args))
             results = self.signature.call_flat([by_position[position] for position in range(len(args))])
-            listed = tuple(results[value.name] for value in self.description.outputs)
-            return listed[0] if len(listed) == 1 else listed
+            outputs = tuple(results[value.name] for value in self.description.outputs)
+            return outputs[0] if len(outputs) == 1 else outputs
 
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         params = [inspect.Parameter(value.name, kind) for value in self.description.inputs]
@@ -71,7 +76,7 @@ class SavedFunction:
         Raises:
           SavedModuleError: an argument's dtype or shape does not match.
         """
-        arrays = [np.asarray(a) for a in args]
+        arrays = [np.asarray(argument) for argument in args]
         self.description.check(arrays)
         return self.function(*map(EagerTensor, arrays))
 
@@ -88,11 +93,11 @@ class SavedFunction:
         concrete = self.function.get_concrete_function()
         graph = concrete.graph
         with tracing(Trace(self.description.name)) as trace:
-            params = [trace.add_param(p._type, p._var.name) for p in graph.params]
+            params = [trace.add_param(param._type, param._var.name) for param in graph.params]
             values = [*params, *(trace.embed(EagerTensor(outer._array)) for outer, _ in graph.captures)]
             computed = evaluate(graph.module(), "main", values)
-            pick = {"computed": computed.__getitem__, "param": values.__getitem__, "value": trace.embed}
-            outputs = [bind.identity(pick[kind](which)) for kind, which in concrete.results.leaves]
+            result_of_kind = {"computed": computed.__getitem__, "param": values.__getitem__, "value": trace.embed}
+            outputs = [bind.identity(result_of_kind[kind](reference)) for kind, reference in concrete.results.leaves]
         return trace.finish(outputs).entry()
 
 

@@ -181,9 +181,10 @@ class Graph:
         return self.nodes[number]
 
     def check_field(self, user: int, declared: Any, content: Any) -> None:
-        """Checks the content of a field of node ``user`` against its declaration.
+        """Checks the content of a field of node ``user``: a plain value, or the number of an earlier node.
 
-        Items are checked by their own declaration, as one array may serve several fields.
+        ``declared`` says what the field may hold. If it is an array or map, its items are checked, too, once per
+        declaration: several fields, declared differently, may refer to the same array.
         """
         if isinstance(declared, Plain):
             _check_plain(declared, content)
@@ -196,10 +197,11 @@ class Graph:
             self.checked.add((content, declared))
 
     def check_items(self, number: int, node: Any, declared: ListOf | MapOf) -> None:
-        """Checks the items of an array or map; each is checked once per declaration, as many nodes refer to it."""
+        """Checks the items of an array, or the keys and values of a map, against their declaration."""
         if isinstance(declared, MapOf):
             _check_type(node, frozenset(("ffi.Map",)))
-            for key, value in zip(node["data"][::2], node["data"][1::2]):
+            data = node["data"]  # keys and values alternate
+            for key, value in zip(data[::2], data[1::2]):
                 _check_type(self.nodes[key], declared.keys)
                 self.check_item(self.nodes[value], value, declared.values)
             return
@@ -208,6 +210,7 @@ class Graph:
             self.check_item(self.nodes[item], item, declared)
 
     def check_item(self, node: Any, number: int, declared: ListOf) -> None:
+        """Checks an array's item: its type or, if it is a nested array, which must be allowed, its items."""
         if not (declared.nested and node["type"] == "ffi.Array"):
             _check_type(node, declared.types)
         elif (number, declared) not in self.checked:
@@ -230,8 +233,8 @@ def check(program: Any) -> set[str]:
     for number, node in enumerate(nodes):
         try:
             _check_node(graph, number, node)
-        except SchemaError as why:
-            raise SchemaError(f"node {number} ({node.get('type')!r:.40}) {why}") from None
+        except SchemaError as error:
+            raise SchemaError(f"node {number} ({node.get('type')!r:.40}) {error}") from None
     # Not by `isinstance`, as a bool is an int, too.
     if type(root) is not int or not 0 <= root < len(nodes) or nodes[root]["type"] != "ir.IRModule":
         raise SchemaError(f"its root is node {root!r:.40}, which is not a module")
@@ -241,35 +244,35 @@ def check(program: Any) -> set[str]:
 
 
 def _check_node(graph: Graph, number: int, node: dict[str, Any]) -> None:
-    """Checks one node and updates the graph's depths and ops.
+    """Checks one node of TVM's JSON, its type and data, and updates the graph's nesting depths and ops.
 
-    Recursive readers of TVM would exhaust the stack on deep nesting.
+    The depth is limited, because TVM's recursive readers would exhaust the stack on deep nesting.
     """
-    kind, data = node.get("type"), node.get("data")
-    if not isinstance(kind, str) or node.keys() - {"type", "data"}:
+    node_type, data = node.get("type"), node.get("data")
+    if not isinstance(node_type, str) or node.keys() - {"type", "data"}:
         raise SchemaError("must have a type and data, and nothing else")
-    if kind in FIELDS:
-        _check_fields(graph, number, kind, data)
-    elif kind in _LEAVES:
-        _LEAVES[kind](graph, number, data)
+    if node_type in FIELDS:
+        _check_fields(graph, number, node_type, data)
+    elif node_type in _LEAVES:
+        _LEAVES[node_type](graph, number, data)
     else:
         raise SchemaError("is of a type that saved programs can't contain")
     if graph.depths[number] > DEEPEST:
         raise SchemaError(f"is nested more than {DEEPEST} deep")
 
 
-def _check_fields(graph: Graph, number: int, kind: str, data: Any) -> None:
-    """Checks the fields of a node, one by one and then together."""
-    declared = FIELDS[kind]
+def _check_fields(graph: Graph, number: int, node_type: str, data: Any) -> None:
+    """Checks the fields of a node: each against its declaration, then the rules that concern several of them."""
+    declared = FIELDS[node_type]
     if not isinstance(data, dict) or data.keys() != declared.keys():
         raise SchemaError(f"must have the fields {', '.join(declared)}")
     for name, content in data.items():
         try:
             graph.check_field(number, declared[name], content)
-        except SchemaError as why:
-            raise SchemaError(f"{name}: {why}") from None
-    if kind in _RULES:
-        _RULES[kind](graph.nodes, data)
+        except SchemaError as error:
+            raise SchemaError(f"{name}: {error}") from None
+    if node_type in _FIELD_RULES:
+        _FIELD_RULES[node_type](graph.nodes, data)
 
 
 def _check_type(node: Any, types: frozenset[str]) -> None:
@@ -308,19 +311,19 @@ def _check_op(graph: Graph, number: int, data: Any) -> None:
     graph.ops.add(data.removeprefix(OP_PREFIX))
 
 
-def _leaf(*kinds: type) -> Callable[[Graph, int, Any], None]:
-    """Returns a check that data has one of these types, and that ints fit.
+def _plain_data_check(*types: type) -> Callable[[Graph, int, Any], None]:
+    """Returns a function that checks that a node's data has one of these types, and an int at most 64 bits.
 
-    TVM reads numbers into 64 bits.
+    TVM reads ints as int64.
     """
 
-    def checked(_: Graph, __: int, data: Any) -> None:
-        if type(data) not in kinds:
+    def check_data(_: Graph, __: int, data: Any) -> None:
+        if type(data) not in types:
             raise SchemaError(f"has the data {data!r:.40}")
         if type(data) is int and not -MOST_INT <= data < MOST_INT:
             raise SchemaError(f"{data} is out of range")
 
-    return checked
+    return check_data
 
 
 def _check_tensor(_: Graph, __: int, data: Any) -> None:
@@ -328,36 +331,38 @@ def _check_tensor(_: Graph, __: int, data: Any) -> None:
 
 
 def tensor_of(data: Any) -> tuple[tuple[int, int, int], tuple[int, ...]]:
-    """Returns the dtype (in DLPack's encoding) and shape of a constant after checking its number of bytes.
+    """Returns the dtype (in DLPack's encoding: code, bits, lanes) and shape of a constant, encoded in base64 by TVM.
 
     Raises:
       SchemaError: the data is not an array in main memory, or its size does not match.
     """
     try:
         octets = base64.b64decode(data, validate=True)
-        magic, _, kind, device, ndim, code, bits, lanes = TENSOR_HEADER.unpack_from(octets)
-        if magic != TENSOR_MAGIC or (kind, device) != (1, 0) or not 0 <= ndim <= MOST_DIMS:
+        magic, _, device_type, device, ndim, code, bits, lanes = TENSOR_HEADER.unpack_from(octets)
+        is_on_cpu = (device_type, device) == (1, 0)  # DLPack's kDLCPU is 1
+        if magic != TENSOR_MAGIC or not is_on_cpu or not 0 <= ndim <= MOST_DIMS:
             raise SchemaError("is not an array in main memory")
         *shape, size = struct.unpack_from(f"<{ndim + 1}q", octets, TENSOR_HEADER.size)
     except (TypeError, ValueError, binascii.Error, struct.error) as cause:
         raise SchemaError(f"is not an array: {cause}") from None
-    rest = len(octets) - TENSOR_HEADER.size - 8 * (ndim + 1)
-    if min(shape, default=0) < 0 or size != rest or math.prod(shape) * -(-bits * lanes // 8) != size:
-        raise SchemaError(f"has {rest} bytes for shape {shape} of {bits * lanes} bits")
+    data_size = len(octets) - TENSOR_HEADER.size - 8 * (ndim + 1)
+    item_size = -(-bits * lanes // 8)  # rounded up to whole bytes
+    if min(shape, default=0) < 0 or size != data_size or math.prod(shape) * item_size != size:
+        raise SchemaError(f"has {data_size} bytes for shape {shape} of {bits * lanes} bits")
     return (code, bits, lanes), tuple(shape)
 
 
 _LEAVES: Final[Mapping[str, Callable[[Graph, int, Any], None]]] = {
-    "None": _leaf(type(None)),
-    "bool": _leaf(bool),
-    "int": _leaf(int),
-    "float": _leaf(float, int),
-    "ffi.String": _leaf(str),
+    "None": _plain_data_check(type(None)),
+    "bool": _plain_data_check(bool),
+    "int": _plain_data_check(int),
+    "float": _plain_data_check(float, int),
+    "ffi.String": _plain_data_check(str),
     "ffi.Array": _check_container,
     "ffi.Map": _check_map,
     "ffi.Tensor": _check_tensor,
     "ir.Op": _check_op,
-    "ir.SourceName": _leaf(str),
+    "ir.SourceName": _plain_data_check(str),
 }
 
 
@@ -387,12 +392,15 @@ def _check_shape(nodes: list[Any], data: dict[str, Any]) -> None:
 
 
 def _check_constant(nodes: list[Any], data: dict[str, Any]) -> None:
-    """Checks that a constant's array has the dtype and shape of its type, by which TVM interprets the bytes."""
+    """Checks that the array of a constant (its fields are ``data``) has the dtype and shape of its declared type.
+
+    TVM interprets the array's bytes by the declared type.
+    """
     type_data = nodes[data["ty"]]["data"]
-    name = nodes[type_data["dtype"]]["data"]["dtype"]
+    declared_dtype = nodes[type_data["dtype"]]["data"]["dtype"]
     dtype, shape = tensor_of(nodes[data["value"]]["data"])
-    if dtype not in _dlpack_codes(name):
-        raise SchemaError(f"holds an array of dtype {dtype} but has type {name}")
+    if dtype not in _dlpack_codes(declared_dtype):
+        raise SchemaError(f"holds an array of dtype {dtype} but has type {declared_dtype}")
     dims = [] if nodes[type_data["shape"]]["type"] == "None" else _dims(nodes, type_data["shape"])
     if dims != list(shape):
         raise SchemaError(f"holds an array of shape {shape} but has type {dims}")
@@ -431,22 +439,24 @@ def _static_dim(nodes: list[Any], dim: int) -> int | None:
     return nodes[node["data"]["value"]]["data"] if node["type"] == "ir.IntImm" else None
 
 
-def _both(first: Any, second: Any) -> Any:
-    """Combines two rules."""
+def _both_rules(first: Any, second: Any) -> Any:
+    """Returns a rule for a node's fields that checks two rules, one after the other."""
 
-    def checked(nodes: list[Any], data: dict[str, Any]) -> None:
+    def check_both(nodes: list[Any], data: dict[str, Any]) -> None:
         first(nodes, data)
         second(nodes, data)
 
-    return checked
+    return check_both
 
 
-_RULES: Final[Mapping[str, Callable[[list[Any], dict[str, Any]], None]]] = {
+_FIELD_RULES: Final[Mapping[str, Callable[[list[Any], dict[str, Any]], None]]] = {
     "ir.PrimType": _check_dtype,
     "relax.TensorType": _check_rank,
     "relax.ShapeType": _check_shape_type,
     "relax.expr.ShapeExpr": _check_shape,
     "ir.GenericConst": _check_constant,
     **{kind: _check_dim_type for kind in DIMS if kind not in ("ir.Var",)},
-    **{f"prim.{name}": _both(_check_dim_type, _check_division) for name in ("FloorDiv", "FloorMod", "Div", "Mod")},
+    **{
+        f"prim.{name}": _both_rules(_check_dim_type, _check_division) for name in ("FloorDiv", "FloorMod", "Div", "Mod")
+    },
 }

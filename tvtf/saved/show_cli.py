@@ -52,13 +52,13 @@ class SignatureInfo:
     method: str
 
     def lines(self, indent: int = 0) -> Iterator[str]:
-        """Yields the printed lines."""
-        space = "  " * indent
-        yield f"{space}The given SavedModel SignatureDef contains the following input(s):"
-        yield from _infos("inputs", self.inputs, space)
-        yield f"{space}The given SavedModel SignatureDef contains the following output(s):"
-        yield from _infos("outputs", self.outputs, space)
-        yield f"{space}Method name is: {self.method}"
+        """Yields the lines that ``saved_model_cli show`` prints for a signature: its inputs, outputs and method."""
+        indentation = "  " * indent
+        yield f"{indentation}The given SavedModel SignatureDef contains the following input(s):"
+        yield from _infos("inputs", self.inputs, indentation)
+        yield f"{indentation}The given SavedModel SignatureDef contains the following output(s):"
+        yield from _infos("outputs", self.outputs, indentation)
+        yield f"{indentation}Method name is: {self.method}"
 
 
 def _infos(kind: str, infos: Mapping[str, TensorInfo], space: str) -> Iterator[str]:
@@ -79,28 +79,34 @@ class ModelPrinter:
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
+        """Reads the description of the saved model in a folder."""
         data = layout.read(folder)
         self.nodes: list[dict[str, Any]] = data["objects"]
-        self.programs = [program.read(each) for each in data["functions"]]
-        self.texts: list[Any] = data["functions"]
+        self.programs = [program.read(function) for function in data["functions"]]
+        self.function_data: list[Any] = data["functions"]
         self.edges = dict(self.nodes[0]["children"])
         self.signatures = self._signatures()
 
-    def _of_signatures(self) -> dict[str, int]:
+    def _signature_functions(self) -> dict[str, int]:
         """Returns the numbers of the signatures' functions."""
         edges = self.nodes[self.edges["signatures"]]["children"]
         return {name: self.nodes[number]["function"] for name, number in edges}
 
     def _signatures(self) -> dict[str, SignatureInfo]:
-        """Returns the signatures with the names that TensorFlow's graph would have."""
+        """Returns the signatures, with the names that their tensors would have in TensorFlow's graph.
+
+        Signatures are called in alphabetical order there; from the second on, the names of the calls have a number.
+        """
         calls: Counter[str] = Counter()
         signatures = {INIT_OP: INITIALIZER}
-        for name, number in sorted(self._of_signatures().items()):
-            each = self.programs[number]
-            kind = "StatefulPartitionedCall" if self._is_stateful(number) else "PartitionedCall"
-            call = f"{kind}_{calls[kind]}" if calls[kind] else kind
-            calls[kind] += 1
-            signatures[name] = SignatureInfo(_inputs(name, each), _outputs(call, each), PREDICT)
+        for name, number in sorted(self._signature_functions().items()):
+            signature_program = self.programs[number]
+            op_type = "StatefulPartitionedCall" if self._is_stateful(number) else "PartitionedCall"
+            call = f"{op_type}_{calls[op_type]}" if calls[op_type] else op_type
+            calls[op_type] += 1
+            signatures[name] = SignatureInfo(
+                _inputs(name, signature_program), _outputs(call, signature_program), PREDICT
+            )
         return signatures
 
     def _is_stateful(self, number: int) -> bool:
@@ -109,7 +115,7 @@ class ModelPrinter:
 
     def _ops_of(self, number: int) -> set[str]:
         """Returns the primitives in a function's program."""
-        return table.among(set(OP_NAME.findall(str(self.texts[number]["program"]).replace("'", '"'))))
+        return table.among(set(OP_NAME.findall(str(self.function_data[number]["program"]).replace("'", '"'))))
 
     # -- what is printed
 
@@ -122,7 +128,7 @@ class ModelPrinter:
         yield from (f'SignatureDef key: "{key}"' for key in sorted(self.signatures))
 
     def signature(self, key: str) -> SignatureInfo:
-        """Returns one signature.
+        """Returns the inputs and outputs of the signature called ``key``.
 
         Raises:
           ValueError: there is no signature of this name.
@@ -132,19 +138,26 @@ class ModelPrinter:
         return self.signatures[key]
 
     def ops(self) -> str:
-        """Returns the line with the ops of TensorFlow's graph; it prints a set in arbitrary order, this is the alphabetical one."""
-        of_signatures = {table[op].tf_name for number in self._of_signatures().values() for op in self._ops_of(number)}
+        """Returns the line that lists the types of the ops in TensorFlow's graph.
+
+        TensorFlow prints a set, in arbitrary order; here the order is alphabetical.
+        """
+        of_signatures = {
+            table[op].tf_name for number in self._signature_functions().values() for op in self._ops_of(number)
+        }
         of_variables = VARIABLE_OPS if any(node["kind"] == "variable" for node in self.nodes) else ()
         calls = {
-            i.name.partition(":")[0].partition("_")[0] for s in self.signatures.values() for i in s.outputs.values()
+            output.name.partition(":")[0].partition("_")[0]  # "PartitionedCall_1:0" is an output of a PartitionedCall
+            for signature in self.signatures.values()
+            for output in signature.outputs.values()
         }
-        if "PrintV2" in of_signatures:
+        if "PrintV2" in of_signatures:  # TensorFlow formats the printed text in an op of its own
             calls.add("StringFormat")
         names = sorted({*SAVING_OPS, *of_variables, *of_signatures, *calls})
         return f"The MetaGraph with tag set {list(layout.TAGS)} contains the following ops: {{{str(names)[1:-1]}}}"
 
     def everything(self) -> Iterator[str]:
-        """Yields the lines of ``show --all``."""
+        """Yields all lines that ``saved_model_cli show --all`` prints."""
         yield ""
         yield f"MetaGraphDef with tag-set: '{', '.join(layout.TAGS)}' contains the following SignatureDefs:"
         for key in sorted(self.signatures):
@@ -157,16 +170,22 @@ class ModelPrinter:
         yield "\n".join(part for name in sorted(self.edges) for part in self._function(name))
 
     def _function(self, name: str) -> Iterator[str]:
-        """Yields the lines of a function and its traces."""
+        """Yields the lines for the root's function ``name``: the arguments of each of its traces.
+
+        Other objects have none.
+        """
         node = self.nodes[self.edges[name]]
-        numbers = {"function": lambda: node["functions"], "concrete": lambda: [node["function"]]}.get(node["kind"])
-        if numbers is None:
+        if node["kind"] == "function":
+            numbers = node["functions"]
+        elif node["kind"] == "concrete":
+            numbers = [node["function"]]
+        else:
             return
         # An empty line separates functions.
         if name != min(self._function_names()):
             yield ""
         yield f"  Function Name: '{name}'"
-        for index, number in enumerate(numbers(), 1):
+        for index, number in enumerate(numbers, 1):
             args, kwargs = self.programs[number].described()
             if args:
                 yield f"    Option #{index}"
@@ -178,14 +197,14 @@ class ModelPrinter:
         return [name for name, number in self.edges.items() if self.nodes[number]["kind"] in ("function", "concrete")]
 
 
-def _inputs(signature: str, each: Program) -> dict[str, TensorInfo]:
-    arguments = each.arguments
-    return {n: TensorInfo.of(spec, f"{signature}_{n}:0") for n, spec in zip(arguments.names, arguments.specs)}
+def _inputs(signature: str, program: Program) -> dict[str, TensorInfo]:
+    arguments = program.arguments
+    return {name: TensorInfo.of(spec, f"{signature}_{name}:0") for name, spec in zip(arguments.names, arguments.specs)}
 
 
-def _outputs(call: str, each: Program) -> dict[str, TensorInfo]:
-    outputs = each.structured_outputs
-    return {n: TensorInfo.of(outputs[n], f"{call}:{i}") for i, n in enumerate(sorted(outputs))}
+def _outputs(call: str, program: Program) -> dict[str, TensorInfo]:
+    outputs = program.structured_outputs
+    return {name: TensorInfo.of(outputs[name], f"{call}:{index}") for index, name in enumerate(sorted(outputs))}
 
 
 def _arguments(values: Iterable[Any], kind: str) -> Iterator[str]:
@@ -195,7 +214,7 @@ def _arguments(values: Iterable[Any], kind: str) -> Iterator[str]:
 
 
 def _argument(value: Any) -> list[str]:
-    """Returns the printed lines of one argument."""
+    """Returns the lines that TensorFlow prints for an argument: a name, a tensor's spec or a Python value."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, TensorSpec):
@@ -204,7 +223,7 @@ def _argument(value: Any) -> list[str]:
     if isinstance(value, (list, tuple)):
         text = f"[{', '.join(map(_quoted, value))}]"
     elif isinstance(value, dict):
-        text = f"{{{', '.join(f'{key!r}: {_quoted(each)}' for key, each in value.items())}}}"
+        text = f"{{{', '.join(f'{key!r}: {_quoted(item)}' for key, item in value.items())}}}"
     return [f"DType: {type(value).__name__}", f"Value: {text}"]
 
 

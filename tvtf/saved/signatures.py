@@ -30,9 +30,9 @@ class SignatureFunction(ConcreteFunction):
         return super().__call__(*args, **kwargs)
 
     def set_names(self, names: Sequence[str]) -> SignatureFunction:
-        """Sets the order of the arguments to that of the saved function.
+        """Gives the signature's arguments the order of ``names``, that of the saved function.
 
-        ``tf.nest`` orders a dict of tensors by name, but saved functions and libraries are called by position.
+        ``tf.nest`` sorts a dict of tensors by name, but saved functions and libraries are called by position.
 
         Raises:
           ValueError: ``names`` are not those of the arguments.
@@ -76,7 +76,9 @@ class SignatureMap(Mapping[str, Any], Trackable):
 
 
 def canonical(signatures: Any, functions: Mapping[str, Any]) -> SignatureMap:
-    """Returns a map of the requested signatures; for None, of the only function that can be a signature.
+    """Converts the ``signatures`` argument of a save to a map of signature functions by name.
+
+    It may be a map of functions, one function, or None for the only one of ``functions`` that can be a signature.
 
     Raises:
       ValueError: a function has no input signature, or takes or returns something other than tensors.
@@ -87,15 +89,15 @@ def canonical(signatures: Any, functions: Mapping[str, Any]) -> SignatureMap:
         signatures = {DEFAULT: signatures}
     cache: dict[int, SignatureFunction] = {}
     converted = {name: _signature(function, name, cache) for name, function in signatures.items()}
-    return SignatureMap({name: lambda f=f: f for name, f in converted.items()})  # type: ignore[misc]
+    return SignatureMap({name: lambda signature=signature: signature for name, signature in converted.items()})  # type: ignore[misc]
 
 
 def _only_one(functions: Mapping[str, Any]) -> Any:
     """Chooses as TensorFlow does: the function ``_default_save_signature``, or the only one that can be a signature."""
     if DEFAULT_FUNCTION in functions:
         return functions[DEFAULT_FUNCTION]
-    possible = [c for c in map(_concrete, functions.values()) if c is not None and _can_be_one(c)]
-    return possible[0] if len(possible) == 1 else {}
+    candidates = [c for c in map(_concrete, functions.values()) if c is not None and _can_be_signature(c)]
+    return candidates[0] if len(candidates) == 1 else {}
 
 
 def _concrete(function: Any) -> ConcreteFunction | None:
@@ -105,7 +107,8 @@ def _concrete(function: Any) -> ConcreteFunction | None:
     return function if isinstance(function, ConcreteFunction) else None
 
 
-def _can_be_one(concrete: ConcreteFunction) -> bool:
+def _can_be_signature(concrete: ConcreteFunction) -> bool:
+    """Returns whether a function can be a signature: it takes and returns tensors only, and returns at least one."""
     try:
         _check_inputs(concrete)
         return bool(_as_dict(concrete.results.traced, "unused", "unused")) and bool(concrete.outputs)
@@ -114,6 +117,7 @@ def _can_be_one(concrete: ConcreteFunction) -> bool:
 
 
 def _check_inputs(concrete: ConcreteFunction) -> None:
+    """Raises ValueError if a function takes a ``tf.Variable``, which a signature can't."""
     if any(isinstance(leaf.value, Variable) for leaf in concrete.arguments.leaves):
         raise ValueError(
             f"Unable to serialize concrete_function '{concrete.name}'with tf.Variable input. Functions that expect "
@@ -122,7 +126,11 @@ def _check_inputs(concrete: ConcreteFunction) -> None:
 
 
 def _signature(function: Any, key: str, cache: dict[int, SignatureFunction]) -> ConcreteFunction:
-    """Wraps a function as a signature, which takes tensors by name and returns a dict."""
+    """Wraps a function as the signature ``key``, which takes tensors by name and returns a dict of tensors.
+
+    Raises:
+      ValueError: it is no concrete function and has no input signature, or can't be a signature.
+    """
     concrete = _concrete(function)
     if concrete is None:
         raise ValueError(
@@ -154,23 +162,26 @@ def _renamed(spec: TensorSpec, name: str) -> TensorSpec:
 
 
 def _unique_names(concrete: ConcreteFunction) -> list[str]:
-    """Returns the arguments' names; repeated names get a number.
-
-    Servers pass tensors by these names.
-    """
+    """Returns the names of a signature's arguments, by which servers pass tensors; repeated names get a number."""
     names: list[str] = []
     for spec, name in zip(concrete.arguments.specs, concrete.arguments.names):
-        base = unique = spec.name or name
+        base_name = unique_name = spec.name or name
         count = 0
-        while unique in names:
+        while unique_name in names:
             count += 1
-            unique = f"{base}_{count}"
-        names.append(unique)
+            unique_name = f"{base_name}_{count}"
+        names.append(unique_name)
     return names
 
 
 def _as_dict(outputs: Any, function_name: str, key: str) -> dict[str, Tensor]:
-    """Returns a function's results by name; without names, as ``output_0``, ``output_1`` and so on."""
+    """Returns a function's results by name, as a signature returns them.
+
+    Results without names are called ``output_0``, ``output_1`` ...
+
+    Raises:
+      ValueError: a name is not a string, or a result not a tensor. The text names the function and the signature ``key``.
+    """
     if hasattr(outputs, "_asdict"):
         outputs = outputs._asdict()
     if not isinstance(outputs, Mapping):

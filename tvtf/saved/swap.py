@@ -36,28 +36,31 @@ class Swap:
     def __init__(self, folder: str, description: str) -> None:
         self.folder, self.description = folder, description
         self.name = f"{SAVING}{uuid.uuid4().hex}"
-        self.place = os.path.join(folder, self.name)
+        self.new_folder = os.path.join(folder, self.name)
         self._lock = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        """Makes the folder for the new files; it is locked, so that no other save takes it for a killed one's."""
+        """Creates and locks the folder for the new files.
+
+        Saves remove unlocked folders of this kind, which killed saves have left.
+        """
         with atomic_file.named_failures(self.folder, "write"):
             os.makedirs(self.folder, exist_ok=True)
             with locked(self.folder):
                 remove_leftovers(self.folder, generation=_generation_of(self._current()))
-                os.mkdir(self.place)
-                self._lock.enter_context(locked(self.place))
+                os.mkdir(self.new_folder)
+                self._lock.enter_context(locked(self.new_folder))
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._lock.close()
         if os.path.isfile(os.path.join(self.folder, self.description)) and _generation_of(self._current()) == self.name:
             return  # the folder's description names these files
-        shutil.rmtree(self.place, ignore_errors=True)
+        shutil.rmtree(self.new_folder, ignore_errors=True)
 
     def path(self, name: str) -> str:
         """Returns the path to which a file of the model is written."""
-        return os.path.join(self.place, *PurePosixPath(name).parts)
+        return os.path.join(self.new_folder, *PurePosixPath(name).parts)
 
     def target(self, name: str) -> str:
         """Returns the path at which the file lies afterwards."""
@@ -71,25 +74,28 @@ class Swap:
             return None
 
     def commit(self, names: Sequence[str], stale: Iterable[str] = ()) -> None:
-        """Makes the written model the valid one; when this returns, it survives a power failure.
+        """Replaces the folder's model by the written one; when this returns, the new model survives a power failure.
 
         Args:
           names: the written files without the description, in the order in which they are put in place.
           stale: files that an older model may have and this one does not.
         """
         with atomic_file.named_failures(self.folder, "write"), locked(self.folder):
-            old = _files_of(self._current())
-            _sync_all(self.place)
-            # The description says where the model's files are: with it, the new model is the valid one.
-            os.replace(os.path.join(self.place, self.description), os.path.join(self.folder, self.description))
+            old_files = _files_of(self._current())
+            _sync_all(self.new_folder)
+            # The description names the folder with the model's files: this rename makes the new model the valid one.
+            os.replace(os.path.join(self.new_folder, self.description), os.path.join(self.folder, self.description))
             atomic_file.sync_folder(self.folder)
             try:
-                self._settle(names, {*old, *stale} - set(names))
+                self._move_files(names, {*old_files, *stale} - set(names))
             except OSError as cause:
-                logging.getLogger("tvtf").warning("%s is saved, and is read from there: %s", self.place, cause)
+                logging.getLogger("tvtf").warning("%s is saved, and is read from there: %s", self.new_folder, cause)
 
-    def _settle(self, names: Sequence[str], stale: Iterable[str]) -> None:
-        """Links the files to the places where tools look for them, and removes those of the older model."""
+    def _move_files(self, names: Sequence[str], stale: Iterable[str]) -> None:
+        """Moves the new model's files to where tools look for them (links them, then removes the save's folder).
+
+        The files of the older model, ``stale``, are removed.
+        """
         remove_leftovers(self.folder, generation=self.name)
         for name in names:
             os.makedirs(os.path.dirname(self.target(name)), exist_ok=True)
@@ -98,31 +104,32 @@ class Swap:
             atomic_file.remove(self.target(name))
         for folder in {os.path.dirname(self.target(name)) for name in names}:
             atomic_file.sync_folder(folder)
-        # If the removal is interrupted, the next save recognizes the rest by its name.
+        # If the removal is interrupted, the next save recognizes the remaining files by the folder's name.
         discarded = os.path.join(self.folder, self.name.replace(SAVING, DISCARDED))
-        os.replace(self.place, discarded)
+        os.replace(self.new_folder, discarded)
         atomic_file.sync_folder(self.folder)
         shutil.rmtree(discarded, ignore_errors=True)
 
 
 def _link(source: str, target: str, unique: str) -> None:
-    """Atomically gives a file a second name, replacing the file of that name; copies it on file systems without links.
+    """Atomically gives a file a second name, ``target``, replacing the file of that name.
 
-    A link takes no time for large files; the rename makes it appear whole or not at all.
+    A hard link takes no time for large files; on file systems without links, the file is copied. The new file gets a
+    temporary name, which contains ``unique``, and is renamed, so that it appears whole or not at all.
     """
-    beside = f"{os.path.join(os.path.dirname(target), unique)}-{os.path.basename(target)}"
-    atomic_file.remove(beside)
+    temporary = f"{os.path.join(os.path.dirname(target), unique)}-{os.path.basename(target)}"
+    atomic_file.remove(temporary)
     try:
-        os.link(source, beside)
+        os.link(source, temporary)
     except OSError:
-        shutil.copyfile(source, beside)
-        with open(beside, "rb") as file:
+        shutil.copyfile(source, temporary)
+        with open(temporary, "rb") as file:
             os.fsync(file.fileno())
-    os.replace(beside, target)
+    os.replace(temporary, target)
 
 
-def _sync_all(place: str) -> None:
-    for folder, _, _ in os.walk(place):
+def _sync_all(root: str) -> None:
+    for folder, _, _ in os.walk(root):
         atomic_file.sync_folder(folder)
 
 
@@ -150,13 +157,13 @@ def is_inside(name: str) -> bool:
 
 
 def remove_leftovers(folder: str, generation: str | None) -> None:
-    """Removes what killed saves left, except the folder ``generation`` and those of running saves.
+    """Removes what killed saves left in a model's folder.
 
-    The folder of a running save is locked.
+    Kept are the folder ``generation``, from which the model is read, and those of running saves, which are locked.
     """
     for entry in list(os.scandir(folder)):
         if entry.name != generation and entry.is_dir(follow_symlinks=False):
-            if entry.name.startswith(DISCARDED) or (is_generation(entry.name) and _is_dead(entry.path)):
+            if entry.name.startswith(DISCARDED) or (is_generation(entry.name) and _is_abandoned(entry.path)):
                 shutil.rmtree(entry.path, ignore_errors=True)
             elif not entry.name.startswith("."):
                 _remove_links(entry.path)
@@ -169,10 +176,10 @@ def _remove_links(folder: str) -> None:
             atomic_file.remove(entry.path)
 
 
-def _is_dead(place: str) -> bool:
-    """Returns whether no process writes to the folder of a save any more."""
+def _is_abandoned(save_folder: str) -> bool:
+    """Returns whether no process writes to the folder of a save any more: none has locked it."""
     try:
-        with locked(place, seconds=0) as is_alone:
+        with locked(save_folder, seconds=0) as is_alone:
             return is_alone is True
     except OSError:
         return False

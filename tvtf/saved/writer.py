@@ -100,7 +100,7 @@ def save(obj: Any, export_dir: Any, signatures: Any = None, options: SaveOptions
 def save_with(
     obj: Any, export_dir: Any, signatures: Any, options: SaveOptions | None, extra: Mapping[str, bytes]
 ) -> None:
-    """Works as `save`, and also writes ``extra`` files, given by name, in the same step.
+    """Saves a model as `save` does, with further files: ``extra`` has their contents by name.
 
     Raises:
       As `save`.
@@ -125,10 +125,14 @@ def save_with(
     _Writer(view, os.fspath(export_dir)).write(options.targets, extra)
 
 
-def _aliases(named: Mapping[str, Any]) -> AutoTrackable:
-    """Returns an object that holds functions by their aliases."""
+def _aliases(functions_by_alias: Mapping[str, Any]) -> AutoTrackable:
+    """Returns an object whose attributes are functions, named by their aliases; it is saved with the model.
+
+    Raises:
+      TypeError: an alias is not that of a ``tf.function`` or concrete function.
+    """
     holder = AutoTrackable()
-    for name, function in named.items():
+    for name, function in functions_by_alias.items():
         if not isinstance(function, (Function, ConcreteFunction)):
             raise TypeError(
                 f"function_aliases must map names to functions made by tf.function, but {name!r} is {function!r}"
@@ -138,7 +142,7 @@ def _aliases(named: Mapping[str, Any]) -> AutoTrackable:
 
 
 def _check_attribute(obj: Any) -> None:
-    """Checks that the reserved attribute for signatures holds nothing else."""
+    """Raises ValueError if the reserved attribute ``signatures`` of an object is not a loaded model's map."""
     signatures = vars(obj).get(objects.SIGNATURES)
     if signatures is not None and not isinstance(signatures, SignatureMap):
         raise ValueError(
@@ -152,15 +156,16 @@ class _Writer:
     """One save: numbers the objects that functions capture, and collects the files."""
 
     def __init__(self, view: objects.ModelView, folder: str) -> None:
+        """Prepares the save of the objects in ``view``; see `write`."""
         self.view = view
         self.folder = folder
         self.nodes = {id(node.trackable): number for number, node in enumerate(view.nodes())}
         self.functions: list[dict[str, Any]] = []
-        self.known: dict[int, int | str] = {}
-        self.things: list[list[Any]] = []
-        self.numbers: dict[int, int] = {}
+        self.function_numbers: dict[int, int | str] = {}
+        self.captures: list[list[Any]] = []
+        self.capture_numbers: dict[int, int] = {}
         self.constants: dict[str, Any] = {}
-        # Numbers are stored by the objects' ids, so that the objects must stay alive during the save.
+        # The objects whose numbers are stored by id: they must stay alive during the save, so that no id is used twice.
         self.references: list[Any] = []
 
     def write(self, targets: tuple[str, ...], extra: Mapping[str, bytes]) -> None:
@@ -184,7 +189,7 @@ class _Writer:
                 "generation": swap.name,
                 "files": {name: replacement.digest(swap.path(name)) for name in checked},
                 "functions": self.functions,
-                "things": self.things,
+                "things": self.captures,
                 "objects": described_objects,
             }
             replacement.add(swap.path(layout.FILE), [json.dumps(document, indent=1).encode()])
@@ -196,7 +201,7 @@ class _Writer:
     def _bundle(
         self, swap: Swap, replacement: atomic_file.Replacement, name: str, tensors: Mapping[str, Any]
     ) -> list[str]:
-        """Writes a bundle of tensors; returns the names of its files, the data before the index."""
+        """Writes a bundle of tensors called ``name``; returns the names of its files, the data before the index."""
         shards = bundle.spare_shard_count(swap.target(name))
         bundle.add(replacement, swap.path(name), tensors, shards)
         return [bundle.data_name(name, 0, shards), layout.index_of(name)]
@@ -204,20 +209,21 @@ class _Writer:
     # -- functions
 
     def _function_number(self, concrete: ConcreteFunction) -> int | str:
-        """Returns the function's number, or the reason why its trace is left out; a signature that can't be saved is an error."""
-        number = self.known.get(id(concrete))
+        """Returns the number of a concrete function in the file, or the reason why it is not saved; see `_describe`."""
+        number = self.function_numbers.get(id(concrete))
         if number is None:
             self.references.append(concrete)
-            number = self.known[id(concrete)] = self._describe(concrete)
+            number = self.function_numbers[id(concrete)] = self._describe(concrete)
         return number
 
     def _describe(self, concrete: ConcreteFunction) -> int | str:
-        """Describes a function, and returns its number or the reason why it is left out.
+        """Adds a concrete function to the file; returns its number, or the reason why it can't be saved.
 
-        A signature is what the model is saved for, so that its error is raised.
+        A signature is what the model is saved for, so that its error is raised. Other functions are left out with a
+        warning.
         """
         try:
-            description = program.describe(concrete, lambda thing: self._capture_number(concrete, thing))
+            description = program.describe(concrete, lambda captured: self._capture_number(concrete, captured))
         except program.NotSaveable as reason:
             if any(concrete is signature for signature in self.view.signatures.values()):
                 raise
@@ -226,31 +232,34 @@ class _Writer:
         self.functions.append(description)
         return len(self.functions) - 1
 
-    def _capture_number(self, concrete: ConcreteFunction, thing: Any) -> int:
-        """Returns the number of a captured object, adding it if it is new.
+    def _capture_number(self, concrete: ConcreteFunction, captured: Any) -> int:
+        """Returns the number of an object that a function captures, adding it to the file if it is new.
 
-        Several functions may capture one Variable, which is stored once. Captures are referred to, so that no ``id`` is
-        used twice.
+        Several functions may capture one Variable, which is stored once.
         """
-        number = self.numbers.get(id(thing))
+        number = self.capture_numbers.get(id(captured))
         if number is None:
-            self.things.append(self._describe_capture(concrete, thing))
-            self.references.append(thing)
-            number = self.numbers[id(thing)] = len(self.things) - 1
+            self.captures.append(self._describe_capture(concrete, captured))
+            self.references.append(captured)
+            number = self.capture_numbers[id(captured)] = len(self.captures) - 1
         return number
 
-    def _describe_capture(self, concrete: ConcreteFunction, thing: Any) -> list[Any]:
-        """Describes a captured object: a Variable or asset, a table, or a constant."""
-        owner = thing if isinstance(thing, Variable) else Asset.of(thing)
+    def _describe_capture(self, concrete: ConcreteFunction, captured: Any) -> list[Any]:
+        """Describes a captured object as a kind and a reference, and stores the arrays of constants and tables.
+
+        A Variable or asset is an "object" with its node's number, a "table" has the keys of its arrays, a "constant"
+        its key.
+        """
+        owner = captured if isinstance(captured, Variable) else Asset.of(captured)
         if owner is not None:
             if id(owner) not in self.nodes:
                 raise AssertionError(_untracked(concrete, owner))
             return ["object", self.nodes[id(owner)]]
-        if isinstance(thing, TableRead):
-            return ["table", [self._constant(array) for array in (thing.keys, thing.values, thing.default)]]
-        if not isinstance(thing, EagerTensor):
-            raise program.NotSaveable(f"{concrete.name} captures {thing!r}, which a saved module does not hold")
-        return ["constant", self._constant(thing.eager_array())]
+        if isinstance(captured, TableRead):
+            return ["table", [self._constant(array) for array in (captured.keys, captured.values, captured.default)]]
+        if not isinstance(captured, EagerTensor):
+            raise program.NotSaveable(f"{concrete.name} captures {captured!r}, which a saved module does not hold")
+        return ["constant", self._constant(captured.eager_array())]
 
     def _constant(self, array: Any) -> str:
         """Adds a constant and returns its key."""
@@ -260,20 +269,23 @@ class _Writer:
 
     # -- files
 
-    def _assets(self, described: list[dict[str, Any]]) -> dict[str, bytes]:
-        """Returns the assets' contents by file name, and sets ``file`` of their nodes; equal names get a suffix."""
+    def _assets(self, descriptions: list[dict[str, Any]]) -> dict[str, bytes]:
+        """Returns the contents of the model's asset files by file name, and sets ``file`` in their nodes' descriptions.
+
+        Files of the same name get a suffix.
+        """
         contents: dict[str, bytes] = {}
-        for node, data in zip(self.view.nodes(), described):
+        for node, description in zip(self.view.nodes(), descriptions):
             if isinstance(node.trackable, Asset):
                 name = os.path.basename(node.trackable.path)
                 while f"{layout.ASSETS}/{name}" in contents:
                     name = f"{name}_1"
-                data["file"] = f"{layout.ASSETS}/{name}"
-                contents[data["file"]] = node.trackable.content()
+                description["file"] = f"{layout.ASSETS}/{name}"
+                contents[description["file"]] = node.trackable.content()
         return contents
 
     def _libraries(self, targets: tuple[str, ...]) -> dict[str, bytes]:
-        """Compiles the signatures for each target, and returns the libraries by file name."""
+        """Compiles each signature for each target, "cpu" or a GPU's architecture; returns the libraries by file."""
         if not targets:
             return {}
         libraries: dict[str, bytes] = {}
@@ -291,10 +303,10 @@ def _data_files() -> set[str]:
     return {bundle.data_name(prefix, 0, n) for prefix in (layout.VARIABLES, layout.CONSTANTS) for n in (1, 2)}
 
 
-def _untracked(concrete: ConcreteFunction, thing: Any) -> str:
+def _untracked(concrete: ConcreteFunction, captured: Any) -> str:
     """Returns TensorFlow's error text for a captured object that the saved object does not track."""
     return (
         "Tried to export a function which references an 'untracked' resource. TensorFlow objects (e.g. tf.Variable) captured "
         "by functions must be 'tracked' by assigning them to an attribute of a tracked object or assigned to an attribute of "
-        f"the main object directly. See the information below:\n\tFunction name = {concrete.name}\n\tCaptured Tensor = {thing!r}"
+        f"the main object directly. See the information below:\n\tFunction name = {concrete.name}\n\tCaptured Tensor = {captured!r}"
     )

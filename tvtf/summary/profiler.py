@@ -45,10 +45,11 @@ class ProfilerOptions(NamedTuple):
     delay_ms: int | None = None
 
 
-class _Session:
+class _Profile:
     """The events of one profile; as long as it runs, it replaces methods of concrete functions by timed ones."""
 
     def __init__(self, folder: str) -> None:
+        """Starts the profile: replaces methods of concrete functions, ``_WATCHED``, by ones that record calls."""
         from tvtf.frontend.function.concrete_function import ConcreteFunction
 
         self.folder = folder
@@ -56,19 +57,20 @@ class _Session:
         self.watched = ConcreteFunction
         self.original = {name: vars(ConcreteFunction)[name] for name in _WATCHED}
         for name, method in self.original.items():
-            setattr(ConcreteFunction, name, self._timed(method, _WATCHED[name]))
+            setattr(ConcreteFunction, name, self._recorded(method, _WATCHED[name]))
 
-    def _timed(self, method: Any, what: str) -> Any:
-        """Wraps a method so that each call is recorded as an event."""
+    def _recorded(self, method: Any, event_name: str) -> Any:
+        """Wraps a method of concrete functions to record each call as an event ``<function> <event_name>``."""
         function = method.__func__ if isinstance(method, classmethod) else method
 
         @functools.wraps(function)
-        def timed(owner: Any, *args: Any, **kwargs: Any) -> Any:
+        def recorded(owner: Any, *args: Any, **kwargs: Any) -> Any:
+            # a class method gets the class, and then the function that it traces
             function_object = args[0] if isinstance(owner, type) else owner
-            with _Span(self, f"{function_object.name} {what}", {}):
+            with _Span(self, f"{function_object.name} {event_name}", {}):
                 return function(owner, *args, **kwargs)
 
-        return classmethod(timed) if isinstance(method, classmethod) else timed
+        return classmethod(recorded) if isinstance(method, classmethod) else recorded
 
     def stop(self) -> None:
         """Restores the original methods."""
@@ -76,9 +78,9 @@ class _Session:
             setattr(self.watched, name, method)
 
     def save(self) -> None:
-        """Writes the events in both formats.
+        """Writes the events in two formats.
 
-        Chrome and Perfetto read the first, TensorBoard's profile page the second.
+        Chrome and Perfetto read ``trace.json.gz``, TensorBoard's profile page ``xplane.pb``.
         """
         folder = Path(self.folder, "plugins", "profile", time.strftime("%Y_%m_%d_%H_%M_%S"))
         host = socket.gethostname()
@@ -93,8 +95,8 @@ class _Session:
 class _Span:
     """A context manager that records one event, from entering to leaving it."""
 
-    def __init__(self, session: _Session, name: str, arguments: dict[str, Any]) -> None:
-        self.session, self.name, self.arguments = session, name, arguments
+    def __init__(self, profile: _Profile, name: str, arguments: dict[str, Any]) -> None:
+        self.profile, self.name, self.arguments = profile, name, arguments
 
     def __enter__(self) -> None:
         self.begin = time.perf_counter_ns()
@@ -102,13 +104,13 @@ class _Span:
     def __exit__(self, *_: object) -> None:
         micros = self.begin / 1e3, (time.perf_counter_ns() - self.begin) / 1e3
         place = {"pid": os.getpid(), "tid": threading.get_ident(), "args": self.arguments}
-        self.session.events.append({"ph": "X", "name": self.name, "ts": micros[0], "dur": micros[1], **place})
+        self.profile.events.append({"ph": "X", "name": self.name, "ts": micros[0], "dur": micros[1], **place})
 
 
 class _Running:
     """The profile that runs in this process, if any."""
 
-    session: _Session | None = None
+    profile: _Profile | None = None
 
 
 @export("profiler.experimental.start")
@@ -126,9 +128,9 @@ def start(logdir: str, options: ProfilerOptions | None = None) -> None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/profiler/experimental/start
     """
-    if _Running.session is not None:
+    if _Running.profile is not None:
         raise AlreadyExistsError(None, None, "Another profiler is running.")
-    _Running.session = _Session(os.fspath(logdir))
+    _Running.profile = _Profile(os.fspath(logdir))
 
 
 @export("profiler.experimental.stop")
@@ -145,21 +147,24 @@ def stop(save: bool = True) -> None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/profiler/experimental/stop
     """
-    session, _Running.session = _Running.session, None
-    if session is None:
+    profile, _Running.profile = _Running.profile, None
+    if profile is None:
         raise UnavailableError(None, None, "Cannot export profiling results. No profiler is running.")
-    session.stop()
+    profile.stop()
     if save:
-        session.save()
+        profile.save()
 
 
 def stop_in(folder: str | None) -> None:
-    """Works as :func:`stop`, with ``folder`` as default if :func:`start` got no folder."""
-    if _Running.session is not None:
-        _Running.session.folder = _Running.session.folder or folder or ""
-        if not _Running.session.folder:
+    """Works as :func:`stop`, but writes to ``folder`` if :func:`start` got no folder.
+
+    Without either, the profile is dropped.
+    """
+    if _Running.profile is not None:
+        _Running.profile.folder = _Running.profile.folder or folder or ""
+        if not _Running.profile.folder:
             logger.warning("The profile is dropped: no `profiler_outdir` was passed to trace_on() or trace_export().")
-    stop(save=_Running.session is not None and bool(_Running.session.folder))
+    stop(save=_Running.profile is not None and bool(_Running.profile.folder))
 
 
 @export("profiler.experimental.Profile")
@@ -207,8 +212,8 @@ class Trace:
         self._span: _Span | None = None
 
     def __enter__(self) -> Trace:
-        if _Running.session is not None:
-            self._span = _Span(_Running.session, self.name, self.arguments)
+        if _Running.profile is not None:
+            self._span = _Span(_Running.profile, self.name, self.arguments)
             self._span.__enter__()
         return self
 

@@ -66,10 +66,11 @@ def trace_off() -> None:
 
 
 def _observers() -> list[Any]:
-    """Returns the list of functions called for each new trace; imports the compiler only when needed."""
-    from tvtf.frontend.function.concrete_function import (
-        observers,  # with the compiler, which is imported when it is needed
-    )
+    """Returns the list of observers that are called with each newly traced function.
+
+    It is imported here, because its module imports the compiler.
+    """
+    from tvtf.frontend.function.concrete_function import observers
 
     return observers
 
@@ -111,7 +112,7 @@ def trace_export(name: str, step: Any = None, profiler_outdir: str | None = None
 
 
 def _run_metadata(functions: list[Any]) -> bytes:
-    """Returns a serialized RunMetadata with the functions' graphs."""
+    """Returns a serialized RunMetadata message with the graphs of traced functions, which TensorBoard displays."""
     from tvtf.ir.graph_def import graph_def
 
     metadata = proto("compat.proto.config_pb2").RunMetadata()

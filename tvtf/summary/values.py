@@ -28,7 +28,7 @@ MSG_STEP = (
 
 @export("summary.scalar")
 def scalar(name: str, data: Any, step: Any = None, description: str | None = None) -> Tensor:
-    """Writes a number, as float32.
+    """Writes a number, as float32, to the default writer, for TensorBoard's page of scalars.
 
     Returns:
       A bool tensor: False if there is no default writer, or it does not record.
@@ -48,7 +48,7 @@ def scalar(name: str, data: Any, step: Any = None, description: str | None = Non
     if value.shape.rank not in (0, None):
         raise ValueError(f"Expected scalar shape for tensor, got shape: {value.shape}.")
     plugin = _plugin("scalar")
-    return _written(name, step, value, lambda tag, a: plugin.scalar_pb(tag, a, description))
+    return _write_to_default_writer(name, step, value, lambda tag, array: plugin.scalar_pb(tag, array, description))
 
 
 @export("summary.histogram")
@@ -69,7 +69,9 @@ def histogram(
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/histogram
     """
     plugin = _plugin("histogram")
-    return _written(name, step, data, lambda tag, a: plugin.histogram_pb(tag, a, buckets, description))
+    return _write_to_default_writer(
+        name, step, data, lambda tag, array: plugin.histogram_pb(tag, array, buckets, description)
+    )
 
 
 @export("summary.text")
@@ -88,7 +90,9 @@ def text(name: str, data: Any, step: Any = None, description: str | None = None)
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/text
     """
     plugin = _plugin("text")
-    return _written(name, step, data, lambda tag, a: plugin.text_pb(tag, a.astype(object), description))
+    return _write_to_default_writer(
+        name, step, data, lambda tag, array: plugin.text_pb(tag, array.astype(object), description)
+    )
 
 
 @export("summary.image")
@@ -116,9 +120,9 @@ def image(name: str, data: Any, step: Any = None, max_outputs: int = 3, descript
 
     def build(tag: str, values: np.ndarray) -> Any:
         size = [str(values.shape[axis]).encode() for axis in (2, 1)]
-        return _of_bytes(tag, metadata, [*size, *map(_encoded_png, _as_uint8(values[:max_outputs]))])
+        return _summary_of_bytes(tag, metadata, [*size, *map(_encoded_png, _as_uint8(values[:max_outputs]))])
 
-    return _written(name, step, pixels, build)
+    return _write_to_default_writer(name, step, pixels, build)
 
 
 @export("summary.audio")
@@ -158,14 +162,18 @@ def audio(
     metadata = plugin.create_summary_metadata(display_name=None, description=description, encoding=wav)
 
     def build(tag: str, values: np.ndarray) -> Any:
+        """Makes a summary of up to ``max_outputs`` clips, encoded as WAV.
+
+        TensorBoard expects a label for each; these are empty.
+        """
         rate = scalar_int(sample_rate, "sample_rate")
         if rate <= 0:
             raise ArgumentValueError(f"sample_rate must be in (0, 2^32), got: {rate % 2**64}")
         clips = [_encoded_wav(clip, rate) for clip in values[:max_outputs]]
         labels = np.full(len(clips), b"", object)
-        return _of_bytes(tag, metadata, np.stack([np.array(clips, object), labels], axis=1))
+        return _summary_of_bytes(tag, metadata, np.stack([np.array(clips, object), labels], axis=1))
 
-    return _written(name, step, frames, name_errors(build, "EncodeWav"))
+    return _write_to_default_writer(name, step, frames, name_errors(build, "EncodeWav"))
 
 
 @export("summary.write")
@@ -190,7 +198,7 @@ def write(tag: str, tensor: Any, step: Any = None, metadata: Any = None, name: s
     if writer is None:
         return constant(False)
     value = tensor() if callable(tensor) else tensor
-    return _write_event(writer, step, value, lambda a: _summary(tag, metadata, a))
+    return _write_event(writer, step, value, lambda array: _summary(tag, metadata, array))
 
 
 @export("summary.graph")
@@ -237,7 +245,7 @@ def write_raw_pb(tensor: Any, step: Any = None, name: str | None = None) -> Tens
     if writer is None:
         return constant(False)
     parse = proto("compat.proto.summary_pb2").Summary.FromString
-    return _write_event(writer, number, tensor, lambda a: parse(a.item()))
+    return _write_event(writer, number, tensor, lambda array: parse(array.item()))
 
 
 @export("summary.experimental.summary_scope")
@@ -264,34 +272,43 @@ def _plugin(name: str) -> Any:
     return proto(f"plugins.{name}.summary_v2") if writing() else None
 
 
-def _written(name: str, step: Any, data: Any, build: Callable[[str, np.ndarray], Any]) -> Tensor:
+def _write_to_default_writer(name: str, step: Any, data: Any, build: Callable[[str, np.ndarray], Any]) -> Tensor:
     """Writes ``build(tag, values)`` to the default writer; returns False if there is none."""
     writer, tag = writing(), current_scope() + name
-    return constant(False) if writer is None else _write_event(writer, step, data, lambda a: build(tag, a))
+    return constant(False) if writer is None else _write_event(writer, step, data, lambda array: build(tag, array))
 
 
 def _step_tensor(step: Any) -> Tensor:
-    """Returns the step as an integer scalar: the argument, or the default step."""
-    given = active.step if step is None else step
-    if given is None:
+    """Returns the step as an integer scalar: the argument, or the default step if it is None.
+
+    Raises:
+      ValueError: there is no step, or it is not a scalar.
+    """
+    step = active.step if step is None else step
+    if step is None:
         raise ValueError(MSG_STEP)
-    number = convert_to_tensor(given, None if is_tensor(given) and convert_to_tensor(given).dtype.is_integer else int64)
+    has_integer_dtype = is_tensor(step) and convert_to_tensor(step).dtype.is_integer
+    number = convert_to_tensor(step, None if has_integer_dtype else int64)
     if number.ndim:
         raise ValueError(f"Argument `step` must be a scalar. Received step with shape {number.shape}.")
     return number
 
 
 def _write_event(writer: SummaryWriter, step: Any, data: Any, build: Callable[[np.ndarray], Any]) -> Tensor:
-    """Writes an event now, or in each run of the traced program; returns the condition for recording.
+    """Writes the summary ``build(data)`` as an event now or, while tracing, in each run of the traced program.
 
-    Values known while tracing are constants of the event, so that only others are passed to Python.
+    Returns a bool tensor: whether the event is recorded. Values that are known while tracing are constants of the
+    event, so that only the others are passed to Python in each run.
     """
     tensors = [convert_to_tensor(x) for x in (data, _step_tensor(step), recording())]
-    constants = [t.eager_array() if isinstance(t, EagerTensor) else None for t in tensors]
+    constants = [tensor.eager_array() if isinstance(tensor, EagerTensor) else None for tensor in tensors]
 
     def run(*arrays: np.ndarray) -> tuple[()]:
+        """Writes the event; ``arrays`` are the values that were unknown while tracing."""
         run_values = iter(arrays)
-        value, number, records = [next(run_values) if k is None else k for k in constants]
+        value, number, records = [
+            next(run_values) if constant_value is None else constant_value for constant_value in constants
+        ]
         if records:
             writer.write_event(int(number), summary=build(value))
         return ()
@@ -299,8 +316,10 @@ def _write_event(writer: SummaryWriter, step: Any, data: Any, build: Callable[[n
     if state.trace is None:
         run()
     else:
-        traced(run, [t for t, k in zip(tensors, constants) if k is None], [])
-    return tensors[2]
+        unknown = [tensor for tensor, constant_value in zip(tensors, constants) if constant_value is None]
+        traced(run, unknown, [])
+    _, _, condition = tensors
+    return condition
 
 
 def _summary(tag: str, metadata: Any, values: Any) -> Any:
@@ -310,7 +329,7 @@ def _summary(tag: str, metadata: Any, values: Any) -> Any:
     return summary
 
 
-def _of_bytes(tag: str, metadata: Any, parts: Any) -> Any:
+def _summary_of_bytes(tag: str, metadata: Any, parts: Any) -> Any:
     return _summary(tag, metadata, np.array(parts, object))
 
 
@@ -321,6 +340,7 @@ def _as_uint8(values: np.ndarray) -> np.ndarray:
 
 
 def _encoded_png(pixels: np.ndarray) -> bytes:
+    """Encodes an image of shape (height, width, channels) as PNG; one channel is gray."""
     from PIL import Image
 
     file = io.BytesIO()
@@ -329,12 +349,12 @@ def _encoded_png(pixels: np.ndarray) -> bytes:
 
 
 def _encoded_wav(frames: np.ndarray, rate: int) -> bytes:
-    """Encodes sound as a WAV file of 16 bits per sample."""
+    """Encodes sound, an array of shape (frames, channels) from -1 to 1, as a WAV file of 16 bits per sample."""
     file = io.BytesIO()
     with wave.open(file, "wb") as sound:
         sound.setnchannels(frames.shape[1])
         sound.setsampwidth(2)
         sound.setframerate(rate)
-        # Samples beyond the limits would wrap around.
+        # Clipped, because samples beyond the limits would wrap around.
         sound.writeframes((np.clip(frames, -1, 1) * 32767).astype("<i2").tobytes())
     return file.getvalue()

@@ -69,15 +69,15 @@ class SummaryWriter:
         Raises:
           RuntimeError: the writer is closed.
         """
-        before = active.writer, active.step
+        outer_writer, outer_step = active.writer, active.step
         self.set_as_default(step)
         try:
             yield self
             self.flush()
         finally:
-            active.writer = before[0]
+            active.writer = outer_writer
             if step is not None:
-                active.step = before[1]
+                active.step = outer_step
 
     def init(self) -> None:
         """Does nothing: a new writer is ready."""
@@ -103,6 +103,10 @@ class _FileWriter(SummaryWriter):
     """A writer of an event file; a finalizer writes the buffered events if it is never closed."""
 
     def __init__(self, folder: str, max_queue: int, flush_seconds: float, suffix: str) -> None:
+        """Creates an event file in a folder.
+
+        Its name has the time, host, process and a number, and ends with ``suffix``.
+        """
         self._events = proto("compat.proto.event_pb2")
         self.max_queue, self.flush_seconds = max_queue, flush_seconds
         with named_failures(str(folder), "make"):
@@ -113,18 +117,18 @@ class _FileWriter(SummaryWriter):
         self._path = os.path.join(folder, name)
         with named_failures(self._path, "write"):
             self._file = open(self._path, "ab")  # noqa: SIM115 - lives as long as the writer
+        # writes the buffered events when the writer is closed or garbage collected
         self._closing = weakref.finalize(self, _write_all, self._file, self._buffer)
         self._add(self._events.Event(wall_time=time.time(), file_version="brain.Event:2"))
         self.flush()
 
-    def write_event(self, step: int, **what: Any) -> None:
-        self._add(self._events.Event(wall_time=time.time(), step=step, **what))
+    def write_event(self, step: int, **content: Any) -> None:
+        self._add(self._events.Event(wall_time=time.time(), step=step, **content))
 
     def _add(self, event: Any) -> None:
         """Buffers an event; flushes if the buffer is full or the last flush is too long ago."""
         with self._lock:
-            # A closed writer has no file any more.
-            if not self._closing.alive:
+            if not self._closing.alive:  # the writer is closed
                 return
             self._buffer.append(tfrecord.framed(event.SerializeToString()))
             if len(self._buffer) > self.max_queue or time.monotonic() > self._due:
@@ -138,6 +142,7 @@ class _FileWriter(SummaryWriter):
                 self._flush()
 
     def _flush(self) -> None:
+        """Writes the buffered events to the file. The caller holds the lock."""
         with named_failures(self._path, "write"):
             self._file.write(b"".join(self._buffer))
             self._buffer.clear()
@@ -229,9 +234,9 @@ def flush(writer: SummaryWriter | None = None, name: str | None = None) -> None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/flush
     """
-    chosen = active.writer if writer is None else writer
-    if chosen is not None:
-        chosen.flush()
+    writer = active.writer if writer is None else writer
+    if writer is not None:
+        writer.flush()
 
 
 @export("summary.experimental.get_step")
@@ -275,11 +280,11 @@ def record_if(condition: Any) -> Iterator[None]:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/record_if
     """
-    before, active.recording = active.recording, condition
+    outer_condition, active.recording = active.recording, condition
     try:
         yield
     finally:
-        active.recording = before
+        active.recording = outer_condition
 
 
 def recording() -> Any:

@@ -20,7 +20,10 @@ ENTRY_KEY, ENTRY_VALUE = 1, 2
 
 
 def encoded(events: Sequence[Mapping[str, Any]], host: str) -> bytes:
-    """Encodes events in Chrome's trace format, in microseconds, as an XSpace with a line for each thread."""
+    """Encodes a profile's events as a serialized XSpace message, with a line for each thread.
+
+    The events are in Chrome's trace format: "name", "tid" (the thread), and "ts" and "dur" in microseconds.
+    """
     names = {name: number for number, name in enumerate(sorted({event["name"] for event in events}), start=1)}
     threads: dict[int, list[Mapping[str, Any]]] = {}
     for event in events:
@@ -35,7 +38,11 @@ def encoded(events: Sequence[Mapping[str, Any]], host: str) -> bytes:
 
 
 def _encoded_line(number: int, name: str, events: Sequence[Mapping[str, Any]], names: Mapping[str, int]) -> bytes:
-    """Encodes one thread's events, whose offsets count from the first event."""
+    """Encodes one thread's events as an XLine message.
+
+    The line has the time of the first event in nanoseconds, and the events' offsets from it in picoseconds. ``names``
+    are the events' names with their numbers.
+    """
     begin = min(int(event["ts"] * 1_000) for event in events)
     line = _field(LINE_ID, number) + _field(LINE_NAME, name) + _field(LINE_BEGIN_NS, begin)
     for event in events:
@@ -59,6 +66,7 @@ def _field(number: int, value: int | str | bytes) -> bytes:
 
 
 def _varint(number: int) -> bytes:
+    """Encodes a number as a protocol buffer's varint: seven bits a byte, the lowest first."""
     encoded = bytearray()
     while number > 0x7F:
         encoded.append(number & 0x7F | 0x80)

@@ -77,19 +77,19 @@ def write(prefix: str, tensors: Mapping[str, Any]) -> None:
     array([1., 2.], dtype=float32)
     """
     with atomic_file.Replacement() as replacement:
-        spare = add(replacement, prefix, tensors)
+        obsolete_data_file = add(replacement, prefix, tensors)
         replacement.commit()
-    atomic_file.remove(spare)
+    atomic_file.remove(obsolete_data_file)
 
 
 def add(
     replacement: atomic_file.Replacement, prefix: str, tensors: Mapping[str, Any], shards: int | None = None
 ) -> str:
-    """Adds a bundle to the files of ``replacement``; returns the name of the data file that becomes obsolete.
+    """Adds a bundle's data file and index to ``replacement``; returns the name of the data file that becomes obsolete.
 
     The caller removes that file later, so that the old bundle stays readable until its index is replaced.
 
-    ``shards`` is the `spare_shard_count` of the bundle's final place, if that is another.
+    ``shards`` is the `spare_shard_count` of the prefix to which the bundle is moved later, if that is another.
 
     Raises:
       OpError: as `write`.
@@ -104,14 +104,15 @@ def add(
         offset += size
     replacement.add(data_name(prefix, 0, shards), data)
     replacement.add(index_name(prefix), [table.write(sorted(entries.items()))])
-    return data_name(prefix, 0, 3 - shards)
+    other_shards = 3 - shards  # the counts 1 and 2 alternate
+    return data_name(prefix, 0, other_shards)
 
 
 def spare_shard_count(prefix: str) -> int:
-    """Returns 1, or 2 if a bundle of one shard exists.
+    """Returns a number of shards, 1 or 2, for which ``prefix`` has no complete bundle yet.
 
-    The new data file thus never has the old one's name, and renaming the index switches between them atomically. The
-    shard count is only part of file names: TensorFlow opens the shards that entries refer to.
+    The number is part of a data file's name. So a new data file never has the old one's name, and renaming the index
+    switches between them atomically. TensorFlow accepts any number: it opens the shards that entries refer to.
     """
     return 2 if os.path.exists(index_name(prefix)) and os.path.exists(data_name(prefix, 0, 1)) else 1
 
@@ -127,18 +128,22 @@ def _entry(dtype: dtypes.DType, shape: tuple[int, ...], offset: int, size: int, 
 
 
 def _encode(key: str, value: Any) -> tuple[dtypes.DType, tuple[int, ...], list[Array], int]:
-    """Returns an array's dtype, shape, bytes and masked checksum."""
+    """Returns what a bundle stores of an array: its dtype, shape, bytes (a list of arrays) and masked checksum."""
     array = np.asarray(value)
-    if array.dtype.kind in "OSU":
+    if array.dtype.kind in "OSU":  # objects, bytes and str
         texts = np.asarray(value, object)
         return dtypes.string, texts.shape, *strings.encode(texts, key)
     # The header declares little-endian numbers.
-    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-    octets = crc32c.as_bytes(little)
-    return _dtype_of(little, key), array.shape, [octets], crc32c.masked(octets)
+    little_endian = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    octets = crc32c.as_bytes(little_endian)
+    return _dtype_of(little_endian, key), array.shape, [octets], crc32c.masked(octets)
 
 
 def _dtype_of(array: Array, key: str) -> dtypes.DType:
+    """Returns TensorFlow's dtype for an array's.
+
+    Raises InvalidArgumentError, which names the array's key, if there is none.
+    """
     try:
         return dtypes.as_dtype(array.dtype)
     except TypeError as cause:
@@ -166,12 +171,13 @@ class Reader:
     """
 
     def __init__(self, prefix: str | os.PathLike[str]) -> None:
+        """Reads the index of the bundle, opens its data files, and checks that these can contain all arrays."""
         self.prefix = os.fspath(prefix)
-        self.entries, shards = _read_index(self.prefix)
-        used = {entry.shard for entry in self.entries.values()}
-        self._shards = {shard: _Shard(data_name(self.prefix, shard, shards)) for shard in sorted(used)}
+        self.entries, shard_count = _read_index(self.prefix)
+        used_shards = {entry.shard for entry in self.entries.values()}
+        self._shards = {shard: _Shard(data_name(self.prefix, shard, shard_count)) for shard in sorted(used_shards)}
         for key, entry in self.entries.items():
-            self._check_place(key, entry)
+            self._check_range(key, entry)
         self._check_sizes()
 
     def has_tensor(self, key: str) -> bool:
@@ -202,23 +208,25 @@ class Reader:
         return array if array.shape or array.dtype != object else array.item()
 
     def read(self, key: str) -> Array:
-        """Returns the array called ``key``; see `get_tensor`."""
+        """Returns the array called ``key``, also for a string scalar; raises the errors of `get_tensor`."""
         entry = self.entries.get(key)
         if entry is None:
             raise NotFoundError(None, None, f"Key {key} not found in checkpoint {self.prefix}")
         if entry.sliced:
             raise UnimplementedError(
-                None, None, f"{self._place(key)}: it is stored in slices (a TF1 partitioned variable); save it whole."
+                None,
+                None,
+                f"{self._error_source(key)}: it is stored in slices (a TF1 partitioned variable); save it whole.",
             )
         octets = self._shards[entry.shard].read(entry.offset, entry.size)
         if entry.dtype == dtypes.string:
-            return strings.decode(octets, entry.shape, entry.checksum, self._place(key))
-        crc32c.check(octets, entry.checksum, self._place(key))
+            return strings.decode(octets, entry.shape, entry.checksum, self._error_source(key))
+        crc32c.check(octets, entry.checksum, self._error_source(key))
         array: Array = octets.view(entry.dtype.np).reshape(entry.shape)
         return array
 
     def verify(self, known: Collection[str] = ()) -> None:
-        """Reads all arrays except those in ``known``, which were read before, and compares them with their checksums.
+        """Verifies the checksums of all arrays, by reading them, except those in ``known``, which were read before.
 
         Raises:
           DataLossError: an array is damaged.
@@ -227,28 +235,31 @@ class Reader:
             if not entry.sliced and key not in known:
                 self.read(key)
 
-    def _place(self, key: str) -> str:
+    def _error_source(self, key: str) -> str:
         return f"{self.prefix}, tensor {key}"
 
-    def _check_place(self, key: str, entry: Entry) -> None:
-        """Checks that an entry's bytes lie inside its data file."""
+    def _check_range(self, key: str, entry: Entry) -> None:
+        """Raises DataLossError if the bytes of an array lie outside its data file."""
         available, end = self._shards[entry.shard].size, entry.offset + entry.size
         if end > available:
-            raise _lost(
-                self._place(key),
+            raise _data_loss(
+                self._error_source(key),
                 f"bytes {entry.offset} to {end} lie outside its data file of {available} bytes: the file is truncated",
             )
 
     def _check_sizes(self) -> None:
-        """Checks that arrays don't overlap: a small file could otherwise stand for many arrays that take long to read."""
+        """Raises DataLossError if the arrays in a data file overlap: their sizes add up to more than the file's.
+
+        A small file could otherwise declare many large arrays, which take long to read.
+        """
         sizes = collections.Counter[int]()
         for entry in self.entries.values():
             sizes[entry.shard] += entry.size
-        for shard, size in sizes.items():
-            if size > self._shards[shard].size:
-                raise _lost(
+        for shard, total_size in sizes.items():
+            if total_size > self._shards[shard].size:
+                raise _data_loss(
                     self.prefix,
-                    f"its arrays need {size} bytes in total, but its data file has {self._shards[shard].size}: they overlap",
+                    f"its arrays need {total_size} bytes in total, but its data file has {self._shards[shard].size}: they overlap",
                 )
 
 
@@ -256,6 +267,7 @@ class _Shard:
     """One open data file; several threads may read it."""
 
     def __init__(self, path: str) -> None:
+        """Opens a data file; it is closed when this object is garbage collected."""
         with atomic_file.named_failures(path, "open"):
             descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         weakref.finalize(self, os.close, descriptor)
@@ -269,22 +281,23 @@ class _Shard:
             self._file.seek(offset)
             filled = self._fill(octets.data)
         if filled != size:
-            raise _lost(self.path, f"{filled} bytes at {offset}, expected {size}: the file is truncated")
+            raise _data_loss(self.path, f"{filled} bytes at {offset}, expected {size}: the file is truncated")
         return octets
 
-    def _fill(self, rest: memoryview) -> int:
-        total = 0
-        while total < len(rest) and (got := self._file.readinto(rest[total:])):
-            total += got
-        return total
+    def _fill(self, buffer: memoryview) -> int:
+        """Reads until the buffer is full or the file ends, and returns the number of bytes read."""
+        filled = 0
+        while filled < len(buffer) and (count := self._file.readinto(buffer[filled:])):
+            filled += count
+        return filled
 
 
-def _lost(place: str, what: str) -> DataLossError:
-    return DataLossError(None, None, f"{place}: {what}. Restore an older checkpoint.")
+def _data_loss(source: str, reason: str) -> DataLossError:
+    return DataLossError(None, None, f"{source}: {reason}. Restore an older checkpoint.")
 
 
 def _read_index(prefix: str) -> tuple[dict[str, Entry], int]:
-    """Returns the entries of an index file and the number of shards."""
+    """Returns the checked entries of a bundle's index file, by key, and the number of shards."""
     path = index_name(prefix)
     if not os.path.exists(path):
         raise NotFoundError(
@@ -297,12 +310,15 @@ def _read_index(prefix: str) -> tuple[dict[str, Entry], int]:
 
 
 def _check_header(path: str, raw: bytes | None) -> int:
-    """Checks the header and returns the number of shards."""
+    """Returns the number of shards from the header of an index; raises an error if the bundle can't be read.
+
+    ``raw`` is the serialized header, None if the index has none.
+    """
     if raw is None:
-        raise _lost(path, "it has no header entry")
+        raise _data_loss(path, "it has no header entry")
     header = _parse(BundleHeaderProto, raw, f"{path}, header")
     if not 0 < header.num_shards <= MOST_SHARDS:
-        raise _lost(path, f"its header declares {header.num_shards} shards, expected 1 to {MOST_SHARDS}")
+        raise _data_loss(path, f"its header declares {header.num_shards} shards, expected 1 to {MOST_SHARDS}")
     if header.endianness != 0:
         raise UnimplementedError(None, None, f"{path}: written big-endian; save it again on a little-endian machine.")
     if header.version.min_consumer > PRODUCER:
@@ -312,40 +328,41 @@ def _check_header(path: str, raw: bytes | None) -> int:
     return int(header.num_shards)
 
 
-def _parse(message: Any, raw: bytes, place: str) -> Any:
+def _parse(message: Any, raw: bytes, source: str) -> Any:
     try:
         return message.FromString(raw)
     except DecodeError as cause:
-        raise _lost(place, "it is not a valid protocol buffer") from cause
+        raise _data_loss(source, "it is not a valid protocol buffer") from cause
 
 
 def _checked_entries(path: str, raw: dict[bytes, bytes], shards: int) -> Iterator[tuple[str, Entry]]:
     for key, value in raw.items():
-        place = f"{path}, entry {key!r}"
-        yield _text(key, place), _checked_entry(_parse(BundleEntryProto, value, place), shards, place)
+        source = f"{path}, entry {key!r}"
+        yield _text(key, source), _checked_entry(_parse(BundleEntryProto, value, source), shards, source)
 
 
-def _text(key: bytes, place: str) -> str:
+def _text(key: bytes, source: str) -> str:
     try:
         return key.decode()
     except UnicodeDecodeError as cause:
-        raise _lost(place, "its key is not UTF-8 text") from cause
+        raise _data_loss(source, "its key is not UTF-8 text") from cause
 
 
-def _checked_entry(proto: Any, shards: int, place: str) -> Entry:
-    """Returns the entry of a message after checking that its numbers are possible.
+def _checked_entry(proto: Any, shards: int, source: str) -> Entry:
+    """Returns the entry of an array in an index, after checking that the numbers in its message ``proto`` are possible.
 
-    The file may be damaged or hostile; memory is allocated only for what has been checked.
+    The file may be damaged or hostile; memory is allocated only for what has been checked. ``source`` names the entry
+    in errors.
     """
     shape = tuple(dim.size for dim in proto.shape.dim)
     if proto.shape.unknown_rank or not _is_possible(shape):
-        raise _lost(place, f"{_shape_text(shape)} is not a valid shape")
+        raise _data_loss(source, f"{_shape_text(shape)} is not a valid shape")
     if not 0 <= proto.shard_id < shards:
-        raise _lost(place, f"shard {proto.shard_id} of {shards} doesn't exist")
+        raise _data_loss(source, f"shard {proto.shard_id} of {shards} doesn't exist")
     if proto.offset < 0 or proto.size < 0:
-        raise _lost(place, f"offset {proto.offset} and size {proto.size} can't be negative")
-    dtype, sliced = _known_dtype(proto.dtype, place), bool(proto.slices)
-    _check_size(dtype, shape, proto.size, sliced, place)
+        raise _data_loss(source, f"offset {proto.offset} and size {proto.size} can't be negative")
+    dtype, sliced = _known_dtype(proto.dtype, source), bool(proto.slices)
+    _check_size(dtype, shape, proto.size, sliced, source)
     return Entry(dtype, shape, proto.shard_id, proto.offset, proto.size, proto.crc32c, sliced)
 
 
@@ -358,21 +375,24 @@ def _shape_text(shape: tuple[int, ...]) -> str:
     return str(shape) if len(shape) < 16 else f"({', '.join(map(str, shape[:16]))}, ... {len(shape)} dims)"
 
 
-def _known_dtype(number: int, place: str) -> dtypes.DType:
+def _known_dtype(number: int, source: str) -> dtypes.DType:
     try:
         return dtypes.as_dtype(number)
     except TypeError as cause:
-        raise _lost(place, f"dtype number {number} is unknown") from cause
+        raise _data_loss(source, f"dtype number {number} is unknown") from cause
 
 
-def _check_size(dtype: dtypes.DType, shape: tuple[int, ...], size: int, sliced: bool, place: str) -> None:
-    """Checks that an array's number of bytes matches its shape and dtype."""
+def _check_size(dtype: dtypes.DType, shape: tuple[int, ...], size: int, sliced: bool, source: str) -> None:
+    """Raises DataLossError if an array's number of bytes, ``size``, does not match its shape and dtype.
+
+    A ``sliced`` array, a partitioned variable of TensorFlow 1, has its bytes in other entries.
+    """
     count = math.prod(shape)
     if dtype == dtypes.string:
         # The length of each string takes at least a byte.
         if count > size:
-            raise _lost(place, f"{count} strings don't fit into {size} bytes")
+            raise _data_loss(source, f"{count} strings don't fit into {size} bytes")
     elif not sliced and count * dtype.np.itemsize != size:
-        raise _lost(
-            place, f"shape {_shape_text(shape)} of {dtype.name} takes {count * dtype.np.itemsize} bytes, not {size}"
+        raise _data_loss(
+            source, f"shape {_shape_text(shape)} of {dtype.name} takes {count * dtype.np.itemsize} bytes, not {size}"
         )

@@ -30,12 +30,15 @@ class NameBasedStatus:
     """
 
     def __init__(self, reader: Reader, view: View) -> None:
+        """Assigns the checkpoint's values to the variables among a view's objects; all are checked before."""
         self._optional: list[Trackable] = []
-        named = [
+        variables = [
             (trackable, name) for trackable in view.objects() if (name := getattr(trackable, "_shared_name", None))
         ]
-        self._missing = [(trackable, name) for trackable, name in named if name not in reader.entries]
-        values = [(trackable, _value(reader, trackable, name)) for trackable, name in named if name in reader.entries]
+        self._missing = [(trackable, name) for trackable, name in variables if name not in reader.entries]
+        values = [
+            (trackable, _value(reader, trackable, name)) for trackable, name in variables if name in reader.entries
+        ]
         self._restored = [trackable for trackable, _ in values]
         with outside_trace(), locked(self._restored):
             for trackable, value in values:
@@ -50,7 +53,7 @@ class NameBasedStatus:
         missing = [
             (trackable, name)
             for trackable, name in self._missing
-            if all(trackable is not each for each in self._optional)
+            if all(trackable is not optional for optional in self._optional)
         ]
         if missing:
             listed = "".join(f"\n    {trackable}: {[name]}" for trackable, name in missing)

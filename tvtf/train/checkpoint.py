@@ -68,6 +68,7 @@ class Checkpoint(AutoTrackable):
     """
 
     def __init__(self, root: Trackable | None = None, **kwargs: Any) -> None:
+        """Makes the keyword arguments attributes, which are saved; with ``root``, they are saved as its children."""
         self._attached: dict[str, Trackable] = _untracked({})
         self._save_counter: Any = _untracked(None)
         root = root() if isinstance(root, weakref.ref) else root  # a Keras model passes a weak reference to itself
@@ -83,7 +84,11 @@ class Checkpoint(AutoTrackable):
             self._attach(root, kwargs)
 
     def _attach(self, root: Trackable, names: dict[str, Any]) -> None:
-        """Attaches the arguments to ``root`` as further edges."""
+        """Makes the constructor's arguments children of ``root`` in the checkpoint, unless they are its attributes.
+
+        Raises:
+          ValueError: ``root`` has another object under one of the names.
+        """
         for name in sorted(names):
             tracked = root._lookup_dependency(name)
             if tracked is None:
@@ -97,14 +102,14 @@ class Checkpoint(AutoTrackable):
     def save_counter(self) -> Any:
         """An int64 variable that starts at zero and numbers the checkpoints that `save` writes."""
         if self._save_counter is None:
-            with outside_trace():
-                # The counter outlives a trace.
+            with outside_trace():  # the counter must outlive a function that is being traced
                 counter = Variable(0, trainable=False, name="save_counter", dtype="int64")
             self._save_counter = _untracked(counter)
             self._attach_counter(counter)
         return self._save_counter
 
     def _attach_counter(self, counter: Trackable) -> None:
+        """Makes the save counter a child of the checkpoint's root; restores it if a checkpoint was read before."""
         if self._view.root is self:
             self._track(counter, "save_counter")
         else:
@@ -158,7 +163,9 @@ class Checkpoint(AutoTrackable):
         return _Counted(self.save_counter)
 
     def read(self, save_path: PathLike | None, options: CheckpointOptions | None = None) -> Status:
-        """Restores what `write` wrote; unlike `restore`, does not create `save_counter`.
+        """Restores the objects from a checkpoint of `write`; unlike `restore`, does not create `save_counter`.
+
+        A checkpoint of TensorFlow 1, which has no graph of objects, is restored by the variables' names.
 
         Source: https://www.tensorflow.org/api_docs/python/tf/train/Checkpoint#read
         """
@@ -178,9 +185,9 @@ class Checkpoint(AutoTrackable):
     def restore(self, save_path: PathLike | None, options: CheckpointOptions | None = None) -> Status:
         """Restores what `save` saved.
 
-        The whole checkpoint is checked (its structure, every checksum, the shapes and dtypes of all matched objects) before
-        the first value is assigned, so that an error leaves everything unchanged. Values of objects that don't exist yet
-        are assigned when these are attached.
+        The whole checkpoint is checked (its structure, every checksum, the shapes and dtypes of all matched objects)
+        before the first value is assigned, so that an error leaves everything unchanged. Values of objects that don't
+        exist yet are assigned when these are attached.
 
         Args:
           save_path: the result of `save` or `latest_checkpoint`, or a SavedModel's folder; None restores nothing.
@@ -252,6 +259,10 @@ def _inside_saved_model(path: PathLike | None) -> PathLike | None:
 
 
 def _check_trackable(value: Any, name: str) -> None:
+    """Raises ValueError if an object that a checkpoint should save is not trackable.
+
+    ``name`` is its argument's name.
+    """
     if not isinstance(value, Trackable):
         raise ValueError(
             f"`Checkpoint` was expecting {name} to be a trackable object (an object derived from `Trackable`), got "

@@ -50,11 +50,14 @@ def get_checkpoint_state(checkpoint_dir: PathLike, latest_filename: str | None =
     state = _parse(path)
     if state is not None and not state.model_checkpoint_path:
         raise ValueError(f"Invalid checkpoint state loaded from {folder}: {path} names no model_checkpoint_path.")
-    return state and _joined(state, folder)
+    return state and _with_joined_paths(state, folder)
 
 
 def _parse(path: str) -> Any:
-    """Returns the state in a file; logs a warning and returns None if it can't be parsed."""
+    """Reads a folder's state file, which lists its checkpoints.
+
+    Logs a warning and returns None if it can't be parsed.
+    """
     with atomic_file.named_failures(path, "read"), open(path, "rb") as file:
         content = file.read()
     try:
@@ -64,8 +67,8 @@ def _parse(path: str) -> Any:
         return None
 
 
-def _joined(state: Any, folder: str) -> Any:
-    """Joins relative paths to the folder."""
+def _with_joined_paths(state: Any, folder: str) -> Any:
+    """Replaces the paths in a folder's checkpoint state, which may be relative to the folder, by joined ones."""
     state.model_checkpoint_path = os.path.join(folder, state.model_checkpoint_path)
     paths = [os.path.join(folder, path) for path in state.all_model_checkpoint_paths]
     del state.all_model_checkpoint_paths[:]
@@ -99,7 +102,7 @@ def update_checkpoint_state(
     folder, paths = os.fspath(save_dir), list(all_model_checkpoint_paths)
     if paths[-1:] != [model_checkpoint_path]:
         paths.append(model_checkpoint_path)
-    _check_request(folder, model_checkpoint_path, paths, all_model_checkpoint_timestamps)
+    _check_state_update(folder, model_checkpoint_path, paths, all_model_checkpoint_timestamps)
     state = CheckpointState(
         model_checkpoint_path=_relative(model_checkpoint_path, folder),
         all_model_checkpoint_paths=[_relative(path, folder) for path in paths],
@@ -109,8 +112,13 @@ def update_checkpoint_state(
     atomic_file.replace(os.path.join(folder, STATE_FILE), text_format.MessageToString(state).encode())
 
 
-def _check_request(folder: str, newest: str, paths: list[str], timestamps: Sequence[float]) -> None:
-    """Checks that there is a timestamp for each path, and that no checkpoint has the state file's name."""
+def _check_state_update(folder: str, newest: str, paths: list[str], timestamps: Sequence[float]) -> None:
+    """Checks the arguments of an update of a folder's state file.
+
+    Raises:
+      ValueError: the timestamps are not as many as the paths.
+      RuntimeError: the newest checkpoint has the state file's name.
+    """
     if timestamps and len(timestamps) != len(paths):
         raise ValueError(
             f"Checkpoint timestamps, if provided, must match checkpoint paths (got paths {paths} and timestamps "

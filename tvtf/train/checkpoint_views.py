@@ -79,6 +79,7 @@ class CheckpointView:
     """
 
     def __init__(self, save_path: PathLike) -> None:
+        """Reads the object graph of a checkpoint; raises ValueError if it has none, as those of TensorFlow 1."""
         reader = bundle.Reader(save_path)
         try:
             serialized = reader.get_tensor(GRAPH_KEY)
@@ -95,8 +96,8 @@ class CheckpointView:
         return {child.local_name: child.node_id for child in self._graph.nodes[node_id].children}
 
     def descendants(self) -> list[int]:
-        """Returns the numbers of the root and everything reachable from it, breadth first."""
-        numbers, queue = {0: None}, deque([0])
+        """Returns the node numbers of the root and everything reachable from it, breadth first."""
+        numbers, queue = {0: None}, deque([0])  # a dict, because it keeps the order
         while queue:
             for child in self.children(queue.popleft()).values():
                 if child not in numbers:
@@ -105,33 +106,35 @@ class CheckpointView:
         return list(numbers)
 
     def match(self, obj: Trackable) -> Matches:
-        """Returns the objects reachable from ``obj`` along the checkpoint's names, by the checkpoint's numbers."""
+        """Matches ``obj`` to the checkpoint's root, and its attributes to the nodes of the same names.
+
+        Returns the objects by node number. Logs a warning if two objects match one node.
+        """
         if not isinstance(obj, Trackable):
             raise ValueError(f"Expected a Trackable, got {obj} of type {type(obj)}.")
         matched, queue = {0: obj}, deque([0])
         while queue:
             number = queue.popleft()
-            tracked = matched[number]._trackable_children()
+            attributes = matched[number]._trackable_children()
             for name, child in self.children(number).items():
-                if name not in tracked or child == 0:
+                if name not in attributes or child == 0:
                     continue
                 if child not in matched:
-                    matched[child] = tracked[name]
+                    matched[child] = attributes[name]
                     queue.append(child)
-                elif matched[child] is not tracked[name]:
-                    _warn_of_two(matched[child], tracked[name])
+                elif matched[child] is not attributes[name]:
+                    _warn_of_two(matched[child], attributes[name])
         return matched
 
     def diff(self, obj: Trackable) -> tuple[Matches, list[int], list[Trackable]]:
-        """Returns the result of `match`, the numbers that only the checkpoint has, and the objects that only ``obj`` has."""
+        """Returns the result of `match`, the nodes that only the checkpoint has, and the objects only ``obj`` has."""
         matched = self.match(obj)
         matched_ids = {id(trackable) for trackable in matched.values()}
-        unmatched = [number for number in self.descendants() if number not in matched]
-        return (
-            matched,
-            unmatched,
-            [trackable for trackable in TrackableView(obj).descendants() if id(trackable) not in matched_ids],
-        )
+        unmatched_nodes = [number for number in self.descendants() if number not in matched]
+        unmatched_objects = [
+            trackable for trackable in TrackableView(obj).descendants() if id(trackable) not in matched_ids
+        ]
+        return matched, unmatched_nodes, unmatched_objects
 
 
 def _warn_of_two(first: Trackable, second: Trackable) -> None:

@@ -39,10 +39,13 @@ class Coordinator:
     """
 
     def __init__(self, clean_stop_exception_types: Iterable[type[BaseException]] | None = None) -> None:
-        self._clean = (OutOfRangeError,) if clean_stop_exception_types is None else tuple(clean_stop_exception_types)
+        """Creates a coordinator; exceptions of these types stop the threads without being raised by `join`."""
+        self._clean_stop_types = (
+            (OutOfRangeError,) if clean_stop_exception_types is None else tuple(clean_stop_exception_types)
+        )
         self._lock = Lock()
         self._stop = threading.Event()
-        self._raised: BaseException | None = None
+        self._exception: BaseException | None = None
         self._joined = False
         self._threads: set[threading.Thread] = set()
 
@@ -52,21 +55,21 @@ class Coordinator:
         Raises:
           Exception: ``ex`` itself, if the threads have been joined already.
         """
-        raised = ex[1] if isinstance(ex, tuple) else ex
-        if isinstance(raised, self._clean):
-            raised = None
+        exception = ex[1] if isinstance(ex, tuple) else ex  # a tuple is sys.exc_info(): type, exception, traceback
+        if isinstance(exception, self._clean_stop_types):
+            exception = None
         with self._lock:
-            # No `join` will raise it any more.
-            if self._joined and raised is not None:
-                raise raised
+            # After `join` nothing else will raise it.
+            if self._joined and exception is not None:
+                raise exception
             if not self._stop.is_set():
-                self._raised = raised
+                self._exception = exception
                 self._stop.set()
 
     def clear_stop(self) -> None:
         """Withdraws the request to stop."""
         with self._lock:
-            self._joined, self._raised = False, None
+            self._joined, self._exception = False, None
             self._stop.clear()
 
     def should_stop(self) -> bool:
@@ -118,23 +121,23 @@ class Coordinator:
         with self._lock:
             self._joined, self._threads = True, set()
         self.raise_requested_exception()
-        _report_stragglers(_alive(joining), ignore_live_threads)
+        _report_live_threads(_alive(joining), ignore_live_threads)
 
     def raise_requested_exception(self) -> None:
         """Raises the exception passed to `request_stop`, if any."""
-        if self._raised is not None:
-            raise self._raised
+        if self._exception is not None:
+            raise self._exception
 
 
 def _alive(threads: Iterable[threading.Thread]) -> list[str]:
     return [thread.name for thread in threads if thread.is_alive()]
 
 
-def _report_stragglers(stragglers: list[str], ignored: bool) -> None:
-    """Logs threads that still run, or raises an error unless they are ``ignored``."""
-    if not stragglers:
+def _report_live_threads(thread_names: list[str], ignore: bool) -> None:
+    """Raises RuntimeError if threads still run after the coordinator stopped, or logs them if ``ignore`` is set."""
+    if not thread_names:
         return
-    text = f"Coordinator stopped with threads still running: {' '.join(stragglers)}"
-    if not ignored:
+    text = f"Coordinator stopped with threads still running: {' '.join(thread_names)}"
+    if not ignore:
         raise RuntimeError(text)
     logger.info(text)

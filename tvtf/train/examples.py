@@ -20,8 +20,8 @@ _MEANING = {
 }
 
 
-def _documented(name: str) -> Any:
-    """Exports a message class with a docstring."""
+def _export_message_class(name: str) -> Any:
+    """Exports a protocol buffer's class as ``tf.train.<name>``, with a docstring that shows an example."""
     meaning, example = _MEANING[name]
     message = CLASSES[name]
     message.__doc__ = f"""{meaning}
@@ -39,12 +39,12 @@ def _documented(name: str) -> Any:
     return message
 
 
-BytesList = _documented("BytesList")
-FloatList = _documented("FloatList")
-Int64List = _documented("Int64List")
-Feature = _documented("Feature")
-Features = _documented("Features")
-FeatureList = _documented("FeatureList")
-FeatureLists = _documented("FeatureLists")
-Example = _documented("Example")
-SequenceExample = _documented("SequenceExample")
+BytesList = _export_message_class("BytesList")
+FloatList = _export_message_class("FloatList")
+Int64List = _export_message_class("Int64List")
+Feature = _export_message_class("Feature")
+Features = _export_message_class("Features")
+FeatureList = _export_message_class("FeatureList")
+FeatureLists = _export_message_class("FeatureLists")
+Example = _export_message_class("Example")
+SequenceExample = _export_message_class("SequenceExample")

@@ -56,6 +56,7 @@ class CheckpointManager:
         init_fn: Callable[[], Any] | None = None,
         last_checkpoint_step: int | None = None,
     ) -> None:
+        """Manages the checkpoints in ``directory``, including those that its state file lists."""
         _check_arguments(max_to_keep, checkpoint_interval, step_counter)
         self._checkpoint, self._directory = checkpoint, os.fspath(directory)
         self._max_to_keep, self._keep_hours = max_to_keep, keep_checkpoint_every_n_hours
@@ -68,16 +69,19 @@ class CheckpointManager:
         self._recover(checkpoint_state.get_checkpoint_state(self._directory))
 
     def _recover(self, recorded: Any) -> None:
-        """Continues from the folder's state file; timestamps in the future count as the current time."""
+        """Adopts the checkpoints that the folder's state file lists, which an earlier process wrote.
+
+        Timestamps in the future count as the current time. Checkpoints up to the last preserved one are never deleted.
+        """
         if recorded is None:
             return
         now, self._latest = time.time(), recorded.model_checkpoint_path
         self._last_preserved = min(recorded.last_preserved_timestamp, now)
         paths = recorded.all_model_checkpoint_paths
         # Files of older versions of TensorFlow have no timestamps.
-        times = recorded.all_model_checkpoint_timestamps or [self._last_preserved] * len(paths)
-        timed = ((path, min(timestamp, now)) for path, timestamp in zip(paths, times))
-        self._active = {path: timestamp for path, timestamp in timed if timestamp > self._last_preserved}
+        timestamps = recorded.all_model_checkpoint_timestamps or [self._last_preserved] * len(paths)
+        paths_and_times = ((path, min(timestamp, now)) for path, timestamp in zip(paths, timestamps))
+        self._active = {path: timestamp for path, timestamp in paths_and_times if timestamp > self._last_preserved}
 
     @property
     def directory(self) -> str:
@@ -144,19 +148,19 @@ class CheckpointManager:
         return step != self._last_step and not (check_interval and step < self._last_step + self._interval)
 
     def _record(self, path: str) -> None:
-        """Adds a checkpoint to the list, and deletes surplus ones.
+        """Adds a checkpoint to the folder's state file, and deletes the oldest ones if there are too many.
 
-        The list is written before anything is deleted, so that it always contains the newest checkpoint.
+        The file is written before anything is deleted, so that it always contains the newest checkpoint.
         """
         self._active.pop(path, None)
         self._active[path] = time.time()
         self._latest = path
         self._write_state()
-        if self._sweep():
+        if self._delete_surplus():
             self._write_state()
 
     def _write_state(self) -> None:
-        """Writes the state file with the checkpoints that exist."""
+        """Writes the folder's state file, which lists the checkpoints and their times."""
         checkpoint_state.update_checkpoint_state(
             self._directory,
             self._latest or "",
@@ -165,8 +169,12 @@ class CheckpointManager:
             self._last_preserved,
         )
 
-    def _sweep(self) -> bool:
-        """Deletes or preserves the oldest checkpoints until `max_to_keep` are left; returns whether there were any."""
+    def _delete_surplus(self) -> bool:
+        """Deletes the oldest checkpoints until ``max_to_keep`` are left; returns whether there were more.
+
+        With ``keep_checkpoint_every_n_hours``, a checkpoint is preserved if it is that much newer than the last
+        preserved one.
+        """
         surplus = len(self._active) - (self._max_to_keep or len(self._active))
         for path in list(self._active)[: max(surplus, 0)]:
             timestamp = self._active.pop(path)
@@ -199,9 +207,10 @@ class CheckpointManager:
         return path
 
     def _restore_first_undamaged(self, paths: dict[str, None]) -> str:
-        """Restores the first checkpoint that is undamaged, and returns its prefix.
+        """Restores the first of some checkpoints that is undamaged, and returns its prefix.
 
-        A damaged file should cost the training since the checkpoint before, not all of it.
+        So a damaged file loses the training since the previous checkpoint, not all of it. If all are damaged, raises
+        the error of the first.
         """
         failures: list[Exception] = []
         for path in paths:

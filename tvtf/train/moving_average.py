@@ -40,14 +40,14 @@ class ExponentialMovingAverage:
         name: str = "ExponentialMovingAverage",
     ) -> None:
         self._decay, self._num_updates, self._name = decay, num_updates, name
-        self._shadows: dict[int, tuple[Variable, Variable]] = {}
+        self._averages: dict[int, tuple[Variable, Variable]] = {}
 
     @property
     def name(self) -> str:
         return self._name
 
     def apply(self, var_list: Iterable[Any] | None = None) -> None:
-        """Updates the shadow of each Variable; the first call creates it.
+        """Updates the moving average of each Variable; the first call creates it, with the Variable's value.
 
         Raises:
           TypeError: an item is not a Variable of a real floating dtype.
@@ -61,10 +61,11 @@ class ExponentialMovingAverage:
         for variable in variables:
             self._check(variable)
         for variable in variables:
-            self._move(variable, self._shadow_of(variable))
+            self._update_average(variable, self._average_of(variable))
 
     @staticmethod
     def _check(variable: Any) -> None:
+        """Raises TypeError unless an object is a Variable of a real floating dtype."""
         if not isinstance(variable, Variable):
             raise TypeError(
                 "tf.train.ExponentialMovingAverage does not support non-Variable tensors when eager execution is enabled."
@@ -72,20 +73,23 @@ class ExponentialMovingAverage:
         if variable.dtype not in (float16, float32, float64):
             raise TypeError(f"The variables must be half, float, or double: {variable.name}")
 
-    def _shadow_of(self, variable: Variable) -> Variable:
-        """Returns the shadow of a Variable, creating it if it is missing."""
-        entry = self._shadows.get(id(variable))
-        if entry is None:
-            shadow = Variable(variable.read_value, trainable=False, name=self.average_name(variable))
-            entry = self._shadows[id(variable)] = variable, shadow
-        return entry[1]
+    def _average_of(self, variable: Variable) -> Variable:
+        """Returns the Variable with the moving average of a Variable; the first call creates it."""
+        if id(variable) not in self._averages:
+            average = Variable(variable.read_value, trainable=False, name=self.average_name(variable))
+            self._averages[id(variable)] = variable, average
+        _, average = self._averages[id(variable)]
+        return average
 
-    def _move(self, variable: Variable, shadow: Variable) -> None:
-        step = bind.cast(self._step_size(), dtype=variable.dtype)
-        shadow.assign_sub((shadow.value() - variable.value()) * step, read_value=False)
+    def _update_average(self, variable: Variable, average: Variable) -> None:
+        step = bind.cast(self._fraction_of_change(), dtype=variable.dtype)
+        average.assign_sub((average.value() - variable.value()) * step, read_value=False)
 
-    def _step_size(self) -> Tensor:
-        """Returns the fraction of the difference to the Variable by which a shadow moves."""
+    def _fraction_of_change(self) -> Tensor:
+        """Returns the fraction, ``1 - decay``, of its difference to the Variable by which an average changes.
+
+        With ``num_updates`` the decay is smaller at first, so that the average follows the Variable faster.
+        """
         decay = convert_to_tensor(self._decay, dtype_hint=float32)
         if self._num_updates is not None:
             count = bind.cast(convert_to_tensor(self._num_updates), dtype=decay.dtype)
@@ -94,7 +98,7 @@ class ExponentialMovingAverage:
 
     def average(self, var: Any) -> Variable | None:
         """Returns the shadow of a Variable; None if it was never averaged."""
-        entry = self._shadows.get(id(var))
+        entry = self._averages.get(id(var))
         return None if entry is None else entry[1]
 
     def average_name(self, var: Any) -> str:
@@ -103,5 +107,5 @@ class ExponentialMovingAverage:
 
     def variables_to_restore(self, moving_avg_variables: Iterable[Variable] | None = None) -> dict[str, Variable]:
         """Returns the given Variables, or all averaged ones, by the names of their shadows."""
-        chosen = [v for v, _ in self._shadows.values()] if moving_avg_variables is None else moving_avg_variables
+        chosen = [v for v, _ in self._averages.values()] if moving_avg_variables is None else moving_avg_variables
         return {self.average_name(v): v for v in chosen}

@@ -36,7 +36,7 @@ class View:
         return tracked if trackable is not self.root else tracked | self.attached
 
     def paths(self) -> dict[int, tuple[Trackable, tuple[str, ...]]]:
-        """Returns every object with the names on a shortest path to it, breadth first, by ``id``.
+        """Returns, by ``id``, every object reachable from the root, with the attribute names on a shortest path to it.
 
         Keys of values are made of these paths, so that they must be the same in each save.
         """
@@ -44,7 +44,7 @@ class View:
         queue = deque([self.root])
         while queue:
             parent = queue.popleft()
-            path = paths[id(parent)][1]
+            _, path = paths[id(parent)]
             for name, child in self.children(parent).items():
                 if id(child) not in paths:
                     paths[id(child)] = (child, (*path, name))
@@ -56,7 +56,10 @@ class View:
         return [node.trackable for node in self.nodes()]
 
     def nodes(self) -> list[Node]:
-        """Returns every object as a node, with the prefix of its values' keys."""
+        """Returns a node for every object, with the prefix of its values' keys in the checkpoint.
+
+        Slot variables come last.
+        """
         nodes = [Node(trackable, "/".join(map(escape, path))) for trackable, path in self.paths().values()]
         slots = list(_slots(nodes))
         for owner, original, name, variable in slots:
@@ -75,19 +78,25 @@ class Node:
 
 
 def _slots(nodes: list[Node]) -> Iterator[tuple[int, int, str, Trackable]]:
-    """Yields (owner, original, slot name, slot variable) for each optimizer's slot variable."""
-    known = {id(node.trackable) for node in nodes}
+    """Yields each optimizer's slot variables, which belong to an optimizer and to the variable that it trains.
+
+    Yields the node number of the optimizer, that of the trained variable, the slot's name, and the slot variable.
+    """
+    tracked_ids = {id(node.trackable) for node in nodes}
     for owner, node in enumerate(nodes):
         for name in getattr(node.trackable, "get_slot_names", list)():
-            for original, other in enumerate(nodes):
-                variable = find_slot(node.trackable, other.trackable, name)
+            for original, node_of_original in enumerate(nodes):
+                variable = find_slot(node.trackable, node_of_original.trackable, name)
                 # A slot variable that is also tracked has a node already.
-                if variable is not None and id(variable) not in known:
+                if variable is not None and id(variable) not in tracked_ids:
                     yield owner, original, name, variable
 
 
 def find_slot(owner: Any, variable: Trackable, name: str) -> Trackable | None:
-    """Returns the slot variable ``name`` that ``owner`` has for ``variable``, or None; TensorFlow's optimizers have ``get_slot``."""
+    """Returns the slot variable ``name`` that the optimizer ``owner`` has for ``variable``, or None.
+
+    Optimizers with slot variables have the method ``get_slot``, as in TensorFlow; other objects have none.
+    """
     try:
         slot = owner.get_slot(variable, name)
     except (AttributeError, KeyError):
@@ -96,7 +105,7 @@ def find_slot(owner: Any, variable: Trackable, name: str) -> Trackable | None:
 
 
 def escape(name: str) -> str:
-    """Escapes an edge's name in a key, in which ``/`` separates names and ``.`` starts one of TensorFlow's words.
+    """Escapes a name in a checkpoint's key, in which ``/`` separates names and ``.`` starts reserved words.
 
     >>> escape("a/b.c")
     'a.Sb..c'
@@ -108,8 +117,8 @@ def escape(name: str) -> str:
 def locked(trackables: Iterable[Trackable]) -> Iterator[None]:
     """Holds the locks of all Variables among ``trackables``, so that a save sees no half-done training step.
 
-    The next update of a Variable writes to a new array if the old one is still referenced, so that the values read under the
-    locks don't change.
+    The next update of a Variable writes to a new array if the old one is still referenced, so that the values read
+    under the locks don't change.
     """
     locks = {id(lock): lock for trackable in trackables if (lock := getattr(trackable, "lock", None)) is not None}
     with contextlib.ExitStack() as stack:
@@ -119,7 +128,7 @@ def locked(trackables: Iterable[Trackable]) -> Iterator[None]:
 
 
 def serialize(view: View) -> dict[str, Any]:
-    """Returns all values to save by key, in the order of their nodes, with the graph itself last."""
+    """Returns what a checkpoint stores, by key: the objects' values, and last the serialized object graph."""
     nodes, graph, tensors = view.nodes(), TrackableObjectGraph(), {}
     numbers = {id(node.trackable): number for number, node in enumerate(nodes)}
     owned_count = len(view.paths())
@@ -134,11 +143,13 @@ def serialize(view: View) -> dict[str, Any]:
         for original, name, slot in node.slots:
             proto.slot_variables.add(original_variable_node_id=original, slot_name=name, slot_variable_node_id=slot)
         for name, value in values[number].items():
-            suffix = next(s for s in node.trackable._value_suffixes if name.endswith(s))
+            suffix = next(
+                value_suffix for value_suffix in node.trackable._value_suffixes if name.endswith(value_suffix)
+            )
             attribute = escape(name.removesuffix(suffix))
             key = f"{node.key}/{ATTRIBUTES}/{attribute}"
             full_name = getattr(node.trackable, "_shared_name", "")
-            if all(a.name != attribute for a in proto.attributes):
+            if all(other.name != attribute for other in proto.attributes):
                 proto.attributes.add(name=attribute, full_name=full_name, checkpoint_key=key)
             tensors[key + suffix] = value
     _mark_nodes_with_values(graph)
@@ -146,9 +157,9 @@ def serialize(view: View) -> dict[str, Any]:
 
 
 def _mark_nodes_with_values(graph: Any) -> None:
-    """Marks the nodes that have values, and all nodes from which these are reachable.
+    """Marks the nodes of a checkpoint's graph that have values, and all nodes from which these are reachable.
 
-    A restore then needn't walk through the others (``has_checkpoint_values`` in trackable_object_graph.proto).
+    A restore can skip the others (``has_checkpoint_values`` in trackable_object_graph.proto).
     """
     parents: dict[int, list[int]] = {}
     for number, node in enumerate(graph.nodes):
@@ -164,8 +175,10 @@ def _mark_nodes_with_values(graph: Any) -> None:
         node.has_checkpoint_values.value = number in marked
 
 
-def parse(serialized: bytes, entries: Any, place: str) -> Any:
-    """Returns the graph of a checkpoint after checking that every number and key in it exists.
+def parse(serialized: bytes, entries: Any, source: str) -> Any:
+    """Parses a checkpoint's object graph, and checks that every node number and key in it exists.
+
+    ``entries`` are the entries of the checkpoint's index; ``source`` names the checkpoint in errors.
 
     Raises:
       DataLossError: it can't be parsed, has no node, or refers to a missing node or key.
@@ -173,34 +186,37 @@ def parse(serialized: bytes, entries: Any, place: str) -> Any:
     try:
         graph = TrackableObjectGraph.FromString(serialized)
     except DecodeError as cause:
-        raise _broken(place, "it is not a valid protocol buffer") from cause
+        raise _broken(source, "it is not a valid protocol buffer") from cause
     if not graph.nodes:
-        raise _broken(place, "it has no node")
+        raise _broken(source, "it has no node")
     for number, node in enumerate(graph.nodes):
-        _check_node(number, node, len(graph.nodes), entries, place)
+        _check_node(number, node, len(graph.nodes), entries, source)
     return graph
 
 
-def _check_node(number: int, node: Any, count: int, entries: Any, place: str) -> None:
-    """Checks that the nodes and keys that a node refers to exist."""
+def _check_node(number: int, node: Any, count: int, entries: Any, source: str) -> None:
+    """Raises DataLossError if a node refers to a node or key that does not exist; there are ``count`` nodes."""
     references = [child.node_id for child in node.children]
     references += [slot.original_variable_node_id for slot in node.slot_variables]
     references += [slot.slot_variable_node_id for slot in node.slot_variables]
     missing = next((other for other in references if not 0 <= other < count), None)
     if missing is not None:
-        raise _broken(place, f"node {number} refers to node {missing} of {count}")
+        raise _broken(source, f"node {number} refers to node {missing} of {count}")
     for attribute in node.attributes:
         key = attribute.checkpoint_key
         if key not in entries and f"{key}{TABLE_SUFFIXES[0]}" not in entries:
-            raise _broken(place, f"node {number} refers to the key {key}, which isn't in the index")
+            raise _broken(source, f"node {number} refers to the key {key}, which isn't in the index")
 
 
-def _broken(place: str, what: str) -> DataLossError:
-    return DataLossError(None, None, f"{place}, object graph: {what}. Restore an older checkpoint.")
+def _broken(source: str, reason: str) -> DataLossError:
+    return DataLossError(None, None, f"{source}, object graph: {reason}. Restore an older checkpoint.")
 
 
 def node_names(graph: Any) -> dict[int, str]:
-    """Returns a readable name for each node: ``(root).model.w``, or the owner of a slot variable."""
+    """Returns a readable name for each node of a checkpoint's object graph, by its number.
+
+    It is the path from the root, ``(root).model.w``; that of a slot variable names its optimizer and variable.
+    """
     names, queue = {0: "(root)"}, deque([0])
     while queue:
         parent = queue.popleft()

@@ -37,6 +37,7 @@ def load_checkpoint(ckpt_dir_or_file: PathLike) -> Reader:
 
 
 def _find(path: str) -> str:
+    """Returns the prefix of a folder's newest checkpoint; a path that is no folder is a prefix already."""
     if not os.path.isdir(path):
         return path
     newest = latest_checkpoint(path)

@@ -29,14 +29,21 @@ Values = dict[str, np.ndarray[Any, Any]]
 
 
 @dataclass
-class Plan:
-    """The result of matching; nothing of it has been carried out yet."""
+class RestorePlan:
+    """What a restore will do, found by matching a checkpoint's nodes to Python objects.
 
-    bound: dict[int, Trackable] = field(default_factory=dict)
+    Nothing of it has been done yet.
+    """
+
+    matched: dict[int, Trackable] = field(default_factory=dict)
+    """The Python objects, by the numbers of their nodes in the checkpoint."""
     deferred: list[tuple[Trackable, str, int]] = field(default_factory=list)
+    """The parent, attribute name and node of each object that does not exist yet."""
     unused: dict[int, list[str]] = field(default_factory=dict)
+    """The attributes of nodes that their objects don't have."""
     values: list[tuple[Trackable, Values]] = field(default_factory=list)
-    read: set[str] = field(default_factory=set)
+    """The objects, with the values to assign to them."""
+    read_keys: set[str] = field(default_factory=set)
 
 
 class Position:
@@ -54,6 +61,10 @@ class Restoration:
     """The state of one restore, alive as long as an object's restore is deferred or a status refers to it."""
 
     def __init__(self, graph: Any, reader: Reader, skip_slots: bool = False) -> None:
+        """Prepares the restore of a checkpoint with an object graph.
+
+        ``skip_slots`` leaves out optimizers' slot variables.
+        """
         self.graph, self.reader, self.uid = graph, reader, next(_uids)
         self.objects: dict[int, Trackable] = {}
         self.unused_attributes: dict[int, list[str]] = {}
@@ -63,7 +74,9 @@ class Restoration:
         self.report = _Report(self)
 
     def restore(self, trackable: Trackable, node: int = 0, attached: dict[str, Trackable] | None = None) -> None:
-        """Restores ``trackable`` from ``node`` and everything reachable from both.
+        """Restores a Python object from a node, and all objects reachable from both by the same names.
+
+        ``attached`` are further children of the root, by name.
 
         Raises:
           ValueError: a shape differs; nothing was assigned.
@@ -72,18 +85,18 @@ class Restoration:
         """
         if node in self.objects:
             return self._warn_of_duplicate(trackable, node)
-        plan = Plan()
+        plan = RestorePlan()
         self._match(plan, deque([(trackable, node)]), attached or {})
-        self._match_slots(plan)
-        for number, matched in plan.bound.items():
-            self._plan_values(plan, number, matched)
+        self._match_slot_variables(plan)
+        for matched_node, matched_object in plan.matched.items():
+            self._plan_values(plan, matched_node, matched_object)
         if not self.objects:
             # The first call verifies the rest of the checkpoint, too, as later objects may need any of it.
-            self.reader.verify(known=plan.read)
-        return self._carry_out(plan)
+            self.reader.verify(known=plan.read_keys)
+        return self._execute(plan)
 
     def _warn_of_duplicate(self, trackable: Trackable, node: int) -> None:
-        """Warns if two Python objects match the same node."""
+        """Logs a warning if ``trackable`` matches a node that another Python object has matched before."""
         if self.objects[node] is not trackable:
             logger.warning(
                 "Inconsistent references when loading the checkpoint into this object graph: %s is one object in the "
@@ -93,28 +106,33 @@ class Restoration:
                 trackable,
             )
 
-    def _match(self, plan: Plan, queue: deque[tuple[Trackable, int]], attached: dict[str, Trackable]) -> None:
-        """Binds nodes to Python objects, breadth first along edges of the same name."""
-        plan.bound.update((node, trackable) for trackable, node in queue)
+    def _match(self, plan: RestorePlan, queue: deque[tuple[Trackable, int]], attached: dict[str, Trackable]) -> None:
+        """Matches the checkpoint's nodes to Python objects, breadth first along attributes of the same name.
+
+        ``queue`` has the first pairs; ``attached`` are further children of the root, by name.
+        """
+        plan.matched.update((node, trackable) for trackable, node in queue)
         while queue:
             trackable, node = queue.popleft()
             children = trackable._trackable_children() | (attached if node == 0 else {})
             for edge in self.graph.nodes[node].children:
-                self._follow(plan, queue, trackable, children.get(edge.local_name), edge)
+                self._match_child(plan, queue, trackable, children.get(edge.local_name), edge)
 
-    def _follow(self, plan: Plan, queue: Any, parent: Trackable, child: Trackable | None, edge: Any) -> None:
-        """Binds the child at an edge; without a child, defers the edge.
+    def _match_child(
+        self, plan: RestorePlan, queue: Any, parent: Trackable, child: Trackable | None, edge: Any
+    ) -> None:
+        """Matches the node at the end of an edge to the child that ``parent`` has under the edge's name.
 
-        Keras and others create objects when they are first called; the deferred edge restores them then.
+        If there is no child, its restore is deferred: Keras and others create objects when they are first called.
         """
-        is_bound = edge.node_id in self.objects or edge.node_id in plan.bound
+        is_matched = edge.node_id in self.objects or edge.node_id in plan.matched
         if child is None:
-            if not is_bound and self._has_values(edge.node_id):
+            if not is_matched and self._has_values(edge.node_id):
                 plan.deferred.append((parent, edge.local_name, edge.node_id))
         elif edge.node_id in self.objects:
             self._warn_of_duplicate(child, edge.node_id)
-        elif not is_bound:
-            plan.bound[edge.node_id] = child
+        elif not is_matched:
+            plan.matched[edge.node_id] = child
             queue.append((child, edge.node_id))
 
     def _has_values(self, node: int) -> bool:
@@ -124,63 +142,68 @@ class Restoration:
             return bool(proto.has_checkpoint_values.value)
         return bool(proto.children or proto.attributes or proto.slot_variables)
 
-    def _match_slots(self, plan: Plan) -> None:
-        """Binds slot variables whose optimizer and variable are both bound.
+    def _match_slot_variables(self, plan: RestorePlan) -> None:
+        """Matches the slot variables whose optimizer and trained variable are both matched; the others stay open.
 
-        Slot variables have no edges of their own.
+        Slot variables have no edges of their own, which could be followed.
         """
-        bound, still_open = self.objects | plan.bound, []
+        matched, still_open = self.objects | plan.matched, []
         for owner, slot in self.open_slots:
-            if owner in bound and slot.original_variable_node_id in bound:
-                self._match_slot(plan, bound[owner], bound[slot.original_variable_node_id], slot)
+            original = slot.original_variable_node_id
+            if owner in matched and original in matched:
+                self._match_slot_variable(plan, matched[owner], matched[original], slot)
             else:
                 still_open.append((owner, slot))
         self.open_slots = still_open
 
-    def _match_slot(self, plan: Plan, owner: Trackable, original: Trackable, slot: Any) -> None:
+    def _match_slot_variable(self, plan: RestorePlan, owner: Trackable, original: Trackable, slot: Any) -> None:
+        """Matches an optimizer's slot variable for a variable, or defers it until the optimizer creates it."""
         variable = find_slot(owner, original, slot.slot_name)
         if variable is None:
             plan.deferred.append((owner, slot_edge(original, slot.slot_name), slot.slot_variable_node_id))
         elif slot.slot_variable_node_id not in self.objects:
-            plan.bound[slot.slot_variable_node_id] = variable
+            plan.matched[slot.slot_variable_node_id] = variable
 
-    def _plan_values(self, plan: Plan, node: int, trackable: Trackable) -> None:
-        """Reads and checks the values of ``trackable``, unless a later restore has already assigned some.
+    def _plan_values(self, plan: RestorePlan, node: int, trackable: Trackable) -> None:
+        """Reads and checks the values of ``trackable``, unless a newer restore has already assigned some.
 
         Nothing is assigned before all values of the checkpoint have been checked.
         """
-        protos, suffixes = self.graph.nodes[node].attributes, trackable._value_suffixes
-        attributes = {a.name + s: a.checkpoint_key + s for a in protos for s in suffixes}
-        if trackable._tracking.update_uid >= self.uid or not attributes:
+        keys = {
+            attribute.name + suffix: attribute.checkpoint_key + suffix
+            for attribute in self.graph.nodes[node].attributes
+            for suffix in trackable._value_suffixes
+        }
+        if trackable._tracking.update_uid >= self.uid or not keys:
             return
         specs = trackable._tensor_specs()
-        unused = [name for name in attributes if name not in specs]
+        unused = [name for name in keys if name not in specs]
         if unused:
             plan.unused[node] = unused
-        missing = [name for name in specs if attributes.get(name) not in self.reader.entries]
+        missing = [name for name in specs if keys.get(name) not in self.reader.entries]
         if missing:
             raise NotFoundError(None, None, self._error_text(trackable, f"the checkpoint has no {missing[0]} for it"))
         for name, (shape, dtype) in specs.items():
-            check_fit(self.reader, trackable, attributes[name], shape, dtype)
+            check_fit(self.reader, trackable, keys[name], shape, dtype)
         if specs:
-            plan.values.append((trackable, {name: self.reader.read(attributes[name]) for name in specs}))
-            plan.read.update(attributes[name] for name in specs)
+            plan.values.append((trackable, {name: self.reader.read(keys[name]) for name in specs}))
+            plan.read_keys.update(keys[name] for name in specs)
 
     def _error_text(self, trackable: Trackable, what: str) -> str:
         name = getattr(trackable, "name", type(trackable).__name__)
         return f"Restoring {name} from {self.reader.prefix}: {what}. Nothing was restored."
 
-    def _carry_out(self, plan: Plan) -> None:
-        """Assigns all values, marks the objects as restored, and stores the deferred edges.
+    def _execute(self, plan: RestorePlan) -> None:
+        """Assigns all values, marks the objects as restored, and stores in parents which children to restore later.
 
         All values have been read and checked by now, so that a restore that fails changes nothing.
         """
         with outside_trace(), locked(trackable for trackable, _ in plan.values):
             for trackable, values in plan.values:
                 trackable._restore_from_tensors(values)
-        for trackable in plan.bound.values():
+        for trackable in plan.matched.values():
             trackable._tracking.update_uid = max(trackable._tracking.update_uid, self.uid)
-        self.objects |= plan.bound
+        self.objects |= plan.matched
         self.unused_attributes |= plan.unused
         for parent, name, node in plan.deferred:
             parent._deferred_dependencies.setdefault(name, []).append(Position(self, node))
@@ -192,23 +215,23 @@ class Restoration:
 
 
 def check_fit(reader: Reader, trackable: Trackable, key: str, shape: Dims, dtype: Any) -> None:
-    """Checks that a stored value has the dtype and shape of ``trackable``.
+    """Raises an error if the stored value ``key`` does not have the dtype and shape that ``trackable`` expects.
 
     Raises:
       InvalidArgumentError: the dtype differs.
       ValueError: the shape differs.
     """
     entry: Entry = reader.entries[key]
-    expected = dtypes.as_dtype(dtype)
-    if expected != entry.dtype:
+    expected_dtype = dtypes.as_dtype(dtype)
+    if expected_dtype != entry.dtype:
         raise InvalidArgumentError(
             None,
             None,
-            f"tensor_name = {key}; expected dtype {expected.name} does not equal original dtype "
+            f"tensor_name = {key}; expected dtype {expected_dtype.name} does not equal original dtype "
             f"{entry.dtype.name}. Nothing was restored from {reader.prefix}; make the variable with the dtype "
             "it was saved with.",
         )
-    if not (_is_compatible(entry.shape, shape) or _admits(trackable, entry.shape)):
+    if not (_is_compatible(entry.shape, shape) or _static_shape_allows(trackable, entry.shape)):
         raise ValueError(
             f"Received incompatible tensor with shape {entry.shape} when attempting to restore variable with "
             f"shape {shape} and name {getattr(trackable, 'name', key)}. Nothing was restored from "
@@ -217,12 +240,15 @@ def check_fit(reader: Reader, trackable: Trackable, key: str, shape: Dims, dtype
 
 
 def _is_compatible(stored: tuple[int, ...], expected: Dims) -> bool:
+    """Returns whether a stored shape matches an expected one, in which None is an unknown dim or rank."""
     if expected is None:
         return True
-    return len(stored) == len(expected) and all(e is None or s == e for s, e in zip(stored, expected))
+    return len(stored) == len(expected) and all(
+        expected_dim is None or dim == expected_dim for dim, expected_dim in zip(stored, expected)
+    )
 
 
-def _admits(trackable: Any, stored: tuple[int, ...]) -> bool:
+def _static_shape_allows(trackable: Any, stored: tuple[int, ...]) -> bool:
     """Returns whether a Variable's static shape, which may be wider than its value's, admits a stored shape."""
     shape: Any = getattr(trackable, "shape", None)
     return hasattr(shape, "is_compatible_with") and bool(shape.is_compatible_with(stored))
@@ -230,12 +256,12 @@ def _admits(trackable: Any, stored: tuple[int, ...]) -> bool:
 
 @contextlib.contextmanager
 def outside_trace() -> Iterator[None]:
-    """Leaves the active trace: values are restored now, also if an object is created while a function is traced."""
-    trace, thread_state.state.trace = thread_state.state.trace, None
+    """Runs the ``with`` block eagerly: values are restored now, even while a function is traced."""
+    outer_trace, thread_state.state.trace = thread_state.state.trace, None
     try:
         yield
     finally:
-        thread_state.state.trace = trace
+        thread_state.state.trace = outer_trace
 
 
 def slot_edge(variable: Trackable, slot_name: str) -> str:
@@ -263,6 +289,10 @@ class _Report:
             self._log(node_names(self.graph))
 
     def _log(self, names: dict[int, str]) -> None:
+        """Logs the nodes with values that no Python object has, and the attributes that objects lack.
+
+        ``names`` has the names of the nodes.
+        """
         for node, proto in enumerate(self.graph.nodes):
             if proto.attributes and node not in self.objects and node not in self.skipped:
                 logger.warning("Value in checkpoint could not be found in the restored object: %s", names[node])

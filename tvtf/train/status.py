@@ -37,12 +37,14 @@ class CheckpointLoadStatus:
         """Raises AssertionError unless every value of the checkpoint and every Python object was matched."""
         self.assert_existing_objects_matched()
         names = node_names(self._restoration.graph)
-        for node in self._restoration.unmatched():
+        for node in self._restoration.unmatched():  # the first one is reported
             raise AssertionError(
                 f"Unresolved object in checkpoint {names[node]}: {self._restoration.graph.nodes[node]}"
             )
         if self._restoration.unused_attributes:
-            unused = [f"{names[n]} ({self._restoration.objects[n]}): {a}" for n, a in self._unused()]
+            unused = [
+                f"{names[node]} ({self._restoration.objects[node]}): {attribute}" for node, attribute in self._unused()
+            ]
             raise AssertionError(
                 "Unused attributes in these objects (the attributes exist in the checkpoint but were not restored):\n"
                 + "\n".join(unused)
@@ -64,7 +66,7 @@ class CheckpointLoadStatus:
         return self
 
     def assert_nontrivial_match(self) -> CheckpointLoadStatus:
-        """Raises AssertionError if nothing but the root was matched."""
+        """Raises AssertionError if the restore matched no object but the root."""
         if len(self._restoration.objects) > 1:
             return self
         unmatched = self._unmatched_objects()

@@ -23,24 +23,27 @@ Array = np.ndarray[Any, Any]
 
 
 def encode(array: Array, key: str) -> tuple[list[Array], int]:
-    """Returns the chunks to store and the entry's masked checksum.
+    """Encodes an array of strings for a bundle: returns its bytes (a list of arrays) and the entry's masked checksum.
 
-    TensorFlow's checksum covers the lengths as integers of fixed size, and not as they are stored.
+    The bytes are the lengths as varints, a checksum of the lengths, and the strings. TensorFlow's checksum covers the
+    lengths as integers of fixed size, and not as they are stored.
     """
     values = [_as_bytes(value, key) for value in array.reshape(-1)]
     lengths = [len(value) for value in values]
-    crc = crc32c.crc32c(_checked_lengths(lengths))
-    stored, content = struct.pack("<I", crc32c.mask(crc)), b"".join(values)
-    head = b"".join(map(table.varint, lengths)) + stored
-    return [np.frombuffer(head + content, np.uint8)], crc32c.mask(crc32c.crc32c(stored + content, crc))
+    lengths_crc = crc32c.crc32c(_checked_lengths(lengths))
+    stored_checksum, content = struct.pack("<I", crc32c.mask(lengths_crc)), b"".join(values)
+    header = b"".join(map(table.varint, lengths)) + stored_checksum
+    return [np.frombuffer(header + content, np.uint8)], crc32c.mask(
+        crc32c.crc32c(stored_checksum + content, lengths_crc)
+    )
 
 
 def _as_bytes(value: Any, key: str) -> bytes:
-    """Converts a text to bytes. Raises InvalidArgumentError for other objects."""
+    """Converts an item of an array of strings to bytes; raises InvalidArgumentError if it is no str or bytes."""
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, bytes):
-        return bytes(value)
+        return bytes(value)  # NumPy's bytes_ becomes bytes
     raise InvalidArgumentError(
         None, None, f"Saving {key}: expected bytes or str in an object array, got {type(value).__name__}."
     )
@@ -51,22 +54,26 @@ def _checked_lengths(lengths: list[int]) -> bytes:
     return b"".join(struct.pack("<I" if size <= LONGEST_UINT32 else "<Q", size) for size in lengths)
 
 
-def decode(octets: Array, shape: tuple[int, ...], checksum: int, place: str) -> Array:
-    """Returns an object array of bytes.
+def decode(octets: Array, shape: tuple[int, ...], checksum: int, source: str) -> Array:
+    """Decodes the strings of a bundle's entry to an array of bytes objects; ``source`` names the entry in errors.
 
     Raises:
       DataLossError: the lengths or checksums don't match.
     """
-    cursor = table.Cursor(octets.tobytes(), place)
+    cursor = table.Cursor(octets.tobytes(), source)
     lengths = [cursor.varint() for _ in range(math.prod(shape))]
-    crc = crc32c.crc32c(_checked_lengths(lengths)) if all(n < 1 << 64 for n in lengths) else -1
-    stored = cursor.bytes(CHECKSUM_BYTES)
-    content = cursor.data[cursor.at :]
-    if crc < 0 or struct.unpack("<I", stored)[0] != crc32c.mask(crc) or sum(lengths) != len(content):
+    lengths_crc = crc32c.crc32c(_checked_lengths(lengths)) if all(length < 1 << 64 for length in lengths) else -1
+    stored_checksum = cursor.bytes(CHECKSUM_BYTES)
+    content = cursor.data[cursor.position :]
+    if (
+        lengths_crc < 0
+        or struct.unpack("<I", stored_checksum)[0] != crc32c.mask(lengths_crc)
+        or sum(lengths) != len(content)
+    ):
         raise DataLossError(
-            None, None, f"{place}: the string lengths don't match their checksum. Restore an older checkpoint."
+            None, None, f"{source}: the string lengths don't match their checksum. Restore an older checkpoint."
         )
-    crc32c.check_value(crc32c.crc32c(stored + content, crc), checksum, place)
+    crc32c.check_value(crc32c.crc32c(stored_checksum + content, lengths_crc), checksum, source)
     array = np.empty(len(lengths), object)
     array[:] = [cursor.bytes(size) for size in lengths]
     return array.reshape(shape)

@@ -31,7 +31,10 @@ Entry = tuple[bytes, bytes]
 
 
 def write(entries: Iterable[Entry]) -> bytes:
-    """Returns the table of ``entries``, whose keys must ascend.
+    """Returns a LevelDB table (an sstable) with ``entries``, pairs of a key and a value; the keys must ascend.
+
+    The entries are written in blocks, then an empty metaindex, the index of the blocks, and the footer with their
+    positions.
 
     Raises:
       ValueError: a key is not greater than the previous one.
@@ -39,17 +42,17 @@ def write(entries: Iterable[Entry]) -> bytes:
     >>> read(write([(b"", b"header"), (b"key", b"value")]), "doctest")
     {b'': b'header', b'key': b'value'}
     """
-    table, index, block, previous = bytearray(), _Block(1), _Block(RESTART_INTERVAL), None
+    table, index, block, previous_key = bytearray(), _Block(1), _Block(RESTART_INTERVAL), None
     for key, value in entries:
-        if previous is not None and key <= previous:
-            raise ValueError(f"table.write: keys must ascend, got {key!r} after {previous!r}.")
+        if previous_key is not None and key <= previous_key:
+            raise ValueError(f"table.write: keys must ascend, got {key!r} after {previous_key!r}.")
         if block.size() >= BLOCK_BYTES:
-            index.add(_shortest_between(previous or b"", key), _append_block(table, block))
+            index.add(_shortest_between(previous_key or b"", key), _append_block(table, block))
             block = _Block(RESTART_INTERVAL)
         block.add(key, value)
-        previous = key
-    if previous is not None:
-        index.add(_shortest_after(previous), _append_block(table, block))
+        previous_key = key
+    if previous_key is not None:
+        index.add(_shortest_after(previous_key), _append_block(table, block))
     handles = _append_block(table, _Block(RESTART_INTERVAL)) + _append_block(table, index)
     return bytes(table) + handles.ljust(FOOTER_BYTES - len(MAGIC), b"\0") + MAGIC
 
@@ -75,8 +78,8 @@ def read(table: bytes, source: str) -> dict[bytes, bytes]:
     footer = Cursor(table[-FOOTER_BYTES : -len(MAGIC)], f"{source}, footer")
     _read_block(table, footer.handle(), f"{source}, metaindex block")
     index = _read_block(table, footer.handle(), f"{source}, index block")
-    if any(footer.data[footer.at :]):
-        raise _damaged(source, f"the footer's padding {footer.data[footer.at :].hex()} isn't zero")
+    if any(footer.data[footer.position :]):
+        raise _damaged(source, f"the footer's padding {footer.data[footer.position :].hex()} isn't zero")
     blocks = (Cursor(value, f"{source}, index block").handle() for _, value in index)
     entries = (
         e for number, handle in enumerate(blocks) for e in _read_block(table, handle, f"{source}, block {number}")
@@ -85,12 +88,15 @@ def read(table: bytes, source: str) -> dict[bytes, bytes]:
 
 
 def _checked_order(entries: Iterable[Entry], source: str) -> Iterator[Entry]:
-    """Yields the entries after checking that their keys ascend."""
-    previous = None
+    """Yields a table's entries; raises DataLossError if their keys do not ascend.
+
+    ``source`` names the file in errors.
+    """
+    previous_key = None
     for key, value in entries:
-        if previous is not None and key <= previous:
-            raise _damaged(source, f"keys must ascend, {key!r:.200} follows {previous!r:.200}")
-        previous = key
+        if previous_key is not None and key <= previous_key:
+            raise _damaged(source, f"keys must ascend, {key!r:.200} follows {previous_key!r:.200}")
+        previous_key = key
         yield key, value
 
 
@@ -102,16 +108,20 @@ class _Block:
     """A run of entries in which each key is stored as its difference from the previous one."""
 
     def __init__(self, interval: int) -> None:
-        self.interval, self.count, self.last = interval, 0, b""
+        self.interval, self.count, self.previous_key = interval, 0, b""
         self.buffer, self.restarts = bytearray(), [0]
 
     def add(self, key: bytes, value: bytes) -> None:
+        """Appends an entry: how many bytes its key shares with the previous key, the remaining bytes, and the value.
+
+        Every ``interval`` entries is a restart, whose key is stored whole, so that readers can search the block.
+        """
         if self.count and self.count % self.interval == 0:
             self.restarts.append(len(self.buffer))
-            self.last = b""
-        shared = _shared_prefix(self.last, key)
+            self.previous_key = b""
+        shared = _shared_prefix(self.previous_key, key)
         self.buffer += varint(shared) + varint(len(key) - shared) + varint(len(value)) + key[shared:] + value
-        self.last, self.count = key, self.count + 1
+        self.previous_key, self.count = key, self.count + 1
 
     def size(self) -> int:
         return len(self.buffer) + 4 * len(self.restarts) + 4
@@ -148,7 +158,7 @@ def _shortest_after(key: bytes) -> bytes:
 
 
 def varint(number: int) -> bytes:
-    """Encodes a number, seven bits a byte, lowest first, the top bit set on all but the last.
+    """Encodes a number as a varint: seven bits a byte, the lowest first; the top bit is set in all bytes but the last.
 
     >>> varint(300).hex()
     'ac02'
@@ -164,88 +174,94 @@ class Cursor:
     """Reads numbers and byte runs from front to back; a read beyond the end raises an error."""
 
     def __init__(self, data: bytes, source: str) -> None:
-        self.data, self.source, self.at = data, source, 0
+        self.data, self.source, self.position = data, source, 0
 
     def varint(self) -> int:
-        """Reads an integer of 7 bits per byte, lowest first. Raises DataLossError if it does not end."""
+        """Reads a varint: an integer of 7 bits per byte, the lowest first. Raises DataLossError if it does not end."""
         number = 0
-        for place in range(LONGEST_VARINT):
+        for index in range(LONGEST_VARINT):
             byte = self.bytes(1)[0]
-            number |= (byte & 0x7F) << 7 * place
+            number |= (byte & 0x7F) << 7 * index
             if byte < 0x80:
                 return number
-        raise _damaged(self.source, f"a number at byte {self.at} has no end")
+        raise _damaged(self.source, f"a number at byte {self.position} has no end")
 
     def bytes(self, size: int) -> bytes:
-        if size > len(self.data) - self.at:
-            raise _damaged(self.source, f"{size} bytes at {self.at} reach over the end at {len(self.data)}")
-        self.at += size
-        return self.data[self.at - size : self.at]
+        if size > len(self.data) - self.position:
+            raise _damaged(self.source, f"{size} bytes at {self.position} reach over the end at {len(self.data)}")
+        self.position += size
+        return self.data[self.position - size : self.position]
 
     def handle(self) -> tuple[int, int]:
         return self.varint(), self.varint()
 
 
 def _read_block(table: bytes, handle: tuple[int, int], source: str) -> Iterator[Entry]:
-    """Yields the entries of a block after verifying its checksum."""
+    """Yields the entries of a table's block after verifying its checksum; decompresses Snappy.
+
+    ``handle`` is the block's offset and size; ``source`` names it in errors.
+    """
     offset, size = handle
     if offset + size + TRAILER_BYTES > len(table):
         raise _damaged(source, f"bytes {offset} to {offset + size + TRAILER_BYTES} reach over the end at {len(table)}")
     contents = table[offset : offset + size]
-    kind, stored = struct.unpack_from("<cI", table, offset + size)
-    crc32c.check(contents + kind, stored, source)
-    if kind not in (UNCOMPRESSED, SNAPPY):
+    compression, checksum = struct.unpack_from("<cI", table, offset + size)
+    crc32c.check(contents + compression, checksum, source)
+    if compression not in (UNCOMPRESSED, SNAPPY):
         raise UnimplementedError(
             None,
             None,
-            f"{source}: compression type {kind[0]} is not supported, expected 0 (none), which is what TensorFlow "
+            f"{source}: compression type {compression[0]} is not supported, expected 0 (none), which is what TensorFlow "
             "writes, or 1 (Snappy). Save the checkpoint again with TensorFlow.",
         )
-    return _entries(_inflated(Cursor(contents, source)) if kind == SNAPPY else contents, source)
+    return _entries(_decompress_snappy(Cursor(contents, source)) if compression == SNAPPY else contents, source)
 
 
-def _inflated(cursor: Cursor) -> bytes:
-    """Decompresses Snappy. Source: https://github.com/google/snappy/blob/main/format_description.txt"""
+def _decompress_snappy(cursor: Cursor) -> bytes:
+    """Decompresses data in Snappy's format: literals, and copies of bytes that were decompressed before.
+
+    Source: https://github.com/google/snappy/blob/main/format_description.txt
+    """
     size, output = cursor.varint(), bytearray()
     if size > MOST_EXPANSION * len(cursor.data):
         raise _damaged(cursor.source, f"{len(cursor.data)} compressed bytes can't hold {size}")
-    while cursor.at < len(cursor.data):
+    while cursor.position < len(cursor.data):
         tag = cursor.bytes(1)[0]
-        kind, count = tag & 3, tag >> 2
-        if kind == 0:
+        tag_type, count = tag & 3, tag >> 2
+        if tag_type == 0:  # a literal; the other types are copies
             length_bytes = max(count - 59, 0)  # counts from 60 on are followed by 1 to 4 bytes with the length
             output += cursor.bytes(
                 (int.from_bytes(cursor.bytes(length_bytes), "little") if length_bytes else count) + 1
             )
             continue
-        if kind == 1:
+        if tag_type == 1:
             count, distance = (count & 7) + 4, (tag >> 5) << 8 | cursor.bytes(1)[0]
         else:
-            count, distance = count + 1, int.from_bytes(cursor.bytes(2 if kind == 2 else 4), "little")
+            count, distance = count + 1, int.from_bytes(cursor.bytes(2 if tag_type == 2 else 4), "little")
         if not 0 < distance <= len(output):
             raise _damaged(cursor.source, f"a copy from {distance} bytes back, but only {len(output)} precede it")
         start = len(output) - distance
-        run = output[start : start + count]
-        output += (run * (count // len(run) + 1))[:count]
+        copied = output[start : start + count]
+        output += (copied * (count // len(copied) + 1))[:count]  # a copy that is longer than its distance repeats
     if len(output) != size:
         raise _damaged(cursor.source, f"{len(output)} bytes were decompressed, but {size} are declared")
     return bytes(output)
 
 
 def _entries(contents: bytes, source: str) -> Iterator[Entry]:
-    """Yields the entries of a block's contents.
+    """Yields the entries of a block's decompressed contents.
 
-    Each key is stored as what it shares with the one before, and the rest.
+    Each key is stored as the number of bytes that it shares with the previous key, and the remaining bytes.
     """
-    cursor, key, total = Cursor(_without_restarts(contents, source), source), b"", 0
-    while cursor.at < len(cursor.data):
-        shared, rest, size = cursor.varint(), cursor.varint(), cursor.varint()
-        if shared > len(key):
-            raise _damaged(source, f"a key shares {shared} bytes with one of {len(key)}")
-        key = key[:shared] + cursor.bytes(rest)
-        total += len(key)
-        require_decodable(total, f"{source}: the keys")  # each may share a long prefix with the previous one
-        yield key, cursor.bytes(size)
+    cursor, key, total_key_size = Cursor(_without_restarts(contents, source), source), b"", 0
+    while cursor.position < len(cursor.data):
+        shared_size, remaining_size, value_size = cursor.varint(), cursor.varint(), cursor.varint()
+        if shared_size > len(key):
+            raise _damaged(source, f"a key shares {shared_size} bytes with one of {len(key)}")
+        key = key[:shared_size] + cursor.bytes(remaining_size)
+        total_key_size += len(key)
+        require_decodable(total_key_size, f"{source}: the keys")  # each may share a long prefix with the previous one
+        yield key, cursor.bytes(value_size)
 
 
 def _without_restarts(contents: bytes, source: str) -> bytes:

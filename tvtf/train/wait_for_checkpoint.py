@@ -48,12 +48,15 @@ def checkpoints_iterator(
 
 
 def _wait_for_newer(folder: str | PathLike[str], last: str | None, timeout: float | None) -> str | None:
-    """Waits for a checkpoint other than ``last``; returns None after the timeout."""
-    end = None if timeout is None else time.monotonic() + timeout
+    """Waits until a folder's newest checkpoint is not ``last``, and returns it, or None after ``timeout`` seconds.
+
+    ``timeout=None`` waits without end.
+    """
+    deadline = None if timeout is None else time.monotonic() + timeout
     while True:
         newest = latest_checkpoint(folder)
         if newest is not None and newest != last:
             return newest
-        if end is not None and time.monotonic() + POLL_SECONDS > end:
+        if deadline is not None and time.monotonic() + POLL_SECONDS > deadline:
             return None
         time.sleep(POLL_SECONDS)

@@ -17,14 +17,16 @@ _FILES = (
 
 
 def find(name: str) -> Any:
-    """Finds a name of TensorFlow 1: its own, else that of ``tf``. Importing the files with its own names imports the compiler.
+    """Returns the value of ``tf.compat.v1.<name>``: what TensorFlow 1 alone has, else the value that ``tf`` has.
+
+    The modules that declare TensorFlow 1's names import the compiler, so they are imported on the first look-up only.
 
     Raises:
-      AttributeError: there is none; NotImplementedError too where TensorFlow has it.
+      AttributeError: there is no such name; NotImplementedError too if TensorFlow has it and tvtf doesn't.
     """
     from tvtf.v1 import registry
 
     if not name.endswith("__"):  # AutoGraph reads every module's file name
-        for each in _FILES:
-            import_module(f"tvtf.v1.{each}")
+        for module_name in _FILES:
+            import_module(f"tvtf.v1.{module_name}")
     return registry.find(name)

@@ -45,6 +45,7 @@ class _Flags:
     """``absl.flags``, imported when one of its names is first used."""
 
     def __getattr__(self, name: str) -> Any:
+        """Returns ``absl.flags.<name>``; absl is imported here because it is an optional package."""
         if name.startswith("__"):
             raise AttributeError(name)
         try:
@@ -61,6 +62,7 @@ def run(main: Any = None, argv: list[str] | None = None) -> None:
     """Parses the flags, calls ``main`` with the remaining arguments, and exits with its result."""
     arguments = list(sys.argv if argv is None else argv)
     if "absl.flags" in sys.modules:
+        # FLAGS returns the arguments that are not flags
         arguments = sys.modules["absl.flags"].FLAGS(arguments, known_only=True)
     sys.exit((main or sys.modules["__main__"].main)(arguments))
 
@@ -77,9 +79,9 @@ class _Settings:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        settings = _Settings()
-        setattr(self, name, settings)
-        return settings
+        nested_settings = _Settings()
+        setattr(self, name, nested_settings)
+        return nested_settings
 
     def __repr__(self) -> str:
         return "".join(f"{k}: {v}\n" for k, v in vars(self).items())

@@ -22,23 +22,27 @@ from tvtf.v1.registry import Alias, tf_, v1
 
 
 def renamed(target: str, renames: dict[str, str], order: str | None = None) -> Callable[..., Any]:
-    """Returns ``target`` with TensorFlow 1's argument names; ``order`` lists positional arguments if their order differs."""
-    positions = order.split() if order else None
+    """Returns a function that takes TensorFlow 1's arguments and calls the TensorFlow 2 function ``tf.<target>``.
+
+    ``renames`` maps TensorFlow 1's argument names to TensorFlow 2's; an argument that maps to "" is dropped. ``order``
+    lists the names of the positional arguments, separated by spaces, if TensorFlow 1 has another order.
+    """
+    positional_names = order.split() if order else None
 
     def run(*args: Any, **kwargs: Any) -> Any:
         """Calls the target with renamed arguments. Raises ValueError if both names of an argument are given."""
         function = tf_(target)
-        if positions:
-            kwargs = dict(zip(positions, args)) | kwargs
+        if positional_names:
+            kwargs = dict(zip(positional_names, args)) | kwargs
             args = ()
         new_kwargs: dict[str, Any] = {}
         for name, value in kwargs.items():
-            new = renames.get(name, name)
-            if not new or (name != new and value is None):
+            new_name = renames.get(name, name)
+            if not new_name or (name != new_name and value is None):  # an old name with None counts as not passed
                 continue
-            if new in new_kwargs and name != new:
-                raise ValueError(f"Cannot specify both '{name}' and '{new}'")
-            new_kwargs[new] = value
+            if new_name in new_kwargs and name != new_name:
+                raise ValueError(f"Cannot specify both '{name}' and '{new_name}'")
+            new_kwargs[new_name] = value
         return function(*args, **new_kwargs)
 
     run.__name__ = target.rpartition(".")[2]
@@ -163,22 +167,28 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = "Cons
       TypeError: the value's shape differs, and ``verify_shape`` is set.
       ValueError: in a graph, the value has too many elements.
     """
-    make = tf_("constant")
+    make_constant = tf_("constant")
     if shape is None:
-        return make(value, dtype, name=name)
+        return make_constant(value, dtype, name=name)
     array = to_array(value, None if dtype is None else as_dtype(dtype))
-    requested = tuple(int(d or 0) for d in as_shape(shape).as_list())
+    requested = tuple(int(dim or 0) for dim in as_shape(shape).as_list())
     in_graph = state.trace is not None and state.trace.has_keys
     if verify_shape and array.shape != requested:
         subject = "Tensor's shape:" if in_graph else f"Tensor {array} (converted from {value}) with shape"
         raise TypeError(f"Expected {subject} {requested}, but got {'' if in_graph else 'shape '}{array.shape}.")
     if in_graph and array.size != 1:
-        return make(_filled(array, math.prod(requested)), shape=requested, name=name)
-    return make(value, dtype, shape, name=name)
+        return make_constant(_extended_by_last_element(array, math.prod(requested)), shape=requested, name=name)
+    return make_constant(value, dtype, shape, name=name)
 
 
-def _filled(array: np.ndarray, size: int) -> np.ndarray:
-    """Returns the elements as a vector of ``size``, repeating the last one; zeros if there are no elements."""
+def _extended_by_last_element(array: np.ndarray, size: int) -> np.ndarray:
+    """Returns a vector of ``size`` with the elements of ``array``, whose last one fills the remaining places.
+
+    If ``array`` is empty, the vector is zero.
+
+    Raises:
+      ValueError: ``array`` has more than ``size`` elements.
+    """
     if array.size > size > 0:
         raise ValueError(f"Too many elements provided. Takes at most {size}, but got {array.size}.")
     flat = array.reshape(-1)[:size]
@@ -202,30 +212,31 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     """
     if x is None or y is None:
         return tf_("where")(condition, x, y)
-    truth = convert_to_tensor(condition, "bool")
+    mask = convert_to_tensor(condition, "bool")
     first, second = operands(x, y)
-    if truth.ndim:
-        _require_selectable(truth, first, second)
-    if truth.ndim == 1:
-        truth = tf_("reshape")(truth, [-1, *[1] * (first.ndim - 1)])
-    return tf_("where")(truth, first, second)
+    if mask.ndim:
+        _require_selectable(mask, first, second)
+    if mask.ndim == 1:  # one bool per row: add axes, so that it is broadcast to the rows
+        mask = tf_("reshape")(mask, [-1, *[1] * (first.ndim - 1)])
+    return tf_("where")(mask, first, second)
 
 
 def _require_selectable(truth: Any, x: Any, y: Any) -> None:
-    """Checks the shapes of ``where``."""
-    shapes = truth._type.shape, x._type.shape, y._type.shape
-    texts = [brackets(shape) for shape in shapes]
+    """Raises TensorFlow's error for ``where(truth, x, y)`` if the shapes do not match; ``truth`` is not a scalar."""
+    truth_shape, x_shape, y_shape = truth._type.shape, x._type.shape, y._type.shape
     message = None
     if not x.ndim:
         message = "'then' must be at least a vector, but saw shape: []"
-    elif not agree_shape(*shapes[1:]):
-        message = f"'then' and 'else' must have the same size.  but received: {texts[1]} vs. {texts[2]}"
-    elif truth.ndim == 1 and not agree_dim(shapes[0][0], shapes[1][0]):
-        message = f"Number of batches of 'then' must match size of 'cond', but saw: {shapes[1][0]} vs. {shapes[0][0]}"
-    elif truth.ndim > 1 and not agree_shape(*shapes[:2]):
+    elif not agree_shape(x_shape, y_shape):
+        message = (
+            f"'then' and 'else' must have the same size.  but received: {brackets(x_shape)} vs. {brackets(y_shape)}"
+        )
+    elif truth.ndim == 1 and not agree_dim(truth_shape[0], x_shape[0]):
+        message = f"Number of batches of 'then' must match size of 'cond', but saw: {x_shape[0]} vs. {truth_shape[0]}"
+    elif truth.ndim > 1 and not agree_shape(truth_shape, x_shape):
         message = (
             "Inputs to operation Select of type Select must have the same size and shape.  "
-            f"Input 0: {texts[0]} != input 1: {texts[1]}"
+            f"Input 0: {brackets(truth_shape)} != input 1: {brackets(x_shape)}"
         )
     if message:
         raise ArgumentError(message).for_op("Select")
@@ -241,18 +252,23 @@ def cond(
     fn1: Any = None,
     fn2: Any = None,
 ) -> Any:
-    """Works as ``tf.cond``; a list of one value is unpacked unless ``strict``."""
+    """Works as ``tf.cond``; a list of one value is unpacked unless ``strict``.
+
+    ``fn1`` and ``fn2`` are TensorFlow 1's older names of ``true_fn`` and ``false_fn``.
+    """
     result = tf_("cond")(pred, true_fn or fn1, false_fn or fn2)
-    return result[0] if isinstance(result, (list, tuple)) and len(result) == 1 and not strict else result
+    is_single = isinstance(result, (list, tuple)) and len(result) == 1
+    return result[0] if is_single and not strict else result
 
 
 @v1("case")
 def case(
     pred_fn_pairs: Any, default: Any = None, exclusive: bool = False, strict: bool = False, name: str = "case"
 ) -> Any:
-    """Works as ``tf.case``, also on a dict."""
+    """Works as ``tf.case``; the pairs may also be a dict from predicates to functions."""
     pairs = list(pred_fn_pairs.items()) if isinstance(pred_fn_pairs, dict) else list(pred_fn_pairs)
-    pairs = [(p.deref() if hasattr(p, "deref") else p, fn) for p, fn in pairs]
+    # the keys of a dict may be references to tensors: tensor.ref()
+    pairs = [(pred.deref() if hasattr(pred, "deref") else pred, fn) for pred, fn in pairs]
     return tf_("case")(pairs, default, exclusive)
 
 
@@ -265,48 +281,53 @@ def print_tensor(
     summarize: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """Returns ``input_``, and prints ``data`` to stderr when it is computed."""
-    count = iter(range(first_n if first_n is not None and first_n >= 0 else 2**62))
+    """Returns ``input_``; whenever it is computed, prints the tensors ``data`` to stderr, at most ``first_n`` times.
+
+    ``summarize`` is the number of elements to print of each tensor; a negative one prints all.
+    """
+    remaining_prints = iter(range(first_n if first_n is not None and first_n >= 0 else 2**62))
     limit = 3 if summarize is None else summarize
 
-    def show(*arrays: Any) -> list[Any]:
-        if next(count, None) is not None:
+    def write_to_stderr(*arrays: Any) -> list[Any]:
+        if next(remaining_prints, None) is not None:
             sys.stderr.write((message or "") + "".join(f"[{_first_elements(a, limit)}]" for a in arrays) + "\n")
         return []
 
     tensors = [convert_to_tensor(x) for x in data]
-    with tf_("control_dependencies")([_effect_op(numpy_function, show, tensors)]):
+    with tf_("control_dependencies")([_effect_op(numpy_function, write_to_stderr, tensors)]):
         return tf_("identity")(input_)
 
 
-def _effect_op(function: Any, show: Any, tensors: Any) -> Any:
-    """Returns an op that calls ``show`` when it runs; its result is a constant, since an op must have one."""
+def _effect_op(make_op: Any, side_effect: Any, tensors: Any) -> Any:
+    """Returns an op that calls ``side_effect`` on the tensors' values when it runs.
+
+    ``make_op`` makes an op from a Python function, as ``numpy_function`` does. The op returns True, since it needs a
+    result.
+    """
 
     def run(*arrays: Any) -> Any:
-        show(*arrays)
+        side_effect(*arrays)
         return np.array(True)
 
-    return function(run, tensors, TensorSpec([], as_dtype("bool")))
+    return make_op(run, tensors, TensorSpec([], as_dtype("bool")))
 
 
 def _first_elements(array: Any, limit: int) -> str:
     """Returns the first elements of an array as text."""
     flat = array.reshape(-1)
-    texts = [_text(v) for v in (flat if limit < 0 else flat[:limit])]
+    texts = [_as_text(v) for v in (flat if limit < 0 else flat[:limit])]
     return " ".join(texts) + ("..." if 0 <= limit < flat.size else "")
 
 
-def _text(value: Any) -> str:
-    """Formats a number as ``tf.Print`` does."""
+def _as_text(value: Any) -> str:
+    """Formats an element of an array as TensorFlow's ``tf.Print`` does: bools in lower case, floats with six digits."""
     if isinstance(value, bytes):
         return value.decode(errors="replace")
-    return (
-        f"{float(value):g}"
-        if not isinstance(value, (bool, int)) and value.dtype.kind == "f"
-        else str(value).lower()
-        if str(value) in ("True", "False")
-        else str(value)
-    )
+    is_float = not isinstance(value, (bool, int)) and value.dtype.kind == "f"
+    if is_float:
+        return f"{float(value):g}"
+    text = str(value)
+    return text.lower() if text in ("True", "False") else text
 
 
 @v1("verify_tensor_all_finite", "debugging.assert_all_finite")
@@ -344,13 +365,16 @@ def string_split(
     result_type: str = "SparseTensor",
     **_: Any,
 ) -> Any:
-    """Splits strings into a sparse tensor; ``delimiter`` is a set of characters."""
+    """Splits each string at any of the characters in ``delimiter`` (or ``sep``), by default at whitespace.
+
+    Returns a sparse tensor with a row of words for each string, or a ``RaggedTensor``.
+    """
     delimiters = delimiter if delimiter is not None else sep
     if delimiters is None:
         words = tf_("strings.split")(source)
     else:
         texts = convert_to_tensor(source)
-        for char in delimiters[1:]:
+        for char in delimiters[1:]:  # strings.split takes one delimiter: replace all others by the first
             texts = tf_("strings.regex_replace")(texts, re.escape(char), delimiters[0])
         words = tf_("strings.split")(texts, delimiters[:1]) if delimiters else tf_("strings.bytes_split")(texts)
         if skip_empty:
@@ -367,9 +391,9 @@ def strings_split(
     source: Any = None,
     name: Any = None,
 ) -> Any:  # noqa: A002
-    """Splits strings, into a sparse tensor by default."""
+    """Works as ``tf.strings.split``, but returns a sparse tensor unless ``result_type`` is "RaggedTensor"."""
     words = tf_("strings.split")(convert_to_tensor(source if input is None else input), sep, maxsplit)
-    if not hasattr(words, "to_sparse"):
+    if not hasattr(words, "to_sparse"):  # the words of a scalar string are a dense vector: make them the only row
         words = tf_("RaggedTensor").from_tensor(words[None])
     return words if result_type == "RaggedTensor" else words.to_sparse()
 
@@ -400,7 +424,7 @@ def decode_csv(
     na_value: str = "",
     select_cols: Any = None,
 ) -> Any:
-    """Works as ``tf.io.decode_csv``."""
+    """Works as ``tf.io.decode_csv``; TensorFlow 1 has its arguments in another order."""
     return tf_("io.decode_csv")(records, record_defaults, field_delim, use_quote_delim, na_value, select_cols)
 
 
@@ -425,21 +449,26 @@ def sparse_to_dense(
     validate_indices: bool = True,
     name: Any = None,
 ) -> Any:
-    """Returns a dense tensor with values at indices."""
+    """Returns a dense tensor that has ``sparse_values`` at ``sparse_indices`` and ``default_value`` elsewhere.
+
+    The indices are a scalar, a vector of positions in a vector, or a matrix with one index tuple per row. A scalar
+    value is stored at all of them.
+    """
     indices = convert_to_tensor(sparse_indices)
     values = convert_to_tensor(sparse_values)
     positions = tf_("reshape")(indices, [1, 1]) if indices.shape.rank == 0 else indices
     positions = positions[:, None] if positions.shape.rank == 1 else positions
-    rows = tf_("broadcast_to")(values, tf_("shape")(positions)[:1])
-    filled = tf_("fill")(output_shape, convert_to_tensor(default_value, values.dtype))
-    return tf_("tensor_scatter_nd_update")(filled, positions, rows)
+    updates = tf_("broadcast_to")(values, tf_("shape")(positions)[:1])
+    defaults = tf_("fill")(output_shape, convert_to_tensor(default_value, values.dtype))
+    return tf_("tensor_scatter_nd_update")(defaults, positions, updates)
 
 
 @v1("setdiff1d")
 def setdiff1d(x: Any, y: Any, index_dtype: Any = "int32", name: Any = None) -> Any:
     """Returns the values of ``x`` that are not in ``y``, and their positions."""
     x, y = (tf_("reshape")(v, [-1]) for v in operands(x, y))
-    is_missing = tf_("math.logical_not")(tf_("reduce_any")(tf_("equal")(x[:, None], y[None, :]), axis=1))
+    all_pairs_equal = tf_("equal")(x[:, None], y[None, :])
+    is_missing = tf_("math.logical_not")(tf_("reduce_any")(all_pairs_equal, axis=1))
     positions = tf_("reshape")(tf_("where")(is_missing), [-1])
     return tf_("gather")(x, positions), tf_("cast")(positions, as_dtype(index_dtype))
 
@@ -455,19 +484,19 @@ def while_loop(
     cond: Any, body: Any, loop_vars: Any, shape_invariants: Any = None, parallel_iterations: int = 10, back_prop: bool = True,
     swap_memory: bool = False, name: Any = None, maximum_iterations: Any = None, return_same_structure: bool = False,
 ) -> Any:  # fmt: skip
-    """Works as ``tf.while_loop``; a single variable is unpacked."""
+    """Works as ``tf.while_loop``, but returns a single loop variable itself unless ``return_same_structure``."""
     results = tf_("while_loop")(
         cond,
-        lambda *v: _listed(body(*v)),
+        lambda *variables: _as_list(body(*variables)),
         loop_vars,
         shape_invariants=shape_invariants,
         maximum_iterations=maximum_iterations,
     )
-    single = isinstance(results, (list, tuple)) and len(results) == 1 and not return_same_structure
-    return results[0] if single else results
+    is_single = isinstance(results, (list, tuple)) and len(results) == 1 and not return_same_structure
+    return results[0] if is_single else results
 
 
-def _listed(results: Any) -> Any:
+def _as_list(results: Any) -> Any:
     return results if isinstance(results, (list, tuple)) else [results]
 
 
@@ -511,7 +540,7 @@ def sparse_reduce_sum_sparse(sp_input: Any, axis: Any = None, keepdims: bool = F
 
 
 def _unsupported(path: str, reason: str) -> None:
-    """Exports a function that raises NotImplementedError with a reason."""
+    """Declares ``tf.compat.v1.<path>`` as a function that raises NotImplementedError with ``reason``."""
 
     def raise_error(*_: Any, **__: Any) -> None:
         raise NotImplementedError(f"tf.compat.v1.{path}: {reason}")

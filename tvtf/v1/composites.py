@@ -103,15 +103,17 @@ class RaggedTensorValue:
         return f"tf.RaggedTensorValue(values={self.values!r}, row_splits={self.row_splits!r})"
 
 
-def fetched(tensor: Any, parts: Sequence[Any]) -> Any:
-    """Returns the value of a composite tensor, from its components' values."""
+def fetched(tensor: Any, components: Sequence[Any]) -> Any:
+    """Packs the arrays of a composite tensor's components as TensorFlow 1's value, a ``SparseTensorValue``."""
     if isinstance(tensor, SparseTensor):
-        return SparseTensorValue(*parts)
+        return SparseTensorValue(*components)
     if isinstance(tensor, IndexedSlices):
-        return IndexedSlicesValue(*parts, *([None] * (3 - len(parts))))
+        missing_shape = [None] * (3 - len(components))  # the dense shape is optional
+        return IndexedSlicesValue(*components, *missing_shape)
     if isinstance(tensor, RaggedTensor):
-        return _nested(parts[0], parts[1:])
-    return nest.pack_sequence_as(tensor, list(parts), expand_composites=True)
+        flat_values, *nested_row_splits = components
+        return _nested(flat_values, nested_row_splits)
+    return nest.pack_sequence_as(tensor, list(components), expand_composites=True)
 
 
 def _nested(values: Any, splits: Sequence[Any]) -> Any:
@@ -122,29 +124,32 @@ def _nested(values: Any, splits: Sequence[Any]) -> Any:
 
 @v1("sparse_placeholder", "sparse.placeholder")
 def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SparseTensor:
-    """Creates a sparse tensor that ``Session.run`` must be fed: a ``SparseTensorValue``, or its three arrays."""
-    base = name or "SparsePlaceholder"
+    """Creates a sparse tensor of placeholders, which is fed as a ``SparseTensorValue`` or its three arrays.
+
+    The dense shape is a placeholder, too, unless ``shape`` is fully known.
+    """
+    base_name = name or "SparsePlaceholder"
     rank = None if shape is None else len(shape)
     graph = current_graph()
-    known = shape is not None and all(d is not None for d in shape)
-    indices = graph.placeholder(as_dtype("int64"), [None, rank], f"{base}/indices")
-    values = graph.placeholder(as_dtype(dtype), [None], f"{base}/values")
-    dims = shape if known else graph.placeholder(as_dtype("int64"), [rank], f"{base}/shape")
-    made = SparseTensor(indices, values, dims)
-    made.set_shape(shape)
-    return made
+    is_known = shape is not None and all(dim is not None for dim in shape)
+    indices = graph.placeholder(as_dtype("int64"), [None, rank], f"{base_name}/indices")
+    values = graph.placeholder(as_dtype(dtype), [None], f"{base_name}/values")
+    dense_shape = shape if is_known else graph.placeholder(as_dtype("int64"), [rank], f"{base_name}/shape")
+    sparse = SparseTensor(indices, values, dense_shape)
+    sparse.set_shape(shape)
+    return sparse
 
 
 @v1("ragged.placeholder")
 def ragged_placeholder(dtype: Any, ragged_rank: int, value_shape: Any = None, name: str | None = None) -> Any:
-    """Creates a ragged tensor that ``Session.run`` must be fed: a ``RaggedTensorValue``."""
-    graph, base = current_graph(), name or "RaggedPlaceholder"
-    inner = None if value_shape is None else [None, *value_shape]
-    made: Any = graph.placeholder(as_dtype(dtype), inner, f"{base}/flat_values")
-    for i in reversed(range(ragged_rank)):
-        splits = graph.placeholder(as_dtype("int64"), [None], f"{base}/row_splits_{i}")
-        made = RaggedTensor.from_row_splits(made, splits, validate=False)
-    return made
+    """Creates a ragged tensor of placeholders, which ``Session.run`` is fed as a ``RaggedTensorValue``."""
+    graph, base_name = current_graph(), name or "RaggedPlaceholder"
+    flat_shape = None if value_shape is None else [None, *value_shape]
+    ragged: Any = graph.placeholder(as_dtype(dtype), flat_shape, f"{base_name}/flat_values")
+    for i in reversed(range(ragged_rank)):  # from the innermost dimension outwards
+        splits = graph.placeholder(as_dtype("int64"), [None], f"{base_name}/row_splits_{i}")
+        ragged = RaggedTensor.from_row_splits(ragged, splits, validate=False)
+    return ragged
 
 
 def _numpy_dtype(values: Any) -> Any:
@@ -162,16 +167,17 @@ def ragged_constant_value(
     inner_shape: Any = None,
     row_splits_dtype: str = "int64",
 ) -> Any:
-    """Returns a ``RaggedTensorValue`` of nested lists."""
-    outer, state.trace = state.trace, None
+    """Converts nested lists to a ``RaggedTensorValue``, or to an array if no dimension is ragged."""
+    outer_trace, state.trace = state.trace, None  # the value is computed now, even while a graph is built
     try:
-        kind = None if dtype is None else as_dtype(dtype)
-        made = public_names()["ragged.constant"](
-            pylist, kind, ragged_rank, inner_shape, row_splits_dtype=row_splits_dtype
+        requested_dtype = None if dtype is None else as_dtype(dtype)
+        ragged = public_names()["ragged.constant"](
+            pylist, requested_dtype, ragged_rank, inner_shape, row_splits_dtype=row_splits_dtype
         )
-        if not isinstance(made, RaggedTensor):
-            return made.numpy()
-        values = made.flat_values.numpy()
-        return _nested(values if kind else _numpy_dtype(values), [s.numpy() for s in made.nested_row_splits])
+        if not isinstance(ragged, RaggedTensor):
+            return ragged.numpy()
+        values = ragged.flat_values.numpy()
+        row_splits = [splits.numpy() for splits in ragged.nested_row_splits]
+        return _nested(values if requested_dtype else _numpy_dtype(values), row_splits)
     finally:
-        state.trace = outer
+        state.trace = outer_trace

@@ -29,18 +29,19 @@ from tvtf.v1.default_session import running
 from tvtf.v1.graph import GraphTrace, Operation, current_graph
 from tvtf.v1.registry import v1
 
-_Given = Mapping[Any, Any]
+_ValuesById = Mapping[Any, Any]
 """The values of the graph's tensors from which a pipeline is built, by identity."""
 
 
 @contextmanager
 def _eagerly() -> Iterator[None]:
-    outer, tapes = state.trace, state.tapes
+    """Runs the ops of the ``with`` block at once: they are added to no graph and recorded by no gradient tape."""
+    outer_trace, outer_tapes = state.trace, state.tapes
     state.trace, state.tapes = None, []
     try:
         yield
     finally:
-        state.trace, state.tapes = outer, tapes
+        state.trace, state.tapes = outer_trace, outer_tapes
 
 
 def _in_graph() -> bool:
@@ -51,24 +52,33 @@ class GraphDataset:
     """A pipeline declared in a graph; ``make`` builds it from the values of ``inputs``."""
 
     def __init__(
-        self, make: Callable[[_Given], Any], inputs: list[SymbolicTensor], constant_dataset: Any = None
+        self, make: Callable[[_ValuesById], Any], inputs: list[SymbolicTensor], constant_dataset: Any = None
     ) -> None:
         self._make, self._inputs = make, inputs
         self._constant_dataset = constant_dataset
 
-    def built(self, values: _Given) -> Any:
+    def built(self, values: _ValuesById) -> Any:
         """Returns the dataset for values of the inputs."""
         return self._make(values) if self._inputs or self._constant_dataset is None else self._constant_dataset
 
     @property
     def element_spec(self) -> Any:
+        """The spec of the dataset's elements.
+
+        If the dataset depends on tensors that are fed later, it is built for two sets of example values whose unknown
+        dims are 2 and 3: dims in which the two specs differ are unknown.
+        """
         if not self._inputs:
             return self.built({}).element_spec
         with _eagerly():
-            first, second = (self._make({id(t): _example(t, n) for t in self._inputs}).element_spec for n in (2, 3))
+            first, second = (
+                self._make({id(tensor): _example(tensor, size) for tensor in self._inputs}).element_spec
+                for size in (2, 3)
+            )
         return nest.map_structure(_covering_spec, first, second)
 
     def __getattr__(self, name: str) -> Any:
+        """Returns the dataset's method ``name``, whose call is declared and made when the dataset is built."""
         if name.startswith("__"):
             raise AttributeError(name)
         if name == "make_one_shot_iterator":
@@ -77,7 +87,7 @@ class GraphDataset:
             return lambda shared_name=None: make_initializable_iterator(self)
         if name in ("output_types", "output_shapes", "output_classes"):
             return _STRUCTURES[name](self.element_spec)
-        getattr(Dataset, name)
+        getattr(Dataset, name)  # raises AttributeError if datasets have no such method
         return lambda *args, **kwargs: _declare_call(
             lambda values: getattr(self.built(values), name), self._inputs, args, kwargs
         )
@@ -98,21 +108,30 @@ def _example(tensor: SymbolicTensor, size: int) -> EagerTensor:
     return EagerTensor(np.full(shape, 1, tensor.dtype.np))
 
 
-def _declare_call(function_of: Callable[[_Given], Any], inputs: list[SymbolicTensor], args: Any, kwargs: Any) -> Any:
-    """Calls a dataset function now if all arguments are constants, otherwise declares the call for later."""
-    leaves = [x for x in _leaves((args, kwargs)) if isinstance(x, (SymbolicTensor, GraphDataset))]
-    all_inputs = list(inputs)
-    for leaf in leaves:
-        all_inputs += leaf._inputs if isinstance(leaf, GraphDataset) else [] if _constant(leaf) is not None else [leaf]
+def _declare_call(
+    function_of: Callable[[_ValuesById], Any], inputs: list[SymbolicTensor], args: Any, kwargs: Any
+) -> Any:
+    """Calls a dataset function now if all arguments are constants, otherwise declares the call for later.
 
-    def make(values: _Given) -> Any:
+    ``function_of`` returns the function for the values of the graph's tensors ``inputs``, by the tensors' ids. A call
+    for later is a ``GraphDataset``, which is built when the values of its inputs are known.
+    """
+    all_inputs = list(inputs)
+    for leaf in _leaves((args, kwargs)):
+        if isinstance(leaf, GraphDataset):
+            all_inputs += leaf._inputs
+        elif isinstance(leaf, SymbolicTensor) and _constant(leaf) is None:
+            all_inputs.append(leaf)
+
+    def call(values: _ValuesById) -> Any:
         with _eagerly():
-            return function_of(values)(*_resolved(args, values), **_resolved(kwargs, values))
+            return function_of(values)(*_with_values(args, values), **_with_values(kwargs, values))
 
     if all_inputs:
-        return GraphDataset(make, list({id(t): t for t in all_inputs}.values()))
-    result = make({})
-    return GraphDataset(make, [], result) if isinstance(result, Dataset) else result
+        unique_inputs = list({id(tensor): tensor for tensor in all_inputs}.values())
+        return GraphDataset(call, unique_inputs)
+    result = call({})
+    return GraphDataset(call, [], result) if isinstance(result, Dataset) else result
 
 
 def _constant(tensor: SymbolicTensor) -> Any:
@@ -121,30 +140,34 @@ def _constant(tensor: SymbolicTensor) -> Any:
 
 
 def _leaves(value: Any) -> list[Any]:
+    """Returns the leaves of nested lists, tuples and dicts; a composite tensor is replaced by its components."""
     if isinstance(value, Mapping):
         return _leaves(list(value.values()))
     if nest.is_composite(value):
         return nest.flatten(value, expand_composites=True)
-    return [x for v in value for x in _leaves(v)] if isinstance(value, (list, tuple)) else [value]
+    return [leaf for item in value for leaf in _leaves(item)] if isinstance(value, (list, tuple)) else [value]
 
 
-def _resolved(value: Any, values: _Given) -> Any:
-    """Replaces the graph's tensors and datasets in arguments by their values."""
-    if isinstance(value, GraphDataset):
-        return value.built(values)
-    if isinstance(value, SymbolicTensor):
-        return values[id(value)] if id(value) in values else _constant(value)
-    if isinstance(value, Mapping):
-        container: Any = type(value)
-        return container((k, _resolved(v, values)) for k, v in value.items())
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_resolved(v, values) for v in value))
-    if isinstance(value, (list, tuple)):
-        return type(value)(_resolved(v, values) for v in value)
-    if nest.is_composite(value):
-        flat = [_resolved(v, values) for v in nest.flatten(value, expand_composites=True)]
-        return nest.pack_sequence_as(value, flat, expand_composites=True)
-    return value
+def _with_values(argument: Any, values: _ValuesById) -> Any:
+    """Replaces the graph's tensors and datasets in a (nested) argument by their values.
+
+    ``values`` has the values of fed tensors by the tensors' ids; other tensors are constants.
+    """
+    if isinstance(argument, GraphDataset):
+        return argument.built(values)
+    if isinstance(argument, SymbolicTensor):
+        return values[id(argument)] if id(argument) in values else _constant(argument)
+    if isinstance(argument, Mapping):
+        container: Any = type(argument)
+        return container((key, _with_values(item, values)) for key, item in argument.items())
+    if isinstance(argument, tuple) and hasattr(argument, "_fields"):  # a named tuple takes its fields one by one
+        return type(argument)(*(_with_values(item, values) for item in argument))
+    if isinstance(argument, (list, tuple)):
+        return type(argument)(_with_values(item, values) for item in argument)
+    if nest.is_composite(argument):
+        components = [_with_values(item, values) for item in nest.flatten(argument, expand_composites=True)]
+        return nest.pack_sequence_as(argument, components, expand_composites=True)
+    return argument
 
 
 class _Makers(type):
@@ -187,9 +210,9 @@ for _path in ("CsvDataset", "SqlDataset", "RandomDataset", "make_csv_dataset", "
 
 
 def _export_table(path: str) -> None:
-    """Exports a table class that is created immediately, from constants."""
+    """Declares ``tf.compat.v1.<path>``: a lookup table's class, whose tables are created at once, even in a graph."""
 
-    def make(*args: Any, **kwargs: Any) -> Any:
+    def make_table(*args: Any, **kwargs: Any) -> Any:
         """Creates the table. Raises NotImplementedError if an argument in a graph is not a constant."""
         table_class = public_names()[path]
         if not _in_graph():
@@ -200,10 +223,10 @@ def _export_table(path: str) -> None:
                 f"tf.{path} in a graph takes constants: {unknown[0]} is known when the graph runs"
             )
         with _eagerly():
-            return table_class(*_resolved(args, {}), **_resolved(kwargs, {}))
+            return table_class(*_with_values(args, {}), **_with_values(kwargs, {}))
 
-    make.__name__ = path.rpartition(".")[2]
-    v1(path)(make)
+    make_table.__name__ = path.rpartition(".")[2]
+    v1(path)(make_table)
 
 
 for _path in (
@@ -230,7 +253,7 @@ class GraphIterator:
 
     def __init__(self, spec: Any, begin: Callable[[], Any] | None = None, initializer: Operation | None = None) -> None:
         self._spec, self._begin, self._initializer = spec, begin, initializer
-        self._places: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+        self._positions: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         self._handle = f"iterator-{next(_numbers)}".encode()
         _iterators[self._handle] = self
 
@@ -260,7 +283,7 @@ class GraphIterator:
     def begin(self, dataset: Any) -> None:
         """Starts an iteration in the running session."""
         with _eagerly():
-            self._places[running()] = iter(dataset)
+            self._positions[running()] = iter(dataset)
 
     def next_element(self) -> Any:
         """Returns the next element in the running session.
@@ -269,7 +292,8 @@ class GraphIterator:
           FailedPreconditionError: the iterator is not initialized.
           OutOfRangeError: the iterator is at its end.
         """
-        if running() not in self._places:
+        session = running()
+        if session not in self._positions:
             if self._begin is None:
                 message = (
                     "GetNext() failed because the iterator has not been initialized. Ensure that you have run the initializer "
@@ -279,7 +303,7 @@ class GraphIterator:
             self.begin(self._begin())
         with _eagerly():
             try:
-                return next(self._places[running()])
+                return next(self._positions[session])
             except StopIteration:
                 raise OutOfRangeError(None, "IteratorGetNext", "End of sequence") from None
 
@@ -328,25 +352,28 @@ _iterators: weakref.WeakValueDictionary[bytes, GraphIterator] = weakref.WeakValu
 v1("data.Iterator")(GraphIterator)
 
 
-def _computed_when_run(work: Callable[..., Any], inputs: list[Any], spec: Any, name: str | None) -> Any:
-    """Returns tensors, in the structure of ``spec``, that a Python function computes when the graph runs."""
-    flat = nest.flatten(spec)
+def _computed_when_run(compute: Callable[..., Any], inputs: list[Any], spec: Any, name: str | None) -> Any:
+    """Returns tensors, in the structure of ``spec``, that ``compute`` computes from ``inputs`` when the graph runs."""
+    flat_specs = nest.flatten(spec)
     trace = current_graph().trace
     with trace.unnamed():
-        results = py_function(lambda *arrays: nest.flatten(work(*arrays)), inputs, flat)
+        results = py_function(lambda *arrays: nest.flatten(compute(*arrays)), inputs, flat_specs)
     trace.name_results(results, name or "IteratorGetNext", "IteratorGetNext")
     return nest.pack_sequence_as(spec, list(results))
 
 
 def _make_initializer(iterator: GraphIterator, dataset: Any, name: str | None = None) -> Operation:
-    """Returns an op that starts an iterator over a dataset, built from the values of its inputs."""
+    """Returns an op that builds a dataset from its inputs' values and makes the iterator start at its first element."""
     declared = dataset if isinstance(dataset, GraphDataset) else GraphDataset(lambda _: dataset, [], dataset)
     graph = current_graph()
 
     def begin(*values: Any) -> np.ndarray:
-        by_input = {id(t): convert_to_tensor(v, t.dtype) for t, v in zip(declared._inputs, values)}
-        iterator.begin(declared.built(by_input))
-        return np.array(True)
+        """Starts the iterator when the op runs; ``values`` are those of the dataset's inputs."""
+        values_by_id = {
+            id(tensor): convert_to_tensor(value, tensor.dtype) for tensor, value in zip(declared._inputs, values)
+        }
+        iterator.begin(declared.built(values_by_id))
+        return np.array(True)  # an op needs a result
 
     with graph.trace.unnamed(), graph.trace.one_operation() as effects:
         numpy_function(begin, list(declared._inputs), TensorSpec([], "bool"))
@@ -355,7 +382,9 @@ def _make_initializer(iterator: GraphIterator, dataset: Any, name: str | None = 
 
 @v1("data.make_one_shot_iterator")
 def make_one_shot_iterator(dataset: Any) -> Any:
-    """Returns an iterator that starts by itself; outside a graph works as ``iter``.
+    """Returns an iterator that needs no initializer: its first element starts the iteration.
+
+    Outside a graph, works as ``iter``.
 
     Raises:
       ValueError: the dataset depends on fed tensors.
@@ -395,6 +424,8 @@ _STRUCTURES: dict[str, Callable[[Any], Any]] = {
 
 
 def _getter(name: str) -> None:
+    """Declares ``tf.compat.v1.data.get_<name>``, such as ``get_output_shapes``, for a dataset or iterator."""
+
     def get(dataset_or_iterator: Any) -> Any:
         return _STRUCTURES[name](dataset_or_iterator.element_spec)
 
@@ -407,10 +438,14 @@ for _name in _STRUCTURES:
 
 
 def _spec_of(types: Any, shapes: Any, classes: Any) -> Any:
+    """Returns the element spec of nested dtypes and, unless ``shapes`` is None, their shapes."""
     if shapes is None:
-        return nest.map_structure(lambda t: TensorSpec(None, t), types)
+        return nest.map_structure(lambda dtype: TensorSpec(None, dtype), types)
     flat = nest.flatten_up_to(types, shapes) if hasattr(nest, "flatten_up_to") else _flat_shapes(shapes)
-    specs = [TensorSpec(None if s is None else TensorShape(s), t) for s, t in zip(flat, nest.flatten(types))]
+    specs = [
+        TensorSpec(None if shape is None else TensorShape(shape), dtype)
+        for shape, dtype in zip(flat, nest.flatten(types))
+    ]
     return nest.pack_sequence_as(types, specs)
 
 

@@ -15,7 +15,10 @@ from tvtf.v1.variables import Variable, get_variable, global_variables, trainabl
 
 
 def _declare_rate(name: str, rate: Any) -> None:
-    """Declares a learning rate: in a graph it is a tensor, eagerly a function without arguments that computes it."""
+    """Declares the decayed learning rate ``tf.compat.v1.train.<name>``, which the function ``rate`` computes.
+
+    In a graph the result is a tensor; eagerly, a function of no arguments that computes the current rate.
+    """
 
     def decayed(*args: Any, **kwargs: Any) -> Any:
         kwargs.pop("name", None)
@@ -39,14 +42,22 @@ def _numbers(learning_rate: Any, global_step: Any, *more: Any) -> list[Any]:
 def _exponential(
     learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False
 ) -> Tensor:
+    """Computes ``learning_rate * decay_rate ** (global_step / decay_steps)``.
+
+    ``staircase`` rounds the exponent down.
+    """
     rate, step, steps, decay = _numbers(learning_rate, global_step, decay_steps, decay_rate)
-    part = step / steps
-    return rate * _tf("pow", decay, _tf("floor", part) if staircase else part)  # type: ignore[no-any-return]
+    exponent = step / steps
+    return rate * _tf("pow", decay, _tf("floor", exponent) if staircase else exponent)  # type: ignore[no-any-return]
 
 
 def _natural(
     learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False
 ) -> Tensor:
+    """Computes ``learning_rate * exp(-decay_rate * global_step / decay_steps)``.
+
+    ``staircase`` rounds the quotient down.
+    """
     return _exponential(
         learning_rate, global_step, decay_steps, _tf("exp", -convert_to_tensor(float(decay_rate))), staircase
     )
@@ -55,9 +66,13 @@ def _natural(
 def _inverse(
     learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False
 ) -> Tensor:
+    """Computes ``learning_rate / (1 + decay_rate * global_step / decay_steps)``.
+
+    ``staircase`` rounds the quotient down.
+    """
     rate, step, steps, decay = _numbers(learning_rate, global_step, decay_steps, decay_rate)
-    part = step / steps
-    return rate / (1 + decay * (_tf("floor", part) if staircase else part))  # type: ignore[no-any-return]
+    periods = step / steps
+    return rate / (1 + decay * (_tf("floor", periods) if staircase else periods))  # type: ignore[no-any-return]
 
 
 def _polynomial(
@@ -68,11 +83,16 @@ def _polynomial(
     power: Any = 1.0,
     cycle: bool = False,
 ) -> Tensor:
-    """Computes a polynomial decay; with ``cycle`` it restarts after ``decay_steps`` with a longer period."""
+    """Computes a learning rate that decays polynomially to ``end_learning_rate`` in ``decay_steps``.
+
+    With ``cycle``, the period is the multiple of ``decay_steps`` that reaches ``global_step``, so that the decay
+    restarts.
+    """
     rate, step, steps, end, power = _numbers(learning_rate, global_step, decay_steps, end_learning_rate, power)
     if cycle:
-        times = _tf("where", _tf("equal", step, 0), _tf("ones_like", step), _tf("math.ceil", step / steps))
-        steps = steps * times
+        # the period that contains step 0 is the first one, too
+        periods = _tf("where", _tf("equal", step, 0), _tf("ones_like", step), _tf("math.ceil", step / steps))
+        steps = steps * periods
     else:
         step = _tf("minimum", step, steps)
     return (rate - end) * _tf("pow", 1 - step / steps, power) + end  # type: ignore[no-any-return]
@@ -85,11 +105,12 @@ def _cosine(learning_rate: Any, global_step: Any, decay_steps: Any, alpha: Any =
 
 
 def _piecewise(x: Any, boundaries: Any, values: Any) -> Tensor:
-    """Computes a piecewise constant rate."""
+    """Computes a constant rate per interval: ``values[i]`` up to step ``boundaries[i]``, then ``values[-1]``."""
     if len(boundaries) != len(values) - 1:
         raise ValueError("The length of boundaries should be 1 less than the length of values")
     step = convert_to_tensor(x)
     result = convert_to_tensor(values[-1])
+    # from the last boundary to the first, so that the first one that the step does not exceed decides
     for boundary, value in reversed(list(zip(boundaries, values))):
         result = _tf("where", step <= boundary, convert_to_tensor(value), result)
     return result  # type: ignore[no-any-return]
@@ -116,7 +137,7 @@ def get_global_step(graph: Any = None) -> Any:
 
 @v1("train.create_global_step")
 def create_global_step(graph: Any = None) -> Any:
-    """Creates the graph's global step.
+    """Creates the graph's global step: a variable, initially 0, that counts the training steps.
 
     Raises:
       ValueError: the graph has one already.
@@ -165,32 +186,37 @@ class ExponentialMovingAverage:
         """Creates the averages, and returns the op that updates them."""
         if not isinstance(state.trace, GraphTrace):
             return _eager_average(self).apply(var_list)
-        chosen = trainable_variables() if var_list is None else list(var_list)
+        averaged_values = trainable_variables() if var_list is None else list(var_list)
         trace = state.trace
         with trace.unnamed():
-            for each in chosen:
-                self._create_average(each)
+            for value in averaged_values:
+                self._create_average(value)
             decay = self._current_decay()
             with trace.one_operation() as effects:
-                for each in chosen:
-                    shadow = self._averages[id(each)][1]
-                    factor = _tf("cast", decay, shadow.dtype)
-                    shadow.assign(shadow._as_tensor() - (shadow._as_tensor() - convert_to_tensor(each)) * (1 - factor))
+                for value in averaged_values:
+                    _, average = self._averages[id(value)]
+                    factor = _tf("cast", decay, average.dtype)
+                    old = average._as_tensor()
+                    average.assign(old - (average._as_tensor() - convert_to_tensor(value)) * (1 - factor))
         return Operation("NoOp", self._name, trace.graph, effects)
 
-    def _create_average(self, each: Any) -> None:
-        """Creates the average of a variable, or of a tensor, outside of all name scopes, unless it exists."""
-        if id(each) in self._averages:
+    def _create_average(self, value: Any) -> None:
+        """Creates the variable with the average of a variable or tensor, outside of all name scopes, unless it exists.
+
+        The average of a variable begins with its initial value, that of a tensor with zero.
+        """
+        if id(value) in self._averages:
             return
         graph = get_default_graph()
-        is_variable = hasattr(each, "assign")
-        first = each.initialized_value() if is_variable else _tf("zeros_like", each)
+        is_variable = hasattr(value, "assign")
+        initial_value = value.initialized_value() if is_variable else _tf("zeros_like", value)
         with graph.name_scope(None):
-            shadow = Variable(first, trainable=False, name=self.average_name(each))
-        self._averages[id(each)] = each, shadow
-        graph.add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, each)
+            average = Variable(initial_value, trainable=False, name=self.average_name(value))
+        self._averages[id(value)] = value, average
+        graph.add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, value)
 
     def _current_decay(self) -> Any:
+        """Returns the decay, at most ``(1 + n) / (10 + n)`` after n updates if ``num_updates`` is set."""
         decay = convert_to_tensor(self._decay)
         if self._num_updates is None:
             return decay
@@ -208,14 +234,17 @@ class ExponentialMovingAverage:
     def variables_to_restore(self, moving_avg_variables: Any = None) -> dict[str, Any]:
         """Returns the variables to restore, by their names in a checkpoint.
 
-        Variables that have an average are restored from it.
+        Variables that have an average are restored from it; the averages themselves are not restored.
         """
-        averaged = (
-            [v for v, _ in self._averages.values()] if moving_avg_variables is None else list(moving_avg_variables)
+        with_average = (
+            [value for value, _ in self._averages.values()]
+            if moving_avg_variables is None
+            else list(moving_avg_variables)
         )
-        names = {self.average_name(v): v for v in averaged}
-        averaged_ids = {*map(id, averaged), *(id(s) for _, s in self._averages.values())}
-        return names | {v._shared_name: v for v in global_variables() if id(v) not in averaged_ids}
+        restored_from_average = {self.average_name(v): v for v in with_average}
+        excluded_ids = {*map(id, with_average), *(id(average) for _, average in self._averages.values())}
+        others = {v._shared_name: v for v in global_variables() if id(v) not in excluded_ids}
+        return restored_from_average | others
 
 
 def _eager_average(average: ExponentialMovingAverage) -> Any:

@@ -29,7 +29,7 @@ def current(cannot: str) -> Session:
     """Returns the session whose ``with`` block is active.
 
     Raises:
-      ValueError: there is no session; the text starts with ``cannot``.
+      ValueError: there is no session. The message begins with ``cannot``, such as "Cannot execute operation using `run()`".
     """
     session = get_default_session()
     if session is None:

@@ -39,8 +39,8 @@ _numbers = itertools.count()
 class Effect:
     """A side effect of an op: an assignment, or a call with an effect.
 
-    ``var`` is the binding that is computed for it. ``update`` is the call that computes an assignment's new value from the
-    variable's current value, if there is one: it reads the value at the time when it runs.
+    ``var`` is the binding that is computed for it. ``update`` is the call that computes an assignment's new value from
+    the variable's current value, if there is one: it reads the value at the time when it runs.
     """
 
     def __init__(
@@ -50,8 +50,15 @@ class Effect:
         value: SymbolicTensor | None = None,
         update: relax.Var | None = None,
     ) -> None:
+        """Creates an effect that computes the binding ``var``.
+
+        Args:
+          variable: the assigned variable; None for an effect that is not an assignment.
+          value: the assigned tensor.
+          update: the call that computes ``value`` from the variable's current value, if there is one.
+        """
         self.var, self.variable, self.value, self.update = var, variable, value, update
-        self.number = next(_numbers)
+        self.number = next(_numbers)  # in program order
 
 
 class Operation(AnyOperation):
@@ -70,6 +77,12 @@ class Operation(AnyOperation):
         inputs: Sequence[Any] = (),
         is_unique: bool = False,
     ) -> None:
+        """Adds an op of type ``kind`` to the graph.
+
+        Its name is made unique, unless the caller knows that it ``is_unique``.
+
+        ``effects`` run when the op runs, as do those that the current control dependencies require.
+        """
         self.type, self.graph = kind, graph
         self.name = name if name and is_unique else graph.unique_name(name or kind)
         self._effects = (*graph.trace.required, *effects)
@@ -126,6 +139,7 @@ class GraphTrace(Trace):
     has_keys = True
 
     def __init__(self, graph: Graph) -> None:
+        """Creates the open trace to which the ops of ``graph`` are added."""
         super().__init__("graph")
         self.graph = graph
         self.effects: list[Effect] = []
@@ -152,20 +166,21 @@ class GraphTrace(Trace):
 
     # -- names
 
-    def named_call(self, function: Any, args: Any, kwargs: Any, default: str, kind: str) -> Any:
-        """Calls a public function, and makes its results the outputs of one op of the graph."""
+    def named_call(self, function: Any, args: Any, kwargs: Any, default_name: str, kind: str) -> Any:
+        """Calls a public function, and makes its results the outputs of one op of type ``kind`` of the graph."""
         if self.is_naming:
             return function(*args, **kwargs)
-        with self.unnamed():
+        with self.unnamed():  # the ops inside the function are no ops of the graph
             result = function(*args, **kwargs)
-            if kwargs.get("name") and isinstance(result, EagerTensor) and all(result is not x for x in _leaves(args)):
-                result = self.own_constant(result)
-        self.name_results(result, kwargs.get("name") or default, kind, (args, kwargs))
+            is_new_constant = isinstance(result, EagerTensor) and all(result is not x for x in _leaves(args))
+            if kwargs.get("name") and is_new_constant:
+                result = self.own_constant(result)  # only a tensor of the graph can have a name
+        self.name_results(result, kwargs.get("name") or default_name, kind, (args, kwargs))
         return result
 
     @contextmanager
     def unnamed(self) -> Iterator[None]:
-        """Gives no names to the tensors that are created in the ``with`` block."""
+        """Gives no names to the tensors that are created in the ``with`` block: its caller names the results."""
         outer, self.is_naming = self.is_naming, True
         try:
             yield
@@ -173,7 +188,7 @@ class GraphTrace(Trace):
             self.is_naming = outer
 
     def name_results(self, result: Any, name: str, kind: str, arguments: Any = ()) -> None:
-        """Makes the new tensors among ``result`` the outputs of a new op."""
+        """Adds an op of type ``kind`` whose outputs, named after it, are the unnamed tensors of ``result``."""
         leaves = nest.flatten(result, expand_composites=True)
         tensors = [t for t in leaves if isinstance(t, SymbolicTensor) and t._trace is self and t._var not in self.names]
         if tensors:
@@ -181,8 +196,11 @@ class GraphTrace(Trace):
             Operation(kind, name, self.graph, outputs=tensors, inputs=inputs)
 
     def known_value(self, tensor: SymbolicTensor) -> Any:
-        """Returns the value of a constant as an eager tensor; None if it is not static."""
-        for outer, inner in self.captures.values():
+        """Returns the value of a constant tensor as an eager tensor; None if the value depends on the run."""
+        for (
+            outer,
+            inner,
+        ) in self.captures.values():  # an eager tensor that the graph uses is captured under another variable
             if inner._var.same_as(tensor._var):
                 return outer if isinstance(outer, EagerTensor) else None
         static = static_value(tensor)
@@ -201,6 +219,7 @@ class GraphTrace(Trace):
         return (session or current("Cannot evaluate tensor using `eval()`")).run(tensor, feed_dict)
 
     def emit(self, prim: Any, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
+        """Emits a primitive and, unless the caller names the results, makes them the outputs of an op of the graph."""
         result = super().emit(prim, inputs, attrs)
         if not self.is_naming:
             callee = _callee_of(self, prim, attrs)
@@ -216,16 +235,17 @@ class GraphTrace(Trace):
     # -- bindings
 
     def _bind(self, call: relax.Call, types: Any, name: str) -> Any:
-        """Records for each new binding the effects that it depends on and the assignments that it sees."""
-        first = len(self.bindings)
+        """Adds a call to the trace; records which effects must run before it and which assignments it sees."""
+        first_new = len(self.bindings)
         result = super()._bind(call, types, name)
-        for binding in self.bindings[first:]:
-            self.depends[binding.var] = [*self._required, *self._pending]
-            used = [*relax.analysis.free_vars(binding.value), *(e.var for e in self.depends[binding.var])]
+        for binding in self.bindings[first_new:]:
+            required = [*self._required, *self._pending]
+            self.depends[binding.var] = required
+            used = [*relax.analysis.free_vars(binding.value), *(effect.var for effect in required)]
             self._assigned_before[binding.var] = self._last_assigned(used)
         self._pending = []
         if self._has_effects(read(call)):
-            self.effects.append(Effect(self.bindings[first].var))
+            self.effects.append(Effect(self.bindings[first_new].var))
         return result
 
     def _has_effects(self, bound: Any) -> bool:
@@ -237,15 +257,19 @@ class GraphTrace(Trace):
         self._updates.add(value._var)
 
     def assign_variable(self, variable: Any, value: SymbolicTensor, is_stored: bool = False) -> None:
-        """Records an assignment as an effect."""
-        new, (_, source) = self.own(value), self.bindings[-1].value.args
+        """Records the assignment of ``value`` to a variable as an effect, which runs when its op is fetched."""
+        new = self.own(value)
+        _, source = self.bindings[-1].value.args
         self.effects.append(Effect(new._var, variable, new, source if source in self._updates else None))
         self._note_assignment(new._var, self.effects[-1])
         if self._own_assignments is not None:
             self._own_assignments[id(variable)] = new
 
     def assigned_value(self, variable: Any, read_value: bool) -> Any:
-        """Returns the new value, which other reads don't see; or the op that assigns it."""
+        """Returns the last assignment's result: with ``read_value`` the new value, else the op that assigns it.
+
+        Only this read sees the new value; others do if they depend on the assignment.
+        """
         effect = self.effects[-1]
         if not read_value:
             return Operation("AssignVariableOp", None, self.graph, [effect])
@@ -255,21 +279,22 @@ class GraphTrace(Trace):
     def read_variable(self, variable: Any) -> SymbolicTensor:
         """Returns the variable's value before the run, or the new value where its assignment is visible."""
         pending = {id(e.variable): e.value for e in self._pending if e.value is not None}
-        for seen in reversed([*self._visible, pending]):
-            if id(variable) in seen:
-                return seen[id(variable)].alias()
+        for values_by_id in reversed([*self._visible, pending]):  # the innermost block first
+            if id(variable) in values_by_id:
+                return values_by_id[id(variable)].alias()
         return super().read_variable(variable)
 
     def read_before(self, variable: Any, value: SymbolicTensor) -> SymbolicTensor:
         return self.read_variable(variable)
 
     def _last_assigned(self, variables: Iterable[relax.Var]) -> dict[int, Effect]:
-        """Returns the last assignment of each Variable among those visible to some bindings."""
+        """Returns the last assignment of each tf.Variable, by its id, that runs before some of the bindings."""
         latest: dict[int, Effect] = {}
         for var in variables:
-            for key, effect in self._assigned_before.get(var, {}).items():
-                other = latest.get(key)
-                latest[key] = effect if other is None or other.number < effect.number else other
+            for variable_id, effect in self._assigned_before.get(var, {}).items():
+                other = latest.get(variable_id)
+                if other is None or other.number < effect.number:
+                    latest[variable_id] = effect
         return latest
 
     def _note_assignment(self, var: relax.Var, effect: Effect) -> None:
@@ -298,17 +323,22 @@ class GraphTrace(Trace):
     @contextmanager
     def after(self, control_inputs: Sequence[Any]) -> Iterator[None]:
         """Makes the ops in the ``with`` block run after ``control_inputs`` and see their assignments."""
-        outer, effects = self._required, [e for x in control_inputs for e in self.required_by(x)]
-        self._required = [*outer, *effects]
+        outer_required = self._required
+        effects = [effect for control_input in control_inputs for effect in self.required_by(control_input)]
+        self._required = [*outer_required, *effects]
+        earlier_assignments = self._last_assigned(effect.var for effect in effects).values()
         try:
-            with self._seeing([*self._last_assigned(e.var for e in effects).values(), *effects]):
+            with self._seeing([*earlier_assignments, *effects]):
                 yield
         finally:
-            self._required = outer
+            self._required = outer_required
 
     @contextmanager
     def _seeing(self, effects: Sequence[Effect]) -> Iterator[dict[int, SymbolicTensor]]:
-        """Makes assignments visible in the ``with`` block."""
+        """Makes reads in the ``with`` block return the values of these assignments.
+
+        Yields the values by variables' ids.
+        """
         self._visible.append({id(e.variable): e.value for e in effects if e.value is not None})
         try:
             yield self._visible[-1]
@@ -317,25 +347,29 @@ class GraphTrace(Trace):
 
     @contextmanager
     def together(self, *values: Any) -> Iterator[None]:
-        """Makes the effects in the ``with`` block run with any of its values, or of ``values``, as one op."""
-        first, first_effect = len(self.bindings), len(self.effects)
+        """Makes the ``with`` block one op: all its effects run if one of its results, or of ``values``, is computed."""
+        first_binding, first_effect = len(self.bindings), len(self.effects)
         yield
-        for var in [*(v._var for v in values), *(b.var for b in self.bindings[first:])]:
-            self.implied[var] = [*self.implied.get(var, ()), *self.effects[first_effect:]]
-            for effect in self.effects[first_effect:]:
+        new_effects = self.effects[first_effect:]
+        for var in [*(v._var for v in values), *(b.var for b in self.bindings[first_binding:])]:
+            self.implied[var] = [*self.implied.get(var, ()), *new_effects]
+            for effect in new_effects:
                 if effect.variable is not None:
                     self._note_assignment(var, effect)
 
     @contextmanager
     def one_operation(self) -> Iterator[list[Effect]]:
-        """Collects the effects of the ``with`` block, which sees its own assignments."""
-        first, collected, outer = len(self.effects), list[Effect](), self._own_assignments
+        """Collects the effects of the ``with`` block for one op; reads in the block see its own assignments.
+
+        Yields a list that is filled when the block ends.
+        """
+        first_effect, collected, outer_assignments = len(self.effects), list[Effect](), self._own_assignments
         try:
             with self._seeing(()) as self._own_assignments:
                 yield collected
         finally:
-            self._own_assignments = outer
-        collected += self.effects[first:]
+            self._own_assignments = outer_assignments
+        collected += self.effects[first_effect:]
 
     def operation(self, kind: str, name: str | None, inputs: Any) -> Operation:
         return Operation(kind, name, self.graph, [e for x in nest.flatten(inputs) for e in self.required_by(x)])
@@ -412,6 +446,7 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
     """
 
     def __init__(self) -> None:
+        """Creates an empty graph."""
         self.trace = GraphTrace(self)
         self.records = _Records()
         self.placeholders: dict[relax.Var, SymbolicTensor] = {}
@@ -432,37 +467,37 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
     @contextmanager
     def as_default(self) -> Iterator[Graph]:
         """Adds the ops of the ``with`` block to this graph."""
-        outer, tapes, scopes = state.trace, state.tapes, state.name_scopes
+        outer_trace, outer_tapes, outer_scopes = state.trace, state.tapes, state.name_scopes
         if state.trace is not self.trace:
             state.name_scopes = self._scopes
-        is_current = any(tape is self.records for tape in tapes)
-        state.trace, state.tapes = self.trace, tapes if is_current else [self.records]
+        is_recording = any(tape is self.records for tape in outer_tapes)
+        state.trace, state.tapes = self.trace, outer_tapes if is_recording else [self.records]
         try:
             yield self
-        except UnknownRank as needed:
-            raise rank_error(needed) from needed
+        except UnknownRank as error:
+            raise rank_error(error) from error
         finally:
-            state.trace, state.tapes, state.name_scopes = outer, tapes, scopes
+            state.trace, state.tapes, state.name_scopes = outer_trace, outer_tapes, outer_scopes
 
     # -- names
 
     def unique_name(self, name: str, mark_as_used: bool = True) -> str:
-        """Returns ``name`` in the current name scope, with a number if it is in use."""
-        whole = "/".join([*state.name_scopes, name])
-        key = whole.lower()
+        """Returns ``name`` in the current name scope, with a number if it is in use: ``scope/name_1``."""
+        full_name = "/".join([*state.name_scopes, name])
+        key = full_name.lower()  # names that differ in case only count as equal
         count = self._used.get(key, 0)
         if mark_as_used:
             self._used[key] = count + 1
         if not count:
-            return whole
+            return full_name
         while f"{key}_{count}" in self._used:
             count += 1
         if mark_as_used:
             self._used[f"{key}_{count}"] = 1
-        return f"{whole}_{count}"
+        return f"{full_name}_{count}"
 
     def add(self, operation: Operation) -> None:
-        """Adds an op; raises RuntimeError if the graph is finalized."""
+        """Adds an op, and names its outputs ``<op>:<index>``; raises RuntimeError if the graph is finalized."""
         if self.finalized:
             raise RuntimeError("Graph is finalized and cannot be modified.")
         self.operations[operation.name] = operation
@@ -471,7 +506,9 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
             self.trace.names[tensor._var] = f"{operation.name}:{index}"
 
     def scope_of(self, name: str | None) -> list[str]:
-        """Returns the list of scopes for a name inside the current scope.
+        """Returns the nested name scopes, outermost first, that ``name_scope(name)`` makes current; none for no name.
+
+        A name that ends in a slash is a full one, to which the current scope and a number are not added.
 
         Raises:
           ValueError: the name is not valid for a scope.
@@ -484,11 +521,11 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
     @contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
         """Prefixes the names of ops in the ``with`` block; a repeated name gets a number, unless it ends in a slash."""
-        outer, state.name_scopes = state.name_scopes, self.scope_of(name)
+        outer_scopes, state.name_scopes = state.name_scopes, self.scope_of(name)
         try:
             yield current_scope()
         finally:
-            state.name_scopes = outer
+            state.name_scopes = outer_scopes
 
     def get_operations(self) -> list[Operation]:
         """Returns the ops in the order in which they were added."""
@@ -511,14 +548,15 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         return self.as_graph_element(name, allow_operation=False)
 
     def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Any:
-        """Returns the tensor or op of a name; a tensor or op itself.
+        """Returns the tensor or op that has the name ``obj``; anything that is not a string is returned unchanged.
 
         Raises:
-          KeyError: the graph has no such name; ValueError: the name's form or kind is wrong.
+          KeyError: the graph has no such name.
+          ValueError: it is the name of a tensor or of an op, which is not allowed here.
         """
         if not isinstance(obj, str):
             return obj
-        if ":" in obj:
+        if ":" in obj:  # tensors are named "<op>:<output index>"
             return self._tensor_by_name(obj, allow_tensor)
         if not allow_operation:
             reason = (
@@ -531,9 +569,14 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
             raise KeyError(f"The name {obj!r} refers to an Operation not in the graph.")
         return self.operations[obj]
 
-    def _tensor_by_name(self, name: str, allowed: bool) -> Any:
-        """Returns the tensor or variable of a name."""
-        if not allowed:
+    def _tensor_by_name(self, name: str, allow_tensor: bool) -> Any:
+        """Returns the tensor or variable that has a name of the form "<op>:<output index>".
+
+        Raises:
+          KeyError: the graph has no such tensor.
+          ValueError: tensors are not allowed.
+        """
+        if not allow_tensor:
             raise ValueError(f"Name {name!r} appears to refer to a Tensor, not an Operation.")
         by_name = {v.name: v for v, _ in self.variables.values()} | self.tensors
         if name in by_name:
@@ -554,7 +597,7 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         """
         graph_def = proto("compat.proto.graph_pb2").GraphDef()
         for operation in self.operations.values():
-            inputs = [t.name.removesuffix(":0") for t in operation.inputs]
+            inputs = [t.name.removesuffix(":0") for t in operation.inputs]  # GraphDef omits the index 0
             graph_def.node.add(name=operation.name, op=operation.type, input=inputs, device=operation.device)
         return graph_def
 
@@ -590,10 +633,10 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         """
         if self.operations:
             raise NotImplementedError("import a graph before ops are added to the one that takes it")
-        scopes = state.name_scopes
+        outer_scopes = state.name_scopes
         vars(self).update(vars(other))
-        if state.trace is not None:
-            state.trace, state.tapes, state.name_scopes = self.trace, [self.records], scopes
+        if state.trace is not None:  # add further ops to the trace that this graph has now
+            state.trace, state.tapes, state.name_scopes = self.trace, [self.records], outer_scopes
 
     # -- collections
 
@@ -624,6 +667,10 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         return current_scope().removesuffix("/")
 
     def placeholder(self, dtype: Any, shape: Any, name: str | None) -> SymbolicTensor:
+        """Adds a placeholder, whose value is fed to each run, and the op that has it as output.
+
+        Unknown dims are None.
+        """
         base_name = name or "Placeholder"
         tensor = self.trace.add_param(TensorType(_dims(as_shape(shape), base_name), dtype), base_name)
         self.placeholders[tensor._var] = tensor
@@ -639,7 +686,8 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         """Returns an op that assigns the variables' initial values."""
         with self.as_default(), self.trace.one_operation() as effects:
             for variable in variables:
-                new = bind.identity(self.variables[id(variable)][1])
+                _, initial_value = self.variables[id(variable)]
+                new = bind.identity(initial_value)
                 self.trace.effects.append(Effect(new._var, variable, new))
         return Operation("NoOp", name, self, effects)
 
@@ -651,7 +699,10 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         name: str,
         stop: Sequence[Any] = (),
     ) -> list[Any]:
-        """Returns the gradients of ``ys`` with respect to ``xs``, named as one op."""
+        """Returns the gradients of the sum of ``ys`` with respect to each of ``xs``, as the outputs of one op.
+
+        ``grad_ys`` are the gradients of ``ys``, by default ones. No gradient flows through the tensors in ``stop``.
+        """
         with self.trace.unnamed():
             seeds = [ones_like(y) for y in ys] if grad_ys is None else [convert_to_tensor(g) for g in grad_ys]
             gradients = sweep(self._records_without(stop), zip(ys, seeds), xs)
@@ -660,13 +711,14 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
 
     def _records_without(self, stop: Sequence[Any]) -> tuple[Any, ...]:
         """Returns the records, without those that compute the tensors in ``stop``."""
-        cut = {id(t) for t in stop}
-        return tuple(r for r in self.records.records if not cut or not _computes(r, cut))
+        stop_ids = {id(tensor) for tensor in stop}
+        return tuple(record for record in self.records.records if not stop_ids or not _computes(record, stop_ids))
 
 
-def _computes(record: Any, cut: Any) -> bool:
-    """Returns whether a record computes one of the tensors."""
-    return any(id(t) in cut for t in nest.flatten(record[2]))
+def _computes(record: Any, tensor_ids: Any) -> bool:
+    """Returns whether a recorded op computes one of the tensors with these ids."""
+    _, _, outputs, *_ = record
+    return any(id(tensor) in tensor_ids for tensor in nest.flatten(outputs))
 
 
 def _dims(shape: Any, name: str) -> Any:
@@ -677,10 +729,10 @@ def _dims(shape: Any, name: str) -> Any:
 
 
 def current_graph() -> Graph:
-    """Returns the graph to which ops are added.
+    """Returns the graph to which this thread adds ops.
 
     Raises:
-      RuntimeError: ops run eagerly.
+      RuntimeError: the thread builds no graph: ops run eagerly.
     """
     graph = getattr(state.trace and state.trace.root, "graph", None)
     if graph is None:
@@ -727,7 +779,10 @@ def get_default_graph() -> Graph:
 
 
 def _graph_of(trace: Any) -> Any:
-    """Returns the graph of a trace, created on the first call; without a trace the default graph."""
+    """Returns the ``Graph`` to which a trace belongs; for None, eager execution, the process's default graph.
+
+    The trace of a ``tf.function`` gets its graph on the first call.
+    """
     if trace is None:
         return _Default.graph
     if isinstance(trace.root, GraphTrace):
@@ -743,11 +798,11 @@ def reset_default_graph() -> None:
     Raises:
       AssertionError: called inside ``with graph.as_default():``.
     """
-    by_default = state.trace is _Default.graph.trace
-    if state.trace is not None and not by_default:
+    builds_default_graph = state.trace is _Default.graph.trace
+    if state.trace is not None and not builds_default_graph:
         raise AssertionError("Do not use tf.reset_default_graph() to clear nested graphs.")
     _Default.graph = Graph()
-    if by_default:
+    if builds_default_graph:
         build_by_default()
 
 

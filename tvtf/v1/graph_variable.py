@@ -175,7 +175,7 @@ def new_variable(
     collections: Any,
     constraint: Any,
 ) -> GraphVariable:
-    """Creates a variable of a graph under a name of its own.
+    """Creates a variable of a graph; its name is ``name``, with a number if that is in use.
 
     Raises:
       ValueError: there is no initial value.
@@ -239,5 +239,5 @@ def value_in(session: Any, variable: Any) -> np.ndarray:
         return variable.numpy()
     if not session.has_value(variable):
         raise FailedPreconditionError(None, None, f"Attempting to use uninitialized value {variable._shared_name}")
-    session_value = session._values.get(id(variable))
+    session_value = session._values.get(id(variable))  # None for an eager variable that no run has assigned
     return variable.numpy() if session_value is None else session_value.numpy()

@@ -55,6 +55,7 @@ class Constant(Initializer):
     def __call__(
         self, shape: Any = None, dtype: Any = None, partition_info: Any = None, verify_shape: Any = None
     ) -> Any:
+        """Returns the constant, with ``shape`` if that is given, as ``tf.compat.v1.constant`` does."""
         if shape is None:
             return convert_to_tensor(self.value, dtype or self._requested_dtype)
         verify = self._verify_shape if verify_shape is None else verify_shape
@@ -119,18 +120,17 @@ class VarianceScaling(Initializer):
         self.scale, self.mode, self.distribution, self.seed = scale, mode, distribution.lower(), seed
 
     def _value(self, shape: list[int], dtype: Any) -> Any:
-        """Draws numbers with the variance ``scale`` divided by the number of inputs or outputs."""
+        """Draws numbers of variance ``scale / fan``; fan is the number of inputs or outputs, or their mean."""
         fan_in, fan_out = _fans(shape)
         fan = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2.0}[self.mode]
-        scale = self.scale / max(1.0, fan)
+        variance = self.scale / max(1.0, fan)
         if self.distribution == "uniform":
-            limit = math.sqrt(3.0 * scale)
+            limit = math.sqrt(3.0 * variance)  # a uniform distribution in [-limit, limit] has the variance limit**2 / 3
             return _tf("random.uniform", shape, -limit, limit, dtype=dtype, seed=self.seed)
         if self.distribution == "untruncated_normal":
-            return _tf("random.normal", shape, 0.0, math.sqrt(scale), dtype=dtype, seed=self.seed)
-        stddev = (
-            math.sqrt(scale) / 0.87962566103423978
-        )  # the standard deviation of a normal distribution truncated at +-2
+            return _tf("random.normal", shape, 0.0, math.sqrt(variance), dtype=dtype, seed=self.seed)
+        # a standard normal distribution that is truncated at -2 and 2 has this standard deviation
+        stddev = math.sqrt(variance) / 0.87962566103423978
         return _tf("random.truncated_normal", shape, 0.0, stddev, dtype=dtype, seed=self.seed)
 
 
@@ -142,8 +142,8 @@ def _fans(shape: list[int]) -> tuple[int, int]:
     return shape[-2] * inner, shape[-1] * inner
 
 
-def _scaled(scale: float, mode: str, distribution: str, *paths: str) -> type:
-    """Declares a ``VarianceScaling`` with these settings."""
+def _declare_variance_scaling(scale: float, mode: str, distribution: str, *paths: str) -> type:
+    """Declares an initializer under TensorFlow 1's ``paths``: ``VarianceScaling`` with these settings."""
 
     class Scaled(VarianceScaling):
         def __init__(self, seed: Any = None, dtype: Any = "float32") -> None:
@@ -152,12 +152,14 @@ def _scaled(scale: float, mode: str, distribution: str, *paths: str) -> type:
     return v1(*paths)(Scaled)
 
 
-GlorotUniform = _scaled(1.0, "fan_avg", "uniform", "glorot_uniform_initializer", "initializers.glorot_uniform")
-_scaled(1.0, "fan_avg", "truncated_normal", "glorot_normal_initializer", "initializers.glorot_normal")
-_scaled(1.0, "fan_in", "truncated_normal", "initializers.lecun_normal")
-_scaled(1.0, "fan_in", "uniform", "initializers.lecun_uniform")
-_scaled(2.0, "fan_in", "truncated_normal", "initializers.he_normal")
-_scaled(2.0, "fan_in", "uniform", "initializers.he_uniform")
+GlorotUniform = _declare_variance_scaling(
+    1.0, "fan_avg", "uniform", "glorot_uniform_initializer", "initializers.glorot_uniform"
+)
+_declare_variance_scaling(1.0, "fan_avg", "truncated_normal", "glorot_normal_initializer", "initializers.glorot_normal")
+_declare_variance_scaling(1.0, "fan_in", "truncated_normal", "initializers.lecun_normal")
+_declare_variance_scaling(1.0, "fan_in", "uniform", "initializers.lecun_uniform")
+_declare_variance_scaling(2.0, "fan_in", "truncated_normal", "initializers.he_normal")
+_declare_variance_scaling(2.0, "fan_in", "uniform", "initializers.he_uniform")
 
 
 @v1("uniform_unit_scaling_initializer", "initializers.uniform_unit_scaling")
@@ -178,7 +180,10 @@ class Orthogonal(Initializer):
         self.gain, self.seed = gain, seed
 
     def _value(self, shape: list[int], dtype: Any) -> Any:
-        """Returns an orthogonal matrix: Q of the QR decomposition of random numbers, with the signs of R's diagonal."""
+        """Returns a random matrix with orthogonal columns (or rows, if it is wide), reshaped to ``shape``.
+
+        It is Q of the QR decomposition of normal random numbers, its columns multiplied by the signs of R's diagonal.
+        """
         if len(shape) < 2:
             raise ValueError(
                 f"The tensor to initialize, specified by argument `shape` must be at least two-dimensional. Received shape={shape}"

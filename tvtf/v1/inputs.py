@@ -28,34 +28,40 @@ from tvtf.v1.supervision import QueueRunner, add_queue_runner
 from tvtf.v1.variables import Variable
 
 
-def _epochs(limit: int | None, shuffle: bool, seed: int | None) -> Callable[..., Any]:
-    """Returns a function that yields the arrays' rows once per epoch, in a new order each time if they are shuffled."""
-    count, generator = itertools.count(), np.random.default_rng(seed)
+def _epoch_function(max_epochs: int | None, shuffle: bool, seed: int | None) -> Callable[..., Any]:
+    """Returns a function whose calls are epochs: it returns its arrays, their rows shuffled on request.
 
-    def rows(*arrays: np.ndarray) -> Any:
-        if limit is not None and next(count) >= limit:
-            raise OutOfRangeError(None, None, f"Reached limit of {limit}")
+    After ``max_epochs`` calls, the function raises ``OutOfRangeError``.
+    """
+    epoch_numbers, generator = itertools.count(), np.random.default_rng(seed)
+
+    def next_epoch(*arrays: np.ndarray) -> Any:
+        if max_epochs is not None and next(epoch_numbers) >= max_epochs:
+            raise OutOfRangeError(None, None, f"Reached limit of {max_epochs}")
         order = generator.permutation(len(arrays[0])) if shuffle else slice(None)
-        found = [a[order] for a in arrays]
-        return found if len(found) > 1 else found[0]
+        ordered = [array[order] for array in arrays]
+        return ordered if len(ordered) > 1 else ordered[0]
 
-    return rows
+    return next_epoch
 
 
 def _row_queue(
-    tensors: list[Any], limit: int | None, shuffle: bool, seed: int | None, capacity: int, name: str
+    tensors: list[Any], max_epochs: int | None, shuffle: bool, seed: int | None, capacity: int, name: str
 ) -> FIFOQueue:
-    """Returns a queue that a runner fills with the tensors' rows."""
+    """Returns a queue that a ``QueueRunner`` fills with the tensors' rows, ``max_epochs`` times or without end."""
     trace = current_graph().trace
     with trace.unnamed():
         specs = [TensorSpec(t.shape, t.dtype) for t in tensors]
-        found = numpy_function(_epochs(limit, shuffle, seed), tensors, specs if len(specs) > 1 else specs[0])
+        is_single = len(specs) == 1
+        next_epoch = _epoch_function(max_epochs, shuffle, seed)
+        rows = numpy_function(next_epoch, tensors, specs[0] if is_single else specs)
         queue = FIFOQueue(capacity, [t.dtype for t in tensors], [t.shape[1:] for t in tensors], name=name)
-        if limit is not None:
+        if max_epochs is not None:
+            # TensorFlow counts epochs in this local variable; here next_epoch counts them
             Variable(
                 convert_to_tensor(0, "int64"), trainable=False, collections=[GraphKeys.LOCAL_VARIABLES], name="epochs"
             )
-        enqueue = queue.enqueue_many(found if len(specs) > 1 else [found])
+        enqueue = queue.enqueue_many([rows] if is_single else rows)
     add_queue_runner(QueueRunner(queue, [enqueue]))
     return queue
 
@@ -65,7 +71,7 @@ def input_producer(
     input_tensor: Any, element_shape: Any = None, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None,
     capacity: int = 32, shared_name: Any = None, summary_name: Any = None, name: str = "input_producer", cancel_op: Any = None,
 ) -> FIFOQueue:  # fmt: skip
-    """Returns a queue of the rows of a tensor, which repeats them for ``num_epochs``, or without end."""
+    """Returns a queue of the rows of a tensor, which are repeated ``num_epochs`` times, or without end."""
     return _row_queue([convert_to_tensor(input_tensor)], num_epochs, shuffle, seed, capacity, name)
 
 
@@ -74,7 +80,7 @@ def string_input_producer(
     string_tensor: Any, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None, capacity: int = 32,
     shared_name: Any = None, name: str = "input_producer", cancel_op: Any = None,
 ) -> FIFOQueue:  # fmt: skip
-    """Returns a queue of strings, such as file names.
+    """Returns a queue of strings, such as file names, which are repeated ``num_epochs`` times, or without end.
 
     Raises:
       ValueError: the list is empty.
@@ -89,7 +95,7 @@ def range_input_producer(
     limit: Any, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None, capacity: int = 32, shared_name: Any = None,
     name: str = "input_producer",
 ) -> FIFOQueue:  # fmt: skip
-    """Returns a queue of the integers from 0 to ``limit - 1``."""
+    """Returns a queue of the integers below ``limit``, repeated ``num_epochs`` times, or without end."""
     return _row_queue([public_names()["range"](limit)], num_epochs, shuffle, seed, capacity, name)
 
 
@@ -98,12 +104,12 @@ def slice_input_producer(
     tensor_list: Any, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None, capacity: int = 32,
     shared_name: Any = None, name: str = "input_producer",
 ) -> list[Any]:  # fmt: skip
-    """Returns the next row of each tensor."""
+    """Returns one row of each tensor, the next one in each run of the graph."""
     tensors = [convert_to_tensor(t) for t in tensor_list]
     if not tensors:
         raise ValueError("Expected at least one tensor in slice_input_producer().")
-    found = _row_queue(tensors, num_epochs, shuffle, seed, capacity, name).dequeue()
-    return found if isinstance(found, list) else [found]
+    rows = _row_queue(tensors, num_epochs, shuffle, seed, capacity, name).dequeue()
+    return rows if isinstance(rows, list) else [rows]
 
 
 @v1("train.limit_epochs")
@@ -111,34 +117,44 @@ def limit_epochs(tensor: Any, num_epochs: int | None = None, name: Any = None) -
     """Returns the tensor, which can be run ``num_epochs`` times; then it raises ``OutOfRangeError``."""
     if num_epochs is None:
         return tensor
-    count, found = itertools.count(), convert_to_tensor(tensor)
+    run_numbers, tensor = itertools.count(), convert_to_tensor(tensor)
 
-    def again(value: np.ndarray) -> np.ndarray:
-        if next(count) >= num_epochs:
+    def checked(value: np.ndarray) -> np.ndarray:
+        if next(run_numbers) >= num_epochs:
             raise OutOfRangeError(None, None, f"Reached limit of {num_epochs}")
         return value
 
-    return numpy_function(again, [found], TensorSpec(found.shape, found.dtype))
+    return numpy_function(checked, [tensor], TensorSpec(tensor.shape, tensor.dtype))
 
 
 # -- batches
 
 
 def _batched(
-    tensors: Any, make: Callable[..., Any], size: Any, many: bool, threads: int, shapes: Any, allow_smaller: bool
+    tensors: Any,
+    make_queue: Callable[..., Any],
+    batch_size: Any,
+    enqueue_rows: bool,
+    threads: int,
+    element_shapes: Any,
+    allow_smaller: bool,
 ) -> Any:
-    """Puts each run's tensors (with ``many``, their rows) into the queue that ``make`` returns, and dequeues batches of ``size``."""
+    """Enqueues the tensors (a list or dict), or their rows, in threads, and returns the batches that are dequeued.
+
+    ``make_queue`` makes the queue from the dtypes and shapes of an element.
+    """
     keys = sorted(tensors) if isinstance(tensors, dict) else None
     flat = [convert_to_tensor(tensors[k]) for k in keys] if keys else [convert_to_tensor(t) for t in _as_list(tensors)]
-    rows = [t.shape[1:] if many else t.shape for t in flat] if shapes is None else shapes
-    queue = make([t.dtype for t in flat], rows)
-    enqueue = queue.enqueue_many if many else queue.enqueue
+    if element_shapes is None:
+        element_shapes = [t.shape[1:] if enqueue_rows else t.shape for t in flat]
+    queue = make_queue([t.dtype for t in flat], element_shapes)
+    enqueue = queue.enqueue_many if enqueue_rows else queue.enqueue
     add_queue_runner(QueueRunner(queue, [enqueue(flat) for _ in range(threads)]))
-    found = queue.dequeue_up_to(size) if allow_smaller else queue.dequeue_many(size)
-    found = found if isinstance(found, list) else [found]
+    batches = queue.dequeue_up_to(batch_size) if allow_smaller else queue.dequeue_many(batch_size)
+    batches = batches if isinstance(batches, list) else [batches]
     if keys:
-        return dict(zip(keys, found))
-    return found if len(found) > 1 else found[0]
+        return dict(zip(keys, batches))
+    return batches if len(batches) > 1 else batches[0]
 
 
 def _as_list(tensors: Any) -> list[Any]:
@@ -150,10 +166,10 @@ def batch(
     tensors: Any, batch_size: Any, num_threads: int = 1, capacity: int = 32, enqueue_many: bool = False, shapes: Any = None,
     dynamic_pad: bool = False, allow_smaller_final_batch: bool = False, shared_name: Any = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Batches tensors: stacks the values of several runs."""
-    kind = PaddingFIFOQueue if dynamic_pad else FIFOQueue
-    make = lambda dtypes, rows: kind(capacity, dtypes, rows, name=name or "batch")  # noqa: E731
-    return _batched(tensors, make, batch_size, enqueue_many, num_threads, shapes, allow_smaller_final_batch)
+    """Returns batches: stacks the tensors' values of ``batch_size`` runs, which threads enqueue, in their order."""
+    queue_class = PaddingFIFOQueue if dynamic_pad else FIFOQueue
+    make_queue = lambda dtypes, shapes: queue_class(capacity, dtypes, shapes, name=name or "batch")  # noqa: E731
+    return _batched(tensors, make_queue, batch_size, enqueue_many, num_threads, shapes, allow_smaller_final_batch)
 
 
 @v1("train.shuffle_batch")
@@ -162,13 +178,16 @@ def shuffle_batch(
     enqueue_many: bool = False, shapes: Any = None, allow_smaller_final_batch: bool = False, shared_name: Any = None,
     name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Batches tensors in random order: stacks the values of several runs."""
+    """Returns batches in random order: stacks the tensors' values of ``batch_size`` runs, which threads enqueue.
+
+    Elements are drawn from at least ``min_after_dequeue`` others in the queue.
+    """
     if capacity <= min_after_dequeue:
         raise ValueError(f"capacity {capacity} must be bigger than min_after_dequeue {min_after_dequeue}.")
-    make = lambda dtypes, rows: RandomShuffleQueue(  # noqa: E731
-        capacity, min_after_dequeue, dtypes, rows, seed=seed, name=name or "shuffle_batch"
+    make_queue = lambda dtypes, shapes: RandomShuffleQueue(  # noqa: E731
+        capacity, min_after_dequeue, dtypes, shapes, seed=seed, name=name or "shuffle_batch"
     )
-    return _batched(tensors, make, batch_size, enqueue_many, num_threads, shapes, allow_smaller_final_batch)
+    return _batched(tensors, make_queue, batch_size, enqueue_many, num_threads, shapes, allow_smaller_final_batch)
 
 
 # -- readers
@@ -265,6 +284,7 @@ class FixedLengthRecordReader(ReaderBase):
         *_: Any,
         **__: Any,
     ) -> None:
+        """Stores sizes in bytes: of records, headers and footers, and from one record's start to the next."""
         super().__init__()
         self._sizes = record_bytes, header_bytes or 0, footer_bytes or 0, hop_bytes or record_bytes
 

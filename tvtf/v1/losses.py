@@ -48,7 +48,7 @@ def compute_weighted_loss(
     loss_collection: Any = GraphKeys.LOSSES,
     reduction: str = _BY_WEIGHTS,
 ) -> Tensor:
-    """Multiplies ``losses`` by ``weights`` and reduces them; adds the result to the collection."""
+    """Multiplies ``losses`` by ``weights``, reduces them in float32, and adds the result to the collection."""
     if reduction not in Reduction.all():
         raise ValueError(f"Invalid Reduction Key {reduction}.")
     losses = convert_to_tensor(losses)
@@ -62,23 +62,29 @@ def compute_weighted_loss(
 
 
 def _check_weights(losses: Any, weights: Any) -> None:
-    """Checks that weights can be broadcast to the losses."""
-    values, own = losses.shape, weights.shape
-    if own.rank in (None, 0) or values.rank is None:
+    """Raises ValueError if weights cannot be broadcast to the losses: each of their dims is 1 or that of the losses."""
+    shape, weights_shape = losses.shape, weights.shape
+    if weights_shape.rank in (None, 0) or shape.rank is None:
         return
-    fits = own.rank == values.rank and all(a is None or b is None or a in (1, b) for a, b in zip(own, values))
-    if not fits:
+    is_broadcastable = weights_shape.rank == shape.rank and all(
+        weights_dim is None or dim is None or weights_dim in (1, dim) for weights_dim, dim in zip(weights_shape, shape)
+    )
+    if not is_broadcastable:
         raise ValueError(
-            f"weights can not be broadcast to values. values.rank={values.rank}. weights.rank={own.rank}. "
-            f"values.shape={values}. weights.shape={own}."
+            f"weights can not be broadcast to values. values.rank={shape.rank}. weights.rank={weights_shape.rank}. "
+            f"values.shape={shape}. weights.shape={weights_shape}."
         )
 
 
-def _reduce(each: Any, losses: Any, weights: Any, reduction: str) -> Any:
-    """Reduces losses: none, the sum, or the sum divided by a number that the reduction defines."""
+def _reduce(weighted: Any, losses: Any, weights: Any, reduction: str) -> Any:
+    """Reduces the weighted losses to their sum or a mean, as ``reduction`` says, or returns them.
+
+    A mean divides by the sum of the weights, the number of losses, or the number of losses with a weight other than
+    zero.
+    """
     if reduction == Reduction.NONE:
-        return each
-    total = _tf("reduce_sum", each)
+        return weighted
+    total = _tf("reduce_sum", weighted)
     if reduction == Reduction.SUM:
         return total
     ones = _tf("ones_like", losses)
@@ -113,50 +119,57 @@ def get_regularization_losses(scope: str | None = None) -> list[Any]:
 @v1("losses.get_regularization_loss")
 def get_regularization_loss(scope: str | None = None, name: str = "total_regularization_loss") -> Any:
     """Returns the sum of ``get_regularization_losses``."""
-    found = get_regularization_losses(scope)
-    return _tf("add_n", found) if found else convert_to_tensor(0.0)
+    losses = get_regularization_losses(scope)
+    return _tf("add_n", losses) if losses else convert_to_tensor(0.0)
 
 
 @v1("losses.get_total_loss")
 def get_total_loss(add_regularization_losses: bool = True, name: str = "total_loss", scope: str | None = None) -> Any:
     """Returns the sum of all losses."""
-    found = get_losses(scope)
-    return _tf("add_n", [*found, *(get_regularization_losses(scope) if add_regularization_losses else [])])
+    losses = get_losses(scope)
+    return _tf("add_n", [*losses, *(get_regularization_losses(scope) if add_regularization_losses else [])])
 
 
-def _pair(labels: Any, predictions: Any) -> tuple[Any, Any]:
+def _float_pair(labels: Any, predictions: Any) -> tuple[Any, Any]:
+    """Returns labels and predictions as float32; raises ValueError if either is None or their shapes differ."""
     if labels is None or predictions is None:
         missing = "labels" if labels is None else "predictions"
         raise ValueError(f"Argument `{missing}` must not be None.")
-    x, y = _tf("cast", convert_to_tensor(predictions), "float32"), _tf("cast", convert_to_tensor(labels), "float32")
-    x.shape.assert_is_compatible_with(y.shape)
-    return y, x
+    predictions = _tf("cast", convert_to_tensor(predictions), "float32")
+    labels = _tf("cast", convert_to_tensor(labels), "float32")
+    predictions.shape.assert_is_compatible_with(labels.shape)
+    return labels, predictions
 
 
-def _loss(name: str, function: Any) -> None:
-    """Declares a loss whose elements ``function`` computes from labels and predictions."""
+def _declare_loss(name: str, function: Any) -> None:
+    """Declares ``tf.compat.v1.losses.<name>``, whose elements ``function`` computes from labels and predictions."""
 
     def loss(
         labels: Any, predictions: Any, *args: Any, weights: Any = 1.0, scope: Any = None, loss_collection: Any = GraphKeys.LOSSES,
         reduction: str = _BY_WEIGHTS, **more: Any,
     ) -> Tensor:  # fmt: skip
-        """Computes the weighted loss; TensorFlow's order of arguments depends on the loss."""
-        names = ("weights", *_EXTRA.get(name, ()), "scope", "loss_collection", "reduction")
+        """Computes the weighted loss.
+
+        TensorFlow's positional arguments after the weights begin with the loss's own ones.
+        """
+        own_names = _OWN_ARGUMENTS.get(name, ())
+        positional_names = ("weights", *own_names, "scope", "loss_collection", "reduction")
         options = {
             "weights": weights,
             "scope": scope,
             "loss_collection": loss_collection,
             "reduction": reduction,
         } | more
-        options |= dict(zip(names, args))
-        extra = {k: options.pop(k) for k in _EXTRA.get(name, ()) if k in options}
-        return compute_weighted_loss(function(*_pair(labels, predictions), **extra), **options)
+        options |= dict(zip(positional_names, args))
+        own_options = {key: options.pop(key) for key in own_names if key in options}
+        return compute_weighted_loss(function(*_float_pair(labels, predictions), **own_options), **options)
 
     loss.__name__ = name
     v1(f"losses.{name}")(loss)
 
 
-_EXTRA = {"huber_loss": ("delta",), "log_loss": ("epsilon",)}
+_OWN_ARGUMENTS = {"huber_loss": ("delta",), "log_loss": ("epsilon",)}
+"""By loss: the names of the arguments that only it has."""
 
 
 def _huber(y: Any, x: Any, delta: float = 1.0) -> Any:
@@ -169,10 +182,10 @@ def _log(y: Any, x: Any, epsilon: float = 1e-7) -> Any:
     return -y * _tf("math.log", x + epsilon) - (1 - y) * _tf("math.log", 1 - x + epsilon)
 
 
-_loss("mean_squared_error", lambda y, x: _tf("math.squared_difference", x, y))
-_loss("absolute_difference", lambda y, x: _tf("abs", x - y))
-_loss("huber_loss", _huber)
-_loss("log_loss", _log)
+_declare_loss("mean_squared_error", lambda y, x: _tf("math.squared_difference", x, y))
+_declare_loss("absolute_difference", lambda y, x: _tf("abs", x - y))
+_declare_loss("huber_loss", _huber)
+_declare_loss("log_loss", _log)
 
 
 @v1("losses.hinge_loss")
@@ -184,9 +197,10 @@ def hinge_loss(
     loss_collection: Any = GraphKeys.LOSSES,
     reduction: str = _BY_WEIGHTS,
 ) -> Tensor:
-    """Computes ``max(0, 1 - y * x)`` for labels of 0 and 1."""
-    y, x = _pair(labels, logits)
-    return compute_weighted_loss(_tf("nn.relu", 1 - (2 * y - 1) * x), weights, scope, loss_collection, reduction)
+    """Computes the hinge loss ``max(0, 1 - sign * logit)``; labels of 0 and 1 have the signs -1 and 1."""
+    labels, logits = _float_pair(labels, logits)
+    signs = 2 * labels - 1  # -1 and 1
+    return compute_weighted_loss(_tf("nn.relu", 1 - signs * logits), weights, scope, loss_collection, reduction)
 
 
 @v1("losses.cosine_distance")
@@ -194,12 +208,13 @@ def cosine_distance(
     labels: Any, predictions: Any, axis: Any = None, weights: Any = 1.0, scope: Any = None, loss_collection: Any = GraphKeys.LOSSES,
     reduction: str = _BY_WEIGHTS, dim: Any = None,
 ) -> Tensor:  # fmt: skip
-    """One minus the dot product along ``axis``; the vectors must have unit length."""
+    """Computes one minus the dot product along ``axis``, which is the cosine if the vectors have unit length."""
     axis = dim if axis is None else axis
     if axis is None:
         raise ValueError("You must specify argument `axis`.")
-    y, x = _pair(labels, predictions)
-    return compute_weighted_loss(1 - _tf("reduce_sum", x * y, axis, True), weights, scope, loss_collection, reduction)
+    labels, predictions = _float_pair(labels, predictions)
+    distances = 1 - _tf("reduce_sum", predictions * labels, axis, True)
+    return compute_weighted_loss(distances, weights, scope, loss_collection, reduction)
 
 
 @v1("losses.mean_pairwise_squared_error")
@@ -208,18 +223,19 @@ def mean_pairwise_squared_error(
 ) -> Tensor:
     """Returns the mean of ``((x_i - x_j) - (y_i - y_j)) ** 2`` over all pairs of an example's elements.
 
-    It is computed without the pairs, from the sums of ``d_i`` and of their squares, where ``d = x - y``.
+    ``x`` are the predictions and ``y`` the labels. The mean is computed without forming the pairs, from the sums of
+    ``d_i`` and of their squares, where ``d = x - y``.
     """
-    y, x = _pair(labels, predictions)
+    labels, predictions = _float_pair(labels, predictions)
     weights = _tf("cast", convert_to_tensor(weights), "float32")
-    delta = x - y
-    axes = list(range(1, delta.shape.rank))
+    delta = predictions - labels
+    axes = list(range(1, delta.shape.rank))  # all but the batch axis
     squares = _tf("reduce_sum", delta * delta, axes, True)
-    present = _tf("ones_like", delta) * _tf("cast", _tf("not_equal", weights, 0.0), "float32")
-    count = _tf("reduce_sum", present, axes, True)
-    first = 2.0 * _tf("math.divide_no_nan", squares, count - 1)
-    second = 2.0 * _tf("math.divide_no_nan", _tf("square", _tf("reduce_sum", delta, axes, True)), count * (count - 1))
-    total = _tf("reduce_sum", (first - second) * weights)
+    has_weight = _tf("ones_like", delta) * _tf("cast", _tf("not_equal", weights, 0.0), "float32")
+    count = _tf("reduce_sum", has_weight, axes, True)
+    squares_term = 2.0 * _tf("math.divide_no_nan", squares, count - 1)
+    sum_term = 2.0 * _tf("math.divide_no_nan", _tf("square", _tf("reduce_sum", delta, axes, True)), count * (count - 1))
+    total = _tf("reduce_sum", (squares_term - sum_term) * weights)
     result = _tf("where", _tf("reduce_sum", count) > 0, total, 0.0)
     add_loss(result, loss_collection)
     return result  # type: ignore[no-any-return]
@@ -230,12 +246,12 @@ def softmax_cross_entropy(
     onehot_labels: Any, logits: Any, weights: Any = 1.0, label_smoothing: float = 0, scope: Any = None,
     loss_collection: Any = GraphKeys.LOSSES, reduction: str = _BY_WEIGHTS,
 ) -> Tensor:  # fmt: skip
-    """Softmax cross entropy of logits and the classes' probabilities."""
+    """Computes the softmax cross entropy of logits and the classes' probabilities, which may be smoothed."""
     logits = convert_to_tensor(logits)
-    y = _tf("cast", convert_to_tensor(onehot_labels), logits.dtype)
-    y = _smooth(y, label_smoothing, 1.0 / logits.shape[-1] if label_smoothing > 0 else 0.0)
-    found = _tf("nn.softmax_cross_entropy_with_logits", _tf("stop_gradient", y), logits)
-    return compute_weighted_loss(found, weights, scope, loss_collection, reduction)
+    probabilities = _tf("cast", convert_to_tensor(onehot_labels), logits.dtype)
+    probabilities = _smooth(probabilities, label_smoothing, 1.0 / logits.shape[-1] if label_smoothing > 0 else 0.0)
+    losses = _tf("nn.softmax_cross_entropy_with_logits", _tf("stop_gradient", probabilities), logits)
+    return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
 def _smooth(y: Any, smoothing: float, to: float) -> Any:
@@ -247,11 +263,11 @@ def sigmoid_cross_entropy(
     multi_class_labels: Any, logits: Any, weights: Any = 1.0, label_smoothing: float = 0, scope: Any = None,
     loss_collection: Any = GraphKeys.LOSSES, reduction: str = _BY_WEIGHTS,
 ) -> Tensor:  # fmt: skip
-    """Sigmoid cross entropy of each logit and its label."""
+    """Computes the sigmoid cross entropy of each logit and its label, which may be smoothed."""
     logits = convert_to_tensor(logits)
-    y = _smooth(_tf("cast", convert_to_tensor(multi_class_labels), logits.dtype), label_smoothing, 0.5)
-    found = _tf("nn.sigmoid_cross_entropy_with_logits", y, logits)
-    return compute_weighted_loss(found, weights, scope, loss_collection, reduction)
+    labels = _smooth(_tf("cast", convert_to_tensor(multi_class_labels), logits.dtype), label_smoothing, 0.5)
+    losses = _tf("nn.sigmoid_cross_entropy_with_logits", labels, logits)
+    return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
 @v1("losses.sparse_softmax_cross_entropy")
@@ -263,9 +279,12 @@ def sparse_softmax_cross_entropy(
     loss_collection: Any = GraphKeys.LOSSES,
     reduction: str = _BY_WEIGHTS,
 ) -> Tensor:
-    """Softmax cross entropy of logits and class numbers."""
+    """Computes the softmax cross entropy of logits and class numbers.
+
+    The labels may have an additional last dim of 1.
+    """
     labels, logits = convert_to_tensor(labels), convert_to_tensor(logits)
     if labels.shape.rank is not None and labels.shape.rank == logits.shape.rank:
         labels = _tf("squeeze", labels, [-1])
-    found = _tf("nn.sparse_softmax_cross_entropy_with_logits", labels, logits)
-    return compute_weighted_loss(found, weights, scope, loss_collection, reduction)
+    losses = _tf("nn.sparse_softmax_cross_entropy_with_logits", labels, logits)
+    return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)

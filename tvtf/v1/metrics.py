@@ -27,42 +27,52 @@ def _local(name: str, shape: Any = (), dtype: str = "float32") -> Any:
 class _Metric:
     """Running sums in local variables, by name, in a scope of their own; ``value`` computes the metric from them."""
 
-    def __init__(self, name: str | None, default: str, sums: dict[str, Any], value: Any, collections: Any) -> None:
+    def __init__(
+        self, name: str | None, default_name: str, batch_sums: dict[str, Any], value: Any, collections: Any
+    ) -> None:
+        """Declares the variables, to which each update adds the sums of a batch.
+
+        ``pair`` has the metric's value before the update, and its value after it, which is the update op. They are
+        added to the two entries of ``collections``.
+        """
         graph = current_graph()
-        with variable_scope(name, default), graph.trace.unnamed():
-            variables = {key: _local(key, each.shape.as_list()) for key, each in sums.items()}
-            now = value(*(v._as_tensor() for v in variables.values()))
-            added = [variables[key].assign_add(each) for key, each in sums.items()]
-            then = value(*added)
-        graph.trace.name_results(now, f"{name or default}/value", "Identity")
-        graph.trace.name_results(then, f"{name or default}/update_op", "Identity")
-        self.pair = now, then
-        for keys, each in zip(collections, self.pair):
+        with variable_scope(name, default_name), graph.trace.unnamed():
+            variables = {key: _local(key, batch_sum.shape.as_list()) for key, batch_sum in batch_sums.items()}
+            current_value = value(*(v._as_tensor() for v in variables.values()))
+            new_sums = [variables[key].assign_add(batch_sum) for key, batch_sum in batch_sums.items()]
+            updated_value = value(*new_sums)
+        graph.trace.name_results(current_value, f"{name or default_name}/value", "Identity")
+        graph.trace.name_results(updated_value, f"{name or default_name}/update_op", "Identity")
+        self.pair = current_value, updated_value
+        for keys, tensor in zip(collections, self.pair):
             if keys:
-                get_default_graph().add_to_collections(keys, each)
+                get_default_graph().add_to_collections(keys, tensor)
 
 
 def _ratio(total: Any, count: Any) -> Any:
     return _tf("math.divide_no_nan", total, count)
 
 
-def _weighted(values: Any, weights: Any) -> tuple[Any, Any]:
-    """Returns the weighted sum of values, and the sum of weights; without weights, they are ones."""
+def _weighted_sums(values: Any, weights: Any) -> tuple[Any, Any]:
+    """Returns the weighted sum of values, and the sum of their weights, each of which is 1 if ``weights`` is None."""
     values = _floats(values)
     if weights is None:
         return _tf("reduce_sum", values), _tf("cast", _tf("size", values), "float32")
-    spread = _tf("broadcast_to", _floats(weights), _tf("shape", values))
-    return _tf("reduce_sum", values * spread), _tf("reduce_sum", spread)
+    weights = _tf("broadcast_to", _floats(weights), _tf("shape", values))
+    return _tf("reduce_sum", values * weights), _tf("reduce_sum", weights)
 
 
 def _mean_of(
-    name: str | None, default: str, values: Any, weights: Any, collections: Any, change: Any = lambda x: x
+    name: str | None, default_name: str, values: Any, weights: Any, collections: Any, transform: Any = lambda mean: mean
 ) -> Any:
-    """Declares the sums of a weighted mean; ``change`` is applied to the mean."""
+    """Declares a metric that is the weighted mean of the values of all batches, or ``transform`` of the mean.
+
+    Returns the metric's value and its update op.
+    """
     with current_graph().trace.unnamed():
-        total, count = _weighted(values, weights)
+        total, count = _weighted_sums(values, weights)
     sums = {"total": total, "count": count}
-    return _Metric(name, default, sums, lambda t, c: change(_ratio(t, c)), collections).pair
+    return _Metric(name, default_name, sums, lambda total, count: transform(_ratio(total, count)), collections).pair
 
 
 @v1("metrics.mean")
@@ -73,20 +83,21 @@ def mean(
     updates_collections: Any = None,
     name: str | None = None,
 ) -> Any:
-    """Returns the (weighted) mean of the values of all batches."""
+    """Returns the (weighted) mean of the values of all batches, and the op that updates it."""
     return _mean_of(name, "mean", values, weights, (metrics_collections, updates_collections))
 
 
 def _pair(labels: Any, predictions: Any) -> tuple[Any, Any]:
     """Converts labels and predictions to tensors; removes an additional last dim of 1 of either."""
-    y, x = convert_to_tensor(labels), convert_to_tensor(predictions)
-    if y.shape.rank is not None and x.shape.rank is not None and abs(y.shape.rank - x.shape.rank) == 1:
-        longer = x if x.shape.rank > y.shape.rank else y
+    labels, predictions = convert_to_tensor(labels), convert_to_tensor(predictions)
+    label_rank, prediction_rank = labels.shape.rank, predictions.shape.rank
+    if label_rank is not None and prediction_rank is not None and abs(label_rank - prediction_rank) == 1:
+        longer = predictions if prediction_rank > label_rank else labels
         if longer.shape[-1] in (1, None):
-            cut = _tf("squeeze", longer, [-1])
-            y, x = (y, cut) if longer is x else (cut, x)
-    x.shape.assert_is_compatible_with(y.shape)
-    return y, x
+            squeezed = _tf("squeeze", longer, [-1])
+            labels, predictions = (labels, squeezed) if longer is predictions else (squeezed, predictions)
+    predictions.shape.assert_is_compatible_with(labels.shape)
+    return labels, predictions
 
 
 @v1("metrics.accuracy")
@@ -94,33 +105,33 @@ def accuracy(
     labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
     name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Returns the share of predictions that equal their labels."""
-    y, x = _pair(labels, predictions)
+    """Returns the share of predictions that equal their labels, and the op that updates it."""
+    labels, predictions = _pair(labels, predictions)
     with current_graph().trace.unnamed():
-        same = _tf("equal", x, _tf("cast", y, x.dtype))
-    return _mean_of(name, "accuracy", same, weights, (metrics_collections, updates_collections))
+        is_correct = _tf("equal", predictions, _tf("cast", labels, predictions.dtype))
+    return _mean_of(name, "accuracy", is_correct, weights, (metrics_collections, updates_collections))
 
 
-def _error(path: str, error: Any, change: Any = lambda x: x) -> None:
-    """Declares a metric that is the mean of ``error`` of labels and predictions; ``change`` is applied to the mean."""
+def _declare_mean_error(name_of_metric: str, error: Any, transform: Any = lambda mean: mean) -> None:
+    """Declares a metric: the mean of ``error(labels, predictions)``, or ``transform`` of the mean."""
 
     def metric(
         labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
         name: str | None = None,
     ) -> Any:  # fmt: skip
         """Returns the mean error and the op that updates it."""
-        y, x = _pair(labels, predictions)
+        labels, predictions = _pair(labels, predictions)
         with current_graph().trace.unnamed():
-            values = error(_floats(y), _floats(x))
-        return _mean_of(name, path, values, weights, (metrics_collections, updates_collections), change)
+            values = error(_floats(labels), _floats(predictions))
+        return _mean_of(name, name_of_metric, values, weights, (metrics_collections, updates_collections), transform)
 
-    metric.__name__ = path
-    v1(f"metrics.{path}")(metric)
+    metric.__name__ = name_of_metric
+    v1(f"metrics.{name_of_metric}")(metric)
 
 
-_error("mean_absolute_error", lambda y, x: _tf("abs", x - y))
-_error("mean_squared_error", lambda y, x: _tf("square", x - y))
-_error("root_mean_squared_error", lambda y, x: _tf("square", x - y), lambda mean: _tf("sqrt", mean))
+_declare_mean_error("mean_absolute_error", lambda y, x: _tf("abs", x - y))
+_declare_mean_error("mean_squared_error", lambda y, x: _tf("square", x - y))
+_declare_mean_error("root_mean_squared_error", lambda y, x: _tf("square", x - y), lambda mean: _tf("sqrt", mean))
 
 
 @v1("metrics.mean_relative_error")
@@ -128,10 +139,10 @@ def mean_relative_error(
     labels: Any, predictions: Any, normalizer: Any, weights: Any = None, metrics_collections: Any = None,
     updates_collections: Any = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Returns the mean of absolute errors divided by ``normalizer``."""
-    y, x = _pair(labels, predictions)
+    """Returns the mean of absolute errors divided by ``normalizer``, and the op that updates it."""
+    labels, predictions = _pair(labels, predictions)
     with current_graph().trace.unnamed():
-        values = _tf("math.divide_no_nan", _tf("abs", _floats(x) - _floats(y)), _floats(normalizer))
+        values = _tf("math.divide_no_nan", _tf("abs", _floats(predictions) - _floats(labels)), _floats(normalizer))
     return _mean_of(name, "mean_relative_error", values, weights, (metrics_collections, updates_collections))
 
 
@@ -140,7 +151,7 @@ def percentage_below(
     values: Any, threshold: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
     name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Returns the share of values below a threshold."""
+    """Returns the share of values below a threshold, and the op that updates it."""
     with current_graph().trace.unnamed():
         below = convert_to_tensor(values) < threshold
     return _mean_of(name, "percentage_below_threshold", below, weights, (metrics_collections, updates_collections))
@@ -155,49 +166,55 @@ _COUNTS = {  # whether the label is true, and whether the prediction is
 
 
 def _count(labels: Any, predictions: Any, weights: Any, kind: str) -> Any:
+    """Returns the (weighted) number of a batch's cases of one kind, such as ``true_positives``."""
     is_label, is_predicted = _COUNTS[kind]
-    y, x = (_tf("cast", t, "bool") for t in _pair(labels, predictions))
-    hit = _tf("logical_and", _tf("equal", y, is_label), _tf("equal", x, is_predicted))
-    return _weighted(hit, weights)[0]
+    labels, predictions = (_tf("cast", t, "bool") for t in _pair(labels, predictions))
+    is_counted = _tf("logical_and", _tf("equal", labels, is_label), _tf("equal", predictions, is_predicted))
+    weighted_count, _ = _weighted_sums(is_counted, weights)
+    return weighted_count
 
 
-def _counted(kind: str) -> None:
-    """Declares the metric that counts one of ``_COUNTS``."""
+def _declare_count(kind: str) -> None:
+    """Declares ``metrics.<kind>``, which counts the cases of one kind, such as ``true_positives``."""
 
     def metric(
         labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
         name: str | None = None,
     ) -> Any:  # fmt: skip
+        """Returns the number of cases and the op that updates it."""
         with current_graph().trace.unnamed():
             sums = {"count": _count(labels, predictions, weights, kind)}
-        return _Metric(name, kind, sums, lambda c: _tf("identity", c), (metrics_collections, updates_collections)).pair
+        return _Metric(
+            name, kind, sums, lambda count: _tf("identity", count), (metrics_collections, updates_collections)
+        ).pair
 
     v1(f"metrics.{kind}")(metric)
 
 
 for _kind in _COUNTS:
-    _counted(_kind)
+    _declare_count(_kind)
 
 
-def _share_of_true_positives(path: str, other: str) -> None:
-    """Declares the share of true positives in these and ``other``."""
+def _declare_share_of_true_positives(name_of_metric: str, other_kind: str) -> None:
+    """Declares a metric such as precision: ``true_positives / (true_positives + other_kind)``."""
 
     def metric(
         labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
         name: str | None = None,
     ) -> Any:  # fmt: skip
         """Returns the share of true positives and the op that updates it."""
-        kinds = ("true_positives", other)
         with current_graph().trace.unnamed():
-            sums = {f"{k}/count": _count(labels, predictions, weights, k) for k in kinds}
-        found = _Metric(name, path, sums, lambda a, b: _ratio(a, a + b), (metrics_collections, updates_collections))
-        return found.pair
+            sums = {
+                f"{kind}/count": _count(labels, predictions, weights, kind) for kind in ("true_positives", other_kind)
+            }
+        share = lambda positives, others: _ratio(positives, positives + others)  # noqa: E731
+        return _Metric(name, name_of_metric, sums, share, (metrics_collections, updates_collections)).pair
 
-    v1(f"metrics.{path}")(metric)
+    v1(f"metrics.{name_of_metric}")(metric)
 
 
-_share_of_true_positives("precision", "false_positives")
-_share_of_true_positives("recall", "false_negatives")
+_declare_share_of_true_positives("precision", "false_positives")
+_declare_share_of_true_positives("recall", "false_negatives")
 
 
 @v1("metrics.mean_tensor")
@@ -208,20 +225,20 @@ def mean_tensor(
     updates_collections: Any = None,
     name: str | None = None,
 ) -> Any:
-    """Returns the mean of each element over batches."""
+    """Returns the (weighted) mean of each element over batches, and the op that updates it."""
     with current_graph().trace.unnamed():
-        each = _floats(values)
-        spread = (
-            _tf("ones_like", each) if weights is None else _tf("broadcast_to", _floats(weights), _tf("shape", each))
+        values = _floats(values)
+        weights = (
+            _tf("ones_like", values) if weights is None else _tf("broadcast_to", _floats(weights), _tf("shape", values))
         )
-        sums = {"total_tensor": each * spread, "count_tensor": spread}
+        sums = {"total_tensor": values * weights, "count_tensor": weights}
     return _Metric(name, "mean", sums, _ratio, (metrics_collections, updates_collections)).pair
 
 
 def _confusion_matrix(labels: Any, predictions: Any, num_classes: int, weights: Any) -> Any:
-    flat = [_tf("reshape", convert_to_tensor(t), [-1]) for t in (labels, predictions)]
-    own = None if weights is None else _tf("reshape", _floats(weights), [-1])
-    return _tf("math.confusion_matrix", *flat, num_classes, own, "float32")
+    labels, predictions = (_tf("reshape", convert_to_tensor(t), [-1]) for t in (labels, predictions))
+    weights = None if weights is None else _tf("reshape", _floats(weights), [-1])
+    return _tf("math.confusion_matrix", labels, predictions, num_classes, weights, "float32")
 
 
 @v1("metrics.mean_iou")
@@ -232,6 +249,10 @@ def mean_iou(
     """Returns the mean over classes of intersection over union of labels and predictions; the op updates the confusion matrix."""
 
     def value(matrix: Any) -> Any:
+        """Returns the mean IoU over the classes that occur, from the confusion matrix.
+
+        Other classes have an empty union.
+        """
         intersection = _tf("linalg.diag_part", matrix)
         union = _tf("reduce_sum", matrix, 0) + _tf("reduce_sum", matrix, 1) - intersection
         return _ratio(
@@ -249,7 +270,7 @@ def mean_per_class_accuracy(
     labels: Any, predictions: Any, num_classes: int, weights: Any = None, metrics_collections: Any = None,
     updates_collections: Any = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Returns the mean over classes of their accuracy."""
+    """Returns the mean of the classes' accuracies, and the op that updates it."""
     with current_graph().trace.unnamed():
         matrix = _confusion_matrix(labels, predictions, num_classes, weights)
         sums = {"count": _tf("linalg.diag_part", matrix), "total": _tf("reduce_sum", matrix, 1)}

@@ -41,7 +41,9 @@ from tvtf.v1.session import InteractiveSession, Session
 
 @v1("placeholder")
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SymbolicTensor:
-    """Creates a tensor that ``Session.run`` must be fed; unknown dims are None.
+    """Creates a tensor whose value is passed to ``Session.run`` in its ``feed_dict``.
+
+    Unknown dims of ``shape`` are None.
 
     Raises:
       RuntimeError: outside a graph.
@@ -61,27 +63,27 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
         return bind.identity(convert_to_tensor(input))  # type: ignore[no-any-return]
     trace = state.trace.root
     if not isinstance(trace, GraphTrace):
-        return _with_default(state.trace, input, shape)  # type: ignore[no-any-return]
+        return _default_with_unknown_dims(state.trace, input, shape)  # type: ignore[no-any-return]
     with trace.unnamed():
-        tensor = _with_default(trace, input, shape)
-        tensor.known = None
+        tensor = _default_with_unknown_dims(trace, input, shape)
+        tensor.known = None  # a fed value may differ from the default
         trace.fed.add(tensor._var)
     trace.name_results(tensor, name or "PlaceholderWithDefault", "PlaceholderWithDefault")
     return tensor  # type: ignore[no-any-return]
 
 
-def _with_default(trace: Any, default: Any, shape: Any) -> Any:
-    """Copies ``default``, with the static shape ``shape`` if that has unknown dims."""
-    default, wanted = convert_to_tensor(default), as_shape(shape)
+def _default_with_unknown_dims(trace: Any, default: Any, shape: Any) -> Any:
+    """Copies a placeholder's default value; the dims of the copy that are None in ``shape`` are statically unknown."""
+    default, static_shape = convert_to_tensor(default), as_shape(shape)
     copy = bind.identity(trace.own(default))
-    if not wanted.is_fully_defined() and default.shape.is_fully_defined():
-        return _forget_dims(copy, wanted)
+    if not static_shape.is_fully_defined() and default.shape.is_fully_defined():
+        return _forget_dims(copy, static_shape)
     return copy
 
 
-def _forget_dims(given: Any, shape: Any) -> Any:
+def _forget_dims(tensor: Any, shape: Any) -> Any:
     """Returns the same value with a static shape in which dims are unknown."""
-    return numpy_function(lambda x: x, [given], TensorSpec(shape, given.dtype))
+    return numpy_function(lambda x: x, [tensor], TensorSpec(shape, tensor.dtype))
 
 
 @v1("name_scope")
@@ -116,6 +118,8 @@ def op_scope(values: Any, name: str | None, default_name: str | None = None) -> 
 
 
 def _graph_method(method: str) -> None:
+    """Declares ``tf.compat.v1.<method>``, which calls this method of the default graph."""
+
     def run(*args: Any, **kwargs: Any) -> Any:
         return getattr(get_default_graph(), method)(*args, **kwargs)
 
@@ -143,7 +147,10 @@ def container(container_name: str) -> Iterator[None]:
 
 @v1("get_seed")
 def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
-    """Returns the graph's seed and the op's."""
+    """Returns the seeds that a random op uses, the graph's and its own; both are None if neither is set.
+
+    If only one is set, TensorFlow's default replaces the other: 87654321 for the graph, 0 for the op.
+    """
     graph_seed = get_default_graph().seed
     if graph_seed is None and op_seed is None:
         return None, None
@@ -158,7 +165,8 @@ def print(*inputs: Any, **kwargs: Any) -> Any:  # noqa: A001 - TensorFlow's name
     graph = current_graph()
     with graph.trace.one_operation() as effects:
         _print(*inputs, **kwargs)
-    return Operation("PrintV2", None, graph, effects)  # no effects inside a loop or branch, which itself runs the print
+    # inside a loop or branch there are no effects: the loop or branch itself runs the print
+    return Operation("PrintV2", None, graph, effects)
 
 
 @v1("gradients")
@@ -166,16 +174,22 @@ def gradients(
     ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", colocate_gradients_with_ops: bool = False,
     gate_gradients: bool = False, aggregation_method: Any = None, stop_gradients: Any = None, unconnected_gradients: Any = "none",
 ) -> list[Any]:  # fmt: skip
-    """Returns the gradients of the sum of ``ys`` with respect to ``xs``, tensors of the graph; None for an ``x`` without influence."""
+    """Returns the gradients of the sum of ``ys`` with respect to each of ``xs``, tensors of the graph.
+
+    If ``ys`` do not depend on an ``x``, its gradient is None, or zero with ``unconnected_gradients="zero"``.
+    """
     graph = current_graph()
     with graph.trace.unnamed():
-        flat = [convert_to_tensor(y) for y in nest.flatten(ys)]
+        flat_ys = [convert_to_tensor(y) for y in nest.flatten(ys)]
     seeds = None if grad_ys is None else nest.flatten(grad_ys)
     sources = nest.flatten(xs)
     stop = nest.flatten([] if stop_gradients is None else stop_gradients)
-    found = graph.gradients(flat, sources, seeds, name, stop)
-    zeros = str(getattr(unconnected_gradients, "value", unconnected_gradients)) == "zero"
-    return [public_names()["zeros_like"](x) if g is None and zeros else g for g, x in zip(found, sources)]
+    gradients_of_xs = graph.gradients(flat_ys, sources, seeds, name, stop)
+    is_zero_if_unconnected = str(getattr(unconnected_gradients, "value", unconnected_gradients)) == "zero"
+    return [
+        public_names()["zeros_like"](x) if gradient is None and is_zero_if_unconnected else gradient
+        for gradient, x in zip(gradients_of_xs, sources)
+    ]
 
 
 @v1("hessians")
@@ -183,9 +197,9 @@ def hessians(ys: Any, xs: Any, name: str = "hessians", **_: Any) -> list[Any]:
     """Returns the Hessian matrices of the sum of ``ys`` with respect to each of ``xs``."""
     matrices = []
     for x in xs if isinstance(xs, (list, tuple)) else [xs]:
-        first = gradients(ys, [x])[0]
+        (gradient,) = gradients(ys, [x])
         shape = x.shape.as_list()
-        flat = tf_("reshape")(first, [-1])
+        flat = tf_("reshape")(gradient, [-1])
         rows = [gradients(flat[i], [x])[0] for i in range(flat.shape[0])]
         matrices.append(tf_("reshape")(tf_("stack")(rows), [*shape, *shape]))
     return matrices
@@ -193,7 +207,7 @@ def hessians(ys: Any, xs: Any, name: str = "hessians", **_: Any) -> list[Any]:
 
 @v1("train.summary_iterator")
 def summary_iterator(path: str) -> Iterator[Any]:
-    """Yields the events in an event file, as TensorBoard reads them.
+    """Yields the ``Event`` messages of an event file, as TensorBoard reads them.
 
     Raises:
       ImportError: without the ``tensorboard`` extra.
@@ -211,10 +225,9 @@ def _cast_function(dtype: str) -> Callable[..., Tensor]:
 
 
 def wrap_function(fn: Callable[..., Any], signature: Any, name: str | None = None) -> Any:
-    """Traces a function once for arguments of ``signature``; the Variables that it creates are created once and kept.
+    """Traces a function once for arguments of ``signature`` and returns the concrete function.
 
-    Returns:
-      The concrete function.
+    The function may create Variables: they are created once and kept, although tracing may call it several times.
     """
     variables: list[Any] = []
 
@@ -223,8 +236,8 @@ def wrap_function(fn: Callable[..., Any], signature: Any, name: str | None = Non
         existing = iter(list(variables))
 
         def reuse_or_create(create: Callable[..., Any], **kwargs: Any) -> Any:
-            if (found := next(existing, None)) is not None:
-                return found
+            if (variable := next(existing, None)) is not None:
+                return variable
             variables.append(create(**kwargs))
             return variables[-1]
 
@@ -235,7 +248,7 @@ def wrap_function(fn: Callable[..., Any], signature: Any, name: str | None = Non
 
 
 def disable_eager_execution() -> None:
-    """Adds this thread's ops to a default graph from now on, which a ``Session`` runs, unless another graph is entered.
+    """Makes this thread add its ops to a default graph, which a ``Session`` runs, instead of running them eagerly.
 
     Raises:
       ValueError: inside a function or graph.
@@ -247,7 +260,7 @@ def disable_eager_execution() -> None:
 
 
 def enable_eager_execution(config: Any = None, device_policy: Any = None, execution_mode: Any = None) -> None:
-    """Does nothing: ops run eagerly from the start.
+    """Has no effect: ops run eagerly by default.
 
     Raises:
       ValueError: a graph is being built by default.
@@ -280,7 +293,7 @@ def disable_tensor_equality() -> None:
 
 
 def dimension_at_index(shape: TensorShape, index: int) -> Dimension:
-    """Returns a dim of a shape; unknown where the rank is.
+    """Returns the ``Dimension`` at an index of a shape; it is unknown if the rank is.
 
     >>> import tvtf as tf
     >>> tf.compat.v1.dimension_at_index(tf.TensorShape([1, None]), 1)

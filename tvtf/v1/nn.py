@@ -100,21 +100,26 @@ v1("nn.embedding_lookup")(
 v1("nn.embedding_lookup_sparse")(
     lambda params, sp_ids, sp_weights, partition_strategy="mod", name=None, combiner=None, max_norm=None, **_: tf_(
         "nn.embedding_lookup_sparse"
-    )(_single(params), sp_ids, sp_weights, combiner or "mean", max_norm)
+    )(_unpartitioned(params), sp_ids, sp_weights, combiner or "mean", max_norm)
 )
 for _name in ("nce_loss", "sampled_softmax_loss"):
     v1(f"nn.{_name}")(
         (
             lambda path: lambda weights, biases, labels, inputs, num_sampled, num_classes, num_true=1, sampled_values=None,
             remove_accidental_hits=path == "nn.sampled_softmax_loss", partition_strategy="mod", name=None, seed=None: tf_(path)(
-                _single(weights), _single(biases), labels, inputs, num_sampled, num_classes, num_true, sampled_values, remove_accidental_hits
+                _unpartitioned(weights), _unpartitioned(biases), labels, inputs, num_sampled, num_classes, num_true, sampled_values,
+                remove_accidental_hits
             )
         )(f"nn.{_name}")
     )  # fmt: skip
 
 
-def _single(params: Any) -> Any:
-    """Returns parameters that are not partitioned."""
+def _unpartitioned(params: Any) -> Any:
+    """Returns the single variable in ``params``, which TensorFlow 1 allows to be a list of partitions.
+
+    Raises:
+      NotImplementedError: there are several partitions.
+    """
     if not isinstance(params, (list, tuple)):
         return params
     if len(params) > 1:
@@ -123,14 +128,14 @@ def _single(params: Any) -> Any:
 
 
 def _embedding_lookup(params: Any, ids: Any, max_norm: Any) -> Any:
-    return tf_("nn.embedding_lookup")(_single(params), ids, max_norm)
+    return tf_("nn.embedding_lookup")(_unpartitioned(params), ids, max_norm)
 
 
 @v1("nn.dropout")
 def dropout(
     x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: Any = None, name: Any = None, rate: Any = None
 ) -> Any:
-    """Sets elements to 0 with probability ``1 - keep_prob`` and scales up the others."""
+    """Sets elements to 0 with probability ``rate``, or ``1 - keep_prob``, and divides the others by ``1 - rate``."""
     if (keep_prob is None) == (rate is None):
         raise ValueError(
             "rate must be a scalar in the range [0, 1)."
@@ -148,7 +153,7 @@ def dropout(
 def softmax_cross_entropy_with_logits(
     _sentinel: Any = None, labels: Any = None, logits: Any = None, dim: int = -1, name: Any = None, axis: Any = None
 ) -> Any:
-    """Works as in TensorFlow 2, without a gradient for ``labels``."""
+    """Computes the softmax cross entropy of logits as in TensorFlow 2, but without a gradient for ``labels``."""
     _require_named("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     return softmax_cross_entropy_with_logits_v2(tf_("stop_gradient")(labels), logits, axis, name, dim)
 
@@ -157,16 +162,16 @@ def softmax_cross_entropy_with_logits(
 def softmax_cross_entropy_with_logits_v2(
     labels: Any, logits: Any, axis: Any = None, name: Any = None, dim: Any = None
 ) -> Any:
-    """Works as in TensorFlow 2."""
-    chosen = axis if axis is not None else dim
-    return tf_("nn.softmax_cross_entropy_with_logits")(labels, logits, -1 if chosen is None else chosen)
+    """Works as TensorFlow 2's ``softmax_cross_entropy_with_logits``; ``dim`` is the older name of ``axis``."""
+    axis = axis if axis is not None else dim
+    return tf_("nn.softmax_cross_entropy_with_logits")(labels, logits, -1 if axis is None else axis)
 
 
 @v1("nn.sparse_softmax_cross_entropy_with_logits")
 def sparse_softmax_cross_entropy_with_logits(
     _sentinel: Any = None, labels: Any = None, logits: Any = None, name: Any = None
 ) -> Any:
-    """Works as in TensorFlow 2."""
+    """Works as in TensorFlow 2, except that ``labels`` and ``logits`` must be passed by name."""
     _require_named("sparse_softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     return tf_("nn.sparse_softmax_cross_entropy_with_logits")(labels, logits)
 
@@ -175,7 +180,7 @@ def sparse_softmax_cross_entropy_with_logits(
 def sigmoid_cross_entropy_with_logits(
     _sentinel: Any = None, labels: Any = None, logits: Any = None, name: Any = None
 ) -> Any:
-    """Works as in TensorFlow 2."""
+    """Works as in TensorFlow 2, except that ``labels`` and ``logits`` must be passed by name."""
     _require_named("sigmoid_cross_entropy_with_logits", _sentinel, labels, logits)
     return tf_("nn.sigmoid_cross_entropy_with_logits")(labels, logits)
 
@@ -219,27 +224,30 @@ v1("image.ResizeMethod")(ResizeMethod)
 _METHODS = ("bilinear", "nearest", "bicubic", "area")
 
 
-def _resized(
+def _resize(
     images: Any, size: Any, method: Any, align_corners: bool, half_pixel_centers: bool = False, keep_ratio: bool = False
 ) -> Any:
-    """Resizes images by a method."""
+    """Resizes images to ``size``; ``method`` is the number or name of an interpolation method.
+
+    The "area" method, and resizing that keeps the aspect ratio, are those of TensorFlow 2's ``image.resize``.
+    """
     name = _METHODS[method] if isinstance(method, int) else str(method)
     images = convert_to_tensor(images)
     if keep_ratio:
         return tf_("image.resize")(images, size, name, preserve_aspect_ratio=True)
     if name == "area":
         return tf_("image.resize")(images, size, name)
-    return _sampled(images, [int(d) for d in _static(size)], name, align_corners, half_pixel_centers)
+    return _interpolate(images, [int(dim) for dim in _static(size)], name, align_corners, half_pixel_centers)
 
 
 def _static(size: Any) -> Any:
     return size if isinstance(size, (list, tuple)) else static_value(convert_to_tensor(size))
 
 
-def _sampled(images: Any, size: list[int], name: str, align_corners: bool, half_pixel_centers: bool) -> Any:
-    """Resizes images along both axes by interpolation."""
-    if images.shape.rank == 3:
-        return _sampled(images[None], size, name, align_corners, half_pixel_centers)[0]
+def _interpolate(images: Any, size: list[int], name: str, align_corners: bool, half_pixel_centers: bool) -> Any:
+    """Resizes images along both axes by "nearest" or "bilinear" interpolation."""
+    if images.shape.rank == 3:  # one image: add a batch axis
+        return _interpolate(images[None], size, name, align_corners, half_pixel_centers)[0]
     if images.shape.as_list()[1:3] == size:
         return images
     if name == "bicubic":
@@ -249,20 +257,29 @@ def _sampled(images: Any, size: list[int], name: str, align_corners: bool, half_
     return images
 
 
-def _resize_axis(images: Any, axis: int, new_size: int, name: str, align_corners: bool, half: bool) -> Any:
-    """Interpolates images along one axis."""
+def _resize_axis(
+    images: Any, axis: int, new_size: int, name: str, align_corners: bool, half_pixel_centers: bool
+) -> Any:
+    """Resizes images along one axis by "nearest" or "bilinear" interpolation, with TensorFlow 1's coordinates.
+
+    With ``align_corners``, the first and last pixels' centers of both sizes coincide; with ``half_pixel_centers``, a
+    pixel's center is at 0.5; otherwise it is at 0.
+    """
     old_size = images.shape.as_list()[axis]
     scale = (old_size - 1) / (new_size - 1) if align_corners and new_size > 1 else old_size / new_size
-    coordinates = np.float32(scale) * (np.arange(new_size, dtype="float32") + np.float32(0.5 if half else 0))
+    coordinates = np.float32(scale) * (
+        np.arange(new_size, dtype="float32") + np.float32(0.5 if half_pixel_centers else 0)
+    )
     if name == "nearest":
         nearest = np.round(coordinates) if align_corners else np.floor(coordinates)
         return tf_("gather")(images, np.minimum(nearest, old_size - 1).astype("int32"), axis=axis)
-    coordinates = np.maximum(coordinates - np.float32(0.5), 0) if half else coordinates
+    coordinates = np.maximum(coordinates - np.float32(0.5), 0) if half_pixel_centers else coordinates
     low = np.minimum(np.floor(coordinates), old_size - 1).astype("int32")
     fraction = (coordinates - low).astype("float32").reshape([-1 if i == axis else 1 for i in range(4)])
     floats = tf_("cast")(images, "float32")
-    first, second = (tf_("gather")(floats, p, axis=axis) for p in (low, np.minimum(low + 1, old_size - 1)))
-    return first + (second - first) * fraction
+    high = np.minimum(low + 1, old_size - 1)
+    low_values, high_values = (tf_("gather")(floats, positions, axis=axis) for positions in (low, high))
+    return low_values + (high_values - low_values) * fraction
 
 
 @v1("image.extract_glimpse")
@@ -275,10 +292,9 @@ def extract_glimpse(
     uniform_noise: bool = True,
     name: Any = None,
 ) -> Any:
-    """Works as ``tf.image.extract_glimpse``, with offsets of the windows' centers."""
-    return glimpse(
-        input, size, offsets, centered, normalized, "uniform" if uniform_noise else "gaussian", to_middle=True
-    )
+    """Works as ``tf.image.extract_glimpse``, except that ``offsets`` are those of the windows' centers."""
+    noise = "uniform" if uniform_noise else "gaussian"
+    return glimpse(input, size, offsets, centered, normalized, noise, to_middle=True)
 
 
 @v1("image.resize_images", "image.resize")
@@ -291,17 +307,19 @@ def resize_images(
     name: Any = None,
 ) -> Any:
     """Resizes images; without ``align_corners`` the top left corners of pixels coincide, not their centers."""
-    return _resized(images, size, method, align_corners, keep_ratio=preserve_aspect_ratio)
+    return _resize(images, size, method, align_corners, keep_ratio=preserve_aspect_ratio)
 
 
-def _resizing(method: int) -> Any:
+def _resize_function(method: int) -> Any:
+    """Returns the function that resizes images by the interpolation method with this number in ``ResizeMethod``."""
+
     def resize(
         images: Any, size: Any, align_corners: bool = False, name: Any = None, half_pixel_centers: bool = False
     ) -> Any:
-        return _resized(images, size, method, align_corners, half_pixel_centers)
+        return _resize(images, size, method, align_corners, half_pixel_centers)
 
     return resize
 
 
 for _index, _name in enumerate(("bilinear", "nearest_neighbor", "bicubic", "area")):
-    v1(f"image.resize_{_name}")(_resizing(_index))
+    v1(f"image.resize_{_name}")(_resize_function(_index))

@@ -49,7 +49,10 @@ class Optimizer:
         self, loss: Any, var_list: Any = None, gate_gradients: int = 1, aggregation_method: Any = None,
         colocate_gradients_with_ops: bool = False, grad_loss: Any = None,
     ) -> list[tuple[Any, Any]]:  # fmt: skip
-        """Returns pairs of a gradient (or None) and a variable. Outside a graph, ``loss`` is a function of no arguments.
+        """Returns pairs of a gradient and its variable.
+
+        The gradient is None if ``loss`` does not depend on the variable. In a graph ``loss`` is a tensor; eagerly, a
+        function of no arguments.
 
         Raises:
           ValueError: there are no variables.
@@ -74,21 +77,21 @@ class Optimizer:
         self, loss: Any, global_step: Any = None, var_list: Any = None, gate_gradients: int = 1, aggregation_method: Any = None,
         colocate_gradients_with_ops: bool = False, name: str | None = None, grad_loss: Any = None,
     ) -> Any:  # fmt: skip
-        """Returns an op that performs a step down the gradient of ``loss``; outside a graph, performs it.
+        """Returns an op that performs one step of gradient descent on ``loss``; eagerly, performs the step.
 
         Raises:
           ValueError: no variable has a gradient.
         """
-        pairs = self.compute_gradients(loss, var_list, grad_loss=grad_loss)
-        if all(g is None for g, _ in pairs):
+        grads_and_vars = self.compute_gradients(loss, var_list, grad_loss=grad_loss)
+        if all(gradient is None for gradient, _ in grads_and_vars):
             raise ValueError(
                 "No gradients provided for any variable, check your graph for ops that do not support gradients, between "
-                f"variables {[str(v) for _, v in pairs]} and loss {loss}."
+                f"variables {[str(variable) for _, variable in grads_and_vars]} and loss {loss}."
             )
-        return self.apply_gradients(pairs, global_step, name)
+        return self.apply_gradients(grads_and_vars, global_step, name)
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
-        """Returns an op that performs a step; outside a graph, performs it.
+        """Returns an op that updates the variables by their gradients; eagerly, updates them.
 
         Raises:
           ValueError: there are no pairs, or all gradients are None.
@@ -96,28 +99,28 @@ class Optimizer:
         pairs = list(grads_and_vars)
         if not pairs:
             raise ValueError("No variables provided.")
-        used = [(convert_to_tensor(g), v) for g, v in pairs if g is not None]
-        if not used:
+        with_gradient = [(convert_to_tensor(gradient), v) for gradient, v in pairs if gradient is not None]
+        if not with_gradient:
             raise ValueError(f"No gradients provided for any variable: {[str(v) for _, v in pairs]}.")
         trace = _graph_trace()
         if trace is None:
-            self._apply(used, global_step)
+            self._apply(with_gradient, global_step)
             return done("NoOp", name)
         with trace.unnamed():
-            self._create_slots([v for _, v in used])
+            self._create_slots([v for _, v in with_gradient])
             with trace.one_operation() as effects:
-                self._apply(used, global_step)
+                self._apply(with_gradient, global_step)
         train_op = Operation("NoOp", name or self._name, trace.graph, effects)
         trace.graph.add_to_collection(GraphKeys.TRAIN_OP, train_op)
         return train_op
 
     def _apply(self, pairs: Sequence[tuple[Any, Any]], global_step: Any) -> None:
-        """Updates each variable, then the global step."""
+        """Updates each variable from its gradient, then increments the global step, if there is one."""
         self._create_slots([v for _, v in pairs])
         for gradient, variable in pairs:
-            value = self._constrained(variable, self._step(gradient, variable, variable._as_tensor()))
+            value = self._constrained(variable, self._updated_value(gradient, variable, variable._as_tensor()))
             variable.assign(value)
-        self._finish()
+        self._after_updates()
         if global_step is not None:
             global_step.assign_add(1)
 
@@ -130,26 +133,29 @@ class Optimizer:
     def _create_slots(self, variables: Sequence[Any]) -> None:
         """Creates the slots of the variables."""
 
-    def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
-        """Returns the variable's new value."""
+    def _updated_value(self, gradient: Any, variable: Any, value: Any) -> Any:
+        """Returns a variable's new value, computed from its gradient and its current value."""
         raise NotImplementedError
 
-    def _finish(self) -> None:
+    def _after_updates(self) -> None:
         """Runs after all variables were updated."""
 
     # -- slots
 
     def _slot(self, variable: Any, slot: str, initial: Any = None, label: str = "") -> Any:
-        """Returns a variable's slot, creating it if it is missing."""
+        """Returns the variable that stores an optimizer's state ``slot`` of a variable, such as its momentum.
+
+        It is created on the first call, with the value ``initial`` and the name ``<variable>/<label>``.
+        """
         by_variable = self._slots.setdefault(slot, {})
         if id(variable) not in by_variable:
-            by_variable[id(variable)] = self._create_slot(
-                f"{variable._shared_name}/{label or self._name}", variable, initial
-            )
+            name = f"{variable._shared_name}/{label or self._name}"
+            by_variable[id(variable)] = self._create_slot(name, variable, initial)
         return by_variable[id(variable)]
 
     @staticmethod
     def _create_slot(name: str, like: Any, initial: Any) -> Any:
+        """Creates a slot: a variable as ``like``, filled with ``initial``, outside of all name scopes."""
         value = _tf("fill", like.shape.as_list(), convert_to_tensor(initial or 0.0, like.dtype))
         graph = get_default_graph()
         with graph.name_scope(None) if _graph_trace() else nullcontext():
@@ -167,7 +173,7 @@ class Optimizer:
         """Returns all slots."""
         return [v for by_variable in self._slots.values() for v in by_variable.values()]
 
-    def _number(self, value: Any, dtype: Any) -> Any:
+    def _as_scalar(self, value: Any, dtype: Any) -> Any:
         """Returns a setting as a tensor; it is a number, a tensor, or a function that returns one."""
         return _tf("cast", convert_to_tensor(value() if callable(value) else value), dtype)
 
@@ -181,8 +187,8 @@ class GradientDescentOptimizer(Optimizer):
         super().__init__(use_locking, name)
         self._rate = learning_rate
 
-    def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
-        return value - self._number(self._rate, value.dtype) * gradient
+    def _updated_value(self, gradient: Any, variable: Any, value: Any) -> Any:
+        return value - self._as_scalar(self._rate, value.dtype) * gradient
 
 
 @v1("train.ProximalGradientDescentOptimizer")
@@ -194,8 +200,8 @@ class ProximalGradientDescentOptimizer(GradientDescentOptimizer):
         super().__init__(learning_rate, use_locking, name)
         self._l1, self._l2 = l1_regularization_strength, l2_regularization_strength
 
-    def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
-        rate = self._number(self._rate, value.dtype)
+    def _updated_value(self, gradient: Any, variable: Any, value: Any) -> Any:
+        rate = self._as_scalar(self._rate, value.dtype)
         return _proximal(value - rate * gradient, rate, self._l1, self._l2)
 
 
@@ -223,12 +229,15 @@ class MomentumOptimizer(Optimizer):
         for variable in variables:
             self._slot(variable, "momentum")
 
-    def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
-        rate, momentum = (self._number(x, value.dtype) for x in (self._rate, self._momentum))
+    def _updated_value(self, gradient: Any, variable: Any, value: Any) -> Any:
+        """Computes the value after a step of gradient descent with momentum, or with Nesterov's momentum."""
+        rate, momentum = (self._as_scalar(setting, value.dtype) for setting in (self._rate, self._momentum))
         slot = self._slot(variable, "momentum")
-        speed = slot._as_tensor() * momentum + gradient
-        slot.assign(speed)
-        return value - (gradient * rate + speed * momentum * rate if self._nesterov else speed * rate)
+        accumulated = slot._as_tensor() * momentum + gradient
+        slot.assign(accumulated)
+        if self._nesterov:
+            return value - (gradient * rate + accumulated * momentum * rate)
+        return value - accumulated * rate
 
 
 @v1("train.AdagradOptimizer")
@@ -243,11 +252,11 @@ class AdagradOptimizer(Optimizer):
         if initial_accumulator_value <= 0.0:
             raise ValueError(f"initial_accumulator_value must be positive: {initial_accumulator_value}")
         super().__init__(use_locking, name)
-        self._rate, self._first = learning_rate, initial_accumulator_value
+        self._rate, self._initial_accumulator = learning_rate, initial_accumulator_value
 
     def _create_slots(self, variables: Sequence[Any]) -> None:
         for variable in variables:
-            self._slot(variable, "accumulator", self._first)
+            self._slot(variable, "accumulator", self._initial_accumulator)
 
     def _accumulated(self, gradient: Any, variable: Any) -> Any:
         slot = self._slot(variable, "accumulator")
@@ -255,8 +264,8 @@ class AdagradOptimizer(Optimizer):
         slot.assign(total)
         return total
 
-    def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
-        rate = self._number(self._rate, value.dtype)
+    def _updated_value(self, gradient: Any, variable: Any, value: Any) -> Any:
+        rate = self._as_scalar(self._rate, value.dtype)
         return value - gradient * rate * _tf("math.rsqrt", self._accumulated(gradient, variable))
 
 
@@ -269,8 +278,8 @@ class ProximalAdagradOptimizer(AdagradOptimizer):
         super().__init__(learning_rate, initial_accumulator_value, use_locking, name)
         self._l1, self._l2 = l1_regularization_strength, l2_regularization_strength
 
-    def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
-        rate = self._number(self._rate, value.dtype)
+    def _updated_value(self, gradient: Any, variable: Any, value: Any) -> Any:
+        rate = self._as_scalar(self._rate, value.dtype)
         own = rate * _tf("math.rsqrt", self._accumulated(gradient, variable))
         return _proximal(value - gradient * own, own, self._l1, self._l2)
 
@@ -283,7 +292,7 @@ class AdagradDAOptimizer(Optimizer):
         name: str = "AdagradDA",
     ) -> None:  # fmt: skip
         super().__init__(use_locking, name)
-        self._rate, self._global_step, self._first = (
+        self._rate, self._global_step, self._initial_accumulator = (
             learning_rate,
             global_step,
             initial_gradient_squared_accumulator_value,
@@ -293,19 +302,27 @@ class AdagradDAOptimizer(Optimizer):
     def _create_slots(self, variables: Sequence[Any]) -> None:
         for variable in variables:
             self._slot(variable, "gradient_accumulator", 0.0, f"{self._name}")
-            self._slot(variable, "gradient_squared_accumulator", self._first, f"{self._name}_1")
+            self._slot(variable, "gradient_squared_accumulator", self._initial_accumulator, f"{self._name}_1")
 
-    def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
-        """Computes the value from the sums of all gradients and of their squares, with L1 and L2 regularization."""
-        rate, step = self._number(self._rate, value.dtype), _tf("cast", self._global_step._as_tensor() + 1, value.dtype)
-        sums, squares = (self._slot(variable, n) for n in ("gradient_accumulator", "gradient_squared_accumulator"))
-        total, square = sums._as_tensor() + gradient, squares._as_tensor() + gradient * gradient
-        sums.assign(total)
-        squares.assign(square)
+    def _updated_value(self, gradient: Any, variable: Any, value: Any) -> Any:
+        """Computes AdagradDA's value from the sums of gradients and of their squares, with L1 and L2 penalties.
+
+        Dual averaging does not use the current value.
+        """
+        rate, step = (
+            self._as_scalar(self._rate, value.dtype),
+            _tf("cast", self._global_step._as_tensor() + 1, value.dtype),
+        )
+        sum_slot = self._slot(variable, "gradient_accumulator")
+        square_sum_slot = self._slot(variable, "gradient_squared_accumulator")
+        total = sum_slot._as_tensor() + gradient
+        square_total = square_sum_slot._as_tensor() + gradient * gradient
+        sum_slot.assign(total)
+        square_sum_slot.assign(square_total)
         if self._l1 > 0:
             zeros = _tf("zeros_like", total)
             total = _tf("sign", total) * _tf("maximum", _tf("abs", total) - self._l1 * step, zeros)
-        return -rate * total / (self._l2 * step * rate + _tf("sqrt", square))
+        return -rate * total / (self._l2 * step * rate + _tf("sqrt", square_total))
 
 
 @v1("train.AdadeltaOptimizer")
@@ -326,15 +343,17 @@ class AdadeltaOptimizer(Optimizer):
             self._slot(variable, "accum")
             self._slot(variable, "accum_update")
 
-    def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
-        """Adapts the step to the root mean squares of earlier gradients and of earlier updates."""
-        rate, rho, epsilon = (self._number(x, value.dtype) for x in (self._rate, self._rho, self._epsilon))
-        accum, updates = self._slot(variable, "accum"), self._slot(variable, "accum_update")
-        total = accum._as_tensor() * rho + gradient * gradient * (1 - rho)
-        change = _tf("sqrt", updates._as_tensor() + epsilon) * _tf("math.rsqrt", total + epsilon) * gradient
-        accum.assign(total)
-        updates.assign(updates._as_tensor() * rho + change * change * (1 - rho))
-        return value - change * rate
+    def _updated_value(self, gradient: Any, variable: Any, value: Any) -> Any:
+        """Computes Adadelta's value: scales the gradient by root mean squares of earlier updates and gradients."""
+        rate, rho, epsilon = (
+            self._as_scalar(setting, value.dtype) for setting in (self._rate, self._rho, self._epsilon)
+        )
+        gradient_slot, update_slot = self._slot(variable, "accum"), self._slot(variable, "accum_update")
+        mean_square = gradient_slot._as_tensor() * rho + gradient * gradient * (1 - rho)
+        update = _tf("sqrt", update_slot._as_tensor() + epsilon) * _tf("math.rsqrt", mean_square + epsilon) * gradient
+        gradient_slot.assign(mean_square)
+        update_slot.assign(update_slot._as_tensor() * rho + update * update * (1 - rho))
+        return value - update * rate
 
 
 @v1("train.RMSPropOptimizer")
@@ -353,28 +372,33 @@ class RMSPropOptimizer(Optimizer):
         )
 
     def _create_slots(self, variables: Sequence[Any]) -> None:
+        """Creates the slots: the mean squares, which start with 1, the means if centered, and the momentum."""
         for variable in variables:
             self._slot(variable, "rms", 1.0)
             if self._centered:
                 self._slot(variable, "mg")
             self._slot(variable, "momentum")
 
-    def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
-        """Divides the gradient by the root of its moving mean square; if centered, of its variance."""
+    def _updated_value(self, gradient: Any, variable: Any, value: Any) -> Any:
+        """Computes RMSProp's value: divides the gradient by the root of its moving mean square.
+
+        If centered, divides it by the root of its moving variance. A multiple of the previous update, the momentum, is
+        added.
+        """
         settings = (self._rate, self._decay, self._momentum, self._epsilon)
-        rate, decay, momentum, epsilon = (self._number(x, value.dtype) for x in settings)
-        rms, speed = self._slot(variable, "rms"), self._slot(variable, "momentum")
-        square = rms._as_tensor() + (gradient * gradient - rms._as_tensor()) * (1 - decay)
-        rms.assign(square)
-        below = square + epsilon
+        rate, decay, momentum, epsilon = (self._as_scalar(setting, value.dtype) for setting in settings)
+        square_slot, momentum_slot = self._slot(variable, "rms"), self._slot(variable, "momentum")
+        mean_square = square_slot._as_tensor() + (gradient * gradient - square_slot._as_tensor()) * (1 - decay)
+        square_slot.assign(mean_square)
+        denominator_squared = mean_square + epsilon
         if self._centered:
-            mean = self._slot(variable, "mg")
-            average = mean._as_tensor() + (gradient - mean._as_tensor()) * (1 - decay)
-            mean.assign(average)
-            below = square - average * average + epsilon
-        change = speed._as_tensor() * momentum + rate * gradient * _tf("math.rsqrt", below)
-        speed.assign(change)
-        return value - change
+            mean_slot = self._slot(variable, "mg")
+            mean = mean_slot._as_tensor() + (gradient - mean_slot._as_tensor()) * (1 - decay)
+            mean_slot.assign(mean)
+            denominator_squared = mean_square - mean * mean + epsilon
+        update = momentum_slot._as_tensor() * momentum + rate * gradient * _tf("math.rsqrt", denominator_squared)
+        momentum_slot.assign(update)
+        return value - update
 
 
 @v1("train.AdamOptimizer")
@@ -394,37 +418,40 @@ class AdamOptimizer(Optimizer):
             self._slot(variable, "v")
 
     def _beta_powers(self, first: Any = None) -> tuple[Any, Any]:
-        """Returns the variables with the powers of both betas, which are created once per graph."""
+        """Returns two variables with powers of beta1 and beta2: the exponent is the number of the step.
+
+        They are created once per graph, with the dtype of the variable ``first``.
+        """
         graph = get_default_graph() if _graph_trace() else None
         if graph not in self._powers:
             with graph.name_scope(None) if graph else nullcontext():
-                one, two = (
+                power1, power2 = (
                     Variable(
-                        convert_to_tensor(b() if callable(b) else b, first.dtype),
+                        convert_to_tensor(beta() if callable(beta) else beta, first.dtype),
                         trainable=False,
                         name=f"beta{i}_power",
                     )
-                    for i, b in ((1, self._beta1), (2, self._beta2))
+                    for i, beta in ((1, self._beta1), (2, self._beta2))
                 )
-            self._powers[graph] = one, two
+            self._powers[graph] = power1, power2
         return self._powers[graph]
 
-    def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
-        """Computes Adam's step; the learning rate includes the correction of both moments' bias."""
+    def _updated_value(self, gradient: Any, variable: Any, value: Any) -> Any:
+        """Computes Adam's value; the learning rate ``alpha`` includes the correction of both moments' bias."""
         settings = (self._rate, self._beta1, self._beta2, self._epsilon)
-        rate, beta1, beta2, epsilon = (self._number(x, value.dtype) for x in settings)
-        power1, power2 = (_tf("cast", p._as_tensor(), value.dtype) for p in self._beta_powers())
-        first, second = self._slot(variable, "m"), self._slot(variable, "v")
+        rate, beta1, beta2, epsilon = (self._as_scalar(setting, value.dtype) for setting in settings)
+        power1, power2 = (_tf("cast", power._as_tensor(), value.dtype) for power in self._beta_powers())
+        m_slot, v_slot = self._slot(variable, "m"), self._slot(variable, "v")
         alpha = rate * _tf("sqrt", 1 - power2) / (1 - power1)
-        m = first._as_tensor() + (gradient - first._as_tensor()) * (1 - beta1)
-        v = second._as_tensor() + (gradient * gradient - second._as_tensor()) * (1 - beta2)
-        first.assign(m)
-        second.assign(v)
+        m = m_slot._as_tensor() + (gradient - m_slot._as_tensor()) * (1 - beta1)
+        v = v_slot._as_tensor() + (gradient * gradient - v_slot._as_tensor()) * (1 - beta2)
+        m_slot.assign(m)
+        v_slot.assign(v)
         return value - (m * alpha) / (_tf("sqrt", v) + epsilon)
 
-    def _finish(self) -> None:
+    def _after_updates(self) -> None:
         for power, beta in zip(self._beta_powers(), (self._beta1, self._beta2)):
-            power.assign(power._as_tensor() * self._number(beta, power.dtype))
+            power.assign(power._as_tensor() * self._as_scalar(beta, power.dtype))
 
     def variables(self) -> list[Any]:
         return [*(v for pair in self._powers.values() for v in pair), *super().variables()]
@@ -439,28 +466,38 @@ class FtrlOptimizer(Optimizer):
         l2_shrinkage_regularization_strength: float = 0.0, beta: float | None = None,
     ) -> None:  # fmt: skip
         super().__init__(use_locking, name)
-        self._rate, self._power, self._first = learning_rate, learning_rate_power, initial_accumulator_value
+        self._rate, self._power, self._initial_accumulator = (
+            learning_rate,
+            learning_rate_power,
+            initial_accumulator_value,
+        )
         self._l1, self._l2, self._beta = l1_regularization_strength, l2_regularization_strength, beta or 0.0
         self._shrinkage, self._names = l2_shrinkage_regularization_strength, (accum_name, linear_name)
 
     def _create_slots(self, variables: Sequence[Any]) -> None:
         for variable in variables:
-            self._slot(variable, "accum", self._first, self._names[0] or self._name)
+            self._slot(variable, "accum", self._initial_accumulator, self._names[0] or self._name)
             self._slot(variable, "linear", 0.0, self._names[1] or f"{self._name}_1")
 
-    def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
-        """Computes FTRL-Proximal's value from the accumulated gradients, with L1 and L2 regularization."""
-        rate = self._number(self._rate, value.dtype)
+    def _updated_value(self, gradient: Any, variable: Any, value: Any) -> Any:
+        """Computes FTRL-Proximal's value from the accumulated gradients, with L1 and L2 regularization.
+
+        ``accum`` has the sum of the squared gradients, ``linear`` is called z in the paper on FTRL.
+        """
+        rate = self._as_scalar(self._rate, value.dtype)
         accum, linear = self._slot(variable, "accum"), self._slot(variable, "linear")
         shrunk = gradient + 2 * self._shrinkage * value
         total = accum._as_tensor() + gradient * gradient
-        old, new = (_tf("pow", a, convert_to_tensor(-self._power, value.dtype)) for a in (accum._as_tensor(), total))
-        z = linear._as_tensor() + shrunk - (new - old) / rate * value
+        old_power, new_power = (
+            _tf("pow", square_sum, convert_to_tensor(-self._power, value.dtype))
+            for square_sum in (accum._as_tensor(), total)
+        )
+        z = linear._as_tensor() + shrunk - (new_power - old_power) / rate * value
         accum.assign(total)
         linear.assign(z)
         l2 = self._l2 + self._beta / (2.0 * rate)
-        x = _tf("clip_by_value", z, -self._l1, self._l1) - z
-        return x / (new / rate + 2 * l2)
+        soft_thresholded = _tf("clip_by_value", z, -self._l1, self._l1) - z
+        return soft_thresholded / (new_power / rate + 2 * l2)
 
 
 @v1("train.SyncReplicasOptimizer")

@@ -34,11 +34,11 @@ REASONS = {
 
 names: dict[str, Any] = {}
 """The names that only TensorFlow 1 has, with their values."""
-_wrapped: dict[str, Any] = {}
+_wrapped_values: dict[str, Any] = {}
 
 
 def v1(*paths: str) -> Callable[[Named], Named]:
-    """Returns a decorator that declares a value under paths below ``tf.compat.v1``."""
+    """Returns a decorator that declares a function or class as ``tf.compat.v1.<path>``, for each of the paths."""
 
     def declare(value: Named) -> Named:
         names.update(dict.fromkeys(paths, value))
@@ -92,31 +92,33 @@ class LazyValue:
 
 
 def find(path: str) -> Any:
-    """Returns the value of a path.
+    """Returns the value of ``tf.compat.v1.<path>``: TensorFlow 1's own, else that of ``tf``.
+
+    Functions are wrapped to name their results in a graph; a namespace is returned as a ``Space``.
 
     Raises:
-      AttributeError: there is none; NotImplementedError too where TensorFlow has it.
+      AttributeError: there is no such name; NotImplementedError too if TensorFlow has it and tvtf doesn't.
     """
-    value = names[path] if path in names else _of_tf(path)
+    value = names[path] if path in names else _value_in_tf2(path)
     if isinstance(value, Alias):
-        value = _of_tf(value.target)
+        value = _value_in_tf2(value.target)
     if isinstance(value, LazyValue):
         return value.make()
     if isinstance(value, ModuleType) and value.__name__.startswith("tvtf.v1."):
         return value
     if isinstance(value, ModuleType):
-        return _wrapped.setdefault(path, Space(path))
+        return _wrapped_values.setdefault(path, Space(path))
     if not isfunction(value) and not isinstance(value, Primitive):
         return value
-    known = _wrapped.get(path)
-    if known is None or known.__wrapped__ is not value:
-        known = _wrapped[path] = _naming(value, path)
-    return known
+    wrapper = _wrapped_values.get(path)
+    if wrapper is None or wrapper.__wrapped__ is not value:
+        wrapper = _wrapped_values[path] = _wrapped_to_name_results(value, path)
+    return wrapper
 
 
-def _of_tf(path: str) -> Any:
-    """Returns the value of ``tf.<path>``, under its name in TensorFlow 2."""
-    if any(name.startswith(f"{path}.") for name in names):
+def _value_in_tf2(path: str) -> Any:
+    """Returns the value of TensorFlow 1's ``path`` in ``tf``, where it may have another path."""
+    if any(name.startswith(f"{path}.") for name in names):  # a namespace with names of TensorFlow 1
         return ModuleType(path)
     value: Any = sys.modules["tvtf"]
     for name in PATHS.get(path, path).split("."):
@@ -171,18 +173,24 @@ KINDS = {
 }
 
 
-def _naming(function: Any, path: str) -> Any:
-    """Wraps ``function`` to name its results in a graph: by the argument ``name``, or by TensorFlow's default."""
-    last = path.rpartition(".")[2]
-    known = public_names().get(function.target) if hasattr(function, "target") else function
-    kind = KINDS.get(last) or (known.tf_name if isinstance(known, Primitive) else last)
-    default = OP_NAMES.get(last) or (kind.removesuffix("V2").removesuffix("V3") if kind != last else last)
+def _wrapped_to_name_results(function: Any, path: str) -> Any:
+    """Wraps the function ``path`` to name its results in a graph: by its argument ``name``, or by TensorFlow's default.
+
+    The default is TensorFlow's type of the op, without the version at its end, if the type is known.
+    """
+    function_name = path.rpartition(".")[2]
+    implementation = public_names().get(function.target) if hasattr(function, "target") else function
+    primitive_name = implementation.tf_name if isinstance(implementation, Primitive) else function_name
+    op_type = KINDS.get(function_name) or primitive_name
+    default_name = OP_NAMES.get(function_name) or (
+        op_type.removesuffix("V2").removesuffix("V3") if op_type != function_name else function_name
+    )
 
     @wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
         if not getattr(state.trace, "has_keys", False):
             return function(*args, **kwargs)
-        return state.trace.named_call(function, args, kwargs, default, kind)
+        return state.trace.named_call(function, args, kwargs, default_name, op_type)
 
     run.__wrapped__ = function
     return run

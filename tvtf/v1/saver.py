@@ -35,25 +35,28 @@ class Saver:
         keep_checkpoint_every_n_hours: float = 10000.0, name: str | None = None, restore_sequentially: bool = False,
         saver_def: Any = None, builder: Any = None, defer_build: bool = False, allow_empty: bool = False, **_: Any,
     ) -> None:  # fmt: skip
+        """Finds the variables to save, unless ``defer_build`` is set."""
         self._var_list, self._max_to_keep, self._allow_empty = var_list, max_to_keep, allow_empty
         self._paths: list[str] = []
         if not defer_build:
             self._by_name = self._variables()
 
     def _variables(self) -> dict[str, Any]:
-        """Returns the variables to save by name: the given ones, or all variables of the graph."""
+        """Returns the variables to save by their names: ``var_list``, or all variables of the graph."""
         graph = get_default_graph()
-        chosen = self._var_list
-        if chosen is None and not isinstance(state.trace, GraphTrace):
+        variables = self._var_list
+        if variables is None and not isinstance(state.trace, GraphTrace):
             raise RuntimeError(
                 "When eager execution is enabled, `var_list` must specify a list or dict of variables to save"
             )
-        if chosen is None:
-            chosen = graph.get_collection(GraphKeys.GLOBAL_VARIABLES) + graph.get_collection(GraphKeys.SAVEABLE_OBJECTS)
-        found = dict(chosen) if isinstance(chosen, Mapping) else {v._shared_name: v for v in chosen}
-        if not found and not self._allow_empty:
+        if variables is None:
+            variables = graph.get_collection(GraphKeys.GLOBAL_VARIABLES) + graph.get_collection(
+                GraphKeys.SAVEABLE_OBJECTS
+            )
+        by_name = dict(variables) if isinstance(variables, Mapping) else {v._shared_name: v for v in variables}
+        if not by_name and not self._allow_empty:
             raise ValueError("No variables to save")
-        return found
+        return by_name
 
     def build(self) -> None:
         """Selects the variables to save, if the constructor did not because of ``defer_build``."""
@@ -99,13 +102,18 @@ class Saver:
         return path
 
     def _keep(self, path: str) -> None:
+        """Records a checkpoint as the latest, and deletes the oldest ones beyond ``max_to_keep``."""
         self._paths = [*(p for p in self._paths if p != path), path]
         while self._max_to_keep and len(self._paths) > self._max_to_keep:
             _delete(self._paths.pop(0))
         update_checkpoint_state(os.path.dirname(path) or ".", path, self._paths)
 
     def export_meta_graph(self, filename: str | None = None, graph: Any = None, **_: Any) -> None:
-        """Writes the ops' names and types. ``import_meta_graph`` in the same process finds the graph by the file's path."""
+        """Writes the names and types of the graph's ops to a text file.
+
+        The file is not enough to read the graph: ``import_meta_graph``, in the same process, looks it up by the file's
+        path.
+        """
         if filename is None:
             return
         graph = graph or get_default_graph()
@@ -154,9 +162,10 @@ def _check_shape(name: str, variable: Any, value: Any) -> None:
 
 
 def _delete(prefix: str) -> None:
-    folder, start = os.path.split(prefix)
+    """Deletes the files of a checkpoint: its index, data files and meta graph."""
+    folder, base_name = os.path.split(prefix)
     for name in os.listdir(folder or "."):
-        if name in (f"{start}.index", f"{start}.meta") or name.startswith(f"{start}.data-"):
+        if name in (f"{base_name}.index", f"{base_name}.meta") or name.startswith(f"{base_name}.data-"):
             atomic_file.remove(os.path.join(folder, name))
             _graphs.pop(os.path.abspath(os.path.join(folder, name)), None)
 
@@ -165,7 +174,7 @@ def _delete(prefix: str) -> None:
 def import_meta_graph(
     meta_graph_or_file: Any, clear_devices: bool = False, import_scope: str | None = None, **_: Any
 ) -> Saver:
-    """Makes a graph that this process saved the one that ops are added to, and returns a saver for it.
+    """Makes the default graph the one that this process saved to the file, and returns a saver for its variables.
 
     Raises:
       NotImplementedError: another process saved it, ops were added already, or there is an ``import_scope``.

@@ -21,20 +21,24 @@ from tvtf.dtypes import string
 from tvtf.errors import FailedPreconditionError, InvalidArgumentError
 from tvtf.frontend.function.deferred_call import calls
 from tvtf.frontend.function.executor import GraphFunction
-from tvtf.frontend.host.host_rank import Assignments, Learning, PythonCall, remembered
+from tvtf.frontend.host.host_rank import Assignments, PythonCall, RankEvaluation, recording_effects
 from tvtf.ir.dialect import is_dialect, read, write
 from tvtf.ir.interpreter import Evaluation, Instance, evaluate
 from tvtf.ir.trace import Graph as Function
 from tvtf.ir.trace import Trace, trace_graph
-from tvtf.passes.analysis.dead_code import makers_for, makers_of_dims
+from tvtf.passes.analysis.dead_code import defining_vars, defining_vars_of
 from tvtf.state.variable import Variable
 from tvtf.v1.composites import fetched
 from tvtf.v1.default_session import defaults
 from tvtf.v1.graph import Effect, Graph, get_default_graph
 
 
-class _Part:
-    """The part of a graph needed for some fetches and feeds, as a compiled function of feeds and variables."""
+class _PrunedGraph:
+    """The part of a graph that some fetches and feeds need, as a compiled function of the feeds and variables.
+
+    ``effects`` are its assignments, ``feeds`` and ``captures`` its inputs, and ``missing`` the placeholders that it
+    needs and that are not fed.
+    """
 
     def __init__(
         self,
@@ -43,23 +47,29 @@ class _Part:
         effects: Sequence[Effect],
         fed: Mapping[relax.Var, SymbolicTensor],
     ) -> None:
+        """Selects what is needed to compute ``tensors`` and run ``effects``, given the values of ``fed`` tensors."""
         trace = graph.trace
         self.graph, self.tensors, self.fed = graph, tensors, fed
-        self._ran: set[Effect] = set()
+        self._effects_to_run: set[Effect] = set()
         self.needed = self._reachable([t._var for t in tensors], effects)
-        self.effects = [e for e in trace.effects if e in self._ran and e.variable is not None]
-        self.feeds = [t for v, t in fed.items() if v in self.needed]
+        self.effects = [e for e in trace.effects if e in self._effects_to_run and e.variable is not None]
+        self.feeds = [tensor for var, tensor in fed.items() if var in self.needed]
         self.captures = [(outer, inner) for outer, inner in trace.captures.values() if inner._var in self.needed]
-        self.missing = [p for v, p in graph.placeholders.items() if v in self.needed and v not in fed]
+        self.missing = [
+            placeholder for var, placeholder in graph.placeholders.items() if var in self.needed and var not in fed
+        ]
         self._by_ranks: dict[tuple[int, ...], GraphFunction] = {}
 
     def _reachable(self, fetched: Sequence[relax.Var], effects: Sequence[Effect]) -> set[relax.Var]:
-        """Returns the bindings that are reachable backwards over uses, control dependencies and effects."""
+        """Returns the bindings on which fetches and effects depend: by uses, control dependencies and symbolic dims.
+
+        A fed tensor needs nothing that would compute it. The effects on the way are added to those that run.
+        """
         trace = self.graph.trace
         values = {b.var: b.value for b in trace.bindings}
         inputs = [*trace.params, *(inner for _, inner in trace.captures.values())]
-        makers = makers_of_dims((p._var for p in inputs), trace.bindings)
-        assigned = {e.var: e for e in trace.effects}
+        makers = defining_vars((p._var for p in inputs), trace.bindings)
+        effect_of = {e.var: e for e in trace.effects}
         needed: set[relax.Var] = set()
         stack = [*fetched, *self._run(effects)]
         while stack:
@@ -67,55 +77,59 @@ class _Part:
             if var in needed:
                 continue
             needed.add(var)
-            if var not in self.fed:
-                self._ran.update([assigned[var]] if var in assigned else [])
-                stack += self._run([*trace.depends.get(var, ()), *trace.implied.get(var, ())])
-                stack += (
-                    [*relax.analysis.free_vars(values[var]), *makers_for(makers, var.ty, values[var])]
-                    if var in values
-                    else []
-                )
+            if var in self.fed:
+                continue
+            if var in effect_of:
+                self._effects_to_run.add(effect_of[var])
+            stack += self._run([*trace.depends.get(var, ()), *trace.implied.get(var, ())])
+            if var in values:
+                operands = relax.analysis.free_vars(values[var])
+                stack += [*operands, *defining_vars_of(makers, var.ty, values[var])]
         return needed
 
     def _run(self, effects: Sequence[Effect]) -> list[relax.Var]:
         """Adds effects to those that run, and returns their bindings."""
-        self._ran.update(effects)
+        self._effects_to_run.update(effects)
         return [e.var for e in effects]
 
     @cached_property
     def function(self) -> GraphFunction:
-        """The part as a function: the needed bindings of the graph, with feeds as parameters."""
+        """The function of feeds and captures that computes the fetched tensors, then the variables' new values."""
         graph_trace = self.graph.trace
-        part = Trace("run")
-        part.params = self.feeds
-        part.captures = {id(outer): (outer, inner) for outer, inner in self.captures}
-        part.bindings = list(self._bindings())
-        part.subgraphs, part.assumptions, part.holds_texts = (
+        trace = Trace("run")
+        trace.params = self.feeds
+        trace.captures = {id(outer): (outer, inner) for outer, inner in self.captures}
+        trace.bindings = list(self._bindings())
+        trace.subgraphs, trace.assumptions, trace.holds_texts = (
             graph_trace.subgraphs,
             graph_trace.assumptions,
             graph_trace.holds_texts,
         )
-        part.speculated_equalities = graph_trace.speculated_equalities
-        part.pure = not any(e.var in self.needed for e in graph_trace.effects if e.variable is None)
-        return GraphFunction(Function(part, [*self.tensors, *(e.value for e in self.effects if e.value is not None)]))
+        trace.speculated_equalities = graph_trace.speculated_equalities
+        trace.pure = not any(e.var in self.needed for e in graph_trace.effects if e.variable is None)
+        new_values = [e.value for e in self.effects if e.value is not None]
+        return GraphFunction(Function(trace, [*self.tensors, *new_values]))
 
     def _bindings(self) -> Iterator[relax.VarBinding]:
-        """Yields the needed bindings in program order; an update reads the value of the previous assignment."""
+        """Yields the needed bindings in program order.
+
+        An update, such as ``assign_add``, reads the variable's value when it runs: its first input is replaced by the
+        value of the previous assignment that is needed, if there is one.
+        """
         updates = {e.update: e for e in self.effects if e.update is not None}
-        assigned = {e.var: e for e in self.effects}
-        latest: dict[int, relax.Var] = {}
+        assignments = {e.var: e for e in self.effects}
+        latest_values: dict[int, relax.Var] = {}
         for binding in self.graph.trace.bindings:
             if binding.var not in self.needed or binding.var in self.fed:
                 continue
             effect = updates.get(binding.var)
-            previous = None if effect is None else latest.get(id(effect.variable))
-            yield (
-                binding
-                if previous is None
-                else relax.VarBinding(binding.var, _with_first_input(previous, binding.value))
-            )
-            if binding.var in assigned:
-                latest[id(assigned[binding.var].variable)] = binding.var
+            previous = None if effect is None else latest_values.get(id(effect.variable))
+            if previous is None:
+                yield binding
+            else:
+                yield relax.VarBinding(binding.var, _with_first_input(previous, binding.value))
+            if binding.var in assignments:
+                latest_values[id(assignments[binding.var].variable)] = binding.var
 
     @cached_property
     def read(self) -> set[relax.Var]:
@@ -124,9 +138,12 @@ class _Part:
         return {*used, *(t._var for t in self.tensors), *(e.value._var for e in self.effects if e.value is not None)}
 
     def run(self, inputs: Sequence[Any]) -> Sequence[Any]:
-        """Runs the part; inputs of unknown rank have one function for each combination of ranks."""
+        """Computes the fetched tensors and the variables' new values from the values of the feeds and captured tensors.
+
+        If feeds have unknown ranks, one function is compiled for each combination of ranks.
+        """
         if self._calls_python_of_any_rank:
-            return self._interpreted(inputs)
+            return self._run_uncompiled(inputs)
         if not any(isinstance(t._type.shape, AnyShape) for t in self.feeds):
             return self.function.run(inputs)
         specialized = self._specialized(inputs)
@@ -136,13 +153,13 @@ class _Part:
     def _calls_python_of_any_rank(self) -> bool:
         return any(_is_python(b.value) for b in self._bindings())
 
-    def _interpreted(self, inputs: Sequence[Any]) -> Sequence[Any]:
-        """Runs the part without compiling, if Python functions return tensors of unknown rank."""
-        with remembered(Assignments([])):
-            return as_tuple(evaluate(self.function.graph.module(), "main", inputs, _Interpreting))
+    def _run_uncompiled(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """Works as ``run`` without compiling: for graphs whose Python functions return tensors of unknown rank."""
+        with recording_effects(Assignments([])):
+            return as_tuple(evaluate(self.function.graph.module(), "main", inputs, _EagerEvaluation))
 
     def _specialized(self, inputs: Sequence[Any]) -> GraphFunction:
-        """Returns the function for the ranks of these inputs."""
+        """Returns the function for the ranks of these inputs, which is traced on the first call with them."""
         ranks = tuple(t.ndim for t in inputs)
         if ranks not in self._by_ranks:
             module = self.function.graph.module()
@@ -166,7 +183,7 @@ def _is_python(call: Any) -> bool:
     return isinstance(calls.get(read(call).attrs.get("key", -1)), PythonCall)
 
 
-class _Interpreting(Learning):
+class _EagerEvaluation(RankEvaluation):
     """Evaluates a graph on eager tensors; assignments return their value."""
 
     def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
@@ -196,7 +213,7 @@ class Session:
     def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
         self.graph = get_default_graph() if graph is None else graph
         self._values: dict[int, EagerTensor] = {}
-        self._parts: dict[Any, _Part] = {}
+        self._pruned_graphs: dict[Any, _PrunedGraph] = {}
         self._closed = False
         self._entered = ExitStack()
 
@@ -298,22 +315,28 @@ class Session:
         return ""
 
     def _run(self, fetches: Any, fed: dict[relax.Var, SymbolicTensor], values: dict[relax.Var, Any]) -> Any:
-        """Runs the part that computes the fetches, and stores the new values of variables."""
+        """Runs the part of the graph that the fetches need, and stores the new values of variables in this session.
+
+        ``fed`` has the fed tensors and ``values`` their values, both by the tensors' variables in the IR.
+        """
         if fetches is None:
             raise TypeError('Argument `fetch` = None has invalid type "NoneType". Cannot be None')
-        flat = [self._fetch(f) for f in nest.flatten(fetches, expand_composites=True)]
-        part = self._part(flat, fed)
-        inputs = [_value(t, values[t._var]) for t in part.feeds] + [
-            self._value_of(outer, inner._var in part.read) for outer, inner in part.captures
+        flat_fetches = [self._fetch(f) for f in nest.flatten(fetches, expand_composites=True)]
+        pruned_graph = self._pruned_graph(flat_fetches, fed)
+        inputs = [_fed_value(t, values[t._var]) for t in pruned_graph.feeds] + [
+            self._value_of(outer, inner._var in pruned_graph.read) for outer, inner in pruned_graph.captures
         ]
-        outputs = iter(part.run(inputs))
-        results = [next(outputs).numpy() if isinstance(f, Tensor) else None for f in flat]
-        for effect, value in zip(part.effects, outputs):
+        outputs = iter(pruned_graph.run(inputs))
+        results = [next(outputs).numpy() if isinstance(f, Tensor) else None for f in flat_fetches]
+        for effect, value in zip(pruned_graph.effects, outputs):
             self._values[id(effect.variable)] = value
-        return _packed(fetches, iter(results))
+        return _pack_results(fetches, iter(results))
 
     def _fetch(self, fetch: Any) -> Any:
-        """Returns the tensor or op of a fetch, after checking that it belongs to the graph."""
+        """Returns the tensor or op of a fetch: itself, or the one that has this name.
+
+        Checks that it belongs to the graph.
+        """
         element = self._named(fetch)
         if isinstance(element, Variable):
             with self.graph.trace.unnamed():
@@ -326,8 +349,8 @@ class Session:
                 f'Argument `fetch` = {fetch} has invalid type "{kind}" must be a string or Tensor. (Can not convert a {kind} '
                 "into a Tensor or Operation.)"
             )
-        owned = element.graph is self.graph if isinstance(element, Operation) else self.graph.trace.owns(element)
-        if not owned:
+        is_in_graph = element.graph is self.graph if isinstance(element, Operation) else self.graph.trace.owns(element)
+        if not is_in_graph:
             kind = "an Operation" if isinstance(element, Operation) else "a Tensor"
             raise ValueError(
                 f"Argument `fetch` = {element} cannot be interpreted as a Tensor. ({kind[2:].strip()} {element} is not an element "
@@ -336,7 +359,10 @@ class Session:
         return element
 
     def _named(self, fetch: Any) -> Any:
-        """Returns the graph's element of a name; other fetches unchanged."""
+        """Returns the tensor or op of the graph whose name a fetch is.
+
+        A fetch that is not a string is returned unchanged.
+        """
         if not isinstance(fetch, (str, bytes)):
             return fetch
         name = fetch.decode() if isinstance(fetch, bytes) else fetch
@@ -345,20 +371,27 @@ class Session:
         except (KeyError, ValueError) as error:
             raise ValueError(f"Argument `fetch` = {name} cannot be interpreted as a Tensor. ({error})") from None
 
-    def _part(self, flat: Sequence[Any], fed: dict[relax.Var, SymbolicTensor]) -> _Part:
-        """Returns the part for fetches and feeds, cached by their identities."""
-        key = tuple(id(f) if isinstance(f, Operation) else f._var for f in flat), frozenset(fed)
-        if key not in self._parts:
-            tensors = [f for f in flat if isinstance(f, SymbolicTensor)]
-            effects = [e for f in flat for e in self.graph.trace.effects_of(f)]
-            self._parts[key] = _Part(self.graph, tensors, effects, fed)
-        part = self._parts[key]
-        for placeholder in part.missing:
+    def _pruned_graph(self, flat_fetches: Sequence[Any], fed: dict[relax.Var, SymbolicTensor]) -> _PrunedGraph:
+        """Returns the part of the graph that some fetches and feeds need, cached for later runs with the same ones.
+
+        Raises:
+          InvalidArgumentError: the part needs a placeholder that is not fed.
+        """
+        key = tuple(id(fetch) if isinstance(fetch, Operation) else fetch._var for fetch in flat_fetches), frozenset(fed)
+        if key not in self._pruned_graphs:
+            tensors = [fetch for fetch in flat_fetches if isinstance(fetch, SymbolicTensor)]
+            effects = [effect for fetch in flat_fetches for effect in self.graph.trace.effects_of(fetch)]
+            self._pruned_graphs[key] = _PrunedGraph(self.graph, tensors, effects, fed)
+        pruned_graph = self._pruned_graphs[key]
+        for placeholder in pruned_graph.missing:
             raise _not_fed(placeholder)
-        return part
+        return pruned_graph
 
     def _value_of(self, captured: Any, is_read: bool) -> Any:
-        """Returns a captured tensor, or a variable's value in this session."""
+        """Returns the value of a captured tensor: a variable's value in this session, or a constant itself.
+
+        ``is_read`` is false for a variable that is only assigned to: it needs no value.
+        """
         if not isinstance(captured, Variable):
             return captured
         value = self._values.get(id(captured))
@@ -369,7 +402,10 @@ class Session:
         return EagerTensor(np.array(captured.numpy())) if value is None else value
 
     def _fed_pairs(self, key: Any, value: Any) -> list[tuple[SymbolicTensor, Any]]:
-        """Returns the tensors of a key with their values."""
+        """Returns the tensors that an entry of ``feed_dict`` feeds, with their values.
+
+        The key is a tensor, its name, a composite tensor, or a tuple of keys, as nested as ``value``.
+        """
         if isinstance(key, tuple):  # a structure; lists and dicts can't be keys
             tensors, parts = nest.flatten(key), nest.flatten(value)
             if len(tensors) != len(parts):
@@ -377,14 +413,19 @@ class Session:
                     f"Could not flatten dictionary. Key had {len(tensors)} elements, but value had {len(parts)} elements. "
                     f"Key: {tensors}, value: {parts}."
                 )
-            return [pair for each, part in zip(tensors, parts) for pair in self._fed_pairs(each, part)]
+            return [pair for tensor, part_value in zip(tensors, parts) for pair in self._fed_pairs(tensor, part_value)]
         if not nest.is_composite(key):
             return [(self._fed(key), value)]
-        parts = list(nest.flatten(key, expand_composites=True))
-        return [(t, v) for t, v in zip(parts, _components(value)) if isinstance(t, SymbolicTensor)]
+        tensors = nest.flatten(key, expand_composites=True)
+        # components that are constants, such as a static dense shape, can't be fed
+        return [(t, v) for t, v in zip(tensors, _components(value)) if isinstance(t, SymbolicTensor)]
 
     def _fed(self, key: Any) -> SymbolicTensor:
-        """Returns the tensor of a key of ``feed_dict``."""
+        """Returns the tensor that a key of ``feed_dict`` names or is.
+
+        Raises:
+          TypeError: it is no tensor of this graph.
+        """
         prefix = "Cannot interpret feed_dict key as Tensor: "
         try:
             tensor = self.graph.as_graph_element(key)
@@ -406,19 +447,22 @@ def _components(value: Any) -> list[Any]:
     return list(value.components() if hasattr(value, "components") else value)
 
 
-def _packed(fetches: Any, values: Iterator[Any]) -> Any:
-    """Packs values in the structure of the fetches; composite tensors become TensorFlow 1's values."""
+def _pack_results(fetches: Any, values: Iterator[Any]) -> Any:
+    """Packs the values of flat fetches, in the order of ``nest.flatten``, in the structure of ``fetches``.
+
+    Composite tensors become TensorFlow 1's values, such as ``SparseTensorValue``.
+    """
     if nest.is_composite(fetches):
         return fetched(fetches, [next(values) for _ in nest.flatten(fetches, expand_composites=True)])
     if isinstance(fetches, Mapping):
         container: Any = type(fetches)
-        items = {k: _packed(fetches[k], values) for k in sorted(fetches)}
-        pairs = [(k, items[k]) for k in fetches]
+        results = {key: _pack_results(fetches[key], values) for key in sorted(fetches)}  # nest.flatten sorts keys
+        pairs = [(key, results[key]) for key in fetches]
         return container(fetches.default_factory, pairs) if isinstance(fetches, defaultdict) else container(pairs)
     if nest.is_record(fetches) or isinstance(fetches, tuple) and hasattr(fetches, "_fields"):
-        return nest.with_parts(fetches, [_packed(v, values) for v in nest.parts_of(fetches)])
+        return nest.with_parts(fetches, [_pack_results(part, values) for part in nest.parts_of(fetches)])
     if isinstance(fetches, (list, tuple)):
-        return type(fetches)(_packed(v, values) for v in fetches)
+        return type(fetches)(_pack_results(fetch, values) for fetch in fetches)
     return next(values)
 
 
@@ -430,20 +474,20 @@ def _not_fed(placeholder: SymbolicTensor) -> InvalidArgumentError:
     return InvalidArgumentError(None, name, message)
 
 
-def _value(fed: SymbolicTensor, given: Any) -> Tensor:
-    """Converts a fed value to a tensor.
+def _fed_value(fed: SymbolicTensor, value: Any) -> Tensor:
+    """Converts the value that ``feed_dict`` has for the tensor ``fed``.
 
     Raises:
-      ValueError: its shape does not match.
+      TypeError: the value is a tensor of a graph. ValueError: its shape does not match.
     """
-    if isinstance(given, SymbolicTensor):
+    if isinstance(value, SymbolicTensor):
         raise TypeError(
             "The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python scalars, strings, lists, "
-            f"numpy ndarrays, or TensorHandles. For reference, the tensor object was {given} which was passed to the argument "
+            f"numpy ndarrays, or TensorHandles. For reference, the tensor object was {value} which was passed to the argument "
             f"`feed_dict` with key {fed}."
         )
-    plain = not isinstance(given, Tensor) and fed.dtype is not string
-    tensor = convert_to_tensor(np.asarray(given, fed.dtype.np) if plain else given, fed.dtype)
+    is_array_like = not isinstance(value, Tensor) and fed.dtype is not string
+    tensor = convert_to_tensor(np.asarray(value, fed.dtype.np) if is_array_like else value, fed.dtype)
     if not fed.shape.is_compatible_with(tensor.shape):
         raise ValueError(
             f"Cannot feed value of shape {tensor.shape} for Tensor {fed.name}, which has shape {fed.shape}"

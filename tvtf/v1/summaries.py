@@ -33,8 +33,11 @@ names["Event"] = names["summary.Event"] = LazyValue(lambda: proto("compat.proto.
 names["GraphDef"] = LazyValue(lambda: proto("compat.proto.graph_pb2").GraphDef)
 
 
-def _op(name: str, tensor: Any, collections: Any, fill: Any, family: Any = None) -> Tensor:
-    """Creates an op that returns a serialized summary, which ``fill(summary, tag, value)`` fills in."""
+def _summary_op(name: str, tensor: Any, collections: Any, fill: Any, family: Any = None) -> Tensor:
+    """Creates an op that returns a serialized ``Summary`` message of a tensor, and adds it to the collections.
+
+    ``fill(summary, tag, array)`` writes the tensor's value to the message, under a tag that is unique in the graph.
+    """
     graph = current_graph()
     tag = graph.unique_name(f"{family}/{name.replace(' ', '_')}" if family else name.replace(" ", "_"))
     tag = f"{family}/{tag}" if family else tag
@@ -46,8 +49,7 @@ def _op(name: str, tensor: Any, collections: Any, fill: Any, family: Any = None)
 
     with graph.trace.unnamed():
         result = numpy_function(serialized, [convert_to_tensor(tensor)], TensorSpec([], string))
-    scope = graph.name_scope(f"{tag}/")
-    with scope:
+    with graph.name_scope(f"{tag}/"):
         graph.trace.name_results(result, "summary", "Summary")
     graph.add_to_collections([GraphKeys.SUMMARIES] if collections is None else collections, result)
     return result  # type: ignore[no-any-return]
@@ -56,22 +58,25 @@ def _op(name: str, tensor: Any, collections: Any, fill: Any, family: Any = None)
 @v1("summary.scalar", "scalar_summary")
 def scalar(name: str, tensor: Any, collections: Any = None, family: Any = None) -> Tensor:
     """Creates an op that returns the summary of a number."""
-    return _op(name, tensor, collections, lambda s, tag, v: s.value.add(tag=tag, simple_value=float(v)), family)
+    return _summary_op(name, tensor, collections, lambda s, tag, v: s.value.add(tag=tag, simple_value=float(v)), family)
 
 
 @v1("summary.histogram", "histogram_summary")
 def histogram(name: str, values: Any, collections: Any = None, family: Any = None) -> Tensor:
-    """Creates an op that returns the summary of numbers as a histogram."""
+    """Creates an op that returns a summary with the histogram of a tensor's elements."""
 
     def fill(summary: Any, tag: str, values: np.ndarray) -> None:
         _fill_histogram(summary.value.add(tag=tag).histo, np.asarray(values, np.float64).reshape(-1))
 
-    return _op(name, values, collections, fill, family)
+    return _summary_op(name, values, collections, fill, family)
 
 
 @cache
 def _limits() -> np.ndarray:
-    """Returns the upper limits of TensorFlow's histogram buckets: each limit is 1.1 times the one before."""
+    """Returns the upper limits of TensorFlow's histogram buckets: each positive limit is 1.1 times the one before.
+
+    The negative limits mirror the positive ones.
+    """
     positive, limit = [], 1e-12
     while limit < 1e20:
         positive.append(limit)
@@ -83,39 +88,40 @@ def _limits() -> np.ndarray:
 def _fill_histogram(message: Any, values: np.ndarray) -> None:
     """Fills a histogram message with the counts of values by bucket, and their statistics."""
     limits = _limits()
-    counts = np.bincount(
-        np.minimum(np.searchsorted(limits, values, side="right"), len(limits) - 1), minlength=len(limits)
-    )
+    buckets = np.minimum(np.searchsorted(limits, values, side="right"), len(limits) - 1)
+    counts = np.bincount(buckets, minlength=len(limits))
     message.min, message.max = (values.min(), values.max()) if values.size else (0.0, 0.0)
     message.num, message.sum, message.sum_squares = values.size, values.sum(), (values**2).sum()
     index = 0
     while index < len(limits):
-        end, count = limits[index], counts[index]
+        limit, count = limits[index], counts[index]
         index += 1
-        if count <= 0:  # empty neighbours become one bucket, as TensorFlow writes them
+        if count <= 0:  # consecutive empty buckets become one, as TensorFlow writes them
             while index < len(limits) and counts[index] <= 0:
-                end, count = limits[index], counts[index]
+                limit, count = limits[index], counts[index]
                 index += 1
-        message.bucket_limit.append(end)
+        message.bucket_limit.append(limit)
         message.bucket.append(count)
 
 
 @v1("summary.image", "image_summary")
 def image(name: str, tensor: Any, max_outputs: int = 3, collections: Any = None, family: Any = None) -> Tensor:
-    """Creates an op that returns the summary of up to ``max_outputs`` images."""
+    """Creates an op that returns a summary with the first ``max_outputs`` images of a batch, as PNG."""
 
     def fill(summary: Any, tag: str, pictures: np.ndarray) -> None:
-        chosen = pictures[:max_outputs]
-        for i, picture in enumerate(_to_bytes(p) for p in chosen):
+        for i, picture in enumerate(_to_bytes(p) for p in pictures[:max_outputs]):
             value = summary.value.add(tag=f"{tag}/image/{i}" if max_outputs > 1 else f"{tag}/image").image
             value.height, value.width, value.colorspace = picture.shape
             value.encoded_image_string = public_names()["io.encode_png"](convert_to_tensor(picture)).numpy()
 
-    return _op(name, tensor, collections, fill, family)
+    return _summary_op(name, tensor, collections, fill, family)
 
 
 def _to_bytes(picture: np.ndarray) -> np.ndarray:
-    """Scales floats to bytes: zero becomes 128 if some values are negative, else 0."""
+    """Scales an image of floats to bytes; zero becomes 128 if some values are negative, otherwise 0.
+
+    The largest value, or the largest absolute value if some are negative, becomes the limit of the range.
+    """
     if picture.dtype == np.uint8:
         return picture
     low, high = float(picture.min()), float(picture.max())
@@ -128,30 +134,30 @@ def _to_bytes(picture: np.ndarray) -> np.ndarray:
 
 @v1("summary.text")
 def text(name: str, tensor: Any, collections: Any = None) -> Tensor:
-    """Creates an op that returns the summary of strings."""
+    """Creates an op that returns a summary with a tensor of strings, for TensorBoard's text plugin."""
 
     def fill(summary: Any, tag: str, texts: np.ndarray) -> None:
+        """Writes the strings to the summary as a tensor, in the form that TensorBoard's text plugin reads."""
         value = summary.value.add(tag=tag)
         value.metadata.plugin_data.plugin_name = "text"
-        value.tensor.dtype = 7
+        value.tensor.dtype = 7  # DT_STRING
         for size in texts.shape:
             value.tensor.tensor_shape.dim.add(size=size)
         value.tensor.string_val.extend(np.ravel(texts).tolist())
 
-    return _op(name, tensor, collections, fill)
+    return _summary_op(name, tensor, collections, fill)
 
 
 @v1("summary.merge", "merge_summary")
 def merge(inputs: Any, collections: Any = None, name: str | None = None) -> Tensor:
-    """Creates an op that returns one summary with the values of several."""
+    """Creates an op that merges serialized summaries to one that has all their values."""
     graph = current_graph()
     with graph.trace.unnamed():
-        found = public_names()["strings.join"](
-            list(inputs)
-        )  # joined serialized messages parse as one with the values of all
-    graph.trace.name_results(found, name or "Merge/MergeSummary", "MergeSummary")
-    graph.add_to_collections(collections or [], found)
-    return found  # type: ignore[no-any-return]
+        # concatenated serialized messages parse as one message, with the repeated fields of all
+        merged = public_names()["strings.join"](list(inputs))
+    graph.trace.name_results(merged, name or "Merge/MergeSummary", "MergeSummary")
+    graph.add_to_collections(collections or [], merged)
+    return merged  # type: ignore[no-any-return]
 
 
 @v1("summary.merge_all", "merge_all_summaries")
@@ -177,6 +183,7 @@ class FileWriter:
         self, logdir: Any, graph: Any = None, max_queue: int = 10, flush_secs: float = 120, graph_def: Any = None,
         filename_suffix: str | None = None, session: Any = None,
     ) -> None:  # fmt: skip
+        """Opens an event file in ``logdir``, and writes the graph if one is given."""
         self._folder, self._settings = logdir, (max_queue, int(flush_secs * 1000), filename_suffix or "")
         self._open()
         if graph is not None or graph_def is not None:
@@ -238,6 +245,7 @@ class FileWriterCache:
 
     @staticmethod
     def get(logdir: Any) -> FileWriter:
+        """Returns the writer of a folder, which is created on the first call."""
         return (
             _writers.setdefault(str(logdir), FileWriter(logdir))
             if str(logdir) not in _writers

@@ -39,7 +39,7 @@ class QueueRunner:
     def create_threads(
         self, sess: Any, coord: Any = None, daemon: bool = False, start: bool = False
     ) -> list[threading.Thread]:
-        """Creates a thread for each op, and one that closes the queue on a request to stop."""
+        """Creates a thread for each enqueue op and, with a coordinator, one that closes the queue on its stop."""
         self._running = len(self.enqueue_ops)
         threads = [threading.Thread(target=self._run, args=(sess, op, coord)) for op in self.enqueue_ops]
         if coord is not None:
@@ -60,7 +60,7 @@ class QueueRunner:
         except (OutOfRangeError, CancelledError):
             self._ended()
         except RuntimeError as error:
-            if "closed Session" not in str(error):
+            if "closed Session" not in str(error):  # the program may close the session while the queue is being filled
                 self._failed(coord, error)
         except Exception as error:
             self._failed(coord, error)
@@ -95,7 +95,7 @@ def start_queue_runners(
     start: bool = True,
     collection: str = GraphKeys.QUEUE_RUNNERS,
 ) -> list[threading.Thread]:
-    """Starts the threads that fill the graph's queues.
+    """Starts the threads of the graph's queue runners, which fill its queues, and returns them.
 
     Raises:
       ValueError: there is no session.
@@ -164,6 +164,7 @@ class StopAtStepHook(SessionRunHook):
     """Requests a stop at a step, or after a number of steps."""
 
     def __init__(self, num_steps: int | None = None, last_step: int | None = None) -> None:
+        """Stops after ``num_steps`` further steps, or at the global step ``last_step``; exactly one must be given."""
         if (num_steps is None) == (last_step is None):
             raise ValueError(
                 "Only one of num_steps or last_step can be specified."
@@ -213,25 +214,26 @@ class NanTensorHook(SessionRunHook):
         return SessionRunArgs(self._loss)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        if run_values.results != run_values.results:
+        if run_values.results != run_values.results:  # NaN is the only number that differs from itself
             if self._fails:
                 raise NanLossDuringTrainingError
             run_context.request_stop()
 
 
-class _Every:
-    """A timer that is due after a number of runs or seconds."""
+class _Timer:
+    """A timer that is due every few runs, or whenever a number of seconds has passed."""
 
     def __init__(self, runs: int | None, seconds: float | None) -> None:
-        self._runs, self._seconds, self._count, self._then = runs, seconds, 0, 0.0
+        self._runs, self._seconds, self._count, self._last_due = runs, seconds, 0, 0.0
 
     def is_due(self) -> bool:
+        """Counts a run, and returns whether the timer is due: in the first run, then every few runs or seconds."""
         count, self._count = self._count, self._count + 1
         if self._runs:
             return count % self._runs == 0
-        due = time.monotonic() - self._then >= (self._seconds or 0)
-        self._then = time.monotonic() if due else self._then
-        return due
+        is_due = time.monotonic() - self._last_due >= (self._seconds or 0)
+        self._last_due = time.monotonic() if is_due else self._last_due
+        return is_due
 
 
 @v1("train.LoggingTensorHook")
@@ -245,13 +247,14 @@ class LoggingTensorHook(SessionRunHook):
         if not at_end and (every_n_iter is None) == (every_n_secs is None):
             raise ValueError("either at_end and/or exactly one of every_n_iter and every_n_secs must be provided.")
         self._tensors = tensors if isinstance(tensors, dict) else {getattr(t, "name", t): t for t in tensors}
-        self._every, self._formatter = _Every(every_n_iter, every_n_secs), formatter
+        self._timer, self._formatter = _Timer(every_n_iter, every_n_secs), formatter
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        self._due = self._every.is_due()
+        self._due = self._timer.is_due()
         return SessionRunArgs(self._tensors) if self._due else None
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """Logs the values that this run has fetched, if the timer was due before it."""
         if self._due:
             values = run_values.results
             logger.info(
@@ -300,7 +303,7 @@ class CheckpointSaverHook(SessionRunHook):
     ) -> None:  # fmt: skip
         self._path, self._saver = os.path.join(checkpoint_dir, checkpoint_basename), saver
         self._folder, self._steps, self._seconds = checkpoint_dir, save_steps, save_secs
-        self._saved = (-1, 0.0)
+        self._saved = (-1, 0.0)  # the step and the time of the last save: none yet
 
     def begin(self) -> None:
         self._step = _required_step("CheckpointSaverHook")
@@ -319,6 +322,7 @@ class CheckpointSaverHook(SessionRunHook):
             self._save(session)
 
     def _save(self, session: Any) -> None:
+        """Saves a checkpoint under the current global step, and notes when this was."""
         with named_failures(self._folder, "make"):
             os.makedirs(self._folder, exist_ok=True)
         step = int(session.run(self._step))
@@ -334,8 +338,8 @@ class SummarySaverHook(SessionRunHook):
         self, save_steps: int | None = None, save_secs: float | None = None, output_dir: str | None = None, summary_writer: Any = None,
         scaffold: Any = None, summary_op: Any = None,
     ) -> None:  # fmt: skip
-        self._every, self._op, self._writer, self._folder = (
-            _Every(save_steps, save_secs),
+        self._timer, self._op, self._writer, self._folder = (
+            _Timer(save_steps, save_secs),
             summary_op,
             summary_writer,
             output_dir,
@@ -347,7 +351,7 @@ class SummarySaverHook(SessionRunHook):
         self._writer = self._writer or FileWriter(self._folder)
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        self._due = self._op is not None and self._every.is_due()
+        self._due = self._op is not None and self._timer.is_due()
         return SessionRunArgs([self._op, self._step]) if self._due else None
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
@@ -381,7 +385,7 @@ class Scaffold:
         self.summary_op, self.saver = summary_op, saver
 
     def finalize(self) -> Scaffold:
-        """Creates the ops that were not passed."""
+        """Creates the ops that initialize variables, and the saver, unless they were passed to the constructor."""
         self.init_op = self.init_op if self.init_op is not None else global_variables_initializer()
         self.local_init_op = self.local_init_op if self.local_init_op is not None else local_variables_initializer()
         if self.saver is None and global_variables():
@@ -400,6 +404,7 @@ class MonitoredSession:
         self, session_creator: Any = None, hooks: Sequence[Any] | None = None, stop_grace_period_secs: float = 120, *,
         scaffold: Any = None, checkpoint_dir: str | None = None,
     ) -> None:  # fmt: skip
+        """Creates, initializes or restores the session, and starts the threads that fill its queues."""
         self._hooks = list(hooks or ())
         self.graph = get_default_graph()
         for hook in self._hooks:
@@ -407,39 +412,42 @@ class MonitoredSession:
         finalized = (scaffold or getattr(session_creator, "scaffold", None) or Scaffold()).finalize()
         folder = checkpoint_dir or getattr(session_creator, "checkpoint_dir", None)
         self._session, self._coord, self._ended = Session(graph=self.graph), Coordinator(), False
-        self._ready(finalized, folder)
+        self._initialize(finalized, folder)
         start_queue_runners(self._session, self._coord)
         for hook in self._hooks:
             hook.after_create_session(self._session, self._coord)
 
-    def _ready(self, ready: Scaffold, folder: str | None) -> None:
-        """Restores the newest checkpoint, or initializes the variables if there is none."""
-        saved = latest_checkpoint(folder) if folder else None
-        if saved:
-            ready.saver.restore(self._session, saved)
+    def _initialize(self, scaffold: Scaffold, folder: str | None) -> None:
+        """Restores the variables from the newest checkpoint in a folder, or initializes them if there is none."""
+        checkpoint = latest_checkpoint(folder) if folder else None
+        if checkpoint:
+            scaffold.saver.restore(self._session, checkpoint)
         else:
-            self._session.run(ready.init_op, ready.init_feed_dict)
-            if ready.init_fn is not None:
-                ready.init_fn(ready, self._session)
-        self._session.run(ready.local_init_op)
+            self._session.run(scaffold.init_op, scaffold.init_feed_dict)
+            if scaffold.init_fn is not None:
+                scaffold.init_fn(scaffold, self._session)
+        self._session.run(scaffold.local_init_op)  # local variables are not saved
 
     def should_stop(self) -> bool:
         return self._ended or self._coord.should_stop()
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """Works as ``Session.run``, with the fetches and feeds of the hooks."""
+        """Works as ``Session.run``; the same run also computes the fetches of the hooks, with their feeds.
+
+        Each hook's ``before_run`` returns its fetches and feeds, or None, and its ``after_run`` gets the results.
+        """
         if self._ended:
             raise RuntimeError("Run called even after should_stop requested.")
         original = SessionRunArgs(fetches, feed_dict, options)
         contexts = [SessionRunContext(original, self._session) for _ in self._hooks]
         hook_args = [hook.before_run(context) for hook, context in zip(self._hooks, contexts)]
         feeds = dict(feed_dict or {})
-        for more in hook_args:
-            feeds |= (more.feed_dict or {}) if more is not None else {}
-        hook_fetches = [a.fetches if a is not None else [] for a in hook_args]
+        for args in hook_args:
+            feeds |= (args.feed_dict or {}) if args is not None else {}
+        hook_fetches = [args.fetches if args is not None else [] for args in hook_args]
         values, results = self._session.run([fetches, hook_fetches], feeds)
-        for hook, context, more, result in zip(self._hooks, contexts, hook_args, results):
-            hook.after_run(context, SessionRunValues(result if more is not None else None, options, run_metadata))
+        for hook, context, args, result in zip(self._hooks, contexts, hook_args, results):
+            hook.after_run(context, SessionRunValues(result if args is not None else None, options, run_metadata))
             if context.stop_requested:
                 self._coord.request_stop()
         return values
@@ -468,7 +476,7 @@ class MonitoredSession:
         self._close(True)
 
     def _close(self, is_regular: bool) -> None:
-        """Closes the session; calls the hooks' ``end`` only if no error occurred."""
+        """Closes the session, once; before that, calls the hooks' ``end`` if the session ends without an error."""
         if self._ended:
             return
         for hook in self._hooks if is_regular else ():
@@ -504,7 +512,10 @@ def monitored_training_session(
     config: Any = None, stop_grace_period_secs: float = 120, log_step_count_steps: int = 100, max_wait_secs: float = 7200,
     save_checkpoint_steps: Any = None, summary_dir: str | None = None, **_: Any,
 ) -> MonitoredSession:  # fmt: skip
-    """Returns a ``MonitoredSession`` that restores from a folder and saves to it."""
+    """Returns a ``MonitoredSession`` that restores from the checkpoints in ``checkpoint_dir`` and saves to it.
+
+    It also saves summaries to ``summary_dir``. An interval in steps takes precedence over one in seconds.
+    """
     all_hooks = [*(hooks or ()), *(chief_only_hooks or ())]
     folder = summary_dir or checkpoint_dir
     if folder and (save_summaries_steps or save_summaries_secs):

@@ -149,7 +149,7 @@ class VariableScope:
 
 @v1("get_variable_scope")
 def get_variable_scope() -> VariableScope:
-    """Returns the current variable scope."""
+    """Returns the graph's current variable scope; outside of all scopes, the root scope."""
     graph = get_default_graph()
     if graph.variable_scope is None:
         graph.variable_scope = VariableScope("")
@@ -314,7 +314,7 @@ def _get(
             f"Variable {name} does not exist, or was not created with tf.get_variable(). Did you mean to set "
             "reuse=tf.AUTO_REUSE in VarScope?"
         )
-    initial = _initial(name, requested, dtype, initializer)
+    initial = _initial_value(name, requested, dtype, initializer)
     if isinstance(state.trace, GraphTrace):
         graph._used.setdefault(name.lower(), 1)
         variable: Any = create(graph, name, initial, None, trainable is not False, collections, constraint)
@@ -334,8 +334,11 @@ def made_by_name(graph: Graph) -> dict[str, Any]:
     return graph.collections.setdefault(("get_variable",), {})  # type: ignore[arg-type, return-value]
 
 
-def _initial(name: str, shape: TensorShape | None, dtype: Any, initializer: Any) -> Any:
-    """Returns the initial value, or a function that computes it."""
+def _initial_value(name: str, shape: TensorShape | None, dtype: Any, initializer: Any) -> Any:
+    """Returns the initial value of the variable ``name``, or a function that computes it.
+
+    ``initializer`` is a class, a function of the shape and dtype or of nothing, a constant, or None for the default.
+    """
     if isinstance(initializer, type):
         initializer = initializer()
     if initializer is not None and not callable(initializer):
@@ -356,10 +359,10 @@ def _initial(name: str, shape: TensorShape | None, dtype: Any, initializer: Any)
         raise ValueError(f"Variable {name} did not get an initializer, so its `shape` argument must be specified.")
     if not shape.is_fully_defined():
         raise ValueError(f"The shape of variable {name} must be fully defined, but instead was {shape}.")
-    kind = as_dtype(dtype or "float32")
+    known_dtype = as_dtype(dtype or "float32")
     if initializer is None:
-        initializer = _default_initializer(kind)
-    return lambda: _call_initializer(initializer, cast(Any, shape.as_list()), kind)
+        initializer = _default_initializer(known_dtype)
+    return lambda: _call_initializer(initializer, cast(Any, shape.as_list()), known_dtype)
 
 
 def _default_initializer(kind: Any) -> Any:
@@ -368,13 +371,17 @@ def _default_initializer(kind: Any) -> Any:
     return lambda shape, dtype=None: public_names()["zeros"](shape, dtype)
 
 
-def _call_initializer(initializer: Callable[..., Any], shape: list[int], kind: Any) -> Any:
+def _call_initializer(initializer: Callable[..., Any], shape: list[int], dtype: Any) -> Any:
+    """Returns the tensor that an initializer computes.
+
+    Functions without an argument ``dtype`` are called with the shape.
+    """
     try:
-        return convert_to_tensor(initializer(shape, dtype=kind), kind)
+        return convert_to_tensor(initializer(shape, dtype=dtype), dtype)
     except TypeError as error:
         if "dtype" not in str(error):
             raise
-        return convert_to_tensor(initializer(shape), kind)
+        return convert_to_tensor(initializer(shape), dtype)
 
 
 @v1("make_template")
@@ -385,16 +392,16 @@ def make_template(
     unique_name_: str | None = None,
     **kwargs: Any,
 ) -> Callable[..., Any]:
-    """Wraps ``func_`` so that later calls share the variables that the first call created."""
+    """Wraps ``func_`` so that later calls share the variables that the first call created with ``get_variable``."""
     scopes: list[VariableScope] = []
 
-    def run(*args: Any, **more: Any) -> Any:
+    def run(*args: Any, **call_kwargs: Any) -> Any:
         """Calls the function in the scope of the first call, whose variables later calls share."""
-        if scopes:
+        if scopes:  # a later call
             with variable_scope(scopes[0], reuse=True):
-                return func_(*args, **(kwargs | more))
+                return func_(*args, **(kwargs | call_kwargs))
         with variable_scope(unique_name_, default_name=name_) as scope:
-            result = func_(*args, **(kwargs | more))
+            result = func_(*args, **(kwargs | call_kwargs))
         scopes.append(scope)
         return result
 
@@ -404,8 +411,8 @@ def make_template(
 # -- lists of variables, and what initializes them
 
 
-def _collected(key: str, *paths: str) -> Callable[..., list[Any]]:
-    """Exports a function that returns a collection."""
+def _declare_collection(key: str, *paths: str) -> Callable[..., list[Any]]:
+    """Declares a function, under TensorFlow 1's ``paths``, that returns the graph's collection ``key``."""
 
     def collected(scope: str | None = None) -> list[Any]:
         return get_default_graph().get_collection(key, scope)
@@ -413,11 +420,11 @@ def _collected(key: str, *paths: str) -> Callable[..., list[Any]]:
     return v1(*paths)(collected)
 
 
-global_variables = _collected(GraphKeys.GLOBAL_VARIABLES, "global_variables", "all_variables")
-local_variables = _collected(GraphKeys.LOCAL_VARIABLES, "local_variables")
-trainable_variables = _collected(GraphKeys.TRAINABLE_VARIABLES, "trainable_variables")
-_collected(GraphKeys.MODEL_VARIABLES, "model_variables")
-_collected(GraphKeys.MOVING_AVERAGE_VARIABLES, "moving_average_variables")
+global_variables = _declare_collection(GraphKeys.GLOBAL_VARIABLES, "global_variables", "all_variables")
+local_variables = _declare_collection(GraphKeys.LOCAL_VARIABLES, "local_variables")
+trainable_variables = _declare_collection(GraphKeys.TRAINABLE_VARIABLES, "trainable_variables")
+_declare_collection(GraphKeys.MODEL_VARIABLES, "model_variables")
+_declare_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, "moving_average_variables")
 
 
 @v1("variables_initializer", "initialize_variables")
@@ -442,31 +449,32 @@ def local_variables_initializer() -> Any:
 
 @v1("report_uninitialized_variables")
 def report_uninitialized_variables(var_list: Any = None, name: str = "report_uninitialized_variables") -> Tensor:
-    """Returns the names of variables without a value in the session."""
-    chosen = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
+    """Returns a tensor with the names of the variables that have no value in the session that computes it."""
+    variables = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
 
     def names() -> np.ndarray:
-        return np.array([v._shared_name.encode() for v in chosen if not running().has_value(v)], object)
+        return np.array([v._shared_name.encode() for v in variables if not running().has_value(v)], object)
 
     return computed_when_run(names, "string", [None])
 
 
 @v1("assert_variables_initialized")
 def assert_variables_initialized(var_list: Any = None) -> Any:
-    """Returns an op that fails if a variable has no value.
+    """Returns an op that fails if a variable has no value in the session that runs it.
 
     Raises:
       FailedPreconditionError: when the op runs.
     """
-    chosen = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
+    variables = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
 
     def checked() -> np.ndarray:
-        for variable in chosen:
+        """Raises FailedPreconditionError if a variable has no value in the running session."""
+        for variable in variables:
             if not running().has_value(variable):
                 raise FailedPreconditionError(
                     None, None, f"Attempting to use uninitialized value {variable._shared_name}"
                 )
-        return np.array(True)
+        return np.array(True)  # an op needs a result
 
     return computed_when_run(checked, "bool", [])
 
@@ -474,8 +482,8 @@ def assert_variables_initialized(var_list: Any = None) -> Any:
 # -- assignments
 
 
-def _assigning(method: str) -> Callable[..., Any]:
-    """Makes a function that calls an assigning method of a variable."""
+def _assign_function(method: str) -> Callable[..., Any]:
+    """Returns TensorFlow 1's function for a variable's method ``assign``, ``assign_add`` or ``assign_sub``."""
 
     def assign(ref: Any, value: Any, *_: Any, name: str | None = None, **__: Any) -> Tensor:
         return getattr(ref, method)(value)  # type: ignore[no-any-return]
@@ -485,49 +493,57 @@ def _assigning(method: str) -> Callable[..., Any]:
 
 
 for _method in ("assign", "assign_add", "assign_sub"):
-    v1(_method)(_assigning(_method))
+    v1(_method)(_assign_function(_method))
 
 
-def _scattering(op: str, nd: bool, by: Callable[[Any, Any], Any] | None) -> Callable[..., Any]:
-    """Makes a function that updates parts of a variable."""
+def _scatter_function(op: str, nd: bool, update: Callable[..., Any] | None) -> Callable[..., Any]:
+    """Returns TensorFlow 1's function that updates a variable's rows or, with ``nd``, elements or slices.
+
+    The update is ``tensor_scatter_nd_<op>``, or else ``update(variable, positions, values)``.
+    """
 
     def scatter(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Tensor:
-        """Updates the rows or elements at ``indices``, and assigns the result."""
+        """Updates the rows or elements of the variable ``ref`` at ``indices``, and assigns the result."""
         names = public_names()
         positions = convert_to_tensor(indices)
         values = convert_to_tensor(updates, ref.dtype)
         if not nd:
-            positions, values = _rows(positions, values, ref)
-        updated = (
-            names[f"tensor_scatter_nd_{op}"](ref, positions, values) if by is None else by(ref, (positions, values))
-        )
+            positions, values = _row_updates(positions, values, ref)
+        if update is None:
+            updated = names[f"tensor_scatter_nd_{op}"](ref, positions, values)
+        else:
+            updated = update(ref, positions, values)
         return ref.assign(updated)  # type: ignore[no-any-return]
 
     return scatter
 
 
-def _rows(positions: Any, values: Any, ref: Any) -> tuple[Any, Any]:
-    """Returns row positions and rows, for an update of whole rows."""
+def _row_updates(positions: Any, values: Any, ref: Any) -> tuple[Any, Any]:
+    """Converts an update of the variable's rows to the form of ``scatter_nd``.
+
+    Returns a matrix with one row position per row, and a tensor with the rows; a scalar value fills all of them.
+    """
     names = public_names()
-    inner = ref.shape.as_list()[1:]
+    row_shape = ref.shape.as_list()[1:]
     flat = names["reshape"](positions, [-1, 1])
     if values.shape.rank == 0:
-        return flat, names["fill"]([positions.shape.num_elements(), *inner], values)
-    return flat, names["reshape"](values, [-1, *inner])
+        return flat, names["fill"]([positions.shape.num_elements(), *row_shape], values)
+    return flat, names["reshape"](values, [-1, *row_shape])
 
 
-def _scaled(power: float) -> Callable[[Any, Any], Any]:
-    """Makes a function that multiplies or divides rows; repeated rows are scaled several times."""
+def _scale_function(power: float) -> Callable[..., Any]:
+    """Returns a function that multiplies rows of a tensor by values (``power`` 1), or divides them (-1)."""
 
-    def scale(ref: Any, pair: Any) -> Any:
-        """Scales one row after the other, so that repeated rows are scaled several times."""
-        rows = public_names()
-        for i in range(pair[0].shape[0]):
-            place = pair[0][i : i + 1]
-            old = rows["gather_nd"](ref, place)
-            new = old * pair[1][i : i + 1] if power > 0 else old / pair[1][i : i + 1]
-            ref = rows["tensor_scatter_nd_update"](ref, place, new)
-        return ref
+    def scale(tensor: Any, positions: Any, values: Any) -> Any:
+        """Scales one row after the other, so that a row whose position is repeated is scaled several times."""
+        names = public_names()
+        for i in range(positions.shape[0]):
+            position = positions[i : i + 1]
+            old_row = names["gather_nd"](tensor, position)
+            factor = values[i : i + 1]
+            new_row = old_row * factor if power > 0 else old_row / factor
+            tensor = names["tensor_scatter_nd_update"](tensor, position, new_row)
+        return tensor
 
     return scale
 
@@ -540,11 +556,11 @@ for _name, _op, _by in (
         ("max", "max", None),
         ("min", "min", None),
     ),
-    *(("mul", "", _scaled(1.0)), ("div", "", _scaled(-1.0))),
+    *(("mul", "", _scale_function(1.0)), ("div", "", _scale_function(-1.0))),
 ):
-    v1(f"scatter_{_name}")(_scattering(_op, False, _by))
+    v1(f"scatter_{_name}")(_scatter_function(_op, False, _by))
     if _by is None:
-        v1(f"scatter_nd_{_name}")(_scattering(_op, True, None))
+        v1(f"scatter_nd_{_name}")(_scatter_function(_op, True, None))
 
 
 def stored(value: Any, variable: Any) -> EagerTensor:

@@ -33,23 +33,28 @@ def init_from_checkpoint(ckpt_dir_or_file: str | os.PathLike[str], assignment_ma
     shapes = reader.get_variable_to_shape_map()
     pairs = assignment_map.items() if isinstance(assignment_map, Mapping) else assignment_map
     known = made_by_name(get_default_graph())
-    found = [
+    # all pairs are found and checked before the first variable changes
+    names_and_variables = [
         pair
-        for name, wanted in sorted(pairs, key=lambda pair: pair[0])
-        for pair in _pairs(name, wanted, known, shapes, ckpt_dir_or_file)
+        for name, target in sorted(pairs, key=lambda pair: pair[0])
+        for pair in _pairs(name, target, known, shapes, ckpt_dir_or_file)
     ]
-    for name, variable in found:
-        _start_with(variable, reader.get_tensor(name))
+    for name, variable in names_and_variables:
+        _set_initial_value(variable, reader.get_tensor(name))
 
 
-def _pairs(name: str, wanted: Any, known: Mapping[str, Any], shapes: Any, place: Any) -> Iterator[tuple[str, Any]]:
-    """Yields the names in the checkpoint with the variables to initialize from them."""
-    variable = wanted if isinstance(wanted, Variable) else known.get(wanted)
+def _pairs(name: str, target: Any, known: Mapping[str, Any], shapes: Any, checkpoint: Any) -> Iterator[tuple[str, Any]]:
+    """Yields names in the checkpoint with the variables to initialize from them, for one entry of the assignment map.
+
+    ``target`` is a variable, the name of one of the ``known`` variables, or else a scope that contains variables.
+    ``shapes`` has the shapes of the checkpoint's tensors by name.
+    """
+    variable = target if isinstance(target, Variable) else known.get(target)
     if variable is None:
-        yield from _of_scope(name, wanted, known, shapes, place)
+        yield from _pairs_of_scope(name, target, known, shapes, checkpoint)
         return
     if name not in shapes:
-        raise ValueError(f"Tensor {name} is not found in {place} checkpoint {shapes}")
+        raise ValueError(f"Tensor {name} is not found in {checkpoint} checkpoint {shapes}")
     if not variable.shape.is_compatible_with(shapes[name]):
         raise ValueError(
             f"Shape of variable {variable.name} ({variable.shape}) doesn't match with shape of tensor {name} "
@@ -58,25 +63,30 @@ def _pairs(name: str, wanted: Any, known: Mapping[str, Any], shapes: Any, place:
     yield name, variable
 
 
-def _of_scope(scope: str, wanted: str, known: Mapping[str, Any], shapes: Any, place: Any) -> Iterator[tuple[str, Any]]:
-    """Yields the pairs for all variables in a scope."""
-    inside = wanted.rpartition("/")[0]
+def _pairs_of_scope(
+    scope: str, target_scope: str, known: Mapping[str, Any], shapes: Any, checkpoint: Any
+) -> Iterator[tuple[str, Any]]:
+    """Yields the names in the checkpoint, below ``scope/``, with the ``known`` variables below ``target_scope/``."""
+    graph_scope = target_scope.rpartition("/")[0]
     if not scope.endswith("/"):
         raise ValueError(
-            f"Assignment map with scope only name {inside} should map to scope only {scope}. Should be 'scope/': "
+            f"Assignment map with scope only name {graph_scope} should map to scope only {scope}. Should be 'scope/': "
             "'other_scope/'."
         )
     for name in sorted(known):
-        if inside and not name.startswith(f"{inside}/"):
+        if graph_scope and not name.startswith(f"{graph_scope}/"):
             continue
-        own = name[len(inside) :].removeprefix("/") if inside else name
-        full = own if scope == "/" else scope + own
-        if full not in shapes:
-            raise ValueError(f"Tensor {full} ({own} in {scope}) is not found in {place} checkpoint")
-        yield full, known[name]
+        name_in_scope = name[len(graph_scope) :].removeprefix("/") if graph_scope else name
+        checkpoint_name = name_in_scope if scope == "/" else scope + name_in_scope
+        if checkpoint_name not in shapes:
+            raise ValueError(
+                f"Tensor {checkpoint_name} ({name_in_scope} in {scope}) is not found in {checkpoint} checkpoint"
+            )
+        yield checkpoint_name, known[name]
 
 
-def _start_with(variable: Any, value: Any) -> None:
+def _set_initial_value(variable: Any, value: Any) -> None:
+    """Makes the variable's initializer assign ``value``; a variable that is in no graph is assigned at once."""
     if not isinstance(variable, GraphVariable):
         variable.assign(value)
         return
