@@ -8,7 +8,7 @@ HELD_OUT = 5
 
 
 def split(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the rows to train on and a fifth to test with, drawn with the seed.
+    """Splits ``count`` examples at random: returns the indices to train on, and those of a fifth to test with.
 
     >>> kept, held_out = split(10, seed=0)
     >>> len(kept), len(held_out), sorted({*kept.tolist(), *held_out.tolist()}) == list(range(10))

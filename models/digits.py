@@ -40,7 +40,7 @@ class Data(NamedTuple):
 
 
 def data_file() -> Path:
-    """Returns the path of scikit-learn's digits, without importing the package, which takes most of a second.
+    """Returns the path of scikit-learn's file of scanned digits, without importing the package, which takes most of a second.
 
     Raises:
       FileNotFoundError: scikit-learn or its file is missing.
@@ -97,6 +97,7 @@ class Digits:
     batch = BATCH
 
     def __init__(self, seed: int, data: Data | None = None) -> None:
+        """Creates the network and splits the images into those to train on and those held out; ``seed`` determines both."""
         data = load() if data is None else data
         train_rows, held_out = split(len(data.labels), seed)
         self.seed, self.train, self.test = seed, data.at(train_rows), data.at(held_out)
@@ -106,10 +107,12 @@ class Digits:
         self.step, self.logits = self._functions()
 
     def _functions(self) -> tuple[Any, Any]:
+        """Returns two functions to compile: the training step, and inference, from images to logits."""
         model, optimizer = self.model, self.optimizer
 
         @tf.function
         def train_step(images: Any, labels: Any, rate: Any) -> tuple[Any, Any]:
+            """Updates the weights for a batch, with learning rate ``rate``; returns the loss and accuracy before the update."""
             optimizer.learning_rate.assign(rate)
             with tf.GradientTape() as tape:
                 logits = model(images)
@@ -145,7 +148,7 @@ class Digits:
 
 
 def shifted(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Moves each image by up to one pixel in both directions.
+    """Shifts each image at random by up to one pixel, vertically and horizontally, to augment the training data.
 
     >>> shifted(np.ones((2, 8, 8, 1), np.float32), np.random.default_rng(0)).shape
     (2, 8, 8, 1)
@@ -153,7 +156,8 @@ def shifted(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     padded = np.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))
     down, right = rng.integers(0, 3, (2, len(images), 1, 1))
     pixels = np.arange(SIDE)
-    return padded[np.arange(len(images))[:, None, None], down + pixels[:, None], right + pixels]
+    image_indices = np.arange(len(images))[:, None, None]
+    return padded[image_indices, down + pixels[:, None], right + pixels]
 
 
 def accuracy(logits: Any, labels: Any) -> Any:

@@ -21,7 +21,7 @@ EPOCHS = 20
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """Silences tvtf's warnings: a new trace for each new network is intended."""
+    """Silences tvtf's warnings in a block: they are of functions traced again, which is intended for a new network."""
     logger = tf.get_logger()
     level = logger.level
     logger.setLevel("ERROR")
@@ -35,7 +35,10 @@ def without_warnings() -> Iterator[None]:
 def run(
     folder: Path, seeds: int, epochs: int | None = None, stop_after: int | None = None, resume: bool = False
 ) -> None:
-    """Trains one network for each seed; the first one is saved and exported."""
+    """Trains a network on the digits for each seed from 0 on, and reports their accuracies; saves and exports the first one.
+
+    ``stop_after`` stops after so many epochs, to be resumed.
+    """
     console, data = Console(), load()
     accuracies: list[float] = []
     for seed in range(seeds):
@@ -53,17 +56,17 @@ def run(
 
 
 def mean(accuracies: list[float]) -> str:
-    """Returns the mean of the seeds' accuracies as one line.
+    """Formats the mean of the accuracies, one for each seed, as a line of the report.
 
     >>> mean([0.98, 0.99])
     'held-out accuracy: mean of 2 seeds 98.50 % (98.00 %, 99.00 %)'
     """
-    each = ", ".join(map(percent, accuracies))
-    return f"held-out accuracy: mean of {len(accuracies)} seeds {percent(statistics.mean(accuracies))} ({each})"
+    listed = ", ".join(map(percent, accuracies))
+    return f"held-out accuracy: mean of {len(accuracies)} seeds {percent(statistics.mean(accuracies))} ({listed})"
 
 
 def finished(digits: Digits, folder: Path) -> list[tuple[str, str]]:
-    """Evaluates, saves and exports a trained network; returns the rows of the report."""
+    """Evaluates, saves and exports a trained network; returns the rows of the report, pairs of a label and a text."""
     rows = [
         ("held-out accuracy, compiled", percent(digits.evaluate())),
         ("held-out accuracy, eager", percent(digits.evaluate(eager=True))),
@@ -76,10 +79,12 @@ def exported(digits: Digits, folder: Path) -> list[tuple[str, str]]:
     """Exports ONNX models of the inference function and the training step, and compares them with ONNX Runtime."""
     if not has_onnxruntime():
         return [("ONNX", "not compared: ONNX Runtime is not installed (pip install 'tvtf[train]')")]
-    logits = inference_difference(digits.logits, folder / "model.onnx", tf.constant(digits.test.images))
+    difference_of_logits = inference_difference(digits.logits, folder / "model.onnx", tf.constant(digits.test.images))
     batch = next(digits.batches(0))
-    step = step_difference(digits.step, folder / "train_step.onnx", *batch, tf.constant(digits.rate(0, 1)))
+    difference_of_step = step_difference(
+        digits.step, folder / "train_step.onnx", *batch, tf.constant(digits.rate(0, 1))
+    )
     return [
-        ("ONNX Runtime differs by, logits", f"{logits:.1e}"),
-        ("ONNX Runtime differs by, step", f"{step:.1e}"),
+        ("ONNX Runtime differs by, logits", f"{difference_of_logits:.1e}"),
+        ("ONNX Runtime differs by, step", f"{difference_of_step:.1e}"),
     ]

@@ -29,15 +29,15 @@ def inference_difference(fn: Any, path: Path, *args: Any) -> float:
 
 
 def step_difference(step: Any, path: Path, *args: Any) -> float:
-    """Exports a training step to ``path``; returns the largest difference after one step, over its results and all state.
+    """Exports a training step to ONNX, runs it once there and in tvtf, and returns the largest difference.
 
-    The Variables keep their values.
+    Its results and the Variables that it updates are compared; the Variables keep their values.
     """
     concrete = step.get_concrete_function(*args)
     model = tf.onnx.export(concrete, path=path)
     updated = [variable for variable, _ in concrete.results.updates]
-    state = [v for v in concrete.captures if any(v is u for u in updated)]
-    before = [v.numpy() for v in state]
+    state = [v for v in concrete.captures if any(v is updated_variable for updated_variable in updated)]
+    before = [v.numpy() for v in state]  # the step changes them, and ONNX's model takes them as inputs
     values = [arg.numpy() for arg in args] + before
     actual = _run(path, {value.name: array for value, array in zip(model.graph.input, values)})
     expected = [result.numpy() for result in step(*args)] + [v.numpy() for v in updated]
@@ -46,7 +46,7 @@ def step_difference(step: Any, path: Path, *args: Any) -> float:
     return largest_difference(actual, expected)
 
 
-def largest_difference(one: Sequence[Any], other: Sequence[Any]) -> float:
+def largest_difference(first: Sequence[Any], second: Sequence[Any]) -> float:
     """Returns the largest absolute difference between two lists of arrays of equal shapes.
 
     >>> largest_difference([np.array([1.0, 2.0])], [np.array([1.0, 2.5])])
@@ -55,13 +55,14 @@ def largest_difference(one: Sequence[Any], other: Sequence[Any]) -> float:
     Raises:
       ValueError: the lists' lengths or the arrays' shapes differ.
     """
-    for a, b in zip(one, other, strict=True):
-        if np.shape(a) != np.shape(b):
-            raise ValueError(f"results of shapes {np.shape(a)} and {np.shape(b)} can't be compared")
-    return max(float(np.max(np.abs(np.subtract(a, b, dtype=np.float64)), initial=0.0)) for a, b in zip(one, other))
+    for x, y in zip(first, second, strict=True):
+        if np.shape(x) != np.shape(y):
+            raise ValueError(f"results of shapes {np.shape(x)} and {np.shape(y)} can't be compared")
+    return max(float(np.max(np.abs(np.subtract(x, y, dtype=np.float64)), initial=0.0)) for x, y in zip(first, second))
 
 
 def _run(path: Path, feeds: dict[str, Any]) -> list[Any]:
+    """Runs an ONNX model's file with ONNX Runtime on inputs by name; returns its outputs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # raised inside onnxruntime's own import
         import onnxruntime

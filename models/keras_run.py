@@ -77,9 +77,9 @@ def parts(seed: int) -> tuple[digits.Data, digits.Data, digits.Data]:
     If the test images decided when to stop, the chosen epoch would be biased towards them.
     """
     data = digits.load()
-    rest, held_out = split(len(data.labels), seed)
-    training, validation = split(len(rest), seed)
-    return data.at(rest[training]), data.at(rest[validation]), data.at(held_out)
+    remaining, held_out = split(len(data.labels), seed)
+    training, validation = split(len(remaining), seed)
+    return data.at(remaining[training]), data.at(remaining[validation]), data.at(held_out)
 
 
 def pipeline(data: digits.Data, seed: int | None = None) -> Any:
@@ -164,14 +164,14 @@ class StepTimes:
 
 
 def draw(path: Path, history: dict[str, list[float]]) -> None:
-    """Plots loss and accuracy by epoch, with lines where the learning rate was lowered."""
+    """Plots loss and accuracy by epoch to a file, with vertical lines where the learning rate was lowered."""
     epochs = np.arange(1, len(history["loss"]) + 1)
-    falls = epochs[1:][np.diff(history["learning_rate"]) < 0]
+    epochs_of_lower_rate = epochs[1:][np.diff(history["learning_rate"]) < 0]
     with pictures.picture(path, columns=2) as axes:
         for panel, name in zip(axes, ("loss", "accuracy")):
             panel.plot(epochs, history[name], label="training")
             panel.plot(epochs, history[f"val_{name}"], label="validation")
-            for epoch in falls:
+            for epoch in epochs_of_lower_rate:
                 panel.axvline(epoch, color="0.8", zorder=0)
             panel.set(xlabel="epoch", title=name)
         axes[0].set_yscale("log")

@@ -64,12 +64,12 @@ def picture(path: Path, rows: int = 1, columns: int = 1, size: tuple[float, floa
 
 
 def tiles(images: Sequence[Any] | np.ndarray, columns: int, gap: int = 1) -> np.ndarray:
-    """Grey images beside and below each other, as one: ``(n, height, width)`` in rows of ``columns``.
+    """Arranges grey images ``(n, height, width)`` as one image, in rows of ``columns`` with gaps between them.
 
     >>> tiles(np.zeros((6, 8, 8)), columns=3).shape
     (17, 26)
     """
     stack = np.asarray(images)
-    framed = np.pad(stack, ((0, -len(stack) % columns), (0, gap), (0, gap)), constant_values=stack.min(initial=0.0))
-    rows = framed.reshape(-1, columns, *framed.shape[1:]).swapaxes(1, 2)
+    padded = np.pad(stack, ((0, -len(stack) % columns), (0, gap), (0, gap)), constant_values=stack.min(initial=0.0))
+    rows = padded.reshape(-1, columns, *padded.shape[1:]).swapaxes(1, 2)  # (rows, height, columns, width)
     return rows.reshape(rows.shape[0] * rows.shape[1], -1)[:-gap, :-gap]

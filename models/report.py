@@ -16,13 +16,14 @@ START_TIME_FIELD = 22
 
 
 def since_process_start() -> float | None:
-    """Returns the seconds since the kernel started this process, including Python's own start; None if unknown.
+    """Returns the seconds since the operating system started this process, Python's own start included; None if unknown.
 
     >>> seconds = since_process_start()
     >>> seconds is None or seconds > 0
     True
     """
     try:
+        # The process's name is the second field, in parentheses, and may contain spaces.
         after_name = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
@@ -44,7 +45,7 @@ class Stages:
 
 
 def duration(seconds: float | None) -> str:
-    """Returns seconds as readable text.
+    """Formats a duration with a unit that suits its size.
 
     >>> duration(12.345), duration(0.0123), duration(4.5e-6), duration(None)
     ('12.3 s', '12.3 ms', '4.5 us', 'unknown')

@@ -21,13 +21,14 @@ SKIPPED = {"site-packages", "dist-packages", "test", "tests", "idle_test", "__py
 
 
 def encode(text: str) -> np.ndarray:
-    """Returns text as tokens, uint8 ``(characters,)``.
+    """Encodes text as tokens, one for each character, uint8; characters without a token of their own share one.
 
     >>> encode("a = 1\\n").tolist(), decode(encode("é\\n"))
     ([66, 1, 30, 1, 18, 0], '\\ufffd\\n')
     """
-    points = np.frombuffer(text.encode("utf-32-le"), np.uint32)
-    return _token_of()[np.minimum(points, 127)]
+    code_points = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+    # The table has 128 entries; its last one, of a control character, serves all characters beyond ASCII.
+    return _token_of()[np.minimum(code_points, 127)]
 
 
 def decode(tokens: np.ndarray) -> str:
@@ -43,7 +44,7 @@ def _token_of() -> np.ndarray:
 
 
 def files(root: Path) -> list[Path]:
-    """Returns the library's sources under ``root``, in the order of their paths."""
+    """Lists the Python source files of the standard library under a folder, in the order of their paths."""
     paths: list[Path] = []
     for entry in sorted(root.iterdir()):
         if entry.is_dir() and entry.name not in SKIPPED:
@@ -63,17 +64,17 @@ def is_held_out(path: str) -> bool:
 
 
 def load(root: Path | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the tokens to train on and those held out, with files joined by a newline.
+    """Reads Python's standard library as tokens: returns those to train on, and those of the held-out files.
 
     Raises:
       FileNotFoundError: the sources of the standard library are missing (a zipped or frozen Python).
     """
     root = Path(sysconfig.get_paths()["stdlib"]) if root is None else root
-    parts: dict[bool, list[str]] = {False: [], True: []}
+    texts: dict[bool, list[str]] = {False: [], True: []}
     for path in files(root) if root.is_dir() else []:
         text = path.read_text(encoding="utf-8", errors="replace")
-        parts[is_held_out(path.relative_to(root).as_posix())].append(text)
-    if not all(parts.values()):
+        texts[is_held_out(path.relative_to(root).as_posix())].append(text)
+    if not all(texts.values()):
         raise FileNotFoundError(f"no sources of Python's standard library in {root}; use a Python that has them")
-    train, held_out = (encode("\n".join(parts[key])) for key in (False, True))
+    train, held_out = (encode("\n".join(texts[key])) for key in (False, True))
     return train, held_out

@@ -39,10 +39,12 @@ class Text:
         self.step, self.losses, self.logits = self._functions()
 
     def _functions(self) -> tuple[Any, Any, Any]:
+        """Returns three functions to compile: the training step, the loss of each token, and the logits of the next tokens."""
         model, optimizer = self.model, self.optimizer
 
         @tf.function
         def train_step(tokens: Any, following: Any, rate: Any) -> tuple[Any, Any]:
+            """Updates the weights for a batch of tokens and those that follow; returns the loss and accuracy before that."""
             optimizer.learning_rate.assign(rate)
             with tf.GradientTape() as tape:
                 logits = model(tokens)
@@ -85,11 +87,11 @@ class Text:
         rng = np.random.default_rng(self.seed)
         tokens = list(encode(prompt))
         for _ in range(length):
-            tokens.append(self._next(tokens, rng, temperature))
+            tokens.append(self._next_token(tokens, rng, temperature))
         return decode(np.array(tokens))
 
-    def _next(self, tokens: list[int], rng: np.random.Generator, temperature: float) -> int:
-        """Draws the next token."""
+    def _next_token(self, tokens: list[int], rng: np.random.Generator, temperature: float) -> int:
+        """Draws the token after ``tokens`` at random by the model's probabilities; a low ``temperature`` favours likely ones."""
         seen = tokens[-self.sizes.context :]
         window = np.zeros((1, self.sizes.context), np.int32)
         window[0, : len(seen)] = seen
@@ -104,11 +106,11 @@ def cross_entropy(logits: Any, following: Any) -> Any:
 
 
 def windows(tokens: np.ndarray, starts: np.ndarray, length: int) -> tuple[Any, Any]:
-    """Returns the tokens from each start, and the token after each of them, int32 ``(starts, length)``.
+    """Cuts windows of ``length`` tokens at the given starts; returns them, and the token after each of theirs, both int32.
 
     >>> seen, following = windows(np.arange(9), np.array([0, 4]), 3)
     >>> seen.numpy().tolist(), following.numpy().tolist()
     ([[0, 1, 2], [4, 5, 6]], [[1, 2, 3], [5, 6, 7]])
     """
-    rows = tokens[starts[:, None] + np.arange(length + 1)].astype(np.int32)
-    return tf.constant(rows[:, :-1]), tf.constant(rows[:, 1:])
+    tokens_and_next = tokens[starts[:, None] + np.arange(length + 1)].astype(np.int32)
+    return tf.constant(tokens_and_next[:, :-1]), tf.constant(tokens_and_next[:, 1:])

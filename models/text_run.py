@@ -21,7 +21,10 @@ SAMPLED = 400
 def run(
     folder: Path, seed: int, epochs: int | None = None, stop_after: int | None = None, resume: bool = False
 ) -> None:
-    """Trains a transformer and reports its bits per character."""
+    """Trains a transformer on characters of the standard library, reports its bits per character, and prints a sample.
+
+    ``stop_after`` stops after so many epochs, to be resumed.
+    """
     console = Console()
     text = Text(seed)
     plan = Plan(folder / f"seed-{seed}", epochs or EPOCHS, stop_after, resume)
@@ -41,7 +44,7 @@ def finished(text: Text, folder: Path) -> list[tuple[str, str]]:
     ]
     saved.save(folder / "model", text.logits)
     if has_onnxruntime():
-        seen, _ = windows(text.test, np.arange(2), text.sizes.context)
-        difference = inference_difference(text.logits, folder / "model.onnx", seen)
+        tokens, _ = windows(text.test, np.arange(2), text.sizes.context)
+        difference = inference_difference(text.logits, folder / "model.onnx", tokens)
         rows.append(("ONNX Runtime differs by, logits", f"{difference:.1e}"))
     return [*rows, ("written to", str(folder))]

@@ -76,14 +76,17 @@ class Outcome:
 
 
 def stage_rows(outcome: Outcome, trained: Trained) -> list[tuple[str, str]]:
-    """Returns the rows of the report with the time of each stage; a single row if nothing was left to train."""
+    """Returns the report's rows with the time of each stage of training, as pairs of texts.
+
+    There is a single row if a resumed run was finished already.
+    """
     step = outcome.step_seconds
     if outcome.started is None or step is None:
         return [("training", "was finished already")]
-    how = "compile, and the first step" if outcome.compiled else "load from the cache, and the first step"
+    first_stage = "compile, and the first step" if outcome.compiled else "load from the cache, and the first step"
     return [
         *((name, duration(seconds)) for name, seconds in outcome.stages.seconds.items()),
-        (how, duration(outcome.seconds[0])),
+        (first_stage, duration(outcome.seconds[0])),
         ("first step done, after Python's start", duration(outcome.started)),
         ("one step", f"{duration(step)} ({trained.batch / step:,.0f} {trained.counted}/s)"),
     ]
@@ -97,6 +100,7 @@ class Fit:
     """The training of one model into one folder."""
 
     def __init__(self, trained: Trained, plan: Plan, console: Console) -> None:
+        """Prepares checkpoints and the file of losses; without ``plan.resume`` those of an earlier run are removed."""
         self.trained, self.plan, self.console = trained, plan, console
         self.epoch = tf.Variable(0, trainable=False, dtype=tf.int64, name="epoch")
         self.planned = tf.Variable(plan.epochs, trainable=False, dtype=tf.int64, name="planned")
@@ -111,12 +115,12 @@ class Fit:
         self.outcome = Outcome(0)
 
     def run(self) -> Outcome:
-        """Trains up to the plan's last epoch and returns the outcome."""
+        """Trains up to the plan's last epoch, from the last checkpoint if it resumes; returns the measured times."""
         self._restore()
         with self._progress() as progress:
             bar = Bar(progress, self.trained, self.plan.epochs)
             for epoch in range(self._done, self.plan.last):
-                self._epoch(epoch, bar)
+                self._train_epoch(epoch, bar)
         self.outcome.epochs = self._done
         return self.outcome
 
@@ -125,7 +129,11 @@ class Fit:
         return int(self.epoch.numpy())
 
     def _restore(self) -> None:
-        """Restores the last checkpoint if the plan resumes a run of the same length."""
+        """Restores the last checkpoint if the plan resumes an earlier run.
+
+        Raises:
+          ResumeError: there is no checkpoint, or the run was planned for another number of epochs.
+        """
         if not self.plan.resume:
             return
         if self.manager.restore_or_initialize() is None:
@@ -138,11 +146,11 @@ class Fit:
             )
         self.losses.cut(self._done)
 
-    def _epoch(self, epoch: int, bar: Bar) -> None:
+    def _train_epoch(self, epoch: int, bar: Bar) -> None:
         """Trains one epoch, records its losses and saves a checkpoint."""
         losses = []
         for index, batch in enumerate(self.trained.batches(epoch)):
-            loss, accuracy = self._step(epoch * self.trained.steps + index, batch)
+            loss, accuracy = self._timed_step(epoch * self.trained.steps + index, batch)
             losses.append(float(loss))
             bar.advance(epoch, losses[-1], accuracy)
         bar.settle(epoch)
@@ -150,8 +158,8 @@ class Fit:
         self.epoch.assign(epoch + 1)
         self.manager.save(checkpoint_number=epoch + 1)
 
-    def _step(self, number: int, batch: tuple[Any, ...]) -> tuple[Any, Any]:
-        """Performs one step and measures its time."""
+    def _timed_step(self, number: int, batch: tuple[Any, ...]) -> tuple[Any, Any]:
+        """Runs the training step with a number on a batch and records its time; returns its loss and accuracy."""
         rate = tf.constant(self.trained.rate(number, self.plan.epochs * self.trained.steps))
         if not self.outcome.seconds:
             self._prepare((*batch, rate))
@@ -189,6 +197,7 @@ class Bar:
     """The progress bar of one run: moving averages of loss and accuracy, and the speed since the first step."""
 
     def __init__(self, progress: Progress, trained: Trained, epochs: int) -> None:
+        """Adds a bar for all steps of ``epochs`` epochs to ``progress``."""
         self.progress, self.trained = progress, trained
         name = f"seed {trained.seed}"
         fields: dict[str, Any] = {"epoch": "-", "loss": math.nan, "accuracy": math.nan, "speed": 0.0}
@@ -226,7 +235,7 @@ def running(mean: float, value: float, weight: float = 0.05) -> float:
 
 
 def cosine(step: int, total: int, peak: float, warmup: int = 0) -> float:
-    """Returns a learning rate that rises to ``peak`` in ``warmup`` steps and falls to 0 along a cosine.
+    """Returns the learning rate of a step: it rises linearly to ``peak`` in ``warmup`` steps, then falls to 0 along a cosine.
 
     >>> [round(cosine(step, 10, 1.0, warmup=2), 3) for step in (0, 1, 2, 6, 9)]
     [0.5, 1.0, 1.0, 0.5, 0.038]

@@ -70,6 +70,7 @@ class Transformer(tf.Module):
     """Tokens, int32 ``(n, time)``, to logits of the token after each, float32 ``(n, time, symbols)``."""
 
     def __init__(self, seed: int, sizes: Sizes) -> None:
+        """Creates the weights at random: embeddings of tokens and positions, the blocks, and the layer for the logits."""
         super().__init__(name="transformer")
         rng = np.random.default_rng(seed)
         self.sizes = sizes

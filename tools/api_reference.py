@@ -22,7 +22,7 @@ LEFT_OUT = ("__internal__",)
 
 
 def pages() -> dict[str, str]:
-    """The pages' texts by their paths in the site."""
+    """Generates the pages of the API reference, one for each public namespace; returns their texts by path in the site."""
     spaces: dict[str, dict[str, Any]] = defaultdict(dict)
     root = import_module("tvtf")
     for path, value in import_module("tvtf.api.namespaces").all_names().items():
@@ -64,6 +64,7 @@ def _page(space: str, names: dict[str, Any]) -> str:
 
 
 def _entry(path: str, value: Any) -> Iterator[str]:
+    """Yields the lines of the page about a public name: its signature and docstring, of a class also its methods."""
     if not callable(value):
         yield f"`{value!r}`"
         return
@@ -74,27 +75,27 @@ def _entry(path: str, value: Any) -> Iterator[str]:
 
 
 def _methods(owner: type) -> Iterator[str]:
-    """The public methods and properties that a class, or one of tvtf's above it, defines."""
+    """Yields the lines of the page about a class's public methods and properties that have a docstring."""
     for name in sorted(name for name in dir(owner) if not name.startswith("_")):
-        found = inspect.getattr_static(owner, name)
-        function = getattr(found, "__func__", None) or getattr(found, "fget", None) or found
+        attribute = inspect.getattr_static(owner, name)
+        function = getattr(attribute, "__func__", None) or getattr(attribute, "fget", None) or attribute
         if not inspect.isfunction(function) or not (function.__doc__ or "").strip():
             continue
-        with_defaults = "" if isinstance(found, property) else _signature(function)
-        yield from ("", f"**`{name}{with_defaults}`**", "", *markdown(inspect.getdoc(function) or ""))
+        signature_text = "" if isinstance(attribute, property) else _signature(function)
+        yield from ("", f"**`{name}{signature_text}`**", "", *markdown(inspect.getdoc(function) or ""))
 
 
 def _signature(value: Any) -> str:
-    """A signature without annotations, which are those of the inside."""
+    """Formats a function's signature without annotations, which are of types within tvtf, and with short defaults."""
     try:
         signature = inspect.signature(value)
     except (TypeError, ValueError):
         return "(...)"
-    parameters = [each.replace(annotation=each.empty) for each in signature.parameters.values()]
+    parameters = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
     with_defaults = [
-        each if each.default is each.empty else each.replace(default=_Default(each.default))
-        for each in parameters
-        if each.name != "self"
+        parameter if parameter.default is parameter.empty else parameter.replace(default=_Default(parameter.default))
+        for parameter in parameters
+        if parameter.name != "self"
     ]
     return str(inspect.Signature(with_defaults))
 

@@ -35,25 +35,25 @@ LANGUAGES = {".py": "python", ".toml": "toml", ".ll": "llvm", "": "make"}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the generated pages."""
+    """Adds generated pages to MkDocs' files: the API reference, the project's own files, and sources that pages link to."""
     pages = api_reference.pages()
-    for name, target in PROJECT.items():
-        pages[target] = _moved((ROOT / name).read_text(), ".", posixpath.dirname(target))
-    for name in sorted(_linked_sources()):
-        language = LANGUAGES.get(Path(name).suffix, "text")
-        pages[_source_page(name)] = f"# {name}\n\n````{language}\n{(ROOT / name).read_text()}\n````\n"
+    for file, target in PROJECT.items():
+        pages[target] = _moved((ROOT / file).read_text(), ".", posixpath.dirname(target))
+    for file in sorted(_linked_sources()):
+        language = LANGUAGES.get(Path(file).suffix, "text")
+        pages[_source_page(file)] = f"# {file}\n\n````{language}\n{(ROOT / file).read_text()}\n````\n"
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
-    config.nav = [_with_reference(each, sorted(pages)) for each in config.nav or []]
+    config.nav = [_with_reference(entry, sorted(pages)) for entry in config.nav or []]
     return files
 
 
 def _with_reference(entry: Any, pages: list[str]) -> Any:
-    """The entry ``api/`` of the navigation as the list of its pages."""
-    first = ("api/index.md", "api/tf.md")
+    """Replaces the entry ``api/`` of MkDocs' navigation by the list of the API reference's pages."""
+    first_pages = ("api/index.md", "api/tf.md")
     if isinstance(entry, dict) and list(entry.values()) == ["api/"]:
         return {
-            title: ["api/index.md", "api/tf.md", *(p for p in pages if p.startswith("api/") and p not in first)]
+            title: ["api/index.md", "api/tf.md", *(p for p in pages if p.startswith("api/") and p not in first_pages)]
             for title in entry
         }
     return entry
@@ -69,12 +69,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def _moved(text: str, folder: str, page_folder: str) -> str:
-    """A text of the repository's ``folder`` whose links fit a page in the site's ``page_folder``."""
+    """Adapts the links in a text of the repository's ``folder``, so that they work from a page in the site's ``page_folder``."""
 
-    def link(found: re.Match[str]) -> str:
-        path = posixpath.normpath(posixpath.join(folder, found[1]))
+    def link(match: re.Match[str]) -> str:
+        path = posixpath.normpath(posixpath.join(folder, match[1]))
         target = page_of(path)
-        return f"]({posixpath.relpath(target, page_folder or '.')}{found[2] or ''})" if target else found[0]
+        return f"]({posixpath.relpath(target, page_folder or '.')}{match[2] or ''})" if target else match[0]
 
     return LINK.sub(link, text)
 
@@ -93,17 +93,19 @@ def _source_page(path: str) -> str:
 
 
 def _linked_sources() -> set[str]:
-    """The files outside ``docs/`` to which a page or a project's file links."""
+    """Returns the files outside ``docs/`` to which a page of the site, or one of the project's own files, links."""
     texts = {path.relative_to(ROOT).parent.as_posix(): "" for path in (ROOT / "docs").rglob("*.md")}
     for path in [*(ROOT / "docs").rglob("*.md"), *(ROOT / name for name in PROJECT)]:
         folder = path.relative_to(ROOT).parent.as_posix()
         texts[folder] = texts.get(folder, "") + path.read_text()
-    found = {
+    targets = {
         posixpath.normpath(posixpath.join(folder, link[1]))
         for folder, text in texts.items()
         for link in LINK.finditer(text)
     }
-    return {path for path in found if not path.startswith("docs/") and path not in PROJECT and (ROOT / path).is_file()}
+    return {
+        path for path in targets if not path.startswith("docs/") and path not in PROJECT and (ROOT / path).is_file()
+    }
 
 
 def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:

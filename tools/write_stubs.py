@@ -55,38 +55,41 @@ class Namespace:
 
 
 def namespaces() -> dict[str, Namespace]:
-    """Every public namespace by its path; the root is ``""``."""
+    """Returns every public namespace of tvtf with its names, by path; the root's path is ``""``."""
     root = import_module("tvtf")
     api = import_module("tvtf.api.namespaces")
     public = api.all_names()
     api.install()
-    found = {"": Namespace("", {name: getattr(root, name) for name in root.__all__})}
+    spaces = {"": Namespace("", {name: getattr(root, name) for name in root.__all__})}
     for path, value in public.items():
         space, _, name = path.rpartition(".")
-        _open(found, space).names[name] = value
+        _namespace_at(spaces, space).names[name] = value
     for path in OPEN:
-        _open(found, path)
-    found[""].children = {name for name in found[""].children if not name.startswith("_")}
-    return {path: each for path, each in found.items() if not path.startswith("_")}
+        _namespace_at(spaces, path)
+    spaces[""].children = {name for name in spaces[""].children if not name.startswith("_")}
+    return {path: namespace for path, namespace in spaces.items() if not path.startswith("_")}
 
 
-def _open(found: dict[str, Namespace], path: str) -> Namespace:
+def _namespace_at(found: dict[str, Namespace], path: str) -> Namespace:
     if path not in found:
         found[path] = Namespace(path)
         parent, _, name = path.rpartition(".")
-        _open(found, parent).children.add(name)
+        _namespace_at(found, parent).children.add(name)
     return found[path]
 
 
 def write(package: Path) -> list[Path]:
-    """Writes the stubs beside the built modules of ``package``, which is a folder ``tvtf``; returns their paths."""
+    """Writes ``.pyi`` stubs of all public namespaces beside the built modules in the folder ``package``; returns their paths.
+
+    A namespace that has a source file itself gets its stub in the folder `VIEWS`, which does not hide that file.
+    """
     spaces = namespaces()
     views = {path for path in spaces if path not in ("", *SHADOWED, *MODULES) and _has_source(package, path)}
     written = []
     for path, space in spaces.items():
         if path.partition(".")[0] in MODULES:
             continue
-        is_view = path not in ("", *SHADOWED) and any(path == each or path.startswith(f"{each}.") for each in views)
+        is_view = path not in ("", *SHADOWED) and any(path == view or path.startswith(f"{view}.") for view in views)
         file = _file(package, f"{VIEWS}.{path}" if is_view else path, bool(space.children))
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(Stub(space, views, is_view).text())
@@ -112,16 +115,19 @@ class Stub:
     """The text of one namespace's stub."""
 
     def __init__(self, space: Namespace, views: set[str], is_view: bool) -> None:
+        """Starts the stub of a namespace; ``views`` are the paths of all namespaces whose stubs are in the folder `VIEWS`."""
         self.space = space
         self.views = views
         self.is_view = is_view
         self.module = f"tvtf.{space.path}".rstrip(".")
-        self.real = _bound_in_source(self.module)
+        self.real = _imports_of_source_names(self.module)
         self.imports: list[str] = []
         self.body: list[str] = []
+        # Names such as `int` that mean something else in this namespace: annotations import Python's under another name.
         self.hidden = PLAIN_TYPES & {*space.names, *space.children, *self.real}
 
     def text(self) -> str:
+        """Returns the stub's text: its docstring, imports, and declarations of the namespace's names and children."""
         full, real = self.module, self.real
         if self.is_view and real:
             self.imports.append(f"from {full} import *")
@@ -150,6 +156,7 @@ class Stub:
             self.imports.append(f"from {self.module} import {name} as {name}")
 
     def _declare(self, name: str, value: Any) -> None:
+        """Adds the declaration of a public name to the stub, or the import of its value."""
         if name in self.space.children or (not self.space.path and name in MODULES):
             return
         if not self.space.path and name in self.real and value is not None:
@@ -169,40 +176,50 @@ class Stub:
             self.body.append(f"{name}: Any")
 
     def _declare_class(self, name: str, value: type) -> None:
-        home, own = value.__module__ or "", value.__name__
+        """Adds the import of a class from the module that defines it; datasets are declared with their methods instead.
+
+        A class that its module doesn't bind by its own name can't be imported, and is declared as ``Any``.
+        """
+        defining_module, own_name = value.__module__ or "", value.__name__
         written_out = getattr(sys.modules[WRITTEN_OUT[0]], WRITTEN_OUT[1])
         if issubclass(value, written_out):
             self.body.append(self._class(name, value, is_base=value is written_out))
-        elif not home.startswith("tvtf.") or own not in _bound_in_source(home):
+        elif not defining_module.startswith("tvtf.") or own_name not in _imports_of_source_names(defining_module):
             self.body.append(f"{name}: Any")
-        elif own == name:
-            self.imports.append(f"from {home} import {own} as {name}")
+        elif own_name == name:
+            self.imports.append(f"from {defining_module} import {own_name} as {name}")
         else:  # an import under another name isn't public in a stub
-            self.imports.append(f"from {home} import {own} as _{own}")
-            self.body.append(f"{name} = _{own}")
+            self.imports.append(f"from {defining_module} import {own_name} as _{own_name}")
+            self.body.append(f"{name} = _{own_name}")
 
     def _class(self, name: str, value: type, is_base: bool) -> str:
+        """Returns the declaration of a class of datasets with its methods; ``is_base`` is for the class of all datasets."""
         base = "" if is_base or name == WRITTEN_OUT[1] else WRITTEN_OUT[1]
         if base and self.space.path != "data":
             self.imports.append(f"from tvtf.data import {base} as _{base}")
             base = f"_{base}"
         methods = []
-        for each in dir(value):
-            found = inspect.getattr_static(value, each)
-            if (each.startswith("_") and each not in SPECIAL) or not (is_base or each in vars(value)):
+        for attribute_name in dir(value):
+            attribute = inspect.getattr_static(value, attribute_name)
+            if (attribute_name.startswith("_") and attribute_name not in SPECIAL) or not (
+                is_base or attribute_name in vars(value)
+            ):
                 continue
-            function = getattr(found, "__func__", found)
+            function = getattr(attribute, "__func__", attribute)
             if callable(function) and getattr(function, "__module__", None):
-                kind = type(found).__name__
-                lines = [f"@{kind}"] if kind in ("classmethod", "staticmethod") else []
-                lines.append(self._function(each, function, result=WRITTEN_OUT[1]))
+                decorator = type(attribute).__name__
+                lines = [f"@{decorator}"] if decorator in ("classmethod", "staticmethod") else []
+                lines.append(self._function(attribute_name, function, result=WRITTEN_OUT[1]))
                 methods.append(textwrap.indent("\n".join(lines), "    "))
             else:
-                methods.append(f"    {each}: Any")
+                methods.append(f"    {attribute_name}: Any")
         return "\n".join([f"class {name}({base}):" if base else f"class {name}:", *(methods or ["    ..."])])
 
     def _function(self, name: str, value: Any, result: str = "Any") -> str:
-        """A function's stub; ``result`` is a class of this stub that its annotation may name."""
+        """Returns the declaration of a function, with the first line of its docstring.
+
+        ``result`` is a class of this stub that the annotation of its result may name.
+        """
         try:
             signature = inspect.signature(value)
             parameters = self._parameters(signature)
@@ -221,19 +238,20 @@ class Stub:
         return f"def {name}({parameters}) -> {result}:{doc}"
 
     def _parameters(self, signature: inspect.Signature) -> str:
-        written, starred, positional = [], False, False
-        for each in signature.parameters.values():
-            if positional and each.kind is not each.POSITIONAL_ONLY:
-                written.append("/")
-            positional = each.kind is each.POSITIONAL_ONLY
-            if each.kind is each.KEYWORD_ONLY and not starred:
-                written.append("*")
-            starred = starred or each.kind in (each.KEYWORD_ONLY, each.VAR_POSITIONAL)
-            star = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
-            default = "" if each.default is each.empty else f" = {_default(each.default)}"
-            kind = "" if each.name in ("self", "cls") else f": {self._type(each.annotation)}"
-            written.append(f"{star}{each.name}{kind}{default}")
-        return ", ".join([*written, "/"] if positional else written)
+        """Formats a signature's parameters, with ``/`` and ``*`` where they belong."""
+        texts, has_star, is_positional = [], False, False
+        for parameter in signature.parameters.values():
+            if is_positional and parameter.kind is not parameter.POSITIONAL_ONLY:
+                texts.append("/")
+            is_positional = parameter.kind is parameter.POSITIONAL_ONLY
+            if parameter.kind is parameter.KEYWORD_ONLY and not has_star:
+                texts.append("*")
+            has_star = has_star or parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL)
+            prefix = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+            default = "" if parameter.default is parameter.empty else f" = {_default(parameter.default)}"
+            annotation = "" if parameter.name in ("self", "cls") else f": {self._type(parameter.annotation)}"
+            texts.append(f"{prefix}{parameter.name}{annotation}{default}")
+        return ", ".join([*texts, "/"] if is_positional else texts)
 
     def _type(self, annotation: Any) -> str:
         """An annotation that is made of plain types, and Any for others."""
@@ -249,22 +267,22 @@ def _default(value: Any) -> str:
     return "..." if len(text) > LONGEST_DEFAULT or text in ("inf", "-inf", "nan") else text
 
 
-def _bound_in_source(module: str) -> dict[str, str]:
-    """The public names that a module's source binds, each with the import that binds the same elsewhere."""
+def _imports_of_source_names(module: str) -> dict[str, str]:
+    """Returns the public names that a module's source code binds, each with the import statement that binds it elsewhere."""
     origin = getattr(sys.modules.get(module), "__file__", None)
-    found: dict[str, str] = {}
+    imports: dict[str, str] = {}
     for node in ast.parse(Path(origin).read_text()).body if origin else ():
         if isinstance(node, ast.ImportFrom) and node.module:
-            for each in node.names:
-                name = each.asname or each.name
-                found[name] = f"from {node.module} import {each.name} as {name}"
+            for alias in node.names:
+                name = alias.asname or alias.name
+                imports[name] = f"from {node.module} import {alias.name} as {name}"
         elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            found[node.name] = f"from {module} import {node.name} as {node.name}"
+            imports[node.name] = f"from {module} import {node.name} as {node.name}"
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             for name in (n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)):
-                found[name] = f"from {module} import {name} as {name}"
-    return {name: line for name, line in found.items() if not name.startswith("_") and name != "annotations"}
+                imports[name] = f"from {module} import {name} as {name}"
+    return {name: line for name, line in imports.items() if not name.startswith("_") and name != "annotations"}
 
 
 def main() -> None:

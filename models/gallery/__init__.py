@@ -14,7 +14,7 @@ from tvtf.models.digits_run import without_warnings
 
 
 def programs() -> dict[str, str]:
-    """Returns the names of all programs, each with a line that describes it.
+    """Lists the programs of the gallery by name, each with a line that describes it, of its docstring.
 
     >>> programs()["pinn"]
     "A physics-informed network that solves Burgers' equation without examples of solutions"
@@ -34,7 +34,7 @@ def line(docstring: str) -> str:
 
 @without_warnings()
 def run(name: str, folder: Path, steps: int | None = None, seed: int = 0) -> dict[str, float]:
-    """Runs a program, which writes its picture to ``folder/name.png``.
+    """Runs a program of the gallery, which trains a model and writes its picture to ``folder/name.png``.
 
     Args:
       name: one of `programs`.

@@ -38,6 +38,7 @@ class CharRNN(tf.Module):
     """An embedding of characters, a GRU, and a dense layer for the logits of the next character."""
 
     def __init__(self, seed: int) -> None:
+        """Creates the weights at random: of the embedding and a GRU (gates and candidate), and of the dense layer."""
         super().__init__(name="char_rnn")
         rng = np.random.default_rng(seed)
 
@@ -63,7 +64,7 @@ class CharRNN(tf.Module):
         return state @ self.head + self.bias
 
     def __call__(self, windows: Any) -> Any:
-        """Returns the logits of the character after each, float32 ``(batch, time, letters)``."""
+        """Returns the logits of the character after each one in ``windows``, float32 ``(batch, time, letters)``."""
         state = tf.zeros([BATCH, UNITS])
         states = tf.TensorArray(tf.float32, size=WINDOW, element_shape=[BATCH, UNITS])
         for time in tf.range(WINDOW):
@@ -81,6 +82,7 @@ def main(folder: Path, steps: int = 1200, seed: int = 0) -> dict[str, float]:
 
     @tf.function
     def step(windows: Any) -> Any:
+        """Trains on a batch of windows to predict each next character; returns the loss."""
         with tf.GradientTape() as tape:
             logits = network(windows[:, :-1])
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=windows[:, 1:], logits=logits)

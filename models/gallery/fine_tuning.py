@@ -29,7 +29,7 @@ EPOCHS = 12
 
 
 def base() -> Any:
-    """Returns the layers from images to features, which are reused for the new classes."""
+    """Returns a network from images to features, which is trained on some classes and reused for others."""
     layers = tf.keras.layers
     return tf.keras.Sequential(
         [
@@ -51,7 +51,7 @@ def classifier(features: Any) -> Any:
 
 
 def fit(model: Any, data: digits.Data, rate: float, epochs: int, test: digits.Data) -> list[float]:
-    """Trains; returns the accuracy on the test images after each epoch."""
+    """Trains a model with a learning rate; returns the accuracy on the test images after each epoch."""
     loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     # `compile` fixes which weights are trained: after a change of `trainable` it must be called again.
     model.compile(tf.keras.optimizers.Adam(rate), loss, metrics=["accuracy"])
@@ -71,34 +71,40 @@ def scattered(data: digits.Data, rng: np.random.Generator) -> digits.Data:
 
 
 def parts(seed: int) -> tuple[digits.Data, digits.Data, digits.Data]:
-    """0 to 4, each image in four places; ten of each of 5 to 9; the others of 5 to 9, which test. Labels are 0 to 4 in all."""
+    """Returns three sets of images, with labels 0 to 4: to train the base, to fine-tune it, and to test the result.
+
+    The first has the digits 0 to 4, each image in several places, the second a few of each of 5 to 9, the third the others.
+    """
     data, rng = digits.load(), np.random.default_rng(seed)
     known = scattered(data.at(np.repeat(np.flatnonzero(data.labels < KNOWN), PLACES)), rng)
     new = [rng.permutation(np.flatnonzero(data.labels == digit)) for digit in range(KNOWN, digits.CLASSES)]
-    few, rest = (data.at(np.concatenate(rows)) for rows in ([r[:EACH] for r in new], [r[EACH:] for r in new]))
-    few, rest = (scattered(part._replace(labels=part.labels - KNOWN), rng) for part in (few, rest))
-    return known, few, rest
+    few, others = (data.at(np.concatenate(rows)) for rows in ([r[:EACH] for r in new], [r[EACH:] for r in new]))
+    few, others = (scattered(part._replace(labels=part.labels - KNOWN), rng) for part in (few, others))
+    return known, few, others
 
 
 def main(folder: Path, steps: int = 30, seed: int = 0) -> dict[str, float]:
-    """Trains ``steps`` epochs with a frozen base, as many with all weights, and a new network; draws the three accuracies."""
+    """Compares fine-tuning of a pretrained network with training a new one on few images, and draws the accuracies.
+
+    The pretrained base is frozen for ``steps`` epochs, then all weights are trained for as many.
+    """
     tf.keras.utils.set_random_seed(seed)
-    known, few, test = parts(seed)
+    known_digits, few, test = parts(seed)
     features = base()
-    fit(classifier(features), known, rate=2e-3, epochs=EPOCHS, test=known.at(np.arange(BATCH)))
+    fit(classifier(features), known_digits, rate=2e-3, epochs=EPOCHS, test=known_digits.at(np.arange(BATCH)))
 
     features.trainable = False
     model = classifier(features)
     frozen = fit(model, few, rate=1e-2, epochs=steps, test=test)
     features.trainable = True
-    thawed = fit(model, few, rate=5e-4, epochs=steps, test=test)
+    fine_tuned = fit(model, few, rate=5e-4, epochs=steps, test=test)
     scratch = fit(classifier(base()), few, rate=2e-3, epochs=2 * steps, test=test)
 
     epochs = np.arange(1, 2 * steps + 1)
     with picture(folder / "fine_tuning.png", size=(6.0, 3.0)) as axes:
         axes.plot(epochs[:steps], frozen, label="the base frozen, a new last layer")
-        axes.plot(epochs[steps:], thawed, label="all of it, small steps")
+        axes.plot(epochs[steps:], fine_tuned, label="all of it, small steps")
         axes.plot(epochs, scratch, label="the same network from nothing")
         axes.set(xlabel="epoch of fifty images", title=f"accuracy on {len(test.labels)} images of 5 to 9")
         axes.legend(fontsize=8)
-    return {"frozen": frozen[-1], "fine-tuned": thawed[-1], "from nothing": scratch[-1]}
+    return {"frozen": frozen[-1], "fine-tuned": fine_tuned[-1], "from nothing": scratch[-1]}

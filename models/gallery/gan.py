@@ -50,17 +50,21 @@ def main(folder: Path, steps: int = 4000, seed: int = 0) -> dict[str, float]:
 
     @tf.function
     def step() -> tuple[Any, Any]:
+        """Trains both networks on a batch of real and generated points; returns their losses."""
         real, noise = truth(BATCH), tf.random.normal([BATCH, NOISE])
         with tf.GradientTape() as for_generator, tf.GradientTape() as for_critic:
-            made = generator(noise, training=True)
-            with tf.GradientTape() as inner:
-                inner.watch(real)
-                says_real = critic(real, training=True)
-            slope = tf.reduce_mean(tf.reduce_sum(inner.gradient(says_real, real) ** 2, axis=1))
-            says_made = critic(made, training=True)
-            # softplus(-x) is the cross-entropy of "real" at the logit x, softplus(x) that of "made".
-            critic_loss = tf.reduce_mean(tf.nn.softplus(-says_real) + tf.nn.softplus(says_made)) + SLOPE * slope
-            generator_loss = tf.reduce_mean(tf.nn.softplus(-says_made))
+            generated = generator(noise, training=True)
+            with tf.GradientTape() as penalty_tape:
+                penalty_tape.watch(real)
+                real_logits = critic(real, training=True)
+            gradient_penalty = tf.reduce_mean(tf.reduce_sum(penalty_tape.gradient(real_logits, real) ** 2, axis=1))
+            generated_logits = critic(generated, training=True)
+            # softplus(-x) is the cross-entropy of "real" at the logit x, softplus(x) that of "generated".
+            critic_loss = (
+                tf.reduce_mean(tf.nn.softplus(-real_logits) + tf.nn.softplus(generated_logits))
+                + SLOPE * gradient_penalty
+            )
+            generator_loss = tf.reduce_mean(tf.nn.softplus(-generated_logits))
         for tape, loss, model, optimizer in (
             (for_critic, critic_loss, critic, judges),
             (for_generator, generator_loss, generator, makes),
@@ -81,13 +85,17 @@ def main(folder: Path, steps: int = 4000, seed: int = 0) -> dict[str, float]:
 
 
 def hits(points: np.ndarray) -> tuple[float, int]:
-    """Returns the fraction of points within three deviations of a mode, and how many modes have at least a quarter of their share."""
+    """Measures how well generated points match the modes of the true distribution.
+
+    Returns the fraction of points within three standard deviations of a mode, and the number of modes that have at least a
+    quarter of their share of points.
+    """
     angles = 2.0 * math.pi * np.arange(SPOTS) / SPOTS
-    spots = RADIUS * np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    distances = np.linalg.norm(points[:, None] - spots, axis=2)
-    near = distances.min(axis=1) < 3 * SPREAD
-    counts = np.bincount(distances.argmin(axis=1)[near], minlength=SPOTS)
-    return float(near.mean()), int((counts > len(points) / SPOTS / 4).sum())
+    modes = RADIUS * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    distances = np.linalg.norm(points[:, None] - modes, axis=2)
+    is_near = distances.min(axis=1) < 3 * SPREAD
+    counts = np.bincount(distances.argmin(axis=1)[is_near], minlength=SPOTS)
+    return float(is_near.mean()), int((counts > len(points) / SPOTS / 4).sum())
 
 
 def draw(path: Path, samples: dict[str, np.ndarray]) -> None:

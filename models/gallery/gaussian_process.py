@@ -27,6 +27,7 @@ class GaussianProcess(tf.Module):
     """A prior over functions of one number: close inputs have close values."""
 
     def __init__(self, length: float, amplitude: float, noise: float) -> None:
+        """Sets the initial hyperparameters: length scale and amplitude of the kernel, and deviation of the noise."""
         super().__init__(name="gaussian_process")
         # All three are positive and their scale is unknown, so their logarithms are trained.
         logarithms: list[Any] = [
@@ -46,12 +47,12 @@ class GaussianProcess(tf.Module):
         return tf.linalg.cholesky(self.kernel(x, x) + tf.linalg.diag(noise))
 
     def loss(self, x: Any, y: Any) -> Any:
-        """Returns the negative log likelihood per point, in nats."""
-        factor = self.factor(x)
+        """Returns the negative log likelihood of the values ``y`` at ``x`` per point, in nats."""
+        factor = self.factor(x)  # Cholesky's, of the covariance matrix
         # y' K^-1 y = |L^-1 y|^2: no inverse is formed, and rounding stays small.
-        white = tf.linalg.triangular_solve(factor, y[:, None])
+        whitened = tf.linalg.triangular_solve(factor, y[:, None])
         log_determinant = 2.0 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor)))
-        total = 0.5 * (tf.reduce_sum(white**2) + log_determinant) + 0.5 * POINTS * math.log(2.0 * math.pi)
+        total = 0.5 * (tf.reduce_sum(whitened**2) + log_determinant) + 0.5 * POINTS * math.log(2.0 * math.pi)
         return total / POINTS
 
     def predict(self, x: Any, y: Any, at: Any) -> tuple[Any, Any]:

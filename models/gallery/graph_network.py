@@ -73,13 +73,17 @@ class GraphNetwork(tf.Module):
 
 
 def main(folder: Path, steps: int = 200, seed: int = 0) -> dict[str, float]:
-    """Trains on the sides of two members, and draws the predicted sides of all."""
+    """Trains a graph network on the sides of two members, and draws the predicted sides of all.
+
+    Returns the accuracy, and the first and last loss.
+    """
     network, optimizer = GraphNetwork(seed), tf.optimizers.Adam(0.02)
     sides = np.isin(np.arange(MEMBERS), WITH_INSTRUCTOR, invert=True).astype(np.int32)
     labels = tf.gather(sides, KNOWN)
 
     @tf.function
     def step() -> Any:
+        """Trains on the two members with known sides; returns the loss."""
         with tf.GradientTape() as tape:
             logits = tf.gather(network(), KNOWN)
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
@@ -99,25 +103,27 @@ def main(folder: Path, steps: int = 200, seed: int = 0) -> dict[str, float]:
 def layout() -> np.ndarray:
     """Returns a position in the plane for each member, friends close together: two eigenvectors of the graph's Laplacian."""
     senders, receivers = edges()
-    meet = tf.scatter_nd(tf.stack([senders, receivers], axis=1), tf.ones_like(senders, tf.float32), [MEMBERS, MEMBERS])
-    scale = tf.math.rsqrt(tf.reduce_sum(meet, axis=1))
-    _, vectors = tf.linalg.eigh(scale[:, None] * meet * scale[None, :])
+    adjacency = tf.scatter_nd(
+        tf.stack([senders, receivers], axis=1), tf.ones_like(senders, tf.float32), [MEMBERS, MEMBERS]
+    )
+    scale = tf.math.rsqrt(tf.reduce_sum(adjacency, axis=1))
+    _, vectors = tf.linalg.eigh(scale[:, None] * adjacency * scale[None, :])
     # The eigenvector of the largest eigenvalue has no information: it is constant up to scale.
     return (vectors[:, -3:-1] * scale[:, None]).numpy()[:, ::-1]
 
 
 def draw(path: Path, predicted: np.ndarray, right: np.ndarray) -> None:
-    """Draws members in the colour of the predicted side; wrong predictions have a ring."""
-    places = layout()
+    """Draws the graph of friendships, members in the colour of the predicted side; wrong predictions have a black ring."""
+    positions = layout()
     with picture(path, size=(5.5, 3.6)) as axes:
-        for a, friends in FRIENDS.items():
-            for b in friends:
-                axes.plot(*places[[a, b]].T, color="0.85", linewidth=0.6, zorder=0)
-        rings = ["none" if hit else "black" for hit in right]
+        for member_a, friends in FRIENDS.items():
+            for member_b in friends:
+                axes.plot(*positions[[member_a, member_b]].T, color="0.85", linewidth=0.6, zorder=0)
+        rings = ["none" if is_right else "black" for is_right in right]
         points = axes.scatter(
-            *places.T, c=predicted, cmap="coolwarm", vmin=0, vmax=1, s=60, edgecolors=rings, linewidths=1.5
+            *positions.T, c=predicted, cmap="coolwarm", vmin=0, vmax=1, s=60, edgecolors=rings, linewidths=1.5
         )
         for member in KNOWN:
-            axes.annotate(f"  {member}", places[member])
+            axes.annotate(f"  {member}", positions[member])
         axes.figure.colorbar(points, label="predicted probability of the president's side (33)")
         axes.set_axis_off()

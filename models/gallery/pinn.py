@@ -29,6 +29,7 @@ class Solution(tf.Module):
     """u(t, x), with three hidden layers; tanh, since the equation has second derivatives."""
 
     def __init__(self, seed: int) -> None:
+        """Creates the weights of a dense network from a point (t, x) to the solution there."""
         super().__init__(name="solution")
         rng = np.random.default_rng(seed)
         sizes = (2, WIDTH, WIDTH, WIDTH, 1)
@@ -45,7 +46,7 @@ class Solution(tf.Module):
         return -tf.sin(math.pi * x) + t * (1.0 - x**2) * y
 
     def residual(self, t: Any, x: Any) -> Any:
-        """Returns the residual of the equation at each point."""
+        """Returns the residual of Burgers' equation, u_t + u u_x - viscosity u_xx, at each point: 0 for a solution."""
         with tf.GradientTape() as outer:
             outer.watch(x)
             with tf.GradientTape(persistent=True) as inner:
@@ -59,7 +60,10 @@ class Solution(tf.Module):
 
 
 def exact(t: float, x: np.ndarray) -> np.ndarray:
-    """Returns the solution by the Cole-Hopf transformation: two integrals over the initial value, by Gauss-Hermite quadrature."""
+    """Computes the exact solution of Burgers' equation at a time ``t``, to compare the network's with.
+
+    The Cole-Hopf transformation gives it as the ratio of two integrals, computed by Gauss-Hermite quadrature.
+    """
     if t == 0:
         return -np.sin(math.pi * x)
     nodes, weights = np.polynomial.hermite.hermgauss(200)

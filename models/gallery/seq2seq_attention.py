@@ -30,12 +30,16 @@ HELD_OUT = 500
 
 
 def examples(seed: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns dates of 1970 to 2069 in four notations and in ISO's, as indices of letters, int32 ``(count, length)``."""
+    """Draws random dates of 1970 to 2069; returns them in one of four notations, and in ISO's.
+
+    Both are indices of letters, int32 ``(count, length)``.
+    """
     rng = np.random.default_rng(seed)
     days = [datetime.date(1970, 1, 1) + datetime.timedelta(int(day)) for day in rng.integers(0, 36524, count)]
     # The dates span one century, so that two-digit years are unambiguous: 70 to 99 are of the 20th.
     read = [
-        day.strftime(FORMATS[way]).lower().lstrip("0") for day, way in zip(days, rng.integers(0, len(FORMATS), count))
+        day.strftime(FORMATS[notation]).lower().lstrip("0")
+        for day, notation in zip(days, rng.integers(0, len(FORMATS), count))
     ]
     return numbers(read, READ), numbers([day.isoformat() for day in days], WRITTEN)
 
@@ -50,39 +54,42 @@ def shifted(written: np.ndarray) -> np.ndarray:
 
 
 def networks() -> tuple[Any, Any]:
-    """Returns the network for training, and the same one with the attention weights as a second result."""
+    """Returns an encoder-decoder network with attention for training, and the same one with its attention weights, too."""
     layers = tf.keras.layers
     read, written = layers.Input((READ,), dtype="int32"), layers.Input((WRITTEN,), dtype="int32")
     embedding = layers.Embedding(len(LETTERS), 32)
     # Bidirectional: a letter's meaning may depend on what comes after it.
-    seen, forward, backward = layers.Bidirectional(layers.GRU(UNITS, return_sequences=True, return_state=True))(
-        embedding(read)
-    )
+    encoder_outputs, forward, backward = layers.Bidirectional(
+        layers.GRU(UNITS, return_sequences=True, return_state=True)
+    )(embedding(read))
     start = layers.Dense(UNITS, activation="tanh")(layers.Concatenate()([forward, backward]))
     states = layers.GRU(UNITS, return_sequences=True)(embedding(written), initial_state=start)
-    keys = layers.Dense(UNITS)(seen)
+    keys = layers.Dense(UNITS)(encoder_outputs)
     # Queries are the decoder's states, values the encoder's outputs, and keys a projection of these.
     attention = layers.AdditiveAttention()
-    found, looked = attention([states, seen, keys], return_attention_scores=True)
-    logits = layers.Dense(len(LETTERS))(layers.Concatenate()([states, found]))
-    return tf.keras.Model([read, written], logits), tf.keras.Model([read, written], [logits, looked])
+    context, attention_weights = attention([states, encoder_outputs, keys], return_attention_scores=True)
+    logits = layers.Dense(len(LETTERS))(layers.Concatenate()([states, context]))
+    return tf.keras.Model([read, written], logits), tf.keras.Model([read, written], [logits, attention_weights])
 
 
 def write(network: Any, read: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Decodes greedily, one letter at a time; returns the letters and the attention weights."""
+    """Converts dates by the network, greedily, one letter at a time; returns the letters and the attention weights."""
     written = np.full((len(read), WRITTEN), LETTERS.index(BEGIN), np.int32)
     compiled = tf.function(network)
-    for place in range(WRITTEN):
-        logits, looked = compiled((read, shifted(written)))
-        written[:, place] = tf.argmax(logits[:, place], axis=-1).numpy()
-    return written, looked.numpy()
+    for position in range(WRITTEN):
+        logits, attention_weights = compiled((read, shifted(written)))
+        written[:, position] = tf.argmax(logits[:, position], axis=-1).numpy()
+    return written, attention_weights.numpy()
 
 
 def main(folder: Path, steps: int = 500, seed: int = 0) -> dict[str, float]:
-    """Trains, converts held-out dates, and draws the attention weights."""
+    """Trains a network to convert dates to ISO's notation, converts held-out ones, and draws the attention weights.
+
+    Returns the final loss and the fraction of dates that are right.
+    """
     tf.keras.utils.set_random_seed(seed)
     read, written = examples(seed, EXAMPLES)
-    network, looking = networks()
+    network, network_with_attention = networks()
     loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     network.compile(tf.keras.optimizers.Adam(4e-3, clipnorm=1.0), loss)
     training = slice(HELD_OUT, None)
@@ -90,11 +97,11 @@ def main(folder: Path, steps: int = 500, seed: int = 0) -> dict[str, float]:
     batches = batches.shuffle(EXAMPLES, seed=seed).repeat().batch(BATCH).take(steps)
     losses = network.fit(batches, shuffle=False, verbose=0).history["loss"]  # the pipeline shuffles
 
-    predicted, looked = write(looking, read[:HELD_OUT])
+    predicted, attention_weights = write(network_with_attention, read[:HELD_OUT])
     right = (predicted == written[:HELD_OUT]).all(axis=1)
     with picture(folder / "seq2seq_attention.png", columns=3, size=(7.5, 3.0)) as panels:
         for panel, row in zip(panels, range(3)):
-            panel.imshow(looked[row].T, cmap="Greys", aspect="auto", interpolation="nearest")
+            panel.imshow(attention_weights[row].T, cmap="Greys", aspect="auto", interpolation="nearest")
             panel.set_xticks(range(WRITTEN), [LETTERS[letter] for letter in predicted[row]])
             panel.set_yticks(range(READ), [LETTERS[letter] for letter in read[row]])
         panels[1].set_title("letters written (across) look at letters read (down)", fontsize=9)

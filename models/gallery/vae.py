@@ -25,7 +25,11 @@ PIXELS = digits.SIDE**2
 
 
 def networks() -> tuple[Any, Any]:
-    """Returns the encoder, from an image to mean and log variance, and the decoder, from a point to the logits of an image."""
+    """Returns the two networks of a variational autoencoder.
+
+    The encoder maps an image to the mean and log variance of a normal distribution of latent vectors, the decoder a latent
+    vector to the logits of an image.
+    """
     layers = tf.keras.layers
     image = layers.Input((digits.SIDE, digits.SIDE, 1))
     hidden = layers.Dense(128, activation="relu")(layers.Flatten()(image))
@@ -45,13 +49,16 @@ def networks() -> tuple[Any, Any]:
 
 
 def losses(encoder: Any, decoder: Any, images: Any) -> tuple[Any, Any]:
-    """Returns the reconstruction loss and the KL divergence from the standard normal, both in nats per image."""
+    """Returns the two losses of a variational autoencoder, in nats per image.
+
+    They are the reconstruction loss, and the KL divergence of the encoder's distributions from the standard normal.
+    """
     mean, log_variance = encoder(images)
     # Samples are scaled and shifted noise (reparameterization), so that gradients reach mean and variance.
-    point = mean + tf.exp(0.5 * log_variance) * tf.random.normal(tf.shape(mean))  # type: ignore[operator] # the file shape.py
-    missed = tf.nn.sigmoid_cross_entropy_with_logits(labels=images, logits=decoder(point))
-    distance = 0.5 * tf.reduce_sum(mean**2 + tf.exp(log_variance) - 1.0 - log_variance, axis=1)
-    return tf.reduce_mean(tf.reduce_sum(missed, axis=[1, 2, 3])), tf.reduce_mean(distance)
+    sample = mean + tf.exp(0.5 * log_variance) * tf.random.normal(tf.shape(mean))  # type: ignore[operator] # the file shape.py
+    reconstruction_losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=images, logits=decoder(sample))
+    divergences = 0.5 * tf.reduce_sum(mean**2 + tf.exp(log_variance) - 1.0 - log_variance, axis=1)
+    return tf.reduce_mean(tf.reduce_sum(reconstruction_losses, axis=[1, 2, 3])), tf.reduce_mean(divergences)
 
 
 def main(folder: Path, steps: int = 3000, seed: int = 0) -> dict[str, float]:

@@ -66,7 +66,7 @@ FORMER = {
 
 
 def install() -> None:
-    """Makes the modules importable under their former names.
+    """Makes modules importable under the names that they had in earlier versions.
 
     Modules imported so far are put into ``sys.modules`` at once. The import system would also set them as attributes of the
     parent package, which would replace ``tf.shape`` by the former module ``tvtf.shape``.

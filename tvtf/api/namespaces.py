@@ -228,40 +228,44 @@ WITHOUT_KERAS = {"initializers": "rng.keras_initializers", "optimizers": "plain_
 OLDEST_PYTHON = (3, 11)
 """The oldest version of Python that Keras 3.15 supports."""
 _LATE_SPACES = sorted({*(space for spaces in LATE.values() for space in spaces if space), *SPACES} - {*OF_KERAS})
-_NOTHING = object()
+_NOT_INSTALLED = object()
 _installed: dict[str, Any] = {}
 on_install: list[Callable[[list[Any]], None]] = []
 """Functions that receive the new public functions and classes whenever `install` publishes some."""
 
 
 def install() -> None:
-    """Publishes the functions that were declared or replaced since the last call, in ``tvtf`` and its submodules.
+    """Sets public functions and classes as attributes of ``tvtf`` and its submodules: those declared since the last call.
 
     A lazily imported module calls it at the end of its ``__init__``.
     """
     root = sys.modules["tvtf"]
     add_pending_handlers()
     for space in _LATE_SPACES:
-        if not _is_to_come(space):
+        if not _is_unimported_module(space):
             make_lazy(_module(root, space.split(".")), space)
-    added = []
+    published = []
     for path, value in public_names().items():
-        head = path.partition(".")[0]
-        if _installed.get(path, _NOTHING) is value or _is_to_come(head) or _is_keras_own(head):
+        namespace = path.partition(".")[0]
+        if (
+            _installed.get(path, _NOT_INSTALLED) is value
+            or _is_unimported_module(namespace)
+            or _is_keras_namespace(namespace)
+        ):
             continue
         _installed[path] = value
-        added.append(value)
-        *folders, name = path.split(".")
-        module = _module(root, folders)
+        published.append(value)
+        *submodules, name = path.split(".")
+        module = _module(root, submodules)
         setattr(module, name, value)
         _make_picklable(value, module, name)
         if module is not root:
-            make_lazy(module, ".".join(folders))
+            make_lazy(module, ".".join(submodules))
     for receive in on_install:
-        receive(added)
+        receive(published)
 
 
-def _is_to_come(space: str) -> bool:
+def _is_unimported_module(space: str) -> bool:
     """Returns whether a namespace is a module that is not imported yet: a generated one must not take its place."""
     return space in LATE and f"tvtf.{space}" not in sys.modules
 
@@ -275,7 +279,7 @@ def has_keras() -> bool:
     return spec is not None and spec.origin is not None and Path(spec.origin).with_name("_tf_keras").is_dir()
 
 
-def _is_keras_own(name: str) -> bool:
+def _is_keras_namespace(name: str) -> bool:
     """Returns whether ``tf.<name>`` is Keras's module; tvtf has no losses and metrics of its own."""
     return name in OF_KERAS and (name not in WITHOUT_KERAS or has_keras())
 
@@ -287,10 +291,13 @@ def _make_picklable(value: Any, module: ModuleType, name: str) -> None:
 
 
 def make_lazy(module: ModuleType, path: str) -> ModuleType:
-    """Gives module ``tf.path`` a ``__getattr__``, which imports names lazily and explains which ones tvtf does not have."""
+    """Gives the module ``tf.<path>`` a ``__getattr__``, by which its names are imported on their first use.
+
+    For a name that tvtf does not have, its error says so, and why.
+    """
 
     def find(name: str) -> Any:
-        if name.startswith("__"):  # asked for by the import system, inspect and AutoGraph: none is a module to import
+        if name.startswith("__"):  # read by the import system, inspect and AutoGraph: none is a module to import
             raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
         return late(module, f"{path}.{name}")
 
@@ -304,14 +311,16 @@ def _import(module_name: str) -> ModuleType:
 
 
 def late(module: ModuleType, path: str) -> Any:
-    """Looks up ``tf.path``, which ``module`` does not have yet: imports the module that declares it.
+    """Returns the value of ``tf.<path>``, an attribute that ``module`` lacks so far, by importing the module that declares it.
+
+    A name that TensorFlow has and tvtf doesn't may be a placeholder: a namespace, or a class that can't be created.
 
     Raises:
       AttributeError: no module declares it; the error is a NotImplementedError, too, if TensorFlow has the name.
     """
     if path in PACKAGES:
         return _import(path)
-    if _is_keras_own(path):
+    if _is_keras_namespace(path):
         return getattr(_import("keras"), path)
     space, _, name = path.rpartition(".")
     module_name = LATE_MODULES.get(path) or SPACES.get(space) or WITHOUT_KERAS.get(path)
@@ -340,14 +349,18 @@ def _is_late_namespace(name: str) -> bool:
 
 
 def _late_namespace(name: str) -> ModuleType:
-    """Returns the module for ``import tvtf.optimizers``, or for an import below it."""
+    """Imports a namespace that is created, or taken from Keras, on its first use, such as ``tvtf.optimizers``.
+
+    Raises:
+      ModuleNotFoundError: there is no such namespace.
+    """
     path = name.removeprefix("tvtf.")
-    if _is_keras_own(path.partition(".")[0]):
+    if _is_keras_namespace(path.partition(".")[0]):
         _import("keras")  # first the package: it waits for another thread that is importing it; a submodule does not
         return _import(f"keras.{path}")
     module: Any = sys.modules["tvtf"]
-    for part in path.split("."):
-        module = getattr(module, part, None)
+    for attribute_name in path.split("."):
+        module = getattr(module, attribute_name, None)
     if name not in sys.modules:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
     return sys.modules[name]
@@ -367,7 +380,7 @@ def all_names() -> dict[str, Any]:
 
 
 def import_late(path: str | None = None) -> None:
-    """Imports the module that declares a public path; without a path all of them.
+    """Imports the lazily imported module that declares a public path; without a path all of these modules.
 
     Raises:
       KeyError: no module declares it.
@@ -377,14 +390,18 @@ def import_late(path: str | None = None) -> None:
 
 
 def _module_declaring(path: str) -> str:
-    """Returns the lazily imported module that declares a public path, or the namespace that it lies in."""
+    """Returns the name of the lazily imported module that declares a public path, or else a namespace around it.
+
+    Raises:
+      KeyError: no lazily imported module declares it.
+    """
     declared = LATE_MODULES | SPACES
-    around = path
-    while around and around not in declared:
-        around = around.rpartition(".")[0]
-    if not around:
+    namespace = path
+    while namespace and namespace not in declared:
+        namespace = namespace.rpartition(".")[0]
+    if not namespace:
         raise KeyError(path)
-    return declared[around]
+    return declared[namespace]
 
 
 hooks.import_late = import_late

@@ -157,7 +157,7 @@ class UnsupportedNameError(NotImplementedError, AttributeError):
 
 
 def error(module: str, path: str) -> AttributeError:
-    """Returns the error for an access of ``tf.path`` in ``module``.
+    """Returns the AttributeError for ``tf.<path>``, which tvtf does not have: it says why, or whether TensorFlow has it.
 
     >>> error("tvtf", "test.create_local_cluster")
     UnsupportedNameError('tvtf has no tf.test.create_local_cluster: tvtf runs in one process')
@@ -193,7 +193,9 @@ class UnsupportedClass(ABCMeta):
 
 @cache
 def class_of_unsupported(path: str) -> UnsupportedClass | None:
-    """Returns a placeholder class for an unsupported ``tf.path``; None if its name is not that of a class.
+    """Returns a placeholder for a class ``tf.<path>`` that tvtf doesn't support, so that ``isinstance`` checks work.
+
+    Returns None if the path isn't one of these, or its name isn't that of a class.
 
     >>> isinstance(1, class_of_unsupported("distribute.TPUStrategy"))
     False

@@ -20,11 +20,13 @@ PIPE = "-"
 SUFFIXES = (".npy", ".csv")
 
 
-def assign_files(options: Sequence[str], values: Sequence[Value], kind: str, every: bool) -> dict[str, str]:
-    """Returns the file of each input or output, from options ``NAME=FILE``, or ``FILE`` if there is only one value.
+def assign_files(options: Sequence[str], values: Sequence[Value], kind: str, is_required: bool) -> dict[str, str]:
+    """Parses command-line options ``NAME=FILE`` for a program's inputs or outputs; returns the files by name.
+
+    ``values`` describe the inputs or outputs; with only one, the option may be ``FILE``. ``kind`` is the option's name.
 
     Raises:
-      SavedModuleError: a name is unknown or repeated, or, with ``every``, missing; or a file's suffix is unknown.
+      SavedModuleError: a name is unknown or repeated, or, with ``is_required``, missing; or a file's suffix is unknown.
     """
     names = ", ".join(value.name for value in values)
     files: dict[str, str] = {}
@@ -34,14 +36,15 @@ def assign_files(options: Sequence[str], values: Sequence[Value], kind: str, eve
             raise SavedModuleError(f"--{kind} {name} is given twice")
         files[name] = file
     missing = [value.name for value in values if value.name not in files]
-    if every and missing:
+    if is_required and missing:
         raise SavedModuleError(f"--{kind} is missing for {', '.join(missing)}: give each as --{kind} NAME=FILE")
     return files
 
 
 def _split_option(option: str, values: Sequence[Value], kind: str, names: str) -> tuple[str, str]:
-    """Returns the name and file of one option."""
+    """Parses one option ``NAME=FILE``, or ``FILE`` if there is only one value; returns the name and the file."""
     name, equals, file = option.partition("=")
+    # A file's name may contain "=", too.
     if equals and any(value.name == name for value in values):
         return name, _checked_suffix(file)
     if len(values) == 1:
@@ -57,7 +60,7 @@ def _checked_suffix(file: str) -> str:
 
 
 def read(file: str, value: Value) -> np.ndarray:
-    """Reads the array of one input.
+    """Reads an array for one input of a program from a ``.npy`` or CSV file, or CSV from standard input.
 
     Raises:
       SavedModuleError: the file is damaged, or its content does not match the input.
@@ -76,7 +79,11 @@ def _read_npy(file: str) -> np.ndarray:
 
 
 def _parse_csv(text: str, value: Value, place: str) -> np.ndarray:
-    """Parses CSV with the flattened items of the first axis as rows."""
+    """Parses CSV text, of which each row is a flattened item of the array's first axis.
+
+    Raises:
+      SavedModuleError: the input's shape needs another number of columns, or isn't known, or the text is not CSV.
+    """
     if not value.shape or not all(isinstance(d, int) for d in value.shape[1:]):
         raise SavedModuleError(f"{place}: CSV can't hold input {value}; give it as .npy")
     try:
@@ -92,7 +99,7 @@ def _parse_csv(text: str, value: Value, place: str) -> np.ndarray:
 
 
 def write(file: str, array: np.ndarray) -> None:
-    """Writes the array of one output atomically."""
+    """Writes the array of one output to a ``.npy`` or CSV file, atomically, or as CSV to standard output."""
     if file.endswith(".npy"):
         replace(file, _npy(array))
         return
@@ -110,13 +117,13 @@ def _npy(array: np.ndarray) -> bytes:
 
 
 def as_csv(array: np.ndarray) -> str:
-    """Returns a row for each item of the first axis, with enough digits to restore the same values.
+    """Formats an array as CSV, a row for each item of the first axis, with enough digits to restore the same values.
 
     >>> as_csv(np.array([[1.5, 2.0], [0.1, 3.0]], np.float32))
     '1.5,2.0\\n0.1,3.0\\n'
     """
     rows = array.reshape(len(array) if array.ndim else 1, -1)
-    return "".join(",".join(map(_cell, row)) + "\n" for row in rows)
+    return "".join(",".join(map(_cell, item_values)) + "\n" for item_values in rows)
 
 
 def _cell(value: Any) -> str:

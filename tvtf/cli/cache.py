@@ -28,8 +28,8 @@ def cache(show: bool, clear: bool) -> None:
         click.echo(f"removed {_counted(store.clear(home))} from {home}")
     if show or not clear:
         files = cache_eviction.files_of(home / "code", home)
-        size, most = sum(file.size for file in files), cache_eviction.max_cache_bytes()
-        click.echo(f"{home}: {_counted(files)}, {size / 1e6:.1f} MB of {most / 1e6:.1f} MB")
+        size, limit = sum(file.size for file in files), cache_eviction.max_cache_bytes()
+        click.echo(f"{home}: {_counted(files)}, {size / 1e6:.1f} MB of {limit / 1e6:.1f} MB")
         reason = unsafe_reason(home) if home.is_dir() else None
         if reason is not None:
             click.echo(f"not used: it {reason}")

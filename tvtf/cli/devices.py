@@ -34,7 +34,7 @@ def devices() -> None:
 
 
 def processor_name() -> str:
-    """Returns the processor's name according to the system.
+    """Returns the processor's name as the operating system reports it, on Linux the model's name.
 
     >>> bool(processor_name())
     True
@@ -55,14 +55,14 @@ def vector_bits(target: Any) -> int:
 
 
 def gpus() -> list[str]:
-    """Returns every GPU that TVM's runtimes can open, as ``kind:index name``."""
+    """Lists the GPUs that TVM's runtimes can open, each as a text ``kind:index name``."""
     import tvm
 
     devices_found = []
-    for kind in GPU_KINDS:
+    for device_kind in GPU_KINDS:
         for index in range(MOST_GPUS):
-            device = tvm.device(kind, index)
+            device = tvm.device(device_kind, index)
             if not device.exist:
                 break
-            devices_found.append(f"{kind}:{index} {device.device_name}")
+            devices_found.append(f"{device_kind}:{index} {device.device_name}")
     return devices_found

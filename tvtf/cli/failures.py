@@ -15,30 +15,31 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def report_failures(command: Command) -> Command:
-    """Decorates a command to report bad input, full disks, missing files and missing extras without a traceback.
+    """Decorates a command to print an error that the user can mend as one line, without a traceback.
 
-    Other errors are tvtf's own, and keep their traceback.
+    Such errors are of bad input, full disks, missing files and missing packages. Others are tvtf's own, and keep their
+    traceback.
     """
 
     @functools.wraps(command)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run_and_report(*args: Any, **kwargs: Any) -> Any:
         try:
             return command(*args, **kwargs)
-        except (ImportError, OpError, OSError, ValueError) as failure:
-            raise click.ClickException(one_line(message(failure))) from failure
+        except (ImportError, OpError, OSError, ValueError) as error:
+            raise click.ClickException(one_line(message(error))) from error
 
-    return run  # type: ignore[return-value]
+    return run_and_report  # type: ignore[return-value]
 
 
-def message(failure: Exception) -> str:
-    """Returns an error's text; an error of the system includes the path.
+def message(error: Exception) -> str:
+    """Returns an error's text for the user; that of an error of the operating system includes the path.
 
     >>> message(FileNotFoundError(2, "No such file or directory", "x.npy"))
     'x.npy: No such file or directory'
     """
-    if isinstance(failure, OSError) and failure.strerror:
-        return f"{failure.filename}: {failure.strerror}" if failure.filename else failure.strerror
-    return str(failure)
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
 
 
 def one_line(text: str) -> str:

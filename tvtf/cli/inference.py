@@ -76,15 +76,15 @@ def run(model: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], batch: i
     program = opened(model)
     description = program.description
     if not outputs and len(description.outputs) > 1:
-        names = ", ".join(value.name for value in description.outputs)
+        names = ", ".join(spec.name for spec in description.outputs)
         raise SavedModuleError(f"{model} has several outputs ({names}); name their files: --output NAME=FILE")
-    targets = arrays.assign_files(outputs or ("-",), description.outputs, "output", every=False)
-    sources = arrays.assign_files(inputs, description.inputs, "input", every=True)
-    input_arrays = [arrays.read(sources[value.name], value) for value in description.inputs]
+    output_files = arrays.assign_files(outputs or ("-",), description.outputs, "output", is_required=False)
+    input_files = arrays.assign_files(inputs, description.inputs, "input", is_required=True)
+    input_arrays = [arrays.read(input_files[spec.name], spec) for spec in description.inputs]
     results = run_batched(program, input_arrays, batch or DEFAULT_BATCH, require=batch is not None)
-    for value, result in zip(description.outputs, results):
-        if value.name in targets:
-            arrays.write(targets[value.name], result)
+    for spec, result in zip(description.outputs, results):
+        if spec.name in output_files:
+            arrays.write(output_files[spec.name], result)
 
 
 def opened(model: Path) -> Any:

@@ -16,7 +16,7 @@ def is_of_keras(model: Path) -> bool:
 
 
 def loaded_from(model: Path) -> Any:
-    """Returns the saved module, or a Keras model's inference function, with ``description`` and ``function``.
+    """Loads a saved module, or a Keras model's file as a saved module of its inference function.
 
     Raises:
       SavedModuleError: the module does not exist or is damaged.

@@ -53,15 +53,15 @@ def exec_(module: str | None, program: tuple[str, ...]) -> None:
     tvtf.as_tensorflow()
     if module is not None:
         spec = _module_spec(module)
-        _run(spec, spec.parent, [str(spec.origin), *program], os.getcwd())
+        _run_as_main(spec, spec.parent, [str(spec.origin), *program], os.getcwd())
     else:
         path = program[0]
         folder = path if os.path.isdir(path) else os.path.dirname(os.path.realpath(path))
-        _run(_script_spec(path), None, list(program), folder)
+        _run_as_main(_script_spec(path), None, list(program), folder)
 
 
 def _module_spec(name: str) -> ModuleSpec:
-    """Returns the spec of the module that ``python -m`` would run.
+    """Finds the module that ``python -m name`` would run, of a package its ``__main__``; returns its import spec.
 
     Raises:
       ClickException: the module does not exist.
@@ -79,7 +79,7 @@ def _module_spec(name: str) -> ModuleSpec:
 
 
 def _script_spec(path: str) -> ModuleSpec:
-    """Returns the spec of a script, or of a folder or archive with a `__main__`.
+    """Returns the import spec of a script, or of a folder or archive with a ``__main__``, which Python can run, too.
 
     Raises:
       ClickException: the file does not exist.
@@ -100,8 +100,12 @@ def _prepend_path(folder: str) -> None:
         sys.path[0] = folder
 
 
-def _run(spec: ModuleSpec, package: str | None, argv: list[str], folder: str) -> None:
-    """Runs code as the process's main program; an error ends the process as it would under Python."""
+def _run_as_main(spec: ModuleSpec, package: str | None, argv: list[str], folder: str) -> None:
+    """Runs a script or module as the process's main program, ``__main__``, as Python itself would.
+
+    ``package`` is None for a script; ``folder`` is prepended to ``sys.path``. An exception is printed without the frames of
+    this command, and ends the process.
+    """
     main = ModuleType("__main__")
     is_script = package is None
     vars(main).update(

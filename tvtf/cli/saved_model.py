@@ -24,34 +24,37 @@ def saved_model() -> None:
 
 @saved_model.command()
 @DIR
-@click.option("--all", "everything", is_flag=True, help="Signatures with their inputs and outputs, ops and functions.")
+@click.option("--all", "shows_all", is_flag=True, help="Signatures with their inputs and outputs, ops and functions.")
 @click.option("--tag_set", help="Tags, separated by commas: serve.")
 @SIGNATURE
 @click.option("--list_ops", is_flag=True, help="The ops of the tag set.")
 @report_failures
-def show(folder: Path, everything: bool, tag_set: str | None, signature_def: str | None, list_ops: bool) -> None:
+def show(folder: Path, shows_all: bool, tag_set: str | None, signature_def: str | None, list_ops: bool) -> None:
     """Print what a saved model holds, as `saved_model_cli show` does."""
     from tvtf.saved.layout import damage_named
     from tvtf.saved.show_cli import ModelPrinter
 
     with damage_named(folder):
         printer = ModelPrinter(folder)
-    if everything:
+    if shows_all:
         lines = list(printer.everything())
     elif tag_set is None:
         hint = ["--list_ops must be paired with a tag-set or with --all."] if list_ops else []
         lines = hint + list(printer.tag_sets())
     else:
-        _check_tags(tag_set)
-        chosen = printer.keys() if signature_def is None else printer.signature(signature_def).lines()
-        lines = ([printer.ops()] if list_ops else []) + list(chosen)
+        _require_known_tags(tag_set)
+        signature_lines = printer.keys() if signature_def is None else printer.signature(signature_def).lines()
+        lines = ([printer.ops()] if list_ops else []) + list(signature_lines)
     click.echo("\n".join(lines))
 
 
-def _check_tags(tag_set: str) -> None:
-    """Raises ValueError unless the tag set is the one that tvtf writes.
+def _require_known_tags(tag_set: str) -> None:
+    """Checks that a saved model's tag set, given on the command line, is the one that tvtf writes.
 
-    tvtf saves one graph, so that there is one tag set.
+    tvtf saves one graph, so there is one tag set.
+
+    Raises:
+      ValueError: it is another one.
     """
     from tvtf.saved.layout import TAGS
 
@@ -87,7 +90,7 @@ def run(
 
     if not inputs and not input_exprs:
         raise ValueError("At least one of --inputs, --input_exprs or --input_examples must be required")
-    _check_tags(tag_set)
+    _require_known_tags(tag_set)
     signatures = models.load(folder).signatures
     name = signature_def or models.DEFAULT_SERVING_SIGNATURE_DEF_KEY
     if name not in signatures:
@@ -118,15 +121,15 @@ def _read_array(file: str) -> Any:
     Files with pickled objects are rejected, because loading them runs code.
     """
     path, bracket, name = file.removesuffix("]").partition("[")
-    loaded = np.load(path, allow_pickle=False)
-    if not hasattr(loaded, "files"):
-        return loaded
-    names = loaded.files
-    if bracket and name not in names or not bracket and len(names) != 1:
+    content = np.load(path, allow_pickle=False)
+    if not hasattr(content, "files"):
+        return content
+    array_names = content.files
+    if bracket and name not in array_names or not bracket and len(array_names) != 1:
         raise ValueError(
-            f"{path} holds {', '.join(names)}: name one of them, as {path}[{names[0] if names else 'name'}]"
+            f"{path} holds {', '.join(array_names)}: name one of them, as {path}[{array_names[0] if array_names else 'name'}]"
         )
-    return loaded[name or names[0]]
+    return content[name or array_names[0]]
 
 
 def _from_literals(text: str) -> dict[str, Any]:
@@ -150,7 +153,11 @@ def _check_keys(arguments: dict[str, Any], signature: Any) -> None:
 
 
 def _write_array(path: Path, array: Any, overwrite: bool) -> None:
-    """Writes an array as an ``.npy`` file. Raises ValueError if the file exists and may not be overwritten."""
+    """Writes an array as an ``.npy`` file, atomically.
+
+    Raises:
+      ValueError: the file exists and may not be overwritten.
+    """
     if path.exists() and not overwrite:
         raise ValueError(
             f'Output file {path} already exists. Add "--overwrite" to overwrite the existing output files.'

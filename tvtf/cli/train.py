@@ -20,7 +20,8 @@ def train() -> None:
 
 
 def shared(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options that all training commands share."""
+    """Decorates a training command with the command-line options that all of them share, and with `report_failures`."""
+    # The last option that is added is the first in the help text.
     for option in reversed(
         [
             click.option("--epochs", type=click.IntRange(min=1), help="How long to train.  [default: the model's own]"),

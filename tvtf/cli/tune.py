@@ -39,7 +39,7 @@ def tune(model: Path, seconds: float, trials: int | None, batch: int, inputs: tu
 
     loaded = loaded_from(model)
     description = loaded.description
-    files = arrays.assign_files(inputs, description.inputs, "input", every=False)
+    files = arrays.assign_files(inputs, description.inputs, "input", is_required=False)
     input_arrays = [
         arrays.read(files[value.name], value) if value.name in files else example_array(value, batch)
         for value in description.inputs
@@ -60,15 +60,15 @@ def example_array(value: Any, rows: int) -> np.ndarray:
 
 
 def table_of(tuning: Any) -> Any:
-    """Returns the results of tuning as a table."""
+    """Returns the results of tuning as a table to print: a row for each kernel, then one for the whole call."""
     from rich.table import Table
 
     from tvtf.frontend.tuning.tune import format_choices
 
     table = Table("kernel", "share", "before", "after", "tried", "choices", box=None)
-    for k in tuning.kernels:
-        numbers = f"{k.share:.1%}", in_microseconds(k.before), in_microseconds(k.after), str(k.tried)
-        table.add_row(k.name, *numbers, format_choices(k.choices))
+    for kernel in tuning.kernels:
+        times = in_microseconds(kernel.before), in_microseconds(kernel.after)
+        table.add_row(kernel.name, f"{kernel.share:.1%}", *times, str(kernel.tried), format_choices(kernel.choices))
     table.add_row("a whole call", "", in_microseconds(tuning.before), in_microseconds(tuning.after))
     return table
 

@@ -17,10 +17,10 @@ LEAST_BYTES = 4096
 
 def copied(array: np.ndarray, dtype: Any = None) -> np.ndarray:
     """Returns a C-contiguous, aligned copy, converted to ``dtype`` if one is given."""
-    kind = array.dtype if dtype is None else np.dtype(dtype)
-    if array.size * kind.itemsize < LEAST_BYTES or array.dtype.hasobject:
-        return array.astype(kind, order="C", copy=True)
-    copy = empty(array.shape, kind)
+    target = array.dtype if dtype is None else np.dtype(dtype)
+    if array.size * target.itemsize < LEAST_BYTES or array.dtype.hasobject:
+        return array.astype(target, order="C", copy=True)
+    copy = empty(array.shape, target)
     np.copyto(copy, array, casting="unsafe")
     return copy
 
@@ -34,11 +34,14 @@ class _Memory(np.ndarray):
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Returns an aligned array of undefined values; arrays of objects are not aligned."""
+    """Allocates a NumPy array of undefined values whose data starts at a multiple of ``ALIGNMENT`` bytes.
+
+    Arrays of objects are not aligned.
+    """
     if dtype.hasobject:
         return np.empty(shape, dtype)
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    # Larger by the alignment, so that an aligned byte is among the first.
+    # Larger by the alignment, so that one of the first bytes is aligned.
     memory = _Memory(size + ALIGNMENT, np.uint8)
     start = -memory.__array_interface__["data"][0] % ALIGNMENT
     return np.ndarray(shape, dtype, memory, start)

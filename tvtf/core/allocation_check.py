@@ -25,8 +25,9 @@ def require_countable(result: TensorType, op: str) -> None:
 
     Raises:
       InvalidArgumentError: the number of elements exceeds an int64.
-      ResourceExhaustedError: it has too many bytes.
+      ResourceExhaustedError: the tensor has too many bytes.
     """
+    # A size that isn't static is checked at run time, when it is known.
     if not isinstance(result.shape, AnyShape) and is_static_shape(result.shape):
         count = prod(result.shape)  # type: ignore[arg-type]
         if count >= 1 << 63:
@@ -36,7 +37,7 @@ def require_countable(result: TensorType, op: str) -> None:
 
 
 def require_room(result: TensorType, op: str) -> None:
-    """Checks that an eager result's memory can be allocated, by allocating and releasing it.
+    """Checks that the memory of an eager op's result can be allocated, by allocating and releasing it.
 
     Raises:
       InvalidArgumentError: the number of elements exceeds an int64.
@@ -46,7 +47,7 @@ def require_room(result: TensorType, op: str) -> None:
         return
     count = prod(result.shape)  # type: ignore[arg-type]
     size = count * (_TEXT if result.dtype.name == "string" else result.dtype.size)
-    if size < _LARGE:
+    if size < _LARGE:  # small results aren't checked, as the check costs time
         return
     if count >= 1 << 63:
         raise _uncountable(result, op)

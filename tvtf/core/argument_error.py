@@ -30,7 +30,11 @@ class ArgumentError(Exception):
         self.traced = traced or (message if "{op}" in message else f"{{op}}: {message}")
 
     def for_op(self, op: str) -> BaseException:
-        """Returns the exception to raise, in the name of ``op``; with symbolic sizes it may be the signal UnknownSize."""
+        """Returns TensorFlow's exception for this error, which names ``op``.
+
+        While tracing, symbolic sizes may have caused it; the result may then be the signal UnknownSize, with which the
+        caller traces again for static sizes.
+        """
         if state.trace is None:
             return self.eager(None, op, f"{self.message.replace('{op}', op)} [Op:{op}] name: ")
         message = self.traced.replace("{op}", op)
@@ -38,10 +42,10 @@ class ArgumentError(Exception):
             return self.graph(None, op, message)
         if self.graph is TypeError:
             return of_any_size(TypeError(message))
-        return unknown_size(_of_shapes(self.graph(message)), is_required=False)
+        return unknown_size(_marked_as_of_shapes(self.graph(message)), is_required=False)
 
 
-def _of_shapes(error: Exception) -> Exception:
+def _marked_as_of_shapes(error: Exception) -> Exception:
     """Marks an error as caused by shapes.
 
     A trace specialized for one call's shapes may raise it in a branch that the call never takes.
@@ -91,7 +95,7 @@ MISTAKES = (
 """The exceptions of Python that an unsuitable argument can cause inside an op."""
 _TOO_LARGE = re.compile("array is too big|aximum (allowed|supported) (dimension|size)")
 """NumPy's messages for arrays of more bytes than it can address."""
-_OF_A_CALL = re.compile(r"\S+\(\) (missing|got|takes) ")
+_SIGNATURE_MISMATCH = re.compile(r"\S+\(\) (missing|got|takes) ")
 """Python's messages for a call that doesn't fit the function's signature: clear enough for the user as they are."""
 LIBRARY_ROOTS = {"tvtf", "numpy", "scipy", "ml_dtypes", "tvm", "tvm_ffi", "PIL", *sys.stdlib_module_names} - {
     "__main__"
@@ -101,7 +105,7 @@ LIBRARY_ROOTS = {"tvtf", "numpy", "scipy", "ml_dtypes", "tvm", "tvm_ffi", "PIL",
 def instead(
     error: Exception, op: str, arguments: Iterable[Any], kind: type[Exception] | None = ValueError
 ) -> BaseException:
-    """Returns what to raise for an exception that an argument caused inside an op: one that names op and arguments.
+    """Returns the exception to raise instead of one that an argument caused inside an op: it names op and arguments.
 
     An error that tvtf raised deliberately, or that comes from the user's code, is returned unchanged. ``kind`` replaces a
     ValueError; None stands for :class:`ArgumentError`. In a trace with symbolic sizes the result may be the signal
@@ -114,39 +118,42 @@ def instead(
 
 
 def _public_error(error: Exception, op: str, arguments: Iterable[Any], kind: type[Exception] | None) -> BaseException:
-    """Returns the public exception for ``error``, with a message that names the op and its arguments."""
+    """Returns the exception that TensorFlow's users expect for ``error``, with a message that names op and arguments.
+
+    A ValueError becomes the type ``kind``, or an ArgumentError if it is None.
+    """
     if isinstance(error, MemoryError) or (isinstance(error, ValueError) and _TOO_LARGE.search(str(error))):
         return ResourceExhaustedError(None, op, f"{op}: OOM when allocating a tensor: {error}")
     text = f" can't work with the arguments ({', '.join(map(_brief, arguments))}): {error}"
     message = op + text
     if isinstance(error, OverflowError):
         return OverflowError(message)
-    if isinstance(error, (AttributeError, TypeError)) or _is_conversion(error):
+    if isinstance(error, (AttributeError, TypeError)) or _is_failed_conversion(error):
         return TypeError(message)
     return (
         kind(message) if kind is not None and isinstance(error, ValueError) else ArgumentError("{op}" + text).for_op(op)
     )
 
 
-def _is_conversion(error: Exception) -> bool:
+def _is_failed_conversion(error: Exception) -> bool:
     """Returns whether the error is Python's, of a value that can't be converted to a number."""
     return str(error).startswith(("invalid literal for", "could not convert", "cannot convert"))
 
 
 def _is_deliberate(error: Exception) -> bool:
-    """Returns whether an error is meant for the user: raised by a ``raise`` of tvtf, or by code that is not a library's."""
-    if isinstance(error, TypeError) and _OF_A_CALL.match(str(error)):
-        return True
+    """Returns whether an error is meant for the user as it is: raised by a ``raise`` in tvtf, or by the user's code."""
+    if isinstance(error, TypeError) and _SIGNATURE_MISMATCH.match(str(error)):
+        return True  # Python's message says which argument is missing or unexpected
     frames = list(traceback.walk_tb(error.__traceback__))
-    roots = [frame.f_globals.get("__name__", "").partition(".")[0] for frame, _ in frames]
-    if any(root not in LIBRARY_ROOTS for root in roots):
-        return True
+    packages = [frame.f_globals.get("__name__", "").partition(".")[0] for frame, _ in frames]
+    if any(package not in LIBRARY_ROOTS for package in packages):
+        return True  # the user's code is among the calls
     # In tvtf's own code, an error is deliberate if a `raise` statement made it, not an operation that failed.
-    last = error.__traceback__
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    return last is None or (
-        roots[-1] == "tvtf" and last.tb_frame.f_code.co_code[last.tb_lasti] == opmap["RAISE_VARARGS"]
+    innermost = error.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    return innermost is None or (
+        packages[-1] == "tvtf" and innermost.tb_frame.f_code.co_code[innermost.tb_lasti] == opmap["RAISE_VARARGS"]
     )
 
 

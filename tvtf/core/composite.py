@@ -72,29 +72,29 @@ class TypeSpec(abc.ABC):
     def is_compatible_with(self, spec_or_value: Any) -> bool:
         """Returns whether a value, or the values of another spec, can have this type; unknown dims match any size."""
         other = getattr(spec_or_value, "_type_spec", spec_or_value)
-        return type(other) is type(self) and _compatible(self._serialize(), other._serialize())
+        return type(other) is type(self) and _are_compatible(self._serialize(), other._serialize())
 
     def is_subtype_of(self, other: Any) -> bool:
         """Returns whether every value of this type is a value of ``other``."""
         return type(other) is type(self) and _is_within(self._serialize(), other._serialize())
 
     def most_specific_common_supertype(self, others: Sequence[Any]) -> TypeSpec | None:
-        """Returns the most specific supertype of this type and all ``others``, or None."""
+        """Returns the most specific type that includes the values of this type and of all ``others``; None without one."""
         common: TypeSpec = self
         for other in others:
             if type(other) is not type(common):
                 return None
             try:
-                common = common._deserialize(_common_form(common._serialize(), other._serialize()))
+                common = common._deserialize(_common_supertype(common._serialize(), other._serialize()))
             except _NoCommonType:
                 return None
         return common
 
     def most_specific_compatible_type(self, other: TypeSpec) -> TypeSpec:
-        """Returns the most specific common supertype of both types.
+        """Returns the most specific type that includes the values of both types.
 
         Raises:
-          ValueError: there is none.
+          ValueError: there is no such type.
         """
         common = self.most_specific_common_supertype([other])
         if common is None:
@@ -105,17 +105,17 @@ class TypeSpec(abc.ABC):
 
     @staticmethod
     def __is_compatible(a: Any, b: Any) -> bool:
-        return _compatible(a, b)
+        return _are_compatible(a, b)
 
     @staticmethod
     def __make_cmp_key(value: Any) -> Any:
-        return _key(value)
+        return _hashable(value)
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and _key(self._serialize()) == _key(other._serialize())  # type: ignore[attr-defined]
+        return type(other) is type(self) and _hashable(self._serialize()) == _hashable(other._serialize())  # type: ignore[attr-defined]
 
     def __hash__(self) -> int:
-        return hash((type(self), _key(self._serialize())))
+        return hash((type(self), _hashable(self._serialize())))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._serialize()
@@ -230,25 +230,28 @@ class _NoCommonType(Exception):
     """Raised where two serialized specs have no common supertype."""
 
 
-def _compatible(a: Any, b: Any) -> bool:
-    """Returns whether two parts of specs are compatible: specs and shapes may be more general, other parts are equal."""
+def _are_compatible(a: Any, b: Any) -> bool:
+    """Returns whether two parts of serialized type specs are compatible.
+
+    Specs and shapes are if one value can have both, so unknown dims match any size; other parts must be equal.
+    """
     if isinstance(a, TypeSpec):
         return a.is_compatible_with(b)
     if type(a) is not type(b):
         return False
     if isinstance(a, (TensorShape, DType)):
         return a.is_compatible_with(b)
-    return _agree(a, b, _compatible)
+    return _contents_match(a, b, _are_compatible)
 
 
 def _is_within(a: Any, b: Any) -> bool:
     if isinstance(a, (TypeSpec, TensorShape)):
         return a.is_subtype_of(b)
-    return type(a) is type(b) and _agree(a, b, _is_within)
+    return type(a) is type(b) and _contents_match(a, b, _is_within)
 
 
-def _agree(a: Any, b: Any, check: Callable[[Any, Any], bool]) -> bool:
-    """Returns whether two values of the same type agree; containers are checked element by element."""
+def _contents_match(a: Any, b: Any, check: Callable[[Any, Any], bool]) -> bool:
+    """Returns whether two values of the same type are equal; ``check`` compares the elements of containers."""
     if isinstance(a, Mapping):
         return a.keys() == b.keys() and all(check(a[k], b[k]) for k in a)
     if isinstance(a, (list, tuple)):
@@ -256,29 +259,35 @@ def _agree(a: Any, b: Any, check: Callable[[Any, Any], bool]) -> bool:
     return bool(np.array_equal(a, b)) if isinstance(a, np.ndarray) else bool(a == b)
 
 
-def _common_form(a: Any, b: Any) -> Any:
-    """Returns the most specific common supertype of two serialized specs."""
+def _common_supertype(a: Any, b: Any) -> Any:
+    """Returns the serialized form of the most specific common supertype of two serialized type specs.
+
+    Shapes and specs in them become more general; all other parts must be equal.
+
+    Raises:
+      _NoCommonType: there is none.
+    """
     if isinstance(a, (TypeSpec, TensorShape)):
         common = a.most_specific_common_supertype([b])
         if common is None:
             raise _NoCommonType
         return common
     if isinstance(a, (list, tuple)) and type(a) is type(b) and len(a) == len(b):
-        parts = list(map(_common_form, a, b))
+        parts = list(map(_common_supertype, a, b))
         return type(a)(*parts) if hasattr(a, "_fields") else type(a)(parts)
     if isinstance(a, Mapping) and isinstance(b, Mapping) and a.keys() == b.keys():
-        return {k: _common_form(a[k], b[k]) for k in a}
+        return {k: _common_supertype(a[k], b[k]) for k in a}
     if not _is_within(a, b):
         raise _NoCommonType
     return a
 
 
-def _key(value: Any) -> Any:
+def _hashable(value: Any) -> Any:
     """Returns a serialized spec as a hashable value."""
     if isinstance(value, Mapping):
-        return tuple((k, _key(value[k])) for k in sorted(value))
+        return tuple((k, _hashable(value[k])) for k in sorted(value))
     if isinstance(value, (list, tuple)):
-        return tuple(map(_key, value))
+        return tuple(map(_hashable, value))
     return (value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value
 
 

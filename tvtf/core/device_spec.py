@@ -27,16 +27,17 @@ class DeviceSpec:
         self, job: str | None = None, replica: int | None = None, task: int | None = None,
         device_type: str | None = None, device_index: int | None = None,
     ) -> None:  # fmt: skip
+        # Arguments are converted as TensorFlow does: a task may be "1", and a type "gpu".
         self.job = None if job is None else str(job)
         self.replica = None if replica is None else int(replica)
         self.task = None if task is None else int(task)
-        upper = device_type in ("cpu", "gpu")
-        self.device_type = device_type.upper() if upper and device_type else device_type
+        is_lower_case = device_type in ("cpu", "gpu")
+        self.device_type = device_type.upper() if is_lower_case and device_type else device_type
         self.device_index = None if device_index is None else int(device_index)
 
     @classmethod
     def from_string(cls, spec: str) -> DeviceSpec:
-        """Parses a name such as ``"/job:localhost/task:0/device:CPU:0"``.
+        """Parses a device's name, such as ``"/job:localhost/task:0/device:CPU:0"``.
 
         Raises:
           ValueError: the name has an unknown part.
@@ -44,13 +45,13 @@ class DeviceSpec:
         if not isinstance(spec or "", str):
             raise TypeError(f"A device's name must be a string, but got {spec!r}")
         parts: dict[str, Any] = {}
-        for text in filter(None, (spec or "").split("/")):
-            name, *values = text.split(":")
+        for part in filter(None, (spec or "").split("/")):
+            name, *values = part.split(":")
             if name in ("job", "replica", "task") and len(values) == 1:
                 parts[name] = values[0]
             elif name == "device" and len(values) == 2:
                 parts["device_type"], parts["device_index"] = values[0], _index(values[1])
-            elif name.upper() in ("CPU", "GPU", "TPU") and len(values) < 2:
+            elif name.upper() in ("CPU", "GPU", "TPU") and len(values) < 2:  # the short form "/cpu:0"
                 parts["device_type"], parts["device_index"] = name.upper(), _index(*values)
             else:
                 raise ValueError(f"Unknown attribute '{name}' is encountered while parsing the device spec: '{spec}'.")

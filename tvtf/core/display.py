@@ -13,7 +13,7 @@ COLUMN_GAP = "  "
 
 
 def on_terminal(renderable: RenderableType) -> str | None:
-    """Renders a rich object for the terminal of this process; None if its output is not a terminal.
+    """Renders an object of the library rich as text for this process's terminal; None if its output is not a terminal.
 
     Rich follows ``NO_COLOR``, ``FORCE_COLOR`` and ``TERM``.
     """
@@ -82,17 +82,17 @@ class Table:
         return COLUMN_GAP.join(padded).rstrip()
 
     def rich(self) -> RenderableType:
-        """Returns the table as rich draws it."""
+        """Converts the table and its caption to an object that the library rich can print."""
         from rich import box, table
         from rich.console import Group
         from rich.text import Text
 
-        drawn = table.Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        rendered = table.Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for column in self.columns:
-            drawn.add_column(Text(column.title), justify="right" if column.is_number else "left", overflow="fold")
+            rendered.add_column(Text(column.title), justify="right" if column.is_number else "left", overflow="fold")
         for row in self.rows:
-            drawn.add_row(*map(Text, row))
-        return Group(Text(self.caption, "bold"), *([drawn] if self.rows else []))
+            rendered.add_row(*map(Text, row))
+        return Group(Text(self.caption, "bold"), *([rendered] if self.rows else []))
 
     def html(self) -> str:
         """Returns the table in HTML; everything in it is escaped."""

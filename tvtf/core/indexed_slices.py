@@ -74,10 +74,10 @@ class IndexedSlices(CompositeTensor):
 
     @property
     def _type_spec(self) -> IndexedSlicesSpec:
-        """Returns the spec; shapes of values and indices complete each other."""
-        rows = as_shape(self._values.shape)  # values may be NumPy arrays, whose shape is a tuple
-        count = as_shape(self._indices.shape).merge_with(rows[:1])
-        shape = TensorShape([None]).concatenate(rows[1:])
+        """The type spec: the number of slices is taken from the values' or the indices' shape, whichever knows it."""
+        values_shape = as_shape(self._values.shape)  # values may be NumPy arrays, whose shape is a tuple
+        count = as_shape(self._indices.shape).merge_with(values_shape[:1])
+        shape = TensorShape([None]).concatenate(values_shape[1:])
         if self._dense_shape is None:
             return IndexedSlicesSpec(shape, self.dtype, self._indices.dtype, None, count)
         shape = shape.merge_with(constant_shape(self._dense_shape))

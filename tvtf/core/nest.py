@@ -68,15 +68,15 @@ def named_parts(structure: Any) -> list[tuple[Any, Any]]:
     return list(enumerate(parts_of(structure)) if fields is None else zip(fields, parts_of(structure)))
 
 
-def with_parts(like: Any, parts: Sequence[Any]) -> Any:
-    """Returns a structure of the same type, not a mapping, with other children."""
-    if not is_record(like):
-        if hasattr(like, "_fields"):
-            return type(like)(*parts)
-        return tuple(parts) if isinstance(like, tuple) else list(parts)
-    if _fields(type(like)) is not None:
-        return type(like)(*parts)
-    return type(like).__tf_unflatten__(like.__tf_flatten__()[0], tuple(parts))
+def with_parts(structure: Any, parts: Sequence[Any]) -> Any:
+    """Returns a list, tuple, named tuple or record of the same type as ``structure``, with ``parts`` as its children."""
+    if not is_record(structure):
+        if hasattr(structure, "_fields"):
+            return type(structure)(*parts)
+        return tuple(parts) if isinstance(structure, tuple) else list(parts)
+    if _fields(type(structure)) is not None:
+        return type(structure)(*parts)
+    return type(structure).__tf_unflatten__(structure.__tf_flatten__()[0], tuple(parts))
 
 
 def is_composite(value: Any) -> bool:
@@ -93,8 +93,8 @@ def is_nested_or_composite(structure: Any) -> bool:
     return is_nested(structure) or is_composite(structure)
 
 
-def _branching(expand_composites: bool) -> Callable[[Any], bool]:
-    """Returns the predicate of values that have children."""
+def _children_predicate(expand_composites: bool) -> Callable[[Any], bool]:
+    """Returns the function that tells whether a value has children: composite tensors have them if they are expanded."""
     return is_nested_or_composite if expand_composites else is_nested
 
 
@@ -130,16 +130,16 @@ def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
     >>> flatten({"b": [2, (3,)], "a": 1})
     [1, 2, 3]
     """
-    return _leaves(structure, _branching(expand_composites))
+    return _leaves(structure, _children_predicate(expand_composites))
 
 
-def _leaves(structure: Any, branches: Callable[[Any], bool]) -> list[Any]:
-    if not branches(structure):
+def _leaves(structure: Any, has_children: Callable[[Any], bool]) -> list[Any]:
+    if not has_children(structure):
         return [structure]
     children = list(_children(structure))
-    if not any(map(branches, children)):
+    if not any(map(has_children, children)):
         return children
-    return [leaf for child in children for leaf in _leaves(child, branches)]
+    return [leaf for child in children for leaf in _leaves(child, has_children)]
 
 
 def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any], expand_composites: bool = False) -> Any:
@@ -158,8 +158,8 @@ def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any], expand_compos
             f"`{type(flat_sequence)}` instead."
         )
     flat = list(flat_sequence)
-    branches = _branching(expand_composites)
-    if not branches(structure):
+    has_children = _children_predicate(expand_composites)
+    if not has_children(structure):
         if len(flat) == 1:
             return flat[0]
         raise ValueError(
@@ -173,11 +173,13 @@ def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any], expand_compos
             f"Could not pack sequence. Structure had {expected} atoms, but flat_sequence had {len(flat)} items.  "
             f"Structure: {structure!s}, flat_sequence: {flat}."
         )
-    return _rebuild(structure, iter(flat), branches)
+    return _packed(structure, iter(flat), has_children)
 
 
 def flattener(structure: Any) -> Callable[[Any], list[Any]]:
-    """Returns a function that flattens values in the form of ``structure``; it is faster than :func:`flatten` for many.
+    """Returns a function that flattens nested values of the same form as ``structure``.
+
+    For many values it is faster than :func:`flatten`, as it inspects the form only once.
 
     >>> flattener({"b": (0, 0), "a": 0})({"b": (2, 3), "a": 1})
     [1, 2, 3]
@@ -192,11 +194,15 @@ def flattener(structure: Any) -> Callable[[Any], list[Any]]:
     if not any(map(is_nested, children)):
         return (lambda value: list(parts_of(value))) if is_record(structure) else list
     flatteners = list(map(flattener, children))
-    return lambda value: [leaf for flat, child in zip(flatteners, parts_of(value)) for leaf in flat(child)]
+    return lambda value: [
+        leaf for flatten_child, child in zip(flatteners, parts_of(value)) for leaf in flatten_child(child)
+    ]
 
 
 def packer(structure: Any) -> Callable[[Iterator[Any]], Any]:
-    """Returns a function that packs leaves into the form of ``structure``; composite tensors are expanded.
+    """Returns a function that packs an iterator of leaves into a nested value of the same form as ``structure``.
+
+    The components of composite tensors count as leaves.
 
     >>> packer({"b": (0, 0), "a": 0})(iter([1, 2, 3]))
     {'b': (2, 3), 'a': 1}
@@ -204,36 +210,39 @@ def packer(structure: Any) -> Callable[[Iterator[Any]], Any]:
     if not is_nested_or_composite(structure):
         return next
     if is_composite(structure):
-        make, parts = spec_of(structure)._from_components, packer(components_of(structure))
-        return lambda leaves: make(parts(leaves))
+        from_components, pack_components = spec_of(structure)._from_components, packer(components_of(structure))
+        return lambda leaves: from_components(pack_components(leaves))
     if isinstance(structure, Mapping):
-        of_keys = {k: packer(structure[k]) for k in sorted_keys(structure)}
-        return lambda leaves: _same_mapping(structure, {k: pack(leaves) for k, pack in of_keys.items()})
+        packers = {k: packer(structure[k]) for k in sorted_keys(structure)}
+        return lambda leaves: _same_mapping(structure, {k: pack(leaves) for k, pack in packers.items()})
     children = list(map(packer, parts_of(structure)))
     return lambda leaves: with_parts(structure, [pack(leaves) for pack in children])
 
 
-def _rebuild(structure: Any, leaves: Iterator[Any], branches: Callable[[Any], bool]) -> Any:
-    """Rebuilds a structure with other leaves, in the order of `flatten`."""
-    if not branches(structure):
+def _packed(structure: Any, leaves: Iterator[Any], has_children: Callable[[Any], bool]) -> Any:
+    """Returns a nested value of the same form as ``structure``, with leaves taken from ``leaves`` in the order of `flatten`.
+
+    ``has_children`` tells whether a value has children.
+    """
+    if not has_children(structure):
         return next(leaves)
     if is_composite(structure):
-        return spec_of(structure)._from_components(_rebuild(components_of(structure), leaves, branches))
+        return spec_of(structure)._from_components(_packed(components_of(structure), leaves, has_children))
     if isinstance(structure, Mapping):
-        packed = {k: _rebuild(structure[k], leaves, branches) for k in sorted_keys(structure)}
+        packed = {k: _packed(structure[k], leaves, has_children) for k in sorted_keys(structure)}
         return _same_mapping(structure, packed)
-    return with_parts(structure, [_rebuild(child, leaves, branches) for child in parts_of(structure)])
+    return with_parts(structure, [_packed(child, leaves, has_children) for child in parts_of(structure)])
 
 
-def _same_mapping(like: Mapping[Any, Any], packed: dict[Any, Any]) -> Any:
-    ordered = {k: packed[k] for k in like}
-    if type(like) is dict:
+def _same_mapping(mapping: Mapping[Any, Any], packed: dict[Any, Any]) -> Any:
+    ordered = {k: packed[k] for k in mapping}
+    if type(mapping) is dict:
         return ordered
-    return _dict_like(like, ordered) if isinstance(like, dict) else type(like)(ordered)  # type: ignore[call-arg]
+    return _dict_like(mapping, ordered) if isinstance(mapping, dict) else type(mapping)(ordered)  # type: ignore[call-arg]
 
 
-def _dict_like(like: dict[Any, Any], ordered: dict[Any, Any]) -> Any:
-    copy = like.copy()
+def _dict_like(mapping: dict[Any, Any], ordered: dict[Any, Any]) -> Any:
+    copy = mapping.copy()
     copy.update(ordered)
     return copy
 
@@ -255,38 +264,45 @@ def map_structure(func: Callable[..., Any], *structures: Any, **kwargs: Any) -> 
         )
     for other in structures[1:]:
         assert_same_structure(structures[0], other, check_types, expand)
-    leaves = zip(*(flatten(s, expand) for s in structures))
-    return pack_sequence_as(structures[0], [func(*each) for each in leaves], expand)
+    corresponding_leaves = zip(*(flatten(s, expand) for s in structures))
+    return pack_sequence_as(structures[0], [func(*leaves) for leaves in corresponding_leaves], expand)
 
 
 def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expand_composites: bool = False) -> None:
     """Raises ValueError where two structures differ in form, TypeError where only their container types differ."""
-    difference = _difference(nest1, nest2, check_types, _branching(expand_composites))
+    difference = _first_difference(nest1, nest2, check_types, _children_predicate(expand_composites))
     if difference is not None:
-        kind, detail = difference
-        raise kind(
+        error_type, detail = difference
+        raise error_type(
             "The two structures don't have the same nested structure.\n\n"
             f"First structure: {_text(nest1)}\n\nSecond structure: {_text(nest2)}\n\nMore specifically: {detail}\n"
-            f"Entire first structure:\n{_form(nest1)}\nEntire second structure:\n{_form(nest2)}"
+            f"Entire first structure:\n{_text_with_dots(nest1)}\nEntire second structure:\n{_text_with_dots(nest2)}"
         )
 
 
-def _difference(
-    a: Any, b: Any, check_types: bool, branches: Callable[[Any], bool]
+def _first_difference(
+    a: Any, b: Any, check_types: bool, has_children: Callable[[Any], bool]
 ) -> tuple[type[Exception], str] | None:
-    """Returns the first difference of two structures as an exception type and text, or None."""
-    if branches(a) != branches(b):
-        outer, leaf = (a, b) if branches(a) else (b, a)
+    """Returns the first difference in form between two nested structures, or None.
+
+    It is the type and the text of the exception that TensorFlow raises. ``has_children`` tells whether a value has children.
+    """
+    if has_children(a) != has_children(b):
+        outer, leaf = (a, b) if has_children(a) else (b, a)
         return ValueError, f'Substructure "{_text(outer)}" is a sequence, while substructure "{_text(leaf)}" is not'
-    if not branches(a):
+    if not has_children(a):
         return None
     difference = _container_difference(a, b, check_types)
     pairs = () if difference else zip(_children(a), _children(b))
-    return difference or next(filter(None, (_difference(x, y, check_types, branches) for x, y in pairs)), None)
+    differences = (_first_difference(child_a, child_b, check_types, has_children) for child_a, child_b in pairs)
+    return difference or next(filter(None, differences), None)
 
 
 def _container_difference(a: Any, b: Any, check_types: bool) -> tuple[type[Exception], str] | None:
-    """Returns the difference of two containers, apart from that of their children; the texts are TensorFlow's."""
+    """Returns the difference of two containers in type, keys or length, or None; their children aren't compared.
+
+    It is the type and the text of the exception that TensorFlow raises.
+    """
     if is_composite(a) and is_composite(b):
         if _have_common_type(spec_of(a), spec_of(b)):
             return None
@@ -324,7 +340,7 @@ class _Dot:
         return "."
 
 
-def _form(structure: Any) -> str:
+def _text_with_dots(structure: Any) -> str:
     """Returns the text of a structure with dots for its leaves."""
     return str(map_structure(lambda leaf: _Dot(), structure))
 

@@ -111,7 +111,10 @@ class Primitive(Generic[P]):
         return str(vars(self)["__name__"])  # pickled by reference: the name of a module global
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Calls the op's public function: user overrides, then the front, then the handlers of composite tensors."""
+        """Calls the op as a public function: converts its arguments by ``front`` and binds the call.
+
+        A user's override of the op comes first; arguments that ``front`` rejects go to the handlers of composite tensors.
+        """
         if kwargs and is_named(kwargs):
             return state.trace.named_call(self, args, kwargs, "", self.tf_name)
         if self.overrides and (result := overridden(self.overrides, args, kwargs)) is not NotImplemented:
@@ -121,8 +124,8 @@ class Primitive(Generic[P]):
                 args, kwargs = self.attributes(args, kwargs)
             inputs, attrs = self.front(*args, **kwargs)
             return self.bind(*inputs, **attrs)
-        except Unspecialized as needed:
-            return hooks.defer_call(self, args, kwargs, needed)
+        except Unspecialized as signal:
+            return hooks.defer_call(self, args, kwargs, signal)
         except NoRank as error:
             return _defer_or_raise(self, args, kwargs, error)
         except ArgumentError as error:
@@ -137,7 +140,10 @@ class Primitive(Generic[P]):
             return result
 
     def bind(self, *inputs: Any, **attrs: Any) -> Any:
-        """Applies the primitive to tensors: eagerly, in the active trace, or over a batch. Tapes record the call."""
+        """Applies the primitive to tensors: runs it eagerly, or adds the call to the active trace, or vectorizes it.
+
+        Gradient tapes record the call.
+        """
         if state.batches and any(x.is_batched for x in inputs):
             return hooks.batch(self, inputs, attrs)
         trace = state.trace
@@ -149,7 +155,7 @@ class Primitive(Generic[P]):
         return outputs
 
     def run(self, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
-        """Runs the op eagerly: checks types, then calls the NumPy kernel, or the compiled one where that is faster."""
+        """Runs the op eagerly: infers the result types, then calls the NumPy kernel, or a compiled one for a heavy op."""
         arrays = [x.eager_array(self) for x in inputs]
         expected = self.infer(tuple([(a.shape, a.dtype) for a in arrays]), tuple(attrs.items()))
         if self.heavy and hooks.run_compiled is not None:
@@ -160,7 +166,7 @@ class Primitive(Generic[P]):
             raise error.for_op(self.tf_name) from None
         except MISTAKES as error:
             raise instead(error, self.tf_name, (*inputs, *attrs.values()), None) from None
-        if type(results) is bytes:  # NumPy turns an object array without dims into its element
+        if type(results) is bytes:  # of a string tensor: NumPy turns an object array without dims into its element
             return hooks.wrap(np.array(results, object), expected)
         if type(expected) is TensorType:
             return hooks.wrap(results, expected)
@@ -175,13 +181,12 @@ class Primitive(Generic[P]):
         return results
 
     def typed(self, *types: TensorType, **attrs: Any) -> Any:
-        """Returns the result type(s) by the type rule; its errors name this op."""
+        """Infers the result type(s) of a call by the op's type rule; errors name the op."""
         try:
             return self.type(*types, **attrs)
         except ArgumentError as error:
             raise error.for_op(self.tf_name) from None
-        # Type rules read dims by position, without checking the rank first.
-        except IndexError:
+        except IndexError:  # type rules read dims by position, without checking the rank first
             shapes = ", ".join(show_shape(t.shape) for t in types)
             raise ArgumentError(f"{{op}}: an input has too few dims: got shapes {shapes}").for_op(
                 self.tf_name
@@ -193,9 +198,9 @@ class Primitive(Generic[P]):
 
 def quietly(kernel: Rule, arrays: Sequence[Any], attrs: dict[str, Any]) -> Any:
     """Runs a NumPy kernel without NumPy's floating-point warnings."""
-    quiet = state.quiet
+    quiet_context = state.quiet
     try:
-        return quiet.run(kernel, *arrays, **attrs)
+        return quiet_context.run(kernel, *arrays, **attrs)
     except RuntimeError as error:  # a context can't be entered twice: this kernel was called by another, quiet already
         if "is already entered" not in str(error):
             raise
@@ -331,14 +336,14 @@ class Exporter(Protocol):
 
 
 def export(*paths: str, waits: bool = True) -> Exporter:
-    """Declares the public paths of a composed function, e.g. ``@export("math.reduce_std")``.
+    """Declares a function under paths of the public API, as a decorator: ``@export("math.reduce_std")``.
 
-    ``waits=False`` forbids deferring its calls. A function that depends on where it is called, not only on its arguments,
-    needs that: run later, it would see another context.
+    A traced call whose arguments have an unknown rank is deferred until the rank is known. ``waits=False`` forbids that,
+    for a function that depends on where it is called: run later, it would see another context.
     """
     wrap = defer_unknown_rank if waits else name_errors
 
-    def record(function: Callable[..., Any]) -> Any:
+    def register(function: Callable[..., Any]) -> Any:
         public = wrap(function) if isfunction(function) else name_method_errors(function)
         for path in paths:
             if path in exports:
@@ -346,26 +351,30 @@ def export(*paths: str, waits: bool = True) -> Exporter:
             exports[path] = public
         return public
 
-    return record
+    return register
 
 
 def defer_unknown_rank(function: Callable[P, R]) -> Callable[P, R]:
-    """Wraps a function so that a call which needs an unknown rank or size is deferred (see ``core/deferred_shape.py``)."""
+    """Wraps a function so that a traced call which needs an unknown rank or size is deferred until that is known.
+
+    See ``core/deferred_shape.py``.
+    """
     with_named_errors = name_errors(function)
 
     overrides: list[Rule] = []
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        """Calls the function, by a user's override if there is one; as a deferred call if that is needed."""
+        """Calls the function, or a user's override of it; defers the call if it needs an unknown rank or size."""
+        # In a TensorFlow 1 graph, the argument `name` names the result.
         if kwargs and is_named(kwargs):
             return state.trace.named_call(run, args, kwargs, "", function.__name__)  # type: ignore[no-any-return]
         if overrides and (result := overridden(overrides, args, kwargs)) is not NotImplemented:
             return result  # type: ignore[no-any-return]
         try:
             return with_named_errors(*args, **kwargs)
-        except Unspecialized as needed:
-            return hooks.defer_call(function, args, kwargs, needed)
+        except Unspecialized as signal:
+            return hooks.defer_call(function, args, kwargs, signal)
         except NoRank as error:
             return _defer_or_raise(function, args, kwargs, error)  # type: ignore[no-any-return]
 
@@ -374,7 +383,10 @@ def defer_unknown_rank(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _defer_or_raise(function: Callable[..., Any], args: Any, kwargs: Any, error: NoRank) -> Any:
-    """Defers a call that read the dims of a shape of unknown rank, or raises ``error`` where a call can't be deferred."""
+    """Defers a call that failed because it read the dims of a shape of unknown rank, until the rank is known.
+
+    Raises ``error``, the one that the call raised, where calls can't be deferred.
+    """
     if not of_any_rank():
         raise error
     try:
@@ -384,7 +396,7 @@ def _defer_or_raise(function: Callable[..., Any], args: Any, kwargs: Any, error:
 
 
 def is_named(kwargs: Any) -> bool:
-    """Returns whether a call's ``name=`` names its result, as in TensorFlow 1's graphs.
+    """Returns whether the argument ``name`` of an op's call names its result, as in TensorFlow 1's graphs.
 
     Raises:
       TypeError: the name is not a string. Only while tracing: eager TensorFlow ignores names.
@@ -425,7 +437,7 @@ def name_errors(function: Callable[P, R], op: str | None = None) -> Callable[P, 
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        """Calls the function on converted attributes; errors caused by arguments become TensorFlow's, naming it."""
+        """Calls the function; an error that its arguments cause becomes TensorFlow's, which names the function."""
         try:
             if convert is not None:
                 args, kwargs = convert(args, kwargs)
@@ -445,12 +457,11 @@ def name_errors(function: Callable[P, R], op: str | None = None) -> Callable[P, 
 
 
 def name_method_errors(owner: Any) -> Any:
-    """Applies :func:`name_errors` to the public methods that a class defines; returns the class."""
+    """Wraps the public methods that a class defines by :func:`name_errors`; returns the class, or another value unchanged."""
     for name, method in list(vars(owner).items()) if isinstance(owner, type) else ():
         if isfunction(method) and (not name.startswith("_") or name in ("__init__", "__getitem__", "__next__")):
-            setattr(
-                owner, name, name_errors(method, owner.__name__ if name == "__init__" else f"{owner.__name__}.{name}")
-            )
+            op = owner.__name__ if name == "__init__" else f"{owner.__name__}.{name}"
+            setattr(owner, name, name_errors(method, op))
     return owner
 
 
@@ -494,14 +505,14 @@ def add_handler(path: str, takes: Callable[[Any], bool], handler: Callable[..., 
 
 
 def by_name(handler: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps a handler so that it gets all arguments by name: the parameters and their defaults are the function's."""
+    """Wraps a handler of calls of a public function so that it gets all arguments by name, defaults included."""
 
-    def run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def call_by_name(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         bound = signature(function).bind(*args, **kwargs)
         bound.apply_defaults()
         return handler(**bound.arguments)
 
-    return run
+    return call_by_name
 
 
 class Names(dict[str, Any]):

@@ -38,7 +38,7 @@ def is_static_shape(shape: Iterable[Dim]) -> bool:
 
 
 def same_dim(a: Dim, b: Dim) -> bool:
-    """Returns whether two dims are provably equal.
+    """Returns whether two dims, ints or symbolic expressions, are provably equal.
 
     >>> same_dim(3, 3), same_dim(3, 4)
     (True, False)
@@ -68,7 +68,7 @@ def may_be_same(a: Dim, b: Dim) -> bool:
 
 
 def agree_dim(a: Dim, b: Dim) -> bool:
-    """Returns whether two dims are equal, or can be assumed so: while tracing, a symbolic dim is set to the other dim.
+    """Returns whether two dims are equal, or are now assumed to be: while tracing, a symbolic dim is set to the other dim.
 
     The compiled function checks the assumption at each call.
 
@@ -82,9 +82,9 @@ def agree_dim(a: Dim, b: Dim) -> bool:
 
 
 def agree_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
-    """Returns whether two shapes are equal, or can be assumed so (:func:`agree_dim`); for an unknown rank, True.
+    """Returns whether two shapes are equal, or are now assumed to be (see :func:`agree_dim`).
 
-    Each instance of the function, traced for a rank, checks again.
+    A shape of unknown rank agrees with any: when the function is traced again for a known rank, this is checked again.
     """
     if isinstance(a, AnyShape) or isinstance(b, AnyShape):
         return True
@@ -106,20 +106,20 @@ def same_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
 
 
 def simplify_dim(dim: Dim) -> Dim:
-    """Returns a dim as an ``int`` where it is constant, else simplified by TVM.
+    """Simplifies the expression of a symbolic dim by TVM; returns an ``int`` if it is constant.
 
-    TVM is imported only for symbolic dims.
+    TVM is imported only for symbolic dims, as its import takes long.
     """
     if isinstance(dim, int) or dim is None:
         return dim
     from tvm import sym, tirx
 
-    simple = sym.Analyzer().simplify(dim)
-    return int(simple.value) if isinstance(simple, tirx.IntImm) else simple
+    simplified = sym.Analyzer().simplify(dim)
+    return int(simplified.value) if isinstance(simplified, tirx.IntImm) else simplified
 
 
 def substitute_dim(dim: Dim, values: Mapping[Any, Dim]) -> Dim:
-    """Returns the dim with symbols replaced by other dims."""
+    """Returns a dim with the symbols in its expression replaced by the dims that ``values`` gives for them."""
     if isinstance(dim, int) or not values:
         return dim
     from tvm import ir, tirx
@@ -134,7 +134,9 @@ def substitute_dim(dim: Dim, values: Mapping[Any, Dim]) -> Dim:
 
 
 def solved(a: Dim, b: Dim) -> tuple[Any, Dim] | None:
-    """Solves ``a == b`` for a symbol with the factor 1 or -1; returns the symbol and its value, or None.
+    """Solves the equation ``a == b`` between dims for a symbol in it, whose coefficient must be 1 or -1.
+
+    Returns the symbol and its value, or None if there is no such symbol.
 
     >>> n, m = fresh_dim("n"), fresh_dim("m")
     >>> str(solved(10, m + 10 - n)), solved(2 * n, 3), solved(n, n + 1)
@@ -181,14 +183,16 @@ def broadcast_dim(a: Dim, b: Dim, fit: Callable[[Dim, Dim], bool] = agree_dim) -
 def broadcast_shapes(
     a: Sequence[Dim], b: Sequence[Dim], fit: Callable[[Dim, Dim], bool] = agree_dim
 ) -> tuple[Dim, ...] | None:
-    """Returns the shape that two shapes broadcast to by NumPy's rules, or None where they can't; ``fit`` compares dims.
+    """Returns the shape that two shapes broadcast to by NumPy's rules, or None where they can't.
+
+    ``fit`` returns whether two dims are equal.
 
     >>> broadcast_shapes((8, 1, 3), (4, 1))
     (8, 4, 3)
     """
     rank = max(len(a), len(b))
-    wide_a, wide_b = (1,) * (rank - len(a)) + tuple(a), (1,) * (rank - len(b)) + tuple(b)
-    dims = tuple(broadcast_dim(m, n, fit) for m, n in zip(wide_a, wide_b))
+    padded_a, padded_b = (1,) * (rank - len(a)) + tuple(a), (1,) * (rank - len(b)) + tuple(b)
+    dims = tuple(broadcast_dim(m, n, fit) for m, n in zip(padded_a, padded_b))
     return None if any(d is None for d in dims) else dims
 
 
@@ -202,7 +206,7 @@ def brackets(shape: Iterable[Any]) -> str:
 
 
 def show_shape(shape: Iterable[Dim]) -> str:
-    """Returns a shape as tuple text for messages, symbolic dims by name.
+    """Formats a shape for messages as Python writes a tuple, symbolic dims by name.
 
     >>> show_shape((2, 3)), show_shape((4,))
     ('(2, 3)', '(4,)')
@@ -297,7 +301,11 @@ class TensorShape:
         return self
 
     def merge_with(self, other: Any) -> TensorShape:
-        """Returns the shape with the known dims of both. Raises ValueError if a dim differs."""
+        """Returns a shape whose dims are known where they are known in this shape or in ``other``.
+
+        Raises:
+          ValueError: the shapes differ in rank or in a known dim.
+        """
         other = as_shape(other)
         if not self.is_compatible_with(other):
             raise ValueError(f"Shapes {self} and {other} are not compatible")
@@ -372,7 +380,7 @@ class TensorShape:
 
 
 def dims_of(dims: Any) -> Sequence[Any]:
-    """Returns the dims of anything that TensorShape's constructor accepts: a shape, one int, or an iterable."""
+    """Returns the dims of any value that TensorShape's constructor accepts but None: a shape, an int, or an iterable."""
     if isinstance(dims, TensorShape):
         return dims.as_list()
     if isinstance(dims, (int, np.integer)):

@@ -33,16 +33,18 @@ def string_table() -> Iterator[None]:
 
 
 def numbers_of(array: np.ndarray) -> np.ndarray:
-    """Enters an array of strings into the call's table; returns an int64 array of handles.
+    """Enters an array of strings into the current call's table of strings; returns an int64 array of their handles.
+
+    Compiled code passes these numbers in place of strings, which TVM doesn't have.
 
     >>> with string_table():
     ...     texts_of(numbers_of(np.array([b"a", b"b"], object)))
     array([b'a', b'b'], dtype=object)
     """
     table = _calls.tables[-1]
-    first = len(table)
+    first_handle = len(table)
     table.extend(array.ravel().tolist())
-    return np.arange(first, len(table), dtype=np.int64).reshape(array.shape)
+    return np.arange(first_handle, len(table), dtype=np.int64).reshape(array.shape)
 
 
 def texts_of(numbers: np.ndarray) -> np.ndarray:

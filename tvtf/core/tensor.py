@@ -323,7 +323,7 @@ for _name in ("name", "graph", "op", "value_index"):
     setattr(EagerTensor, _name, _of_graphs(_name))
 
 
-def _merged(static: TensorShape, claimed: TensorShape) -> TensorShape:
+def _merged_shape(static: TensorShape, claimed: TensorShape) -> TensorShape:
     if static.rank == claimed.rank:
         for i, (a, b) in enumerate(zip(static, claimed)):
             if None not in (a, b) and a != b:
@@ -407,7 +407,7 @@ class SymbolicTensor(Tensor):
         )
 
     def set_shape(self, shape: Any) -> None:
-        """Declares unknown dims to be those of ``shape``; the compiled function checks sizes of its arguments at each call.
+        """Declares unknown dims to be those of ``shape``; for its arguments the compiled function checks them at each call.
 
         A size that the program computes is not checked, as in TensorFlow: ``x.shape`` shows the declared size, while
         computations use the actual one.
@@ -417,7 +417,7 @@ class SymbolicTensor(Tensor):
         """
         if isinstance(self._type.shape, AnyShape):
             return hooks.set_rank(self, as_shape(shape))
-        merged = _merged(self.shape, as_shape(shape))
+        merged = _merged_shape(self.shape, as_shape(shape))
         dims = [a if b is None or not agree_dim(a, b) else b for a, b in zip(self._type.shape, merged)]
         self._type = TensorType(tuple(dims), self._type.dtype)
         self.claimed = None if TensorShape(dims) == merged else merged
@@ -432,7 +432,7 @@ class SymbolicTensor(Tensor):
         raise OperatorNotAllowedInGraphError(MSG_BOOL)
 
     def __int__(self) -> int:
-        """Returns a value that is statically known, as `tf.get_static_value` does.
+        """Returns the tensor's value as an int if it is known while tracing, as one that is computed from static shapes.
 
         Raises:
           TypeError: the value is not known while tracing.
@@ -462,7 +462,10 @@ class SymbolicTensor(Tensor):
 
 
 def static_value(tensor: Any) -> np.ndarray | None:
-    """Returns the value of an eager tensor, or of a traced one that is constant or statically known; else None."""
+    """Returns the value of an eager tensor, or of a traced one that is a constant or computed from static shapes.
+
+    Returns None for other tensors.
+    """
     if isinstance(tensor, EagerTensor):
         return tensor._array
     if not isinstance(tensor, SymbolicTensor):
@@ -478,7 +481,7 @@ def static_value(tensor: Any) -> np.ndarray | None:
 
 
 def wrap(result: Any, expected: TensorType) -> EagerTensor:
-    """Wraps a NumPy kernel's result as a tensor of the type that the type rule inferred."""
+    """Wraps the result of an op's NumPy kernel as a tensor of the type that the op's type rule inferred."""
     array = result if type(result) is np.ndarray else np.asarray(result)
     # Identity first, as it takes less time than a comparison of dtypes.
     if array.dtype is not expected.dtype.np and array.dtype != expected.dtype.np:
@@ -497,9 +500,9 @@ _converters: list[tuple[type, Callable[..., Any]]] = []
 def register_tensor_conversion_function(
     base_type: type, conversion_func: Callable[..., Any], priority: int = 100
 ) -> None:
-    """Registers a conversion of a type for :func:`convert_to_tensor`: ``conversion_func(value, dtype, name, as_ref)``.
+    """Registers how :func:`convert_to_tensor` converts values of a type: ``conversion_func(value, dtype, name, as_ref)``.
 
-    For a user's class of Variables it also replaces how they are read.
+    For a user's class of Variables, the function also replaces how ops read them.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/register_tensor_conversion_function
     """
@@ -536,19 +539,19 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
     if not isinstance(value, Tensor) and hasattr(value, "_as_tensor"):
         value = value._as_tensor()
     if isinstance(value, Tensor):
-        return _checked(value, dtype)
+        return _require_dtype(value, dtype)
     if hasattr(value, "__tf_tensor__") and not isinstance(value, type):
-        return _checked(value.__tf_tensor__(dtype, name), dtype)
-    for kind, convert in _converters:
-        if isinstance(value, kind):
-            return _checked(convert(value, dtype=dtype, name=name, as_ref=False), dtype)
+        return _require_dtype(value.__tf_tensor__(dtype, name), dtype)
+    for source_type, convert in _converters:
+        if isinstance(value, source_type):
+            return _require_dtype(convert(value, dtype=dtype, name=name, as_ref=False), dtype)
     if isinstance(value, (list, tuple)) and _contains_tensor(value):
         return hooks.pack(value if dtype is None else _tensors_cast(value, dtype), dtype or dtype_hint)  # type: ignore[no-any-return]
     return EagerTensor(to_array(value, dtype, dtype_hint))
 
 
 def _shape_as_tensor(shape: TensorShape, dtype: DType | None = None, **_: Any) -> EagerTensor:
-    """Converts a fully defined shape to a vector, int32 by default."""
+    """Converts a TensorShape to a vector tensor of its sizes, int32 by default; all sizes must be known."""
     if not shape.is_fully_defined():
         raise ValueError(f"Cannot convert a partially known TensorShape {shape} to a Tensor.")
     if dtype not in (None, dtypes.int32, dtypes.int64):
@@ -561,7 +564,7 @@ def _shape_as_tensor(shape: TensorShape, dtype: DType | None = None, **_: Any) -
 register_tensor_conversion_function(TensorShape, _shape_as_tensor)
 
 
-def _checked(tensor: Tensor, dtype: DType | None) -> Tensor:
+def _require_dtype(tensor: Tensor, dtype: DType | None) -> Tensor:
     if dtype is not None and tensor.dtype is not dtype:
         raise ValueError(
             f"Tensor conversion requested dtype {dtype.name} for Tensor with dtype {tensor.dtype.name}: {tensor!r}"
@@ -569,7 +572,7 @@ def _checked(tensor: Tensor, dtype: DType | None) -> Tensor:
     return tensor
 
 
-def _expected(tensor: Tensor, dtype: Any) -> Tensor:
+def _require_constant_dtype(tensor: Tensor, dtype: Any) -> Tensor:
     if dtype is not None and tensor.dtype is not dtypes.as_dtype(dtype):
         value_text = _numpy_text(tensor._array, False) if isinstance(tensor, EagerTensor) else str(tensor)
         expected = dtypes.as_dtype(dtype)
@@ -592,31 +595,34 @@ def to_array(value: Any, dtype: DType | None, hint: Any = None) -> np.ndarray:
     if value is None:
         raise ValueError("Attempt to convert a value (None) with an unsupported type (<class 'NoneType'>) to a Tensor.")
     if hint is not None and dtype is None:
-        return _hinted(value, dtypes.as_dtype(hint))
-    return _converted(value, dtype, _low_bits)
+        return _hinted_array(value, dtypes.as_dtype(hint))
+    return _array_from(value, dtype, _wrapped_ints)
 
 
-def _hinted(value: Any, hint: DType) -> np.ndarray:
+def _hinted_array(value: Any, hint: DType) -> np.ndarray:
     """Converts a value to the dtype that is hinted, or to its own where it doesn't fit."""
     try:
-        return _converted(value, hint, _to_numpy)
+        return _array_from(value, hint, _to_numpy)
     except (TypeError, ValueError, OverflowError):
         return to_array(value, None)
 
 
-def _converted(value: Any, dtype: DType | None, fit: Callable[[Any, DType], np.ndarray]) -> np.ndarray:
+def _array_from(value: Any, dtype: DType | None, make_array: Callable[[Any, DType], np.ndarray]) -> np.ndarray:
     if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__"):
         return _from_numpy(np.asarray(value), dtype)
-    return _from_python(value, dtype, fit)
+    return _from_python(value, dtype, make_array)
 
 
 def _from_numpy(array: np.ndarray, dtype: DType | None) -> np.ndarray:
-    """Converts a NumPy array to a dtype, by default that of TensorFlow with the same name, in aligned memory."""
+    """Converts a NumPy array to one of a dtype that tensors can have, in aligned memory.
+
+    Without a ``dtype`` it is TensorFlow's dtype of the same name. Texts become bytes objects.
+    """
     if array.dtype.kind == "O" and dtype not in (None, dtypes.string):
         return array.astype(dtype.np, order="C")
     if array.dtype.kind in "SUO":
         _check_texts(array)
-        return _strings(array.tolist(), dtype)
+        return _string_array(array.tolist(), dtype)
     if array.dtype.kind in "mM" and dtype is not None:
         array = array.astype(np.int64)  # dates as units since 1970: TensorFlow accepts them with an explicit dtype
     inferred = _BY_NUMPY.get(array.dtype.newbyteorder("=")) if array.dtype.names is None else None
@@ -638,22 +644,29 @@ def _check_texts(array: np.ndarray) -> None:
             )
 
 
-def _from_python(value: Any, dtype: DType | None, fit: Callable[[Any, DType], np.ndarray]) -> np.ndarray:
-    """Converts Python numbers, texts and nested lists; without a dtype, it is inferred from the kinds of leaves."""
-    kinds = _kinds(value)
-    if kinds & {str, bytes}:
-        if kinds - {str, bytes}:
+def _from_python(value: Any, dtype: DType | None, make_array: Callable[[Any, DType], np.ndarray]) -> np.ndarray:
+    """Converts a Python number or text, or a nested list of them, to a NumPy array.
+
+    Without a ``dtype`` it is inferred from the types of the list's elements. ``make_array`` converts numbers to it.
+    """
+    leaf_types = _leaf_types(value)
+    if leaf_types & {str, bytes}:
+        if leaf_types - {str, bytes}:
             raise _unconvertible(value, MSG_MIXED)
-        return _strings(value, dtype)
-    target = dtype or _inferred(kinds, value)
-    _check_kinds(kinds, value, target)
+        return _string_array(value, dtype)
+    target = dtype or _inferred_dtype(leaf_types, value)
+    _check_leaf_types(leaf_types, value, target)
     if dtype is None and target is dtypes.int32:
-        return _smallest_int(value)
-    return fit(value, target)
+        return _narrowest_ints(value)
+    return make_array(value, target)
 
 
-def _low_bits(value: Any, target: DType) -> np.ndarray:
-    """Converts ints to ``target``; values too large for it wrap around as in TensorFlow, those beyond 64 bits raise."""
+def _wrapped_ints(value: Any, target: DType) -> np.ndarray:
+    """Converts Python numbers to an array of dtype ``target``; ints too large for it wrap around, as in TensorFlow.
+
+    Raises:
+      OverflowError: an int has more than 64 bits.
+    """
     try:
         return _to_numpy(value, target)
     except OverflowError:
@@ -662,7 +675,7 @@ def _low_bits(value: Any, target: DType) -> np.ndarray:
         return _to_numpy(value, dtypes.int64).astype(target.np)
 
 
-def _smallest_int(value: Any) -> np.ndarray:
+def _narrowest_ints(value: Any) -> np.ndarray:
     """Converts Python ints to int32, or to int64 where one does not fit, as TensorFlow does."""
     try:
         return _to_numpy(value, dtypes.int32)
@@ -673,13 +686,13 @@ def _smallest_int(value: Any) -> np.ndarray:
 _SEQUENCES = (list, tuple, range, TensorShape)
 
 
-def _kinds(value: Any) -> set[type]:
+def _leaf_types(value: Any) -> set[type]:
     """Returns the Python types of all leaves of a nested list."""
     if not isinstance(value, _SEQUENCES):
-        return {_python_kind(value)}
+        return {_leaf_type(value)}
     if None in map(_none_or_type, value) and len(value) > 1:
         raise _unconvertible(value, MSG_MIXED)
-    return set().union(*map(_kinds, value)) if len(value) else set()
+    return set().union(*map(_leaf_types, value)) if len(value) else set()
 
 
 def _none_or_type(value: Any) -> type | None:
@@ -689,41 +702,48 @@ def _none_or_type(value: Any) -> type | None:
 _NUMPY_KINDS = {"b": bool, "i": int, "u": int, "f": float, "c": complex, "S": bytes, "U": str, "V": float}
 
 
-def _python_kind(value: Any) -> type:
-    """Returns the Python type that determines a leaf's dtype. Raises ValueError for other types."""
+def _leaf_type(value: Any) -> type:
+    """Returns the Python type that determines the dtype of a list's element: bool, int, float, complex, str or bytes.
+
+    Raises:
+      ValueError: the element has none of these types, and is no NumPy scalar or array.
+    """
     # A bool is an int, too, and so comes first.
-    for kind in (bool, int, float, complex, str, bytes):
-        if isinstance(value, kind):
-            return kind
+    for python_type in (bool, int, float, complex, str, bytes):
+        if isinstance(value, python_type):
+            return python_type
     if isinstance(value, np.generic) or hasattr(value, "__array__"):
-        numpy_kind = _NUMPY_KINDS.get(np.asarray(value).dtype.kind)
-        if numpy_kind is not None:
-            return numpy_kind
+        numpy_leaf_type = _NUMPY_KINDS.get(np.asarray(value).dtype.kind)
+        if numpy_leaf_type is not None:
+            return numpy_leaf_type
     raise _unconvertible(
         value, f"Attempt to convert a value ({value!r}) with an unsupported type ({type(value)}) to a Tensor."
     )
 
 
-def _inferred(kinds: set[type], value: Any) -> DType:
-    """Infers the dtype of a Python value from its first leaf, as TensorFlow does.
+def _inferred_dtype(leaf_types: set[type], value: Any) -> DType:
+    """Infers the dtype of a Python number or nested list from its first element, as TensorFlow does.
 
     After a bool only bools may follow; ints become float32 where a float follows; NumPy's floats keep their dtype.
     """
-    if not kinds:
+    if not leaf_types:  # an empty list
         return dtypes.float32
-    first = next(_leaves(value))
-    kind = _python_kind(first)
-    if kinds - _FOLLOWS[kind]:
+    first_leaf = next(_leaves(value))
+    first_type = _leaf_type(first_leaf)
+    if leaf_types - _FOLLOWS[first_type]:
         raise _unconvertible(value, MSG_MIXED)
-    if kind is float:
-        return _numpy_float(first)
-    return dtypes.float32 if float in kinds and kind is int else _BY_KIND[kind]
+    if first_type is float:
+        return _numpy_float(first_leaf)
+    return dtypes.float32 if float in leaf_types and first_type is int else _BY_KIND[first_type]
 
 
-def _unconvertible(value: Any, eagerly: str) -> Exception:
-    """Returns TensorFlow's error for a value that can't be a tensor: ``eagerly`` is its eager text; traced it has another."""
+def _unconvertible(value: Any, eager_message: str) -> Exception:
+    """Returns TensorFlow's error for a value that can't be converted to a tensor.
+
+    Eagerly it is a ValueError with the text ``eager_message``; while tracing it is a TypeError with another text.
+    """
     if state.trace is None:
-        return ValueError(eagerly)
+        return ValueError(eager_message)
     return TypeError(
         f"Failed to convert elements of {_value_text(value)} to Tensor. Consider casting elements to a supported type. "
         "See https://www.tensorflow.org/api_docs/python/tf/dtypes for supported TF dtypes."
@@ -764,10 +784,10 @@ _ACCEPTS: dict[str, set[type]] = {
 }
 
 
-def _check_kinds(kinds: set[type], value: Any, target: DType) -> None:
-    if kinds - _ACCEPTS.get(target.kind, {int, float, complex}):
+def _check_leaf_types(leaf_types: set[type], value: Any, target: DType) -> None:
+    if leaf_types - _ACCEPTS.get(target.kind, {int, float, complex}):
         _to_numpy(value, None)  # a ragged list raises its own error first
-        if complex in kinds and len(kinds) > 1:
+        if complex in leaf_types and len(leaf_types) > 1:
             raise _unconvertible(value, MSG_MIXED)
         raise TypeError(f"Cannot convert {_value_text(value)} to EagerTensor of dtype {type_name(target)}")
 
@@ -778,7 +798,10 @@ def _value_text(value: Any) -> str:
 
 
 def _to_numpy(value: Any, target: DType | None) -> np.ndarray:
-    """Converts to an array of the dtype. Raises TensorFlow's errors for large ints and uneven lists."""
+    """Converts a Python number or nested list to a NumPy array, of dtype ``target`` or of the one that NumPy infers.
+
+    Raises TensorFlow's errors for ints that the dtype can't hold, and for nested lists that aren't rectangular.
+    """
     try:
         with np.errstate(over="ignore"):
             return np.array(value, dtype=None if target is None else target.np)
@@ -790,7 +813,7 @@ def _to_numpy(value: Any, target: DType | None) -> np.ndarray:
         text = f"Can't convert Python sequence with out-of-range integer to Tensor: {reason}"
         raise OutOfRangeInteger(text) from error
     except (TypeError, ValueError) as error:
-        raise _unconvertible(value, MSG_MIXED) if _leads_with_scalar(value) else ValueError(MSG_RAGGED) from error
+        raise _unconvertible(value, MSG_MIXED) if _starts_with_scalar(value) else ValueError(MSG_RAGGED) from error
 
 
 MSG_RAGGED = "Can't convert non-rectangular Python sequence to Tensor."
@@ -804,16 +827,16 @@ class TracedOutOfRangeInteger(TypeError, OverflowError):
     """An int that its dtype can't hold, in a trace: TensorFlow raises TypeError there."""
 
 
-def _leads_with_scalar(value: Any) -> bool:
+def _starts_with_scalar(value: Any) -> bool:
     """Returns whether a list, at any depth, starts with a scalar and contains a list: TensorFlow calls that mixed types."""
     if not isinstance(value, (list, tuple)) or not value:
         return False
-    nested = [isinstance(v, (list, tuple)) for v in value]
-    return (not nested[0] and any(nested)) or any(map(_leads_with_scalar, value))
+    are_lists = [isinstance(v, (list, tuple)) for v in value]
+    return (not are_lists[0] and any(are_lists)) or any(map(_starts_with_scalar, value))
 
 
-def _strings(value: Any, dtype: DType | None) -> np.ndarray:
-    """Converts nested lists of texts to an array of bytes objects."""
+def _string_array(value: Any, dtype: DType | None) -> np.ndarray:
+    """Converts a text, or a nested list of texts, to an object array of bytes: the value of a string tensor."""
     if dtype not in (None, dtypes.string):
         raise TypeError(f"Cannot convert {_value_text(value)} to EagerTensor of dtype {type_name(dtype)}")  # type: ignore[arg-type]
     try:
@@ -852,7 +875,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
     if state.trace is not None and any(isinstance(each, SymbolicTensor) for each in _leaves(value)):
         raise TypeError("Expected any non-tensor type, but got a tensor instead.")
     if isinstance(value, Tensor) or (isinstance(value, (list, tuple)) and _contains_tensor(value)):
-        return _expected(convert_to_tensor(value, dtype_hint=dtype), dtype)
+        return _require_constant_dtype(convert_to_tensor(value, dtype_hint=dtype), dtype)
     array = to_array(value, None if dtype is None else dtypes.as_dtype(dtype))
     if shape is not None:
         array = _reshaped_or_filled(array, tuple(as_shape(shape).as_list()), value)  # type: ignore[arg-type]
@@ -861,11 +884,16 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
 
 
 def _reshaped_or_filled(array: np.ndarray, shape: tuple[int, ...], value: Any) -> np.ndarray:
-    """Reshapes an array; a single element fills the shape. Raises TypeError for another number of elements."""
+    """Reshapes an array for ``tf.constant``; one with a single element fills the shape.
+
+    Raises:
+      TypeError: the number of elements is neither 1 nor that of the shape.
+    """
     if array.size == int(np.prod(shape)):
         return array.reshape(shape)
     if array.size == 1:
-        return np.full(shape, array.reshape(())[()], array.dtype)
+        element = array.reshape(())[()]
+        return np.full(shape, element, array.dtype)
     raise TypeError(
         f"Eager execution of tf.constant with unsupported shape. Tensor {array} (converted from {_value_text(value)}) has "
         f"{array.size} elements, but got `shape` {shape} with {int(np.prod(shape))} elements)."

@@ -155,14 +155,14 @@ class NoneTensorSpec(BatchableTypeSpec):
 
 @export("type_spec_from_value")
 def type_spec_from_value(value: Any) -> TypeSpec:
-    """Returns the spec of a tensor, a composite tensor, or a value that converts to a tensor.
+    """Returns the type spec of a tensor, a composite tensor, or a value that can be converted to a tensor.
 
     >>> import tvtf as tf
     >>> tf.type_spec_from_value([1, 2])
     TensorSpec(shape=(2,), dtype=tf.int32, name=None)
 
     Raises:
-      TypeError: ``value`` is none of these.
+      TypeError: ``value`` can't be converted to a tensor.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/type_spec_from_value
     """

@@ -8,15 +8,15 @@ from typing import Any
 
 
 def proto(name: str) -> Any:
-    """Returns a module of ``tensorboard`` by its name within the package.
+    """Imports a module of the package ``tensorboard`` that defines protocol buffer messages, by its name in the package.
 
     Raises:
-      ImportError: the extra is not installed.
+      ImportError: ``tensorboard`` is not installed.
     """
     try:
         return importlib.import_module(f"tensorboard.{name}")
     except ModuleNotFoundError as error:
-        if error.name != "tensorboard":
+        if error.name != "tensorboard":  # another module is missing: a bug, or a broken installation
             raise
         raise ImportError("tf.summary writes TensorBoard's messages: pip install 'tvtf[tensorboard]'") from None
 

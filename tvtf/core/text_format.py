@@ -12,7 +12,7 @@ HOLE = "\x1a"
 
 
 def number(value: Any) -> str:
-    """Formats a number with few digits, or with more if those don't round-trip; a bool as 0 or 1.
+    """Formats a number as TensorFlow's C++ does: with few digits, or with more if those don't give the same number again.
 
     >>> number(0.1), number(np.float32(1) / 3), number(True), number(1e20)
     ('0.1', '0.333333343', '1', '1e+20')
@@ -22,13 +22,13 @@ def number(value: Any) -> str:
         return str(int(element))
     if element.dtype.kind == "c":
         return "?"
-    double = element.dtype.itemsize == 8
-    short, exact = (15, 17) if double else (6, 9)
-    text = f"{float(element):.{short}g}"
-    same = float(text) == float(element) if double else np.float32(text) == np.float32(element)
-    if element != element:
+    is_double = element.dtype.itemsize == 8
+    few_digits, all_digits = (15, 17) if is_double else (6, 9)
+    text = f"{float(element):.{few_digits}g}"
+    round_trips = float(text) == float(element) if is_double else np.float32(text) == np.float32(element)
+    if element != element:  # NaN
         return "-nan" if np.signbit(element) else "nan"
-    return text if same else f"{float(element):.{exact}g}"
+    return text if round_trips else f"{float(element):.{all_digits}g}"
 
 
 def summarized(array: np.ndarray, limit: int) -> str:
@@ -39,24 +39,27 @@ def summarized(array: np.ndarray, limit: int) -> str:
     """
     if not array.size:
         return ""
-    text, printed = _rows(array, limit)
+    text, printed = _nested_text(array, limit)
     return text + ("..." if array.size > printed else "")
 
 
-def _rows(array: np.ndarray, limit: int, depth: int = 0) -> tuple[str, int]:
-    """Returns the text of an array, and the number of elements in it."""
+def _nested_text(array: np.ndarray, limit: int, depth: int = 0) -> tuple[str, int]:
+    """Formats up to ``limit`` elements of an array, rows in brackets; returns the text and the number of elements in it.
+
+    ``depth`` is the number of enclosing rows: a row that is cut off ends in "...".
+    """
     if array.ndim <= 1:
         elements = array.reshape(-1)
-        cut = depth and limit < len(elements)
-        return " ".join(map(_element, elements[:limit])) + ("..." if cut else ""), min(limit, len(elements))
-    parts, printed = [], 0
+        is_truncated = depth and limit < len(elements)
+        return " ".join(map(_element, elements[:limit])) + ("..." if is_truncated else ""), min(limit, len(elements))
+    row_texts, printed = [], 0
     for row in array:
         if printed >= limit:
             break
-        text, count = _rows(row, limit - printed, depth + 1)
-        parts.append(f"[{text}]")
+        text, count = _nested_text(row, limit - printed, depth + 1)
+        row_texts.append(f"[{text}]")
         printed += count
-    return "".join(parts), printed
+    return "".join(row_texts), printed
 
 
 def _element(value: Any) -> str:

@@ -6,7 +6,7 @@ import os
 
 
 def available_cores() -> int:
-    """Returns TVTF_NUM_THREADS, or the number of cores that this process may run on (its affinity).
+    """Returns the number of cores that kernels may use: TVTF_NUM_THREADS, or the cores that this process may run on.
 
     Raises:
       ValueError: TVTF_NUM_THREADS is not a positive integer.

@@ -35,13 +35,13 @@ class ThreadState(threading.local):
 
 
 def _quiet_numpy() -> contextvars.Context:
-    """Returns a context in which NumPy does not warn of overflow or division, as TensorFlow's kernels don't.
+    """Returns a ``contextvars`` context in which NumPy does not warn of overflow or division, as TensorFlow's ops don't.
 
-    Running a kernel in it takes 0.1 us; ``with np.errstate()`` takes 0.6 us.
+    Running a kernel by ``context.run`` takes 0.1 us; ``with np.errstate()`` takes 0.6 us.
     """
-    quiet = contextvars.copy_context()
-    quiet.run(np.seterr, all="ignore")
-    return quiet
+    context = contextvars.copy_context()
+    context.run(np.seterr, all="ignore")
+    return context
 
 
 state = ThreadState()

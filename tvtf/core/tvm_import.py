@@ -26,31 +26,31 @@ def load_tvm() -> None:
     if _Loaded.is_complete:
         return
     with _Loaded.lock, without_interrupts():
-        configured = os.environ.get(AUTOLOAD)
+        environment_value = os.environ.get(AUTOLOAD)
         os.environ.setdefault(AUTOLOAD, "0")
         try:
             with without_collection(), _without_module("tvm.runtime.disco"):
                 importlib.import_module("tvm")
         finally:
-            if configured is None:
+            if environment_value is None:
                 del os.environ[AUTOLOAD]
         _Loaded.is_complete = True
 
 
 @contextmanager
 def _without_module(name: str) -> Iterator[None]:
-    """Has imports of a module fail in a block, unless it is imported already.
+    """Makes imports of a module fail at once in a block, unless it is imported already.
 
-    TVM tries its runtime for several machines, and goes on without it, since its library isn't loaded yet. To find that
-    out takes 0.14 s: TVM's error records a stack trace, for which the debug information of its libraries is read.
+    TVM tries to import its runtime for several machines, and goes on without, as its library isn't loaded yet. That attempt
+    takes 0.14 s: TVM's error records a stack trace, for which the debug information of its libraries is read.
     """
-    missing = name not in sys.modules
-    if missing:
-        sys.modules[name] = None  # type: ignore[assignment] # so Python itself marks what can't be imported
+    is_missing = name not in sys.modules
+    if is_missing:
+        sys.modules[name] = None  # type: ignore[assignment] # with None as its entry Python doesn't import a module
     try:
         yield
     finally:
-        if missing:
+        if is_missing:
             del sys.modules[name]
 
 
@@ -65,23 +65,27 @@ def without_interrupts() -> Iterator[None]:
 
     TVM's modules register types and functions with its library, which is possible only once in a process.
     """
+    # Only the main thread may set handlers of signals, and gets them.
     handler = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
     if handler is None or not callable(handler):
         yield
         return
-    pending: list[tuple[int, Any]] = []
-    signal.signal(signal.SIGINT, lambda *details: pending.append(details))
+    interrupts: list[tuple[int, Any]] = []
+    signal.signal(signal.SIGINT, lambda *arguments: interrupts.append(arguments))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, handler)
-    if pending:
-        handler(*pending[-1])
+    if interrupts:
+        handler(*interrupts[-1])
 
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """Turns garbage collection off in a block that allocates many objects which all stay alive: it would find nothing."""
+    """Turns Python's garbage collection off in a block that allocates many objects.
+
+    It is for objects that all stay alive, such as those of an import: collections would take time and free nothing.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:

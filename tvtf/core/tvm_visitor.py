@@ -18,10 +18,11 @@ ORDERS = {"pre": 0, "post": 1}
 
 
 def structural_walk(root: Any, rules: Rule | Sequence[Rule], order: str = "post") -> Any:
-    """Visits every node below ``root``, shared ones at each occurrence, and calls the first rule that matches its class.
+    """Visits every node of a TVM expression or function, and calls the first rule that matches the node's class.
 
     A rule is a pair of a class, or a tuple of classes, and a callable. The callable's result is ignored, unless it is a
-    ``tvm_ffi.VisitInterrupt``, which ends the walk and is returned, or a ``tvm_ffi.WalkResult``.
+    ``tvm_ffi.VisitInterrupt``, which ends the walk and is returned, or a ``tvm_ffi.WalkResult``. A shared node is visited
+    at each occurrence.
 
     >>> from tvm import tirx
     >>> found = []
@@ -33,7 +34,7 @@ def structural_walk(root: Any, rules: Rule | Sequence[Rule], order: str = "post"
 
 
 def structural_map(root: Any, rules: Rule | Sequence[Rule], order: str = "post") -> Any:
-    """Returns ``root`` with each node replaced by the result of the first rule that matches its class.
+    """Returns a TVM expression or function with each node replaced by the result of the first rule that matches its class.
 
     >>> from tvm import tirx
     >>> n = tirx.Var("n", "int64")

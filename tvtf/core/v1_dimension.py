@@ -13,7 +13,11 @@ def is_dim(value: Any) -> bool:
 
 
 def visible_dim(dim: Any) -> int | None:
-    """Returns a dim as users see it: None for a symbolic one, as in TensorFlow."""
+    """Returns a dim as users of a TensorShape see it: an int, or None for a symbolic or unknown one.
+
+    Raises:
+      TypeError, ValueError: the dim is not an integer, or negative.
+    """
     if dim is None or is_dim(dim):
         return None
     if isinstance(dim, Dimension):
@@ -96,12 +100,13 @@ def _no_division(left: str, right: str) -> str:
     return f"unsupported operand type(s) for /: '{left}' and '{right}', please use // instead"
 
 
-def _propagating_none(
-    compute: Callable[[int, int], Any], wrap: Callable[[Any], Any], swapped: bool
+def _dimension_operator(
+    compute: Callable[[int, int], Any], wrap: Callable[[Any], Any], is_reflected: bool
 ) -> Callable[..., Any]:
-    """Returns an operator whose result is unknown if an operand is.
+    """Returns the method of Dimension for an arithmetic or comparison operator.
 
-    TensorFlow 1's sizes that aren't known yet are None, and so is what is computed of them.
+    ``compute`` applies the operator to two ints, and ``wrap`` converts its result. If a size is None, that is unknown, so is
+    the result. ``is_reflected`` is for methods such as ``__radd__``, whose operands come in reverse.
     """
 
     def apply(self: Dimension, other: Any) -> Any:
@@ -109,17 +114,17 @@ def _propagating_none(
             sizes = self._value, Dimension(other)._value
         except (TypeError, ValueError):
             return NotImplemented
-        first, second = reversed(sizes) if swapped else sizes
+        first, second = reversed(sizes) if is_reflected else sizes
         return wrap(None if first is None or second is None else compute(first, second))
 
     return apply
 
 
 for _name in ("add", "sub", "mul", "floordiv", "mod"):
-    setattr(Dimension, f"__{_name}__", _propagating_none(getattr(operator, _name), Dimension, False))
-    setattr(Dimension, f"__r{_name}__", _propagating_none(getattr(operator, _name), Dimension, True))
+    setattr(Dimension, f"__{_name}__", _dimension_operator(getattr(operator, _name), Dimension, False))
+    setattr(Dimension, f"__r{_name}__", _dimension_operator(getattr(operator, _name), Dimension, True))
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
-    setattr(Dimension, f"__{_name}__", _propagating_none(getattr(operator, _name), lambda result: result, False))
+    setattr(Dimension, f"__{_name}__", _dimension_operator(getattr(operator, _name), lambda result: result, False))
 Dimension.__hash__ = None  # type: ignore[assignment,method-assign]
 
 

@@ -27,7 +27,7 @@ class Lock:
         self._joined: Lock | None = None
         self._acquired: list[Lock] = []
         self._depth = 0
-        _made.add(self)
+        _instances.add(self)
 
     def _root(self) -> Lock:
         root = self
@@ -36,11 +36,11 @@ class Lock:
         return root
 
     def __enter__(self) -> Lock:
-        """Takes the lock of all that are joined with this one."""
+        """Acquires this lock and all that are joined with it, by acquiring their common root."""
         while True:
             root = self if self._joined is None else self._root()
             root._own.acquire()
-            # Meanwhile another thread may have joined it with others.
+            # While this thread waited, another one may have joined the root with other locks, under a new root.
             if root._joined is None:
                 break
             root._own.release()
@@ -69,7 +69,7 @@ class Condition(threading.Condition):
 
     def __init__(self) -> None:
         super().__init__()
-        _made.add(self)
+        _instances.add(self)
 
     def release_if_abandoned(self) -> None:
         """Resets the condition in a forked child, unless this thread holds it."""
@@ -77,11 +77,11 @@ class Condition(threading.Condition):
             super().__init__()
 
 
-_made: weakref.WeakSet[Lock | Condition] = weakref.WeakSet()
+_instances: weakref.WeakSet[Lock | Condition] = weakref.WeakSet()
 
 
 def _release_abandoned() -> None:
-    for lock in list(_made):
+    for lock in list(_instances):
         lock.release_if_abandoned()
 
 
@@ -95,7 +95,7 @@ def join(locks: Iterable[Lock]) -> Lock:
     Every thread acquires them in the same order, by address, which prevents deadlocks.
     """
     members = [*locks]
-    while True:
+    while True:  # again if another thread joined one of the roots meanwhile
         roots = sorted({lock._root() for lock in members}, key=id)
         if len(roots) < 2:
             return roots[0] if roots else Lock()
@@ -104,7 +104,10 @@ def join(locks: Iterable[Lock]) -> Lock:
 
 
 def _join_roots(roots: list[Lock]) -> bool:
-    """Joins locks that are still roots once all are held; returns False if another thread joined one meanwhile."""
+    """Joins locks, each the root of the locks joined with it, under the first; returns whether that succeeded.
+
+    It fails if another thread joined one of them before all were acquired.
+    """
     for root in roots:
         root._own.acquire()
     are_roots = all(root._joined is None for root in roots)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 WRITTEN_AT_ONCE: Final = 1 << 26
-_KINDS: Final[dict[type[OpError], tuple[int, ...]]] = {
+_ERROR_NUMBERS: Final[dict[type[OpError], tuple[int, ...]]] = {
     InvalidArgumentError: (errno.EINVAL, errno.ENAMETOOLONG, errno.EILSEQ, errno.ESPIPE, errno.EFAULT, errno.EDOM),
     DeadlineExceededError: (errno.ETIMEDOUT,),
     NotFoundError: (errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.ESRCH),
@@ -72,13 +72,13 @@ class Replacement:
             remove(temporary)
 
     def add(self, path: str, chunks: Chunks) -> None:
-        """Writes ``chunks`` (buffers) to a temporary file next to ``path``.
+        """Writes ``chunks``, a file's content as buffers, to a temporary file that `commit` renames to ``path``.
 
-        On the same file system, the later rename is atomic.
+        It is in the same folder, and so on the same file system, where renaming is atomic.
         """
         folder, name = os.path.split(path)
         temporary = os.path.join(folder, f".{name}.tmp")
-        # Noted before it is written, so that a failed write is cleaned up, too.
+        # Added before it is written, so that it is removed if writing fails.
         self._pending.append((temporary, path))
         with named_failures(path, "write"):
             os.makedirs(folder or ".", exist_ok=True)
@@ -89,7 +89,7 @@ class Replacement:
         return digest_of(next(temporary for temporary, target in self._pending if target == path))
 
     def commit(self) -> None:
-        """Renames all files into place; when it returns, they survive a power failure."""
+        """Renames the temporary files to their paths, in the order of `add`; then they survive a power failure."""
         while self._pending:
             temporary, path = self._pending[0]
             with named_failures(path, "rename to"):
@@ -108,7 +108,7 @@ def digest_of(path: str) -> str:
 
 
 def read(path: str) -> bytes:
-    """Returns the bytes of a file.
+    """Reads a whole file.
 
     Raises:
       NotFoundError: the file does not exist.
@@ -145,7 +145,7 @@ def _write_all(write: Callable[[memoryview], int | None], rest: memoryview) -> N
 
 def sync_folder(folder: str) -> None:
     """Flushes a folder's entries to disk, so that renamed files survive a power failure."""
-    if not hasattr(os, "O_DIRECTORY"):
+    if not hasattr(os, "O_DIRECTORY"):  # Windows can't open folders
         return
     descriptor = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -165,7 +165,7 @@ def named_failures(path: str, doing: str) -> Iterator[None]:
 
 def _as_op_error(cause: OSError, path: str, doing: str) -> OpError:
     reason = cause.strerror or str(cause)
-    kind = next((kind for kind, codes in _KINDS.items() if cause.errno in codes), UnknownError)
+    kind = next((kind for kind, codes in _ERROR_NUMBERS.items() if cause.errno in codes), UnknownError)
     if kind in (NotFoundError, AlreadyExistsError, FailedPreconditionError):
         return kind(None, None, f"{path}; {reason}")
     advice = _ADVICE.get(cause.errno or 0, "")

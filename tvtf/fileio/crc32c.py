@@ -37,14 +37,11 @@ Words = npt.NDArray[Any]
 
 
 def crc32c(data: Any, crc: int = 0) -> int:
-    """Returns the CRC-32C of ``data``, or extends ``crc`` (the checksum of what came before) by it.
+    """Returns the CRC-32C of ``data``, or of a longer message that ends in ``data``.
 
     Args:
       data: any contiguous buffer: bytes, memoryview, or an array of any shape and dtype.
-      crc: checksum of the preceding bytes.
-
-    Returns:
-      The checksum, an int below 2**32.
+      crc: the checksum of the message's bytes before ``data``.
 
     >>> hex(crc32c(b"123456789"))
     '0xe3069283'
@@ -52,7 +49,7 @@ def crc32c(data: Any, crc: int = 0) -> int:
     '0xe3069283'
     """
     octets = data if isinstance(data, bytes) else as_bytes(data)
-    return extend(crc, octets) if extend else _extended(crc, as_bytes(data))
+    return extend(crc, octets) if extend else _crc32c_by_numpy(crc, as_bytes(data))
 
 
 def mask(crc: int) -> int:
@@ -65,13 +62,13 @@ def mask(crc: int) -> int:
 
 
 def unmasked(stored: Words) -> Words:
-    """Returns the checksums that were masked as ``stored``, uint32.
+    """Returns the checksums whose masked forms are ``stored``, an array of uint32: the inverse of `mask`.
 
     >>> unmasked(np.array([2726488792], np.uint32))
     array([0], dtype=uint32)
     """
-    turned = stored - np.uint32(MASK_DELTA)
-    return (turned >> 17) | (turned << 15)
+    rotated = stored - np.uint32(MASK_DELTA)
+    return (rotated >> 17) | (rotated << 15)
 
 
 def masked(data: Any) -> int:
@@ -80,13 +77,15 @@ def masked(data: Any) -> int:
 
 
 def is_divisible(octets: npt.NDArray[np.uint8]) -> bool:
-    """Returns whether the polynomial divides a message, as it does one after whose complemented first word comes its
-    complemented checksum.
+    """Returns whether CRC-32C's polynomial divides a message, read as a polynomial over GF(2).
+
+    It divides a message whose first 4 bytes are complemented and which is followed by its complemented checksum.
 
     >>> head, rest = np.frombuffer(b"1234", np.uint8), b"56789" + (0xE3069283 ^ 0xFFFFFFFF).to_bytes(4, "little")
     >>> is_divisible(np.concatenate([np.zeros(3, np.uint8), ~head, np.frombuffer(rest, np.uint8)]))
     True
     """
+    # `crc32c` complements its state before and after: the remainder 0 from the initial state 0 gives 0xFFFFFFFF.
     return crc32c(octets, 0xFFFFFFFF) == 0xFFFFFFFF
 
 
@@ -96,7 +95,11 @@ def check(data: Any, stored: int, what: str) -> None:
 
 
 def check_value(crc: int, stored: int, what: str) -> None:
-    """Raises ``DataLossError`` unless ``stored`` is ``crc``, masked."""
+    """Checks a computed checksum ``crc`` against the masked one that a file stores; ``what`` names the data in errors.
+
+    Raises:
+      DataLossError: they differ.
+    """
     computed = mask(crc)
     if computed != stored:
         raise DataLossError(
@@ -121,14 +124,17 @@ def _byte_table() -> tuple[int, ...]:
     )
 
 
-def _extended(crc: int, octets: npt.NDArray[np.uint8]) -> int:
-    """Computes what `crc32c` returns where no package for it is installed."""
+def _crc32c_by_numpy(crc: int, octets: npt.NDArray[np.uint8]) -> int:
+    """Computes the CRC-32C of a message that continues one with checksum ``crc``, without a package of compiled code.
+
+    Long parts are replaced by short messages with the same checksum, as the table of bytes is slow.
+    """
     state = crc ^ 0xFFFFFFFF
     for start in range(0, octets.size, SEGMENT_BYTES):
-        part = octets[start : start + SEGMENT_BYTES]
-        if part.size > SHORT:
-            part, state = _shortened(part, state), 0
-        state = _bytewise(part, state)
+        segment = octets[start : start + SEGMENT_BYTES]
+        if segment.size > SHORT:
+            segment, state = _shortened_message(segment, state), 0
+        state = _bytewise(segment, state)
     return state ^ 0xFFFFFFFF
 
 
@@ -139,24 +145,34 @@ def _bytewise(octets: npt.NDArray[np.uint8], state: int) -> int:
     return state
 
 
-def _shortened(octets: npt.NDArray[np.uint8], state: int) -> npt.NDArray[np.uint8]:
-    """Returns at most 1,251 bytes of the same remainder, with ``state``; zeros that lead a message change nothing."""
+def _shortened_message(octets: npt.NDArray[np.uint8], state: int) -> npt.NDArray[np.uint8]:
+    """Returns a message of at most 1,251 bytes whose checksum from state 0 is that of ``octets`` from ``state``.
+
+    The state is XORed into the first 4 bytes. Zeros are put before the message, which don't change its checksum, so that it
+    can be read as 64-bit words. These are XORed into later ones, then bytes, then bits.
+    """
     padded = np.zeros(-(-octets.size // 8) * 8, np.uint8)
-    begin = padded.size - octets.size
-    padded[begin:] = octets
-    padded[begin : begin + 4] ^= np.frombuffer(state.to_bytes(4, "little"), np.uint8)
-    bits = _fold(np.unpackbits(_fold(_fold(padded.view(np.uint64)).view(np.uint8)), bitorder="little"))
+    start = padded.size - octets.size
+    padded[start:] = octets
+    padded[start : start + 4] ^= np.frombuffer(state.to_bytes(4, "little"), np.uint8)
+    words = _xor_forward(padded.view(np.uint64))
+    remaining_octets = _xor_forward(words.view(np.uint8))
+    bits = _xor_forward(np.unpackbits(remaining_octets, bitorder="little"))
     return np.packbits(np.concatenate([np.zeros(-bits.size % 8, np.uint8), bits]), bitorder="little")
 
 
-def _fold(items: Words) -> Words:
-    """XORs leading items into later ones, three places each, until fewer than 10,008 are left. Overwrites ``items``."""
-    whole, *lower = TETRANOMIAL
+def _xor_forward(items: Words) -> Words:
+    """XORs leading items of a message (words, bytes or bits) into later ones, until fewer than 10,008 items are left.
+
+    Modulo the tetranomial, which CRC's polynomial divides, an item equals its copies at three later places. ``items`` is
+    overwritten.
+    """
+    degree, *lower = TETRANOMIAL
     start = 0
-    while items.size - start >= whole + FOLDED:
+    while items.size - start >= degree + FOLDED:
         block = items[start : start + FOLDED]
         for power in (*lower, 0):
-            target = items[start + whole - power : start + whole - power + FOLDED]
+            target = items[start + degree - power : start + degree - power + FOLDED]
             np.bitwise_xor(target, block, out=target)
         start += FOLDED
     return items[start:]

@@ -14,7 +14,9 @@ DEFAULT: Final = 1 << 29
 
 
 def max_decoded_bytes() -> int:
-    """Returns the largest size in bytes of one decoded value (an image, a record, a tensor, a string).
+    """Returns the limit in bytes of one value decoded from a file, such as an image, a record, a tensor or a string.
+
+    It protects from files that are small and decode to more than the memory.
 
     >>> max_decoded_bytes()
     536870912
@@ -31,7 +33,7 @@ def max_decoded_bytes() -> int:
 
 
 def require_decodable(size: int, what: str) -> None:
-    """Checks a decoded size before memory is allocated for it.
+    """Checks the size of a value from a file, decompressed or decoded, before memory is allocated for it.
 
     Args:
       size: the number of bytes of the decoded value, or a lower bound of it.
@@ -40,11 +42,11 @@ def require_decodable(size: int, what: str) -> None:
     Raises:
       ResourceExhaustedError: the size exceeds `max_decoded_bytes`.
     """
-    most = max_decoded_bytes()
-    if size > most:
+    limit = max_decoded_bytes()
+    if size > limit:
         raise ResourceExhaustedError(
             None,
             None,
-            f"{what} would take {size} bytes or more when decoded, and the limit is {most} bytes. If you trust where it "
+            f"{what} would take {size} bytes or more when decoded, and the limit is {limit} bytes. If you trust where it "
             f"comes from, set the environment variable {VARIABLE} to a greater number of bytes.",
         )

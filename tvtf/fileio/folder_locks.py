@@ -22,7 +22,7 @@ _PAUSE = 0.001
 
 @contextlib.contextmanager
 def locked(folder: Folder, seconds: float = math.inf) -> Iterator[bool | None]:
-    """Locks a folder exclusively: waits for all other locks, exclusive and shared.
+    """Acquires an exclusive lock of a folder: waits for all other locks, exclusive and shared, to be released.
 
     Args:
       folder: an existing folder or file.
@@ -36,14 +36,14 @@ def locked(folder: Folder, seconds: float = math.inf) -> Iterator[bool | None]:
     """
     descriptor = _open(folder)
     try:
-        yield None if descriptor is None else _acquired(descriptor, seconds)
+        yield None if descriptor is None else _acquire_exclusive(descriptor, seconds)
     finally:
         _close(descriptor)
 
 
 @contextlib.contextmanager
 def shared(folder: Folder) -> Iterator[None]:
-    """Locks a folder shared: waits for an exclusive lock, and keeps others from taking one.
+    """Acquires a shared lock of a folder: waits for an exclusive lock to be released, and keeps others from taking one.
 
     Raises:
       OSError: the folder can't be opened.
@@ -57,26 +57,29 @@ def shared(folder: Folder) -> Iterator[None]:
         _close(descriptor)
 
 
-def _acquired(descriptor: int, seconds: float) -> bool | None:
-    """Takes an exclusive lock; returns False at the timeout."""
+def _acquire_exclusive(descriptor: int, seconds: float) -> bool | None:
+    """Acquires an exclusive lock of an open file within ``seconds``.
+
+    Returns whether it did, or None if the disk has no locks.
+    """
     if seconds == math.inf:
         return _flock(descriptor, fcntl.LOCK_EX)
-    # `flock` has no timeout, so that it is tried again and again.
-    end = time.monotonic() + seconds
+    # `flock` has no timeout, so it is tried in a loop.
+    deadline = time.monotonic() + seconds
     while True:
         try:
             return _flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() >= end:
+            if time.monotonic() >= deadline:
                 return False
         time.sleep(_PAUSE)
 
 
 def _flock(descriptor: int, operation: int) -> bool | None:
-    """Locks a file; returns True, or None on a disk without locks.
+    """Locks an open file by the system call ``flock``; returns True, or None on a disk without locks.
 
     Raises:
-      BlockingIOError: it is locked by another.
+      BlockingIOError: another process has the lock, and ``operation`` says not to wait.
     """
     try:
         fcntl.flock(descriptor, operation)

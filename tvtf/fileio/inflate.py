@@ -42,7 +42,7 @@ class Inflated(io.RawIOBase):
         return len(data)
 
     def read(self, size: int = PIECE) -> bytes:
-        """Reads between 1 and ``size`` bytes; none at the end of the file.
+        """Reads between 1 and ``size`` bytes of decompressed data; none at the end of the file.
 
         Raises:
           DataLossError: the stream is damaged or truncated. Data before the damage can be read first.
@@ -50,7 +50,7 @@ class Inflated(io.RawIOBase):
         if self._failure is not None:
             raise self._failure
         data = b""
-        # A piece of input may give no data yet.
+        # One piece of compressed input may be too short to give any data.
         while not data and size > 0:
             if self._engine.eof and not self._next_member():
                 break
@@ -67,10 +67,10 @@ class Inflated(io.RawIOBase):
         try:
             data = self._engine.decompress(self._input, size)
         except zlib.error as error:
-            raise self._damaged(str(error)) from None
+            raise self._damage_error(str(error)) from None
         self._input = self._engine.unused_data if self._engine.eof else self._engine.unconsumed_tail
         if at_end and not data and not self._engine.eof:
-            raise self._damaged("the stream is truncated")
+            raise self._damage_error("the stream is truncated")
         return data
 
     def _next_member(self) -> bool:
@@ -78,20 +78,20 @@ class Inflated(io.RawIOBase):
 
         A file may have several members, as files that were concatenated do (RFC 1952, section 2.2).
         """
-        rest = self._input or self._file.read(PIECE)
+        next_input = self._input or self._file.read(PIECE)
         if self._kind == "GZIP":
-            while rest and not (rest := rest.lstrip(b"\0")):
-                rest = self._file.read(PIECE)
-        if rest and self._kind == "ZLIB":
-            raise self._damaged("other bytes follow the end of the stream")
-        self._input = rest
-        if rest:
+            while next_input and not (next_input := next_input.lstrip(b"\0")):
+                next_input = self._file.read(PIECE)
+        if next_input and self._kind == "ZLIB":
+            raise self._damage_error("other bytes follow the end of the stream")
+        self._input = next_input
+        if next_input:
             self._engine = zlib.decompressobj(WINDOW_BITS[self._kind])
-        return bool(rest)
+        return bool(next_input)
 
-    def _damaged(self, why: str) -> DataLossError:
+    def _damage_error(self, reason: str) -> DataLossError:
         place = f"{self.source}: " if self.source else ""
-        self._failure = DataLossError(None, None, f"{place}damaged {self._kind} data: {why}")
+        self._failure = DataLossError(None, None, f"{place}damaged {self._kind} data: {reason}")
         return self._failure
 
     def close(self) -> None:
@@ -101,7 +101,7 @@ class Inflated(io.RawIOBase):
 
 
 def inflated(data: bytes, kind: str, what: str) -> bytes:
-    """Decompresses data.
+    """Decompresses a byte string of format ``kind``, "ZLIB" or "GZIP"; ``what`` names it in errors.
 
     >>> inflated(zlib.compress(b"abc"), "ZLIB", "a string")
     b'abc'
@@ -119,9 +119,10 @@ def inflated(data: bytes, kind: str, what: str) -> bytes:
 
 
 def read_fully(file: Any, size: int) -> bytes:
-    """Reads ``size`` bytes, or fewer at the end of the file, in pieces: a wrong ``size`` allocates no memory in advance.
+    """Reads ``size`` bytes from a file, or fewer at its end.
 
-    If the file is damaged, the bytes before the damage are returned, and the next call raises.
+    It reads in pieces, so that a ``size`` from a damaged file allocates no memory in advance. Of a damaged compressed file
+    the bytes before the damage are returned, and the next call raises.
     """
     pieces: list[bytes] = []
     while size > 0:

@@ -15,7 +15,7 @@ _SCALARS: Final = {name: getattr(descriptor_pb2.FieldDescriptorProto, f"TYPE_{na
 
 
 def declare(package: str, declarations: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Declares messages; returns their classes by name.
+    """Declares protocol buffer messages without a ``.proto`` file; returns their classes by name.
 
     A field is written as ``"1 int32 size"``, a repeated one with a star, ``"1 int32* sizes"``, a map from strings as
     ``"1 map:Pair pairs"``, and a member of the oneof ``kind`` as ``"1 Pair pair kind"``.
@@ -35,7 +35,7 @@ def declare(package: str, declarations: Mapping[str, Sequence[str]]) -> dict[str
 
 
 def parsed(decode: Callable[[bytes], Any], data: bytes, what: str) -> Any:
-    """Decodes a message.
+    """Decodes a protocol buffer message.
 
     Args:
       decode: a class's ``FromString``.
@@ -50,28 +50,32 @@ def parsed(decode: Callable[[bytes], Any], data: bytes, what: str) -> Any:
         raise DataLossError(None, None, f"{what} is not a valid protocol buffer: {error}") from error
 
 
-def _add_field(message: Any, package: str, number: str, kind: str, name: str, oneof: str = "") -> None:
-    """Adds a field to a message's descriptor; ``kind`` ends in ``*`` if it is repeated, or starts with ``map:``."""
-    labels = descriptor_pb2.FieldDescriptorProto
+def _add_field(message: Any, package: str, number: str, field_type: str, name: str, oneof: str = "") -> None:
+    """Adds a field to a protocol buffer message's descriptor.
+
+    ``field_type`` is a scalar type or a message's name, with ``*`` behind it for a repeated field; ``map:`` before it makes a
+    map from strings. ``oneof`` is the name of the oneof that the field is a member of.
+    """
+    constants = descriptor_pb2.FieldDescriptorProto
     field = message.field.add(name=name, number=int(number))
-    if kind.startswith("map:"):
-        kind = _add_entry(message, package, name, kind.removeprefix("map:"))
-    field.label = labels.LABEL_REPEATED if kind.endswith("*") else labels.LABEL_OPTIONAL
-    kind = kind.rstrip("*")
-    field.type = _SCALARS.get(kind, labels.TYPE_MESSAGE)
-    if kind not in _SCALARS:
-        field.type_name = f".{package}.{kind}"
+    if field_type.startswith("map:"):  # protocol buffers store a map as a repeated field of entries
+        field_type = _add_map_entry_type(message, package, name, field_type.removeprefix("map:"))
+    field.label = constants.LABEL_REPEATED if field_type.endswith("*") else constants.LABEL_OPTIONAL
+    field_type = field_type.rstrip("*")
+    field.type = _SCALARS.get(field_type, constants.TYPE_MESSAGE)
+    if field_type not in _SCALARS:
+        field.type_name = f".{package}.{field_type}"
     if oneof:
-        names = [each.name for each in message.oneof_decl]
+        names = [declaration.name for declaration in message.oneof_decl]
         field.oneof_index = names.index(oneof) if oneof in names else len(names)
         if oneof not in names:
             message.oneof_decl.add(name=oneof)
 
 
-def _add_entry(message: Any, package: str, name: str, kind: str) -> str:
-    """Adds the message type of a map's entries; returns it in the notation of `declare`."""
+def _add_map_entry_type(message: Any, package: str, name: str, value_type: str) -> str:
+    """Adds the message type of a map's entries, with a key and a value; returns it as the type of a repeated field."""
     entry = message.nested_type.add(name="".join(part.capitalize() for part in name.split("_")) + "Entry")
     entry.options.map_entry = True
     _add_field(entry, package, "1", "string", "key")
-    _add_field(entry, package, "2", kind, "value")
+    _add_field(entry, package, "2", value_type, "value")
     return f"{message.name}.{entry.name}*"

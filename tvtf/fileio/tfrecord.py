@@ -22,25 +22,25 @@ from tvtf.fileio.atomic_file import named_failures
 from tvtf.fileio.decode_limits import require_decodable
 from tvtf.fileio.inflate import WINDOW_BITS, Inflated, read_fully
 
-_HEAD: Final = struct.Struct("<QI")
-_FOOT: Final = struct.Struct("<I")
+_HEADER: Final = struct.Struct("<QI")
+_FOOTER: Final = struct.Struct("<I")
 _LENGTH: Final = struct.Struct("<Q").unpack_from
 CHUNK: Final = 1 << 20
 """The number of bytes that are read, and checked together."""
 
 
 def framed(data: bytes) -> bytes:
-    """Returns a byte string framed as a record.
+    """Returns a byte string as a record of a TFRecord file, with its length and checksums.
 
     >>> len(framed(b"abc"))
     19
     """
     length = struct.pack("<Q", len(data))
-    return length + _FOOT.pack(crc32c.masked(length)) + data + _FOOT.pack(crc32c.masked(data))
+    return length + _FOOTER.pack(crc32c.masked(length)) + data + _FOOTER.pack(crc32c.masked(data))
 
 
 def opened(path: str, compression: str = "") -> Any:
-    """Opens a file for reading; with ``compression`` ``"ZLIB"`` or ``"GZIP"`` it is decompressed while it is read.
+    """Opens a TFRecord file for reading; with ``compression`` ``"ZLIB"`` or ``"GZIP"`` it is decompressed while it is read.
 
     Raises:
       NotFoundError: there is no such file.
@@ -51,7 +51,7 @@ def opened(path: str, compression: str = "") -> Any:
 
 
 def records_of(path: str, compression: str = "") -> Iterator[bytes]:
-    """Yields the records of a file.
+    """Yields the records of a TFRecord file as byte strings.
 
     Raises:
       NotFoundError: there is no such file.
@@ -79,36 +79,37 @@ def unframed(file: Any, source: str = "") -> Iterator[bytes]:
       ResourceExhaustedError: a record of a compressed file exceeds the limit.
     """
     offset, data, place = 0, b"", f"{source}: " if source else ""
-    while more := read_fully(file, _missing(data, offset, place, isinstance(file, Inflated))):
+    while more := read_fully(file, _bytes_to_read(data, offset, place, isinstance(file, Inflated))):
         data += more
-        starts, end = _starts(data)
-        if starts and not _are_sound(data[:end], starts):
+        starts, end = _complete_records(data)
+        if starts and not _have_valid_checksums(data[:end], starts):
             break
         ends = [*starts[1:], end]
-        yield from (data[start + _HEAD.size : end - _FOOT.size] for start, end in zip(starts, ends))
+        yield from (data[start + _HEADER.size : end - _FOOTER.size] for start, end in zip(starts, ends))
         offset, data = offset + end, data[end:]
-    yield from _one_by_one(io.BytesIO(data), offset, place)
+    yield from _read_one_by_one(io.BytesIO(data), offset, place)
 
 
-def _missing(data: bytes, offset: int, place: str, bounded: bool) -> int:
-    """Returns the number of bytes to read next, when ``data`` is the beginning of a record.
+def _bytes_to_read(data: bytes, offset: int, place: str, is_limited: bool) -> int:
+    """Returns how many bytes of a TFRecord file to read next, after ``data``, the beginning of the record at ``offset``.
 
-    The length is checked before so much is read: a damaged one could exhaust memory.
+    The record's length is checked before so much is read: a damaged one could exhaust memory. ``place`` is the file's name
+    in errors.
     """
-    if len(data) < _HEAD.size:
+    if len(data) < _HEADER.size:
         return CHUNK
-    length, stored = _HEAD.unpack_from(data)
+    length, stored = _HEADER.unpack_from(data)
     crc32c.check(data[:8], stored, f"{place}length of the record at byte {offset}")
-    if bounded:
+    if is_limited:
         require_decodable(length, f"{place}the record at byte {offset}")
-    return max(CHUNK, length + _HEAD.size + _FOOT.size - len(data))
+    return max(CHUNK, length + _HEADER.size + _FOOTER.size - len(data))
 
 
-def _starts(data: bytes) -> tuple[list[int], int]:
-    """Returns the offsets of the complete records in ``data``, and the end of the last one."""
+def _complete_records(data: bytes) -> tuple[list[int], int]:
+    """Returns the offsets of the complete records in ``data``, part of a TFRecord file, and the end of the last one."""
     starts, start, size = [], 0, len(data)
-    while start + _HEAD.size < size:
-        end = start + _HEAD.size + _LENGTH(data, start)[0] + _FOOT.size
+    while start + _HEADER.size < size:
+        end = start + _HEADER.size + _LENGTH(data, start)[0] + _FOOTER.size
         if end > size:
             break
         starts.append(start)
@@ -116,36 +117,41 @@ def _starts(data: bytes) -> tuple[list[int], int]:
     return starts, start
 
 
-def _are_sound(data: bytes, starts: Sequence[int]) -> bool:
-    """Returns whether all checksums of consecutive records match, by one division for all.
+def _have_valid_checksums(data: bytes, starts: Sequence[int]) -> bool:
+    """Returns whether all checksums in ``data`` match; it consists of TFRecord records at the offsets ``starts``.
 
-    Each part followed by its correct checksum is divisible by CRC's polynomial, and so is their concatenation.
+    A message followed by its correct CRC, with its first 4 bytes and the CRC complemented, is divisible by CRC's polynomial.
+    So is a concatenation of such messages: the lengths and contents of all records are checked by one division.
     """
     octets = np.frombuffer(data, np.uint8).copy()
-    heads = np.array(starts)
-    feet = np.append(heads[1:], octets.size) - _FOOT.size
-    word = np.arange(4)
-    stored = np.concatenate([heads + 8, feet])[:, None] + word
-    sums = octets[stored].view("<u4")
-    octets[stored] = (~crc32c.unmasked(sums)).view(np.uint8)
-    for begin in (heads, heads + _HEAD.size):
-        octets[begin[:, None] + word] ^= 0xFF
+    headers = np.array(starts)
+    footers = np.append(headers[1:], octets.size) - _FOOTER.size
+    four_bytes = np.arange(4)
+    stored_positions = np.concatenate([headers + 8, footers])[:, None] + four_bytes
+    checksums = octets[stored_positions].view("<u4")
+    octets[stored_positions] = (~crc32c.unmasked(checksums)).view(np.uint8)
+    for part_starts in (headers, headers + _HEADER.size):
+        octets[part_starts[:, None] + four_bytes] ^= 0xFF
     return crc32c.is_divisible(octets)
 
 
-def _one_by_one(file: IO[bytes], offset: int, place: str) -> Iterator[bytes]:
-    """Yields records, each checked alone; an error names the damaged record."""
-    while head := file.read(_HEAD.size):
-        length, stored = _HEAD.unpack(_whole(head, _HEAD.size, offset, place))
+def _read_one_by_one(file: IO[bytes], offset: int, place: str) -> Iterator[bytes]:
+    """Yields the records of a TFRecord file from ``offset`` on, and checks each alone.
+
+    Raises:
+      DataLossError: a record is damaged or truncated; the error has its offset, and ``place``, the file's name.
+    """
+    while head := file.read(_HEADER.size):
+        length, stored = _HEADER.unpack(_require_complete(head, _HEADER.size, offset, place))
         crc32c.check(head[:8], stored, f"{place}length of the record at byte {offset}")
-        body = _whole(read_fully(file, length + _FOOT.size), length + _FOOT.size, offset, place)
-        (stored,) = _FOOT.unpack(body[length:])
+        body = _require_complete(read_fully(file, length + _FOOTER.size), length + _FOOTER.size, offset, place)
+        (stored,) = _FOOTER.unpack(body[length:])
         crc32c.check(body[:length], stored, f"{place}record at byte {offset}")
         yield body[:length]
-        offset += _HEAD.size + len(body)
+        offset += _HEADER.size + len(body)
 
 
-def _whole(data: bytes, size: int, offset: int, place: str) -> bytes:
+def _require_complete(data: bytes, size: int, offset: int, place: str) -> bytes:
     if len(data) < size:
         text = f"{place}truncated record at {offset}: expected {size} more bytes, got {len(data)}"
         raise DataLossError(None, None, text)
@@ -173,15 +179,19 @@ class TFRecordOptions:
 
     @classmethod
     def get_compression_type_string(cls, options: Any) -> str:
-        """Returns ``""``, ``"GZIP"`` or ``"ZLIB"`` for options, the name of a compression, or its number.
+        """Returns a compression as ``""``, ``"GZIP"`` or ``"ZLIB"``.
+
+        Args:
+          options: TFRecordOptions, one of these names, or TensorFlow 1's number of a compression.
 
         Raises:
-          ValueError: it is none of these.
+          ValueError: there is no such compression.
         """
-        kind = options.compression_type if isinstance(options, TFRecordOptions) else options
-        if kind and kind not in cls.compression_type_map and kind not in cls.compression_type_map.values():
-            raise ValueError(f'Not a valid compression_type: "{kind}"')
-        return cls.compression_type_map.get(kind, kind) if kind else ""
+        compression = options.compression_type if isinstance(options, TFRecordOptions) else options
+        names = cls.compression_type_map
+        if compression and compression not in names and compression not in names.values():
+            raise ValueError(f'Not a valid compression_type: "{compression}"')
+        return names.get(compression, compression) if compression else ""
 
 
 @export("io.TFRecordWriter")

@@ -66,10 +66,10 @@ def _batchable(spec: Any) -> BatchableTypeSpec:
 
 def encoding(spec: Any) -> list[Any]:
     """Returns the specs of the leaves that values of a nest of specs are encoded as."""
-    return [leaf for each in nest.flatten(spec) for leaf in _encoding(each)]
+    return [leaf for each in nest.flatten(spec) for leaf in _encoding_of_leaf(each)]
 
 
-def _encoding(spec: Any) -> list[Any]:
+def _encoding_of_leaf(spec: Any) -> list[Any]:
     inner = spec if isinstance(spec, TensorSpec) else _batchable(spec)._encoding_specs()
     return [spec] if inner is spec else encoding(inner)
 
@@ -132,7 +132,7 @@ class EncodedFunction:
 
 
 def stacked(values: Sequence[Any], spec: Any) -> Any:
-    """Stacks eager values, all of type ``spec``, along a new leading axis.
+    """Stacks the elements of a batch, eager values which all have the type ``spec``, along a new leading axis.
 
     Raises:
       InvalidArgumentError: the shapes of tensors differ.
@@ -140,12 +140,13 @@ def stacked(values: Sequence[Any], spec: Any) -> Any:
     if type(spec) is TensorSpec:
         return _stacked(spec, values, 0)
     leaves = nest.flatten(spec)
-    if all(_encoding(each) == [each] for each in leaves):
-        # Tensors alone are their own encoding.
+    if all(_encoding_of_leaf(each) == [each] for each in leaves):
+        # Nests of tensors alone need no encoding.
         columns = zip(*map(nest.flattener(spec), values))
-        return nest.pack_sequence_as(spec, [_stacked(s, c, i) for i, (s, c) in enumerate(zip(leaves, columns))])
+        stacks = [_stacked(leaf, column, i) for i, (leaf, column) in enumerate(zip(leaves, columns))]
+        return nest.pack_sequence_as(spec, stacks)
     columns = zip(*(encoded(spec, value) for value in values))
-    leaves = [_stacked(s, column, i) for i, (s, column) in enumerate(zip(encoding(spec), columns))]
+    leaves = [_stacked(leaf, column, i) for i, (leaf, column) in enumerate(zip(encoding(spec), columns))]
     return decoded(leading(spec, None), leaves)
 
 
@@ -169,22 +170,26 @@ def _stacked(spec: Any, column: Sequence[Any], number: int) -> Any:
     return EagerTensor(_stack([leaf.eager_array() for leaf in column], number))
 
 
-def _stack(column: Sequence[np.ndarray], number: int) -> np.ndarray:
-    """Stacks one component of all elements. Raises InvalidArgumentError if their shapes differ."""
-    shape = column[0].shape
-    for index, other in enumerate(column):
+def _stack(elements: Sequence[np.ndarray], component: int) -> np.ndarray:
+    """Stacks the arrays of one component of a dataset's elements along a new leading axis, in aligned memory.
+
+    Raises:
+      InvalidArgumentError: their shapes differ; it names the index of the ``component``.
+    """
+    shape = elements[0].shape
+    for index, other in enumerate(elements):
         if other.shape != shape:
             raise InvalidArgumentError(
                 None,
                 "IteratorGetNext",
-                f"Cannot batch tensors with different shapes in component {number}. First element had shape "
-                f"{_brackets(column[0])} and element {index} had shape {_brackets(other)}.",
+                f"Cannot batch tensors with different shapes in component {component}. First element had shape "
+                f"{_brackets(elements[0])} and element {index} had shape {_brackets(other)}.",
             )
     if not shape:
         # NumPy doesn't concatenate scalars.
-        return np.array([each[()] for each in column], column[0].dtype)
-    rows = aligned_array.empty((len(column), *shape), column[0].dtype)
-    np.concatenate(column, out=rows.reshape(-1, *shape[1:]))
+        return np.array([each[()] for each in elements], elements[0].dtype)
+    rows = aligned_array.empty((len(elements), *shape), elements[0].dtype)
+    np.concatenate(elements, out=rows.reshape(-1, *shape[1:]))
     return rows
 
 

@@ -50,7 +50,10 @@ class ComputedConstants:
         self.values: dict[Any, np.ndarray | None] = {}
 
     def value(self, var: Any, depth: int = 0) -> np.ndarray | None:
-        """Returns the value of a Relax variable or constant, or None; ``depth`` counts the calls on the way."""
+        """Returns the constant value of a Relax variable or constant; None if a variable's value isn't constant.
+
+        ``depth`` counts the recursive calls.
+        """
         if isinstance(var, ir.Constant):
             return np.array(var.value.numpy(), dialect.from_relax_type(var.ty).dtype.np)
         if var in self.trace.fed or depth > MOST_STEPS:
@@ -60,15 +63,18 @@ class ComputedConstants:
         return self.values[var]
 
     def _computed(self, var: Any, depth: int) -> np.ndarray | None:
-        """Evaluates a variable: by its call, or, for a capture, by the tensor outside."""
+        """Evaluates a Relax variable: runs the call that it is bound to, or evaluates the outer tensor that it captures.
+
+        Returns None for a value that isn't constant, or has too many elements.
+        """
         call = self._call_of(var)
         if call is not None:
             return self._run_call(call, depth) if dialect.is_dialect(call) else None
         outer: Any = next((outer for outer, inner in self.trace.captures.values() if inner._var.same_as(var)), None)
         if isinstance(outer, SymbolicTensor):
-            around = outer._trace.computed_constants if self.ops is None else ComputedConstants(outer._trace, self.ops)
+            outside = outer._trace.computed_constants if self.ops is None else ComputedConstants(outer._trace, self.ops)
             known = static_value(outer)
-            return known if known is not None else around.value(outer._var, depth)
+            return known if known is not None else outside.value(outer._var, depth)
         is_value = isinstance(outer, EagerTensor) and not outer.has_identity and not outer.is_batched
         return outer.eager_array() if is_value and math.prod(outer._type.shape) <= MOST_ELEMENTS else None
 
@@ -81,7 +87,10 @@ class ComputedConstants:
         return self.calls.get(var)
 
     def _run_call(self, call: Any, depth: int) -> np.ndarray | None:
-        """Runs a call eagerly on constant inputs; None where it is impure, on the host, not small, or not constant."""
+        """Runs a primitive's call eagerly on its constant inputs.
+
+        Returns None if an input isn't constant or a tensor is large, or for a primitive with side effects or on the host.
+        """
         bound = dialect.read(call)
         if not bound.primitive.pure or bound.primitive.host:
             return None

@@ -43,20 +43,20 @@ class Bound(NamedTuple):
 
 
 def relax_op(prim: Primitive[Any]) -> ir.Op:
-    """Returns the Relax op of a primitive; registers it on its first use."""
+    """Returns TVM's op for a primitive, by which Relax calls refer to it; registers the op on its first use."""
     op = _ops.get(prim.name)
     if op is None:
         with _registering:
-            op = _ops.get(prim.name)
+            op = _ops.get(prim.name)  # another thread may have registered it meanwhile
             if op is None:
                 op = _ops[prim.name] = _register(prim)
     return op
 
 
 def _register(prim: Primitive[Any]) -> ir.Op:
-    """Registers an op and its attributes with TVM; completes a registration that Ctrl-C interrupted.
+    """Registers a primitive as an op of TVM, with its attributes; completes a registration that Ctrl-C interrupted.
 
-    TVM registers a name only once in a process, so that what is done already must be left out.
+    TVM accepts each registration only once in a process, so what an interrupted call registered is left out.
     """
     name = _PREFIX + prim.name
     was_interrupted = name in _begun
@@ -94,7 +94,11 @@ def _dtype_of(name: str) -> dtypes.DType:
 
 
 def to_relax_type(tensor_type: TensorType) -> relax.TensorType:
-    """Returns the Relax type of a tensor; static ones are cached."""
+    """Converts the type of a tensor to a Relax type; types of static shape are cached.
+
+    Raises:
+      TypeError: the dtype can't be compiled.
+    """
     if tensor_type.dtype not in dtypes.TRACED:
         raise TypeError(
             f"{tensor_type.dtype.name} tensors run eagerly only: the compiler has no {tensor_type.dtype.name} type; "
@@ -104,11 +108,11 @@ def to_relax_type(tensor_type: TensorType) -> relax.TensorType:
         return relax.TensorType(dtype=relax_dtype(tensor_type.dtype))
     if any(not isinstance(d, int) for d in tensor_type.shape):
         return relax.TensorType(tensor_type.shape, relax_dtype(tensor_type.dtype))
-    known = _types.get(tensor_type)
-    if known is None:
-        known = _types.setdefault(tensor_type, relax.TensorType(tensor_type.shape, relax_dtype(tensor_type.dtype)))
-        _tensor_types[known.__chandle__()] = tensor_type
-    return known
+    cached = _types.get(tensor_type)
+    if cached is None:
+        cached = _types.setdefault(tensor_type, relax.TensorType(tensor_type.shape, relax_dtype(tensor_type.dtype)))
+        _tensor_types[cached.__chandle__()] = tensor_type
+    return cached
 
 
 def to_relax_types(types: Any) -> Any:
@@ -116,10 +120,14 @@ def to_relax_types(types: Any) -> Any:
 
 
 def from_relax_type(ty: relax.TensorType) -> TensorType:
-    """Returns the TensorType of a Relax type, whose shape must be known."""
-    known = static_type(ty)
-    if known is not None:
-        return known
+    """Converts a Relax tensor type to a TensorType; symbolic dims are simplified.
+
+    Raises:
+      TypeError: the type has no shape.
+    """
+    static = static_type(ty)
+    if static is not None:
+        return static
     if ty.shape is None:
         raise TypeError(f"a tensor of unknown shape can't be read into the tvtf dialect: {ty}")
     return TensorType(tuple(map(simplify_dim, ty.shape.values[:])), _dtype_of(str(ty.dtype)))
@@ -153,10 +161,13 @@ def write(prim: Primitive[Any], args: list[Any], attrs: dict[str, Any], ret_ty: 
 
 
 def _encode(value: Any, dims: list[Any], graphs: list[Any]) -> Any:
-    """Encodes an attribute; dims and subgraphs in it are appended to the lists and become references by index."""
+    """Encodes a primitive's attribute for a Relax call, whose attributes are numbers, texts and tuples.
+
+    Symbolic dims and functions are appended to ``dims`` and ``graphs``, and become texts that refer to them by index.
+    """
     if isinstance(value, dtypes.DType):
         return _DTYPE + value.name
-    # A text that looks like a reference gets a mark of its own.
+    # A text that starts as an encoded dtype or a reference does gets a prefix of its own.
     if isinstance(value, str) and value.startswith(_MARKS):
         return _TEXT + value
     if isinstance(value, (tuple, list)):
@@ -197,7 +208,10 @@ def dtypes_of(call: relax.Call, bound: Bound) -> list[dtypes.DType]:
 
 
 def _decode(value: Any, dims: list[Any], graphs: list[Any]) -> Any:
-    """Decodes an attribute of a Relax call: dims, graphs and dtypes are encoded as texts."""
+    """Decodes a primitive's attribute from a Relax call, where symbolic dims, functions and dtypes are encoded as texts.
+
+    Such a text refers to an item of ``dims`` or ``graphs`` by index.
+    """
     if isinstance(value, str):
         return _decode_text(str(value), dims, graphs)
     if isinstance(value, (bool, int, float)) or value is None:
@@ -208,7 +222,7 @@ def _decode(value: Any, dims: list[Any], graphs: list[Any]) -> Any:
 
 
 def _decode_text(text: str, dims: list[Any], graphs: list[Any]) -> Any:
-    """Decodes a text by its prefix."""
+    """Decodes an attribute's text by its prefix: a dtype's name, the index of a dim or function, or a plain text."""
     if text.startswith(_DTYPE):
         return dtypes.as_dtype(text[len(_DTYPE) :])
     if text.startswith(_DIM):

@@ -44,6 +44,7 @@ class FunctionPrinter:
     """Collects the lines of one function, in which every value has a name of its own."""
 
     def __init__(self, page: Page, name: str, func: relax.Function, depth: int) -> None:
+        """Prepares to print a Relax function, named ``name`` in its module, with an indentation of ``depth`` levels."""
         self.page = page
         self.name = name
         self.func = func
@@ -55,15 +56,17 @@ class FunctionPrinter:
         page.printed.add(name)
 
     def write(self, title: str) -> None:
-        """Writes the signature, the bindings and the results to the page."""
+        """Appends the function's listing to the page: its signature, bindings, updated Variables and results."""
         outputs, bindings = outputs_of(self.func)
         params = [self._param(p) for p in self.func.params]
-        place = len(self.page.lines)
+        first_line = len(self.page.lines)
         self._bindings(bindings, self.func.body.body, self.depth + 1)
         self._print_updates(outputs)
         returned = self.returned(outputs)
         header = signature(title, params, [typed(r.label or r.name, r.type) for r in returned])
-        self.page.lines[place:place] = [Line(self.depth + 2 * (i > 0), tokens) for i, tokens in enumerate(header)]
+        # The signature is made last: variables are named in the order in which bindings use them.
+        header_lines = [Line(self.depth + 2 * (i > 0), tokens) for i, tokens in enumerate(header)]
+        self.page.lines[first_line:first_line] = header_lines
         values = [[*([Token(f"{r.label}=", "attribute")] if r.label else []), *r.value] for r in returned]
         self._line(self.depth + 1, [Token("return", "keyword"), Token(" " if values else ""), *commas(values)])
 
@@ -94,13 +97,16 @@ class FunctionPrinter:
     # -- bindings
 
     def _bindings(self, bindings: Sequence[Any], result: Any, depth: int) -> None:
-        """Prints bindings; extractions of tuple items are merged into the binding of the tuple."""
-        folded = unpacked(bindings, result)
+        """Prints a line for each binding; a tuple is unpacked where it is bound, as in ``a, b = call(x)``.
+
+        ``result`` is what the function or branch returns.
+        """
+        unpacked_items = unpacked(bindings, result)
         for binding in bindings:
             value = getattr(binding, "value", None)
-            items = folded.get(binding.var)
-            if isinstance(value, relax.TupleGetItem) and value.tuple_value in folded:
-                continue
+            items = unpacked_items.get(binding.var)
+            if isinstance(value, relax.TupleGetItem) and value.tuple_value in unpacked_items:
+                continue  # printed with the binding of its tuple
             if isinstance(value, relax.If):
                 self._branches(binding.var, value, items, depth)
             else:
@@ -114,26 +120,30 @@ class FunctionPrinter:
             self._nested(label, var, depth + 1)
 
     def _target(self, var: Any, items: list[Any] | None, operands: Sequence[Any]) -> list[Token]:
-        """Returns the name, its type if it differs from that of the first named operand, and the equals sign."""
+        """Formats the left side of a binding: the name, its type, and the equals sign.
+
+        ``items`` are the variables that a tuple is unpacked into, None for those that nothing uses. The type is left out of
+        the text if the first operand that is a variable has the same one.
+        """
         if items is not None:
-            names = [[Token("_")] if i is None else typed(self.name_of(i), short_type(i.ty)) for i in items]
+            names = [[Token("_")] if item is None else typed(self.name_of(item), short_type(item.ty)) for item in items]
             return [*commas(names), Token(" = ")]
         ty = short_type(var.ty)
-        if ty == NO_RESULT:
+        if ty == NO_RESULT:  # a call that writes its results into memory that it is given
             return []
         first = next((x for x in operands if isinstance(x, relax.Var)), None)
-        is_annotated = first is not None and short_type(first.ty) == ty
+        is_type_omitted = first is not None and short_type(first.ty) == ty
         name = self.name_of(var)
-        return [*([Token(name, "name", ty)] if is_annotated else typed(name, ty)), Token(" = ")]
+        return [*([Token(name, "name", ty)] if is_type_omitted else typed(name, ty)), Token(" = ")]
 
     def _branches(self, var: Any, value: relax.If, items: list[Any] | None, depth: int) -> None:
-        """Prints an ``if`` with its branches, each ending in the value that it yields."""
+        """Prints a Relax ``if`` bound to ``var``: the condition, then both branches, each ending in the value it yields."""
         condition = self.values.operand(value.cond)
         self._line(depth, [*self._target(var, items, ()), Token("if ", "keyword"), *condition])
         for keyword, branch in (("then", value.true_branch), ("else", value.false_branch)):
             self._line(depth + 1, [Token(keyword, "keyword")])
-            inner = [b for block in branch.blocks for b in block.bindings]
-            self._bindings(inner, branch.body, depth + 2)
+            bindings = [b for block in branch.blocks for b in block.bindings]
+            self._bindings(bindings, branch.body, depth + 2)
             self._line(depth + 2, [Token("yield ", "keyword"), *self.values.operand(branch.body)])
 
     def _nested(self, label: str, var: ir.GlobalVar, depth: int) -> None:
@@ -156,19 +166,23 @@ class FunctionPrinter:
             self._line(self.depth + 1, [*self.values.operand(param), arrow, *self.values.operand(new)])
 
     def returned(self, outputs: Sequence[Any]) -> list[Returned]:
-        """Returns the results that the user gets; all outputs if no user calls the function, or if a pass changed them."""
-        given = (self.func.attrs or {}).get("tvtf.given", range(len(outputs)))
-        known = dict(zip(map(int, given), outputs))
-        results = self.page.entry.results if self.is_main else None
-        if results is None or any(r.kind == "computed" and r.which not in known for r in results):
-            donated = self._donated()
-            results = [Result("", "computed", i) for i in known if i not in donated]
-        return [self._result(r, known) for r in results]
+        """Returns the results that the user gets of the compiled function, for printing.
 
-    def _result(self, result: Result, known: Mapping[int, Any]) -> Returned:
+        These are all outputs but new values of Variables, if no user calls the function or a pass changed the outputs.
+        """
+        # Where a pass dropped outputs, the attribute has the original indices of those that are left.
+        original_indices = (self.func.attrs or {}).get("tvtf.given", range(len(outputs)))
+        by_index = dict(zip(map(int, original_indices), outputs))
+        results = self.page.entry.results if self.is_main else None
+        if results is None or any(r.kind == "computed" and r.which not in by_index for r in results):
+            donated = self._donated()
+            results = [Result("", "computed", i) for i in by_index if i not in donated]
+        return [self._result(r, by_index) for r in results]
+
+    def _result(self, result: Result, by_index: Mapping[int, Any]) -> Returned:
         if result.kind == "value":
             return Returned(result.label, "", "", [Token(str(result.which), "literal")], None)
-        expr = known[result.which] if result.kind == "computed" else self.func.params[result.which]
+        expr = by_index[result.which] if result.kind == "computed" else self.func.params[result.which]
         var = expr if isinstance(expr, relax.Var) else None
         name = "" if var is None else self.name_of(var)
         return Returned(result.label, name, short_type(expr.ty), self.values.operand(expr), var)
@@ -176,9 +190,9 @@ class FunctionPrinter:
     # -- lines
 
     def source(self, value: Any) -> str:
-        """Returns the user's lines of a call; of a fused kernel, those of its parts.
+        """Returns the lines of the user's program that a call comes from, as text; "" if they aren't known.
 
-        Fused kernels come from several lines.
+        A fused kernel has those of all ops in it.
         """
         if not isinstance(value, relax.Call):
             return ""
@@ -189,8 +203,8 @@ class FunctionPrinter:
         if not isinstance(callee, ir.GlobalVar):
             return ""
         func = self.page.mod[callee] if callee in self.page.mod.functions else None
-        inner = map(user_line, calls_in(func)) if isinstance(func, relax.Function) else ()
-        return show_lines([*filter(None, inner)] or self.page.entry.lines.get(callee.name_hint, ()))
+        lines = map(user_line, calls_in(func)) if isinstance(func, relax.Function) else ()
+        return show_lines([*filter(None, lines)] or self.page.entry.lines.get(callee.name_hint, ()))
 
     def _line(self, depth: int, tokens: Sequence[Token], source: str = "") -> None:
         self.page.lines.append(Line(depth, tokens, source))

@@ -26,7 +26,9 @@ class TracedGraph(Protocol):
 
 
 def graph_def(functions: Iterable[Any]) -> Any:
-    """Returns a GraphDef of traced functions (concrete functions, or their graphs); several get a scope each, of their name.
+    """Converts traced functions to TensorFlow's GraphDef message; of several, each one's nodes are in a scope of its name.
+
+    ``functions`` are concrete functions or their graphs.
 
     Raises:
       ImportError: without the ``tensorboard`` extra.
@@ -81,7 +83,7 @@ class _Nodes:
         return self._node(name, "Const", (), dialect.from_relax_type(value.ty))
 
     def _node(self, name: str, op: str, inputs: Sequence[str], *outputs: TensorType) -> str:
-        """Adds a node to the message with the shapes and dtype of its outputs; returns its name."""
+        """Adds a node to the GraphDef message, with the shapes and dtype of its outputs as attributes; returns its name."""
         node = self.message.node.add(name=self.prefix + name, op=op, input=list(inputs))
         shapes = proto("compat.proto.attr_value_pb2").AttrValue()
         for output in outputs:

@@ -41,21 +41,24 @@ class Evaluation:
         self.computed: set[tirx.Var] = set()
 
     def run(self) -> tuple[Tensor, ...]:
-        """Evaluates the bindings and returns the results; the trace's current span is restored at the end."""
+        """Evaluates the function's bindings and returns its results.
+
+        The active trace's span, the user's line that new bindings get, is restored at the end.
+        """
         trace = state.trace
-        outer = None if trace is None else trace.span
+        outer_span = None if trace is None else trace.span
         try:
             self._run_bindings(trace)
         finally:
             if trace is not None:
-                trace.span = outer
+                trace.span = outer_span
         result = self.value(self.function.body.body)
         return result if isinstance(result, tuple) else (result,)
 
     def _run_bindings(self, trace: Any) -> None:
-        """Evaluates each binding; values that a trace binds get the binding's span.
+        """Evaluates the function's bindings in order; what ``trace`` binds for one gets its span, the user's line.
 
-        Errors and times are reported for the user's line, whatever a rewrite binds in its place.
+        So errors and times are reported for this line, whatever calls a rewrite binds in place of the original one.
         """
         for block in self.function.body.blocks:
             for binding in block.bindings[:]:
@@ -78,7 +81,7 @@ class Evaluation:
                     self.dims[symbol] = dim
 
     def value(self, expr: Any) -> Any:
-        """Evaluates a Relax expression to a tensor, or a tuple of them."""
+        """Evaluates a Relax expression, given the values of its variables; returns a tensor, or a tuple of tensors."""
         if isinstance(expr, relax.Var):
             return self.values[expr]
         if isinstance(expr, ir.Constant):
@@ -94,6 +97,11 @@ class Evaluation:
         return tensor if state.trace is None else state.trace.embed(tensor)
 
     def call(self, expr: Any) -> Any:
+        """Evaluates a call of a primitive: copies the call to the active trace if that is enough, else binds it anew.
+
+        Raises:
+          TypeError: the call is of TVM's own operator or of a kernel, as in a module that is lowered.
+        """
         if not dialect.is_dialect(expr):
             raise TypeError(f"not an op of the tvtf dialect: {expr}; import the module into the dialect first")
         copied = self._copied(expr)
@@ -111,30 +119,30 @@ class Evaluation:
         return False
 
     def _copied(self, call: relax.Call) -> Any:
-        """Binds the same call on other variables of the same static types; returns None where it has to be bound anew.
+        """Copies a call to the active trace, on operands with the same static types; returns the result.
 
-        A copy takes a fifth of the time: no attribute is decoded or encoded, and no type is inferred.
+        Returns None if the call has to be bound anew. A copy takes a fifth of the time of that: no attribute is decoded or
+        encoded, and no type is inferred.
         """
         prim, trace = dialect.primitive_of(call), state.trace
         if trace is None or state.tapes or not self.may_copy(prim):
             return None
-        args, types = call.args[:], dialect.static_types(call.ty)
-        if types is None or not all(isinstance(x, ir.Constant) or _is_static(x) for x in args):
+        args, result_types = call.args[:], dialect.static_types(call.ty)
+        if result_types is None or not all(isinstance(x, ir.Constant) or _is_static(x) for x in args):
             return None
-        if prim.value is not None and not types.dtype.is_floating:  # its elements may be known
-            return None
+        if prim.value is not None and not result_types.dtype.is_floating:
+            return None  # while tracing, the elements of its result may be known, which a copy would lose
         operands = {i: self.value(x) for i, x in enumerate(args) if isinstance(x, relax.Var)}
         if not all(
-            type(new) is SymbolicTensor and trace.owns(new) and new._var.ty.same_as(args[i].ty)
-            for i, new in operands.items()
+            type(operand) is SymbolicTensor and trace.owns(operand) and operand._var.ty.same_as(args[i].ty)
+            for i, operand in operands.items()
         ):
             return None
-        return trace.copy_call(
-            call, prim, [operands[i]._var if i in operands else x for i, x in enumerate(args)], types
-        )
+        new_args = [operands[i]._var if i in operands else x for i, x in enumerate(args)]
+        return trace.copy_call(call, prim, new_args, result_types)
 
     def attribute(self, value: Any) -> Any:
-        """Evaluates an attribute: subgraphs become callables, symbolic dims the dims of this evaluation."""
+        """Evaluates a primitive's attribute: functions become callables, symbolic dims the actual dims of this evaluation."""
         if isinstance(value, tuple):
             return tuple(map(self.attribute, value))
         if isinstance(value, ir.GlobalVar):
@@ -156,7 +164,7 @@ class Instance(Evaluation):
     """An evaluation of a function that was traced for any rank, at the ranks of its arguments."""
 
     def bound(self, binding: Any) -> Any:
-        """Evaluates a binding, and records the sizes of its results as values of the symbolic dims."""
+        """Evaluates a binding; sets the symbolic dims in its declared type to the dims of the actual results."""
         result = super().bound(binding)
         declared = binding.var.ty
         types = declared.fields if isinstance(declared, relax.TupleType) else [declared]
@@ -194,15 +202,19 @@ class Subfunction:
 
 
 def reemit(mod: tvm.IRModule, kind: Kind) -> tvm.IRModule:
-    """Rewrites a module by evaluating ``main`` in a new trace through ``kind``; attributes and result form are kept."""
+    """Rewrites a module by evaluating its ``main`` in a new trace.
+
+    ``kind`` makes the Evaluation, which replaces calls. The new ``main`` has the same attributes, and returns a tuple if
+    the old one does.
+    """
     main = mod["main"]
     with tracing(Trace("main")) as trace:
         state.tapes, trace.tapes_around = [], []  # the ops are the compiler's, not the user's: no tape may record them
         params = [trace.add_param(dialect.from_relax_type(p.ty), p.name) for p in main.params]
         outputs = _own_memory(trace, evaluate(mod, "main", params, kind), _donated(main))
     graph = trace.finish(outputs)
-    bare = not isinstance(main.body.body.ty, relax.TupleType)
-    return graph.with_attributes(main.attrs, bare)
+    has_single_result = not isinstance(main.body.body.ty, relax.TupleType)
+    return graph.with_attributes(main.attrs, has_single_result)
 
 
 CONTROL = ("cond", "while", "effect_cond", "effect_while")
@@ -216,14 +228,18 @@ def _donated(main: relax.Function) -> set[int]:
 
 
 def _own_memory(trace: Trace, outputs: Sequence[Any], donated: set[int]) -> list[Any]:
-    """Copies results that could alias a parameter or a Variable's new value, because the next call may overwrite those."""
+    """Copies results that could alias a parameter or a Variable's new value, because the next call may overwrite those.
+
+    ``donated`` are the positions of the outputs that are new values of Variables.
+    """
     values = {b.var: b.value for b in trace.bindings}
     variable_values = {_viewed(values, outputs[i]._var) for i in donated}
     return [
-        table["identity"].bind(t)
-        if _may_alias_parameter(values, t._var) or (i not in donated and _viewed(values, t._var) in variable_values)
-        else t
-        for i, t in enumerate(outputs)
+        table["identity"].bind(output)
+        if _may_alias_parameter(values, output._var)
+        or (i not in donated and _viewed(values, output._var) in variable_values)
+        else output
+        for i, output in enumerate(outputs)
     ]
 
 
@@ -249,7 +265,7 @@ def _may_alias_parameter(values: dict[Any, Any], var: Any) -> bool:
 
 
 def bound_dims(params: Sequence[relax.Var], shapes: Sequence[tuple[Any, ...]]) -> dict[tirx.Var, Any]:
-    """Matches the parameters' types with actual shapes; returns the dim of each symbol."""
+    """Returns the actual dim of each symbolic dim in the parameters' types, given the arguments' shapes."""
     dims: dict[tirx.Var, Any] = {}
     for param, shape in zip(params, shapes):
         if param.ty.shape is None:

@@ -79,9 +79,10 @@ class Listing(Displayed):
         return "\n".join("".join(token.text for token in tokens).rstrip() for tokens in self._tokens())
 
     def _tokens(self) -> Iterable[list[Token]]:
-        """Returns the tokens of each line, with its indentation and its comment at the common column."""
+        """Yields the tokens of each line with its indentation; comments with the user's lines start in a common column."""
+        # The column is that of the longest line that isn't extremely long.
         widths = [len(line.code) for line in self.lines if line.source]
-        column = max((w for w in widths if w <= LAST_COMMENT_COLUMN), default=0)
+        column = max((width for width in widths if width <= LAST_COMMENT_COLUMN), default=0)
         for line in self.lines:
             tokens = [Token(INDENT * line.depth), *line.tokens]
             if line.source:
@@ -89,7 +90,7 @@ class Listing(Displayed):
             yield tokens
 
     def __rich__(self) -> Text:
-        """Returns the listing with colours, as rich prints it."""
+        """Returns the listing as a text with colours, which rich prints."""
         from rich.text import Text
 
         whole = Text()

@@ -41,7 +41,7 @@ class ValuePrinter:
         return Printed(self.operand(expr), operands, [])
 
     def operand(self, expr: Any) -> list[Token]:
-        """Formats an operand: a name or a literal."""
+        """Formats an operand of a call as tokens: a variable's or function's name, a literal, or a tuple of operands."""
         if isinstance(expr, ir.GlobalVar):
             return [Token(expr.name_hint, "function")]
         if isinstance(expr, relax.Var):
@@ -52,10 +52,10 @@ class ValuePrinter:
             return [*self.operand(expr.tuple_value), Token(f"[{expr.index}]")]
         if isinstance(expr, relax.Tuple):
             return [Token("("), *_joined(map(self.operand, expr.fields)), Token(")")]
-        return [Token(_plain(expr), "literal")]
+        return [Token(_compact_text(expr), "literal")]
 
     def _call(self, call: relax.Call) -> Printed:
-        """Prints a call: functions among its arguments are separated from the operands."""
+        """Formats a call; functions among its arguments, such as a loop's body, are separated from the operands."""
         if dialect.is_dialect(call) and call.op.name.removeprefix("tvtf.") in table:
             return self._primitive(call)
         callee, args = _callee(call)
@@ -65,16 +65,16 @@ class ValuePrinter:
         if self._is_function(callee):
             functions.insert(0, ("", callee))
         name = Token(_name(callee), "kernel" if self._is_kernel(callee) else "op")
-        return self._written(name, operands, attributes, functions)
+        return self._formatted_call(name, operands, attributes, functions)
 
     def _primitive(self, call: relax.Call) -> Printed:
         bound = dialect.read(call)
         functions = [(k, v) for k, v in bound.attrs.items() if isinstance(v, ir.GlobalVar)]
         others = [(k, v) for k, v in bound.attrs.items() if not isinstance(v, ir.GlobalVar)]
         printed_attrs = [(k, v) for k, v in others if not _is_default(bound.primitive, k, v)]
-        return self._written(Token(bound.primitive.name, "op"), bound.inputs, printed_attrs, functions)
+        return self._formatted_call(Token(bound.primitive.name, "op"), bound.inputs, printed_attrs, functions)
 
-    def _written(self, name: Token, operands: Sequence[Any], attributes: Any, functions: Any) -> Printed:
+    def _formatted_call(self, name: Token, operands: Sequence[Any], attributes: Any, functions: Any) -> Printed:
         parts = [self.operand(x) for x in operands]
         parts += [[Token(f"{k}=", "attribute"), Token(_attribute(v), "literal")] for k, v in attributes]
         return Printed([name, Token("("), *_joined(parts), Token(")")], list(operands), functions)
@@ -90,17 +90,19 @@ class ValuePrinter:
 
 
 def _callee(call: relax.Call) -> tuple[Any, list[Any]]:
-    """Returns the callee and the operands of a call: ``call_tir(kernel, (a, b))`` calls the kernel on a and b.
+    """Returns what a Relax call calls, for printing, and its operands.
 
-    How a kernel is called matters to TVM alone.
+    For ``call_tir(kernel, (a, b))`` that is the kernel, with a and b: how a kernel is called matters to TVM alone.
     """
     args = list(call.args)
     if not (isinstance(call.op, ir.Op) and args and isinstance(args[0], (ir.GlobalVar, relax.ExternFunc))):
         return call.op, args
     if not call.op.name.startswith("relax.call_"):
         return call.op, args
-    given = args[1:]
-    return args[0], [*given[0].fields, *given[1:]] if given and isinstance(given[0], relax.Tuple) else given
+    kernel, *operands = args
+    if operands and isinstance(operands[0], relax.Tuple):
+        operands = [*operands[0].fields, *operands[1:]]
+    return kernel, operands
 
 
 def _name(callee: Any) -> str:
@@ -117,9 +119,9 @@ def _items(attrs: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_default(prim: Primitive[Any], key: str, value: Any) -> bool:
-    """Returns whether a call in the op's public form means the same without the attribute.
+    """Returns whether an attribute can be omitted in print: it is the default of the op's public function.
 
-    An attribute that the public form doesn't have is off by default.
+    For an attribute that isn't a parameter of this function, None, False and () count as defaults.
     """
     parameter = inspect.signature(prim.front).parameters.get(key)
     if parameter is None or parameter.default is parameter.empty:
@@ -128,7 +130,7 @@ def _is_default(prim: Primitive[Any], key: str, value: Any) -> bool:
 
 
 def _attribute(value: Any) -> str:
-    """Formats an attribute's value.
+    """Formats the value of a primitive's attribute, shortened to fit in a line.
 
     >>> _attribute((1, None, "SAME", dtypes.float32))
     "(1, None, 'SAME', f32)"
@@ -138,10 +140,10 @@ def _attribute(value: Any) -> str:
     if isinstance(value, (tuple, list)) or hasattr(value, "__iter__") and not isinstance(value, (str, bytes, ir.Expr)):
         parts = [_attribute(v) for v in value]
         return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
-    return cut(repr(str(value))) if isinstance(value, str) else _plain(value)
+    return cut(repr(str(value))) if isinstance(value, str) else _compact_text(value)
 
 
-def _plain(expr: Any) -> str:
+def _compact_text(expr: Any) -> str:
     """Formats shapes, numbers, texts and types among the operands of lowered calls."""
     if isinstance(expr, relax.ShapeExpr):
         return f"[{dims_text(expr)}]"

@@ -26,14 +26,15 @@ def commas(parts: Iterable[Sequence[Token]]) -> Iterator[Token]:
 
 
 def signature(name: str, params: Sequence[list[Token]], results: Sequence[list[Token]]) -> list[list[Token]]:
-    """Returns the tokens of a signature, in as many lines as it needs."""
+    """Formats a function's signature, ``name(params) -> (results)``, as tokens, in as many lines as it needs."""
     pieces = [*_each_with_comma(params), *_each_with_comma(results)]
-    arrow = Token(") -> (")
     if results:
-        pieces[len(params)].insert(0, arrow)
+        first_result = pieces[len(params)]
+        first_result.insert(0, Token(") -> ("))
     pieces = [[Token(name, "function"), Token("(")], *pieces, [Token(")") if results else Token(") -> ()")]]
     lines: list[list[Token]] = [[]]
     for piece in pieces:
+        # A single token, such as the closing bracket, never starts a line.
         if sum(len(t.text) for t in [*lines[-1], *piece]) > MOST_COLUMNS and len(piece) > 1:
             lines.append([])
         lines[-1] += piece
@@ -52,13 +53,13 @@ def kernel_signature(name: str, kernel: tirx.PrimFunc) -> Iterator[Token]:
 
 
 def unique(name: str, used: set[str]) -> str:
-    """Returns the name, with a number if it is in use, and marks it as used.
+    """Returns the name, with a number appended if it is in ``used``, and adds what it returns to ``used``.
 
     >>> taken = {"x"}
     >>> unique("x", taken), unique("x", taken), unique("y", taken)
     ('x_1', 'x_2', 'y')
     """
-    numbers = (f"{name}_{i}" for i in count(1))
-    found = name if name not in used else next(n for n in numbers if n not in used)
-    used.add(found)
-    return found
+    numbered = (f"{name}_{i}" for i in count(1))
+    unique_name = name if name not in used else next(n for n in numbered if n not in used)
+    used.add(unique_name)
+    return unique_name

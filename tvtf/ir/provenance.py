@@ -21,17 +21,17 @@ def user_line(call: Any) -> UserLine | None:
 
 
 def show_lines(lines: Iterable[UserLine]) -> str:
-    """Files and lines in short.
+    """Formats files and lines of the user's program in short, grouped by file.
 
     >>> show_lines([("/src/train.py", 12), ("/src/train.py", 14), ("/src/model.py", 3)])
     'model.py:3, train.py:12,14'
     """
-    found = sorted(set(lines), key=lambda line: (PurePath(line[0]).name, line))
+    distinct = sorted(set(lines), key=lambda line: (PurePath(line[0]).name, line))
     by_file: dict[str, list[str]] = {}
-    for file, line in found[:MOST_LINES]:
+    for file, line in distinct[:MOST_LINES]:
         by_file.setdefault(PurePath(file).name, []).append(str(line))
-    places = ", ".join(f"{file}:{','.join(numbers)}" for file, numbers in by_file.items())
-    return places + (", ..." if len(found) > MOST_LINES else "")
+    texts = ", ".join(f"{file}:{','.join(numbers)}" for file, numbers in by_file.items())
+    return texts + (", ..." if len(distinct) > MOST_LINES else "")
 
 
 def calls_in(func: relax.Function) -> Iterator[relax.Call]:
@@ -41,19 +41,22 @@ def calls_in(func: relax.Function) -> Iterator[relax.Call]:
 
 
 def kernel_lines(mod: Any) -> dict[str, set[UserLine]]:
-    """Returns the user's lines of each kernel in the module after ``fuse``; a fused kernel has those of its parts."""
-    found: dict[str, set[UserLine]] = {}
-    for name, func in mod.functions_items():
+    """Returns the lines of the user's program that each kernel comes from, given the module after the pass ``fuse``.
+
+    A fused kernel has those of all ops in it.
+    """
+    lines_by_kernel: dict[str, set[UserLine]] = {}
+    for var, func in mod.functions_items():
         for call in calls_in(func) if isinstance(func, relax.Function) else ():
-            # Calls in a fused function are parts of one kernel.
+            # A fused function, which has the attribute "Primitive", becomes one kernel.
             if func.attrs is not None and "Primitive" in func.attrs:
-                kernel = name.name_hint
+                kernel = var.name_hint
             else:
                 kernel = getattr(call.args[0], "name_hint", None) if call.args else None
             line = user_line(call)
             if kernel is not None and line is not None:
-                found.setdefault(kernel, set()).add(line)
-    return found
+                lines_by_kernel.setdefault(kernel, set()).add(line)
+    return lines_by_kernel
 
 
 def kernel_parts(mod: Any) -> dict[str, list[str]]:

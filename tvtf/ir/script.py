@@ -25,7 +25,7 @@ _printed: dict[str, ir.Op] = {}
 
 
 def script(mod: ir.IRModule) -> str:
-    """Returns the module as TVMScript, with dialect calls as ``R.tvtf.<name>(...)``.
+    """Formats a module of the dialect as TVMScript, with calls of primitives as ``R.tvtf.<name>(...)``.
 
     >>> import tvtf as tf
     >>> mod = tf.function(lambda x: tf.nn.relu(x)).get_concrete_function(tf.TensorSpec([2])).module()
@@ -38,9 +38,10 @@ def script(mod: ir.IRModule) -> str:
 
 
 def _printable(func: Any, renamed: dict[Any, Any]) -> Any:
-    """Returns a function that TVM can print and parse: ops with printable names, variables without keywords as names.
+    """Returns a copy of a Relax function that TVM can print as TVMScript and parse again.
 
-    TVMScript is parsed as Python, where such names are syntax errors.
+    Primitives are replaced by the ops that are registered for printing, and variables named like keywords by others, since
+    TVMScript is parsed as Python. ``renamed``, common to a module's functions, maps variables to those that replace them.
     """
     if not isinstance(func, relax.Function):
         return func
@@ -67,11 +68,11 @@ def _no_keyword(name: str) -> str:
 
 
 def _printed_op(name: str) -> ir.Op:
-    """Returns the op that stands for one of tvtf's in TVMScript."""
+    """Returns the op that stands for the primitive ``name`` in printed TVMScript; registers it on its first use."""
     with _registering:
         if name not in _printed:
             op_name = PRINTED + _no_keyword(name)
-            if op_name not in ir.Op.list_op_names():  # where Ctrl-C came in between before
+            if op_name not in ir.Op.list_op_names():  # it is, where Ctrl-C interrupted an earlier call
                 ir_ffi.RegisterOp(op_name, f"How {PREFIX}{name} is printed.")
             _printed[name] = ir.Op.get(op_name)
         return _printed[name]
@@ -95,12 +96,15 @@ class _Dialect:
     """What ``R.tvtf.matmul(x, w, transpose_a=True)`` makes of a primitive's operands and attributes."""
 
     def __getattr__(self, name: str) -> Any:
-        """Returns a function that calls a primitive; names that are Python's keywords end in an underscore."""
+        """Returns a function that makes a call of the primitive ``name``, for TVM's parser of TVMScript.
+
+        A name that is a Python keyword has an underscore behind it.
+        """
         bare = name.removesuffix("_")
-        known = bare if keyword.iskeyword(bare) else name
-        if name.startswith("__") or not table.among({known}):
+        primitive_name = bare if keyword.iskeyword(bare) else name
+        if name.startswith("__") or not table.among({primitive_name}):
             raise AttributeError(f"R.tvtf.{name}: the dialect has no primitive of that name")
-        primitive = table[known]
+        primitive = table[primitive_name]
 
         def call(*operands: Any, **attributes: Any) -> relax.Call:
             attrs = ir.make_node("ir.DictAttrs", **attributes)
@@ -110,16 +114,16 @@ class _Dialect:
 
 
 def parse(text: str) -> ir.IRModule:
-    """Returns the module that :func:`script` printed, as traced; names of users' lines are not in the text.
+    """Parses the text that :func:`script` returned; the module has no lines of the user's program, as the text has none.
 
-    Texts are code: TVM's parser evaluates what stands in them. Parse none that you would not run.
+    The text is code: TVM's parser evaluates expressions in it. Parse none that you would not run.
 
     >>> import tvtf as tf
     >>> mod = tf.function(lambda x: tf.nn.relu(x)).get_concrete_function(tf.TensorSpec([2])).module()
     >>> ir.assert_structural_equal(parse(script(mod)), mod)
 
     Raises:
-      tvm.error.DiagnosticError: it can't be parsed.
+      tvm.error.DiagnosticError: the text can't be parsed.
     """
     from tvm import script as tvm_script  # its parser takes 0.1 s to import, which compiling needn't wait for
     from tvm.script import relax, tirx

@@ -29,11 +29,11 @@ def short_dtype(name: str) -> str:
     """
     if name in PAIRS:  # TVM has no complex numbers and no strings: tvtf keeps them as pairs
         name = PAIRS[name].name
-    numbered = _NUMBERED.fullmatch(name)
-    if numbered is None:
+    match = _NUMBERED.fullmatch(name)
+    if match is None:
         return name or "?"
-    kind, bits, form = numbered.groups()
-    return f"{_KINDS[kind]}{bits}{form or ''}"
+    number_kind, bits, variant = match.groups()
+    return f"{_KINDS[number_kind]}{bits}{variant or ''}"
 
 
 def short_dim(dim: Any) -> str:
@@ -43,7 +43,7 @@ def short_dim(dim: Any) -> str:
 
 
 def short_type(ty: Any) -> str:
-    """Formats a Relax type.
+    """Formats a Relax type in short, such as ``f32[256,2]`` for a tensor.
 
     >>> short_type(relax.TensorType((256, 2), "float32"))
     'f32[256,2]'
@@ -76,8 +76,8 @@ def short_buffer(param: Any) -> str:
 
 
 def literal(constant: ir.Constant) -> str:
-    """Formats a constant: its numbers if they fit in a line, else its type; texts and numbers of lowered calls are constants, too."""
-    value = constant.value
+    """Formats a constant of the IR: its numbers if they fit in a line, else its type."""
+    value = constant.value  # a tensor, or a text, number or dtype among the arguments of a lowered call
     if isinstance(value, str):
         return cut(repr(str(value)))
     if not hasattr(value, "numpy"):

@@ -45,8 +45,8 @@ EMBEDDED_ELEMENTS = 16
 
 def _own_folders() -> tuple[str, ...]:
     """Returns the folders of tvtf's own code, whose stack frames :func:`user_span` skips."""
-    rooms = ("tvtf", "tvtf.passes", "tvtf.frontend", "malt")
-    specs = [importlib.util.find_spec(room) for room in rooms]
+    packages = ("tvtf", "tvtf.passes", "tvtf.frontend", "malt")
+    specs = [importlib.util.find_spec(package) for package in packages]
     return tuple(os.path.dirname(spec.origin) + os.sep for spec in specs if spec and spec.origin)
 
 
@@ -57,6 +57,7 @@ class Graph:
     """A finished trace: a Relax function, its captures, and the graphs it calls."""
 
     def __init__(self, trace: Trace, outputs: Sequence[SymbolicTensor]) -> None:
+        """Builds the Relax function of a finished trace, which returns ``outputs`` as a tuple."""
         self.name = trace.name
         self.root = trace.root
         self.scope = trace.scope
@@ -92,30 +93,30 @@ class Graph:
         return self.all_params
 
     def get_operations(self) -> list[Operation]:
-        """Returns a placeholder for each parameter, then the primitives in order, with TensorFlow's op names."""
+        """Returns the graph's ops as TensorFlow lists them: a placeholder for each parameter, then the calls in order."""
         tensors: dict[Any, Any] = {p._var: p for p in self.all_params}
         operations = [Operation.of(p._var.name, "Placeholder", self, [], [p]) for p in self.all_params]
-        owners: dict[Any, Operation] = {}
+        producers: dict[Any, Operation] = {}
         for binding in self._trace.bindings:
             var, value = binding.var, binding.value
             tensors[var] = tensor = (
                 SymbolicTensor(var, dialect.from_relax_type(var.ty), self._trace) if _has_dims(var) else None
             )
-            if isinstance(value, relax.TupleGetItem):
-                owners[value.tuple_value].outputs.append(tensor)
+            if isinstance(value, relax.TupleGetItem):  # one of several outputs of an op that is listed already
+                producers[value.tuple_value].outputs.append(tensor)
             elif dialect.is_dialect(value):
                 bound = dialect.read(value)
                 inputs = [tensors[x] for x in bound.inputs if x in tensors]
                 outputs = [] if isinstance(var.ty, relax.TupleType) else [tensor]
-                owners[var] = Operation.of(var.name, bound.primitive.tf_name, self, inputs, outputs)
-                operations.append(owners[var])
+                producers[var] = Operation.of(var.name, bound.primitive.tf_name, self, inputs, outputs)
+                operations.append(producers[var])
         return operations
 
     def get_operation_by_name(self, name: str) -> Operation:
-        """Returns the op of this name.
+        """Returns the graph's op with the given name.
 
         Raises:
-          KeyError: no op has it.
+          KeyError: no op of the graph has this name.
         """
         for operation in self.get_operations():
             if operation.name == name:
@@ -140,14 +141,14 @@ class Graph:
         return _unified([tuple(map(self.root.known_dim, pair)) for pair in self.root.speculated_equalities], symbols)
 
     def speculated_sizes(self) -> list[tuple[int, int, int]]:
-        """Returns ``(parameter, axis, size)`` for the sizes among :attr:`speculated_equalities`.
+        """Returns ``(parameter, axis, size)`` for each symbolic dim to which :attr:`speculated_equalities` gives a number.
 
         The caller must check them: compiled code does not compare an argument's size with a number.
         """
         shapes = [() if isinstance(p._type.shape, AnyShape) else p._type.shape for p in self.all_params]
-        places = [(i, axis, d) for i, shape in enumerate(shapes) for axis, d in enumerate(shape)]
-        known = [(i, axis, self.speculated_equalities.get(d)) for i, axis, d in places if isinstance(d, tirx.Var)]
-        return [(i, axis, size) for i, axis, size in known if isinstance(size, int)]
+        axes = [(i, axis, dim) for i, shape in enumerate(shapes) for axis, dim in enumerate(shape)]
+        sizes = [(i, axis, self.speculated_equalities.get(dim)) for i, axis, dim in axes if isinstance(dim, tirx.Var)]
+        return [(i, axis, size) for i, axis, size in sizes if isinstance(size, int)]
 
     @cached_property
     def inferred_sizes(self) -> list[tuple[int, int, int]]:
@@ -156,9 +157,9 @@ class Graph:
         The caller must check them: compiled code does not compare an argument's size with a number.
         """
         shapes = [() if p._var.ty.shape is None else p._var.ty.shape.values for p in self.all_params]
-        places = [(i, axis, d) for i, shape in enumerate(shapes) for axis, d in enumerate(shape)]
-        known = [(i, axis, self.root.known_dim(d)) for i, axis, d in places if isinstance(d, tirx.Var)]
-        return [(i, axis, size) for i, axis, size in known if isinstance(size, int)]
+        axes = [(i, axis, dim) for i, shape in enumerate(shapes) for axis, dim in enumerate(shape)]
+        sizes = [(i, axis, self.root.known_dim(dim)) for i, axis, dim in axes if isinstance(dim, tirx.Var)]
+        return [(i, axis, size) for i, axis, size in sizes if isinstance(size, int)]
 
     def entry(
         self,
@@ -167,11 +168,11 @@ class Graph:
         known: Mapping[str, Any] | None = None,
         speculative: bool = True,
     ) -> ir.IRModule:
-        """Returns the module to compile: :meth:`module`, but a single result is not in a tuple, which is faster to call.
+        """Returns the IRModule to compile: :meth:`module`, but a single result is not in a tuple, which is faster to call.
 
         Args:
-          donations: pairs of an output and the parameter whose memory it may reuse.
-          constants: the parameters that are the same tensors in every call.
+          donations: index pairs of an output and the parameter whose memory it may reuse.
+          constants: indices of the parameters that are the same tensors in every call.
           known: more attributes of ``main``.
           speculative: specializes as :meth:`speculative_module` does.
         """
@@ -194,7 +195,10 @@ class Graph:
         return ir.IRModule({relax.GlobalVar("main"): function.with_attr("global_symbol", "main")} | self.reachable())
 
     def _build(self, result: list[Any]) -> relax.Function:
-        """Returns the Relax function that returns ``result``: more bindings, and last the value itself."""
+        """Returns the trace as a closed Relax function.
+
+        The last item of ``result`` is the expression that the function returns; before it come bindings which that needs.
+        """
         *bindings, value = result
         body = relax.SeqExpr([relax.BindingBlock([*self._trace.bindings, *bindings])], value)
         _set_type(body, value.ty)
@@ -214,7 +218,10 @@ class Graph:
 
 
 def _unified(pairs: Iterable[Sequence[Any]], symbols: Sequence[tirx.Var]) -> dict[tirx.Var, Any]:
-    """Returns values of ``symbols``, in terms of ``symbols``, that make the dims of each pair equal where that is possible."""
+    """Solves equations between symbolic dims, given as pairs, for ``symbols``; unsolvable ones are left out.
+
+    Returns a mapping from a symbol to its value, an expression of other ``symbols`` or a number.
+    """
     values: dict[tirx.Var, Any] = {}
     for pair in pairs:
         a, b = (substitute_dim(d, values) for d in pair)
@@ -236,14 +243,14 @@ def _symbols(dim: Any) -> Sequence[tirx.Var]:
 
 
 def _with_dims(function: relax.Function, assumed: Mapping[tirx.Var, Any]) -> relax.Function:
-    """Returns the function with its symbolic dims replaced by the values that are assumed for them.
+    """Returns a Relax function with its symbolic dims replaced by the values that ``assumed`` gives for them.
 
     TVM's ``bind_symbolic_vars`` replaces only dims of parameters. So a temporary parameter lists all symbols of the
     function, also those that it computes; it is removed afterwards.
     """
     free = list(relax.analysis.free_symbolic_vars(function))
     symbols = [*relax.analysis.defined_symbolic_vars(function), *free]
-    values = {symbol: value for symbol, value in assumed.items() if any(symbol.same_as(v) for v in symbols)}
+    values = {symbol: value for symbol, value in assumed.items() if _is_among(symbol, symbols)}
     if not values:
         return function
     dims = relax.Var("dims", relax.TensorType([*values, *free], "int64"))
@@ -261,13 +268,12 @@ class PythonCalls:
     """
 
     def __init__(self) -> None:
-        self.barriers = 0
+        self.barriers = 0  # the number of calls of the user's Python so far
         self.settled: dict[int, Any] = {}  # the Variables that were written at a barrier
         self.any = False  # whether there is a call that is not a barrier
-        self.in_control_flow = (
-            False  # whether such a call is in a loop, where every use follows an earlier iteration's call
-        )
-        self.used_later: dict[int, Any] = {}
+        # Whether such a call is in a loop, where every use of a Variable follows an earlier iteration's call.
+        self.in_control_flow = False
+        self.used_later: dict[int, Any] = {}  # the Variables that are used after such a call
 
     @property
     def is_called(self) -> bool:
@@ -410,7 +416,11 @@ class Trace:
         return tensor if tensor._trace is self else self._capture_symbol(tensor)
 
     def _capture_symbol(self, tensor: SymbolicTensor) -> SymbolicTensor:
-        """Captures an enclosing trace's tensor as a parameter; raises InaccessibleTensorError for another's."""
+        """Returns the parameter that stands for an enclosing trace's tensor in this trace.
+
+        Raises:
+          InaccessibleTensorError: the tensor belongs to a trace that does not enclose this one.
+        """
         if not self.encloses(tensor):
             raise InaccessibleTensorError(
                 f"{tensor!r} is out of scope and cannot be used here. Use return values, explicit Python locals or "
@@ -445,15 +455,19 @@ class Trace:
         return known[1]
 
     def _constant(self, tensor: Tensor) -> SymbolicTensor:
-        """Returns an eager tensor in this trace: as a constant if it is small and plain, else passed in."""
+        """Returns the symbolic tensor for an eager one: a constant of the IR if it is small, else a parameter.
+
+        A resource or strings are a parameter, too.
+        """
         array = tensor.eager_array()
-        if isinstance(tensor, EagerTensor) and (array.size > EMBEDDED_ELEMENTS or not _is_plain(tensor)):
+        if isinstance(tensor, EagerTensor) and (array.size > EMBEDDED_ELEMENTS or not _is_embeddable(tensor)):
             return self.pass_in(tensor)
-        known = self.constants.get(id(tensor))
-        if known is None:
-            known = self.constants[id(tensor)] = (tensor, self.embed(tensor))
+        entry = self.constants.get(id(tensor))
+        if entry is None:
+            entry = self.constants[id(tensor)] = (tensor, self.embed(tensor))
             self.root.embedded[id(tensor)] = tensor
-        return known[1]
+        _, symbol = entry
+        return symbol
 
     def own_constant(self, tensor: EagerTensor, name: str | None = None) -> Tensor:
         """Returns a ``tf.constant`` of the traced program as a symbolic tensor, as in TensorFlow."""
@@ -467,7 +481,7 @@ class Trace:
 
     def embed(self, tensor: Tensor) -> SymbolicTensor:
         """Returns a tensor as a constant of the IR; a complex one is composed of two, as Relax has no complex type."""
-        dialect.to_relax_type(tensor._type)
+        dialect.to_relax_type(tensor._type)  # raises TypeError for a dtype that can't be compiled
         array = tensor.eager_array()
         if tensor.dtype.is_complex:
             return self.emit(table["complex"], [EagerTensor(array.real.copy()), EagerTensor(array.imag.copy())], {})
@@ -484,10 +498,10 @@ class Trace:
         return substitute_dim(dim, self.assumptions)
 
     def assume_equal(self, a: Any, b: Any) -> bool:
-        """Assumes two dims equal by giving a symbol a value; returns False where no symbol can have one.
+        """Assumes that two dims are equal, by giving a symbol in them a value; returns False where that is impossible.
 
-        The symbol is one of the two dims, or one of an expression over the arguments' dims (``2 * n + m``) that has it with
-        the factor 1 or -1.
+        The symbol is one of the two dims, or it occurs in an expression over the arguments' dims, such as ``2 * n + m``, with
+        the factor 1 or -1. The compiled function checks the assumption at each call.
         """
         a, b = self.known_dim(a), self.known_dim(b)
         shapes = [t._type.shape for t in self.params if not isinstance(t._type.shape, AnyShape)]
@@ -495,12 +509,12 @@ class Trace:
         for symbol, value in ((b, a), (a, b)):
             # At run time the arguments' symbols are bound first. So one of them must not depend on a symbol that the
             # program computes, which is bound later.
-            is_bound = (
+            is_bound_in_time = (
                 symbol not in argument_symbols
                 or isinstance(value, tirx.Var)
                 or argument_symbols.issuperset(_symbols(value))
             )
-            if isinstance(symbol, tirx.Var) and not _mentions(value, symbol) and is_bound:
+            if isinstance(symbol, tirx.Var) and not _mentions(value, symbol) and is_bound_in_time:
                 self._assume(symbol, value)
                 return True
         solution = solved(a, b) if argument_symbols.issuperset([*_symbols(a), *_symbols(b)]) else None
@@ -518,9 +532,9 @@ class Trace:
         """Returns the dim that these dims were broadcast to before, so that it is computed once; else None."""
         operands = self._operand_dims(dims)
         for trace in self._parents():
-            for known, dim in trace.broadcasts:
-                if len(known) == len(operands) and all(_is_dim_among(d, known) for d in operands):
-                    return dim
+            for earlier_operands, result in trace.broadcasts:
+                if len(earlier_operands) == len(operands) and all(_is_dim_among(d, earlier_operands) for d in operands):
+                    return result
         return None
 
     def note_broadcast(self, dims: Sequence[Any], dim: Any) -> None:
@@ -531,9 +545,8 @@ class Trace:
         """Returns the distinct dims, each result of a broadcast replaced by the dims that it was computed from."""
         distinct: list[Any] = []
         for dim in dims:
-            operands = next(
-                (known for t in self._parents() for known, wide in t.broadcasts if same_dim(wide, dim)), [dim]
-            )
+            broadcasts = (broadcast for trace in self._parents() for broadcast in trace.broadcasts)
+            operands = next((operands for operands, result in broadcasts if same_dim(result, dim)), [dim])
             distinct += [d for d in operands if not _is_dim_among(d, distinct)]
         return distinct
 
@@ -562,7 +575,11 @@ class Trace:
         return self.barriers_at_access[id(variable)] < self.root.python.barriers and not variable.is_argument
 
     def _read_now(self, variable: Any) -> SymbolicTensor:
-        """Reads a Variable: from its memory where Python was called since this trace began, else from the trace around."""
+        """Reads a Variable and records its value as the one known here.
+
+        It is loaded from its memory if this trace has called Python, which may have assigned it; else it is the enclosing
+        trace's value, or a parameter of the outermost function.
+        """
         is_reloaded = self.root.python.barriers > self.barriers_at_start and not variable.is_argument
         if is_reloaded:
             self.settle()
@@ -618,9 +635,10 @@ class Trace:
         return self.root.python.barriers > self.barriers_at_start
 
     def _type_of(self, variable: Any, name: str) -> TensorType:
-        """Returns a Variable's type as a parameter: dims, or a rank, that assignments may change are unknown.
+        """Returns the type of the parameter ``name`` that holds a Variable's value.
 
-        In an instance for given shapes or ranks those of the present value are used.
+        Dims, or a rank, that assignments may change are unknown. In an instance of the function that is traced for given
+        shapes or ranks, those of the Variable's present value are used.
         """
         declared, (shape, dtype) = variable.shape, variable._type
         level = self.specialization.level
@@ -649,13 +667,17 @@ class Trace:
         return variable._as_tensor() if read_value else None
 
     def assigned(self) -> list[tuple[Any, SymbolicTensor]]:
-        """Returns the Variables whose new values must be written back, with these values.
+        """Returns pairs of a Variable that the trace assigned and its last value, which must be written back.
 
-        They differ from the values at the start, and from what the Variables' memory holds.
+        A value that is still the parameter of the same Variable, or that its memory already holds, is left out.
         """
         incoming = {id(x) for x in [*self.params, *(inner for _, inner in self.captures.values())]}
-        known = self.variables.values()
-        return [(v, value) for v, value in known if id(value) not in incoming and id(v) not in self.stored]
+        last_values = self.variables.values()
+        return [
+            (variable, value)
+            for variable, value in last_values
+            if id(value) not in incoming and id(variable) not in self.stored
+        ]
 
     # -- order of execution: here a program runs in the order in which it was written, so these do almost nothing. In a
     # -- TensorFlow 1 graph only control dependencies order ops: v1/graph.py overrides these methods.
@@ -695,28 +717,29 @@ class Trace:
             return hooks.defer_call(prim.bind, tuple(inputs), attrs, needed, recorded=False)
 
     def _emit(self, prim: Primitive[Any], inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
-        """Binds a call of a primitive: traces its functions, infers its types, and derives known values."""
-        own = [self.own(x) for x in inputs]
+        """Binds a call of a primitive: traces its function attributes, infers its types, and derives known values."""
+        operands = [self.own(x) for x in inputs]
         graphs: dict[str, Graph] = {}
         for name in filter(lambda name: _is_function(attrs[name]), attrs):
-            graphs[name] = self._graph_of(prim, name, own, attrs | graphs)
-        types = prim.typed(*(x._type for x in own), **(attrs | graphs))
-        for each in [types] if type(types) is TensorType else types:
-            require_countable(each, prim.tf_name)
-        written = attrs | {k: self._graph_var(g) for k, g in graphs.items()}
+            graphs[name] = self._graph_of(prim, name, operands, attrs | graphs)
+        types = prim.typed(*(x._type for x in operands), **(attrs | graphs))
+        for result_type in [types] if type(types) is TensorType else types:
+            require_countable(result_type, prim.tf_name)
+        written = attrs | {name: self._graph_var(graph) for name, graph in graphs.items()}
+        # A call whose functions have side effects calls the impure `effect_` primitive, which no pass drops.
         if not all(g.pure for name, g in graphs.items() if name not in GRADIENT_FUNCTIONS):
             prim = table[f"effect_{prim.name.removeprefix('effect_')}"]
-        call = dialect.write(prim, [x._var for x in own], written, dialect.to_relax_types(types), self._span())
+        call = dialect.write(prim, [x._var for x in operands], written, dialect.to_relax_types(types), self._span())
         self.pure = self.pure and prim.pure
-        result = _with_value(prim, own, attrs, self._bind(call, types, prim.name))
-        if any(x.claimed is not None for x in own):
-            self._claim(prim, own, attrs | graphs, as_tuple(result))
+        result = _with_value(prim, operands, attrs, self._bind(call, types, prim.name))
+        if any(x.claimed is not None for x in operands):
+            self._claim(prim, operands, attrs | graphs, as_tuple(result))
         return result
 
     def copy_call(self, call: relax.Call, prim: Primitive[Any], args: Sequence[Any], types: Any) -> Any:
-        """Binds the call of a function that is rewritten on this trace's operands, which have the same static types.
+        """Binds a copy of another function's call to ``args``, operands of this trace with the same static types.
 
-        Known elements and claimed shapes of the results aren't derived.
+        Nothing is inferred again: the results have the call's ``types``, and no known elements or claimed shapes.
         """
         copy = relax.Call(call.op, args, attrs=call.attrs, span=self._span(), ret_ty=call.ty)
         self.pure = self.pure and prim.pure
@@ -725,9 +748,9 @@ class Trace:
     def _claim(
         self, prim: Primitive[Any], inputs: Sequence[SymbolicTensor], attrs: dict[str, Any], results: Sequence[Any]
     ) -> None:
-        """Propagates shapes that ``set_shape`` claimed of inputs to the results: runs the type rule on the claimed types.
+        """Derives shapes of a call's results from those that ``set_shape`` claimed of its inputs, by the type rule.
 
-        The assumptions that this makes are dropped again, as compiled code does not check claimed sizes.
+        Assumptions that the type rule makes meanwhile are dropped again, as compiled code does not check claimed sizes.
         """
         root = self.root
         sizes = {d: size for x in inputs if x.claimed for d, size in zip(x._type.shape, x.claimed) if size is not None}
@@ -751,7 +774,7 @@ class Trace:
                 result.claimed = shape
 
     def _bind(self, call: relax.Call, types: Any, name: str) -> Any:
-        """Appends the binding of a call; returns its tensor, or the tuple of its results."""
+        """Appends the binding of a call; returns its result as a tensor, or its results as a tuple of tensors."""
         var = relax.Var(self.unique(name), call.ty)
         self.bindings.append(relax.VarBinding(var, call))
         if state.name_scopes:
@@ -773,9 +796,9 @@ class Trace:
     def _graph_of(
         self, prim: Primitive[Any], name: str, inputs: Sequence[SymbolicTensor], attrs: dict[str, Any]
     ) -> Graph:
-        """Returns a function attribute as a graph of this trace.
+        """Traces the function in the attribute ``name`` of a call as a subgraph of this trace; returns its graph.
 
-        Its operands are the primitive's last inputs, unless the ``operands`` column says otherwise.
+        The function's parameters have the types of the call's last inputs, unless the primitive has a rule ``operands``.
         """
         function = attrs[name]
         if isinstance(function, Graph):
@@ -783,14 +806,14 @@ class Trace:
         params = function.mod[function.name].params
         input_types = [x._type for x in inputs]
         types = prim.operands(name, input_types, attrs) if prim.operands else input_types[len(inputs) - len(params) :]
-        with tracing(Trace(function.name, self)) as inner:
-            outputs = function(*[inner.add_param(t, p.name) for t, p in zip(types, params)])
-        return inner.finish(outputs)
+        with tracing(Trace(function.name, self)) as function_trace:
+            outputs = function(*[function_trace.add_param(t, p.name) for t, p in zip(types, params)])
+        return function_trace.finish(outputs)
 
     def _graph_var(self, graph: Graph) -> ir.GlobalVar:
-        """Returns the GlobalVar of a subgraph, added on its first use."""
-        for var, known in self.subgraphs.items():
-            if known is graph:
+        """Returns the GlobalVar by which calls refer to a subgraph; adds the subgraph on its first use."""
+        for var, subgraph in self.subgraphs.items():
+            if subgraph is graph:
                 return var
         # A graph of another program is copied, with the functions that it calls.
         if graph.root is not self.root:
@@ -816,7 +839,7 @@ def _has_dims(var: relax.Var) -> bool:
     return isinstance(var.ty, relax.TensorType) and var.ty.shape is not None
 
 
-def _is_plain(tensor: EagerTensor) -> bool:
+def _is_embeddable(tensor: EagerTensor) -> bool:
     """Returns whether a tensor can be a constant of the IR: it has numbers and no identity, as a resource has."""
     return not tensor.has_identity and tensor.dtype is not string
 
@@ -828,20 +851,20 @@ def _is_function(value: Any) -> bool:
 
 @contextmanager
 def tracing(trace: Trace) -> Any:
-    """Makes ``trace`` the thread's active trace; tapes outside don't record the ops inside."""
-    outer, tapes = state.trace, state.tapes
+    """Makes ``trace`` the thread's active trace in a block; tapes outside don't record the ops inside."""
+    outer_trace, outer_tapes = state.trace, state.tapes
     # Observers see every op, traced ones, too.
     state.trace, state.tapes = trace, list(state.observers)
     try:
         yield trace
     finally:
-        state.trace, state.tapes = outer, tapes
+        state.trace, state.tapes = outer_trace, outer_tapes
 
 
 def trace_graph(
     name: str, function: Callable[..., Any], types: Sequence[TensorType], parent: Trace | None = None
 ) -> Graph:
-    """Traces ``function`` over tensors of the given types and returns the graph."""
+    """Traces ``function`` on symbolic tensors of the given types and returns the graph; ``parent`` encloses it."""
     with tracing(Trace(name, parent)) as trace:
         params = [trace.add_param(t) for t in types]
         outputs = as_tuple(function(*params))
@@ -932,12 +955,16 @@ def _as_dtype(known: Any, dtype: DType) -> np.ndarray | None:
 
 
 def _in_range(known: np.ndarray, dtype: DType) -> np.ndarray | None:
-    """Returns known values wrapped around as the dtype does; None for symbolic dims of a narrow dtype, which may wrap."""
+    """Returns statically known elements, wrapped around to the range of an integer dtype.
+
+    ``known`` is an object array of ints and symbolic dims. Returns None if a symbolic dim has a dtype narrower than int32:
+    whether it wraps around is known only at run time.
+    """
     if dtype.size < int32.size and not all(isinstance(d, int) for d in known.flat):
         return None
-    least, count = int(dtype.min), 1 << (8 * dtype.size)
-    if all(not isinstance(d, int) or 0 <= d - least < count for d in known.flat):
+    minimum, count = int(dtype.min), 1 << (8 * dtype.size)
+    if all(not isinstance(d, int) or 0 <= d - minimum < count for d in known.flat):
         return known
-    wrapped = [(d - least) % count + least if isinstance(d, int) else d for d in known.flat]
+    wrapped = [(d - minimum) % count + minimum if isinstance(d, int) else d for d in known.flat]
     # With None among them, NumPy makes an array of the objects without looking into them.
     return np.array([*wrapped, None], object)[:-1].reshape(known.shape)

@@ -9,15 +9,18 @@ from tvm import relax
 
 
 def outputs_of(func: relax.Function) -> tuple[list[Any], list[Any]]:
-    """Returns a function's results and its bindings, without the tuple of the results if nothing else uses it."""
+    """Returns a Relax function's results and its bindings; the binding that makes a tuple of the results is left out.
+
+    A tuple that other bindings use, too, counts as the only result, and its binding stays.
+    """
     bindings = [b for block in func.body.blocks for b in block.bindings]
     result = func.body.body
     if isinstance(result, relax.Tuple):
         return list(result.fields), bindings
-    made = next((b.value for b in bindings if b.var.same_as(result) and hasattr(b, "value")), None)
+    bound = next((b.value for b in bindings if b.var.same_as(result) and hasattr(b, "value")), None)
     others = [b for b in bindings if not b.var.same_as(result)]
-    if isinstance(made, relax.Tuple) and not any(_uses(b.value, result) for b in others if hasattr(b, "value")):
-        return list(made.fields), others
+    if isinstance(bound, relax.Tuple) and not any(_uses(b.value, result) for b in others if hasattr(b, "value")):
+        return list(bound.fields), others
     return [result], bindings
 
 
@@ -26,7 +29,11 @@ def _uses(value: Any, var: Any) -> bool:
 
 
 def unpacked(bindings: Sequence[Any], result: Any) -> dict[Any, list[Any]]:
-    """Returns the items of tuples of which nothing else is used, where they are taken right after the tuple is made."""
+    """Finds tuples that can be printed unpacked: only their items are used, and are bound right after the tuple.
+
+    Returns, by the tuple's variable, the variables of its items; None stands for an item that nothing uses.
+    """
+    # The variables that are used otherwise than for their items.
     whole: set[Any] = {result} if isinstance(result, relax.Var) else set()
     items: dict[Any, list[Any]] = {}
     for before, binding in zip([None, *bindings], bindings):

@@ -26,12 +26,12 @@ def _is_submodule(name: str) -> bool:
 
 
 def _submodule(name: str) -> ModuleType:
-    """Returns the submodule of a name; an attribute has precedence.
+    """Returns the module ``tvtf.keras.<...>`` of a name: an attribute of its parent module, or else imported from Keras.
 
-    Some modules of ``_tf_keras`` are those of ``keras`` itself, and importing them again would replace them.
+    Some attributes of ``_tf_keras`` are modules of ``keras`` itself, and importing them again would replace them.
     """
-    parent, _, last = name.rpartition(".")
-    attribute = getattr(sys.modules[parent], last, None)
+    parent, _, short_name = name.rpartition(".")
+    attribute = getattr(sys.modules[parent], short_name, None)
     return (
         attribute if isinstance(attribute, ModuleType) else import_module(_api.__name__ + name.removeprefix(__name__))
     )

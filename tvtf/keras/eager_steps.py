@@ -14,7 +14,7 @@ from tvtf.state.variable import Variable, of_library
 STEPS = "_tvtf_repeated"
 
 
-class _Steps(Repeated):
+class _RepeatedSteps(Repeated):
     """The repeated steps of an optimizer whose class is in ``package``."""
 
     def __init__(self, update: Any, package: str) -> None:
@@ -35,16 +35,16 @@ class _Steps(Repeated):
 
 
 def compile_steps(module: Any) -> None:
-    """For ``backend.tensorflow.optimizer``: compiles the application of filtered gradients."""
+    """Patches Keras's ``backend.tensorflow.optimizer`` so that an optimizer's repeated eager steps are compiled."""
     optimizer = module.TFOptimizer
-    plain = optimizer._backend_apply_gradients
+    original = optimizer._backend_apply_gradients
     package = module.__name__.removesuffix(".backend.tensorflow.optimizer") + ".optimizers."
 
-    @functools.wraps(plain)
+    @functools.wraps(original)
     def _backend_apply_gradients(self: Any, grads: Any, trainable_variables: Any) -> None:
-        steps = vars(self).get(STEPS)
-        if steps is None:
-            steps = vars(self)[STEPS] = _Steps(functools.partial(plain, self), package)
-        steps(self, list(grads), list(trainable_variables))
+        repeated_steps = vars(self).get(STEPS)
+        if repeated_steps is None:
+            repeated_steps = vars(self)[STEPS] = _RepeatedSteps(functools.partial(original, self), package)
+        repeated_steps(self, list(grads), list(trainable_variables))
 
     optimizer._backend_apply_gradients = _backend_apply_gradients

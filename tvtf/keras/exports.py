@@ -15,14 +15,17 @@ MSG_UNBUILT = (
 )
 
 
-def know_layers(module: Any) -> None:
-    """For ``layers.layer``: makes exports accept a layer as a function of the inputs it was built or called on."""
-    layer = module.Layer
+def accept_layers(module: Any) -> None:
+    """Lets exports accept a Keras layer, as a function of the inputs that it was built or called on, run for inference.
 
-    def function_of_model(value: Any, given: Any) -> Any:
-        if not isinstance(value, layer):
+    ``module`` is Keras's ``layers.layer``.
+    """
+    layer_class = module.Layer
+
+    def function_of_model(value: Any, input_signature: Any) -> Any:
+        if not isinstance(value, layer_class):
             return None
-        specs = given or input_specs(value)
+        specs = input_signature or input_specs(value)
         if not specs:
             raise ValueError(MSG_UNBUILT.format(value.name))
         return tvtf.function(lambda *inputs: value(*inputs, training=False), autograph=False), specs
@@ -31,7 +34,9 @@ def know_layers(module: Any) -> None:
 
 
 def prediction(model: Any) -> Any:
-    """Returns a function that calls a layer or model as ``predict`` does, with the inputs it was built or called on.
+    """Returns a traceable function that calls a layer or model for inference, as its method ``predict`` does.
+
+    Its arguments have the specs of the inputs that the model was built or called on, for batches of any size.
 
     Raises:
       ValueError: its input specs are not known.

@@ -22,9 +22,9 @@ import tvtf
 from tvtf.keras.modules import input_specs
 
 _log = logging.getLogger("tvtf")
-OF_KERAS = (".h5", ".hdf5")
+KERAS_EXTENSIONS = (".h5", ".hdf5")
 """Extensions of Keras's files that contain digits."""
-OF_TENSORFLOW = (".ckpt", ".tf")
+TENSORFLOW_EXTENSIONS = (".ckpt", ".tf")
 """Extensions that folders and checkpoints may have. Keras reports other extensions of letters as wrong file names."""
 FILE = "model.keras"
 """The name of Keras's file among the extra files of the saved model."""
@@ -45,15 +45,16 @@ MSG_BY_OBJECTS = (
 )
 
 
-def _is_place(filepath: Any) -> bool:
-    """Returns whether a path is that of a folder or checkpoint: it has no file extension."""
+def _is_folder_or_checkpoint(filepath: Any) -> bool:
+    """Returns whether a path names a folder with a saved model or a checkpoint: it has no extension of a file of Keras's."""
     if not isinstance(filepath, (str, os.PathLike)):
         return False
     text = os.fspath(filepath)
-    if not isinstance(text, str) or text.startswith("hf://"):
+    if not isinstance(text, str) or text.startswith("hf://"):  # Keras loads models from Hugging Face itself
         return False
-    ending = os.path.splitext(text)[1]
-    return ending in OF_TENSORFLOW or not ending[1:].isalpha() and ending not in OF_KERAS
+    extension = os.path.splitext(text)[1]
+    # In "weights.10" the digits are no extension, but part of the name.
+    return extension in TENSORFLOW_EXTENSIONS or not extension[1:].isalpha() and extension not in KERAS_EXTENSIONS
 
 
 # -- folders
@@ -66,15 +67,15 @@ def save_folders(module: Any) -> None:
 
 
 def _save_model(module: Any) -> None:
-    """Replaces Keras's ``save_model``: paths without a file suffix become folders with saved models."""
-    keras = module.save_model
+    """Patches Keras's ``save_model`` to write a path without a file extension as a folder with a saved model."""
+    keras_save_model = module.save_model
 
-    @functools.wraps(keras)
+    @functools.wraps(keras_save_model)
     def save_model(model: Any, filepath: Any, overwrite: bool = True, zipped: Any = None, **kwargs: Any) -> None:
-        """Saves a model with Keras, or as a folder with a saved model if the path has no file suffix."""
-        is_folder = _is_place(filepath) and kwargs.get("save_format") in ("tf", None, False)
+        """Saves a model as a file of Keras's, or as a folder with a saved model if the path has no file extension."""
+        is_folder = _is_folder_or_checkpoint(filepath) and kwargs.get("save_format") in ("tf", None, False)
         if not is_folder or zipped is not None:
-            return keras(model, filepath, overwrite=overwrite, zipped=zipped, **kwargs)  # type: ignore[no-any-return]
+            return keras_save_model(model, filepath, overwrite=overwrite, zipped=zipped, **kwargs)  # type: ignore[no-any-return]
         kwargs.pop("save_format", None)
         kwargs.pop("include_optimizer", None)  # Keras 3 has this argument only for HDF5 files
         saved_model_arguments = {name: kwargs.pop(name, None) for name in ("signatures", "options")}
@@ -100,31 +101,34 @@ def _save(module: Any, model: Any, folder: str, signatures: Any, options: Any) -
 
     if input_specs(model) is None:
         raise ValueError(MSG_UNBUILT.format(model.name))
-    save_with(model, folder, signatures, options, _serialized(module, model))
+    save_with(model, folder, signatures, options, _keras_file(module, model))
 
 
-def _serialized(module: Any, model: Any) -> dict[str, bytes]:
-    """Returns Keras's file of the model, if Keras can serialize it."""
+def _keras_file(module: Any, model: Any) -> dict[str, bytes]:
+    """Serializes a model as Keras does, for a file within a saved model's folder; returns the content by the file's name.
+
+    Returns nothing, and logs a warning, if Keras can't serialize the model.
+    """
     content = io.BytesIO()
     try:
         module.saving_lib._save_model_to_fileobj(model, content, "h5")
-    except (TypeError, ValueError, NotImplementedError) as why:
-        _log.warning("%s is saved without Keras's own file, which restores its classes: %s", model.name, why)
+    except (TypeError, ValueError, NotImplementedError) as error:
+        _log.warning("%s is saved without Keras's own file, which restores its classes: %s", model.name, error)
         return {}
     return {FILE: content.getvalue()}
 
 
 def _load_model(module: Any) -> None:
-    """Replaces Keras's ``load_model``: folders with saved models are loaded by tvtf."""
-    keras = module.load_model
+    """Patches Keras's ``load_model`` so that tvtf loads folders with saved models."""
+    keras_load_model = module.load_model
 
-    @functools.wraps(keras)
+    @functools.wraps(keras_load_model)
     def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True, safe_mode: bool = True) -> Any:  # noqa: A002
-        """Loads a model with Keras, or from a folder with a saved model."""
+        """Loads a model from a file of Keras's, or from a folder with a saved model."""
         arguments = {"custom_objects": custom_objects, "compile": compile, "safe_mode": safe_mode}
-        if not _is_place(filepath) or not _holds_saved_model(filepath):
-            return keras(filepath, **arguments)
-        return _loaded(module, os.fspath(filepath), arguments)
+        if not _is_folder_or_checkpoint(filepath) or not _holds_saved_model(filepath):
+            return keras_load_model(filepath, **arguments)
+        return _load_from_folder(module, os.fspath(filepath), arguments)
 
     vars(module)["load_model"] = load_model
 
@@ -133,8 +137,11 @@ def _holds_saved_model(folder: Any) -> bool:
     return bool(tvtf.saved_model.contains_saved_model(folder))
 
 
-def _loaded(module: Any, folder: str, arguments: dict[str, Any]) -> Any:
-    """Returns the model in Keras's file; without the file or the model's classes, a model of functions."""
+def _load_from_folder(module: Any, folder: str, arguments: dict[str, Any]) -> Any:
+    """Loads a Keras model from a saved model's folder, by Keras's own file in it.
+
+    Without that file, or the classes of the model, it is a model that calls the saved functions.
+    """
     from tvtf.saved import layout
 
     content = layout.extra(folder, FILE)
@@ -142,16 +149,19 @@ def _loaded(module: Any, folder: str, arguments: dict[str, Any]) -> Any:
         return _function_model(module, folder)
     try:
         return module.saving_lib.load_model(io.BytesIO(content), **arguments)
-    except (TypeError, ValueError, NotImplementedError) as why:
-        _log.warning("%s is loaded as functions, because its classes are missing: %s", folder, why)
+    except (TypeError, ValueError, NotImplementedError) as error:
+        _log.warning("%s is loaded as functions, because its classes are missing: %s", folder, error)
     model = _function_model(module, folder)
     if arguments["compile"]:
-        _compile(module, model, content)
+        _restore_compilation(module, model, content)
     return model
 
 
-def _compile(module: Any, model: Any, content: bytes) -> None:
-    """Compiles a model of functions with the loss, metrics and optimizer of the saved one, and restores the optimizer."""
+def _restore_compilation(module: Any, model: Any, content: bytes) -> None:
+    """Compiles a model of saved functions with the loss, metrics and optimizer in Keras's file, and restores the optimizer.
+
+    ``content`` is the file: a ZIP archive of the configuration and the weights.
+    """
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         config = json.loads(archive.read("config.json")).get("compile_config")
         if not config:
@@ -161,9 +171,9 @@ def _compile(module: Any, model: Any, content: bytes) -> None:
         if not model.compiled or not model.optimizer.built:
             return
         store = module.saving_lib.H5IOStore(io.BytesIO(archive.read("model.weights.h5")), mode="r")
-        state = store.get("optimizer")
-        if len(state.keys()) == len(model.optimizer.variables):  # an untrained model has no optimizer state
-            model.optimizer.load_own_variables(state)
+        optimizer_state = store.get("optimizer")
+        if len(optimizer_state.keys()) == len(model.optimizer.variables):  # an untrained model has no optimizer state
+            model.optimizer.load_own_variables(optimizer_state)
 
 
 class _FunctionModel:
@@ -182,7 +192,11 @@ class _FunctionModel:
 
 
 def _function_model(module: Any, folder: str) -> Any:
-    """Returns a model of the functions of a saved model."""
+    """Returns a Keras model that calls the functions of a saved model, for one whose classes are missing.
+
+    Raises:
+      ValueError: the saved object can't be called.
+    """
     loaded = tvtf.saved_model.load(folder)
     if not callable(loaded):
         raise ValueError(MSG_NOT_CALLABLE.format(folder))
@@ -201,14 +215,14 @@ def save_checkpoints(module: Any) -> None:
 
 
 def _save_weights(module: Any) -> None:
-    """Replaces Keras's ``save_weights``: paths without a file suffix become checkpoints."""
-    keras = module.Model.save_weights
+    """Patches Keras's ``save_weights`` to write a path without a file extension as a checkpoint of TensorFlow's format."""
+    keras_save_weights = module.Model.save_weights
 
-    @functools.wraps(keras)
+    @functools.wraps(keras_save_weights)
     def save_weights(self: Any, filepath: Any, overwrite: bool = True, max_shard_size: Any = None) -> None:
-        """Saves weights with Keras, or as a checkpoint if the path has no file suffix."""
-        if not _is_place(filepath) or max_shard_size is not None:
-            return keras(self, filepath, overwrite=overwrite, max_shard_size=max_shard_size)  # type: ignore[no-any-return]
+        """Saves weights as a file of Keras's, or as a checkpoint if the path has no file extension."""
+        if not _is_folder_or_checkpoint(filepath) or max_shard_size is not None:
+            return keras_save_weights(self, filepath, overwrite=overwrite, max_shard_size=max_shard_size)  # type: ignore[no-any-return]
         from tvtf.train.checkpoint_state import (
             update_checkpoint_state,  # protocol buffers, which importing Keras doesn't need
         )
@@ -225,14 +239,14 @@ def _save_weights(module: Any) -> None:
 
 
 def _load_weights(module: Any) -> None:
-    """Replaces Keras's ``load_weights``: checkpoints are read by tvtf."""
-    keras = module.Model.load_weights
+    """Patches Keras's ``load_weights`` so that tvtf reads checkpoints of TensorFlow's format."""
+    keras_load_weights = module.Model.load_weights
 
-    @functools.wraps(keras)
+    @functools.wraps(keras_load_weights)
     def load_weights(self: Any, filepath: Any, skip_mismatch: bool = False, **kwargs: Any) -> Any:
-        """Loads weights with Keras, or from a checkpoint."""
-        if not _is_place(filepath) or not os.path.exists(f"{os.fspath(filepath)}.index"):
-            return keras(self, filepath, skip_mismatch=skip_mismatch, **kwargs)
+        """Loads weights from a file of Keras's, or from a checkpoint of TensorFlow's format."""
+        if not _is_folder_or_checkpoint(filepath) or not os.path.exists(f"{os.fspath(filepath)}.index"):
+            return keras_load_weights(self, filepath, skip_mismatch=skip_mismatch, **kwargs)
         if skip_mismatch or kwargs.pop("by_name", False):
             raise ValueError(MSG_BY_OBJECTS.format(filepath))
         if kwargs:

@@ -39,7 +39,9 @@ INSTALL = "pip install 'tvtf[keras]'"
 
 
 def load() -> str:
-    """Makes Keras importable on tvtf, and returns the name of the package.
+    """Makes the installed package Keras importable with tvtf as its TensorFlow; returns the name to import.
+
+    It is ``keras``, or that of a second copy, where ``keras`` is for other code.
 
     Raises:
       ImportError: Keras is not installed, is too old, or needs a newer Python.
@@ -68,8 +70,8 @@ REPLACED = ("input", "open", "print", "breakpoint")
 """Builtins that notebooks and tests replace while a program runs; Keras's modules have copies of all others."""
 
 
-def _current(name: str) -> Callable[..., Any]:
-    """Returns a function that calls the current builtin of a name."""
+def _call_current_builtin(name: str) -> Callable[..., Any]:
+    """Returns a function that calls whatever the builtin ``name``, such as ``print``, is replaced by at that time."""
     original = getattr(builtins, name)
 
     @functools.wraps(original)
@@ -84,14 +86,19 @@ class Finder:
 
     def __init__(self, name: str, init: Path) -> None:
         self.name, self.init = name, init
-        self.builtins = vars(builtins) | {each: _current(each) for each in REPLACED} | {"__import__": self.import_}
+        self.builtins = (
+            vars(builtins) | {each: _call_current_builtin(each) for each in REPLACED} | {"__import__": self.import_}
+        )
         self.importlib = View("importlib", importlib)
         vars(self.importlib)["import_module"] = self.import_module
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Finds the package and its modules, with the loader that changes their imports; others are left to Python."""
+        """Returns the spec of Keras or one of its modules, with the loader that changes their imports.
+
+        For other modules it returns None: Python's own finders are next.
+        """
         if name == self.name:
             return self._spec(name, str(self.init), [str(self.init.parent)])
         if not name.startswith(self.name + "."):
@@ -115,14 +122,18 @@ class Finder:
         fromlist: Sequence[str] = (),
         level: int = 0,  # noqa: A002
     ) -> Any:
-        """Works as ``__import__`` of Keras's modules."""
-        head = name.partition(".")[0]
-        if level == 0 and head == "tensorflow":
+        """Imports a module for Keras's code, which has this method as its ``__import__``.
+
+        ``tensorflow`` is the view of tvtf, ``importlib`` a view whose ``import_module`` does the same, and in a copy of Keras
+        ``keras`` is this copy.
+        """
+        top_package = name.partition(".")[0]
+        if level == 0 and top_package == "tensorflow":
             module = tensorflow_view.find(name)
             return module if fromlist else tensorflow_view.find("tensorflow")
         if level == 0 and name == "importlib":
             return self.importlib
-        if level == 0 and head == KERAS != self.name:
+        if level == 0 and top_package == KERAS != self.name:
             return self._from_copy(name, fromlist)
         return _import(name, globals, locals, fromlist, level)
 
@@ -152,8 +163,9 @@ class Loader(SourceFileLoader):
         self.finder = finder
 
     def exec_module(self, module: ModuleType) -> None:
+        """Runs a module of Keras with changed imports, and then its hook; a module of ``LAZY`` only becomes a LazyModule."""
         name = module.__name__.removeprefix(f"{self.finder.name}.")
-        is_imported = "__builtins__" not in vars(module)
+        is_imported = "__builtins__" not in vars(module)  # else a lazy module is run, at its first use
         vars(module)["__builtins__"] = self.finder.builtins
         if is_imported and name in LAZY:
             module.__class__ = LazyModule
@@ -173,15 +185,20 @@ class LazyModule(ModuleType):
     """
 
     def __getattr__(self, name: str) -> Any:
+        """Runs the module if it hasn't run, and returns an attribute; special names don't run it.
+
+        Raises:
+          AttributeError: the module doesn't define the name.
+        """
         if name != "__all__" and name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        with _running:
-            if _RUNS not in vars(self):
-                vars(self)[_RUNS] = True
+        with _run_lock:
+            if _IS_RUNNING not in vars(self):  # else its own code reads an attribute that it hasn't set yet
+                vars(self)[_IS_RUNNING] = True
                 try:
                     self.__spec__.loader.exec_module(self)  # type: ignore[union-attr]
                 finally:
-                    del vars(self)[_RUNS]
+                    del vars(self)[_IS_RUNNING]
         return ModuleType.__getattribute__(self, name)
 
     def __dir__(self) -> list[str]:
@@ -189,6 +206,6 @@ class LazyModule(ModuleType):
         return list(vars(self))
 
 
-_RUNS = "_tvtf_runs"
-_running = Lock()
+_IS_RUNNING = "_tvtf_runs"
+_run_lock = Lock()
 """Held while a lazy module runs, so that other threads see it whole."""

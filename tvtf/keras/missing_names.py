@@ -21,21 +21,21 @@ OTHERS = ("backend/jax", "backend/torch", "backend/openvino", "backend/numpy")
 
 
 def names_in(source: str) -> Iterator[str]:
-    """Yields the dotted names of TensorFlow that a module uses, without "tensorflow."."""
+    """Yields the dotted names of TensorFlow that a module's source code uses, without "tensorflow."."""
     tree = ast.parse(source)
-    inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    parts_of_longer_names = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     for node in ast.walk(tree):
         match node:
             case ast.ImportFrom(module=str(module), names=names, level=0) if module.partition(".")[0] == "tensorflow":
                 yield from (f"{module}.{alias.name}".removeprefix("tensorflow.") for alias in names)
-            case ast.Attribute() if id(node) not in inner:
+            case ast.Attribute() if id(node) not in parts_of_longer_names:
                 root, *path = _chain(node)
                 if root in ROOTS:
                     yield ".".join(path)
 
 
 def _chain(node: ast.expr) -> list[str]:
-    """Returns the parts of a dotted name; the first is empty if the expression is something else."""
+    """Returns the parts of a dotted name, given as an expression; the first is "" if it is of something other than a name."""
     match node:
         case ast.Attribute(value=value, attr=attr):
             return [*_chain(value), attr]
@@ -45,25 +45,25 @@ def _chain(node: ast.expr) -> list[str]:
 
 
 def missing(folder: Path) -> dict[str, list[str]]:
-    """Returns the names that tvtf lacks, with the files that use them."""
+    """Returns TensorFlow's names that Keras's source files in a folder use and tvtf lacks, with the files that use them."""
     users: dict[str, list[str]] = defaultdict(list)
     for path in sorted(folder.rglob("*.py")):
-        place = path.relative_to(folder).as_posix()
-        if not place.endswith("_test.py") and not any(other in place for other in OTHERS):
+        file = path.relative_to(folder).as_posix()
+        if not file.endswith("_test.py") and not any(other in file for other in OTHERS):
             for name in {*names_in(path.read_text(encoding="utf-8"))}:
-                if not _is_there(name):
-                    users[name].append(place)
+                if not _has_name(name):
+                    users[name].append(file)
     return dict(sorted(users.items()))
 
 
-def _is_there(name: str) -> bool:
-    """Returns whether tvtf has a name."""
+def _has_name(name: str) -> bool:
+    """Returns whether tvtf has a dotted name of TensorFlow, given without "tensorflow."."""
     value: Any = find("tensorflow")
     for part in name.split("."):
         try:
             value = getattr(value, part)
         except AttributeError:
-            # An attribute of something that is not a module: a method, or a value's attribute, which exists only at run time.
+            # Only modules can lack names. An attribute of another value, such as of an instance, may exist at run time.
             return not isinstance(value, type(sys))
     return True
 

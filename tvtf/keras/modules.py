@@ -57,7 +57,10 @@ class LayerModule(tvtf.Module):
         return [name for name in super().__dir__() if name not in (CALLED_ON, CONTAINERS)]
 
     def _attributes_to_walk(self, key: Callable[[str], Any] | None) -> dict[str, Any]:
-        """Returns Keras's own lists of parts, in its order; attributes may hold a part several times."""
+        """Returns the lists in which Keras has the layer's variables and layers, for traversals of `tf.Module`.
+
+        These are in Keras's order, while attributes may hold an object several times.
+        """
         layer: Any = self
         return {
             "_trainable_variables": layer._trainable_variables,
@@ -71,13 +74,17 @@ class LayerModule(tvtf.Module):
         return {**self._containers(), **tvtf.Module._trackable_children(self, save_type, **kwargs)}
 
     def _containers(self) -> dict[str, Any]:
-        """Returns trackable copies of lists and dicts, the same objects as long as their content is the same."""
-        copies = vars(self).setdefault(CONTAINERS, {})
+        """Returns copies of the layer's lists and dicts, by attribute, which checkpoints can search for Variables.
+
+        A copy is cached, and the same object as long as the content of the list or dict is the same.
+        """
+        cache = vars(self).setdefault(CONTAINERS, {})
         for name in dict.fromkeys(vars(self).get("_tracked", ())):
             content = _identities(getattr(self, name, None))
-            if name not in copies or copies[name][0] != content:
-                copies[name] = content, wrap(_bare(getattr(self, name, None)))
-        return {name: wrapped for name, (_, wrapped) in copies.items() if hasattr(wrapped, "_trackable_children")}
+            cached_content, _ = cache.get(name, (None, None))
+            if name not in cache or cached_content != content:
+                cache[name] = content, wrap(_as_python_containers(getattr(self, name, None)))
+        return {name: wrapped for name, (_, wrapped) in cache.items() if hasattr(wrapped, "_trackable_children")}
 
     @property
     def _default_save_signature(self) -> Any:
@@ -86,7 +93,10 @@ class LayerModule(tvtf.Module):
         return None if specs is None else called_on(self, specs)
 
     def _parts_of_saved_model(self) -> dict[str, Any]:
-        """Returns the functions and lists of variables that a saved model has beside the attributes."""
+        """Returns what TensorFlow's saved models of Keras layers contain beside the attributes: functions and variable lists.
+
+        The functions are left out if the input specs are not known.
+        """
         layer: Any = self
         lists = {name: [v.handle for v in getattr(layer, name)] for name in ("variables", "trainable_variables")}
         parts = {name: wrap(variables) for name, variables in lists.items()}
@@ -95,13 +105,13 @@ class LayerModule(tvtf.Module):
         return {**functions, **parts}
 
 
-def _bare(value: Any) -> Any:
+def _as_python_containers(value: Any) -> Any:
     """Converts Keras's lists and dicts to Python's."""
     if isinstance(value, dict):
-        return {key: _bare(part) for key, part in value.items()}
+        return {key: _as_python_containers(part) for key, part in value.items()}
     if isinstance(value, (list, set)):
-        return [_bare(part) for part in value]
-    return tuple(map(_bare, value)) if type(value) is tuple else value
+        return [_as_python_containers(part) for part in value]
+    return tuple(map(_as_python_containers, value)) if type(value) is tuple else value
 
 
 def _identities(value: Any) -> Any:
@@ -112,19 +122,19 @@ def _identities(value: Any) -> Any:
 
 
 def input_specs(layer: Any) -> Any:
-    """Returns the specs of a layer's arguments, for batches of any size; None if they are not known.
+    """Returns the tensor specs of a layer's arguments, for batches of any size; None if they are not known.
 
-    A functional model has inputs; the specs of other layers are those of the first call.
+    A functional model declares its inputs; for other layers the arguments of the first call are taken.
     """
     inputs = getattr(getattr(layer, "_functional", None) or layer, "_inputs_struct", None)
     if inputs is not None:
-        return [_named(tvtf.nest.map_structure(lambda x: tvtf.TensorSpec(x.shape, x.dtype), inputs))]
-    called_on = vars(layer).get(CALLED_ON)
-    return called_on and [_named(called_on[0]), *called_on[1:]]
+        return [_with_input_names(tvtf.nest.map_structure(lambda x: tvtf.TensorSpec(x.shape, x.dtype), inputs))]
+    specs_of_first_call = vars(layer).get(CALLED_ON)
+    return specs_of_first_call and [_with_input_names(specs_of_first_call[0]), *specs_of_first_call[1:]]
 
 
-def _named(specs: Any) -> Any:
-    """Adds the names that TensorFlow gives the tensors of an argument ``inputs`` in a signature."""
+def _with_input_names(specs: Any) -> Any:
+    """Names the tensor specs in a nest as TensorFlow names the tensors of an argument ``inputs``: inputs, inputs_1 ..."""
     names = itertools.chain(["inputs"], (f"inputs_{number}" for number in itertools.count(1)))
 
     def with_name(spec: Any) -> Any:
@@ -135,7 +145,7 @@ def _named(specs: Any) -> Any:
 
 
 def _spec_of(x: Any) -> Any:
-    """Returns the spec of an argument, with an unknown batch size."""
+    """Returns the tensor spec of an argument of a layer's call, with an unknown batch size; other values unchanged."""
     if isinstance(x, tvtf.__internal__.CompositeTensor):
         return tvtf.type_spec_from_value(x)
     if not hasattr(x, "shape") or not hasattr(x, "dtype"):
@@ -156,7 +166,7 @@ def called_on(layer: Any, specs: Any) -> Any:
 
 
 def traced_on(layer: Any, specs: Any) -> Any:
-    """Returns a function that calls the layer, traced for inference and for training."""
+    """Returns a ``tf.function`` that calls the layer, traced for inputs of the given specs, for inference and training."""
 
     def call(inputs: Any, *others: Any, training: bool = False) -> Any:
         return layer(inputs, *others, training=training)
@@ -167,8 +177,8 @@ def traced_on(layer: Any, specs: Any) -> Any:
     return function
 
 
-def be_modules(module: ModuleType) -> None:
-    """For ``backend.tensorflow.layer``: makes the base class of all layers a module."""
+def make_layers_modules(module: ModuleType) -> None:
+    """Patches Keras's ``backend.tensorflow.layer`` so that all layers are instances of ``tf.Module``, as in TensorFlow."""
 
     class TFLayer(module.TFLayer, LayerModule):  # type: ignore[name-defined, misc]
         _trackable_children = LayerModule._trackable_children
@@ -177,18 +187,19 @@ def be_modules(module: ModuleType) -> None:
     vars(module)["TFLayer"] = TFLayer
 
 
-def restore_early(module: ModuleType) -> None:
-    """For ``backend.tensorflow.core``: restores variables of a layer that is built after its checkpoint was read.
+def restore_unbuilt_variables(module: ModuleType) -> None:
+    """Patches Keras's ``backend.tensorflow.core`` to restore a variable from a checkpoint before it has a value.
 
-    While Keras builds a layer by a symbolic call, its variables have an initializer instead of a value.
+    While Keras builds a layer by a symbolic call, its variables have an initializer instead of a value. The value in a
+    checkpoint that was read before then becomes the initializer.
     """
-    variable: Any = vars(module)["Variable"]
-    keras = variable._restore_from_tensors
+    variable_class: Any = vars(module)["Variable"]
+    keras_restore = variable_class._restore_from_tensors
 
-    @functools.wraps(keras)
+    @functools.wraps(keras_restore)
     def _restore_from_tensors(self: Any, restored_tensors: Any) -> Any:
         if self._value is not None:
-            return keras(self, restored_tensors)
+            return keras_restore(self, restored_tensors)
         restored = restored_tensors[VARIABLE_VALUE]
         self._initializer = lambda shape, dtype: tvtf.convert_to_tensor(restored)
         return None
@@ -196,7 +207,7 @@ def restore_early(module: ModuleType) -> None:
     def _tensor_specs(self: Any) -> Any:
         return {VARIABLE_VALUE: (tuple(self._shape), tvtf.as_dtype(self._dtype).as_numpy_dtype)}
 
-    variable._restore_from_tensors, variable._tensor_specs = _restore_from_tensors, _tensor_specs
+    variable_class._restore_from_tensors, variable_class._tensor_specs = _restore_from_tensors, _tensor_specs
 
 
 # -- Variables and modules as parts of layers
@@ -224,11 +235,11 @@ class _ModuleLayer:
     """
 
     @classmethod
-    def of(cls, module: Any, above: tuple[Any, ...], kinds: Kinds, trainable: bool) -> Any:
+    def of(cls, module: Any, above: tuple[Any, ...], proxy_factory: ProxyFactory, trainable: bool) -> Any:
         """Makes the proxy of a module; ``above`` are the layer and the modules that contain it, to stop at cycles."""
         proxy: Any = cls()
         proxy.name = camel_to_snake(type(module).__name__)
-        vars(proxy).update(module=module, _above=(*above, module), _kinds=kinds, _known={})
+        vars(proxy).update(module=module, _above=(*above, module), _kinds=proxy_factory, _known={})
         vars(proxy).update(built=True, _trainable=trainable)
         return proxy
 
@@ -236,16 +247,16 @@ class _ModuleLayer:
         return vars(self)["module"](*args, **kwargs)
 
     def _parts(self, is_part: Callable[[Any], bool]) -> Iterator[Any]:
-        """Yields the module's direct parts, except the objects that contain it."""
+        """Yields the values in the module's attributes that satisfy a predicate, except objects that contain the module."""
         attributes = vars(self)
         if "module" not in attributes:
             return  # Keras inspects a layer while creating it.
         for leaf in attributes["module"]._flatten(recursive=False, predicate=is_part):
-            if all(leaf is not other for other in attributes["_above"]):
+            if all(leaf is not container for container in attributes["_above"]):
                 yield leaf
 
     def _variables_of(self, is_trainable: bool) -> list[Any]:
-        """Returns Keras's variables of the module that are trainable, or those that are not."""
+        """Returns Keras's variables for those of the module: the trainable ones, or the others."""
         attributes = vars(self)
         leaves = self._parts(
             lambda leaf: attributes["_kinds"].is_variable(leaf) or attributes["_kinds"].is_keras_variable(leaf)
@@ -261,7 +272,7 @@ class _ModuleLayer:
         return [self._layer_for(leaf) for leaf in self._parts(lambda leaf: isinstance(leaf, tvtf.Module))]
 
     def _layer_for(self, leaf: Any) -> Any:
-        """Returns the layer itself, or the layer that stands for a Variable or module; it is created once."""
+        """Returns Keras's layer for a part of the module: a layer itself, or the proxy of a ``tf.Module``, created once."""
         attributes = vars(self)
         if attributes["_kinds"].is_layer(leaf):
             return leaf
@@ -273,8 +284,8 @@ class _ModuleLayer:
     _layers = property(_find_layers, lambda self, _: None)
 
 
-class Kinds:
-    """Distinguishes Keras's objects from TensorFlow's, and makes the proxies; ``module`` is Keras's module of layers."""
+class ProxyFactory:
+    """Makes Keras's proxies of Variables and modules, and recognizes these; ``module`` is Keras's module of layers."""
 
     def __init__(self, module: Any) -> None:
         self.keras_layer, self.keras_variable = module.Layer, module.backend.Variable
@@ -282,7 +293,7 @@ class Kinds:
         self.variable_class: Any = type("PlainVariable", (_PlainVariable, self.keras_variable), {})
         self.layer_class: Any = type("ModuleLayer", (_ModuleLayer, self.keras_layer), {})
 
-    def __deepcopy__(self, memo: Any) -> Kinds:
+    def __deepcopy__(self, memo: Any) -> ProxyFactory:
         return self
 
     def is_variable(self, value: Any) -> bool:
@@ -301,7 +312,10 @@ class Kinds:
         return self.is_variable(value) or self.is_module(value)
 
     def variable_for(self, value: Any, trainable: bool) -> Any:
-        """Returns the proxy of a Variable, made when first needed; a Keras variable itself."""
+        """Returns the variable that Keras uses for a ``tf.Variable``, its proxy, created once; a Keras variable itself.
+
+        A proxy of a Variable in a frozen layer is not trainable.
+        """
         if self.is_keras_variable(value):
             return value
         proxy = vars(value).get(KERAS_VARIABLE)
@@ -319,31 +333,31 @@ class Kinds:
 
     @contextmanager
     def without_scope(self) -> Iterator[None]:
-        """Leaves the scope in which Keras forbids to create variables: a proxy creates no memory."""
-        scope = self.global_state.get_global_attribute("stateless_scope")
+        """Suspends, in a block, Keras's scope that forbids creating variables: a proxy allocates no memory."""
+        keras_scope = self.global_state.get_global_attribute("stateless_scope")
         self.global_state.set_global_attribute("stateless_scope", None)
         try:
             yield
         finally:
-            self.global_state.set_global_attribute("stateless_scope", scope)
+            self.global_state.set_global_attribute("stateless_scope", keras_scope)
 
 
 class Parts(list[Any]):
     """A list in a layer's tracker of TensorFlow's objects; adding one adds its proxy to Keras's lists."""
 
-    def __init__(self, layer: Any, kinds: Kinds) -> None:
-        self.layer, self.kinds = layer, kinds
+    def __init__(self, layer: Any, proxy_factory: ProxyFactory) -> None:
+        self.layer, self.proxy_factory = layer, proxy_factory
         self.proxies: list[Any] = []
 
     def append(self, value: Any) -> None:
-        """Adds an object, and its proxy to the layer's variables or layers."""
+        """Adds a ``tf.Variable`` or ``tf.Module``, and its proxy to the layer's variables or layers."""
         super().append(value)
         trainable = vars(self.layer).get("_trainable", True)
-        if self.kinds.is_variable(value):
-            proxy = self.kinds.variable_for(value, trainable)
+        if self.proxy_factory.is_variable(value):
+            proxy = self.proxy_factory.variable_for(value, trainable)
             store = "trainable_variables" if value.trainable else "non_trainable_variables"
         else:
-            proxy, store = self.kinds.layer_for(value, (self.layer,), trainable), "layers"
+            proxy, store = self.proxy_factory.layer_for(value, (self.layer,), trainable), "layers"
         self.proxies.append(proxy)
         if not self.layer._tracker.is_in_store(store, proxy):
             self.layer._tracker.add_to_store(store, proxy)
@@ -353,8 +367,8 @@ class Parts(list[Any]):
         super().__delitem__(index)
 
 
-def track_parts(module: ModuleType) -> None:
-    """For ``utils.tracking``: a built layer, which Keras locks, still accepts TensorFlow's objects."""
+def accept_parts_when_locked(module: ModuleType) -> None:
+    """Patches Keras's ``utils.tracking`` so that a built layer, which Keras locks, still accepts Variables and modules."""
 
     class Tracker(module.Tracker):  # type: ignore[name-defined, misc]
         locked: bool
@@ -372,71 +386,74 @@ def track_parts(module: ModuleType) -> None:
 
 def hold_parts(module: Any) -> None:
     """For ``layers.layer``: makes layers track Variables and modules, accept lists, and build outside of traces."""
-    layer, kinds = module.Layer, Kinds(module)
-    vars(module)["tvtf_kinds"] = kinds
+    layer, proxy_factory = module.Layer, ProxyFactory(module)
+    vars(module)["tvtf_kinds"] = proxy_factory
     for change in (_patch_tracking, _patch_setattr, _patch_delattr, _patch_call, _patch_build):
-        change(layer, kinds)
+        change(layer, proxy_factory)
 
 
-def _patch_tracking(layer: Any, kinds: Kinds) -> None:
-    """Adds lists of Variables and modules to a layer's tracker."""
-    keras = layer._initialize_tracker
+def _patch_tracking(layer: Any, proxy_factory: ProxyFactory) -> None:
+    """Patches Keras's class of layers so that its tracker collects ``tf.Variable`` and ``tf.Module`` attributes, too."""
+    keras_initialize_tracker = layer._initialize_tracker
 
-    @functools.wraps(keras)
+    @functools.wraps(keras_initialize_tracker)
     def _initialize_tracker(self: Any) -> None:
-        """Adds lists of tvtf's Variables and modules to the attributes that Keras tracks."""
+        """Creates a layer's tracker with two more lists, for Variables and modules among the attributes."""
         if hasattr(self, "_tracker"):
             return
-        keras(self)
+        keras_initialize_tracker(self)
         tracker = self._tracker
-        for name, is_kind in (("tf_variables", kinds.is_variable), ("tf_modules", kinds.is_module)):
-            tracker.config[name] = is_kind, Parts(self, kinds)
+        for name, is_of_type in (("tf_variables", proxy_factory.is_variable), ("tf_modules", proxy_factory.is_module)):
+            tracker.config[name] = is_of_type, Parts(self, proxy_factory)
             tracker.stored_ids[name] = set()
 
     layer._initialize_tracker = _initialize_tracker
 
 
-def _patch_setattr(layer: Any, kinds: Kinds) -> None:
-    """Stops tracking a Variable or module when an attribute is set to another one."""
-    keras = layer._setattr_hook
+def _patch_setattr(layer: Any, proxy_factory: ProxyFactory) -> None:
+    """Patches Keras's class of layers to stop tracking a Variable or module whose attribute is set to another one."""
+    keras_setattr_hook = layer._setattr_hook
 
-    @functools.wraps(keras)
+    @functools.wraps(keras_setattr_hook)
     def _setattr_hook(self: Any, name: str, value: Any) -> Any:
-        if kinds.is_of_tensorflow(value) and vars(self).get(name) is not value:
-            _forget(self, name, kinds)
-        return keras(self, name, value)
+        if proxy_factory.is_of_tensorflow(value) and vars(self).get(name) is not value:
+            _untrack(self, name, proxy_factory)
+        return keras_setattr_hook(self, name, value)
 
     layer._setattr_hook = _setattr_hook
 
 
-def _forget(layer: Any, name: str, kinds: Kinds) -> None:
+def _untrack(layer: Any, name: str, proxy_factory: ProxyFactory) -> None:
     """Stops tracking an attribute's value, unless another attribute has it, too."""
     old = vars(layer).get(name)
-    if kinds.is_of_tensorflow(old) and not any(old is v for other, v in vars(layer).items() if other != name):
+    if proxy_factory.is_of_tensorflow(old) and not any(old is v for other, v in vars(layer).items() if other != name):
         layer._tracker.untrack(old)
 
 
-def _patch_delattr(layer: Any, kinds: Kinds) -> None:
-    """Stops tracking a Variable or module when its attribute is deleted."""
-    keras = layer.__delattr__
+def _patch_delattr(layer: Any, proxy_factory: ProxyFactory) -> None:
+    """Patches Keras's class of layers to stop tracking a Variable or module whose attribute is deleted."""
+    keras_delattr = layer.__delattr__
 
-    @functools.wraps(keras)
+    @functools.wraps(keras_delattr)
     def __delattr__(self: Any, name: str) -> None:
-        _forget(self, name, kinds)
-        keras(self, name)
+        _untrack(self, name, proxy_factory)
+        keras_delattr(self, name)
 
     layer.__delattr__ = __delattr__
 
 
-def _patch_call(layer: Any, kinds: Kinds) -> None:
-    """Converts a first argument of nested lists of numbers, and stores the specs of a layer's first call."""
-    keras = layer.__call__
+def _patch_call(layer: Any, proxy_factory: ProxyFactory) -> None:
+    """Patches the call of Keras's layers to accept nested lists of numbers, and to store the specs of the first call.
 
-    @functools.wraps(keras)
+    The specs are needed to save or export the layer.
+    """
+    keras_call = layer.__call__
+
+    @functools.wraps(keras_call)
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
         if args and isinstance(args[0], (list, tuple, int, float)) and _takes_tensors(self) and _are_numbers(args[0]):
             args = (tvtf.convert_to_tensor(args[0]), *args[1:])
-        outputs = keras(self, *args, **kwargs)
+        outputs = keras_call(self, *args, **kwargs)
         if args and CALLED_ON not in vars(self):
             vars(self)[CALLED_ON] = tvtf.nest.map_structure(_spec_of, list(args))
         return outputs
@@ -454,36 +471,40 @@ def _are_numbers(value: Any) -> bool:
     return isinstance(value, (int, float))
 
 
-def _patch_build(layer: Any, kinds: Kinds) -> None:
-    """Runs ``build`` outside of the traced function, as Keras 2 does, so that initial values are eager tensors."""
-    keras = layer.__new__
+def _patch_build(layer: Any, proxy_factory: ProxyFactory) -> None:
+    """Patches Keras's layers to run ``build`` outside of a function being traced, as Keras 2 does.
 
-    @functools.wraps(keras)
+    So initial values are eager tensors.
+    """
+    keras_new = layer.__new__
+
+    @functools.wraps(keras_new)
     def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        instance = keras(cls, *args, **kwargs)
+        """Creates a layer whose ``build`` runs outside of the function that is being traced."""
+        instance = keras_new(cls, *args, **kwargs)
         build = instance.build
 
         @functools.wraps(build)
-        def outside(*args: Any, **kwargs: Any) -> Any:
+        def build_outside_trace(*args: Any, **kwargs: Any) -> Any:
             with tvtf.init_scope():
                 return build(*args, **kwargs)
 
-        instance.build = outside
+        instance.build = build_outside_trace
         return instance
 
     layer.__new__ = staticmethod(__new__)
 
 
-def save_parts(module: Any) -> None:
-    """For ``saving.saving_lib``: saves modules in Keras's files, too, after the parts that Keras finds by name."""
-    keras = module._walk_saveable
+def save_modules(module: Any) -> None:
+    """Patches Keras's ``saving.saving_lib`` to save ``tf.Module`` attributes of layers in its files, too."""
+    keras_walk_saveable = module._walk_saveable
 
     def _walk_saveable(saveable: Any) -> Iterator[tuple[str, Any]]:
-        """Yields a layer's saveable parts, the layers that stand for modules included."""
+        """Yields the names and values of an object's parts to save; a layer's modules come last, by their proxies."""
         if isinstance(saveable, _ModuleLayer):
             yield "layers", saveable._layers
             return
-        yield from keras(saveable)
+        yield from keras_walk_saveable(saveable)
         modules = [part for part in getattr(saveable, "_layers", ()) if isinstance(part, _ModuleLayer)]
         if modules:
             yield "modules", modules

@@ -33,13 +33,13 @@ class Dims:
 
     def __init__(self) -> None:
         self._names: dict[tirx.Var, str] = {}
-        self._places: dict[tirx.Var, tuple[str, int]] = {}
+        self._sources: dict[tirx.Var, tuple[str, int]] = {}
 
     def learn(self, value: str, shape: Sequence[Any]) -> None:
         """Records that the symbolic dims in ``shape`` can be read from the model's value ``value``."""
         for axis, dim in enumerate(shape):
             if isinstance(dim, tirx.Var):
-                self._places.setdefault(dim, (value, axis))
+                self._sources.setdefault(dim, (value, axis))
 
     def text(self, dim: Any) -> int | str:
         """Returns a static dim as an int, and a symbolic one as its name or expression in the signature."""
@@ -49,7 +49,7 @@ class Dims:
         return _TYPED_INT.sub(r"\1", str(substitute_dim(dim, symbols)))
 
     def _name(self, symbol: tirx.Var) -> str:
-        """Returns a symbol's unique name in the model."""
+        """Returns the name of a symbolic dim in the model: that of its symbol, with a number if another symbol has it."""
         unique = self._names.get(symbol)
         if unique is None:
             used = set(self._names.values())
@@ -61,8 +61,12 @@ class Dims:
         return unique
 
     def place(self, symbol: tirx.Var) -> tuple[str, int]:
-        """Returns the value and axis from which a symbol can be read."""
-        source = self._places.get(symbol)
+        """Returns the name of a value in the model, and the axis of it, that has a symbolic dim as its size.
+
+        Raises:
+          UnimplementedError: there is none.
+        """
+        source = self._sources.get(symbol)
         if source is None:
             raise UnimplementedError(
                 None,
@@ -106,7 +110,7 @@ class DimValues:
         """Returns the name of an int64 vector with one dim."""
         if isinstance(dim, (int, tirx.IntImm)):
             return self.emitter.const(np.array([int(dim)], np.int64))
-        return self._cached(self._key(dim), lambda: self._computed(dim))
+        return self._cached(self._key(dim), lambda: self._emit_expression(dim))
 
     def _key(self, dim: Any) -> str:
         return str(self.dims.text(dim))
@@ -121,8 +125,12 @@ class DimValues:
     def find(self, key: str) -> str | None:
         return self._cache.get(key) or (self.outer.find(key) if self.outer else None)
 
-    def _computed(self, dim: Any) -> str:
-        """Emits the nodes of a symbolic dim's expression."""
+    def _emit_expression(self, dim: Any) -> str:
+        """Emits ONNX nodes that compute a symbolic dim's expression at run time; returns the result's name.
+
+        Raises:
+          UnimplementedError: the expression has an operation that ONNX lacks.
+        """
         if isinstance(dim, tirx.Var):
             return self._read(dim)
         if isinstance(dim, tirx.Cast):

@@ -39,9 +39,9 @@ class Model:
         self._constants: dict[Any, str] = {}
 
     def unique(self, name: str) -> str:
-        """Returns ``name``, with a number if it is in use.
+        """Returns ``name``, with a number appended if the model has a value of this name already.
 
-        ONNX requires that each value has one definition in a graph and those around it.
+        ONNX requires names that are unique in a graph and all graphs around it.
         """
         candidate, count = name, 0
         while candidate in self._used:
@@ -73,9 +73,9 @@ class Model:
 
 def _tensor(name: str, array: np.ndarray) -> TensorProto:
     """Returns an array as a tensor message, in little-endian bytes."""
-    little = array.astype(array.dtype.newbyteorder("<"), copy=False) if array.dtype.kind != "V" else array
+    little_endian = array.astype(array.dtype.newbyteorder("<"), copy=False) if array.dtype.kind != "V" else array
     element = ELEMENT[dtypes.from_array(array)]
-    return TensorProto(name=name, data_type=element, dims=array.shape, raw_data=little.tobytes())
+    return TensorProto(name=name, data_type=element, dims=array.shape, raw_data=little_endian.tobytes())
 
 
 class Emitter:
@@ -90,20 +90,32 @@ class Emitter:
     # -- what columns use
 
     def node(self, op: str, inputs: Sequence[str], outputs: Sequence[str], **attrs: Any) -> None:
-        """Adds a node; inputs are cast to a dtype that has a kernel, and results to the declared dtypes."""
-        # These take every dtype.
+        """Adds a node to the graph, with casts of its inputs if onnxruntime has no kernel for their dtypes.
+
+        Results are cast back to the dtypes that are declared for ``outputs``.
+        """
+        # These have kernels for every dtype.
         if op in ("If", "Loop", "Cast"):
             self._append(op, inputs, outputs, attrs)
             return
         attrs = _DEFAULTS.get(op, {}) | attrs
-        bound = self._bound(op, inputs)
-        wide = {variable: self._wide(op, variable, dtype) for variable, dtype in bound.items()}
-        casts = [self._as(x, wide.get(v or "")) for x, v in zip(inputs, _variables(schema(op).inputs, inputs))]
-        roles = _variables(schema(op).outputs, outputs)
-        results = [self._result(op, y, v, bound, wide, attrs) for y, v in zip(outputs, roles)]
-        self._append(op, casts, [result for result, _ in results], attrs)
-        for result, steps in results:
-            self._cast_through(result, steps)
+        input_dtypes = self._type_bindings(op, inputs)
+        compute_dtypes = {
+            type_variable: self._compute_dtype(op, type_variable, dtype)
+            for type_variable, dtype in input_dtypes.items()
+        }
+        cast_inputs = [
+            self._cast_if_typed(x, compute_dtypes.get(type_variable or ""))
+            for x, type_variable in zip(inputs, _variables(schema(op).inputs, inputs))
+        ]
+        output_variables = _variables(schema(op).outputs, outputs)
+        results = [
+            self._result_and_casts(op, output, type_variable, input_dtypes, compute_dtypes, attrs)
+            for output, type_variable in zip(outputs, output_variables)
+        ]
+        self._append(op, cast_inputs, [result for result, _ in results], attrs)
+        for result, casts_to_output in results:
+            self._cast_through(result, casts_to_output)
 
     def computed(self, op: str, inputs: Sequence[str], **attrs: Any) -> str:
         """Adds a node with one result, and returns the result's new name."""
@@ -150,63 +162,81 @@ class Emitter:
         if op not in _LIMITING or dtype is None or not dtype.is_integer or dtype.is_unsigned:
             self.node(op, operands, outputs, keepdims=keep)
         else:
-            self._limited(op, operands, outputs, dtype, keep)
+            self._limited_reduction(op, operands, outputs, dtype, keep)
 
-    def _limited(self, op: str, operands: list[str], outputs: Sequence[str], dtype: DType, keepdims: int) -> None:
-        """Adds a maximum or minimum whose result for no elements is the limit of the narrow dtype, not of the wider one."""
-        wide = self._wide(op, "T", dtype)
-        if wide is dtype:
+    def _limited_reduction(
+        self, op: str, operands: list[str], outputs: Sequence[str], dtype: DType, keepdims: int
+    ) -> None:
+        """Adds a ``ReduceMax`` or ``ReduceMin`` of a narrow integer dtype, which may have to be computed in a wider one.
+
+        For no elements the result is the limit of the dtype, so that of the wider dtype is limited to its range.
+        """
+        wider_dtype = self._compute_dtype(op, "T", dtype)
+        if wider_dtype is dtype:
             return self.node(op, operands, outputs, keepdims=keepdims)
         limiting_op, limit = _LIMITING[op], dtype.min if op == "ReduceMax" else dtype.max
-        reduced = self.computed(op, [self.cast(operands[0], wide), operands[1]], keepdims=keepdims)
-        limited = self.computed(limiting_op, [reduced, self.const(np.array(limit, wide.np))])
+        reduced = self.computed(op, [self.cast(operands[0], wider_dtype), operands[1]], keepdims=keepdims)
+        limited = self.computed(limiting_op, [reduced, self.const(np.array(limit, wider_dtype.np))])
         self.node("Cast", [limited], outputs, to=ELEMENT[dtype])
 
     # -- element types
 
-    def _bound(self, op: str, inputs: Sequence[str]) -> dict[str, DType]:
-        """Returns the dtype of each type variable: that of the first input with the variable."""
+    def _type_bindings(self, op: str, inputs: Sequence[str]) -> dict[str, DType]:
+        """Returns the dtype that the inputs give each type variable of an operator's signature, such as ``T``."""
         bound: dict[str, DType] = {}
         for name, variable in zip(inputs, _variables(schema(op).inputs, inputs)):
             dtype = self.model.dtypes.get(name)
             if variable is not None and dtype is not None:
-                bound.setdefault(variable, dtype)
+                bound.setdefault(variable, dtype)  # the first input decides, and others are cast
         return bound
 
-    def _wide(self, op: str, variable: str, dtype: DType) -> DType:
-        """Returns the dtype to compute in, or raises an error if ONNX has none."""
-        wide = computed_in(op, variable, dtype)
-        if wide is None:
+    def _compute_dtype(self, op: str, variable: str, dtype: DType) -> DType:
+        """Returns the dtype in which an operator is computed for inputs of ``dtype``: the same, or a wider one with a kernel.
+
+        Raises:
+          UnimplementedError: the ONNX standard allows none.
+        """
+        compute_dtype = computed_in(op, variable, dtype)
+        if compute_dtype is None:
             supported = ", ".join(sorted(d.name for d in allowed(op)[variable]))
             reason = f"ONNX's {op} has no {dtype.name} (only {supported}); cast to one of these before it"
             raise UnimplementedError(None, op, reason)
-        return wide
+        return compute_dtype
 
-    def _as(self, name: str, dtype: DType | None) -> str:
+    def _cast_if_typed(self, name: str, dtype: DType | None) -> str:
         return name if dtype is None or name not in self.model.dtypes else self.cast(name, dtype)
 
-    def _result(
-        self, op: str, name: str, variable: str | None, bound: Any, wide: Any, attrs: Any
+    def _result_and_casts(
+        self, op: str, name: str, variable: str | None, input_dtypes: Any, compute_dtypes: Any, attrs: Any
     ) -> tuple[str, list[Any]]:
-        """Returns the name of the node's result, and the (name, dtype) casts that lead from it to ``name`` as declared."""
-        computed = wide.get(variable) or _attribute_dtype(op, variable, attrs)
+        """Returns a name for a node's result, and the casts from it to the output ``name`` with its declared dtype.
+
+        Casts are pairs of the cast value's name and its dtype. ``input_dtypes`` has the inputs' dtypes by type variable,
+        ``compute_dtypes`` those in which the node is computed.
+        """
+        computed = compute_dtypes.get(variable) or _attribute_dtype(op, variable, attrs)
         declared = self.model.dtypes.get(name)
-        narrow = bound.get(variable, computed)
-        if computed is None or (computed is narrow and declared in (computed, None)):
+        input_dtype = input_dtypes.get(variable, computed)
+        if computed is None or (computed is input_dtype and declared in (computed, None)):
             self.model.dtypes.setdefault(name, computed or declared)
             return name, []
-        self.model.dtypes.setdefault(name, narrow)
-        return self._new(computed), [*self._between(computed, narrow, declared), (name, declared or narrow)]
+        self.model.dtypes.setdefault(name, input_dtype)
+        return self._new(computed), [
+            *self._intermediate_cast(computed, input_dtype, declared),
+            (name, declared or input_dtype),
+        ]
 
-    def _between(self, computed: DType, narrow: DType, declared: DType | None) -> list[tuple[str, DType]]:
+    def _intermediate_cast(
+        self, computed: DType, input_dtype: DType, declared: DType | None
+    ) -> list[tuple[str, DType]]:
         """Returns the cast to the inputs' dtype, if it is neither the computed nor the declared one."""
-        return [] if narrow in (computed, declared or narrow) else [(self._new(narrow), narrow)]
+        return [] if input_dtype in (computed, declared or input_dtype) else [(self._new(input_dtype), input_dtype)]
 
     def _new(self, dtype: DType) -> str:
         return self.model.value(f"{self.scope}{dtype.name}", dtype)
 
-    def _cast_through(self, source: str, steps: Sequence[tuple[str, DType]]) -> None:
-        for name, dtype in steps:
+    def _cast_through(self, source: str, casts: Sequence[tuple[str, DType]]) -> None:
+        for name, dtype in casts:
             self._append("Cast", [source], [name], {"to": ELEMENT[dtype]})
             source = name
 
@@ -235,7 +265,11 @@ class Emitter:
         return helper.make_graph(nodes, name, list(inputs), list(outputs), initializers)
 
     def info(self, name: str, tensor_type: TensorType) -> ValueInfoProto:
-        """Returns the signature's entry of a value, with symbolic dims as names."""
+        """Returns a value's name, dtype and shape as an entry of a graph's inputs or outputs; symbolic dims are names.
+
+        Raises:
+          UnimplementedError: ONNX's operators take no tensors of this dtype.
+        """
         if tensor_type.dtype not in ELEMENT:
             raise UnimplementedError(
                 None,
@@ -257,7 +291,10 @@ def _variables(parameters: Sequence[Any], names: Sequence[str]) -> list[str | No
 
 
 def _attribute_dtype(op: str, variable: str | None, attrs: dict[str, Any]) -> DType | None:
-    """Returns an output's dtype that no input determines: that of an attribute, or the only one allowed."""
+    """Returns the dtype of an operator's output that no input determines: an attribute has it, or only one is allowed.
+
+    Returns None if neither is so.
+    """
     for key in ("to", "dtype"):
         if key in attrs:
             return DTYPE[attrs[key]]

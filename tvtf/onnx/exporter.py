@@ -68,7 +68,9 @@ def export(
 
 
 def traced(fn: Any, args: Sequence[Any], input_signature: Any) -> ConcreteFunction:
-    """Returns the concrete function of ``fn`` for these arguments.
+    """Traces a function for example arguments, or an input signature, and returns the concrete function to export.
+
+    A concrete function is returned as it is; a Keras model is traced for inference.
 
     Raises:
       TypeError: ``fn`` can't be traced, or there are arguments for a concrete function.
@@ -81,12 +83,12 @@ def traced(fn: Any, args: Sequence[Any], input_signature: Any) -> ConcreteFuncti
         raise TypeError(f"export takes a tf.function, a concrete function or a Python function, but got {fn!r}")
     arguments = args if input_signature is None else tuple(input_signature)
     fn, arguments = function_of_model(fn, arguments)
-    polymorphic = fn if isinstance(fn, Function) else function(fn)
-    return polymorphic.get_concrete_function(*arguments)
+    tf_function = fn if isinstance(fn, Function) else function(fn)
+    return tf_function.get_concrete_function(*arguments)
 
 
 def _model(concrete: ConcreteFunction) -> ModelProto:
-    graph = _Signature(concrete).graph()
+    graph = _ModelBuilder(concrete).graph()
     opsets = [helper.make_opsetid("", OPSET)]
     return helper.make_model(
         graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="tvtf", producer_version=__version__
@@ -94,7 +96,11 @@ def _model(concrete: ConcreteFunction) -> ModelProto:
 
 
 def _in_opset(model: ModelProto, opset: int | None) -> ModelProto:
-    """Converts the model to another opset by ONNX's own converter."""
+    """Converts an ONNX model to another version of the operator set, by ONNX's own converter.
+
+    Raises:
+      ValueError: the converter can't.
+    """
     if opset is None or opset == OPSET:
         return model
     try:
@@ -106,7 +112,7 @@ def _in_opset(model: ModelProto, opset: int | None) -> ModelProto:
         ) from None
 
 
-class _Signature:
+class _ModelBuilder:
     """The inputs and outputs of a concrete function as those of a model."""
 
     def __init__(self, concrete: ConcreteFunction) -> None:
@@ -118,7 +124,10 @@ class _Signature:
         self.stored: dict[int, str] = {}
 
     def graph(self) -> onnx.GraphProto:
-        """Emits the function and returns the model's graph."""
+        """Emits the concrete function as the model's graph.
+
+        The outputs are the results, then the new values of Variables that the function updates.
+        """
         results = self.concrete.results
         out_names = [self.emitter.model.unique(n) for n in output_names(results.structure)]
         params = self.params()
@@ -129,9 +138,10 @@ class _Signature:
         program = Program(self.emitter, module, module["main"], params)
         computed = program.run()
         self.emitter.scope = ""
-        pick = {"computed": lambda i: computed[i], "param": lambda i: params[i], "value": self.value}
+        # A result may be computed, or be a parameter, or a value that was known while tracing.
+        value_of = {"computed": lambda i: computed[i], "param": lambda i: params[i], "value": self.value}
         for name, (kind, which) in zip(out_names, results.leaves):
-            self.output(name, pick[kind](which), self.type_of(kind, which))
+            self.output(name, value_of[kind](which), self.type_of(kind, which))
         for variable, index in results.updates:
             name = self.emitter.model.unique(f"{self.stored[id(variable)]}_new")
             self.output(name, computed[index], results.computed[index]._type)
@@ -155,14 +165,17 @@ class _Signature:
         return unique
 
     def captured(self, outer: Any, tensor_type: TensorType) -> str:
-        """Adds a captured value: an input if the function updates it, otherwise an initializer."""
+        """Adds a captured Variable or tensor to the model and returns its name.
+
+        A Variable that the function updates is an input; other captured values are initializers.
+        """
         name = outer.name.partition(":")[0] if isinstance(outer, Variable) else "constant"
         if id(outer) in self.updated:
-            stored = self.input(name, tensor_type)
+            name_in_model = self.input(name, tensor_type)
         else:
-            stored = self.emitter.model.stored(name, constant_of(outer))
-        self.stored[id(outer)] = stored
-        return stored
+            name_in_model = self.emitter.model.stored(name, constant_of(outer))
+        self.stored[id(outer)] = name_in_model
+        return name_in_model
 
     def value(self, tensor: Any) -> str:
         return self.emitter.const(constant_of(tensor))
@@ -181,7 +194,7 @@ class _Signature:
 
 
 def output_names(structure: Any) -> list[str]:
-    """Returns the outputs' names: ``output``; ``output_0, output_1...`` for several; or the keys of a flat dict.
+    """Returns names for the leaves of a function's result: the keys of a flat dict, else output, or output_0, output_1 ...
 
     >>> output_names(1), output_names((1, 2)), output_names({"loss": 1, "accuracy": 2})
     (['output'], ['output_0', 'output_1'], ['accuracy', 'loss'])

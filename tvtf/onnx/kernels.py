@@ -95,18 +95,20 @@ def lacking(op: str) -> frozenset[DType]:
 
 @lru_cache(maxsize=4096)
 def computed_in(op: str, variable: str, dtype: DType) -> DType | None:
-    """Returns the dtype to compute in: ``dtype`` or a wider one with the same result; None if the standard has none.
+    """Returns the dtype in which to export an operator for ``dtype``: itself, or a wider one with the same result.
+
+    It is one for which onnxruntime has a kernel, or else one that the ONNX standard allows; None if there is none.
 
     >>> computed_in("ReduceSum", "T", dtypes.int8).name, computed_in("Conv", "T", dtypes.bfloat16).name
     ('int32', 'float32')
     """
     if has_kernel(op, variable, dtype):
         return dtype
-    wider = next((w for w in _wider(op, dtype) if has_kernel(op, variable, w)), None)
+    wider = next((each for each in _wider_dtypes(op, dtype) if has_kernel(op, variable, each)), None)
     return wider or (dtype if dtype in allowed(op)[variable] else None)
 
 
-def _wider(op: str, dtype: DType) -> Iterable[DType]:
+def _wider_dtypes(op: str, dtype: DType) -> Iterable[DType]:
     """Returns the dtypes that give the same result, in order of preference."""
     if dtype is dtypes.uint64:
         return (dtypes.int64,) if op in _MODULAR.split() else ()

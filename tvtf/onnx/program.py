@@ -41,7 +41,10 @@ class Program:
         return result if isinstance(result, tuple) else (result,)
 
     def value(self, expr: Any, var: Any) -> Values:
-        """Returns the name of an expression's value, emitting calls; a tuple of names for a tuple."""
+        """Returns the name of a Relax expression's value in the ONNX graph, or a tuple of names; emits nodes for a call.
+
+        ``var`` is the variable that a call is bound to.
+        """
         if isinstance(expr, relax.Var):
             return self.values[expr]
         if isinstance(expr, ir.Constant):
@@ -53,7 +56,13 @@ class Program:
         return self.call(expr, var)
 
     def call(self, expr: Any, var: Any) -> Values:
-        """Emits a call and returns the names of its results."""
+        """Emits ONNX nodes for a call of a primitive; returns the name of its result, or a tuple of names.
+
+        Results are named after ``var``, the variable that the call is bound to, if there is one.
+
+        Raises:
+          TypeError: the call is not of a primitive.
+        """
         if not dialect.is_dialect(expr):
             raise TypeError(f"not an op of the tvtf dialect: {expr}; import the module into the dialect first")
         bound = dialect.read(expr)
@@ -69,9 +78,9 @@ class Program:
     def emit(
         self, bound: dialect.Bound, inputs: list[str], outputs: list[str], types: list[TensorType], span: Any
     ) -> None:
-        """Emits a primitive; an error gets its name and the user's line.
+        """Emits the ONNX nodes of a primitive that computes ``outputs`` from ``inputs``, given by name.
 
-        What the primitive's nodes compute in between is named after its first result.
+        Intermediate values are named after the first output. An error names the primitive and the user's line.
         """
         prim = bound.primitive
         control = CONTROL.get(prim.name)
@@ -85,15 +94,19 @@ class Program:
             raise export_error(prim, error.message, span) from error
 
     def column(self, bound: dialect.Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
-        """Emits a primitive by its ``onnx`` column: the name of an operator, or a function that emits nodes."""
+        """Emits a primitive by its attribute ``onnx``: the name of an ONNX operator, or a function that emits nodes.
+
+        Raises:
+          UnimplementedError: it has none, or ONNX's operators take no tensors of a dtype.
+        """
         prim = bound.primitive
         if prim.onnx is None:
             raise UnimplementedError(None, prim.tf_name, prim.why_not.get("onnx", "its primitive has no `onnx` column"))
         input_types = [dialect.from_relax_type(x.ty) for x in bound.inputs]
         for dtype in {t.dtype for t in (*input_types, *types)} - ELEMENT.keys():
             if dtype.kind != "s":
-                kind = "complex" if dtype.is_complex else dtype.name
-                raise UnimplementedError(None, prim.tf_name, f"ONNX's operators take no {kind} tensors")
+                type_name = "complex" if dtype.is_complex else dtype.name
+                raise UnimplementedError(None, prim.tf_name, f"ONNX's operators take no {type_name} tensors")
         if prim.pure and all(0 in t.shape for t in types) and all_static(types):
             self.empty_results(outputs, types)
             return

@@ -8,7 +8,7 @@ from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
 
 
 def live_nodes(nodes: Sequence[NodeProto], outputs: Iterable[str]) -> list[NodeProto]:
-    """Returns the nodes that the outputs depend on, in order; no emitted op has side effects."""
+    """Returns the nodes of an ONNX graph that its outputs depend on, in order; none has side effects."""
     needed = set(outputs)
     live = []
     for node in reversed(nodes):

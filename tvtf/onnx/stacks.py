@@ -16,18 +16,18 @@ from tvtf.onnx.program import CONTROL, Program
 from tvtf.onnx.standard import ELEMENT
 
 
-def _new(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
+def _emit_zeros(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
     """Emits a stack of zeros."""
-    e = program.emitter
-    _zeros(e, e.shape(types[0].shape), outputs, types[0].dtype)
+    emitter = program.emitter
+    _zeros(emitter, emitter.shape(types[0].shape), outputs, types[0].dtype)
 
 
-def _sized(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
+def _emit_sized(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
     """Emits a stack whose length the program computes; its symbolic dim is read from this buffer afterwards."""
-    e = program.emitter
-    shape = e.computed("Concat", [_reshaped(e, inputs[0], (1,)), e.shape(types[0].shape[1:])], axis=0)
-    _zeros(e, shape, outputs, types[0].dtype)
-    e.model.dims.learn(outputs[0], types[0].shape)
+    emitter = program.emitter
+    shape = emitter.computed("Concat", [_reshaped(emitter, inputs[0], (1,)), emitter.shape(types[0].shape[1:])], axis=0)
+    _zeros(emitter, shape, outputs, types[0].dtype)
+    emitter.model.dims.learn(outputs[0], types[0].shape)
 
 
 def _zeros(emitter: Emitter, shape: str, outputs: Sequence[str], dtype: DType) -> None:
@@ -41,30 +41,38 @@ def _reshaped(emitter: Emitter, scalar: str, shape: tuple[int, ...]) -> str:
     )
 
 
-def _read(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
+def _emit_read(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
     program.emitter.node("Gather", inputs, outputs, axis=0)
 
 
-def _write(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
+def _emit_write(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
     _scatter(program.emitter, inputs, outputs)
 
 
-def _add(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
+def _emit_add(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
     _scatter(program.emitter, inputs, outputs, reduction="add")
 
 
-def _add_rows(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
-    """Adds rows at places; rows with a negative place add zeros to the first row."""
-    e, (buffer, places, values) = program.emitter, inputs
-    zero = e.const(np.array(0, np.int64))
-    indices = e.cast(places, as_dtype("int64"))
-    # ScatterND can't leave rows out.
-    dropped = e.computed("Less", [indices, zero])
+def _emit_add_rows(
+    program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]
+) -> None:
+    """Exports the addition of rows to a buffer at the given positions, several of which may be the same.
+
+    A row with a negative position is dropped: zeros are added to the first row instead, as ScatterND can't leave rows out.
+    """
+    emitter, (buffer, positions, values) = program.emitter, inputs
+    zero = emitter.const(np.array(0, np.int64))
+    indices = emitter.cast(positions, as_dtype("int64"))
+    is_dropped = emitter.computed("Less", [indices, zero])
     rank = len(types[0].shape)
-    column = e.computed("Reshape", [dropped, e.const(np.array([-1, *[1] * (rank - 1)], np.int64))])
-    masked = e.computed("Where", [column, e.const(np.zeros((), types[0].dtype.np)), values])
-    at = e.computed("Unsqueeze", [e.computed("Max", [indices, zero]), e.const(np.array([-1], np.int64))])
-    e.node("ScatterND", [buffer, at, masked], outputs, reduction="add")
+    is_dropped_row = emitter.computed(
+        "Reshape", [is_dropped, emitter.const(np.array([-1, *[1] * (rank - 1)], np.int64))]
+    )
+    added_rows = emitter.computed("Where", [is_dropped_row, emitter.const(np.zeros((), types[0].dtype.np)), values])
+    scatter_indices = emitter.computed(
+        "Unsqueeze", [emitter.computed("Max", [indices, zero]), emitter.const(np.array([-1], np.int64))]
+    )
+    emitter.node("ScatterND", [buffer, scatter_indices, added_rows], outputs, reduction="add")
 
 
 def _scatter(emitter: Emitter, inputs: Sequence[str], outputs: Sequence[str], **attrs: Any) -> None:
@@ -76,11 +84,11 @@ def _scatter(emitter: Emitter, inputs: Sequence[str], outputs: Sequence[str], **
 
 CONTROL.update(
     {
-        "stack_new": _new,
-        "stack_sized": _sized,
-        "stack_read": _read,
-        "stack_write": _write,
-        "stack_add": _add,
-        "stack_add_rows": _add_rows,
+        "stack_new": _emit_zeros,
+        "stack_sized": _emit_sized,
+        "stack_read": _emit_read,
+        "stack_write": _emit_write,
+        "stack_add": _emit_add,
+        "stack_add_rows": _emit_add_rows,
     }
 )

@@ -104,7 +104,12 @@ def register_type_spec(name: str) -> Callable[[type[TypeSpec]], type[TypeSpec]]:
         )
 
     def decorate(cls: type[TypeSpec]) -> type[TypeSpec]:
-        """Registers the class under the name; raises ValueError if either is registered already."""
+        """Registers a TypeSpec class under the name that saved models use for it.
+
+        Raises:
+          TypeError: the class is not a TypeSpec.
+          ValueError: the class or the name is registered already.
+        """
         if not (isinstance(cls, type) and issubclass(cls, TypeSpec)):
             raise TypeError(f"Expected `cls` to be a TypeSpec; got {cls!r}")
         if cls in _names_by_type:
@@ -156,10 +161,10 @@ def is_symbolic_or_composite(value: Any) -> bool:
 
 
 def convert_to_tensor_or_composite(value: Any, dtype: Any = None, name: str | None = None) -> Any:
-    """Converts a value to a tensor; composite tensors are returned unchanged.
+    """Converts a value to a tensor, unless it is a composite tensor, such as a ragged one, which is returned unchanged.
 
     Raises:
-      ValueError: a composite tensor has another dtype.
+      ValueError: a composite tensor has another dtype than ``dtype``.
     """
     if not isinstance(value, CompositeTensor):
         return convert_to_tensor(value, dtype, name=name)
@@ -190,7 +195,7 @@ def try_evaluate_constant(tensor: Any) -> Any:
 
 
 def constant_value_as_shape(tensor: Any) -> TensorShape:
-    """Returns the shape that a vector of sizes holds; sizes that are -1 or not static are unknown dims.
+    """Converts a vector of sizes to a TensorShape; a size of -1, or one not known while tracing, becomes an unknown dim.
 
     Raises:
       ValueError: the tensor is not a vector.
@@ -204,9 +209,9 @@ def constant_value_as_shape(tensor: Any) -> TensorShape:
         if value.ndim != 1:
             raise ValueError(f"Received a tensor of shape {value.shape}: a shape is a vector")
         return TensorShape([None if size < 0 else int(size) for size in value])
-    parts = getattr(tensor, "known", None)
-    if parts is not None:
-        return TensorShape([size if isinstance(size, int) and size >= 0 else None for size in parts.flat])
+    known_sizes = getattr(tensor, "known", None)  # of a traced tensor: ints and symbolic dims
+    if known_sizes is not None:
+        return TensorShape([size if isinstance(size, int) and size >= 0 else None for size in known_sizes.flat])
     return TensorShape([None] * tensor.shape[0]) if tensor.shape[0] is not None else TensorShape(None)
 
 

@@ -39,34 +39,36 @@ def unchanged(value: Any = None, *_: Any, **__: Any) -> Any:
 
 
 def add_dispatch_support(target: Any = None, iterable_parameters: Any = None) -> Any:
-    """Decorates a library's function so that `dispatch_for_types` can override it for other types."""
+    """Decorates a library's function so that `dispatch_for_types` can override it for arguments of other types."""
     if target is None:
         return add_dispatch_support
-    rules: list[Any] = []
+    handlers: list[Any] = []
 
     @wraps(target)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        overriding_result = overridden(rules, args, kwargs) if rules else NotImplemented
+    def call(*args: Any, **kwargs: Any) -> Any:
+        overriding_result = overridden(handlers, args, kwargs) if handlers else NotImplemented
         return target(*args, **kwargs) if overriding_result is NotImplemented else overriding_result
 
-    decorated = make_decorator(target, run)
-    decorated.overrides = rules
+    decorated = make_decorator(target, call)
+    decorated.overrides = handlers
     return decorated
 
 
 def dispatch_for_types(op: Any, *types: type) -> Callable[[Any], Any]:
-    """Decorates the implementation of ``op`` for arguments of the given types."""
+    """Returns a decorator that registers an implementation of ``op`` for calls with an argument of one of the types."""
 
-    def decorate(function: Any) -> Any:
-        def rule(args: Any, kwargs: Any) -> Any:
-            # After NotImplemented, the next rule or the op itself is called.
+    def register(implementation: Any) -> Any:
+        """Registers an implementation of the op for calls with an argument of one of the types; returns it."""
+
+        def handler(args: Any, kwargs: Any) -> Any:
+            # After NotImplemented, the next handler or the op itself is called.
             matches = any(isinstance(x, types) for x in nest.flatten([args, kwargs]))
-            return function(*args, **kwargs) if matches else NotImplemented
+            return implementation(*args, **kwargs) if matches else NotImplemented
 
-        op.overrides.append(rule)
-        return function
+        op.overrides.append(handler)
+        return implementation
 
-    return decorate
+    return register
 
 
 class OpDispatcher:
@@ -99,13 +101,13 @@ class GlobalOpDispatcher(OpDispatcher):
 
 
 def tf_convert(f: Any, ctx: Any = None, convert_by_default: bool = True, user_requested: bool = False) -> Any:
-    """Returns ``f`` such that AutoGraph converts it when it is called."""
+    """Wraps a function so that AutoGraph converts its Python control flow when it is called."""
 
     @wraps(f)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def call_converted(*args: Any, **kwargs: Any) -> Any:
         return converted_call(f, args, kwargs)
 
-    return make_decorator(f, run)
+    return make_decorator(f, call_converted)
 
 
 def get_symbol_from_name(name: str) -> Any:
@@ -126,7 +128,7 @@ def broadcast_weights(weights: Any, values: Any) -> Any:
 
 
 def assert_splits_match(nested_splits_lists: Iterable[Iterable[Any]]) -> list[Any]:
-    """Checks that ragged tensors have the same row splits.
+    """Returns assertions that ragged tensors have the same row splits, given the nested splits of each.
 
     Raises:
       ValueError: the numbers of ragged dims differ.
@@ -170,15 +172,18 @@ class ObjectGraphView:
         self.root = root
 
     def breadth_first_traversal(self) -> tuple[list[Any], dict[Any, tuple[Any, ...]]]:
-        """Returns the objects, each once, and by object the path of edges to it."""
+        """Returns all objects that the root's checkpoint would contain, in breadth-first order, and the path to each.
+
+        Paths are tuples of edges, with names; the second result maps an object to its path.
+        """
         paths: dict[int, tuple[Any, ...]] = {id(self.root): ()}
         reachable = [self.root]
-        for each in reachable:
-            for name, child in each._trackable_children().items():
+        for trackable in reachable:
+            for name, child in trackable._trackable_children().items():
                 if id(child) not in paths:
-                    paths[id(child)] = (*paths[id(each)], _Edge(name, child))
+                    paths[id(child)] = (*paths[id(trackable)], _Edge(name, child))
                     reachable.append(child)
-        return reachable, _ByIdentity((each, paths[id(each)]) for each in reachable)
+        return reachable, _ByIdentity((trackable, paths[id(trackable)]) for trackable in reachable)
 
 
 class _Edge:

@@ -41,12 +41,15 @@ def _adam(
     *, var: Any, m: Any, v: Any, beta1_power: Any, beta2_power: Any, lr: Any, beta1: Any, beta2: Any, epsilon: Any,
     grad: Any, vhat: Any = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Computes Adam's update; with ``vhat``, the largest second moment so far, AMSGrad's."""
-    rate = lr * tvtf.sqrt(1 - beta2_power) / (1 - beta1_power)
-    first, second = beta1 * m + (1 - beta1) * grad, beta2 * v + (1 - beta2) * tvtf.square(grad)
-    largest = {} if vhat is None else {"vhat": tvtf.maximum(vhat, second)}
-    step = rate * first / (tvtf.sqrt(largest.get("vhat", second)) + epsilon)
-    return {"m": first, "v": second, **largest, "var": var - step}
+    """Computes a step of the optimizer Adam; with ``vhat``, the largest second moment so far, one of AMSGrad.
+
+    Returns the new values by the names of the arguments: the variable ``var`` and its moments.
+    """
+    learning_rate = lr * tvtf.sqrt(1 - beta2_power) / (1 - beta1_power)
+    first_moment, second_moment = beta1 * m + (1 - beta1) * grad, beta2 * v + (1 - beta2) * tvtf.square(grad)
+    max_second_moment = {} if vhat is None else {"vhat": tvtf.maximum(vhat, second_moment)}
+    step = learning_rate * first_moment / (tvtf.sqrt(max_second_moment.get("vhat", second_moment)) + epsilon)
+    return {"m": first_moment, "v": second_moment, **max_second_moment, "var": var - step}
 
 
 def _adamax(
@@ -59,7 +62,10 @@ def _adamax(
 def _rms_prop(
     *, var: Any, ms: Any, mom: Any, lr: Any, rho: Any, momentum: Any, epsilon: Any, grad: Any, mg: Any = None
 ) -> dict[str, Any]:
-    """Computes RMSProp's update; with ``mg``, the average gradient, that of the centered variant."""
+    """Computes a step of the optimizer RMSProp; with ``mg``, the average gradient, one of its centered variant.
+
+    Returns the new values by the names of the arguments: the variable ``var``, and the averages.
+    """
     squares = rho * ms + (1 - rho) * tvtf.square(grad)
     average = {} if mg is None else {"mg": rho * mg + (1 - rho) * grad}
     variance = squares if mg is None else squares - tvtf.square(average["mg"])
@@ -70,34 +76,44 @@ def _rms_prop(
 def _ftrl(
     *, var: Any, accum: Any, linear: Any, grad: Any, lr: Any, l1: Any, l2: Any, lr_power: Any, l2_shrinkage: Any = 0.0
 ) -> dict[str, Any]:
-    """Computes the update of FTRL-Proximal (McMahan et al., Ad Click Prediction, 2013)."""
-    total = accum + tvtf.square(grad)
-    power, total_power = tvtf.pow(accum, -lr_power), tvtf.pow(total, -lr_power)
-    sums = linear + grad + 2 * l2_shrinkage * var - (total_power - power) / lr * var
-    shrunk = (l1 * tvtf.sign(sums) - sums) / (total_power / lr + 2 * l2)
-    return {"accum": total, "linear": sums, "var": tvtf.where(tvtf.abs(sums) > l1, shrunk, tvtf.zeros_like(shrunk))}
+    """Computes a step of the optimizer FTRL-Proximal (McMahan et al., Ad Click Prediction, 2013).
+
+    Returns the new values by the names of the arguments. L1 regularization sets small weights to 0.
+    """
+    new_accum = accum + tvtf.square(grad)
+    power, new_power = tvtf.pow(accum, -lr_power), tvtf.pow(new_accum, -lr_power)
+    new_linear = linear + grad + 2 * l2_shrinkage * var - (new_power - power) / lr * var
+    solution = (l1 * tvtf.sign(new_linear) - new_linear) / (new_power / lr + 2 * l2)
+    return {
+        "accum": new_accum,
+        "linear": new_linear,
+        "var": tvtf.where(tvtf.abs(new_linear) > l1, solution, tvtf.zeros_like(solution)),
+    }
 
 
-def _assigning_op(update: Update) -> Callable[..., None]:
-    """Returns the raw op that assigns new values to Variables. A Variable is its own handle."""
+def _update_op(update: Update) -> Callable[..., None]:
+    """Returns the raw op that assigns what an optimizer's ``update`` computes to Variables, given as its arguments."""
 
-    def run(use_locking: bool = False, name: str | None = None, **arguments: Any) -> None:
+    def assign_updates(use_locking: bool = False, name: str | None = None, **arguments: Any) -> None:
         values = {key: value.read_value() if _is_variable(value) else value for key, value in arguments.items()}
         for key, value in update(**values).items():
             arguments[key].assign(value)
 
-    return run
+    return assign_updates
 
 
-def _row_assigning_op(update: Update) -> Callable[..., None]:
-    """Returns the raw op that assigns new values to the rows at ``indices``, which must be unique."""
+def _row_update_op(update: Update) -> Callable[..., None]:
+    """Returns the raw op that applies an optimizer's ``update`` to the rows of Variables at ``indices``, which must be unique."""
 
-    def run(*, indices: Any, use_locking: bool = False, name: str | None = None, **arguments: Any) -> None:
-        values = {key: tvtf.gather(v, indices) if _is_variable(v) else v for key, v in arguments.items()}
+    def assign_updates(*, indices: Any, use_locking: bool = False, name: str | None = None, **arguments: Any) -> None:
+        values = {
+            key: tvtf.gather(argument, indices) if _is_variable(argument) else argument
+            for key, argument in arguments.items()
+        }
         for key, value in update(**values).items():
             arguments[key].scatter_update(tvtf.IndexedSlices(value, indices))
 
-    return run
+    return assign_updates
 
 
 def _is_variable(value: Any) -> bool:
@@ -127,8 +143,8 @@ _UPDATES: dict[str, Update] = {
 }
 _OF_ROWS = ("Adadelta", "AdagradV2", "CenteredRMSProp", "Ftrl", "FtrlV2", "KerasMomentum", "RMSProp")
 RAW_OPS: dict[str, Any] = {
-    **{f"ResourceApply{name}": _assigning_op(update) for name, update in _UPDATES.items()},
-    **{f"ResourceSparseApply{name}": _row_assigning_op(_UPDATES[name]) for name in _OF_ROWS},
+    **{f"ResourceApply{name}": _update_op(update) for name, update in _UPDATES.items()},
+    **{f"ResourceSparseApply{name}": _row_update_op(_UPDATES[name]) for name in _OF_ROWS},
     "ResourceScatterAdd": _scatter_add,
     "ResourceScatterUpdate": _scatter_update,
 }

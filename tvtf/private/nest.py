@@ -13,7 +13,7 @@ from tvtf.core import nest
 Path = tuple[Any, ...]
 
 
-def _branching(expand_composites: bool) -> Callable[[Any], bool]:
+def _children_predicate(expand_composites: bool) -> Callable[[Any], bool]:
     """Returns the predicate of what counts as a structure."""
     return nest.is_nested_or_composite if expand_composites else nest.is_nested
 
@@ -42,7 +42,10 @@ def is_attrs(obj: Any) -> bool:
 
 
 def sequence_like(instance: Any, args: Sequence[Any]) -> Any:
-    """Returns a structure of the same kind with other parts; a mapping's parts are in the order of its sorted keys."""
+    """Returns a nested structure of the same type as ``instance`` with the children ``args``.
+
+    Those of a mapping are in the order of its sorted keys.
+    """
     if isinstance(instance, Mapping):
         parts = dict(zip(nest.sorted_keys(instance), args))
         return type(instance)((key, parts[key]) for key in instance)  # type: ignore[call-arg]
@@ -58,29 +61,33 @@ def sequence_like(instance: Any, args: Sequence[Any]) -> Any:
 def assert_shallow_structure(
     shallow_tree: Any, input_tree: Any, check_types: bool = True, expand_composites: bool = False
 ) -> None:
-    """Checks that ``input_tree`` contains the structure of ``shallow_tree``; it may be deeper.
+    """Checks that ``input_tree`` has the same nested containers as ``shallow_tree``, whose leaves it may replace by nests.
 
     Raises:
-      TypeError: a part is not a structure, or one of another kind.
-      ValueError: keys or lengths differ.
+      TypeError: a container of ``shallow_tree`` is a leaf, or another type of container, in ``input_tree``.
+      ValueError: keys or lengths of containers differ.
     """
-    branches = _branching(expand_composites)
-    if not branches(shallow_tree):
+    has_children = _children_predicate(expand_composites)
+    if not has_children(shallow_tree):
         return
-    _check_kind(shallow_tree, input_tree, check_types, branches)
+    _check_same_container(shallow_tree, input_tree, check_types, has_children)
     shallow, deep = _items(shallow_tree), dict(_items(input_tree))
     if len(shallow) != len(deep):
         raise ValueError(
             "The two structures don't have the same sequence length. "
             f"Input structure has length {len(deep)}, while shallow structure has length {len(shallow)}."
         )
-    for (_, part), other in zip(shallow, _matching(shallow_tree, deep)):
+    for (_, part), other in zip(shallow, _corresponding_parts(shallow_tree, deep)):
         assert_shallow_structure(part, other, check_types, expand_composites)
 
 
-def _check_kind(shallow: Any, deep: Any, check_types: bool, branches: Callable[[Any], bool]) -> None:
-    """Checks that two structures are of the same kind."""
-    if not branches(deep):
+def _check_same_container(shallow: Any, deep: Any, check_types: bool, has_children: Callable[[Any], bool]) -> None:
+    """Checks that ``deep`` is a container of the same type as ``shallow``.
+
+    Raises:
+      TypeError: it is a leaf, or with ``check_types`` another type of container.
+    """
+    if not has_children(deep):
         raise TypeError(
             f"If shallow structure is a sequence, input must also be a sequence. Input has type: {type(deep)}."
         )
@@ -93,8 +100,10 @@ def _check_kind(shallow: Any, deep: Any, check_types: bool, branches: Callable[[
         )
 
 
-def _matching(shallow_tree: Any, deep: dict[Any, Any]) -> list[Any]:
-    """Returns the parts of a structure at the places of the shallow structure's parts.
+def _corresponding_parts(shallow_tree: Any, deep: dict[Any, Any]) -> list[Any]:
+    """Returns the children of a structure that correspond to those of ``shallow_tree``, in its order.
+
+    ``deep`` are the structure's children by key or index.
 
     Raises:
       ValueError: keys are missing in a mapping.
@@ -110,16 +119,16 @@ def _matching(shallow_tree: Any, deep: dict[Any, Any]) -> list[Any]:
     return [deep[key] for key in nest.sorted_keys(shallow_tree)]
 
 
-def _walk_up_to(
-    shallow: Any, deep: Any, branches: Callable[[Any], bool], path: Path = ()
+def _leaves_up_to(
+    shallow: Any, deep: Any, has_children: Callable[[Any], bool], path: Path = ()
 ) -> Iterator[tuple[Path, Any]]:
-    """Yields the parts of ``deep`` at the leaves of ``shallow``, with their paths."""
-    if not branches(shallow):
+    """Yields the parts of ``deep`` that correspond to the leaves of ``shallow``, each with its path of keys and indices."""
+    if not has_children(shallow):
         yield path, deep
         return
     items = _items(shallow)
-    for (key, part), other in zip(items, _matching(shallow, dict(_items(deep)))):
-        yield from _walk_up_to(part, other, branches, (*path, key))
+    for (key, part), other in zip(items, _corresponding_parts(shallow, dict(_items(deep)))):
+        yield from _leaves_up_to(part, other, has_children, (*path, key))
 
 
 def flatten_with_tuple_paths_up_to(
@@ -127,7 +136,7 @@ def flatten_with_tuple_paths_up_to(
 ) -> list[tuple[Path, Any]]:
     """Returns the parts of ``input_tree`` at the leaves of ``shallow_tree``, with their paths."""
     assert_shallow_structure(shallow_tree, input_tree, check_types, expand_composites)
-    return list(_walk_up_to(shallow_tree, input_tree, _branching(expand_composites)))
+    return list(_leaves_up_to(shallow_tree, input_tree, _children_predicate(expand_composites)))
 
 
 def flatten_up_to(
@@ -139,7 +148,7 @@ def flatten_up_to(
 
 
 def map_structure_with_tuple_paths_up_to(shallow_tree: Any, func: Any, *inputs: Any, **kwargs: Any) -> Any:
-    """Maps ``func(path, *values)`` over the inputs' parts at the leaves of ``shallow_tree``.
+    """Calls ``func(path, *values)`` for each leaf of ``shallow_tree``, on the inputs' parts there; packs the results like it.
 
     Raises:
       ValueError: there are no inputs.
@@ -148,7 +157,9 @@ def map_structure_with_tuple_paths_up_to(shallow_tree: Any, func: Any, *inputs: 
         raise ValueError("Cannot map over no sequences")
     check_types, expand = kwargs.pop("check_types", True), kwargs.pop("expand_composites", False)
     columns = [flatten_with_tuple_paths_up_to(shallow_tree, each, check_types, expand) for each in inputs]
-    results = [func(row[0][0], *(value for _, value in row), **kwargs) for row in zip(*columns)]
+    paths = [path for path, _ in columns[0]]
+    rows = zip(*([value for _, value in column] for column in columns))
+    results = [func(path, *values, **kwargs) for path, values in zip(paths, rows)]
     return nest.pack_sequence_as(shallow_tree, results, expand)
 
 
@@ -170,12 +181,12 @@ def get_traverse_shallow_structure(traverse_fn: Any, structure: Any, expand_comp
     Raises:
       TypeError: ``traverse_fn`` returns neither a bool nor bools in the form of the part.
     """
-    branches = _branching(expand_composites)
+    has_children = _children_predicate(expand_composites)
     decision = traverse_fn(structure)
-    if not branches(structure):
+    if not has_children(structure):
         _check_flag(decision)
         return decision
-    if not branches(decision):
+    if not has_children(decision):
         _check_flag(decision)
         flags = [decision for _ in _items(structure)] if decision else None
     else:
@@ -200,18 +211,18 @@ def _check_flag(flag: Any) -> None:
 # -- with paths
 
 
-def _walk(structure: Any, branches: Callable[[Any], bool]) -> Iterator[tuple[Path, Any]]:
-    return _walk_up_to(structure, structure, branches)
+def _walk(structure: Any, has_children: Callable[[Any], bool]) -> Iterator[tuple[Path, Any]]:
+    return _leaves_up_to(structure, structure, has_children)
 
 
 def flatten_with_tuple_paths(structure: Any, expand_composites: bool = False) -> list[tuple[Path, Any]]:
     """Returns the leaves with their paths."""
-    return list(_walk(structure, _branching(expand_composites)))
+    return list(_walk(structure, _children_predicate(expand_composites)))
 
 
 def yield_flat_paths(nest: Any, expand_composites: bool = False) -> Iterator[Path]:
     """Yields the paths of the leaves."""
-    return (path for path, _ in _walk(nest, _branching(expand_composites)))
+    return (path for path, _ in _walk(nest, _children_predicate(expand_composites)))
 
 
 def flatten_with_joined_string_paths(
@@ -249,7 +260,7 @@ def list_to_tuple(structure: Any) -> Any:
 
 
 def flatten_dict_items(dictionary: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Flattens a dict whose keys are structures, to a dict of their leaves.
+    """Flattens a dict whose keys and values are nested structures of the same form, to a dict of their leaves.
 
     Raises:
       TypeError: the argument is not a mapping.
@@ -260,10 +271,10 @@ def flatten_dict_items(dictionary: Mapping[Any, Any]) -> dict[Any, Any]:
     flat: dict[Any, Any] = {}
     for key, value in dictionary.items():
         nest.assert_same_structure(key, value)
-        for inner, each in zip(nest.flatten(key), nest.flatten(value)):
-            if inner in flat:
-                raise ValueError(f"Could not flatten dictionary: key {inner} is not unique.")
-            flat[inner] = each
+        for key_leaf, value_leaf in zip(nest.flatten(key), nest.flatten(value)):
+            if key_leaf in flat:
+                raise ValueError(f"Could not flatten dictionary: key {key_leaf} is not unique.")
+            flat[key_leaf] = value_leaf
     return flat
 
 

@@ -21,7 +21,7 @@ def pfor(
     parallel_iterations: int | None = None,
     warn: bool = False,
 ) -> Any:
-    """Calls ``loop_fn`` on each number below ``iters``, vectorized, and stacks the results."""
+    """Calls ``loop_fn`` on each number below ``iters`` and stacks the results: a parallel ``for`` loop, vectorized."""
     return tvtf.vectorized_map(loop_fn, tvtf.range(iters), fallback_to_while_loop, warn)
 
 
@@ -29,7 +29,7 @@ def case_helper(
     cond_fn: Callable[..., Any], pred_fn_pairs: Any, default: Any, exclusive: bool, name: str | None,
     allow_python_preds: bool = False, **cond_kwargs: Any,
 ) -> Any:  # fmt: skip
-    """Builds ``tf.case`` from nested calls of ``cond_fn``.
+    """Implements ``tf.case`` by nested calls of ``cond_fn``, such as ``tf.cond``; without a default the last pair is it.
 
     Raises:
       ValueError: there are no pairs.
@@ -50,23 +50,23 @@ def _conditional(cond_fn: Any, pred: Any, branch: Any, otherwise: Any, options: 
 
 
 def prevent_gradient(input: Any, message: str = "", name: str | None = None) -> Any:  # noqa: A002
-    """Returns ``input`` with a gradient that raises LookupError."""
+    """Returns ``input`` unchanged, and raises LookupError with ``message`` if its gradient is computed."""
 
     @custom_gradient  # type: ignore[untyped-decorator]
-    def run(x: Any) -> Any:
+    def identity_without_gradient(x: Any) -> Any:
         def raise_error(*_: Any) -> Any:
             raise LookupError(f"Gradient explicitly disabled. Reason: {message}")
 
         return tvtf.identity(x), raise_error
 
-    return run(tvtf.convert_to_tensor(input))
+    return identity_without_gradient(tvtf.convert_to_tensor(input))
 
 
 def parameterized_truncated_normal(
     shape: Any, means: Any = 0.0, stddevs: Any = 1.0, minvals: Any = -2.0, maxvals: Any = 2.0, dtype: Any = tvtf.float32,
     seed: int | None = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Draws from normal distributions truncated at both ends."""
+    """Draws random numbers from normal distributions that are truncated at ``minvals`` and ``maxvals``."""
     mean, stddev, low, high = (tvtf.convert_to_tensor(each, dtype) for each in (means, stddevs, minvals, maxvals))
     seeds = tvtf.random.uniform([2], -(2**31), 2**31 - 1, tvtf.int32, seed)
     return tvtf.random.stateless_parameterized_truncated_normal(shape, seeds, mean, stddev, low, high)
@@ -101,7 +101,9 @@ def index_table_from_tensor(
     vocabulary_list: Any, num_oov_buckets: int = 0, default_value: int = -1, hasher_spec: Any = None,
     dtype: Any = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Returns a table from a vocabulary's entries to their positions; other keys get ``default_value`` or a bucket.
+    """Returns a lookup table from a vocabulary's entries to their positions.
+
+    Other keys get ``default_value``, or with ``num_oov_buckets`` the number of a bucket, chosen by a hash.
 
     Raises:
       ValueError: there is no vocabulary, or the number of buckets is negative.
@@ -121,9 +123,9 @@ def index_table_from_tensor(
 def assign_moving_average(
     variable: Any, value: Any, decay: Any, zero_debias: bool = True, name: str | None = None
 ) -> Any:
-    """Updates a Variable to ``variable * decay + value * (1 - decay)``.
+    """Updates an exponential moving average: sets a Variable to ``variable * decay + value * (1 - decay)``.
 
-    With ``zero_debias`` it is set to the unbiased average of the values since the first call.
+    With ``zero_debias`` it is set to the average of the values since the first call, without the bias of its initial value.
     """
     decay = tvtf.cast(tvtf.convert_to_tensor(1.0 - decay if isinstance(decay, float) else 1 - decay), variable.dtype)
     if not zero_debias:
@@ -135,7 +137,10 @@ def assign_moving_average(
 
 
 def _average_state(variable: Any) -> tuple[Any, Any]:
-    """Returns the biased average and the number of updates, which are stored as attributes of a Variable."""
+    """Returns two Variables that `assign_moving_average` keeps for a Variable: the biased average, and the number of updates.
+
+    They are created on the first call, and stored as an attribute of the Variable.
+    """
     pair = vars(variable).get("_moving_average")
     if pair is None:
         # Outside of a trace, because the Variables outlive it.

@@ -29,7 +29,7 @@ from tvtf.public import keras_choice, tensorflow_view
 from tvtf.public.tensorflow_view import View
 
 TENSORFLOW = "tensorflow"
-OWN = f"{TENSORFLOW}.python.tvtf"
+TVTF_WITHIN_TENSORFLOW = f"{TENSORFLOW}.python.tvtf"
 """The package in which programs see tvtf's modules."""
 
 
@@ -50,9 +50,12 @@ class _Finder(MetaPathFinder):
 
 
 def _module_of(name: str) -> ModuleType | None:
-    """Returns the module of a name below ``tensorflow``, or None."""
-    if name == OWN or name.startswith(f"{OWN}."):
-        return View(name, import_module(name.replace(OWN, "tvtf", 1)))
+    """Returns the module that an import of ``name``, below ``tensorflow``, gets; None if tvtf doesn't have it.
+
+    It is a view of tvtf's own module, one of AutoGraph's, or a namespace of the public API.
+    """
+    if name == TVTF_WITHIN_TENSORFLOW or name.startswith(f"{TVTF_WITHIN_TENSORFLOW}."):
+        return View(name, import_module(name.replace(TVTF_WITHIN_TENSORFLOW, "tvtf", 1)))
     if name.startswith(f"{AUTOGRAPH}."):
         import_module("tvtf.frontend.autograph.whole_malt")
         return import_module(name.replace(AUTOGRAPH, "malt", 1))
@@ -125,24 +128,24 @@ def as_tensorflow() -> ModuleType:
         )
     tensorflow_view.add(private.names(), private.BEHIND)
     sys.meta_path.insert(0, _Finder())
-    namespaces.on_install.append(_rename)
-    _rename([*vars(tvtf).values(), *public_names().values(), EagerTensor, SymbolicTensor])
+    namespaces.on_install.append(_move_classes)
+    _move_classes([*vars(tvtf).values(), *public_names().values(), EagerTensor, SymbolicTensor])
     return import_module(TENSORFLOW)
 
 
-def _rename(values: Iterable[Any]) -> None:
-    """Moves the ``__module__`` of tvtf's classes and their subclasses below `OWN`.
+def _move_classes(values: Iterable[Any]) -> None:
+    """Sets the ``__module__`` of tvtf's classes among ``values``, and of their subclasses, to a name below ``tensorflow``.
 
     Libraries recognize TensorFlow's tensors by it, and ``pickle`` imports it.
     """
     for value in values:
         if isclass(value):
             classes: list[Any] = [value, *_subclasses(value)]
-            for each in classes:
-                module = each.__module__ or ""  # classes of protobuf messages have none
+            for each_class in classes:
+                module = each_class.__module__ or ""  # classes of protobuf messages have none
                 if module.partition(".")[0] == "tvtf":
-                    each.__module__ = f"{OWN}{module.removeprefix('tvtf')}"
-                    import_module(each.__module__)
+                    each_class.__module__ = f"{TVTF_WITHIN_TENSORFLOW}{module.removeprefix('tvtf')}"
+                    import_module(each_class.__module__)
 
 
 def _subclasses(cls: type) -> Iterable[type]:

@@ -19,7 +19,7 @@ Test = Callable[..., Any]
 
 
 def run_in_graph_and_eager_modes(func: Test | None = None, **_: Any) -> Any:
-    """Decorates a test, which runs in a graph with a session first, and then eagerly."""
+    """Decorates a test method to run twice: first in a TensorFlow 1 graph with a session, then eagerly."""
 
     def decorate(test: Test) -> Test:
         """Wraps one test; raises ValueError for a class."""
@@ -30,7 +30,7 @@ def run_in_graph_and_eager_modes(func: Test | None = None, **_: Any) -> Any:
             )
 
         @wraps(test)
-        def run(self: Any, *args: Any, **kwargs: Any) -> None:
+        def run_twice(self: Any, *args: Any, **kwargs: Any) -> None:
             with suppress(unittest.SkipTest):  # if it is skipped, the eager run reports it
                 _in_graph(test, self, *args, **kwargs)
             self.tearDown()
@@ -38,7 +38,7 @@ def run_in_graph_and_eager_modes(func: Test | None = None, **_: Any) -> Any:
             with tvtf.init_scope():
                 test(self, *args, **kwargs)
 
-        return run
+        return run_twice
 
     return decorate if func is None else decorate(func)
 
@@ -59,7 +59,7 @@ def run_all_in_graph_and_eager_modes(cls: type) -> type:
 
 
 def deprecated_graph_mode_only(func: Any = None) -> Any:
-    """Decorates a test, or a class of tests, to run only in a graph."""
+    """Decorates a test method, or all of a class, to run only in a TensorFlow 1 graph."""
     if func is None:
         return deprecated_graph_mode_only
     if isclass(func):
@@ -70,11 +70,11 @@ def deprecated_graph_mode_only(func: Any = None) -> Any:
         return func
 
     @wraps(func)
-    def run(self: Any, *args: Any, **kwargs: Any) -> None:
+    def run_in_graph(self: Any, *args: Any, **kwargs: Any) -> None:
         with tvtf.Graph().as_default():
             func(self, *args, **kwargs)
 
-    return run
+    return run_in_graph
 
 
 def _skipped(reason: str) -> Callable[..., Any]:

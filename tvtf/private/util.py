@@ -56,22 +56,22 @@ def _when(date: str | None) -> str:
     return f"after {date}" if date else "in a future version"
 
 
-def _warns(function: Callee, check: Callable[[Callable[..., Any], Any, Any], Any]) -> Callee:
-    """Wraps a function to call ``check`` on its arguments first."""
+def _with_check(function: Callee, check: Callable[[Callable[..., Any], Any, Any], Any]) -> Callee:
+    """Wraps a function so that ``check(function, args, kwargs)`` is called before it, to warn of deprecated arguments."""
 
     @wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def checked_call(*args: Any, **kwargs: Any) -> Any:
         check(function, args, kwargs)
         return function(*args, **kwargs)
 
-    return make_decorator(function, run)  # type: ignore[no-any-return]
+    return make_decorator(function, checked_call)  # type: ignore[no-any-return]
 
 
 def deprecated(date: str | None, instructions: str, warn_once: bool = True) -> Callable[[Any], Any]:
-    """Decorates a deprecated function or class, which logs a warning once."""
+    """Returns a decorator for a deprecated function or class, which logs a warning when it is called."""
 
     def decorate(function: Any) -> Any:
-        """Wraps a function, or returns a subclass whose constructor warns."""
+        """Wraps a deprecated function so that it warns, or returns a subclass of a class whose constructor warns."""
 
         def check(called: Any, args: Any, kwargs: Any) -> None:
             text = "%s (from %s) is deprecated and will be removed %s.\nInstructions for updating:\n%s"
@@ -80,8 +80,8 @@ def deprecated(date: str | None, instructions: str, warn_once: bool = True) -> C
             )
 
         if not inspect.isclass(function):
-            return _warns(function, check)
-        members = {"__init__": _warns(function.__init__, lambda _, args, kwargs: check(function, args, kwargs))}
+            return _with_check(function, check)
+        members = {"__init__": _with_check(function.__init__, lambda _, args, kwargs: check(function, args, kwargs))}
         return type(function)(  # type: ignore[misc] # a class, whose type makes classes
             function.__name__, (function,), {**members, "__module__": function.__module__}
         )
@@ -108,7 +108,11 @@ def deprecated_args(
     names = {each if isinstance(each, str) else each[0]: each for each in deprecated_arg_names_or_tuples}
 
     def decorate(function: Callee) -> Callee:
-        """Wraps a function to check its arguments; raises ValueError for names that it doesn't take."""
+        """Wraps a function so that a call which passes a deprecated argument logs a warning.
+
+        Raises:
+          ValueError: the function has no argument of one of the deprecated names.
+        """
         signature = inspect.signature(function)
         missing = [name for name in names if name not in signature.parameters and not _takes_more(signature)]
         if missing:
@@ -124,7 +128,7 @@ def deprecated_args(
                 if name in passed and not _is_exempt(names[name], passed[name]):
                     _warn_of_argument(called, name, name, date, instructions, once)
 
-        return _warns(function, check)
+        return _with_check(function, check)
 
     return decorate
 
@@ -148,7 +152,7 @@ def _is_exempt(declared: Any, value: Any) -> bool:
 def deprecated_arg_values(
     date: str | None, instructions: str, warn_once: bool = True, **deprecated_kwargs: Any
 ) -> Callable[[Callee], Callee]:
-    """Decorates a function with deprecated values of arguments."""
+    """Returns a decorator for a function which logs a warning if an argument has a deprecated value."""
     if not deprecated_kwargs:
         raise ValueError("Specify which argument values are deprecated.")
 
@@ -163,13 +167,13 @@ def deprecated_arg_values(
                 if name in passed and passed[name] is value:
                     _warn_of_argument(called, name, f"{name}={value}", date, instructions, warn_once)
 
-        return _warns(function, check)
+        return _with_check(function, check)
 
     return decorate
 
 
 def deprecated_argument_lookup(new_name: str, new_value: Any, old_name: str, old_value: Any) -> Any:
-    """Returns the value of an argument that was renamed.
+    """Returns the value of an argument that was renamed, and may be passed by its new or its old name.
 
     Raises:
       ValueError: both names are used.
@@ -196,7 +200,10 @@ def make_decorator(
     decorator_doc: str = "",
     decorator_argspec: Any = None,
 ) -> Any:
-    """Gives ``decorator_func`` the name and docs of the ``target`` that it wraps."""
+    """Returns ``decorator_func`` with the name, docs and signature of the function ``target`` that it wraps.
+
+    :func:`unwrap` finds the target again.
+    """
     decorated: Any = wraps(target)(decorator_func)
     decorated._tf_decorator = target
     if isinstance(decorator_argspec, inspect.Signature):
@@ -221,12 +228,12 @@ class Decorator(NamedTuple):
 
 
 def unwrap(maybe_tf_decorator: Any) -> tuple[list[Decorator], Any]:
-    """Returns the decorators of a function, and the function that they wrap."""
+    """Returns the decorators around a function, outermost first, and the innermost function, which they wrap."""
     layers: list[Decorator] = []
     function = maybe_tf_decorator
-    while (inner := _wrapped(function)) is not None:
-        layers.append(Decorator(function, inner))
-        function = inner
+    while (wrapped := _wrapped(function)) is not None:
+        layers.append(Decorator(function, wrapped))
+        function = wrapped
     return layers, function
 
 
@@ -244,7 +251,7 @@ def _is_own(function: Any) -> bool:
 
 
 def getfullargspec(obj: Any) -> inspect.FullArgSpec:
-    """Returns ``inspect.getfullargspec`` of the undecorated function, or of a class's ``__init__``.
+    """Returns the ``inspect.getfullargspec`` of a function without its decorators, or of a class's ``__init__``.
 
     Annotations of tvtf's functions are removed: TensorFlow's have none, and libraries compare their specs with these.
     """
@@ -281,11 +288,17 @@ def get_canonical_name_for_symbol(
 def remove_undocumented(
     module_name: str, allowed_exception_list: Sequence[str] | None = None, doc_string_modules: Any = None
 ) -> None:
-    """Removes the public names of a module that are neither in the list nor in a line ``@@name`` of a docstring."""
+    """Removes the undocumented public names from a module.
+
+    A documented name is in ``allowed_exception_list``, or in a line ``@@name`` of a docstring, the module's own by default.
+    """
     module = sys.modules[module_name]
-    texts = "\n".join(each.__doc__ or "" for each in doc_string_modules or [module])
-    keep = {*(allowed_exception_list or ()), *re.findall(r"^\s*@@([a-zA-Z_]\w*)\s*$", texts, re.MULTILINE)}
-    for name in [name for name in dir(module) if not name.startswith("_") and name not in keep]:
+    docstrings = "\n".join(each.__doc__ or "" for each in doc_string_modules or [module])
+    documented_names = {
+        *(allowed_exception_list or ()),
+        *re.findall(r"^\s*@@([a-zA-Z_]\w*)\s*$", docstrings, re.MULTILINE),
+    }
+    for name in [name for name in dir(module) if not name.startswith("_") and name not in documented_names]:
         delattr(module, name)
 
 

@@ -121,14 +121,18 @@ def CudnnRNN(  # noqa: N802 - TensorFlow's name
 
 
 def _scan_step(tf: Any, step: Callable[..., Any], cell: _Cell) -> Callable[..., Any]:
-    """Returns the step function of a cell for ``tf.scan``."""
+    """Returns the function that ``tf.scan`` calls for each time step of a recurrent layer.
 
-    def run(state: tuple[Tensor, ...], x: Tensor) -> Any:
-        by_input = tf["matmul"](x, cell.by_input, transpose_b=True) + cell.input_bias
-        by_state = tf["matmul"](state[0], cell.by_state, transpose_b=True) + cell.state_bias
-        return step(by_input, by_state, *state)
+    It computes the terms of the input and of the previous state, from which ``step``, the cell's function, computes the
+    next state.
+    """
 
-    return run
+    def advance(state: tuple[Tensor, ...], x: Tensor) -> Any:
+        input_term = tf["matmul"](x, cell.by_input, transpose_b=True) + cell.input_bias
+        state_term = tf["matmul"](state[0], cell.by_state, transpose_b=True) + cell.state_bias
+        return step(input_term, state_term, *state)
+
+    return advance
 
 
 def _cell_functions(tf: Any) -> dict[str, Callable[..., Any]]:
@@ -159,15 +163,19 @@ def _cell_functions(tf: Any) -> dict[str, Callable[..., Any]]:
     }
 
 
-def _split_parameters(tf: Any, flat: Tensor, rows: int, units: int, inputs: list[int]) -> list[_Cell]:
-    """Splits the vector of parameters into those of each layer and direction, whose input sizes are ``inputs``."""
-    at = 0
+def _split_parameters(tf: Any, flat: Tensor, gate_rows: int, units: int, input_sizes: list[int]) -> list[_Cell]:
+    """Splits cuDNN's vector of parameters into the cells of each layer and direction, in this order.
 
-    def part(*shape: int) -> Tensor:
-        nonlocal at
-        begin, at = at, at + (shape[0] * shape[1] if len(shape) == 2 else shape[0])
-        reshaped: Tensor = tf["reshape"](flat[begin:at], shape)
+    All weight matrices come first, then all biases. A cell's matrices have ``gate_rows`` rows, the units of all its gates;
+    ``input_sizes`` are the cells' numbers of input features.
+    """
+    offset = 0
+
+    def next_parameter(*shape: int) -> Tensor:
+        nonlocal offset
+        start, offset = offset, offset + (shape[0] * shape[1] if len(shape) == 2 else shape[0])
+        reshaped: Tensor = tf["reshape"](flat[start:offset], shape)
         return reshaped
 
-    weights = [(part(rows, size), part(rows, units)) for size in inputs]
-    return [_Cell(*pair, part(rows), part(rows)) for pair in weights]
+    weights = [(next_parameter(gate_rows, size), next_parameter(gate_rows, units)) for size in input_sizes]
+    return [_Cell(*pair, next_parameter(gate_rows), next_parameter(gate_rows)) for pair in weights]

@@ -60,7 +60,7 @@ def no_automatic_dependency_tracking(method: Callable[..., Any]) -> Callable[...
 
 @export("__internal__.smart_cond.smart_cond", waits=False)
 def smart_cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None = None) -> Any:
-    """Works as ``tf.cond``, but traces only one branch if ``pred`` is static.
+    """Works as ``tf.cond``, but calls only one branch if the value of ``pred`` is known while tracing.
 
     Raises:
       TypeError: ``pred`` is not a tensor, bool, 0 or 1; or a branch is not callable.
@@ -81,7 +81,7 @@ def smart_cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str |
 
 
 def _static_bool(pred: Any) -> bool | None:
-    """Returns the static value of a predicate, or None."""
+    """Returns a predicate's value if it is known while tracing, else None; it may depend on constants and static shapes."""
     if isinstance(pred, (bool, np.bool_)) or (isinstance(pred, int) and pred in (0, 1)):
         return bool(pred)
     if not is_tensor(pred):
@@ -98,7 +98,7 @@ def _static_bool(pred: Any) -> bool | None:
 
 @export("__internal__.distribute.interim.maybe_merge_call", waits=False)
 def maybe_merge_call(fn: Callable[..., Any], strategy: Any, *args: Any, **kwargs: Any) -> Any:
-    """Calls ``fn(strategy, ...)``, which TensorFlow does once for all replicas: there is one.
+    """Calls ``fn(strategy, ...)``; TensorFlow calls it once for all replicas of a strategy, and tvtf has only one replica.
 
     >>> import tvtf as tf
     >>> call = tf.__internal__.distribute.interim.maybe_merge_call

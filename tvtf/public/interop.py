@@ -73,14 +73,18 @@ def make_tensor_proto(
     return TensorProto.FromString(written(np.asarray(array)))
 
 
-def _with_shape(array: np.ndarray, shape: tuple[int, ...], verify: bool, broadcast: bool) -> np.ndarray:
-    """Reshapes or broadcasts an array to a shape."""
+def _with_shape(array: np.ndarray, shape: tuple[int, ...], is_exact: bool, allow_broadcast: bool) -> np.ndarray:
+    """Gives an array a shape: broadcasts a single element, or any array with ``allow_broadcast``, and reshapes others.
+
+    Raises:
+      TypeError: ``is_exact`` is set and the array has another shape.
+    """
     if array.shape == shape:
         return array
-    if verify:
+    if is_exact:
         raise TypeError(f"Expected Tensor's shape: {shape}, but got {array.shape}.")
-    if broadcast or array.size == 1:
-        return np.broadcast_to(array.reshape(array.shape if broadcast else ()), shape)
+    if allow_broadcast or array.size == 1:
+        return np.broadcast_to(array.reshape(array.shape if allow_broadcast else ()), shape)
     return array.reshape(shape)
 
 

@@ -27,7 +27,7 @@ def _is_tensorflow_tvtf() -> bool:
 
 
 def chosen_backend() -> str:
-    """Returns the backend in the environment or in Keras's configuration file."""
+    """Returns the name of Keras's backend, from the environment or from Keras's configuration file."""
     if "KERAS_BACKEND" in os.environ:
         return os.environ["KERAS_BACKEND"]
     home = os.environ.get("KERAS_HOME") or os.path.join(os.path.expanduser("~"), ".keras")

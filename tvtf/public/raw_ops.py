@@ -130,6 +130,7 @@ def BroadcastGradientArgs(*, s0: Any, s1: Any, name: str | None = None) -> _Redu
         return _Reduced(*(convert_to_tensor(np.array(axes, shapes[0].dtype.np)) for axes in static_axes))
     first, second = (tf["pad"](s, [[rank - int(s.shape[0]), 0]], constant_values=1) for s in shapes)
     one = number(1, first)
+    # Between equal shapes nothing is broadcast, not even an axis of size 1.
     differ = shapes[0].shape != shapes[1].shape or tf["reduce_any"](tf["not_equal"](first, second))
     reduced = (tf["where"](tf["logical_and"](tf["equal"](s, one), differ)) for s in (first, second))
     return _Reduced(*(tf["cast"](tf["reshape"](axes, [-1]), first.dtype) for axes in reduced))
@@ -145,15 +146,19 @@ def _dims_of(vector: Any) -> list[Dim] | None:
 def _static_reduction_axes(
     first: list[Dim] | None, second: list[Dim] | None, name: str | None
 ) -> tuple[list[int], list[int]] | None:
-    """Returns the axes where each of two shapes is 1, none if the shapes are equal, or None if that is not static.
+    """Returns the axes along which each of two shapes is broadcast to the other: those where its size is 1.
 
-    A symbolic dim that is broadcast with 1 is assumed not to be 1; if it is, the sum over one element is the same value.
+    Returns None if they aren't known while tracing. A symbolic dim that is broadcast with 1 is assumed not to be 1 itself;
+    if it is, summing its gradient over this axis doesn't change the value.
+
+    Raises:
+      InvalidArgumentError: the shapes can't be broadcast together.
     """
     if first is None or second is None:
         return None
     rank = max(len(first), len(second))
-    wide = [[1] * (rank - len(dims)) + dims for dims in (first, second)]
-    for a, b in zip(*wide):
+    padded = [[1] * (rank - len(dims)) + dims for dims in (first, second)]
+    for a, b in zip(*padded):
         if not (same_dim(a, b) or _is_one(a) or _is_one(b)):
             if isinstance(a, int) and isinstance(b, int):
                 message = f"Incompatible shapes: {brackets(first)} vs. {brackets(second)} [Op:BroadcastGradientArgs]"
@@ -161,7 +166,7 @@ def _static_reduction_axes(
             return None
     if len(first) == len(second) and all(map(same_dim, first, second)):
         return [], []
-    ones = [[axis for axis, dim in enumerate(dims) if _is_one(dim)] for dims in wide]
+    ones = [[axis for axis, dim in enumerate(dims) if _is_one(dim)] for dims in padded]
     return ones[0], ones[1]
 
 
@@ -194,8 +199,9 @@ def RandomGammaGrad(*, alpha: Any, sample: Any, name: str | None = None) -> Tens
     """
     tf = public_names()
     alpha, sample = convert_to_tensor(alpha), convert_to_tensor(sample)
-    logarithm = (alpha - number(1, alpha)) * tf["math.log"](sample) - sample - tf["math.lgamma"](alpha)
-    return bind.negative(tf["divide"](igamma_grad_a(alpha, sample), tf["exp"](logarithm)))  # type: ignore[no-any-return]
+    # The sample stays at the same quantile as alpha changes: by the derivatives of the distribution function.
+    log_density = (alpha - number(1, alpha)) * tf["math.log"](sample) - sample - tf["math.lgamma"](alpha)
+    return bind.negative(tf["divide"](igamma_grad_a(alpha, sample), tf["exp"](log_density)))  # type: ignore[no-any-return]
 
 
 @export("raw_ops.MatrixDiagPartV2")
@@ -235,7 +241,7 @@ def MatrixDiagPartV3(  # noqa: N802
 
 @export("raw_ops.Bucketize")
 def Bucketize(*, input: Any, boundaries: Sequence[float], name: str | None = None) -> Tensor:  # noqa: A002, N802
-    """Counts, for each element, the boundaries that are not above it: int32 of the same shape.
+    """Returns for each element the index of its bucket: the number of boundaries that are at most the element, as int32.
 
     Raises:
       InvalidArgumentError: the boundaries are not sorted.

@@ -31,13 +31,16 @@ class View(ModuleType):
         self.__dict__["_behind"] = behind
 
     def __getattr__(self, name: str) -> Any:
-        """Returns what the first module with this name has; the last one raises the error if none has it."""
-        behind = [public(x) if isinstance(x, str) else x for x in self.__dict__["_behind"]]
+        """Returns an attribute of the first module behind this view that has it.
+
+        If none has it, the last one raises the AttributeError, whose message may say why tvtf doesn't have the name.
+        """
+        modules = [public(x) if isinstance(x, str) else x for x in self.__dict__["_behind"]]
         if name.startswith("__"):
-            behind = [module for module in behind if name in vars(module)]
-        if not behind:
+            modules = [module for module in modules if name in vars(module)]
+        if not modules:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}: tvtf doesn't have it")
-        *others, last = behind
+        *others, last = modules
         for module in others:
             if hasattr(module, name):
                 return self._cached_view(name, getattr(module, name))
@@ -49,15 +52,18 @@ class View(ModuleType):
 
     def forget(self) -> None:
         """Drops names that were cached from other modules."""
-        for name in self.__dict__.pop("_found", ()):
+        for name in self.__dict__.pop("_cached_names", ()):
             self.__dict__.pop(name, None)
 
     def _cached_view(self, name: str, value: Any) -> Any:
-        """Returns a value, or the view of a module of tvtf; Keras's modules are returned unchanged."""
+        """Returns an attribute's value, as a view if it is a module of tvtf; functions, classes and views are cached.
+
+        Keras's modules and those of other packages are returned unchanged.
+        """
         if value is tvtf:
             return _root
         if isinstance(value, (FunctionType, type)):  # cached, because training loops look them up in each step
-            vars(self).setdefault("_found", []).append(name)
+            vars(self).setdefault("_cached_names", []).append(name)
             return vars(self).setdefault(name, value)
         if not isinstance(value, ModuleType) or value.__name__.partition(".")[0] != "tvtf" or name == "keras":
             return value
@@ -119,13 +125,17 @@ def _name_of_type_spec(cls: type) -> str:
 
 
 def dynamic_update_slice(x: Any, updates: Any, start_indices: Any) -> Any:
-    """Replaces the part of ``x`` that starts at ``start_indices``; as in XLA, the start is clamped so that ``updates`` fit."""
+    """Replaces the part of ``x`` that starts at ``start_indices`` by ``updates``; returns the new tensor.
+
+    As in XLA, a start is clamped so that ``updates`` fit.
+    """
     x, updates = tvtf.convert_to_tensor(x), tvtf.convert_to_tensor(updates)
     limits = shape(x) - shape(updates)
     starts = tvtf.cast(tvtf.stack(start_indices), tvtf.int32)
-    first = tvtf.unstack(tvtf.maximum(tvtf.minimum(starts, limits), 0), x.shape.rank)
+    clamped_starts = tvtf.unstack(tvtf.maximum(tvtf.minimum(starts, limits), 0), x.shape.rank)
     sizes = tvtf.unstack(shape(updates), x.shape.rank)
-    coordinates = tvtf.meshgrid(*(start + tvtf.range(size) for start, size in zip(first, sizes)), indexing="ij")
+    ranges = (start + tvtf.range(size) for start, size in zip(clamped_starts, sizes))
+    coordinates = tvtf.meshgrid(*ranges, indexing="ij")  # empty for scalars
     return tvtf.tensor_scatter_nd_update(x, tvtf.stack(coordinates, axis=-1), updates) if coordinates else updates
 
 
@@ -149,7 +159,7 @@ def _csr_product(a: CSRSparseMatrix, b: CSRSparseMatrix, type: Any, name: str | 
 
 
 def _batch_size(dataset: Any) -> Any:
-    """Returns the size of a dataset's batches, without the last one; -1 if it varies or is unknown."""
+    """Returns the size of a dataset's batches as an int64 scalar, that of the last one aside; -1 if it varies or is unknown."""
     specs = tvtf.nest.flatten(dataset.element_spec)
     shapes = [getattr(spec, "shape", tvtf.TensorShape(None)) for spec in specs]
     sizes = {shape[0] if shape.rank else None for shape in shapes}
@@ -203,13 +213,12 @@ def add(names: Names, behind: Mapping[str, Sequence[str]]) -> None:
 
 
 def _view_at(path: str) -> View:
-    """Returns the view at a path, creating it if it is missing."""
+    """Returns the view of the module ``tensorflow.<path>``; creates it, and those above it, if they are missing."""
     module = _root
     for part in path.split(".") if path else []:
         if not isinstance(vars(module).get(part), View):
-            modules = [
-                attribute for x in module._behind if isinstance(attribute := _imported_attribute(x, part), ModuleType)
-            ]
+            attributes = [_imported_attribute(x, part) for x in module._behind]
+            modules = [attribute for attribute in attributes if isinstance(attribute, ModuleType)]
             vars(module)[part] = View(f"{module.__name__}.{part}", *modules)
         module = vars(module)[part]
     return module
@@ -226,7 +235,7 @@ add(PRIVATE, {})
 
 
 def find(name: str) -> Any:
-    """Returns the module ``tensorflow`` or one of its submodules.
+    """Returns the view of the module ``tensorflow``, or a view or module for one of its submodules.
 
     Raises:
       ModuleNotFoundError: tvtf has no module of this name.

@@ -78,7 +78,9 @@ class TestCase(_Case):  # type: ignore[misc]
         return self._folder.name
 
     def evaluate(self, tensors: Any) -> Any:
-        """Replaces tensors by NumPy values; a graph's tensors are run by the default session.
+        """Returns a nested structure of tensors with each replaced by its NumPy value.
+
+        Tensors of a TensorFlow 1 graph are evaluated by the default session, or by the test's.
 
         Raises:
           ValueError: a value is not a tensor, and there is no graph.
@@ -102,7 +104,7 @@ class TestCase(_Case):  # type: ignore[misc]
 
     @contextmanager
     def cached_session(self, graph: Any = None, config: Any = None, **_: Any) -> Any:
-        """Enters a session that is the same for all calls in a test."""
+        """Opens a TensorFlow 1 session as a block; all calls in a test share one session. Eagerly it is a stand-in."""
         if state.trace is None:
             yield _EagerSession(self)
             return
@@ -120,15 +122,15 @@ class TestCase(_Case):  # type: ignore[misc]
         """Converts a compared value to an array; test cases of other libraries override it."""
         return _array(self._values(a))
 
-    def _values(self, a: Any) -> Any:
-        """Replaces the graph's tensors in a compared nest by their values."""
-        leaves = nest.flatten(a)
-        symbolic = [i for i, leaf in enumerate(leaves) if _is_symbolic(leaf)]
-        if not symbolic:
-            return a
-        for i, value in zip(symbolic, self.evaluate([leaves[i] for i in symbolic])):
+    def _values(self, structure: Any) -> Any:
+        """Returns a nested structure that a test compares, with a TensorFlow 1 graph's tensors replaced by their values."""
+        leaves = nest.flatten(structure)
+        symbolic_indices = [i for i, leaf in enumerate(leaves) if _is_symbolic(leaf)]
+        if not symbolic_indices:
+            return structure
+        for i, value in zip(symbolic_indices, self.evaluate([leaves[i] for i in symbolic_indices])):
             leaves[i] = value
-        return nest.pack_sequence_as(a, leaves)
+        return nest.pack_sequence_as(structure, leaves)
 
     def assertAllEqual(self, a: Any, b: Any, msg: str | None = None) -> None:
         """Asserts equal shapes and elements; NaN equals NaN. Ragged tensors may be compared with nested lists."""
@@ -142,7 +144,10 @@ class TestCase(_Case):  # type: ignore[misc]
         self._assert_fails(self.assertAllEqual, a, b, msg, "The two values are equal at all elements.")
 
     def assertAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, msg: str | None = None) -> None:
-        """Asserts equal structures and shapes, and elements that differ by at most ``atol + rtol * abs(b)``."""
+        """Asserts that values have the same structure and shapes, and that elements differ by at most ``atol + rtol * abs(b)``.
+
+        They may be nested lists, tuples and dicts of tensors, arrays and numbers, or ragged tensors.
+        """
         if isinstance(a, Mapping):
             self.assertIsInstance(b, Mapping, msg)
             self.assertCountEqual(a, b, msg)
@@ -160,7 +165,7 @@ class TestCase(_Case):  # type: ignore[misc]
             self.assertAllClose(x, y, rtol, atol, msg)
 
     def _assert_close(self, a: Any, b: Any, rtol: Any, atol: Any, msg: str | None) -> None:
-        first, second = map(_wide, _pair(self, a, b, msg))
+        first, second = map(_comparable, _pair(self, a, b, msg))
         if not np.allclose(first, second, rtol, atol, equal_nan=True):  # also accepts tolerances per element
             np.testing.assert_allclose(first, second, rtol=rtol, atol=atol, err_msg=msg or "")
 
@@ -170,13 +175,13 @@ class TestCase(_Case):  # type: ignore[misc]
         msg: str | None = None,
     ) -> None:  # fmt: skip
         """Asserts that values are close, with the tolerances of the less precise dtype."""
-        looser = {
+        tolerances = {
             "float16": (half_rtol, half_atol), "bfloat16": (bfloat16_rtol, bfloat16_atol),
             "float32": (float_rtol, float_atol), "complex64": (float_rtol, float_atol),
         }  # fmt: skip
         for name in (convert_to_tensor(a).dtype.name, convert_to_tensor(b).dtype.name):
-            wide = looser.get(name, (rtol, atol))
-            rtol, atol = max(rtol, wide[0]), max(atol, wide[1])
+            tolerance = tolerances.get(name, (rtol, atol))
+            rtol, atol = max(rtol, tolerance[0]), max(atol, tolerance[1])
         self.assertAllClose(a, b, rtol, atol, msg)
 
     def assertNotAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, msg: str | None = None) -> None:
@@ -208,7 +213,7 @@ class TestCase(_Case):  # type: ignore[misc]
         self, target: Any, lower_bound: Any, upper_bound: Any,
         open_lower_bound: bool = False, open_upper_bound: bool = False,
     ) -> None:  # fmt: skip
-        """Asserts that every element is between the bounds."""
+        """Asserts that every element of ``target`` is between the bounds, which an open bound excludes."""
 
         def inside(x: Any, lower: Any, upper: Any) -> Any:
             above = x > lower if open_lower_bound else x >= lower
@@ -266,7 +271,7 @@ class TestCase(_Case):  # type: ignore[misc]
 
     @contextmanager
     def assertRaisesWithPredicateMatch(self, exception_type: Any, expected_err_re_or_predicate: Any) -> Any:
-        """Asserts an error of a type whose text matches a pattern, or that fulfils a predicate."""
+        """Asserts that a block raises an exception of a type whose text matches a pattern, or which satisfies a predicate."""
         expected = expected_err_re_or_predicate
         with self.assertRaises(exception_type) as raised:
             yield
@@ -300,7 +305,10 @@ class _EagerSession:
 
 
 def _value(tensor: Any) -> Any:
-    """Returns the NumPy value of an eager tensor, TensorFlow 1's value of a composite one, or the values of a function's result."""
+    """Returns the NumPy value of an eager tensor, for ``TestCase.evaluate``; a function is called, and its result evaluated.
+
+    A composite tensor becomes the value that a TensorFlow 1 session returns for it, such as a SparseTensorValue.
+    """
     if tensor is None:
         return None
     if nest.is_composite(tensor):
@@ -341,7 +349,7 @@ def _array(value: Any) -> np.ndarray:
     return convert_to_tensor(value).numpy() if is_tensor(value) else np.asarray(value)
 
 
-def _wide(array: np.ndarray) -> np.ndarray:
+def _comparable(array: np.ndarray) -> np.ndarray:
     """Converts an array to a dtype that NumPy can compare."""
     return array.astype(np.float32) if array.dtype.name in ("bfloat16", "float16") else array
 
@@ -351,7 +359,7 @@ def _shape(value: Any) -> Any:
 
 
 def _is_array_like(value: Any) -> bool:
-    """Returns whether a value is an array, or nested lists of numbers or tensors that form one."""
+    """Returns whether a value can be converted to one array: an array, or rectangular nested lists of numbers or tensors."""
     if any(isinstance(x, Mapping) for x in nest.flatten(value)):
         return False
     try:
@@ -413,10 +421,10 @@ def compute_gradient(
         )
     values = [convert_to_tensor(value) for value in x]
     numerical = tuple(_numerical_jacobian(f, values, i, delta or 1 / 1024) for i in range(len(values)))
-    return _theoretical(f, values), numerical
+    return _tape_jacobians(f, values), numerical
 
 
-def _theoretical(f: Callable[..., Any], values: list[Any]) -> tuple[np.ndarray, ...]:
+def _tape_jacobians(f: Callable[..., Any], values: list[Any]) -> tuple[np.ndarray, ...]:
     """Returns the Jacobians computed by a tape."""
     with GradientTape() as tape:
         tape.watch(values)
@@ -426,19 +434,21 @@ def _theoretical(f: Callable[..., Any], values: list[Any]) -> tuple[np.ndarray, 
 
 
 def _numerical_jacobian(f: Callable[..., Any], values: list[Any], index: int, delta: float) -> np.ndarray:
-    """Returns the Jacobian of one argument computed by central differences.
+    """Computes the Jacobian of ``f`` with respect to the argument at ``index`` by central differences of step ``delta``.
 
-    The error of central differences falls with the square of the step.
+    Their error falls with the square of the step.
     """
     base = values[index].numpy()
 
-    def at(place: int, step: float) -> np.ndarray:
-        moved = base.copy().reshape(-1)
-        moved[place] += step
-        arguments = [convert_to_tensor(moved.reshape(base.shape)) if i == index else v for i, v in enumerate(values)]
+    def output_at(position: int, step: float) -> np.ndarray:
+        perturbed = base.copy().reshape(-1)
+        perturbed[position] += step
+        arguments = [
+            convert_to_tensor(perturbed.reshape(base.shape)) if i == index else v for i, v in enumerate(values)
+        ]
         return f(*arguments).numpy().reshape(-1).astype(np.float64)
 
-    columns = [(at(i, delta) - at(i, -delta)) / (2 * delta) for i in range(base.size)]
+    columns = [(output_at(i, delta) - output_at(i, -delta)) / (2 * delta) for i in range(base.size)]
     return np.stack(columns, axis=1).astype(base.dtype)
 
 

@@ -25,9 +25,12 @@ _files: weakref.WeakValueDictionary[tuple[Path, Any], Executable] = weakref.Weak
 def cached(
     key: str, build: Callable[[Path], None], load: Callable[[Path], Executable] = Executable, device: Any = None
 ) -> Executable:
-    """Returns the executable of ``key``: one in use, one loaded from disk by ``load``, or one compiled by ``build``."""
+    """Returns the executable of a cache key: one in use, or one loaded from disk, or one that is compiled now.
 
-    def loaded(path: Path) -> Executable:
+    ``build`` compiles it to a library at a path, and ``load`` loads a library for a device.
+    """
+
+    def load_once(path: Path) -> Executable:
         # Other keys may lead to the same file, as the store is addressed by content.
         executable = _files.get((path, device))
         if executable is None:
@@ -36,28 +39,28 @@ def cached(
 
     executable = _loaded.get(key)
     if executable is None:
-        executable = _loaded[key] = stored(key, build, loaded)
+        executable = _loaded[key] = stored(key, build, load_once)
     return executable
 
 
 def key_of(mod: Any, target: Any, *more: str) -> str:
-    """Returns the cache key of a module: a digest of its IR and constants, target, versions, tuning and build options.
+    """Returns the key of a module's compiled code in the cache, a digest of all that the code depends on.
 
-    All that the compiled code depends on is part of the key, so that no stale code is loaded.
+    So no stale code is loaded. ``more`` are build options.
     """
     import tvm
 
     from tvtf.passes.schedule.tuned_choices import describe
 
     structure = tvm.ir.save_json(mod)
-    kernels = digest_of(foreign_kernels(structure))
+    user_kernels = digest_of(foreign_kernels(structure))
     parts = (
         structure,
         str(target),
         tvm.__version__,
         __version__,
         sources_digest(),
-        kernels,
+        user_kernels,
         digest(describe(target)),
         *more,
     )
@@ -78,7 +81,10 @@ _digest: list[str] = []
 
 
 def sources_digest() -> str:
-    """Returns a digest of tvtf's source files, so that code compiled by another version of the compiler is not used."""
+    """Returns a digest of tvtf's source files, as part of cache keys: code that other sources compiled is not used.
+
+    It is computed once in a process.
+    """
     if not _digest:
         roots = [Path(__file__).parent, *(Path(p.__file__ or "").parent for p in (core, ir, ops, passes))]
         files = sorted(f for root in roots for f in root.rglob("*.py"))

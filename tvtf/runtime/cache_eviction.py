@@ -23,7 +23,7 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 def max_cache_bytes() -> int:
-    """Returns the size limit of the disk cache in bytes; 0 turns the cache off.
+    """Returns the size limit of the disk cache in bytes, which an environment variable may set; 0 turns the cache off.
 
     >>> max_cache_bytes()
     2000000000
@@ -49,7 +49,7 @@ class File(NamedTuple):
 
 
 def files_of(*folders: Path) -> list[File]:
-    """Returns the libraries and kernels in folders, least recently used first."""
+    """Lists the cached libraries and kernels in folders with their sizes, least recently used first."""
     files = []
     for folder in folders:
         with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
@@ -62,16 +62,16 @@ def files_of(*folders: Path) -> list[File]:
 
 
 def evict(files: list[File], most_bytes: int, most_files: int = MOST_FILES) -> int:
-    """Removes files from the front of the list if they exceed a limit; returns the bytes left.
+    """Removes cached files, the first of the list first, if all together exceed a limit; returns the bytes that remain.
 
-    It goes some way below the limit, so that not every later build has to evict again.
+    It removes somewhat more than needed, so that not every later build has to evict files again.
     """
-    left, count = sum(f.size for f in files), len(files)
-    if left <= most_bytes and count <= most_files:
-        return left
+    remaining, count = sum(f.size for f in files), len(files)
+    if remaining <= most_bytes and count <= most_files:
+        return remaining
     for file in files:
-        if left <= most_bytes * _LEFT and count <= most_files * _LEFT:
+        if remaining <= most_bytes * _LEFT and count <= most_files * _LEFT:
             break
         file.path.unlink(missing_ok=True)
-        left, count = left - file.size, count - 1
-    return left
+        remaining, count = remaining - file.size, count - 1
+    return remaining

@@ -20,7 +20,10 @@ _warned: set[str] = set()
 
 
 def trusted_folder() -> Path | None:
-    """Returns the cache folder, created if needed; None, with one warning, if it can't be written or trusted."""
+    """Returns the folder of the disk cache, created if it is missing.
+
+    Returns None, and warns once, if it can't be written, or if other users could put code into it.
+    """
     configured = cache_folder()
     try:
         home = Path(os.path.realpath(configured))
@@ -36,12 +39,12 @@ def trusted_folder() -> Path | None:
 
 def make_private(folder: Path) -> None:
     """Creates a folder and its missing parents with access for this user only, whatever the umask."""
-    for each in [*reversed(folder.parents), folder]:
+    for ancestor in [*reversed(folder.parents), folder]:
         try:
-            each.mkdir(_PRIVATE)
+            ancestor.mkdir(_PRIVATE)
         except FileExistsError:
             continue
-        each.chmod(_PRIVATE)
+        ancestor.chmod(_PRIVATE)  # `mkdir` subtracts the umask
     if not folder.is_dir():
         raise FileExistsError(f"[Errno 17] File exists: '{folder}'")
 
@@ -55,14 +58,14 @@ def unsafe_reason(folder: Path) -> str | None:
 
 def _unsafe_reasons(folder: Path) -> Iterator[str]:
     """Yields the reasons why other users could write to a folder, or replace one above it."""
-    for each in [folder, *folder.parents]:
-        status = each.stat()
+    for ancestor in [folder, *folder.parents]:
+        status = ancestor.stat()
         if status.st_uid not in (os.geteuid(), _ROOT):
-            yield f"is not trusted: {each} belongs to another user (uid {status.st_uid})"
+            yield f"is not trusted: {ancestor} belongs to another user (uid {status.st_uid})"
         # Where the sticky bit is set, as in /tmp, users can't replace each other's folders.
-        is_shared = status.st_mode & _OTHERS and (each == folder or not status.st_mode & stat.S_ISVTX)
+        is_shared = status.st_mode & _OTHERS and (ancestor == folder or not status.st_mode & stat.S_ISVTX)
         if is_shared:
-            yield f"is not trusted: other users may write to {each} (mode {stat.S_IMODE(status.st_mode):o}); chmod go-w it"
+            yield f"is not trusted: other users may write to {ancestor} (mode {stat.S_IMODE(status.st_mode):o}); chmod go-w it"
 
 
 def warn_once(folder: Path, reason: str) -> None:

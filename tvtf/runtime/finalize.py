@@ -38,24 +38,24 @@ def entered_by(owner: type, name: str) -> None:
 
 @atexit.register
 def settle() -> None:
-    """Stops other threads from entering, and waits for those inside."""
+    """Stops other threads from entering compiled code at exit, and waits for those that are inside."""
     for owner, name in _entries:
-        setattr(owner, name, _closed(getattr(owner, name)))
-    end = time.monotonic() + MOST_SECONDS
-    while any(map(_is_inside, _others())) and time.monotonic() < end:
+        setattr(owner, name, _closed_to_other_threads(getattr(owner, name)))
+    deadline = time.monotonic() + MOST_SECONDS
+    while any(map(_is_inside, _frames_of_other_threads())) and time.monotonic() < deadline:
         time.sleep(0.001)
 
 
-def _closed(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps a method so that only the exiting thread, and threads inside compiled code, can call it; others sleep.
+def _closed_to_other_threads(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a method so that only the calling thread, and threads inside compiled code, can run it; others sleep forever.
 
-    A daemon thread that compiled or ran code while the interpreter goes would crash it.
+    A daemon thread that compiles or runs code while the interpreter shuts down would crash the process.
     """
-    last = threading.get_ident()
+    exiting_thread = threading.get_ident()
 
     @wraps(method)
     def enter(*args: Any, **kwargs: Any) -> Any:
-        if threading.get_ident() != last and not state.depth:
+        if threading.get_ident() != exiting_thread and not state.depth:
             _wait_for_the_end()
         return method(*args, **kwargs)
 
@@ -67,12 +67,15 @@ def _wait_for_the_end() -> None:
         time.sleep(3600.0)
 
 
-def _others() -> list[FrameType]:
+def _frames_of_other_threads() -> list[FrameType]:
     return [frame for thread, frame in sys._current_frames().items() if thread != threading.get_ident()]
 
 
 def _is_inside(frame: FrameType | None) -> bool:
-    """Returns whether a thread's stack has a frame of these modules; False if it sleeps in `_wait_for_the_end`."""
+    """Returns whether a thread is inside compiled code or the compiler, given the innermost frame of its stack.
+
+    It is if the stack has a frame of a module in ``_INSIDE``, and doesn't sleep in `_wait_for_the_end`.
+    """
     if frame is not None and frame.f_code is _wait_for_the_end.__code__:
         return False
     while frame is not None:

@@ -16,29 +16,32 @@ from tvtf.core.primitive import table
 def digest_of(functions: Iterable[Callable[..., Any]]) -> str:
     """Returns a digest of the functions' code, of the variables they close over, and of their source files' time stamps."""
     seen: dict[int, Any] = {}
-    parts = [part for function in functions for part in _parts(function, seen)]
+    parts = [part for function in functions for part in _digested_parts(function, seen)]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
-def _parts(function: Callable[..., Any], seen: dict[int, Any]) -> Iterator[bytes]:
-    """Yields bytes that change when a function's code, its module, or a function in its closure changes."""
+def _digested_parts(function: Callable[..., Any], seen: dict[int, Any]) -> Iterator[bytes]:
+    """Yields bytes that change when a function's code, its module's file, or a value in its closure changes.
+
+    ``seen`` has the functions that were visited, by id; functions may refer to each other.
+    """
     if id(function) in seen:
         return
     seen[id(function)] = function
     code = getattr(function, "__code__", None)
     name = getattr(function, "__qualname__", type(function).__qualname__)
     yield marshal.dumps(code) if code else name.encode()
-    yield _stamp(getattr(function, "__module__", None) or "")
+    yield _file_stamp(getattr(function, "__module__", None) or "")
     for value in inspect.getclosurevars(function).nonlocals.values() if code else ():
-        yield from _parts(value, seen) if callable(value) else _plain(value)
+        yield from _digested_parts(value, seen) if callable(value) else _literal_bytes(value)
 
 
-def _plain(value: Any) -> Iterator[bytes]:
+def _literal_bytes(value: Any) -> Iterator[bytes]:
     if isinstance(value, (bool, int, float, complex, str, bytes, tuple)):
         yield repr(value).encode()
 
 
-def _stamp(module: str) -> bytes:
+def _file_stamp(module: str) -> bytes:
     file = getattr(sys.modules.get(module), "__file__", None)
     if file is None or not Path(file).is_file():
         return module.encode()

@@ -16,9 +16,10 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 @cache
 def keep_freed_memory() -> None:
-    """Makes glibc keep freed memory: a page returned to the system costs a fault, about 1 us, when it is used again.
+    """Makes the C library glibc keep freed memory, instead of returning it to the operating system.
 
-    Does nothing if the user configures glibc by ``MALLOC_...`` environment variables. Source: mallopt(3)
+    A page that is returned costs a page fault, about 1 us, when it is used again. Does nothing if the user configures glibc
+    by ``MALLOC_...`` environment variables. Source: mallopt(3)
     """
     if not sys.platform.startswith("linux") or any(name.startswith("MALLOC_") for name in os.environ):
         return

@@ -35,13 +35,16 @@ _MACHINES = {"x86_64": (202, "pause"), "aarch64": (98, "yield")}
 
 
 def adopt(path: Path) -> None:
-    """Lets the kernels of a loaded library run on this pool."""
+    """Lets the kernels of a loaded library run on tvtf's thread pool, in place of TVM's: sets their pointer to its launch.
+
+    Elsewhere than on Linux on a known processor, they stay on TVM's pool.
+    """
     if not sys.platform.startswith("linux") or platform.machine() not in _MACHINES:
         return
     library = ctypes.CDLL(str(path))
     if hasattr(library, _LAUNCH):
         ctypes.c_void_p.in_dll(library, _LAUNCH).value = ctypes.cast(_pool().tvtf_pool_launch, ctypes.c_void_p).value
-    _ctypes.dlclose(library._handle)  # TVM holds its own
+    _ctypes.dlclose(library._handle)  # TVM has a handle of its own, which keeps the library loaded
 
 
 @lru_cache(maxsize=1)

@@ -41,30 +41,33 @@ It must be short: a load that first loads the thread pool's library holds the sh
 
 
 def stored(key: str, build: Build, load: Load[Library]) -> Library:
-    """Loads the library of ``key`` by ``load(path)``; if the store doesn't have it, ``build(path)`` writes it first."""
+    """Loads the library for a key from the store on disk by ``load(path)``; if it isn't there, ``build(path)`` writes it.
+
+    A store that can't be written is not used, with a warning.
+    """
     remove_leftovers_once(tempfile.gettempdir())
     home = trusted_folder() if max_cache_bytes() else None
     if home is not None:
-        library = _from_disk(home, key, load, LIBRARY)
+        library = _load_from_disk(home, key, load, LIBRARY)
         if library is not None:
             return library
         try:
-            return _built_in_store(home, key, build, load, LIBRARY)
+            return _build_in_store(home, key, build, load, LIBRARY)
         except OSError as error:
             warn_once(home, f"can't be written ({error})")
-    return _built_outside_store(build, load)
+    return _build_outside_store(build, load)
 
 
 def stored_object(key: str, build: Callable[[], bytes]) -> bytes:
-    """Returns the object code of ``key``; if the store doesn't have it, what ``build()`` returns, which is stored."""
+    """Returns a kernel's object code for a key from the store on disk; if it isn't there, ``build()`` compiles it."""
     home = trusted_folder() if max_cache_bytes() else None
     if home is None:
         return build()
-    code = _from_disk(home, key, Path.read_bytes, OBJECT)
+    code = _load_from_disk(home, key, Path.read_bytes, OBJECT)
     if code is None:
-        code = made = build()
+        code = built_code = build()
         try:
-            _built_in_store(home, key, lambda out: out.write_bytes(made), Path.read_bytes, OBJECT)
+            _build_in_store(home, key, lambda out: out.write_bytes(built_code), Path.read_bytes, OBJECT)
         except OSError as error:
             warn_once(home, f"can't be written ({error})")
     return code
@@ -78,10 +81,10 @@ def digest_of_content(content: bytes) -> str:
 # -- reading
 
 
-def _from_disk(home: Path, key: str, load: Load[Library], suffix: str) -> Library | None:
-    """Loads the stored library of a key; None if there is none or it is damaged.
+def _load_from_disk(home: Path, key: str, load: Load[Library], suffix: str) -> Library | None:
+    """Loads the library or object code for a key from the store; None if there is none or the file is damaged.
 
-    Compiled code runs as it is, so that a damaged file must not be loaded.
+    Its digest is checked first, as a damaged library must not run.
     """
     try:
         digest = (home / "index" / key).read_text("ascii")
@@ -109,42 +112,42 @@ def _code(home: Path, digest: str, suffix: str) -> Path:
 # -- writing
 
 
-def _built_in_store(home: Path, key: str, build: Build, load: Load[Library], suffix: str) -> Library:
-    """Builds a library, moves it into the store and loads it."""
+def _build_in_store(home: Path, key: str, build: Build, load: Load[Library], suffix: str) -> Library:
+    """Builds a library in a temporary folder, moves it into the store under the digest of its content, and loads it."""
     remove_leftovers_once(home)
-    for part in _PARTS:
-        make_private(home / part)
-    with locked_folder(home) as scratch:
-        file = scratch / "made.so"
-        build(file)
-        content = file.read_bytes()
+    for subfolder in _PARTS:
+        make_private(home / subfolder)
+    with locked_folder(home) as temporary_folder:
+        built_file = temporary_folder / "made.so"
+        build(built_file)
+        content = built_file.read_bytes()
         digest = digest_of_content(content)
-        entry = scratch / key
-        entry.write_text(digest, "ascii")
+        index_entry = temporary_folder / key
+        index_entry.write_text(digest, "ascii")
         _reserve(home, len(content))
         with shared(home):
             # The code first, so that an index entry never names a file that isn't there.
-            os.replace(file, _code(home, digest, suffix))
-            os.replace(entry, home / "index" / key)
+            os.replace(built_file, _code(home, digest, suffix))
+            os.replace(index_entry, home / "index" / key)
             return load(_code(home, digest, suffix))
 
 
-def _built_outside_store(build: Build, load: Load[Library]) -> Library:
-    """Builds and loads a library in a temporary folder, or in memory if the disk is full.
+def _build_outside_store(build: Build, load: Load[Library]) -> Library:
+    """Builds and loads a library without the store: in a temporary folder, or in a file in memory if that fails.
 
-    Without a store, code must still be loaded from some file.
+    The operating system loads code only from a file.
     """
     try:
-        with tempfile.TemporaryDirectory(prefix="tvtf-load-") as scratch:
-            file = Path(scratch) / "made.so"
+        with tempfile.TemporaryDirectory(prefix="tvtf-load-") as temporary_folder:
+            file = Path(temporary_folder) / "made.so"
             build(file)
             return load(file)
     except OSError:
-        return _in_memory(build, load)
+        return _build_in_memory(build, load)
 
 
-def _in_memory(build: Build, load: Load[Library]) -> Library:
-    """Builds and loads a library in a memory file.
+def _build_in_memory(build: Build, load: Load[Library]) -> Library:
+    """Builds and loads a library in a file in memory.
 
     The file stays open while the library is in use: the system's loader identifies libraries by path, and the path of a
     memory file contains its descriptor, which a later file could reuse.
@@ -168,24 +171,24 @@ def _reserve(home: Path, new: int) -> None:
     most = max_cache_bytes()
     estimate = _estimates.get(home)
     if estimate is None or estimate + new > most:
-        estimate = _evicted(home, most - new)
+        estimate = _evict_down_to(home, most - new)
     _estimates[home] = estimate + new
 
 
-def _evicted(home: Path, most: int) -> int:
-    """Removes the least recently used libraries down to ``most`` bytes; returns the bytes left.
+def _evict_down_to(home: Path, most_bytes: int) -> int:
+    """Removes the least recently used libraries until at most ``most_bytes`` remain; returns the bytes that do.
 
-    The exclusive lock ensures that no other process is loading one of them.
+    Under the exclusive lock no other process is loading one of them; if another process has it, nothing is removed.
     """
     with locked(home, seconds=_LOCK_SECONDS) as is_exclusive:
         files = files_of(home / "code", home)
         total = sum(file.size for file in files)
         if is_exclusive is False:  # the next write tries again
             return total
-        left = evict(files, most)
-        if left < total:
+        remaining = evict(files, most_bytes)
+        if remaining < total:
             _drop_stale_index(home)
-        return left
+        return remaining
 
 
 def _drop_stale_index(home: Path) -> None:
@@ -198,9 +201,9 @@ def _drop_stale_index(home: Path) -> None:
 
 
 def clear(home: Path) -> list[File]:
-    """Removes all compiled code in a folder, but not tuning records; returns what was removed.
+    """Removes all compiled code from the cache folder; returns the files that were removed.
 
-    Code can be compiled again soon, while records of tuning take long to measure.
+    Records of tuning stay, as they take long to measure.
     """
     with locked(home) if home.is_dir() else contextlib.nullcontext():
         files = files_of(home / "code", home)

@@ -24,7 +24,7 @@ def host_target() -> Any:
 
 @lru_cache(maxsize=16)
 def cuda_target(arch: str, tf32: bool = True) -> Any:
-    """Returns TVM's target for NVIDIA GPUs of an architecture, such as ``sm_90``, with this machine's CPU as host.
+    """Returns the TVM target to compile for NVIDIA GPUs of an architecture, such as ``sm_90``, with this CPU as host.
 
     With ``tf32``, float32 matrix products and convolutions round operands to TF32 (10 fraction bits), as in TensorFlow.
 
@@ -57,7 +57,7 @@ def _precision(tf32: bool) -> list[str]:
 
 
 def device_kind(device: str) -> tuple[str, int]:
-    """Parses a device name such as ``GPU:0`` or ``/job:localhost/replica:0/task:0/device:CPU:0``: its kind and number.
+    """Parses a device's name, ``GPU:0`` or ``/job:localhost/replica:0/task:0/device:CPU:0``; returns its type and number.
 
     Raises:
       ValueError: the name does not denote a local CPU or GPU.
@@ -79,18 +79,18 @@ class products:  # noqa: N801 - a namespace for one process-wide setting
 
 
 def target_of(device: str | None) -> Any:
-    """Returns the target for a device name; None is the CPU.
+    """Returns the TVM target to compile for, given a device's name; None stands for the CPU.
 
     Raises:
       RuntimeError: the GPU does not exist.
     """
-    kind, number = device_kind(device) if device else (CPU, 0)
-    return host_target() if kind == CPU else cuda_target(gpu_arch(number), products.in_tf32)
+    device_type, number = device_kind(device) if device else (CPU, 0)
+    return host_target() if device_type == CPU else cuda_target(gpu_arch(number), products.in_tf32)
 
 
 @lru_cache(maxsize=16)
 def gpu_arch(number: int) -> str:
-    """Returns the architecture of one of this machine's GPUs, such as ``sm_90``.
+    """Returns the CUDA architecture of one of this machine's GPUs, given its number, such as ``sm_90``.
 
     Raises:
       RuntimeError: the GPU, its driver or the CUDA runtime is missing; the text says which.

@@ -49,7 +49,9 @@ _UNCHANGED: Any = object()
 
 
 def wrap(value: Any) -> Any:
-    """Wraps containers for tracking and unwraps `NoDependency`; returns other values unchanged.
+    """Wraps a list, dict or tuple so that a checkpoint finds the Variables in it; returns other values unchanged.
+
+    A value in `NoDependency` is returned without that, and isn't tracked.
 
     >>> wrap([1, 2]), wrap({"a": 1}), wrap((1, [2]))
     (ListWrapper([1, 2]), DictWrapper({'a': 1}), _TupleWrapper((1, ListWrapper([2]))))
@@ -175,11 +177,15 @@ class ListWrapper(_Wrapper, _List):
         self._acknowledge()
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        """Replaces an element or a slice; the new element is tracked under its index.
+
+        Replacing a trackable element makes the list not saveable, as a checkpoint can't follow that.
+        """
         if isinstance(key, slice):
             return self._set_slice(key, value)
         if isinstance(self._storage[key], Trackable):
             self._before_move()
-        index = range(len(self._storage))[key]
+        index = range(len(self._storage))[key]  # a negative index becomes positive
         self._storage[index] = wrap_and_track(self, str(index), value)
         return self._acknowledge()
 

@@ -42,14 +42,18 @@ class name_scope:
         return self._name
 
     def __enter__(self) -> str:
-        """Opens the scope inside the outer one; at the top if its name is empty or ends in a slash."""
-        outer = thread_state.state.name_scopes
-        _outer.scopes.append(outer)
+        """Opens the name scope and returns its full name.
+
+        It is nested in the current scope, unless its name is empty or ends in a slash: then it is absolute.
+        """
+        outer_scopes = thread_state.state.name_scopes
+        _outer.scopes.append(outer_scopes)
+        # A TensorFlow 1 graph makes the names of its scopes unique.
         if thread_state.state.trace is not None and thread_state.state.trace.has_keys:
             thread_state.state.name_scopes = thread_state.state.trace.graph.scope_of(self._name)
             return current_scope()
         is_absolute = not self._name or self._name.endswith("/")
-        names = (*(() if is_absolute else outer), self._name.rstrip("/"))
+        names = (*(() if is_absolute else outer_scopes), self._name.rstrip("/"))
         thread_state.state.name_scopes = [name for name in names if name]
         return current_scope()
 
@@ -95,6 +99,7 @@ class Module(AutoTrackable):
     _TF_MODULE_IGNORED_PROPERTIES = TRACKING_ATTRIBUTES
 
     def __init__(self, name: str | None = None) -> None:
+        """Names the module, by default after its class, and creates its name scope inside the current one."""
         name = camel_to_snake(type(self).__name__) if name is None else name
         if not _IDENTIFIER.match(name):
             raise ValueError(
@@ -143,11 +148,13 @@ class Module(AutoTrackable):
         with_path: bool = False,
         expand_composites: bool = False,
     ) -> Iterator[Any]:
-        """Yields the leaves of all attributes that match ``predicate``: each once, or with its path on every path.
+        """Yields the values in the module's attributes, and in its submodules' if ``recursive``, that match ``predicate``.
+
+        Lists, tuples and dicts are searched. Each value comes once, or with ``with_path`` once for each path to it.
 
         Source: https://www.tensorflow.org/api_docs/python/tf/Module (``_flatten``)
         """
-        walk = _Walk(recursive, predicate, attribute_traversal_key, with_path)
+        walk = _Traversal(recursive, predicate, attribute_traversal_key, with_path)
         return walk.module(self, ())
 
     def _attributes_to_walk(self, key: Callable[[str], Any] | None) -> dict[str, Any]:
@@ -169,14 +176,14 @@ class Module(AutoTrackable):
         """
 
         @functools.wraps(method)
-        def inside(self: Module, *args: Any, **kwargs: Any) -> Any:
+        def run_in_scope(self: Module, *args: Any, **kwargs: Any) -> Any:
             with self.name_scope:
                 return method(self, *args, **kwargs)
 
-        return inside  # type: ignore[return-value]
+        return run_in_scope  # type: ignore[return-value]
 
 
-class _Walk:
+class _Traversal:
     """A traversal of a module: its attributes' leaves in order, then its submodules recursively, with paths."""
 
     def __init__(self, recursive: bool, predicate: Callable[[Any], bool], key: Any, with_path: bool) -> None:
@@ -185,18 +192,21 @@ class _Walk:
         self.above: list[int] = []
 
     def module(self, module: Module, path: Path) -> Iterator[Any]:
-        """Yields the leaves of a module that satisfy the predicate, then those of its submodules."""
+        """Yields the leaves of a module's attributes that satisfy the predicate, then those of its submodules.
+
+        ``path`` is the path to the module. With ``with_path`` pairs of a leaf's path and the leaf are yielded.
+        """
         self.seen.add(id(module))
-        below: list[tuple[Path, Module]] = []
+        nested: list[tuple[Path, Module]] = []
         for leaf_path, leaf in self._new_leaves(module):
             if self.predicate(leaf):
                 yield (path + leaf_path, leaf) if self.with_path else leaf
             # A module may contain itself.
             if self.recursive and _is_module(leaf) and id(module) not in self.above:
-                below.append((path + leaf_path, leaf))
+                nested.append((path + leaf_path, leaf))
         self.above.append(id(module))
-        for below_path, submodule in below:
-            yield from self.module(submodule, below_path)
+        for nested_path, submodule in nested:
+            yield from self.module(submodule, nested_path)
         self.above.pop()
 
     def _new_leaves(self, module: Module) -> Iterator[tuple[Path, Any]]:

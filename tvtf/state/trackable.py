@@ -117,7 +117,7 @@ class Trackable:
         return {name: (array.shape, array.dtype) for name, array in arrays.items()}
 
     def _track(self, trackable: AnyTrackable, name: str, overwrite: bool = False) -> AnyTrackable:
-        """Adds an edge ``name`` to a trackable, and runs the deferred restores for this edge.
+        """Adds ``trackable`` as a child under ``name``; values that a checkpoint has for it are restored now.
 
         Raises:
           TypeError: ``trackable`` isn't a `Trackable`.
@@ -127,14 +127,14 @@ class Trackable:
             raise TypeError(
                 f"{type(self).__name__}._track: expected a Trackable for {name!r}, got {type(trackable).__name__}."
             )
-        current = self._tracking.children.get(name)
-        if current is not None and current is not trackable and not overwrite:
+        known = self._tracking.children.get(name)
+        if known is not None and known is not trackable and not overwrite:
             raise ValueError(
                 f"{type(self).__name__}._track: {name!r} already names another object; "
                 "choose another name or pass overwrite=True."
             )
         self._tracking.children[name] = trackable
-        if current is None:
+        if known is None:
             self._restore_deferred(trackable, name)
         return trackable
 
@@ -153,7 +153,7 @@ class Trackable:
         overwrite: bool = False,
         **options: Any,
     ) -> Any:
-        """Creates a variable by ``getter`` and tracks it. Other libraries' subclasses call this."""
+        """Creates a variable by calling ``getter``, and tracks it as a child; other libraries' subclasses call this."""
         variable = getter(name=name, shape=shape, dtype=dtype, initializer=initializer, **options)
         return self._track_trackable(variable, name, overwrite) if isinstance(variable, Trackable) else variable
 

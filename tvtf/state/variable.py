@@ -251,10 +251,10 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
     # -- writing
 
     def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
-        """Replaces the value; returns the Variable, so that assignments can be chained.
+        """Replaces the Variable's value; returns the Variable, so that assignments can be chained.
 
         Raises:
-          ValueError: shape or dtype differ; the Variable keeps its value.
+          ValueError: the shape or dtype of ``value`` doesn't fit; the Variable keeps its value.
         """
         tensor = self._checked_value(value)
         if state.trace is not None:
@@ -275,22 +275,25 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         return self._update("subtract", delta, read_value)
 
     def _update(self, op: str, delta: Any, read_value: bool) -> Any:
-        """Assigns the result of ``op`` on the value and ``delta``, atomically; tapes don't record it."""
-        with self.lock:
+        """Assigns the sum or difference of the Variable's value and ``delta`` to it, atomically.
+
+        ``op`` is the primitive, "add" or "subtract". Gradient tapes don't record its call.
+        """
+        with self.lock:  # so that no other thread assigns in between
             delta = self._increment(delta, op)
-            tapes, state.tapes = state.tapes, []
+            outer_tapes, state.tapes = state.tapes, []
             try:
                 value = table[op].bind(self._as_tensor(), delta)
                 if state.trace is not None:
                     state.trace.updates(value)
             finally:
-                state.tapes = tapes
+                state.tapes = outer_tapes
             return self.assign(value, read_value=read_value)
 
     def _increment(self, value: Any, op: str) -> Tensor:
-        """Converts the increment of ``assign_add`` or ``assign_sub``; its shape must be the Variable's.
+        """Converts the increment of ``assign_add`` or ``assign_sub`` to a tensor and checks its shape.
 
-        NumPy and Relax would broadcast, which TensorFlow's op doesn't.
+        It must be the Variable's: NumPy and Relax would broadcast, which TensorFlow's op doesn't.
         """
         tensor = convert_to_tensor(value, dtype=self._dtype)
         if state.trace is not None:
@@ -303,7 +306,11 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         return tensor
 
     def _checked_value(self, value: Any) -> Tensor:
-        """Converts a value to assign; its dtype and shape must fit."""
+        """Converts a value that is to be assigned to a tensor.
+
+        Raises:
+          ValueError: its dtype or shape doesn't fit the Variable.
+        """
         tensor = convert_to_tensor(value, dtype=self._dtype)
         if not self.shape.is_compatible_with(tensor.shape):
             raise ValueError(
@@ -313,7 +320,7 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         return tensor
 
     def _store(self, array: np.ndarray) -> None:
-        """Copies a value into the Variable's memory, or into new memory where a tensor aliases that."""
+        """Copies a new value into the Variable's memory; into new memory if a tensor shares the old or the shape differs."""
         self.require_assignable()
         with self.lock:
             if array.shape == self._memory.shape and not self._is_shared():
@@ -327,10 +334,10 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
             self._adopt(aligned_array.copied(array))
 
     def require_assignable(self) -> None:
-        """Rejects an assignment by Python code that a compiled function calls, if the function would not see it.
+        """Checks that the Variable may be assigned by Python code that a compiled function is calling.
 
         Raises:
-          UnimplementedError: the function uses the Variable after the call, and has loaded its value before.
+          UnimplementedError: the compiled function uses the Variable after the call, but has loaded its value before.
         """
         if state.depth and any(self is used for variables in state.unassignable for used in variables):
             raise UnimplementedError(
@@ -343,11 +350,11 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
 
     @property
     def _array(self) -> np.ndarray:
-        """The memory that holds the value, for a caller that may keep a reference: an alias.
+        """The array that holds the value, for a caller that may keep a reference to it, an alias.
 
-        Compiled code holds the lock while it writes into memory that has no aliases. This property first marks the memory as
-        seen, then checks the lock, without taking it in the usual case. Either the writer finds the mark and uses new memory,
-        or it holds the lock already, and this property waits and reads the new memory.
+        Compiled code holds the lock while it writes into memory that has no aliases. So this property first marks the memory
+        as seen, then checks the lock, which is usually free. Either the writer finds the mark and uses new memory, or it
+        holds the lock already; then this property waits and reads the new memory.
         """
         memory = self._show()
         if not self.lock.is_locked():
@@ -363,9 +370,9 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         return memory
 
     def own_memory(self) -> None:
-        """Makes the memory unshared before compiled code writes into it: copies the value where a tensor aliases it.
+        """Ensures that no tensor shares the Variable's memory, before compiled code writes into it, by copying the value.
 
-        Needed only if ``_seen``.
+        A caller may skip this where ``_seen`` is False: no tensor was made of the memory then.
         """
         self._seen = False
         if self._is_shared():
@@ -380,7 +387,10 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         return sys.getrefcount(self._memory) > _OWN_REFERENCES + handle_references
 
     def take(self, handle: Any) -> bool:
-        """Adopts the new value that compiled code returned; returns False if it is in this memory already (donated)."""
+        """Makes a tensor that compiled code returned the Variable's value, without a copy.
+
+        Returns False if nothing changes, as compiled code wrote the value into the Variable's own memory (donation).
+        """
         if self._handle is not None and handle.data_ptr() == self._handle.data_ptr():
             return False
         from tvtf.core.dlpack_view import to_array
@@ -491,7 +501,10 @@ def _again(value: np.ndarray, options: dict[str, Any]) -> Variable:
 
 
 def _initial_array(initial_value: Any, dtype: Any) -> np.ndarray:
-    """Returns the initial value in new memory; it is computed eagerly, also inside a trace."""
+    """Computes a Variable's initial value, which may be given as a function, and copies it to new memory.
+
+    It is computed eagerly, also while a function is traced.
+    """
     trace, state.trace = state.trace, None
     try:
         value = initial_value() if callable(initial_value) else initial_value

@@ -49,24 +49,24 @@ class VariableAggregationV2(Enum):
 def checked_options(
     name: str | None, synchronization: Any, aggregation: Any, constraint: Any
 ) -> tuple[VariableSynchronization, VariableAggregationV2]:
-    """Checks a Variable's options; returns synchronization and aggregation with defaults for None.
+    """Checks the options of ``tf.Variable``; returns synchronization and aggregation with defaults in place of None.
 
     Raises:
       ValueError: an option is not a member of its enumeration, or ``constraint`` is not callable.
     """
-    sync = VariableSynchronization.AUTO if synchronization is None else synchronization
-    agg = VariableAggregationV2.NONE if aggregation is None else aggregation
-    for value, kind, what in (
-        (sync, VariableSynchronization, "synchronization"),
-        (agg, VariableAggregationV2, "aggregation"),
+    synchronization_mode = VariableSynchronization.AUTO if synchronization is None else synchronization
+    aggregation_mode = VariableAggregationV2.NONE if aggregation is None else aggregation
+    for value, enumeration, option in (
+        (synchronization_mode, VariableSynchronization, "synchronization"),
+        (aggregation_mode, VariableAggregationV2, "aggregation"),
     ):
-        if not isinstance(value, kind):
-            raise ValueError(f"Invalid variable {what} mode: {value} for variable: {name}")
+        if not isinstance(value, enumeration):
+            raise ValueError(f"Invalid variable {option} mode: {value} for variable: {name}")
     if constraint is not None and not callable(constraint):
         raise ValueError(
             f"Argument `constraint` must be None or a callable. a callable. Got a {type(constraint)}:  {constraint}"
         )
-    return sync, agg
+    return synchronization_mode, aggregation_mode
 
 
 @export("variable_creator_scope")
@@ -86,31 +86,34 @@ def variable_creator_scope(variable_creator: Callable[..., Any]) -> Iterator[Non
 
     Source: https://www.tensorflow.org/api_docs/python/tf/variable_creator_scope
     """
-    outer = state.creators
-    state.creators = [*outer, variable_creator]
+    outer_creators = state.creators
+    state.creators = [*outer_creators, variable_creator]
     try:
         yield
     finally:
-        state.creators = outer
+        state.creators = outer_creators
 
 
 class MadeByCreators(type):
     """The metaclass of Variable: routes the constructor through the active creator scopes, innermost first."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Creates a Variable by the innermost creator, which may call the next one, and so on."""
-        make: Callable[..., Any] = super().__call__
+        """Creates a Variable by the creators of the open ``variable_creator_scope`` blocks.
+
+        The innermost one is called first, with the next one as an argument; the last one called creates the Variable.
+        """
+        create: Callable[..., Any] = super().__call__
         if "calls_creators" not in vars(cls):
-            return make(*args, **kwargs)
+            return create(*args, **kwargs)
         if state.trace is not None and state.trace.make_variable is not None:
-            make = state.trace.make_variable
+            create = state.trace.make_variable
         if not state.creators:
-            return make(*args, **kwargs)
+            return create(*args, **kwargs)
         bound = inspect.signature(vars(cls)["__init__"]).bind(None, *args, **kwargs)
         bound.apply_defaults()
         for creator in state.creators:
-            make = _bound_creator(creator, make)
-        return make(**{k: v for k, v in bound.arguments.items() if k != "self"})
+            create = _bound_creator(creator, create)
+        return create(**{k: v for k, v in bound.arguments.items() if k != "self"})
 
 
 def _bound_creator(creator: Callable[..., Any], make: Callable[..., Any]) -> Callable[..., Any]:

@@ -42,9 +42,9 @@ def draw_module(
     seconds: Mapping[str, float] | None = None,
     layout: Callable[[Graph], Any] | None = None,
 ) -> Drawing:
-    """Draws ``main``; ``parts`` are the ops of fused kernels, ``seconds`` what kernels took, both by the kernels' names.
+    """Draws a module's ``main`` as a graph; its layout is Graphviz's where ``dot`` is installed, unless ``layout`` is given.
 
-    Graphviz lays it out where its ``dot`` is installed, unless a ``layout`` is given.
+    ``parts`` are the ops of fused kernels, ``seconds`` the measured times of kernels, both by the kernels' names.
     """
     graph = graph_of(mod, entry, parts, seconds)
     return Drawing(graph, (layout or (lambda g: dot_layout(g) or layered_layout(g)))(graph))

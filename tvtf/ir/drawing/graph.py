@@ -62,7 +62,10 @@ class Graph:
 def graph_of(
     mod: ir.IRModule, entry: Entry, parts: Mapping[str, list[str]], seconds: Mapping[str, float] | None
 ) -> Graph:
-    """Returns the graph of a module's ``main``."""
+    """Returns the graph that is drawn of a module's ``main``: its calls, inputs and results.
+
+    ``parts`` are the ops of fused kernels, ``seconds`` the measured times of kernels, both by the kernels' names.
+    """
     builder = Builder(mod, entry, parts)
     builder.build()
     if seconds:
@@ -82,13 +85,15 @@ class Builder:
         self.kernel_of: dict[int, str] = {}
 
     def build(self) -> None:
-        """Adds boxes for the inputs, each call, and the results."""
+        """Adds nodes for the inputs, each call or branch, the new values of Variables, and the results."""
         main = self.mod[MAIN]
         outputs, bindings = outputs_of(main)
         for param in main.params:
-            kind: Kind = "variable" if self.printer.is_donated(param) else "input"
-            note = ["updated in place"] if kind == "variable" else []
-            self._add(Node(kind, _fit(self.printer.name_of(param)), [_fit(short_type(param.ty)), *note]), [], param)
+            node_kind: Kind = "variable" if self.printer.is_donated(param) else "input"
+            notes = ["updated in place"] if node_kind == "variable" else []
+            self._add(
+                Node(node_kind, _fit(self.printer.name_of(param)), [_fit(short_type(param.ty)), *notes]), [], param
+            )
         for binding in bindings:
             self._bind(binding.var, getattr(binding, "value", None))
         for param, output in self.printer.updates(outputs):
@@ -101,55 +106,58 @@ class Builder:
             )
 
     def _bind(self, var: Any, value: Any) -> None:
-        """Adds a node for a call or branch; names and tuples stand for the nodes of their values.
+        """Adds a node for a binding of a call or branch.
 
-        So a drawing shows what is computed, and not how it is named.
+        A binding that only renames a value, makes a tuple or takes an item of one gets no node: its users are connected to
+        the nodes of its operands.
         """
         if isinstance(value, relax.Call):
             self._call(var, value)
         elif isinstance(value, relax.If):
-            lines = [*self._inner("then", value.true_branch), *self._inner("else", value.false_branch)]
+            lines = [*self._body_lines("then", value.true_branch), *self._body_lines("else", value.false_branch)]
             self._add(Node("control", "if", [*lines, _type_line(var)]), relax.analysis.free_vars(value), var)
-        elif value is not None:  # names, tuples and their items
+        elif value is not None:
             self.made[var] = [*chain.from_iterable(self.made.get(v, []) for v in relax.analysis.free_vars(value))]
 
     def _call(self, var: Any, call: relax.Call) -> None:
-        """Adds a node for a call, with the ops of a fused kernel and the contents of functions that it calls."""
-        written = self.printer.values.value(call)
-        name = written.tokens[0].text
+        """Adds a node for a call, whose lines list the ops of a fused kernel, or those in a loop's body or a branch."""
+        printed = self.printer.values.value(call)
+        name = printed.tokens[0].text
         ops = self.parts.get(name, [])
-        inner = [line for label, f in written.functions for line in self._inner(label, self.mod[f].body)]
-        kind: Kind = "control" if inner else "fused" if len(ops) > 1 else "kernel"
-        lines = [*(_wrapped(ops) if len(ops) > 1 else []), *inner, _type_line(var), self.printer.source(call)]
+        bodies = [
+            line for label, function in printed.functions for line in self._body_lines(label, self.mod[function].body)
+        ]
+        kind: Kind = "control" if bodies else "fused" if len(ops) > 1 else "kernel"
+        lines = [*(_wrapped_words(ops) if len(ops) > 1 else []), *bodies, _type_line(var), self.printer.source(call)]
         node = Node(kind, _fit(name), [line for line in lines if line], name)
         self.kernel_of[len(self.graph.nodes)] = name
         self._add(node, relax.analysis.free_vars(call), var)
 
-    def _inner(self, label: str, body: Any) -> list[str]:
+    def _body_lines(self, label: str, body: Any) -> list[str]:
         """Returns the kernels of a branch or a loop's body, in a few lines."""
-        return _wrapped([f"{label}:", *self._names(body)], " ")
+        return _wrapped_words([f"{label}:", *self._op_names(body)], " ")
 
-    def _names(self, body: Any) -> Iterator[str]:
-        """Yields the names of the ops in a body, those of called functions and branches included."""
+    def _op_names(self, body: Any) -> Iterator[str]:
+        """Yields the names of the ops in a function's body, with those of the functions that it calls, and "if" for a branch."""
         for binding in (b for block in body.blocks for b in block.bindings):
             value = getattr(binding, "value", None)
             if isinstance(value, relax.If):
                 yield "if"
             elif isinstance(value, relax.Call):
-                written = self.printer.values.value(value)
-                called = [self.mod[f].body for label, f in written.functions if not label]
-                yield from chain.from_iterable(map(self._names, called)) if called else [written.tokens[0].text]
+                printed = self.printer.values.value(value)
+                called = [self.mod[function].body for label, function in printed.functions if not label]
+                yield from chain.from_iterable(map(self._op_names, called)) if called else [printed.tokens[0].text]
 
     def _add(self, node: Node, operands: Sequence[Any], var: Any = None) -> None:
-        """Adds a node, and edges from the nodes that computed its operands."""
-        place = len(self.graph.nodes)
+        """Adds a node, and edges from the nodes that computed its operands; ``var`` is the variable that it computes."""
+        node_index = len(self.graph.nodes)
         self.graph.nodes.append(node)
         for operand in operands:
             hover = f"{self.printer.name_of(operand)}: {short_type(operand.ty)}"
             for tail in dict.fromkeys(self.made.get(operand, [])):
-                self.graph.edges.append(Edge(tail, place, hover))
+                self.graph.edges.append(Edge(tail, node_index, hover))
         if var is not None:
-            self.made[var] = [place]
+            self.made[var] = [node_index]
 
 
 def _type_line(var: Any) -> str:
@@ -159,18 +167,23 @@ def _type_line(var: Any) -> str:
 
 
 def _set_times(builder: Builder, seconds: Mapping[str, float]) -> None:
-    """Gives boxes their kernels' times: boxes of one kernel share its time, native loops are named in order."""
-    shared = Counter(builder.kernel_of.values())
-    loops = [place for place, name in builder.kernel_of.items() if name in LOOPS]
-    native = sorted((n for n in seconds if _LOOP_KERNEL.fullmatch(n)), key=lambda n: (len(n), n))
-    of_loops = dict(zip(loops, native)) if len(loops) == len(native) else {}
-    for place, name in builder.kernel_of.items():
-        took = seconds.get(of_loops.get(place, name))
-        if took is not None:
-            builder.graph.nodes[place].seconds = took / (1 if place in of_loops else shared[name])
+    """Sets the measured times of nodes, given those of kernels; the nodes of one kernel share its time equally.
+
+    A loop is compiled to a kernel ``loop``, ``loop_1`` ...: they belong to the loops in order, if there are as many.
+    """
+    call_counts = Counter(builder.kernel_of.values())
+    loops = [index for index, name in builder.kernel_of.items() if name in LOOPS]
+    # By length first, so that loop_10 follows loop_9.
+    loop_kernels = sorted((n for n in seconds if _LOOP_KERNEL.fullmatch(n)), key=lambda n: (len(n), n))
+    kernel_of_loop = dict(zip(loops, loop_kernels)) if len(loops) == len(loop_kernels) else {}
+    for index, name in builder.kernel_of.items():
+        kernel_seconds = seconds.get(kernel_of_loop.get(index, name))
+        if kernel_seconds is not None:
+            calls = 1 if index in kernel_of_loop else call_counts[name]
+            builder.graph.nodes[index].seconds = kernel_seconds / calls
 
 
-def _wrapped(words: Sequence[str], separator: str = " + ") -> list[str]:
+def _wrapped_words(words: Sequence[str], separator: str = " + ") -> list[str]:
     """Words in lines of a box, the first few."""
     lines = wrap(separator.join(words), BOX_COLUMNS, break_on_hyphens=False)
     return lines if len(lines) <= MOST_OP_LINES else [*lines[: MOST_OP_LINES - 1], "..."]

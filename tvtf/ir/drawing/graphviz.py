@@ -14,7 +14,7 @@ MOST_SECONDS = 20.0
 
 
 def dot_layout(graph: Graph) -> Layout | None:
-    """Returns the layout that ``dot`` finds; None where there is no such program, or it fails or takes too long."""
+    """Lays a graph out with Graphviz's program ``dot``; None if it isn't installed, fails or takes too long."""
     program = shutil.which("dot")
     if program is None or not graph.nodes:
         return None
@@ -28,22 +28,25 @@ def dot_layout(graph: Graph) -> Layout | None:
 
 
 def _source(graph: Graph) -> str:
-    """Returns the graph in dot's language: numbers alone, so that no label needs quotes."""
+    """Writes a graph in Graphviz's language, with the sizes of its nodes; their labels aren't needed for the layout."""
     nodes = [f"n{i} [width={w / INCH:.4f} height={h / INCH:.4f}]" for i, (w, h) in enumerate(sizes_of(graph))]
     edges = [f"n{e.tail} -> n{e.head}" for e in graph.edges]
     gaps = f"nodesep={GAP / INCH:.3f} ranksep={LAYER_GAP / INCH:.3f}"
-    # Edges end at the boxes: dot leaves room for arrow heads of its own, which aren't drawn.
+    # With `dir=none` curves end at the boxes: dot would shorten them by the arrow heads, which are drawn elsewhere.
     style = 'node [shape=box fixedsize=true label=""] edge [dir=none]'
     return "\n".join(["digraph {", gaps, style, *nodes, *edges, "}"])
 
 
-def _parsed(plain: str, graph: Graph) -> Layout:
-    """Reads dot's plain output: a line for the graph, for each node, and for each edge.
+def _parsed(plain_text: str, graph: Graph) -> Layout:
+    """Reads the layout from ``dot -Tplain``: a line for the graph, each node and each edge, in inches.
+
+    Its words are ``graph scale width height``, ``node name x y width height ...`` and
+    ``edge tail head count x1 y1 x2 y2 ...``, with the control points of the edge's curve.
 
     Raises:
-      ValueError: it is of another form.
+      ValueError: the text has another form.
     """
-    rows = [line.split() for line in plain.splitlines()]
+    rows = [line.split() for line in plain_text.splitlines()]
     boxes = {int(r[1][1:]): Box(*(float(v) * INCH for v in r[2:6])) for r in rows if r[0] == "node"}
     curves: dict[tuple[int, int], list[list[Point]]] = {}
     for row in (r for r in rows if r[0] == "edge"):

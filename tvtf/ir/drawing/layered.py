@@ -28,21 +28,22 @@ class _Layers:
     """Rows of items: first the graph's boxes, then the points at which edges cross rows."""
 
     def __init__(self, graph: Graph) -> None:
+        """Assigns each node of a graph to a row, and puts points into the rows that edges cross."""
         self.graph = graph
         self.sizes = sizes_of(graph)
-        self.rank = _ranks(graph)
+        self.rank = _row_numbers(graph)
         self.paths = [self._path(edge.tail, edge.head) for edge in graph.edges]
         self.above: list[list[int]] = [[] for _ in self.sizes]
         self.below: list[list[int]] = [[] for _ in self.sizes]
-        for a, b in dict.fromkeys(pair for path in self.paths for pair in zip(path, path[1:])):
-            self.below[a].append(b)
-            self.above[b].append(a)
+        for upper, lower in dict.fromkeys(pair for path in self.paths for pair in zip(path, path[1:])):
+            self.below[upper].append(lower)
+            self.above[lower].append(upper)
         self.rows = [[i for i, r in enumerate(self.rank) if r == row] for row in range(max(self.rank, default=-1) + 1)]
 
     def _path(self, tail: int, head: int) -> list[int]:
-        """Returns the items along an edge: its boxes, and a new point in each row between.
+        """Returns the items along an edge between two boxes: these, and between them a new point for each row it crosses.
 
-        A line between distant rows has to pass between the boxes of the rows in the middle.
+        The points take room in their rows, so that the edge passes between the boxes there.
         """
         between = []
         for row in range(self.rank[tail] + 1, self.rank[head]):
@@ -52,9 +53,9 @@ class _Layers:
         return [tail, *between, head]
 
     def layout(self) -> Layout:
-        """Orders and places the rows."""
+        """Orders the items in each row, and computes the positions of boxes and the curves of edges."""
         self._order()
-        x = self._places()
+        x = self._x_positions()
         tops = self._tops()
         centres = [tops[row] + self._height(row) / 2 for row in range(len(self.rows))]
         boxes = [Box(x[i], centres[self.rank[i]], *self.sizes[i]) for i in range(len(self.graph.nodes))]
@@ -63,44 +64,53 @@ class _Layers:
         return Layout(boxes, curves, width, tops[-1] + self._height(len(self.rows) - 1) if self.rows else 0.0)
 
     def _order(self) -> None:
-        """Sorts each row by the mean position of neighbours in the row above or below, in alternate sweeps."""
+        """Sorts each row by the mean position of neighbours, so that few edges cross (the barycentre method).
+
+        Sweeps go alternately down, by the neighbours in the row above, and up, by those in the row below.
+        """
         for sweep in range(SWEEPS):
-            place = {i: k for row in self.rows for k, i in enumerate(row)}
+            columns = {i: column for row in self.rows for column, i in enumerate(row)}
             neighbours = self.above if sweep % 2 == 0 else self.below
             for row in self.rows if sweep % 2 == 0 else reversed(self.rows):
-                mean = {i: fmean([place[n] for n in neighbours[i]] or [place[i]]) for i in row}
+                mean = {i: fmean([columns[n] for n in neighbours[i]] or [columns[i]]) for i in row}
                 row.sort(key=lambda i: (mean[i], i))
-                place.update((i, k) for k, i in enumerate(row))
+                columns.update((i, column) for column, i in enumerate(row))
 
-    def _places(self) -> list[float]:
-        """Returns the x of each item's centre: near the mean of its neighbours, in the row's order, without overlap."""
+    def _x_positions(self) -> list[float]:
+        """Returns the x coordinate of each item's centre: near the mean of its neighbours, in the row's order, no overlaps."""
         x = [0.0] * len(self.sizes)
         for row in self.rows:
-            self._put(row, [0.0] * len(row), x)
+            self._place_row(row, [0.0] * len(row), x)
         for sweep in range(SWEEPS):
             # Downward by the rows above, then upward by the rows below.
             neighbours = self.above if sweep % 2 == 0 else self.below
             for row in self.rows if sweep % 2 == 0 else reversed(self.rows):
-                self._put(row, [fmean([x[n] for n in neighbours[i]] or [x[i]]) for i in row], x)
+                self._place_row(row, [fmean([x[n] for n in neighbours[i]] or [x[i]]) for i in row], x)
         left = min((x[i] - self.sizes[i][0] / 2 for i in range(len(x))), default=0.0)
         return [value - left for value in x]
 
-    def _put(self, row: Sequence[int], wanted: Sequence[float], x: list[float]) -> None:
-        """Places a row as near to what is wanted as its widths allow: between the leftmost and the rightmost that do."""
-        from_left = self._pushed(row, wanted, max, 1)
-        from_right = self._pushed(row[::-1], wanted[::-1], min, -1)[::-1]
-        for i, a, b in zip(row, from_left, from_right):
-            x[i] = (a + b) / 2
+    def _place_row(self, row: Sequence[int], desired: Sequence[float], x: list[float]) -> None:
+        """Sets the x coordinates of a row's items close to the desired ones, without overlaps.
 
-    def _pushed(
-        self, row: Sequence[int], wanted: Sequence[float], further: Callable[[float, float], float], sign: int
+        They are the means of two solutions: one that moves overlapping items to the right, and one to the left.
+        """
+        from_left = self._separated(row, desired, max, 1)
+        from_right = self._separated(row[::-1], desired[::-1], min, -1)[::-1]
+        for i, left, right in zip(row, from_left, from_right):
+            x[i] = (left + right) / 2
+
+    def _separated(
+        self, row: Sequence[int], desired: Sequence[float], further: Callable[[float, float], float], sign: int
     ) -> list[float]:
-        """Returns positions close to the wanted ones, in one direction, so that boxes don't overlap."""
-        found: list[float] = []
-        for k, (i, want) in enumerate(zip(row, wanted)):
-            distance = (self.sizes[row[k - 1]][0] + self.sizes[i][0]) / 2 + GAP if k else 0.0
-            found.append(further(want, found[-1] + sign * distance) if k else want)
-        return found
+        """Returns desired x coordinates of a row's items, moved in one direction where items would overlap.
+
+        ``further`` is max and ``sign`` 1 for moving right, min and -1 for moving left, with the row given in reverse.
+        """
+        positions: list[float] = []
+        for index, (item, x) in enumerate(zip(row, desired)):
+            distance = (self.sizes[row[index - 1]][0] + self.sizes[item][0]) / 2 + GAP if index else 0.0
+            positions.append(further(x, positions[-1] + sign * distance) if index else x)
+        return positions
 
     def _height(self, row: int) -> float:
         return max(self.sizes[i][1] for i in self.rows[row])
@@ -112,15 +122,18 @@ class _Layers:
         return tops
 
     def _curve(self, path: Sequence[int], x: Sequence[float], tops: Sequence[float]) -> list[Point]:
-        """Draws a line down from the box above, straight through the rows that it crosses, into the box below."""
+        """Returns the control points of an edge's curve: from the box above, vertically through rows, to the box below.
+
+        ``path`` has the two boxes and the points in the rows between them.
+        """
         stops: list[Point] = []
-        for k, item in enumerate(path):
+        for position, item in enumerate(path):
             row = self.rank[item]
-            if 0 < k < len(path) - 1:
+            if 0 < position < len(path) - 1:  # a row that the edge crosses
                 stops += [(x[item], tops[row]), (x[item], tops[row] + self._height(row))]
                 continue
             middle, half = tops[row] + self._height(row) / 2, self.sizes[item][1] / 2
-            stops.append((x[item], middle + half if k == 0 else middle - half))
+            stops.append((x[item], middle + half if position == 0 else middle - half))
         points = stops[:1]
         # Cubic Bézier curves, which start and end vertically.
         for (x0, y0), (x1, y1) in zip(stops, stops[1:]):
@@ -128,15 +141,15 @@ class _Layers:
         return points
 
 
-def _ranks(graph: Graph) -> list[int]:
-    """Returns the row of each box: below all that it takes values from; inputs just above the first that takes them."""
+def _row_numbers(graph: Graph) -> list[int]:
+    """Returns the row of each node: below the nodes of its operands; that of an input is just above its first user."""
     rank = [0] * len(graph.nodes)
-    # Boxes follow those that they take values from, so that a tail's row is final here.
+    # Nodes follow those of their operands, so that a tail's row is final here.
     for edge in sorted(graph.edges, key=lambda e: e.head):
         rank[edge.head] = max(rank[edge.head], rank[edge.tail] + 1)
-    fed = {edge.head for edge in graph.edges}
+    with_operands = {edge.head for edge in graph.edges}
     for i in range(len(rank)):
-        takers = [rank[e.head] for e in graph.edges if e.tail == i]
-        if i not in fed and takers:
-            rank[i] = min(takers) - 1
+        user_rows = [rank[e.head] for e in graph.edges if e.tail == i]
+        if i not in with_operands and user_rows:
+            rank[i] = min(user_rows) - 1
     return rank

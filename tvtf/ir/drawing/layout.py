@@ -41,11 +41,11 @@ class Layout:
 
 
 def size_of(node: Node, is_timed: bool) -> tuple[float, float]:
-    """Returns the width and height that a node's text needs; a line is left for its time where times are shown."""
-    is_wide = is_timed and node.seconds is not None
-    small = max([len(line) for line in node.lines] + [TIME_COLUMNS * is_wide])
-    width = CHARACTER_WIDTH * max(len(node.title) * FONT_SIZE, min(small, MOST_CHARACTERS) * SMALL_FONT_SIZE)
-    lines = len(node.lines) + is_wide
+    """Returns the width and height of a node's box, in pixels, for its title and lines, and a line for a measured time."""
+    has_time = is_timed and node.seconds is not None
+    columns = max([len(line) for line in node.lines] + [TIME_COLUMNS * has_time])
+    width = CHARACTER_WIDTH * max(len(node.title) * FONT_SIZE, min(columns, MOST_CHARACTERS) * SMALL_FONT_SIZE)
+    lines = len(node.lines) + has_time
     height = LINE_HEIGHT * (FONT_SIZE + SMALL_FONT_SIZE * lines)
     return max(width + 2 * PADDING, LEAST_WIDTH), height + 1.4 * PADDING
 

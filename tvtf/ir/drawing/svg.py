@@ -32,13 +32,13 @@ FONT = "ui-monospace, Menlo, 'DejaVu Sans Mono', 'Liberation Mono', Consolas, mo
 
 
 def svg_of(graph: Graph, layout: Layout) -> str:
-    """Returns the drawing as text; every name in it is escaped."""
+    """Returns a graph that was laid out as an SVG document; every name in it is escaped."""
     total = sum(node.seconds or 0.0 for node in graph.nodes)
     caption = graph.name + (f": {_microseconds(total)} in kernels, darker boxes take more of it" if total else "")
     width = max(layout.width, len(caption) * FONT_SIZE * CHARACTER_WIDTH) + 2 * MARGIN
     height = layout.height + CAPTION_HEIGHT + 2 * MARGIN
-    most = max((node.seconds or 0.0 for node in graph.nodes), default=0.0)
-    boxes = [p for n, b in zip(graph.nodes, layout.boxes) for p in _box(n, b, most, total, graph.is_timed)]
+    longest = max((node.seconds or 0.0 for node in graph.nodes), default=0.0)
+    boxes = [p for n, b in zip(graph.nodes, layout.boxes) for p in _box(n, b, longest, total, graph.is_timed)]
     edges = [_edge(points, edge.hover) for edge, points in zip(graph.edges, layout.curves)]
     return "\n".join(
         [
@@ -57,11 +57,14 @@ def svg_of(graph: Graph, layout: Layout) -> str:
     )
 
 
-def _box(node: Node, box: Box, most: float, total: float, is_timed: bool) -> Iterator[str]:
-    """Yields the SVG elements of a box: frame, title and lines; profiled kernels are coloured by their time."""
-    fill = _heat(node.seconds / most) if node.seconds is not None and most else FILLS[node.kind]
+def _box(node: Node, box: Box, longest: float, total: float, is_timed: bool) -> Iterator[str]:
+    """Yields the SVG elements of a node: its frame, title and lines.
+
+    A kernel whose time was measured shows it and its share of ``total``, and is coloured by its ratio to the ``longest``.
+    """
+    fill = _heat(node.seconds / longest) if node.seconds is not None and longest else FILLS[node.kind]
     if is_timed and node.seconds is None and node.kind in ("kernel", "fused", "control"):
-        fill = "#ffffff"
+        fill = "#ffffff"  # in a drawing with times, other colours mean times
     radius = box.height / 2 if node.kind in ("input", "variable", "result") else 4
     yield f"<g><title>{escape(node.hover or node.title)}</title>"
     yield (
@@ -70,8 +73,8 @@ def _box(node: Node, box: Box, most: float, total: float, is_timed: bool) -> Ite
     )
     y = box.y - box.height / 2 + 0.7 * PADDING + FONT_SIZE
     yield _text(node.title, box.x, y, FONT_SIZE, "middle", bold=True)
-    took = [] if node.seconds is None else [f"{_microseconds(node.seconds)}  {node.seconds / (total or 1.0):.0%}"]
-    for line in [*node.lines, *took]:
+    time_line = [] if node.seconds is None else [f"{_microseconds(node.seconds)}  {node.seconds / (total or 1.0):.0%}"]
+    for line in [*node.lines, *time_line]:
         y += SMALL_FONT_SIZE * LINE_HEIGHT
         yield _text(line, box.x, y, SMALL_FONT_SIZE, "middle")
     yield "</g>"
