@@ -34,7 +34,7 @@ from tvtf.passes.autodiff.reverse_mode import Recorder, sweep
 from tvtf.passes.entry_points import PREPARE
 from tvtf.passes.user_passes import user_passes
 from tvtf.runtime import finalize
-from tvtf.runtime.cache import cached, key_of
+from tvtf.runtime.cache import Compilation, cached
 from tvtf.runtime.executable import Executable, GpuExecutable
 from tvtf.runtime.function_digest import digest_of
 from tvtf.runtime.target import GPU, device_kind, target_of
@@ -57,10 +57,10 @@ def executable_for(mod: ir.IRModule) -> Executable:
         compile_module(mod, target, path)
 
     if target.kind.name == "llvm":
-        return cached(key_of(mod, target, *_options()), build, Executable)
+        return cached(Compilation(mod, target, *_options()), build, Executable)
     _, number = device_kind(state.device or GPU)
-    key = key_of(mod, target, *_options(), f"{GPU}:{number}")
-    return cached(key, build, lambda path: GpuExecutable(path, number), device=number)
+    compilation = Compilation(mod, target, *_options(), f"{GPU}:{number}")
+    return cached(compilation, build, lambda path: GpuExecutable(path, number), device=number)
 
 
 def _options() -> list[str]:

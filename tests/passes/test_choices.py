@@ -235,8 +235,10 @@ def test_a_record_that_rules_do_not_understand_is_reported_and_not_used(matmul, 
 
 def test_code_on_disk_is_that_of_the_records(matmul, home):
     mod = tvm.IRModule({})
-    before = cache.key_of(mod, HOST)
+    before = cache.Compilation(mod, HOST)
     tuning_records.keep([record(matmul, {}, AVX2)])
-    assert cache.key_of(mod, HOST) == before
+    assert cache.Compilation(mod, HOST) == before
+    assert cache.Compilation(mod, HOST).key() == before.key()
     tuning_records.keep([record(matmul, {"tile": "1"})])
-    assert cache.key_of(mod, HOST) != before
+    assert cache.Compilation(mod, HOST) != before
+    assert cache.Compilation(mod, HOST).key() != before.key()

@@ -381,8 +381,12 @@ def test_functions_that_are_gone_give_their_code_back(fresh):
 # -- what makes a key
 
 
+def compilation(module, *options):
+    return cache.Compilation(module, host_target(), *options)
+
+
 def key(module, *options):
-    return cache.key_of(module, host_target(), *options)
+    return compilation(module, *options).key()
 
 
 def module_of(function, *specs):
@@ -395,6 +399,31 @@ SPEC = tf.TensorSpec([2])
 def test_equal_modules_have_one_key():
     first, second = (module_of(lambda x: x * 2.0, SPEC) for _ in range(2))
     assert key(first) == key(second)
+    assert compilation(first) == compilation(second)
+    assert hash(compilation(first)) == hash(compilation(second))
+
+
+def test_code_in_use_is_found_without_writing_the_module_as_text(fresh, monkeypatch):
+    first = affine()
+    first(tf.ones([2]))
+    monkeypatch.setattr(cache.Compilation, "key", lambda self: pytest.fail("written as text"))
+    assert affine()(tf.ones([2])).numpy().tolist() == [3.0, 3.0]
+
+
+def test_errors_name_the_arguments_of_the_function_that_was_called():
+    specs = [tf.TensorSpec([None])] * 2
+    first = tf.function(lambda left, right: tf.matmul(left[None], right[:, None]), specs, autograph=False)
+    second = tf.function(lambda a, b: tf.matmul(a[None], b[:, None]), specs, autograph=False)
+    for function, name in ((first, "right"), (second, "b")):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=f"the sizes of '{name}' do not fit"):
+            function(tf.ones([3]), tf.ones([4]))
+
+
+def test_constants_are_compared_by_value():
+    values = [[1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [1.0, 2.0, 4.0]]
+    first, same, other = (compilation(module_of(lambda x, v=v: x + v, tf.TensorSpec([3]))) for v in values)
+    assert first == same
+    assert first != other
 
 
 @pytest.mark.parametrize(
@@ -406,12 +435,14 @@ def test_equal_modules_have_one_key():
     ],
 )
 def test_other_programs_have_other_keys(other):
-    assert key(other()) != key(module_of(lambda x: x * 2.0, SPEC))
+    module = module_of(lambda x: x * 2.0, SPEC)
+    assert key(other()) != key(module)
+    assert compilation(other()) != compilation(module)
 
 
 def test_target_versions_and_options_are_in_the_key(monkeypatch):
     module = module_of(lambda x: x * 2.0, SPEC)
-    found = {key(module), cache.key_of(module, emulated_gpu_target()), key(module, "option")}
+    found = {key(module), cache.Compilation(module, emulated_gpu_target()).key(), key(module, "option")}
     monkeypatch.setattr(cache, "__version__", "0.0.0")
     found.add(key(module))
     monkeypatch.setattr("tvm.__version__", "0.0.0")
@@ -419,6 +450,9 @@ def test_target_versions_and_options_are_in_the_key(monkeypatch):
     monkeypatch.setattr(cache, "_digest", ["changed sources"])
     found.add(key(module))
     assert len(found) == 6
+    assert (
+        len({compilation(module), cache.Compilation(module, emulated_gpu_target()), compilation(module, "option")}) == 3
+    )
 
 
 def test_users_passes_are_in_the_key(fresh):

@@ -4,28 +4,77 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tvm import tirx
+from tvm_ffi import structural_equal, structural_hash
+
 from tvtf import core, ir, ops, passes
 from tvtf.passes.codegen.hooks import Hooks
+from tvtf.passes.schedule.tuned_choices import describe
 from tvtf.passes.schedule.tuning_records import digest
 from tvtf.runtime.executable import Executable
 from tvtf.runtime.function_digest import digest_of, foreign_kernels
 from tvtf.runtime.store import stored, stored_object
 from tvtf.version import __version__
 
-_loaded: weakref.WeakValueDictionary[str, Executable] = weakref.WeakValueDictionary()
-"""Executables in use, by key; weak references, so that dropping a function's traces unloads their code."""
+_loaded: weakref.WeakValueDictionary[Compilation, Executable] = weakref.WeakValueDictionary()
+"""Executables in use; weak references, so that dropping a function's traces unloads their code."""
 _files: weakref.WeakValueDictionary[tuple[Path, Any], Executable] = weakref.WeakValueDictionary()
 """Executables by file and device. TVM sets static variables of a library when it loads it: it must not be loaded twice."""
 
 
+class Compilation:
+    """All that compiled code depends on: IR and constants, target, tuning records, users' primitives and build options.
+
+    Equal compilations have the same code. In a process modules are compared by structure and the names in their errors,
+    which takes a third of the time of writing them as text for :meth:`key`.
+    """
+
+    def __init__(self, mod: Any, target: Any, *options: str) -> None:
+        self.mod = mod
+        self.settings = (str(target), digest(describe(target)), *options)
+        self._compared_by_value = self.settings, digest_of(foreign_kernels()), tuple(_names_in_errors(mod))
+        self._hash = hash((structural_hash(mod), self._compared_by_value))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Compilation)
+            and self._compared_by_value == other._compared_by_value
+            and structural_equal(self.mod, other.mod)
+        )
+
+    def key(self) -> str:
+        """Returns a digest of the compilation and of the versions of tvtf and TVM: the name of its code on disk."""
+        import tvm
+
+        structure = tvm.ir.save_json(self.mod)
+        user_kernels = digest_of(foreign_kernels(structure))
+        parts = (structure, tvm.__version__, __version__, sources_digest(), user_kernels, *self.settings)
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
+
+
+def _names_in_errors(mod: Any) -> Iterator[str]:
+    """Yields the names of parameters and of their dims, which stand in the errors of compiled code."""
+    for func in mod.functions.values():
+        for param in func.params:
+            yield param.name
+            dims = getattr(getattr(param.ty, "shape", None), "values", None) or ()
+            yield from (dim.name for dim in dims if isinstance(dim, tirx.Var))
+
+
 def cached(
-    key: str, build: Callable[[Path], None], load: Callable[[Path], Executable] = Executable, device: Any = None
+    compilation: Compilation,
+    build: Callable[[Path], None],
+    load: Callable[[Path], Executable] = Executable,
+    device: Any = None,
 ) -> Executable:
-    """Returns the executable of a cache key: one in use, or one loaded from disk, or one that is compiled now.
+    """Returns the executable of a compilation: one in use, or one loaded from disk, or one that is compiled now.
 
     ``build`` compiles it to a library at a path, and ``load`` loads a library for a device.
     """
@@ -37,34 +86,10 @@ def cached(
             executable = _files[path, device] = load(path)
         return executable
 
-    executable = _loaded.get(key)
+    executable = _loaded.get(compilation)
     if executable is None:
-        executable = _loaded[key] = stored(key, build, load_once)
+        executable = _loaded[compilation] = stored(compilation.key(), build, load_once)
     return executable
-
-
-def key_of(mod: Any, target: Any, *more: str) -> str:
-    """Returns the key of a module's compiled code in the cache, a digest of all that the code depends on.
-
-    So no stale code is loaded. ``more`` are build options.
-    """
-    import tvm
-
-    from tvtf.passes.schedule.tuned_choices import describe
-
-    structure = tvm.ir.save_json(mod)
-    user_kernels = digest_of(foreign_kernels(structure))
-    parts = (
-        structure,
-        str(target),
-        tvm.__version__,
-        __version__,
-        sources_digest(),
-        user_kernels,
-        digest(describe(target)),
-        *more,
-    )
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
 
 
 def kernel_code(key: str, build: Callable[[], bytes]) -> bytes:

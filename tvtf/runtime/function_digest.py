@@ -49,7 +49,7 @@ def _file_stamp(module: str) -> bytes:
     return f"{module}:{stat.st_size}:{stat.st_mtime_ns}".encode()
 
 
-def foreign_kernels(structure: str) -> list[Callable[..., Any]]:
-    """Returns the functions of users' primitives that compile a module; ``structure`` is the module as JSON."""
-    used = [p for name, p in table.items() if not p.is_own and f"tvtf.{name}" in structure]
+def foreign_kernels(structure: str | None = None) -> list[Callable[..., Any]]:
+    """Returns the functions of users' primitives that compile a module, given as JSON; of all their primitives for None."""
+    used = [p for name, p in table.items() if not p.is_own and (structure is None or f"tvtf.{name}" in structure)]
     return [f for p in used for f in (p.front, p.type, p.lower, p.guard) if f is not None]
