@@ -43,6 +43,16 @@ def _fields(kind: type) -> list[str] | None:
     return None if attributes is None else [each.name for each in attributes]
 
 
+def _is_mapping(value: Any) -> bool:
+    return _is_mapping_type(type(value))  # type: ignore[arg-type] # types are hashable
+
+
+@lru_cache(maxsize=1024)
+def _is_mapping_type(kind: type) -> bool:
+    """Returns what ``issubclass`` says, which asks an abstract class in Python code each time."""
+    return issubclass(kind, Mapping)
+
+
 def is_record(value: Any) -> bool:
     return _is_record_type(type(value))  # type: ignore[arg-type] # types are hashable
 
@@ -62,7 +72,7 @@ def parts_of(structure: Any) -> Sequence[Any]:
 
 def named_parts(structure: Any) -> list[tuple[Any, Any]]:
     """Returns the children of a nested structure with their keys, attribute names or indices."""
-    if isinstance(structure, Mapping):
+    if _is_mapping(structure):
         return [(key, structure[key]) for key in sorted_keys(structure)]
     fields = _fields(type(structure))
     return list(enumerate(parts_of(structure)) if fields is None else zip(fields, parts_of(structure)))
@@ -111,7 +121,7 @@ def components_of(composite: Any) -> Any:
 
 
 def _children(structure: Any) -> Iterable[Any]:
-    if isinstance(structure, Mapping):
+    if _is_mapping(structure):
         return (structure[k] for k in sorted_keys(structure))
     return (components_of(structure),) if is_composite(structure) else parts_of(structure)
 
@@ -186,7 +196,7 @@ def flattener(structure: Any) -> Callable[[Any], list[Any]]:
     """
     if not is_nested(structure):
         return lambda value: [value]
-    if isinstance(structure, Mapping):
+    if _is_mapping(structure):
         keys = sorted_keys(structure)
         flatten_children = flattener([structure[k] for k in keys])
         return lambda value: flatten_children([value[k] for k in keys])
@@ -212,7 +222,7 @@ def packer(structure: Any) -> Callable[[Iterator[Any]], Any]:
     if is_composite(structure):
         from_components, pack_components = spec_of(structure)._from_components, packer(components_of(structure))
         return lambda leaves: from_components(pack_components(leaves))
-    if isinstance(structure, Mapping):
+    if _is_mapping(structure):
         packers = {k: packer(structure[k]) for k in sorted_keys(structure)}
         return lambda leaves: _same_mapping(structure, {k: pack(leaves) for k, pack in packers.items()})
     children = list(map(packer, parts_of(structure)))
@@ -228,7 +238,7 @@ def _packed(structure: Any, leaves: Iterator[Any], has_children: Callable[[Any],
         return next(leaves)
     if is_composite(structure):
         return spec_of(structure)._from_components(_packed(components_of(structure), leaves, has_children))
-    if isinstance(structure, Mapping):
+    if _is_mapping(structure):
         packed = {k: _packed(structure[k], leaves, has_children) for k in sorted_keys(structure)}
         return _same_mapping(structure, packed)
     return with_parts(structure, [_packed(child, leaves, has_children) for child in parts_of(structure)])
@@ -262,6 +272,9 @@ def map_structure(func: Callable[..., Any], *structures: Any, **kwargs: Any) -> 
         raise ValueError(
             f"Only valid keyword arguments are `check_types` and `expand_composites`, not: `{'`, `'.join(kwargs)}`"
         )
+    if len(structures) == 1:
+        mapped = [func(leaf) for leaf in flatten(structures[0], expand)]
+        return _packed(structures[0], iter(mapped), _children_predicate(expand))
     for other in structures[1:]:
         assert_same_structure(structures[0], other, check_types, expand)
     corresponding_leaves = zip(*(flatten(s, expand) for s in structures))
@@ -314,7 +327,7 @@ def _container_difference(a: Any, b: Any, check_types: bool) -> tuple[type[Excep
             f"First structure {_text(a)} has type {type(a).__name__}, while second structure {_text(b)} has type "
             f"{type(b).__name__}"
         )
-    if check_types and isinstance(a, Mapping) and set(a) != set(b):
+    if check_types and _is_mapping(a) and set(a) != set(b):
         return ValueError, (
             "The two dictionaries don't have the same set of keys. "
             f"First structure has keys {_text(list(a))}, while second structure has keys {_text(list(b))}"
@@ -328,7 +341,7 @@ def _container_difference(a: Any, b: Any, check_types: bool) -> tuple[type[Excep
 
 
 def _size(structure: Any) -> int:
-    return len(structure if isinstance(structure, Mapping) else parts_of(structure))
+    return len(structure if _is_mapping(structure) else parts_of(structure))
 
 
 def _text(value: Any) -> str:
@@ -350,8 +363,8 @@ def _have_common_type(a: TypeSpec, b: TypeSpec) -> bool:
 
 
 def _same_container(a: Any, b: Any) -> bool:
-    if isinstance(a, Mapping) or isinstance(b, Mapping):
-        return isinstance(a, Mapping) and isinstance(b, Mapping)
+    if _is_mapping(a) or _is_mapping(b):
+        return _is_mapping(a) and _is_mapping(b)
     if hasattr(a, "_fields") or hasattr(b, "_fields"):
         return (type(a).__name__, getattr(a, "_fields", None)) == (type(b).__name__, getattr(b, "_fields", None))
     return isinstance(a, type(b)) or isinstance(b, type(a))
