@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tvtf.core.primitive import export
+from tvtf.core.tvm_import import import_whole
 from tvtf.frontend.autograph.status import ARTIFACT, artifact
 
 
@@ -23,9 +24,8 @@ def convert(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def converted(*args: Any, **kwargs: Any) -> Any:
-        from tvtf.frontend.autograph.calls import call_converted
-
-        return call_converted(function, args, kwargs)
+        calls = import_whole("tvtf.frontend.autograph.calls")
+        return calls.call_converted(function, args, kwargs)
 
     return artifact(converted)
 

@@ -14,6 +14,7 @@ from tvtf.core.shape import TensorType, fresh_dim
 from tvtf.core.string_handles import string_table
 from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.core.thread_state import dials, state
+from tvtf.core.tvm_import import import_whole
 from tvtf.core.variable_lock import cached_property, join
 from tvtf.dtypes import string
 from tvtf.errors import InvalidArgumentError
@@ -52,9 +53,8 @@ def executable_for(mod: ir.IRModule) -> Executable:
     target = target_of(state.device)
 
     def build(path: Path) -> None:
-        from tvtf.passes.pipeline import compile_module  # 50 ms that a call with code in the cache doesn't take
-
-        compile_module(mod, target, path)
+        pipeline = import_whole("tvtf.passes.pipeline")  # 50 ms that a call with code in the cache doesn't take
+        pipeline.compile_module(mod, target, path)
 
     if target.kind.name == "llvm":
         return cached(Compilation(mod, target, *_options()), build, Executable)

@@ -15,6 +15,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+try:
+    import resource
+except ImportError:  # Windows, which has no such limits
+    resource = None  # type: ignore[assignment] # as the module is missing
+
 from tvtf.errors import ResourceExhaustedError
 from tvtf.passes.codegen.temp_cleanup import locked_folder
 
@@ -97,9 +102,7 @@ def _check_room(module: Any, path: Path) -> None:
 def _size_limits(path: Path) -> list[int]:
     """Returns the sizes that a file may have: the process's limit on file sizes, and the disk's free space."""
     free = [] if in_memory(path) else [shutil.disk_usage(path.parent).free]
-    try:
-        import resource
-    except ImportError:  # Windows has no such limits
+    if resource is None:
         return free
     process_limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     return free if process_limit == resource.RLIM_INFINITY else [process_limit, *free]

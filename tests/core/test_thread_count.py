@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tvtf as tf
+from tvtf.core import tvm_import
 
 ROOT = Path(__file__).parents[2]
 LOCKED = {
@@ -234,6 +235,42 @@ INTERRUPTED_IMPORT = """
 )
 def test_an_interrupted_import_of_the_transpiler_starts_over(module):
     assert run(INTERRUPTED_IMPORT.format(module=module)) == "interrupted [2.0]"
+
+
+IMPORTS = """
+    import signal, sys, threading
+    import tvtf as tf
+
+    plain, found = signal.getsignal(signal.SIGINT), set()
+
+    class Watching:
+        def find_spec(self, name, path=None, target=None):
+            if threading.current_thread() is not threading.main_thread():
+                found.add("thread: " + name)
+            elif signal.getsignal(signal.SIGINT) is plain and name.partition(".")[0] in ("tvm", "malt"):
+                found.add(name)
+
+    sys.meta_path.insert(0, Watching())
+    tf.function(lambda x: x + 1.0)(tf.ones([2]))
+    tf.function(lambda x: tf.nn.conv2d(tf.nn.relu(x), tf.ones([3, 3, 1, 2]), 1, "SAME"))(tf.ones([1, 8, 8, 1]))
+    print(sorted(found))
+"""
+
+
+def test_ctrl_c_can_not_leave_the_lock_of_imports_to_threads_that_compile(tmp_path, monkeypatch):
+    """Raised inside the import system, KeyboardInterrupt may leave its lock taken: one interrupted trace in ten hung."""
+    monkeypatch.setenv("TVTF_CACHE_DIR", str(tmp_path))
+    assert run(IMPORTS) == "[]"
+
+
+def test_ctrl_c_is_raised_after_an_import(tmp_path, monkeypatch):
+    (tmp_path / "interrupted_module.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nwhole = True\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        tvm_import.import_whole("interrupted_module")
+    assert sys.modules.pop("interrupted_module").whole
 
 
 # -- the end of a process, and forks

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import cache
-from importlib import import_module
 from importlib.machinery import PathFinder
 from inspect import isfunction
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 from tvtf.api import unsupported
 from tvtf.api.module_aliases import ModuleAliases
 from tvtf.core.primitive import add_pending_handlers, hooks, public_names
+from tvtf.core.tvm_import import import_whole
 
 _INITIALIZERS = (
     "Constant GlorotNormal GlorotUniform HeNormal HeUniform Identity IdentityInitializer Initializer LecunNormal "
@@ -307,7 +307,7 @@ def make_lazy(module: ModuleType, path: str) -> ModuleType:
 
 def _import(module_name: str) -> ModuleType:
     """Imports a module by its dotted name in the package."""
-    return import_module(f"tvtf.{module_name}")
+    return import_whole(f"tvtf.{module_name}")
 
 
 def late(module: ModuleType, path: str) -> Any:

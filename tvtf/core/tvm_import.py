@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 from tvtf.core.variable_lock import Lock
@@ -78,6 +79,16 @@ def without_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
     if interrupts:
         handler(*interrupts[-1])
+
+
+def import_whole(name: str) -> ModuleType:
+    """Imports a module with Ctrl-C delayed to the end of the import.
+
+    An exception out of a signal handler inside Python's import system may leave its lock taken, which a signal during a
+    garbage collection of 0.1 s makes likely: then imports in other threads, such as those that compile, never return.
+    """
+    with without_interrupts():
+        return importlib.import_module(name)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,6 +24,7 @@ from tvtf.core.shape import (
 from tvtf.core.specialization import UnknownRank, of_any_rank, unknown_rank, unknown_size
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor, to_array
 from tvtf.core.thread_state import state
+from tvtf.core.tvm_import import import_whole
 from tvtf.core.v1_dimension import Dimension, is_dim
 from tvtf.dtypes import DType, from_array, int32, int64, type_name
 
@@ -633,7 +633,7 @@ def scalar(expression: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def lower(*tensors: Any, **attrs: Any) -> Any:
-        kernels = importlib.import_module("tvtf.ops.kernels.scalar")
+        kernels = import_whole("tvtf.ops.kernels.scalar")
         return kernels.elementwise(expression, tensors, attrs)
 
     return lower
@@ -647,7 +647,7 @@ def kernel(path: str) -> Callable[..., Any]:
     module, _, function = path.rpartition(".")
 
     def lower(*tensors: Any, **attrs: Any) -> Any:
-        return getattr(importlib.import_module(f"tvtf.ops.kernels.{module}"), function)(*tensors, **attrs)
+        return getattr(import_whole(f"tvtf.ops.kernels.{module}"), function)(*tensors, **attrs)
 
     return lower
 

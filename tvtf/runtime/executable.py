@@ -9,12 +9,15 @@ from typing import Any
 
 import tvm_ffi
 
+from tvtf.core.tvm_import import import_whole
 from tvtf.runtime import finalize
 from tvtf.runtime.arena import Layout, with_arena
 from tvtf.runtime.loading import load_library
 from tvtf.runtime.pool import adopt
 
 _CPU, _CUDA, _POOLED = 1, 2, 2
+PLANNED_TENSORS = "tvtf.passes.codegen.planned_tensors"
+"""The module that names a library's functions which describe its memory plan; it imports TVM's compiler."""
 
 
 class Executable:
@@ -41,20 +44,18 @@ class Executable:
 
     def _entry(self, machine: Any, name: str) -> Callable[..., Any]:
         """Returns a machine's function; one with a memory plan gets an arena for its temporary tensors."""
-        from tvtf.passes.codegen.planned_tensors import LAYOUT
-
+        suffix = import_whole(PLANNED_TENSORS).LAYOUT
         try:
-            described = machine[name + LAYOUT]
+            described = machine[name + suffix]
         except AttributeError:
             return machine[name]
         return with_arena(machine[name], self._layouts.setdefault(name, Layout(described())))
 
     def outputs(self, count: int) -> list[int]:
         """Returns the indices of the outputs that ``main`` returns; it writes the others into memory of donated arguments."""
-        from tvtf.passes.codegen.planned_tensors import OUTPUTS
-
+        suffix = import_whole(PLANNED_TENSORS).OUTPUTS
         try:
-            return [int(i) for i in self._machine()["main" + OUTPUTS]()]
+            return [int(i) for i in self._machine()["main" + suffix]()]
         except AttributeError:
             return list(range(count))
 

@@ -87,7 +87,7 @@ def _load_from_disk(home: Path, key: str, load: Load[Library], suffix: str) -> L
     Its digest is checked first, as a damaged library must not run.
     """
     try:
-        digest = (home / "index" / key).read_text("ascii")
+        digest = (home / "index" / key).read_text("utf-8")
     except (OSError, ValueError):
         return None
     path = _code(home, digest, suffix)
@@ -123,7 +123,7 @@ def _build_in_store(home: Path, key: str, build: Build, load: Load[Library], suf
         content = built_file.read_bytes()
         digest = digest_of_content(content)
         index_entry = temporary_folder / key
-        index_entry.write_text(digest, "ascii")
+        index_entry.write_text(digest, "utf-8")
         _reserve(home, len(content))
         with shared(home):
             # The code first, so that an index entry never names a file that isn't there.
@@ -196,7 +196,7 @@ def _drop_stale_index(home: Path) -> None:
     known = {file.path.stem for file in files_of(home / "code")}
     for entry in (home / "index").iterdir():
         with contextlib.suppress(OSError, ValueError):
-            if entry.read_text("ascii") not in known:
+            if entry.read_text("utf-8") not in known:
                 entry.unlink()
 
 

@@ -12,7 +12,6 @@ import inspect
 import typing
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from importlib import import_module
 from typing import Any
 
 from tvtf.api.namespaces import LATE_MODULES
@@ -20,6 +19,7 @@ from tvtf.composites.extension.elementwise import ASSERTIONS, BINARY, UNARY
 from tvtf.composites.extension.fields import is_union
 from tvtf.core.composite import CompositeTensor
 from tvtf.core.primitive import export, public_names
+from tvtf.core.tvm_import import import_whole
 from tvtf.state.module import name_scope
 
 Target = Callable[..., Any]
@@ -380,7 +380,7 @@ def _handler_decorator(
 def functions(paths: Sequence[str]) -> list[Any]:
     """Returns the public functions that exist at the given paths, without duplicates."""
     for module_name in {LATE_MODULES[path] for path in paths if path in LATE_MODULES}:
-        import_module(f"tvtf.{module_name}")
+        import_whole(f"tvtf.{module_name}")
     names = public_names()
     return list({id(names[path]): names[path] for path in paths if _supports_dispatch(names.get(path))}.values())
 
