@@ -24,6 +24,7 @@ def _export_message_class(name: str) -> Any:
     """Exports a protocol buffer's class as ``tf.train.<name>``, with a docstring that shows an example."""
     meaning, example = _MEANING[name]
     message = CLASSES[name]
+    message.__module__ = __name__  # protobuf leaves it open; pickle would search all imported modules for the class
     message.__doc__ = f"""{meaning}
 
     A protocol buffer: ``SerializeToString``, ``FromString``, ``CopyFrom`` ... are those of ``google.protobuf``.
