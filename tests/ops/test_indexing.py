@@ -38,6 +38,8 @@ def test_getitem_is_numpys_eagerly_and_compiled_with_unknown_dims(key):
 
     expected = GRID[key]
     np.testing.assert_array_equal(pick(tf.constant(GRID)).numpy(), expected)
+    with tf.GradientTape():  # which the fast path of eager tensors leaves to the op
+        np.testing.assert_array_equal(pick(tf.constant(GRID)).numpy(), expected)
     np.testing.assert_array_equal(tf.function(pick)(tf.constant(GRID)).numpy(), expected)
     np.testing.assert_array_equal(tf.function(pick, input_signature=UNKNOWN)(tf.constant(GRID)).numpy(), expected)
 
@@ -105,6 +107,7 @@ INDEX = (
         ("a", TypeError, INDEX + "'a'"),
         (np.array([0, 1]), TypeError, INDEX + "array([0, 1])"),
         (True, ValueError, "mask cannot be scalar."),
+        (((0, 1),), TypeError, INDEX + "(0, 1)"),
         (5, tf.errors.InvalidArgumentError, "slice index 5 of dimension 0 out of bounds. [Op:StridedSlice] name: "),
         (
             (0, 0, 1),

@@ -13,6 +13,7 @@ from tvtf.core.primitive import defer_unknown_rank, export
 from tvtf.core.shape import Dim, brackets, same_shape
 from tvtf.core.specialization import unknown_size
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
 from tvtf.core.v1_dimension import is_dim
 from tvtf.dtypes import int64
 from tvtf.ops.dims import at_least_zero, ceil_div, dim_max, dim_min, from_end, proves, scalar_of
@@ -257,7 +258,33 @@ def takes_all(shape: Sequence[Dim], begin: Sequence[Dim], size: Sequence[Dim], s
     return from_start and same_shape(shape, size)
 
 
+def _getitem_eagerly(x: EagerTensor, key: Any) -> Tensor:
+    """Computes ``x[key]`` by NumPy where nothing is traced or recorded, and the key means the same to NumPy.
+
+    ``Tensor.__getitem__`` does the rest, and raises the errors; ``tf.experimental.numpy`` may have set another one.
+    """
+    entries = key if type(key) is tuple else (key,)
+    if state.trace is None and not state.tapes and all(map(_is_basic, entries)) and x._array.dtype != object:
+        try:
+            part = x._array[key]
+        except IndexError:
+            return Tensor.__getitem__(x, key)
+        return EagerTensor(part.copy() if type(part) is np.ndarray else np.asarray(part))
+    return Tensor.__getitem__(x, key)
+
+
+def _is_basic(entry: Any) -> bool:
+    """Returns whether an entry of a slice spec is an int, a slice of ints, ``...`` or None."""
+    kind = type(entry)
+    if kind is builtins.slice:
+        start, stop, step = map(type, _bounds(entry))
+        return start in _BOUNDS and stop in _BOUNDS and step in _BOUNDS and entry.step != 0
+    return kind is int or entry is None or entry is Ellipsis
+
+
+_BOUNDS = (int, type(None))
 setattr(Tensor, "__getitem__", getitem)  # noqa: B010 - declared for type checkers, set here
+setattr(EagerTensor, "__getitem__", _getitem_eagerly)  # noqa: B010 - as for Tensor
 
 
 @export("strided_slice")
