@@ -1,6 +1,9 @@
 """Primitives without a column have a written reason, and they are few."""
 
+import ast
 import re
+from inspect import signature
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from tvtf.dtypes import TRACED, from_array
 from tvtf.onnx import control
 from tvtf.passes.lower import legalize
 
+ROOT = Path(__file__).parents[2]
 LEAST = 110
 GAP_SHARE = 0.1
 COLUMNS = ("lower", "onnx", "samples")
@@ -22,6 +26,33 @@ BUILT_IN = [p for p in table.values() if p.front.__module__.startswith("tvtf.")]
 
 ELSEWHERE = {"lower": legalize.CONTROL, "onnx": control.CONTROL}
 """What whole-program passes lower and export, because it has subgraphs or dims of its own."""
+
+
+def attributes_of(prim):
+    """The names that the type rule of a primitive takes, without the tensors' only if these are positional; None for any."""
+    parameters = signature(prim.type).parameters.values()
+    return None if any(p.kind is p.VAR_KEYWORD for p in parameters) else {p.name for p in parameters}
+
+
+def bound_calls():
+    """Yields the place, the primitive and the attributes' names of each call of ``bind.name(...)`` in the source."""
+    for file in (path for folder in ("tvtf", "frontend", "passes") for path in sorted((ROOT / folder).rglob("*.py"))):
+        for node in ast.walk(ast.parse(file.read_text())):
+            is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+            if is_call and isinstance(node.func.value, ast.Name) and node.func.value.id == "bind":
+                names = {keyword.arg for keyword in node.keywords} - {None}
+                yield f"{file.relative_to(ROOT)}:{node.lineno}", node.func.attr, names
+
+
+def test_calls_pass_attributes_that_the_primitive_has():
+    calls = list(bound_calls())
+    wrong = [
+        f"{place}: {name} has no {sorted(unknown)}"
+        for place, name, names in calls
+        if (known := attributes_of(table[name])) is not None and (unknown := names - known)
+    ]
+    assert len(calls) > 2000
+    assert not wrong
 
 
 def gaps(prim):

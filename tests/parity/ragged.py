@@ -57,6 +57,12 @@ def _making(tf):
         "from_tensor": lambda: R.from_tensor([[5, 7, 0], [0, 3, 0], [6, 0, 0]]),
         "from_tensor lengths": lambda: R.from_tensor([[5, 7, 0], [0, 3, 0], [6, 0, 0]], lengths=[1, 0, 3]),
         "from_tensor padding": lambda: R.from_tensor([[5, 7, 0], [0, 3, 0], [6, 0, 0]], padding=0),
+        "from_tensor padding of rows": lambda: R.from_tensor([[[1, 2], [0, 0]], [[3, 0], [5, 6]]], padding=[0, 0]),
+        "from_tensor padding by a number": lambda: R.from_tensor([[[1, 2], [0, 0]], [[3, 0], [0, 6]]], padding=0),
+        "from_tensor padding deeper": lambda: R.from_tensor(
+            [[[1, 2, 0], [0, 0, 0]], [[3, 0, 0], [0, 6, 0]]], padding=0, ragged_rank=2
+        ),
+        "from_tensor one length": lambda: R.from_tensor([[1, 2], [3, 4]], lengths=1),
         "from_tensor rank 2": lambda: R.from_tensor([[[1, 2], [3, 4]], [[5, 6], [7, 8]]], ragged_rank=2).ragged_rank,
         "range": lambda: r.range([3, 5, 2]),
         "range limits": lambda: r.range([0, 5, 8], [3, 3, 12], 1),

@@ -133,11 +133,14 @@ def _trim_rows(matrix: Tensor, lengths: Any, padding: Any, splits_dtype: DType) 
     """Converts a dense matrix to a ragged one, whose rows have the given lengths or end before their trailing padding."""
     width, zero = dim(matrix, 1), EagerTensor(np.zeros((), np.int64))
     if padding is not None:
-        lengths = _lengths_without_padding(matrix, convert_to_tensor(padding, matrix.dtype))
+        padding = convert_to_tensor(padding, matrix.dtype)
+        padding.shape.assert_is_compatible_with(matrix.shape[2:])
+        lengths = _lengths_without_padding(matrix, padding)
     if lengths is None:
         row_sizes = positions(matrix) * 0 + width  # the width, once for each row
     else:
         limits = bind.cast(convert_to_tensor(lengths, dtype_hint=int64), dtype=int64)
+        limits.shape.assert_has_rank(1)
         row_sizes = bind.maximum(bind.minimum(limits, width), zero)
     starts = positions(matrix) * width
     splits, value_indices = ranges(starts, starts + row_sizes)
@@ -154,7 +157,7 @@ def _lengths_without_padding(matrix: Tensor, padding: Tensor) -> Tensor:
     """Returns the length of each row of a dense matrix without its trailing padding."""
     is_value = bind.not_equal(matrix, padding)
     while is_value.ndim > 2:
-        is_value = bind.reduce_any(is_value, axes=(is_value.ndim - 1,), keepdims=False)
+        is_value = bind.reduce_any(is_value, axis=(is_value.ndim - 1,), keepdims=False)
     # One more than the column of a value, 0 for padding; the maximum of a row is its length.
     ends = cast(is_value, int64) * (cast(positions(_transposed(matrix)), int64) + 1)
     return reduce_max(ends, axis=1)
