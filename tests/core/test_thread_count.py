@@ -1,6 +1,7 @@
 """Threads, signals and forks at critical moments: reads are atomic, random streams and initializations run once."""
 
 import ast
+import signal
 import subprocess
 import sys
 import textwrap
@@ -241,7 +242,8 @@ IMPORTS = """
     import signal, sys, threading
     import tvtf as tf
 
-    plain, found = signal.getsignal(signal.SIGINT), set()
+    plain, found = signal.default_int_handler, set()
+    signal.signal(signal.SIGINT, plain)  # programs that a shell runs in the background ignore the signal
 
     class Watching:
         def find_spec(self, name, path=None, target=None):
@@ -268,8 +270,12 @@ def test_ctrl_c_is_raised_after_an_import(tmp_path, monkeypatch):
         "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nwhole = True\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(KeyboardInterrupt):
-        tvm_import.import_whole("interrupted_module")
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            tvm_import.import_whole("interrupted_module")
+    finally:
+        signal.signal(signal.SIGINT, handler)
     assert sys.modules.pop("interrupted_module").whole
 
 
