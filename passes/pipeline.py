@@ -144,10 +144,12 @@ def on_gpu(target: Target) -> bool:
 
 
 def lower(mod: tvm.IRModule, target: Target, polls: bool = True, kernels: bool = True) -> tvm.IRModule:
-    """Runs all phases on a module of ``tvtf`` ops; bytecode and machine code are generated from the result.
+    """Runs all phases of the compiler on a module of ``tvtf`` ops, and returns the module for code generation.
 
-    ``polls`` is that of `phases`. With ``kernels=False``, kernels that no phase reads stay unscheduled: `finisher`
-    finishes those whose machine code isn't stored yet.
+    Args:
+      polls: whether the code will run under Python, where loops check for Ctrl-C.
+      kernels: whether to schedule all kernels. Otherwise kernels that no phase reads stay unscheduled, and `finisher`
+        finishes the kernels whose machine code isn't stored yet.
     """
     folder = dump_folder()
     check = StructuralCheck() if dials.check or dials.verify else None
@@ -165,9 +167,10 @@ def _unchanged(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def schedule_early(target: Target, mod: tvm.IRModule) -> tvm.IRModule:
-    """Schedules only the kernels whose loops later phases read; `finisher` schedules the others.
+    """Schedules only the kernels whose loop nests later phases read; `finisher` schedules the others.
 
-    `hoist` reads those with constant operands, and `native_loops` those that functions other than ``main`` call.
+    The phase `hoist` reads kernels with constant operands. The phase `native_loops` reads kernels that functions other
+    than ``main`` call.
     """
     outside_main = called_elsewhere(mod)
     kernels = {name: func for name, func in mod.functions_items() if isinstance(func, PrimFunc)}
@@ -180,13 +183,14 @@ def schedule_early(target: Target, mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def finisher(target: Target) -> Pass:
-    """Returns the pass that finishes kernels which `lower` with ``kernels=False`` left unscheduled.
+    """Returns a pass that schedules and lowers the kernels that `lower` with ``kernels=False`` left unscheduled.
 
-    It runs the kernels' part of each phase. A kernel that is scheduled already is not scheduled again.
+    The pass runs only the phases that rewrite single kernels. It doesn't schedule a scheduled kernel again.
     """
     kernel_phases = [phase for phase in phases(target) if phase.early is not None]
 
     def run(mod: tvm.IRModule) -> tvm.IRModule:
+        """Runs the phases that rewrite single kernels on a module of kernels."""
         with target, tvm.transform.PassContext(opt_level=3), compiling():
             for phase in kernel_phases:
                 mod = phase.run(mod)
@@ -199,10 +203,10 @@ def finisher(target: Target) -> Pass:
 
 
 def lower_through(mod: tvm.IRModule, target: Target, last: str) -> Iterator[tuple[str, tvm.IRModule]]:
-    """Yields the module after each phase, with the phase's name, until the one called ``last``.
+    """Compiles a module phase by phase, and yields each phase's name and result, up to the phase ``last``.
 
     Raises:
-      ValueError: no phase has that name; the text lists those that there are.
+      ValueError: no phase is called ``last``; the text lists all phases.
     """
     all_phases = phases(target)
     names = [phase.name for phase in all_phases]

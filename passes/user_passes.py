@@ -13,7 +13,9 @@ user_passes: list[tuple[str, Pass]] = []
 
 
 def add_pass(name: str, run: Pass) -> Pass:
-    """Adds a pass over the dialect module, before ``simplify``; it runs for every function compiled from now on.
+    """Adds a pass to the compiler, and returns the pass.
+
+    The pass runs before ``simplify``, on the module in the tvtf dialect of each function that is compiled from now on.
 
     >>> from tvtf import passes
     >>> _ = passes.add_pass("nothing", lambda mod: mod)

@@ -32,8 +32,8 @@ class Triangle(NamedTuple):
 def triangle_of(array: np.ndarray) -> Triangle | None:
     """Describes an array as a triangular matrix, such as a causal mask; returns None if it isn't one.
 
-    Each row must have one value up to a diagonal, at least in its first column, and another value after it. Leading
-    dims must be 1.
+    Each row must have one value up to a diagonal, and another value after the diagonal. The first column must be within
+    the diagonal. Leading dims must be 1.
 
     >>> import numpy as np
     >>> triangle_of(np.tri(3, dtype=bool))
@@ -65,7 +65,10 @@ class ConstantValues:
     """The values of a function's variables that depend on constants only, computed on request."""
 
     def __init__(self, function: relax.Function, graph: Graph) -> None:
-        """Starts with the constants that are triangular matrices, from the function's attribute `TRIANGLES`."""
+        """Starts with the values of constants that are triangular matrices, such as causal masks.
+
+        The function's attribute `TRIANGLES` describes these matrices.
+        """
         self.graph = graph
         self.values: dict[relax.Var, np.ndarray | None] = {}
         # Captured constants are parameters here, and only these descriptions say what their values are.
@@ -84,7 +87,10 @@ class ConstantValues:
         return self.values[x]
 
     def _computed(self, x: Any) -> np.ndarray | None:
-        """Returns the value that a primitive computes from known operands; None unless it is pure and cheap."""
+        """Computes a variable's value with NumPy, by running the primitive that defines the variable.
+
+        Returns None if an operand's value isn't known, or the primitive is costly or has effects.
+        """
         producer = self.graph.producers.get(x)
         if producer is None or not _is_evaluable(x.ty) or any(map(_is_symbolic, producer.attrs.values())):
             return None
@@ -98,7 +104,10 @@ class ConstantValues:
 
 
 def _is_evaluable(ty: Any) -> bool:
-    """Returns whether a type is one tensor of static, moderate size, in a dtype that NumPy has."""
+    """Returns whether a type is a single tensor of static shape with at most ``MAX_ELEMENTS`` elements.
+
+    NumPy has no bfloat16.
+    """
     if not isinstance(ty, relax.TensorType) or str(ty.dtype) in ("bfloat16",):
         return False
     dims = list(ty.shape.values)

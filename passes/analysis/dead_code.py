@@ -27,7 +27,7 @@ def drop_dead(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def without_unused(mod: tvm.IRModule) -> tvm.IRModule:
-    """Drops the functions and kernels that no entry needs, such as those of reshapes whose results have become views."""
+    """Drops the functions and kernels of a module that can't be reached from any entry function."""
     functions = dict(mod.functions_items())
     # A function with a symbol is an entry: its caller isn't in the module.
     worklist = [var for var, f in functions.items() if f.attrs and "global_symbol" in f.attrs]
@@ -50,7 +50,7 @@ def _without_dead_bindings(function: relax.Function) -> relax.Function:
     """Returns a function without its dead bindings; the same object if there are none."""
     bindings = [binding for block in function.body.blocks for binding in block.bindings[:]]
     needed = needed_bindings(function.params, bindings, [function.body.body])
-    # The same object, so that callers can see by identity that nothing changed.
+    # Callers see by the object's identity that nothing changed.
     if len(needed) == len(bindings):
         return function
     out = Bindings()
@@ -59,9 +59,10 @@ def _without_dead_bindings(function: relax.Function) -> relax.Function:
 
 
 def needed_bindings(params: Iterable[relax.Var], bindings: list[Any], results: Iterable[Any]) -> list[Any]:
-    """Returns, in order, the bindings that have side effects, or that results need for their values or symbolic dims.
+    """Returns the live bindings of a function in order: those with side effects, and those that results depend on.
 
-    Bindings are visited last to first, so that whatever reads a variable has been visited before its binding.
+    Results depend on variables for their values and for their symbolic dims. Bindings are visited from last to first:
+    all readers of a variable are visited before the variable's binding.
     """
     defining = defining_vars(params, bindings)
     needed: set[Any] = set()
@@ -83,7 +84,10 @@ def defining_vars_of(defining: dict[Any, relax.Var], *owners: Any) -> list[relax
 
 
 def defining_vars(params: Iterable[relax.Var], bindings: Iterable[Any]) -> dict[Any, relax.Var]:
-    """Returns, for each symbolic dim that no parameter has, its defining variable: the first whose type has it."""
+    """Returns the variable that defines each symbolic dim: the first variable with this dim in its type.
+
+    Dims of parameters are left out.
+    """
     dims_of_params = {dim for param in params for dim in _dims_of_type(param.ty)}
     defining: dict[Any, relax.Var] = {}
     for binding in bindings:
@@ -109,9 +113,9 @@ def _dims(root: Any) -> list[Any]:
 
 
 def _checks_sizes(binding: Any, defining: dict[Any, relax.Var]) -> bool:
-    """Returns whether a binding compares computed sizes with dims that are known already.
+    """Returns whether a binding checks computed sizes against dims that other variables define.
 
-    The comparison may fail, so the binding isn't dead.
+    Such a check (the op ``told_dims``) may fail, so the binding isn't dead.
     """
     if not dialect.is_dialect(binding.value) or binding.value.op.name != "tvtf.told_dims":
         return False

@@ -47,11 +47,11 @@ def while_loop(
 
 @transform.module_pass(opt_level=0, name="MarkPrivate")
 def MarkPrivate(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-    """Marks private functions, and gives loop conditions and bodies a public symbol while TVM's passes run.
+    """Marks private Relax functions, and gives the conditions and bodies of loops a public symbol.
 
-    TVM's passes give every function a symbol in the end (AttachGlobalSymbol), so the attribute `tvtf.private` informs
-    code generation which were private. They also remove unused parameters from a private function and its calls (at the
-    end of FuseTIR), but don't know the operands of a loop; public functions keep their parameters.
+    The mark tells code generation which functions were private: TVM's AttachGlobalSymbol later gives all functions a
+    symbol. FuseTIR removes unused parameters from private functions and their calls, but doesn't know the operands of a
+    loop. Public functions keep their parameters.
     """
     result, loop_functions = mod.clone(), {name.name_hint for name in loop_parts(mod)}
     for name, func in mod.functions_items():
@@ -114,9 +114,10 @@ for _name in LOOPS:
 
 @functools.cache
 def poll_kernel() -> tirx.PrimFunc:
-    """Returns the kernel that a loop runs each iteration for Ctrl-C; once a second it lets Python handle signals.
+    """Builds the kernel by which a loop reacts to Ctrl-C: each iteration calls it.
 
-    Its argument is a buffer with the second of the last poll.
+    Once a second, the kernel lets Python handle pending signals. Its argument is a buffer with the second of the last
+    poll.
     """
 
     last_poll = tirx.decl_buffer((1,), "int64", "last", data_alignment=8)
@@ -133,10 +134,10 @@ def seconds() -> ir.Expr:
 
 
 def signal_check() -> tirx.AssertStmt:
-    """Returns the statement that lets Python handle pending signals.
+    """Builds the statement that lets Python handle pending signals, and that fails if a handler raised an exception.
 
-    The error kind is tvm_ffi's mark that Python's own exception, such as KeyboardInterrupt, is already set
-    (`EnvErrorAlreadySet` in tvm/ffi/error.h).
+    The error kind `EnvErrorAlreadySet` tells tvm_ffi (tvm/ffi/error.h) that a Python exception, such as
+    KeyboardInterrupt, is already set.
     """
     no_signal = tirx.EQ(tirx.call_extern("int32", "TVMFFIEnvCheckSignals"), tirx.IntImm("int32", 0))
     # TVM 0.27 documents the kind as first argument, but its constructor takes the condition first.

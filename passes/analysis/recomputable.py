@@ -24,10 +24,10 @@ _WIDE = ("float32", "float64")
 
 
 def recomputing_primitive(use: Use) -> Primitive[Any]:
-    """Returns the primitive by which readers recompute a value with the same bits.
+    """Returns the primitive by which several readers recompute a value with the same bits.
 
-    A product that is added to something would be rounded once, together with the sum, so that ``y - y`` might not be
-    zero where readers compute ``y`` again.
+    Otherwise a product and the sum that reads it might become one fused multiply-add, which rounds only once. Then
+    ``y - y`` might not be zero.
     """
     return table["rounded_product" if use.name == "multiply" else use.name]
 
@@ -36,7 +36,10 @@ class Recomputable:
     """The values of a function that should be computed again by each reader; ``values`` has their calls."""
 
     def __init__(self, graph: Graph) -> None:
-        """Finds cheap arithmetic that would be stored, and whose one full-size operand readers can read instead."""
+        """Finds cheap elementwise results that would be stored, but that each reader can recompute.
+
+        Each reader then reads the full-size operand instead of the result, and the result needs no memory.
+        """
         self.graph = graph
         self.values: dict[Any, Use] = {}
         arithmetic = [use for use in graph.producers.values() if use.name in ARITHMETIC]
@@ -50,9 +53,11 @@ class Recomputable:
                 self.values[var] = graph.producers[var]
 
     def _is_fused_away(self, var: Any, end: Use | None) -> bool:
-        """Returns whether FuseOps puts a value and all calls up to its post-dominator ``end`` into one kernel.
+        """Returns whether FuseOps fuses a value and all its readers into one kernel, which needn't store the value.
 
-        All calls between must be elementwise; then the value isn't stored.
+        Args:
+          var: the value.
+          end: the value's post-dominator. All calls from the value to ``end`` must be elementwise.
         """
         if end is None or end.name not in READERS:
             return False
@@ -70,9 +75,9 @@ class Recomputable:
 
 
 def _only_large_operand(graph: Graph, use: Use) -> Any:
-    """Returns the operand of a call that is as large as its result, if each reader may recompute the result; else None.
+    """Returns the only operand of a call that has the full size of the result, or None.
 
-    This takes several readers, all known to be elementwise or sums, and exactly one such operand.
+    Returns None, too, if the result has fewer than two readers, or a reader that is neither elementwise nor a sum.
     """
     readers = graph.uses.get(use.var, ())
     if len(readers) < 2 or str(use.var.ty.dtype) not in _WIDE:
@@ -96,9 +101,9 @@ def _is_one(dim: Any) -> bool:
 
 
 def _post_dominators(graph: Graph) -> dict[Any, Use | None]:
-    """Returns the immediate post-dominator of each value: the first call that all paths from it lead to; None if none.
+    """Returns the immediate post-dominator of each value: the first call on all paths from the value to the results.
 
-    FuseOps puts a value into the kernel of its post-dominator if all calls between are elementwise.
+    Values without one get None. FuseOps fuses a value with its post-dominator if all calls between are elementwise.
     """
     post_dominators: dict[Any, Use | None] = {}
     depths: dict[Any, int] = {}
@@ -116,9 +121,11 @@ def _post_dominators(graph: Graph) -> dict[Any, Use | None]:
 def _common_post_dominator(
     a: Use | None, b: Use | None, post_dominators: dict[Any, Use | None], depths: dict[Any, int]
 ) -> Use | None:
-    """Returns the first call that all paths from two calls lead to, or None.
+    """Returns the closest common post-dominator of two calls in the post-dominator tree, or None.
 
-    ``depths`` has how many post-dominators follow each; the deeper call is replaced by its own until both agree.
+    Args:
+      post_dominators: the parent of each call in the tree.
+      depths: the depth of each call in the tree. The deeper call is replaced by its parent until both are the same.
     """
     while a is not b and a is not None and b is not None:
         if depths[a.var] >= depths[b.var]:

@@ -20,7 +20,7 @@ class Bindings:
         self.bindings.append(relax.VarBinding(var, value))
 
     def rebind(self, binding: Any, value: Any) -> None:
-        """Adds a binding of the same variable to another value; a MatchCast stays one."""
+        """Adds a binding of the variable of ``binding`` to another value; a MatchCast remains a MatchCast."""
         if isinstance(binding, relax.MatchCast):
             self.bindings.append(relax.MatchCast(binding.var, value, binding.ty))
         else:

@@ -17,9 +17,10 @@ READS_ON_HOST = "tvtf.reads_on_host"
 
 
 def raising_kernel(kind: str, message: str) -> tirx.PrimFunc:
-    """Returns the kernel of a run-time check: ``kernel(ok)`` raises an error unless the bool scalar ``ok`` holds.
+    """Builds the kernel of a run-time check: ``kernel(ok)`` raises an error if the bool scalar ``ok`` is false.
 
-    TVM raises RuntimeError with the text `FAILURE`, which names the error's class ``kind`` and its message.
+    TVM raises a RuntimeError. Its text (`FAILURE`) contains ``kind``, the name of the actual error's class, and the
+    message.
     """
     ok = tirx.decl_buffer((), "bool", "ok", data_alignment=1)
     # TVM 0.27 documents the kind as first argument, but its constructor takes the condition first.

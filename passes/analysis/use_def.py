@@ -29,7 +29,7 @@ class Graph:
         self._read(function.body.body, None)
 
     def _add(self, binding: Any) -> None:
-        """Records the variable that a binding defines, and the variables that its value reads."""
+        """Adds a binding to the use-def chains: the variable that it defines, and the variables that it reads."""
         if not dialect.is_dialect(binding.value):
             return self._read(binding.value, None)
         bound = dialect.read(binding.value)
@@ -39,7 +39,7 @@ class Graph:
             self._read(x, use)
 
     def _read(self, value: Any, use: Use | None) -> None:
-        """Records that a call reads the variables of a value; ``use`` is None for anything but a dialect call."""
+        """Records ``use`` as a reader of the variables in a value; None stands for a reader that is no dialect call."""
         for x in [value] if isinstance(value, relax.Var) else relax.analysis.free_vars(value)[:]:
             self.uses.setdefault(x, []).append(use)
 

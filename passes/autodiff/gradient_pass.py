@@ -68,9 +68,11 @@ def _differentiable_positions(function: relax.Function) -> list[int]:
 
 
 def _emit_function(mod: tvm.IRModule, name: str, wrt: list[int] | None) -> Any:
-    """Writes a function in the ``tvtf`` dialect, by tracing its evaluation.
+    """Converts a function of a module to the ``tvtf`` dialect, by tracing the function's evaluation.
 
-    With ``wrt``, the positions of parameters, the gradients by these follow its outputs.
+    Args:
+      wrt: the positions of parameters whose gradients the new function also returns, after its outputs; None for no
+        gradients.
     """
     with tracing(Trace(name if wrt is None else f"{name}_adjoint")) as trace:
         params = [trace.add_param(dialect.from_relax_type(p.ty), p.name) for p in mod[name].params]
@@ -81,9 +83,10 @@ def _emit_function(mod: tvm.IRModule, name: str, wrt: list[int] | None) -> Any:
 
 
 def _with_gradients(mod: tvm.IRModule, name: str, params: list[Any], wrt: list[int]) -> list[Any]:
-    """Evaluates a function under a recorder; returns its outputs, then the gradients of their sum.
+    """Evaluates a function, and differentiates the sum of its outputs in reverse mode.
 
-    A parameter that no output depends on has a gradient of zeros.
+    Returns the outputs, then the gradient of each parameter at the positions ``wrt``. A parameter that no output
+    depends on has a gradient of zeros.
     """
     recorder = Recorder()
     for i in wrt:

@@ -48,10 +48,10 @@ class Recorder:
         """Does nothing when a Variable is read; tapes that watch Variables override this."""
 
     def record(self, prim: Any, inputs: Sequence[Any], outputs: Any, attrs: dict[str, Any]) -> None:
-        """Records a primitive that ran if an input is watched or computed from a watched tensor.
+        """Records a primitive that ran, if an input is watched or computed from a watched tensor.
 
-        Its differentiable outputs become active, so that primitives which read them are recorded, too. What doesn't
-        depend on a watched tensor needs no record, which would keep its inputs alive.
+        The primitive's differentiable outputs then count as computed from a watched tensor. Other primitives need no
+        record, which would keep their inputs alive.
         """
         active = self.active
         for x in inputs:
@@ -117,7 +117,10 @@ def needed_by(records: Sequence[Record], sources: Sequence[Any]) -> set[int]:
 
 
 def _output_cotangents(outputs: tuple[Any, ...], cotangents: dict[int, Any]) -> Any:
-    """Returns the cotangents that have reached a record's outputs, zeros for the others; None if there are none."""
+    """Returns the cotangents of a recorded primitive's outputs, with zeros for outputs that no cotangent has reached.
+
+    Returns None if no output has a cotangent.
+    """
     cts = [cotangents.get(id(y)) for y in outputs]
     if all(ct is None for ct in cts):
         return None
@@ -129,9 +132,10 @@ ROW_BY_ROW = ("ReadVariableOp", "Identity", "Cast")
 
 
 def _input_cotangents(record: Record, ct: Any) -> Any:
-    """Returns the cotangents of a recorded primitive's inputs, from the cotangents of its outputs.
+    """Computes the cotangents of a recorded primitive's inputs from the cotangents ``ct`` of its outputs.
 
-    A gradient rule that needs a value which tracing doesn't know yet is deferred, as a call of its own.
+    If the primitive's gradient rule needs a value that isn't known while tracing, the rule is deferred to a call of its
+    own.
     """
     prim, inputs, outputs, attrs = record
     if prim.vjp is None:
@@ -143,7 +147,10 @@ def _input_cotangents(record: Record, ct: Any) -> Any:
 
 
 def at_once(vjp: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
-    """Wraps a gradient rule so that it computes all its cotangents, also those that it leaves as a ``partial``."""
+    """Wraps a gradient rule to compute all cotangents at once.
+
+    A rule may return a cotangent as a ``partial``, which computes it on request; the wrapper calls each of these.
+    """
 
     def run(*args: Any, **attrs: Any) -> tuple[Any, ...]:
         parts = vjp(*args, **attrs)
@@ -154,7 +161,10 @@ def at_once(vjp: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
 
 
 def _evaluated(part: partial[Any]) -> Any:
-    """Calls the part of a gradient rule that computes one cotangent; it is deferred if a value isn't known yet."""
+    """Calls the part of a gradient rule that computes one cotangent.
+
+    If the part needs a value that isn't known while tracing, the call is deferred.
+    """
     try:
         return part()
     except Unspecialized as unspecialized:
@@ -162,7 +172,10 @@ def _evaluated(part: partial[Any]) -> Any:
 
 
 def _sparse_input_cotangents(record: Record, ct: IndexedSlices) -> Any:
-    """Returns the cotangents of a record's inputs for a cotangent that is IndexedSlices; most rules get it dense."""
+    """Computes the cotangents of a recorded primitive's inputs from an output cotangent that is IndexedSlices.
+
+    Ops in ``ROW_BY_ROW`` keep the indices; for other ops, the cotangent is converted to a dense tensor.
+    """
     primitive, *_ = record
     if primitive.tf_name not in ROW_BY_ROW:
         return _input_cotangents(record, as_dense(ct))

@@ -47,9 +47,9 @@ def ItemAlign(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
 
 
 def _item_aligned_buffer(buffer: Var) -> Var:
-    """Returns a copy of a parameter's buffer that is aligned to its item, instead of to TVM's 64 bytes.
+    """Returns a copy of a parameter's buffer that is aligned to the size of an element, instead of to TVM's 64 bytes.
 
-    Divisions in its shape are guarded, since a division by zero would end the process.
+    Divisions in the buffer's shape are guarded: a division by zero would end the process.
     """
     buffer_type = buffer.ty
     item_bits = buffer_type.dtype.dtype.bits * buffer_type.dtype.dtype.lanes

@@ -48,9 +48,10 @@ AT_PARAMETER, AT_RETURN = "loc=param[", "loc=return"
 
 
 def is_redundant_check(value: ir.Expr) -> bool:
-    """Returns whether a binding only checks dtypes, ranks and static dims of a parameter, or what a function returns.
+    """Returns whether a binding is a check of TVM's that can be left out.
 
-    A check that stores a symbolic dim, or compares one parameter's dim with another's, is needed.
+    The dtype, rank and static dims of parameters, and the types of results, needn't be checked. A check that stores a
+    symbolic dim, or compares the dims of two parameters, is needed.
     """
     if not isinstance(value, relax.Call) or not isinstance(value.op, relax.ExternFunc):
         return False
@@ -61,31 +62,39 @@ def is_redundant_check(value: ir.Expr) -> bool:
 
 
 def _checked_place(call: relax.Call) -> str:
-    """Returns whether a check of TVM's is of a parameter or at a return, by the text for its error; else ""."""
+    """Returns ``AT_PARAMETER`` or ``AT_RETURN`` if a call checks a parameter or a returned value, else "".
+
+    The text of the check's error tells which.
+    """
     context = call.args[-1]
     error_text = context.value if isinstance(context, ir.StringImm) else ""
     return next((mark for mark in (AT_PARAMETER, AT_RETURN) if mark in error_text), "")
 
 
 def _redundant_codes(place: str) -> set[int]:
-    """Returns the codes of dims in a shape check that can't fail: at a return, also those of known dims."""
+    """Returns the codes of dims that a shape check needn't check, for a check of a parameter or of a returned value."""
     return {AT_PARAMETER: {FIXED_DIM, ANY_DIM}, AT_RETURN: {FIXED_DIM, ANY_DIM, KNOWN_DIM}}.get(place, set())
 
 
 def _codes_of_dims(match_shape: relax.Call) -> set[int]:
-    """Returns the codes that say what a shape check does with each dim."""
+    """Returns the set of codes in a shape check; a code tells what the check does with a dim, such as ``FIXED_DIM``."""
     args = list(match_shape.args)
-    # A value and the heap of dims, the number of dims, then a code and an operand for each.
+    # The arguments are a value, the heap of dims, the number of dims, then a code and an operand for each dim.
     count = int(args[2].value)
     return {int(code.value) for code in args[FIRST_DIM_CODE : FIRST_DIM_CODE + 2 * count : 2]}
 
 
 def checking_kernels(code: Code, untrusted: Iterable[Register]) -> set[str]:
-    """Returns the called functions that must check their arguments, since these may come from outside.
+    """Returns the names of the called functions that must check their arguments.
 
-    Safe arguments are constants, tensors and numbers made in the function, and parameters of a trusted caller;
-    `untrusted` are the parameters of any other caller. A register may hold values from several places: those of a loop
-    are written before it and by its body. So the set of registers with foreign values grows until it is stable.
+    These functions get values that come from outside, such as parameters of the caller.
+
+    Constants, and tensors and numbers made in the caller, need no check. A register may be written at several places,
+    such as before a loop and in its body: the set of registers with values from outside grows until it is stable.
+
+    Args:
+      code: the bytecode of a function.
+      untrusted: the registers of parameters, if the function's caller isn't trusted.
     """
     calls = [call for call in code.calls() if call.name not in MADE_HERE]
     foreign = {VOID, *untrusted, *(call.result for call in calls if call.name not in HANDED_ON)}
@@ -104,9 +113,9 @@ def has_asserts(kernel: tirx.PrimFunc) -> bool:
 
 
 def without_redundant_checks(kernels: IRModule) -> IRModule:
-    """Drops the argument checks, and the unpacking of unused arguments, of kernels marked as trusted.
+    """Removes argument checks, and code that unpacks unused arguments, from the kernels that are marked as trusted.
 
-    They are most of LLVM's work on small kernels.
+    This code is most of LLVM's work on small kernels.
     """
     result = kernels.clone()
     for name, func in kernels.functions_items():
@@ -125,9 +134,9 @@ class _Prologue:
         self.used: set[tirx.Var] = set()
 
     def unchecked(self, stmt: tirx.Stmt) -> tirx.Stmt:
-        """Returns the prologue without its checks and unused bindings; the body and its assertions are unchanged.
+        """Removes the checks and unused bindings from a kernel's prologue; the kernel's own body stays unchanged.
 
-        Each argument nests the rest of the prologue in itself, so a loop replaces recursion: many arguments would
+        Each argument adds a level of nesting. A loop is used in place of recursion, which many arguments would make
         overflow Python's stack.
         """
         enclosing: list[tirx.AttrStmt | Sequence[tirx.Stmt]] = []
@@ -145,14 +154,20 @@ class _Prologue:
         return stmt
 
     def enclosed(self, outer: tirx.AttrStmt, body: tirx.Stmt) -> tirx.Stmt:
-        """Returns a statement within an attribute, unless that promises no more than the item alignment of a buffer."""
+        """Returns ``body`` inside the attribute statement ``outer``.
+
+        An attribute that only promises a buffer to be aligned to its items is dropped.
+        """
         if outer.attr_key == ALIGNED and int(outer.value) <= _item_bytes(outer.node):
             return body
         self.use(outer.value)
         return tirx.AttrStmt(outer.node, outer.attr_key, outer.value, body)
 
     def preceded(self, before: Sequence[tirx.Stmt], last: tirx.Stmt) -> tirx.Stmt:
-        """Returns a statement after those of ``before`` that are needed: no checks, no bindings of unused variables."""
+        """Returns the statement ``last`` with the needed statements of ``before`` in front of it.
+
+        Checks and bindings of unused variables aren't needed.
+        """
         remaining = [last]
         for part in reversed(before):
             if _only_checks(part) or (isinstance(part, tirx.Bind) and part.var not in self.used):
@@ -170,7 +185,10 @@ def _item_bytes(buffer: Any) -> int:
 
 
 def _without_other_cases(stmt: tirx.Stmt) -> tirx.Stmt:
-    """Binds an argument's memory as that of a tensor: the VM never passes DLTensors, which TVM also allows for."""
+    """Simplifies the binding of an argument's memory: the argument is always a tensor.
+
+    TVM's code also allows for a DLTensor, which the VM never passes.
+    """
     value = stmt.value if isinstance(stmt, tirx.Bind) else None
     if not isinstance(value, ir.Call) or not value.op.same_as(CHOOSE):
         return stmt

@@ -73,7 +73,7 @@ def from_bits(bits: ir.Expr) -> ir.Expr:
 
 
 def rounded(value: ir.Expr) -> ir.Expr:
-    """Returns the bfloat16 nearest to a float32, as a float32; ties go to even, NaN to NaN."""
+    """Rounds a float32 to the nearest bfloat16, which is returned as a float32. Ties go to even, and NaN stays NaN."""
     bits = Var("bits", "uint32")
     is_nan = (bits & _u32(0x7FFFFFFF)) > _u32(0x7F800000)
     nan = (bits & _u32(0x80000000)) | _u32(0x7FC00000)
@@ -92,7 +92,11 @@ class _Widening:
         self.views = [tirx.DeclBuffer(self.new_variables[param], data=param.data) for param in narrow_params]
 
     def rewrite_body(self, body: Stmt) -> Stmt:
-        """Returns a kernel's body rewritten; parameters are viewed as bits, in the root block if there is one."""
+        """Rewrites a kernel's body to compute in float32.
+
+        Declarations of views, by which bfloat16 parameters are read as uint16, come first: in the root block, if there
+        is one.
+        """
         new_body = self.rewrite(body)
         if not self.views:
             return new_body
@@ -104,7 +108,7 @@ class _Widening:
         return SBlockRealize([], new_body.predicate, new_block)
 
     def rewrite(self, body: Node) -> Node:
-        """Returns a statement or expression rewritten from the leaves up, by a rule for each kind of node."""
+        """Rewrites a statement or expression to compute in float32, from the leaves up, by a rule per class of node."""
         rules: list[tuple[Any, Callable[[Any], Any]]] = [
             (Var, self.variable),
             (TensorLoad, _rewrite_load),
@@ -126,14 +130,17 @@ class _Widening:
         return self.new_variables[var]
 
     def _wide_variable(self, var: Var) -> Var:
-        """Returns a float32 variable, or buffer of float32, for one of bfloat16; any other unchanged."""
+        """Returns a float32 variable or buffer in place of a bfloat16 one; returns any other variable unchanged."""
         if is_buffer_var(var):
             return _retyped(var, WIDE, int(var.ty.data_alignment)) if _element_type(var) == NARROW else var
         return Var(var.name, WIDE) if _dtype(var) == NARROW else var
 
 
 def _rewrite_load(load: TensorLoad) -> ir.Expr:
-    """Loads bits from a bfloat16 parameter, float32 from a buffer that the kernel allocates."""
+    """Rewrites the load of a bfloat16 element to give a float32.
+
+    A parameter's element is loaded as bits and converted. A buffer that the kernel allocates already holds float32.
+    """
     if _dtype(load) != NARROW:
         return load
     # The rewrite has replaced the buffer, and the load must get its dtype.
@@ -174,7 +181,10 @@ def _rewrite_cast(node: tirx.Cast) -> ir.Expr:
 
 
 def _rewrite_call(node: ir.Call) -> ir.Expr:
-    """Rewrites a call: reinterpretations and addresses by bits, math functions in float32 with a rounded result."""
+    """Rewrites a call that returns or reads bfloat16.
+
+    A math function is called in float32, and its result is rounded to bfloat16.
+    """
     if node.op.same_as(REINTERPRET):
         return _rewrite_reinterpret(node)
     if node.op.same_as(ADDRESS):
@@ -182,22 +192,23 @@ def _rewrite_call(node: ir.Call) -> ir.Expr:
     if _dtype(node) != NARROW:
         return node
     wide = ir.Call(node.op, list(node.args), node.attrs, node.ty_args, ret_ty=ir.PrimType(WIDE))
+    # A choice between two rounded values needs no rounding.
     return wide if node.op.same_as(CHOOSE) else rounded(wide)
 
 
 def _rewrite_address(node: ir.Call) -> ir.Expr:
-    """Returns the address of an element; for a parameter, the address of its bits."""
+    """Rewrites ``address_of(buffer[i])`` of a bfloat16 parameter to the address of the uint16 element."""
     (element,) = node.args
     if isinstance(element, TensorLoad):
         return node
-    # The load of a parameter's element has become an expression on its bits, which contains their load.
+    # `_rewrite_load` has replaced the element by a conversion of the loaded uint16; find this load again.
     loads: list[TensorLoad] = []
     structural_walk(element, (TensorLoad, loads.append))
     return tirx.address_of(loads[-1])
 
 
 def _rewrite_reinterpret(node: ir.Call) -> ir.Expr:
-    """Reinterprets bits as a bfloat16 or the other way, by shifts: bfloat16 values are held as float32."""
+    """Rewrites ``reinterpret`` from or to bfloat16 to shifts, since bfloat16 values are held as float32."""
     (value,) = node.args
     if _dtype(node) == NARROW:
         return value if _dtype(value) == WIDE else from_bits(tirx.reinterpret(BITS, value))

@@ -68,7 +68,7 @@ class Code:
         return Register(self.register_count - 1)
 
     def late_parameter(self) -> Register:
-        """Returns a parameter after those known so far; its final number is known when the code is emitted."""
+        """Adds a parameter after the function's own parameters; its final number is known when the code is emitted."""
         self.late_count += 1
         return Register(-self.late_count)
 
@@ -106,7 +106,7 @@ class Code:
         return len(self.instructions)
 
     def jump(self, condition: Operand | None = None) -> Jump:
-        """Appends a forward jump, whose target `land` sets; with a condition it is taken if that is false."""
+        """Appends a forward jump, taken always or if a condition is false; `land` later sets the jump's target."""
         flag = None if condition is None else self.call(CONDITION, [condition])
         jump = Jump(self.here, flag)
         self.instructions.append(jump)
@@ -125,7 +125,13 @@ class Code:
         return [*self.prologue, *(each for each in self.instructions if isinstance(each, CallInstruction))]
 
     def emit(self, symbol: str, parameter_names: list[str], result: Operand) -> None:
-        """Emits the finished function, which returns ``result``, into the builder."""
+        """Emits the finished function with TVM's bytecode builder.
+
+        Args:
+          symbol: the function's name.
+          parameter_names: the names of its parameters, without the late ones, which are tensors of the arena.
+          result: the operand that the function returns.
+        """
         returned = self.as_register(result)
         self.parameter_count = len(parameter_names)
         names = [*parameter_names, *(f"place_{i}" for i in range(self.late_count))]
@@ -149,7 +155,10 @@ class Code:
         return self.builder.r(self._number(operand)) if isinstance(operand, Register) else operand.word
 
     def _number(self, register: Register) -> int:
-        """Returns a register's final number: late parameters come after the others and before computed values."""
+        """Returns a register's final number.
+
+        Late parameters come after the other parameters and before computed values.
+        """
         number = register.number
         if number < 0:
             return self.parameter_count - 1 - number

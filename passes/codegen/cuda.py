@@ -90,7 +90,7 @@ def gpu_passes() -> tvm.transform.Pass:
 
 
 def build_device(part: IRModule, target: Target) -> tvm.runtime.Module:
-    """Returns the runtime module of a GPU's kernels, with machine code for its architecture.
+    """Compiles kernels for a GPU, and returns the runtime module with their machine code.
 
     Raises:
         CudaError: there is no nvcc, or it rejects the code, or TVM's CUDA runtime can't be loaded.
@@ -117,7 +117,10 @@ def with_plain_bits(part: IRModule) -> IRModule:
 
 
 def _without_reinterpret(body: tirx.Stmt) -> tirx.Stmt:
-    """Folds `reinterpret` of constants, and writes constants so that CUDA code has exactly their value."""
+    """Rewrites constants in a kernel's body so that TVM's CUDA source has exactly their value.
+
+    Each `reinterpret` of a constant is folded to a constant.
+    """
     without_likely = structural_map(body, (ir.Call, _without_likely))
     folded = structural_map(
         without_likely, (ir.Call, lambda call: _fold_reinterpret(call) if call.op.same_as(REINTERPRET) else call)
@@ -131,7 +134,7 @@ def _without_likely(call: ir.Call) -> ir.Expr:
 
 
 def _exact_float64(value: tirx.FloatImm) -> ir.Expr:
-    """Returns a float64 constant by its bits, where the 15 decimals that TVM 0.27 prints are another number."""
+    """Writes a float64 constant by its bits, if the 15 decimals that TVM 0.27 prints aren't exact."""
     number = float(value.value)
     if str(value.ty.dtype) != "float64" or not np.isfinite(number) or float(f"{number:.15f}") == number:
         return value
@@ -140,7 +143,7 @@ def _exact_float64(value: tirx.FloatImm) -> ir.Expr:
 
 
 def _fold_reinterpret(call: ir.Call) -> ir.Expr:
-    """Replaces a constant whose bits are reinterpreted by the constant of the result's dtype."""
+    """Folds ``reinterpret(dtype, constant)`` to the constant of this dtype with the same bits."""
     (value,) = call.args
     if not isinstance(value, (tirx.FloatImm, tirx.IntImm)):
         return call
@@ -216,7 +219,7 @@ def load_runtime(compile_only: bool = False) -> None:
 
 
 def _load_driver(compile_only: bool) -> None:
-    """Loads NVIDIA's driver library; for compiling only, a stub does.
+    """Loads NVIDIA's driver library. If code is only compiled, and there is no driver, a stub is loaded instead.
 
     Raises:
         CudaError: there is no driver, and code is to be run.
@@ -230,7 +233,7 @@ def _load_driver(compile_only: bool) -> None:
 
 
 def _load_stub() -> None:
-    """Compiles and loads a stub of NVIDIA's driver library, whose functions all fail, for the rest of this process."""
+    """Compiles a stub of NVIDIA's driver library, and loads it into this process; all functions of the stub fail."""
     with scratch_folder() as folder:
         code, out = folder / "driver.c", folder / DRIVER
         code.write_text("".join(f"int {name}(void) {{ return {NO_DEVICE}; }}\n" for name in STUB_FUNCTIONS))
@@ -247,7 +250,10 @@ def _load_stub() -> None:
 
 
 def _runtime_paths() -> list[str]:
-    """Returns where CUDA's runtime library may be: in the loader's search path, Python packages, or the toolkit."""
+    """Returns the paths at which CUDA's runtime library may be.
+
+    These are the bare name, for which the loader searches, then Python packages and the CUDA toolkit.
+    """
     packages = Path(tvm.__file__).parent.parent / "nvidia"
     paths = [
         *packages.glob(f"*/lib/{RUNTIME}"),
@@ -263,7 +269,11 @@ def _tvm_runtime_paths() -> list[str]:
 
 
 def _load_first(name: str, paths: list[str], requirement: str) -> None:
-    """Loads a library from the first path where that succeeds; raises CudaError with what is required if none does."""
+    """Loads a shared library from the first of several paths that works.
+
+    Raises:
+        CudaError: no path works; the text has ``requirement``, which names what to install.
+    """
     reasons = []
     for path in paths:
         try:

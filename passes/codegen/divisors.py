@@ -12,11 +12,11 @@ from tvtf.passes.schedule.cpu.kernel import loads, variables
 
 
 def with_guarded_divisors(func: PrimFunc) -> PrimFunc:
-    """Returns `func` with symbolic divisors replaced by one where they are zero.
+    """Returns `func` with each symbolic divisor replaced by ``divisor + (divisor == 0)``.
 
-    The quotient is never used then: there are no elements, or a guard rejects the sizes. TVM's simplifier assumes that
-    dims are positive and would undo the replacement, so this pass runs late and compares the size's bits. The form has
-    no Select, since the simplifier takes exponential time on nested ones.
+    The quotient by a zero size is never used: there are no elements, or a guard rejects the sizes. TVM's simplifier
+    assumes that dims are positive, and would undo the replacement. This pass therefore runs late, and compares the
+    size's bits. A Select isn't used, since the simplifier takes exponential time on nested ones.
 
     Example:
         >>> from tvm.script import tirx as T
@@ -33,17 +33,17 @@ def with_guarded_divisors(func: PrimFunc) -> PrimFunc:
 
 
 def divisible(node: Any, by_memory: bool = False) -> Any:
-    """Returns an expression or statement in which sizes aren't divided by zero.
+    """Guards the divisions by symbolic sizes in an expression or statement against a divisor of zero.
 
-    Loaded divisors are data and stay unguarded, unless ``by_memory``. Divisions of loop variables stay as they are,
-    too: the loop runs only where there are elements, and TVM would take minutes to simplify indices over six symbolic
-    dims.
+    Divisors loaded from memory are data and stay unguarded, unless ``by_memory``. Divisions of loop variables stay
+    unguarded, too: a loop runs only if there are elements, and TVM would take minutes to simplify guarded indices over
+    six symbolic dims.
     """
     loop_vars: set[Var] = set()
     structural_walk(node, (For, lambda loop: loop_vars.add(loop.loop_var)))
 
     def guarded(division: Any) -> Any:
-        """Adds one to a symbolic int64 divisor where it is zero."""
+        """Rewrites a division by a symbolic int64 size to divide by ``size + (size == 0)``."""
         divisor = division.b
         if isinstance(divisor, IntImm) or str(divisor.ty.dtype) != "int64" or (loads(divisor) and not by_memory):
             return division

@@ -124,7 +124,10 @@ def read_object(path: Path) -> ObjectFile:
 
 
 def parse_object(path: Path, image: bytes) -> ObjectFile:
-    """Parses the content of the object file called `path`; raises as `read_object` does."""
+    """Parses the content ``image`` of an ELF object file.
+
+    `path` is used in error texts only. Raises UnsupportedObjectError for anything but relocatable x86-64 ELF.
+    """
     _check_machine(path, image)
     headers = _section_headers(image)
     result = ObjectFile(path)
@@ -163,8 +166,8 @@ def _name_at(image: bytes, table: _Header, offset: int) -> str:
 
 
 def _read_sections(path: Path, image: bytes, headers: list[_Header]) -> dict[int, Section]:
-    """Reads the sections that are loaded, by their numbers."""
-    # e_shstrndx: the number of the section with the names of sections.
+    """Reads the sections of an object file that a program loads into memory; returns them by their numbers."""
+    # The field e_shstrndx: the number of the section with the names of sections.
     (names_index,) = struct.unpack_from("<H", image, 62)
     sections = {}
     for index, header in enumerate(headers):
@@ -182,7 +185,7 @@ def _read_section(path: Path, image: bytes, header: _Header, name: str) -> Secti
 
 
 def _read_symbols(path: Path, image: bytes, headers: list[_Header], sections: dict[int, Section]) -> list[Symbol]:
-    """Reads the symbol table of an object file in order, since relocations refer to symbols by number."""
+    """Reads the symbols of an object file in the order of its symbol table: relocations refer to symbols by number."""
     table = next((header for header in headers if header.kind == SHT_SYMTAB), None)
     if table is None:
         return []
@@ -203,6 +206,7 @@ def _read_symbol(
         raise UnsupportedObjectError(f"{path} has the common symbol {name}")
     return Symbol(
         name,
+        # The upper four bits of `info` are the binding, and the lower four bits the kind.
         binding=info >> 4,
         kind=info & 15,
         visibility=visibility & 3,
@@ -218,7 +222,7 @@ def _read_relocations(
 ) -> list[Relocation]:
     """Reads the relocations of all sections that are loaded.
 
-    The upper half of ``info`` is the number of the symbol, the lower half the kind of relocation.
+    In an entry, the upper half of ``info`` is the number of the symbol, and the lower half is the kind of relocation.
     """
     relocations = []
     for header in headers:
@@ -231,9 +235,9 @@ def _read_relocations(
 
 
 def with_symbol_renamed(image: bytes, old: str, new: str) -> bytes:
-    """Returns a 64-bit little-endian ELF object, of any machine, in which the symbol ``old`` is called ``new``.
+    """Renames the symbol ``old`` to ``new`` in a 64-bit little-endian ELF object, and returns the new object file.
 
-    The table of names is copied to the end of the file, with the new name behind it.
+    The table of names is copied to the end of the file, followed by the new name.
     """
     result = bytearray(image)
     headers = _section_headers(image)
@@ -252,10 +256,14 @@ def with_symbol_renamed(image: bytes, old: str, new: str) -> bytes:
 
 
 def without_unused(image: bytes, names: Collection[str]) -> bytes | None:
-    """Removes definitions of symbols from a 64-bit little-endian ELF object, unless the object refers to one of them.
+    """Removes the definitions of unused symbols from a 64-bit little-endian ELF object.
 
-    Returns None if it does, and for other formats. The symbols stay in the table, as weak ones that another object may
-    define.
+    The symbols become weak and undefined: another object may define them. Returns None if the object refers to one of
+    the symbols, or has another format.
+
+    Args:
+      image: the content of the object file.
+      names: the names of the symbols.
     """
     if not image.startswith(_64_BIT):
         return None

@@ -54,9 +54,10 @@ class _Library:
     """One library: sections of the objects, and the tables, stubs and headers around them."""
 
     def __init__(self, objects: list[ObjectFile]) -> None:
-        """Resolves the objects' references to symbols, and collects what the library needs for the others.
+        """Resolves the references between the objects, and collects the symbols of other libraries.
 
-        ``stubs`` call functions of other libraries; ``table`` has the symbols whose addresses the loader fills in.
+        ``foreign`` has the symbols that no object defines, and ``stubs`` the foreign functions that are called.
+        ``table`` has the symbols whose addresses the loader fills in.
         """
         self.sections = [section for object_file in objects for section in object_file.sections]
         self.definitions = _definitions(objects)
@@ -73,7 +74,10 @@ class _Library:
         self._make_own_sections()
 
     def _resolve(self, entry: Relocation) -> Relocation:
-        """Returns a relocation with its symbol's definition in another object; rejects kinds that aren't supported."""
+        """Returns a relocation that refers to the definition of its symbol, which may be in another object.
+
+        Raises UnsupportedObjectError for an unsupported kind of relocation.
+        """
         if entry.kind not in KNOWN:
             raise UnsupportedObjectError(f"relocation kind {entry.kind} against {entry.symbol.name or 'a section'}")
         if entry.symbol.binding == STB_LOCAL:
@@ -82,7 +86,10 @@ class _Library:
         return Relocation(entry.section, entry.offset, entry.kind, definition, entry.addend)
 
     def _make_own_sections(self) -> None:
-        """Creates the library's own sections with their sizes; their contents are written after layout."""
+        """Creates the sections that the linker itself adds: symbol, string and hash tables, relocations and stubs.
+
+        Only their sizes are known here. Their contents are written when all addresses are known.
+        """
         symbol_count = 1 + len(self.foreign) + len(self.exports)
         absolute_count = sum(entry.kind == R_64 for entry in self.relocations)
         self.symbols_section = _new_section(SYMBOL.size * symbol_count)
@@ -95,7 +102,7 @@ class _Library:
         self.dynamic_section = _new_section(16 * DYNAMIC_ENTRIES, SHF_WRITE)
 
     def image(self) -> bytes:
-        """Lays out the sections and returns the bytes of the library's file."""
+        """Lays out the sections of the shared library, and returns the content of its file."""
         ends = self._lay_out()
         _, _, file_size, _ = ends
         image = bytearray(file_size)
@@ -109,7 +116,8 @@ class _Library:
     def _lay_out(self) -> tuple[int, int, int, int]:
         """Assigns addresses to all sections, in three segments: read-only, code and data.
 
-        Returns their ends in the file, and the end in memory, where zero-filled sections follow the data.
+        Returns the ends of the three segments in the file, and the end of the data in memory. In memory, zero-filled
+        sections follow the data.
         """
         loader_tables = [self.symbols_section, self.strings_section, self.hash_section, self.rela_section]
         constants = [section for section in self.sections if not section.writable and not section.executable]
@@ -134,7 +142,7 @@ class _Library:
         return self.stub_section.address + STUB_SIZE * self.stub_order[_symbol_key(symbol)]
 
     def _write_relocated(self, image: bytearray) -> None:
-        """Applies the objects' relocations to the image, and writes the stubs of foreign functions."""
+        """Applies the relocations of the objects to the image, and writes the stubs of functions in other libraries."""
         self.table_order = {key: index for index, key in enumerate(self.table)}
         self.stub_order = {key: index for index, key in enumerate(self.stubs)}
         self.loader_relocations = [self._table_entry(symbol) for symbol in self.table.values()]
@@ -150,7 +158,10 @@ class _Library:
         return self._table_slot(symbol), self.numbers[symbol.name] << 32 | R_GLOB_DAT, 0
 
     def _apply(self, image: bytearray, entry: Relocation) -> None:
-        """Writes the field that a relocation describes; an absolute address is left to the loader."""
+        """Writes the relative address that a relocation asks for to the image.
+
+        For an absolute address, which only the loader knows, a relocation for the loader is added.
+        """
         if entry.kind == R_64:
             self.loader_relocations.append(self._loader_relocation(entry))
         elif entry.kind == R_PC64:
@@ -171,14 +182,17 @@ class _Library:
         return entry.place, self.numbers[entry.symbol.name] << 32 | R_64, entry.addend
 
     def _write_stub(self, image: bytearray, symbol: Symbol) -> None:
-        """Writes a stub: an indirect jump to the address in the symbol's slot, filled up with traps."""
+        """Writes the stub of a function of another library: an indirect jump through the function's address slot.
+
+        Traps fill the remaining bytes.
+        """
         address = self._stub_address(symbol)
         # The operand of the jump, of 6 bytes, is relative to the next instruction.
         jump = b"\xff\x25" + struct.pack("<i", self._table_slot(symbol) - (address + 6))
         image[address : address + STUB_SIZE] = jump.ljust(STUB_SIZE, b"\xcc")
 
     def _write_tables(self, image: bytearray) -> None:
-        """Writes the tables that the loader reads."""
+        """Writes the tables that the dynamic loader reads: symbols, strings, relocations and the dynamic section."""
         self._write_symbols(image)
         strings_start = self.strings_section.address
         image[strings_start : strings_start + len(self.strings.data)] = self.strings.data
@@ -200,7 +214,7 @@ class _Library:
         struct.pack_into(f"<3I{count}I", image, self.hash_section.address, 1, count, int(count > 1), *chain)
 
     def _dynamic_entries(self) -> list[tuple[int, int]]:
-        """Returns the (tag, value) entries of the dynamic section."""
+        """Returns the (tag, value) entries of the dynamic section, which tell the loader where the other tables are."""
         return [
             (DT_NEEDED, self.strings.offsets[NEEDED_LIBRARY]),
             (DT_HASH, self.hash_section.address),
@@ -219,6 +233,7 @@ class _StringTable:
     """A table of names, each followed by a zero byte, and the offset of each."""
 
     def __init__(self, names: list[str]) -> None:
+        """Builds the table, which starts with an empty name at offset 0."""
         self.data = b"\0"
         self.offsets: dict[str, int] = {}
         parts, offset = [b"\0"], 1
@@ -240,7 +255,11 @@ def _definitions(objects: list[ObjectFile]) -> dict[str, Symbol]:
 
 
 def _add_definition(definitions: dict[str, Symbol], symbol: Symbol, object_file: ObjectFile) -> None:
-    """Records a symbol's definition: a global one replaces a weak one; two global ones are an error."""
+    """Records the definition of a symbol; a global definition replaces a weak one.
+
+    Raises:
+      ValueError: the symbol has two global definitions.
+    """
     known = definitions.get(symbol.name)
     if known is None or (known.binding == STB_WEAK and symbol.binding == STB_GLOBAL):
         definitions[symbol.name] = symbol
@@ -279,7 +298,13 @@ def _assign_addresses(sections: list[Section], start: int) -> int:
 def _write_headers(
     image: bytearray, starts: tuple[int, int, int], ends: tuple[int, int, int, int], dynamic: Section
 ) -> None:
-    """Writes the ELF header and the program headers."""
+    """Writes the ELF header and the program headers of a shared library.
+
+    Args:
+      starts: the addresses of the read-only segment, the code and the data.
+      ends: their ends in the file, and the end of the data in memory.
+      dynamic: the dynamic section.
+    """
     # A shared object (type 3), with program headers after the ELF header of 64 bytes, and no section headers.
     magic = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
     size, count = PROGRAM_HEADER_SIZE, PROGRAM_HEADERS

@@ -27,9 +27,9 @@ BYTE = "int8"
 
 @transform.module_pass(opt_level=0, name="FlattenBuffers")
 def FlattenBuffers(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-    """Makes the buffers of every PrimFunc one-dimensional, so that an access is to an offset.
+    """Flattens the buffers of every PrimFunc to one dimension.
 
-    TVM's own pass, which gets functions with strided or aliased buffers, takes longer than all of LLVM on unrolled
+    Functions with strided or aliased buffers go to TVM's own pass. This pass takes longer than all of LLVM on unrolled
     tiles.
     """
     flattened = {name: _flattened(func) if isinstance(func, PrimFunc) else func for name, func in mod.functions_items()}
@@ -43,7 +43,10 @@ def FlattenBuffers(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRMo
 
 
 def _with_compared_flags(body: Any) -> Any:
-    """Replaces casts from a byte to a boolean, as TVM's pass loads booleans, by a comparison with 0."""
+    """Replaces each cast from a byte to a boolean by a comparison with 0.
+
+    TVM's pass loads booleans by such casts, which give wrong values in vectors.
+    """
 
     def compared(cast: tirx.Cast) -> ir.Expr:
         loads_boolean = str(cast.ty.dtype) == "bool" and str(cast.value.ty.dtype) == BYTE
@@ -62,7 +65,7 @@ class _Flattener:
     """The rewrite of one kernel's buffers to one-dimensional ones."""
 
     def __init__(self, func: PrimFunc) -> None:
-        """Collects a kernel's buffers and loops; ``flat_buffers`` has the replacement of each that isn't flat yet."""
+        """Collects a kernel's buffers and loops, and creates a flat buffer for each buffer that needs one."""
         self.func = func
         self.parameters = [p for p in func.params if is_buffer_var(p)]
         self.allocated: list[Var] = []
@@ -81,7 +84,7 @@ class _Flattener:
         }
 
     def _record_loop(self, loop: For) -> None:
-        """Records a loop's range; loops that share a variable must have the same range."""
+        """Records the range of a loop's variable; two loops with the same variable must have the same range."""
         known = self.extents.get(loop.loop_var)
         if known is None:
             self.extents[loop.loop_var] = ir.Range.from_min_extent(loop.min, loop.extent)
@@ -94,7 +97,7 @@ class _Flattener:
         return not self.unsupported and all(map(_is_contiguous, (*self.parameters, *self.allocated)))
 
     def flattened_function(self) -> PrimFunc | None:
-        """Returns the kernel with flat buffers; None if it uses a buffer otherwise than by loads and stores."""
+        """Returns the kernel with flat buffers, or None if the kernel does more with a buffer than load and store."""
         rules: Any = [
             (TensorLoad, self._flat_load),
             (BufferStore, self._flat_store),
@@ -108,14 +111,14 @@ class _Flattener:
         return self.func.with_body(SeqStmt([*views, body]) if views else body)
 
     def _uses_replaced_buffers(self, body: Any) -> bool:
-        """Returns whether a body still uses an allocated buffer that was replaced, as an argument of a call does."""
+        """Returns whether the rewritten body still uses a replaced buffer, for example as an argument of a call."""
         replaced = {buffer for buffer in self.allocated if buffer in self.flat_buffers}
         used: list[Var] = []
         structural_walk(body, (Var, used.append))
         return not replaced.isdisjoint(used)
 
     def _flat_load(self, load: TensorLoad) -> ir.Expr:
-        """Returns the load of an element from the flat buffer; a boolean is its byte compared with 0."""
+        """Rewrites the load of an element to load from the flat buffer; a boolean is loaded as ``byte != 0``."""
         flat = self.flat_buffers.get(load.source)
         if flat is None:
             return load
@@ -123,7 +126,7 @@ class _Flattener:
         return tirx.NE(element, tirx.const(0, BYTE)) if _holds_booleans(load.source) else element
 
     def _flat_store(self, store: BufferStore) -> BufferStore:
-        """Returns the store of an element to the flat buffer; a boolean becomes a byte."""
+        """Rewrites the store of an element to store to the flat buffer; a boolean is stored as a byte."""
         flat = self.flat_buffers.get(store.buffer)
         if flat is None:
             return store
@@ -135,8 +138,11 @@ class _Flattener:
         return stmt if flat is None else AllocBuffer(flat, stmt.annotations)
 
     def _flat_offset(self, buffer: Var, indices: Any) -> ir.Expr:
-        """Returns the offset of an element in row-major order, simplified with the ranges of loop variables."""
-        if not len(indices):
+        """Returns the offset of an element in row-major order, simplified with the ranges of loop variables.
+
+        For example, indices ``(i, j)`` in a buffer of shape ``(m, n)`` have the offset ``i * n + j``.
+        """
+        if not len(indices):  # a scalar
             return tirx.IntImm("int64", 0)
         offset, *inner = indices
         for index, extent in zip(inner, buffer.ty.shape[1:], strict=True):
@@ -153,7 +159,7 @@ def _needs_flattening(buffer: Var) -> bool:
 
 
 def _flat_buffer(buffer: Var) -> Var:
-    """Returns a one-dimensional buffer with as many elements as a buffer has, to replace it; booleans become bytes."""
+    """Creates the one-dimensional buffer that replaces ``buffer``; booleans become bytes."""
     buffer_type = buffer.ty
     return decl_buffer(
         [reduce(mul, buffer_type.shape) if len(buffer_type.shape) else 1],

@@ -18,9 +18,12 @@ STACK_BYTES = 1024
 
 
 def inlined(func: PrimFunc, operands: Sequence[ir.Expr]) -> tuple[Stmt, list[Var]]:
-    """Returns a kernel's body with ``operands`` in place of its parameters, and the large buffers that it works in.
+    """Returns a kernel's body for inlining in another kernel, and the large buffers that the body works in.
 
-    The body doesn't allocate those buffers any more. A scalar parameter is replaced by an expression.
+    The caller must allocate the large buffers.
+
+    Args:
+      operands: the buffers, or expressions for scalars, that replace the kernel's parameters.
     """
     func = s_tir.renew_defs(without_blocks(func))
     replacements: dict[Any, ir.Expr] = {}
@@ -45,7 +48,7 @@ def inlined(func: PrimFunc, operands: Sequence[ir.Expr]) -> tuple[Stmt, list[Var
 
 
 def _with_fresh_var(let: tirx.Let) -> tirx.Let:
-    """Gives a `Let` a new variable: LLVM's code generator maps each to one value, in all that a kernel inlines."""
+    """Gives a `Let` a new variable: LLVM's code generator maps each variable to one value in a whole kernel."""
     new_var = Var(let.var.name, let.var.ty)
     return tirx.Let(
         new_var, let.value, structural_map(let.body, (Var, lambda var: new_var if var.same_as(let.var) else var))
@@ -53,7 +56,7 @@ def _with_fresh_var(let: tirx.Let) -> tirx.Let:
 
 
 def without_blocks(func: PrimFunc) -> PrimFunc:
-    """Lowers a function's blocks to loops and statements."""
+    """Lowers the blocks (TensorIR's SBlock) of a kernel to loops and statements."""
     s_tir_passes = s_tir.transform
     lowering = transform.Sequential(
         [
@@ -75,14 +78,14 @@ def is_large(buffer: Var) -> bool:
 
 
 def _bind_dims(replacements: dict[Any, ir.Expr], dims: Sequence[ir.Expr], actual_dims: Sequence[ir.Expr]) -> None:
-    """Replaces a parameter's symbolic dims by the dims of its operand."""
+    """Adds each symbolic dim of a parameter, with the operand's dim that replaces it, to ``replacements``."""
     for dim, actual in zip(dims, actual_dims, strict=True):
         if isinstance(dim, Var):
             replacements.setdefault(dim, actual)
 
 
 def _allocations_in_parallel_loops(body: Stmt) -> list[AllocBuffer]:
-    """Returns the allocations inside parallel loops, which each thread makes for itself."""
+    """Returns the allocations inside the parallel loops of a kernel: each thread allocates its own buffer."""
     allocations: list[AllocBuffer] = []
 
     def visit(loop: For) -> None:
@@ -94,7 +97,7 @@ def _allocations_in_parallel_loops(body: Stmt) -> list[AllocBuffer]:
 
 
 def _resized(buffer: Var, replacements: dict[Any, ir.Expr]) -> Var:
-    """Returns a new buffer for one that the kernel allocates, with symbolic dims replaced."""
+    """Returns a copy of a buffer that the inlined kernel allocates, with its symbolic dims replaced."""
     shape = [structural_map(dim, (Var, lambda var: replacements.get(var, var))) for dim in buffer.ty.shape]
     buffer_type = buffer.ty
     return tirx.decl_buffer(shape, buffer_type.dtype, buffer.name, scope=buffer_type.storage_scope)

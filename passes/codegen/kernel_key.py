@@ -34,9 +34,9 @@ def common_name(symbol: str) -> str:
 
 
 def with_common_names(func: PrimFunc, symbol: str) -> PrimFunc:
-    """Returns a kernel called ``symbol``, with its buffers numbered, so that it has the same key in all programs.
+    """Returns a kernel with names that don't depend on the program: ``symbol`` for itself, ``p0, p1, ...`` for buffers.
 
-    Buffers bear the names of a program's variables. Sizes keep their names, since types contain them.
+    Equal kernels of different programs then have the same key. Sizes keep their names, since types contain them.
     """
     buffers = {param: Var(f"p{i}", param.ty) for i, param in enumerate(func.params) if is_buffer_var(param)}
     body = structural_map(func.body, (Var, lambda var: buffers.get(var, var)))
@@ -45,10 +45,10 @@ def with_common_names(func: PrimFunc, symbol: str) -> PrimFunc:
 
 
 def kernel_key(func: PrimFunc, target: Target, options: Mapping[str, Any]) -> str:
-    """Returns the key under which a kernel's object code is stored: a digest of all that it is compiled from.
+    """Returns the key under which a kernel's object code is stored: a digest of everything that the code depends on.
 
-    The whole kernel is digested. ``tvm_ffi.structural_hash`` wouldn't do: it has 64 bits, and combines them so that the
-    shapes (16, 128) and (17, 63) are likely to get the same (``StableHashCombine`` in tvm/ffi/base_details.h).
+    ``tvm_ffi.structural_hash`` isn't safe enough. It has 64 bits, and the shapes (16, 128) and (17, 63) are likely to
+    get the same hash (``StableHashCombine`` in tvm/ffi/base_details.h).
     """
     settings = sorted((option, str(value)) for option, value in options.items())
     parts = (tvm.ir.save_json(func), str(target), choices_text(func, target), str(settings))

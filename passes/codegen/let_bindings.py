@@ -22,7 +22,7 @@ LetBindings = list[tuple[Var, ir.Expr]]
 
 
 def with_hoisted_lets(func: PrimFunc) -> PrimFunc:
-    """Returns `func` with the `Let`s of each stored value bound by statements; branches keep their own `Let`s.
+    """Moves the `Let`s of each stored value to statements before the store; branches keep their own `Let`s.
 
     TVM's analyzer substitutes each `Let` variable by its value, which takes seconds for a dozen nested ones.
 
@@ -64,7 +64,10 @@ def _has_lets(body: Stmt) -> bool:
 
 
 def _may_be_scalarized(body: Stmt) -> bool:
-    """Returns whether TVM may scalarize a vector statement: then it doesn't find variables bound to vectors."""
+    """Returns whether TVM may turn a vector statement into scalar ones, because of a call that isn't vectorizable.
+
+    In the scalar statements, TVM doesn't find variables that are bound to vectors.
+    """
     called: list[object] = []
     structural_walk(body, (ir.Call, lambda call: called.append(call.op)))
     return not all(_is_vectorizable(op) for op in called)
@@ -75,13 +78,13 @@ def _is_vectorizable(op: object) -> bool:
 
 
 def _hoist_in_vector_loop(loop: tirx.For) -> Stmt:
-    """Hoists the `Let`s of the stores in a vector loop; values in buffers have an element for each lane.
+    """Hoists the `Let` bindings out of the stores in a vector loop; returns any other loop unchanged.
 
-    The buffers are allocated before the loop. Any other loop is returned unchanged.
+    A value that goes to a buffer has an element for each lane there. The buffers are allocated before the loop.
     """
     if loop.kind != tirx.ForKind.VECTORIZED:
         return loop
-    # 0: every value goes to a buffer.
+    # With 0, every value goes to a buffer.
     max_size = 0 if _may_be_scalarized(loop.body) else LONG
     allocations: list[Stmt] = []
 
@@ -99,7 +102,10 @@ def _hoist_in_vector_loop(loop: tirx.For) -> Stmt:
 
 
 def _are_separate_statements(body: Stmt) -> bool:
-    """Returns whether a body is only stores, none of which reads what another wrote: then they can share variables."""
+    """Returns whether a body consists of stores none of which reads a buffer that is stored to.
+
+    Such stores can share `Let` variables.
+    """
     if not isinstance(body, SeqStmt) or not all(isinstance(part, BufferStore) for part in body.seq):
         return False
     return not any(load.source.same_as(store.buffer) for store in body.seq for load in loads(body))
@@ -119,9 +125,10 @@ class _BindingStatements:
         self.sizes: dict[Var, int] = {}
 
     def bind_for(self, store: BufferStore) -> list[Stmt]:
-        """Returns the bindings that a store still needs, then the store without `Let`s.
+        """Returns statements that bind the `Let` variables of a store, then the store without its `Let`s.
 
-        In a vector loop, the allocations of buffers aren't among them: these go before the loop.
+        Variables that an earlier store has bound aren't bound again. In a vector loop, allocations of buffers aren't
+        returned: they go before the loop.
         """
         lets: LetBindings = []
         value = _without_lets(store.value, lets)
@@ -135,9 +142,9 @@ class _BindingStatements:
         return [*allocations, *bindings, BufferStore(store.buffer, self.substitute(value), list(store.indices))]
 
     def bind(self, var: Var, value: ir.Expr) -> None:
-        """Binds a variable to a value: by a statement, or in a buffer if the value is long.
+        """Binds a `Let` variable to a value by a statement; a long value is stored in a buffer instead.
 
-        In vector loops, comparisons go to a buffer, too.
+        In vector loops, comparisons are stored in a buffer, too.
         """
         size = self.expanded_size(value)
         if size > self.max_size or (self.lanes is not None and _is_comparison(value)):
@@ -148,7 +155,7 @@ class _BindingStatements:
             self.replacements[var], self.sizes[var] = new_var, size
 
     def bind_in_buffer(self, var: Var, value: ir.Expr) -> None:
-        """Stores a variable's value in a buffer, from which it is then loaded."""
+        """Emits a store of a `Let` variable's value to a buffer; each use of the variable becomes a load from there."""
         buffer = emit.scratch([1 if self.lanes is None else self.lanes], str(var.ty.dtype), var.name, "local")
         indices = [emit.index(0) if self.lane is None else self.lane]
         self.allocations.append(emit.allocate(buffer))
@@ -160,7 +167,7 @@ class _BindingStatements:
         return _substitute(value, self.replacements)
 
     def expanded_size(self, value: ir.Expr) -> int:
-        """Returns the number of nodes of an expression once the analyzer has substituted the variables in it."""
+        """Returns the number of nodes that an expression has after the analyzer has substituted its variables."""
         nodes = 0
 
         def count(node: object) -> None:
@@ -172,10 +179,10 @@ class _BindingStatements:
 
 
 def _is_comparison(value: ir.Expr) -> bool:
-    """Returns whether a value is, or is cast from, a comparison (not only selected by one).
+    """Returns whether a value is a comparison, or contains the cast of one; a Select by a comparison doesn't count.
 
-    TVM 0.27's analyzer fails on such a vector: it builds the set of false and true as scalars of the vector's type
-    (ValueError: IntImm can only take scalar), in LLVM code generation, too.
+    TVM 0.27's analyzer fails on a vector of such values, also during LLVM code generation: it builds the set of false
+    and true as scalars of the vector's type (ValueError: IntImm can only take scalar).
     """
     casts: list[tirx.Cast] = []
     structural_walk(value, (tirx.Cast, casts.append))
@@ -187,7 +194,10 @@ def _substitute(value: ir.Expr, replacements: dict[Var, ir.Expr]) -> ir.Expr:
 
 
 def _without_lets(value: ir.Expr, lets: LetBindings) -> ir.Expr:
-    """Returns an expression without its `Let`s, which are appended to ``lets`` in order; branches keep theirs."""
+    """Removes the `Let`s from an expression, and appends them to ``lets`` in order; returns the expression.
+
+    A branch of an `if_then_else` keeps its `Let`s.
+    """
     branches: dict[Var, ir.Expr] = {}
 
     def visit(node: ir.Expr) -> ir.Expr:
@@ -201,7 +211,7 @@ def _without_lets(value: ir.Expr, lets: LetBindings) -> ir.Expr:
 
 
 def _collect_let(let: tirx.Let, lets: LetBindings) -> None:
-    """Appends a `Let` and those in its value, unless it is collected already."""
+    """Appends a `Let`, after the `Let`s in its value, to ``lets``, unless it is there already."""
     if not any(let.var.same_as(var) for var, _ in lets):
         lets.append((let.var, _without_lets(let.value, lets)))
 
@@ -212,7 +222,10 @@ def _is_choice(node: ir.Expr) -> bool:
 
 
 def _replace_by_variable(node: ir.Call, branches: dict[Var, ir.Expr]) -> Var:
-    """Returns a variable in place of a choice, which then isn't searched for `Let`s; ``branches`` records it."""
+    """Returns a variable that stands for an `if_then_else`, to hide its branches from the search for `Let`s.
+
+    ``branches`` records the hidden expression by the variable.
+    """
     variable = Var("choice", node.ty)
     branches[variable] = node
     return variable

@@ -39,7 +39,10 @@ def link(objects: list[Path], out: Path) -> None:
 
 
 def link_code(objects: Mapping[str, bytes], out: Path) -> None:
-    """Links objects in memory, given by their names, as `link` does files; `out` may be a file in memory, too."""
+    """Links object files, given as their contents by name, into the shared library `out`, as `link` does.
+
+    `out` may be a file in memory.
+    """
     if not objects:
         raise ValueError(f"link: expected at least one object for {out}, received none")
     try:
@@ -55,8 +58,8 @@ def export_linker(out: str, objects: Iterable[str], **_options: object) -> None:
 
 
 def _write_atomically(image: bytes, out: Path) -> None:
-    """Writes a library atomically, by a temporary file beside it; a file in memory is written directly."""
-    if in_memory(out):
+    """Writes a library to `out` atomically: a temporary file beside `out` is written and renamed."""
+    if in_memory(out):  # no other process can see it half written
         out.write_bytes(image)
         return
     temporary = _temporary_path(out)
@@ -73,9 +76,11 @@ def _temporary_path(out: Path) -> Path:
 
 
 def _link_with_system_linker(objects: Mapping[str, bytes], reason: UnsupportedObjectError) -> bytes:
-    """Links objects with the system's linker, in a temporary folder; returns the library.
+    """Links object files with the system's linker, and returns the content of the shared library.
 
-    ``reason`` is why the built-in linker can't.
+    Args:
+      objects: the contents of the object files, by name.
+      reason: why the built-in linker can't link them, for the text of an error.
     """
     linker = _system_linker(reason)
     with scratch_folder() as folder:

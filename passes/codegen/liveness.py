@@ -10,11 +10,11 @@ KILL = "relax.vm.kill_object"
 
 
 def last_uses(sequence: relax.SeqExpr) -> dict[int, list[relax.Var]]:
-    """Returns, for each binding's position over all blocks, the variables of this sequence that it uses last.
+    """Returns the variables that each binding of a sequence uses for the last time, by the binding's position.
 
-    Empty for a sequence without a branch: there TVM's KillAfterLastUse has done the work. After a branch that pass
-    forgets its record (KillInserter in src/relax/transform/kill_after_last_use.cc clears it at the end of each inner
-    sequence), so every later intermediate would live until the function returns.
+    The result is empty for a sequence without branches, which TVM's KillAfterLastUse handles. After a branch that pass
+    forgets which variables are live (KillInserter in src/relax/transform/kill_after_last_use.cc clears its record at
+    the end of each inner sequence). Every later value would then live until the function returns.
     """
     bindings = [binding for block in sequence.blocks for binding in block.bindings]
     if not any(isinstance(binding.value, relax.If) for binding in bindings):
@@ -31,7 +31,7 @@ def _group_by_last_use(
 ) -> dict[int, list[relax.Var]]:
     """Groups variables by the position of the binding that uses them last.
 
-    Variables that TVM kills itself are left out, and shapes.
+    Shapes, and variables that TVM's own pass kills, are left out.
     """
     used_last: dict[int, list[relax.Var]] = defaultdict(list)
     for var in candidates:

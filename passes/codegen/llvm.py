@@ -82,7 +82,7 @@ def build_library(
 
 
 def kernel_module(kernels: IRModule, target: Target) -> tvm.runtime.Module:
-    """Compiles scheduled kernels with the subroutines that they call; returns a module with a function for each."""
+    """Compiles scheduled kernels and the subroutines that they call; returns a runtime module with these functions."""
     objects = _Objects(target, None, None)
     objects.compile(kernels, available_cores(), one_by_one=True)
     with scratch_folder() as folder:  # not a file in memory: the loader would take two of the same name for one
@@ -92,7 +92,10 @@ def kernel_module(kernels: IRModule, target: Target) -> tvm.runtime.Module:
 
 
 def lower_kernels(kernels: IRModule, target: Target) -> tuple[IRModule, dict[Target, IRModule]]:
-    """Runs TVM's passes on kernels; returns the host's functions, and those of each device, for code generation."""
+    """Lowers scheduled kernels by TVM's passes, for code generation.
+
+    Returns the module of functions that run on the host (the CPU), and a module of functions for each device.
+    """
     with_symbols = _with_global_symbols(kernels)
     with_target = tirx.transform.BindTarget(target.with_host(host_target(target)))(with_symbols)
     _, finish_host, finish_device = tirx.get_default_tir_pipeline(target)
@@ -150,7 +153,10 @@ def host_target(target: Target) -> Target:
 
 
 def separated(functions: Functions) -> list[Functions]:
-    """Splits functions into parts that can be compiled by themselves: those that call each other are one part."""
+    """Splits functions into parts that can be compiled separately.
+
+    All functions that call another function, or are called by one, form a single part.
+    """
     callees = {name: _called_functions(func) for name, func in functions.items()}
     called = {name for names in callees.values() for name in names}
     related = {name: func for name, func in functions.items() if callees[name] or name in called}
@@ -166,8 +172,8 @@ class _Objects:
     ) -> None:
         """Starts without object files.
 
-        ``subroutines`` gets the object code of subroutines that kernels share; ``claimed`` has those that a thread
-        compiles.
+        ``subroutines`` will hold the object code of subroutines that kernels share, by name. ``claimed`` has the names
+        of subroutines that a thread compiles or has compiled.
         """
         self.target, self.host = target, host_target(target)
         self.finish, self.stored = finish, stored
@@ -181,7 +187,11 @@ class _Objects:
         self.claims = Lock()
 
     def compile(self, kernels: IRModule, threads: int, one_by_one: bool) -> None:
-        """Compiles kernels on several threads, each by itself if ``one_by_one``; `code` then has their object files."""
+        """Compiles kernels on several threads, and stores their object files in `code`.
+
+        Args:
+          one_by_one: whether to compile each kernel separately, instead of all together.
+        """
         functions = dict(_with_global_symbols(kernels).functions_items())
         parts = separated(functions) if one_by_one else [functions]
         self.options = dict(tvm.transform.PassContext.current().config)
@@ -189,7 +199,7 @@ class _Objects:
         self.modules = [native(IRModule(), self.host)]
         self.progress.total = len(parts)
         with ThreadPoolExecutor(threads) as pool:
-            # So no thread is left alone with a large one at the end.
+            # Largest first: otherwise one thread might be left with a large part at the end.
             largest_first = sorted(
                 range(len(parts)), key=lambda index: -sum(map(_statement_count, parts[index].values()))
             )
@@ -197,12 +207,15 @@ class _Objects:
             try:
                 self.code = {f"kernels{index}.o": jobs[index].result() for index in range(len(parts))}
                 self.code |= {f"{name}.o": self.subroutines[name] for name in sorted(self.subroutines)}
-            except BaseException:  # an error in one, or Ctrl-C: the others aren't begun
+            except BaseException:  # an error in one part, or Ctrl-C: the remaining parts aren't begun
                 pool.shutdown(cancel_futures=True)
                 raise
 
     def _object_code_of(self, part: Functions) -> bytes:
-        """Returns the object code of functions; that of the subroutines that they call is in `subroutines` then."""
+        """Compiles the functions of one part, or loads their stored code, and returns their object code.
+
+        The subroutines that the functions call are compiled, too, and added to `subroutines`.
+        """
         cost = KernelCost(", ".join(name.name_hint for name in part))
         self.costs.append(cost)
         with tvm.transform.PassContext(config=self.options):
@@ -218,7 +231,7 @@ class _Objects:
         return code
 
     def _add_subroutine(self, name: str, part: Functions) -> None:
-        """Compiles a subroutine of the kernels in ``part``, unless another thread does."""
+        """Compiles a subroutine that the kernels in ``part`` call, unless another thread has claimed the subroutine."""
         with self.claims:
             if name in self.claimed:
                 return
@@ -227,8 +240,9 @@ class _Objects:
         self.costs.append(cost)
 
         def code() -> bytes:
+            """Lowers and compiles the subroutine, and returns its object code."""
             func = subroutine.function(name)
-            # If the kernel's code was stored, it wasn't scheduled, which makes its subroutines.
+            # Scheduling a kernel makes its subroutines. A kernel whose code was stored hasn't been scheduled.
             if func is None and self.finish is not None:
                 self.finish(IRModule(part))
                 func = subroutine.function(name)
@@ -245,7 +259,10 @@ class _Objects:
             self.subroutines[name] = self.stored(subroutine_key(name, self.host, self.options), code)
 
     def _load_or_compile(self, stored: Stored, func: tirx.PrimFunc, cost: KernelCost) -> bytes:
-        """Returns a kernel's object code from the store, where it lies under the name that it has in all programs."""
+        """Loads a kernel's object code from the store, or compiles the kernel.
+
+        The stored code has a name that is the same in all programs; the kernel's symbol in this program replaces it.
+        """
         symbol = str(func.attrs[SYMBOL])
         stored_name = common_name(symbol) if HAS_ELF else symbol
         kernel = with_common_names(func, stored_name)
@@ -254,9 +271,9 @@ class _Objects:
         return code if stored_name == symbol else with_symbol_renamed(code, PREFIX + stored_name, PREFIX + symbol)
 
     def _compile_part(self, part: Functions, cost: KernelCost) -> bytes:
-        """Schedules, lowers and compiles functions; returns their object code for the host.
+        """Schedules, lowers and compiles functions, and returns the object code that runs on the host (the CPU).
 
-        Code for a GPU becomes a module of the library.
+        Code for a GPU becomes a runtime module, which is later linked into the library.
         """
         kernels = IRModule(part)
         with cost.step("schedule"):
@@ -275,7 +292,7 @@ class _Objects:
         return code
 
     def add_executable(self, builder: relax.ExecBuilder, mod: IRModule) -> None:
-        """Adds the object file with the bytecode and constants, and with the code for a GPU."""
+        """Adds the object file that contains the program's bytecode and constants, and code for a GPU."""
         attrs = dict(mod.attrs) if mod.attrs else {}
         libraries = [*self.modules[1:], *attrs.get("external_mods", [])]
         constants = dict(attrs.get("const_name_to_constant", {}))

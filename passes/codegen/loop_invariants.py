@@ -14,10 +14,10 @@ PLAIN = (tirx.For, tirx.SeqStmt, tirx.IfThenElse, BufferStore, AllocBuffer)
 
 
 def split_invariants(iteration: Stmt, own_buffers: Sequence[Var]) -> tuple[list[Stmt], list[Stmt]]:
-    """Splits a loop body's statements into those that may run once before the loop, and the others.
+    """Splits a loop body into loop-invariant statements, which may run once before the loop, and all others.
 
-    The former fill buffers that the body allocates, or ``own_buffers`` that only it uses, from buffers that it doesn't
-    write.
+    An invariant statement reads nothing that the body changes. It fills buffers that the body allocates, or
+    ``own_buffers``, which only the body uses.
     """
     statements = _flat_statements(iteration)
     computing = [stmt for stmt in statements if not isinstance(stmt, AllocBuffer)]
@@ -28,7 +28,7 @@ def split_invariants(iteration: Stmt, own_buffers: Sequence[Var]) -> tuple[list[
         for stmt in computing
         if _is_plain(stmt) and _written(stmt) <= writable and not _used_variables(stmt) & bound_vars
     }
-    # A statement that reads what another one changes isn't invariant, nor is what reads its result.
+    # A statement that reads what a varying statement writes is varying, too. Repeat until nothing changes.
     while True:
         changing = set().union(*(_may_write(stmt) for stmt in computing if stmt not in invariant))
         still_invariant = {stmt for stmt in invariant if not (_used_variables(stmt) & changing)}

@@ -34,7 +34,10 @@ instruction of at most 15 bytes, or a call of 5 with a relocation entry of 24 by
 
 @contextmanager
 def memory_file(name: str = "tvtf") -> Iterator[Path]:
-    """Yields the path of an empty file in memory that lives as long as the context; on disk if the system has none."""
+    """Creates an empty file in memory, and yields its path; the file is removed at the end of the context.
+
+    On systems without files in memory, the file is on disk.
+    """
     try:
         descriptor = _create_memory_file(name)
     except OSError as error:
@@ -67,9 +70,9 @@ def in_memory(path: Path) -> bool:
 
 
 def object_code(module: Any) -> bytes:
-    """Returns the object file that LLVM makes of a runtime module.
+    """Compiles a runtime module with LLVM, and returns the content of the object file.
 
-    LLVM writes it to memory where possible, because it ends the process if it can't write a file.
+    LLVM ends the process if it can't write a file, so it writes to memory if the system has files in memory.
 
     Raises:
         ResourceExhaustedError: there is not enough space for it.
@@ -82,12 +85,12 @@ def object_code(module: Any) -> bytes:
 
 
 def _check_room(module: Any, path: Path) -> None:
-    """Raises ResourceExhaustedError where LLVM would end the process, because a file can't take the object code.
+    """Raises ResourceExhaustedError if the object code of a module may be larger than the file ``path`` can be.
 
-    Only if a limit on its size is known, since the estimate needs the assembly text.
+    LLVM would end the process. The size of the object code is estimated from the assembly text.
     """
     limits = _size_limits(path)
-    if not limits:
+    if not limits:  # saves generating the assembly text
         return
     needed = _BYTES_PER_CHARACTER * len(module.inspect_source("asm")) + _HEADERS
     if needed > min(limits):
@@ -100,7 +103,7 @@ def _check_room(module: Any, path: Path) -> None:
 
 
 def _size_limits(path: Path) -> list[int]:
-    """Returns the sizes that a file may have: the process's limit on file sizes, and the disk's free space."""
+    """Returns upper bounds on the size of a file: the process's limit on file sizes, and the disk's free space."""
     free = [] if in_memory(path) else [shutil.disk_usage(path.parent).free]
     if resource is None:
         return free
@@ -122,7 +125,7 @@ def scratch_folder() -> Iterator[Path]:
 
 @contextmanager
 def _reporting_full_disk(folder: str | Path) -> Iterator[None]:
-    """Raises TensorFlow's error, with the folder, in place of the system's error of a full disk or memory."""
+    """Converts the system's error that a disk or memory is full to a ResourceExhaustedError that names the folder."""
     try:
         yield
     except OSError as error:

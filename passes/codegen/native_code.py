@@ -32,8 +32,8 @@ _NO_CONVERSIONS = "@tvtf_unused = weak hidden global i8 0\n" + "\n".join(
 def native(part: IRModule, host: Target) -> tvm.runtime.Module:
     """Compiles lowered functions with LLVM to a runtime module.
 
-    Sometimes (one kernel in a thousand at level 3) LLVM 22 produces code that its own verifier rejects, such as float16
-    sums on AVX2. These are then compiled with one optimization level less.
+    Sometimes (one kernel in a thousand at level 3) LLVM 22 produces code that LLVM's own verifier rejects, such as
+    float16 sums on AVX2. Such functions are compiled again with one optimization level less.
     """
     try:
         return codegen_build(part, _at_level(host, LEVEL))
@@ -44,12 +44,12 @@ def native(part: IRModule, host: Target) -> tvm.runtime.Module:
 
 
 def native_code(part: IRModule, host: Target) -> bytes:
-    """Returns the object code of functions, without TVM's conversions of float16 if they aren't called.
+    """Compiles functions to object code, without TVM's float16 conversion functions if the code doesn't call them.
 
-    TVM puts two functions between float16 and float32 into every LLVM module (`CodeGenLLVM::Init`), for processors
-    without such an instruction. They are weak, and compiling them takes 7 ms, longer than a kernel that adds two tensors.
-    So a module that is linked in defines their names as aliases of a byte, which LLVM prefers to weak functions, and the
-    definitions are taken out of the object afterwards. Code that calls the functions is compiled again with them.
+    TVM adds two such functions to every LLVM module (`CodeGenLLVM::Init`), for processors without a conversion
+    instruction. Compiling them takes 7 ms, longer than a kernel that adds two tensors. To avoid this, a linked module
+    defines their names as aliases of a byte, which LLVM prefers to weak functions. The definitions are removed from the
+    object afterwards. If the code calls the functions, it is compiled again with them.
     """
     if HAS_ELF and part.functions:
         code = without_unused(object_code(native(_without_conversions(part), host)), _CONVERSIONS)
@@ -60,12 +60,12 @@ def native_code(part: IRModule, host: Target) -> bytes:
 
 @lru_cache(maxsize=16)
 def unrolling_less(host: Target) -> Target:
-    """Returns a target for the same instructions on which LLVM unrolls loops to 50 operations instead of 512.
+    """Returns a target with the same instructions, for which LLVM unrolls loops to 50 operations instead of 512.
 
-    LLVM unrolls vectors' loops, too, to what its model of a processor says that a buffer holds: 512 operations since Zen 3
-    and Alder Lake. Kernels have the copies that pay already; with more they compile 5 % slower and run no faster (25
-    kernels, all within 2 %), and in register tiles there aren't registers enough for two terms at once. Only LLVM's model
-    changes: instructions are those of the processor.
+    LLVM unrolls loops up to the buffer size in its processor model: 512 operations since Zen 3 and Alder Lake. The
+    kernels' loops are unrolled already. With more copies, kernels compile 5 % slower and run no faster (25 kernels, all
+    within 2 %), and register tiles have too few registers for two terms at once. The target names a generic processor
+    model, and lists the instructions of the actual processor.
     """
     model = next((model for feature, model in MODELS if codegen.target_has_features(feature, host)), None)
     if model is None or "mcpu" not in host.attrs:

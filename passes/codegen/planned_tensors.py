@@ -46,7 +46,11 @@ class Scratch:
         return register
 
     def _fetch(self, place: Place) -> Register:
-        """Returns a register for a tensor in the arena: a parameter, or a tensor made at the function's start."""
+        """Returns a register that holds a tensor of the arena.
+
+        The register is a parameter, if the caller passes the tensors. Otherwise the function makes the tensor at its
+        start.
+        """
         if self.by_caller:
             return self.code.late_parameter()
         offset, shape, dtype = (self.code.constant(each) for each in _layout_of(place))
@@ -54,9 +58,9 @@ class Scratch:
         return self._with_own_data_pointer(tensor, place) if place.offset else tensor
 
     def _with_own_data_pointer(self, tensor: Register, place: Place) -> Register:
-        """Returns the tensor with its offset added to its data pointer: kernels read from it and ignore `byte_offset`.
+        """Emits the conversion of a tensor's `byte_offset`, which kernels ignore, to an offset of its data pointer.
 
-        TVM's builtin makes a view of an aligned tensor and a copy of another, and writes to a copy would be lost.
+        TVM's builtin returns a view of an aligned tensor, and a copy of any other. Writes to a copy would be lost.
         Source: EnsureZeroOffset in src/runtime/vm/builtin.cc.
         """
         if place.offset % ALIGNMENT:

@@ -18,7 +18,7 @@ ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.M
 
 
 def only(run: transform.Pass, where: Callable[[PrimFunc], bool]) -> transform.Pass:
-    """Returns a module pass that runs another one only on the functions for which ``where`` holds."""
+    """Returns a pass that applies the pass ``run`` only to functions for which ``where`` holds."""
 
     @transform.module_pass(opt_level=0, name=run.info.name)
     def run_on_chosen(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
@@ -32,10 +32,10 @@ def only(run: transform.Pass, where: Callable[[PrimFunc], bool]) -> transform.Pa
 
 
 def run_again(run: transform.Pass, where: Callable[[PrimFunc], bool], before: transform.Pass) -> transform.Pass:
-    """Returns a pass that runs another one, and a second time on functions that need it.
+    """Returns a pass that applies the pass ``run``, and that repeats ``run`` differently for some functions.
 
-    Those are the functions for whose result ``where`` holds; they go through ``before`` and the pass from their first
-    form.
+    If ``where`` holds for a function's result, the result is discarded. The original function then goes through
+    ``before`` and ``run``.
     """
     second_run = transform.Sequential([before, run])
 
@@ -52,9 +52,9 @@ def run_again(run: transform.Pass, where: Callable[[PrimFunc], bool], before: tr
 
 
 def has_vector_indices(func: PrimFunc) -> bool:
-    """Returns whether a vectorized function computes with vectors of indices, other than of neighbouring items.
+    """Returns whether a vectorized function computes with vectors of indices, except for consecutive indices.
 
-    Vectors of other int64 numbers look the same.
+    A vector of int64 numbers that aren't indices counts, too: the two look the same.
     """
 
     # An interrupt ends the walk, since one such vector is enough.

@@ -31,9 +31,9 @@ def _with_marked_allocations(func: PrimFunc) -> PrimFunc:
 
 
 def _on_stack(stmt: AllocBuffer) -> AllocBuffer:
-    """Marks an allocation for the stack, where LLVM turns it into registers.
+    """Marks the allocation of a local buffer of static size, up to `MAX_BYTES`, for the stack.
 
-    It must be local, of static size and at most `MAX_BYTES`.
+    LLVM turns such a buffer into registers. Other allocations are returned unchanged.
     """
     buffer_type = stmt.buffer.ty
     size = buffer_type.dtype.dtype.itemsize

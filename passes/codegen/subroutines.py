@@ -40,7 +40,10 @@ def _has_strides(func: PrimFunc) -> bool:
 
 
 def lowered(name: str, func: PrimFunc, host: Target) -> IRModule:
-    """Lowers a subroutine to a function that takes its arguments in registers, not packed as kernels do."""
+    """Lowers a subroutine of a kernel to a function for LLVM.
+
+    The function takes its arguments in registers. A kernel's arguments, in contrast, are packed in an array.
+    """
     tir = tirx.transform
     passes = tvm.transform.Sequential(
         [

@@ -24,9 +24,9 @@ _DAY = 86400.0
 
 @contextmanager
 def locked_folder(home: str | Path) -> Iterator[Path]:
-    """Yields a new folder in `home` that stays locked until it is removed at the end.
+    """Creates a locked folder in `home`, and yields its path; the folder is removed at the end of the context.
 
-    The lock ends with the process: an unlocked folder is a leftover.
+    The lock ends with the process. An unlocked folder therefore belongs to a process that was killed.
     """
     with contextlib.ExitStack() as cleanup:
         while True:
@@ -48,9 +48,11 @@ def remove_leftovers(home: str | Path, prefix: str = PREFIX) -> None:
 
 
 def _remove_if_left(path: Path, uses_locks: bool) -> None:
-    """Removes a file or folder of this user that a killed process left.
+    """Removes a file or folder of this user if a killed process has left it.
 
-    One whose process locks it is a leftover if it isn't locked; one without locks, after a day.
+    Args:
+      path: the file or folder.
+      uses_locks: whether processes lock files of this name while they run. Other files are removed after a day.
     """
     with contextlib.suppress(OSError):
         stat = path.lstat()

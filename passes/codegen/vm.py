@@ -89,9 +89,9 @@ class _ModuleState:
     def __init__(
         self, builder: relax.ExecBuilder, mod: IRModule, check_arguments: bool, poll_signals: bool, on_gpu: bool
     ) -> None:
-        """Counts how often each function is mentioned, called, and used as a loop's condition or body.
+        """Counts how often each function of a module is mentioned, called, and used as a loop's condition or body.
 
-        ``checking`` gets the kernels that must check their arguments.
+        ``checking`` will hold the names of the kernels that must check their arguments.
         """
         self.builder = builder
         self.check_arguments, self.poll_signals, self.on_gpu = check_arguments, poll_signals, on_gpu
@@ -113,14 +113,14 @@ class _ModuleState:
         self.mentions[name.name_hint] += 1
 
     def is_inlined(self, name: str) -> bool:
-        """Returns whether a function is private, and mentioned only by a single call, where it is inlined."""
+        """Returns whether a function is inlined: a private function that is mentioned only once, by a call."""
         func = self.functions.get(name)
         return isinstance(func, relax.Function) and not _symbol(func) and self.calls[name] == self.mentions[name] == 1
 
     def functions_to_emit(self) -> Iterator[tuple[str, relax.Function]]:
-        """Yields the symbol and function of those that get bytecode of their own.
+        """Yields the functions that get bytecode of their own, each with its symbol.
 
-        Functions that are inlined, or that are only conditions and bodies of loops, get none.
+        Inlined functions get no bytecode of their own, nor do functions that are only conditions or bodies of loops.
         """
         for name, func in self.relax_functions().items():
             only_in_loops = not _symbol(func) and self.mentions[name] == self.loop_parts[name]
@@ -134,8 +134,8 @@ class _FunctionGenerator:
     def __init__(self, program: _ModuleState) -> None:
         """Starts without bindings.
 
-        ``operand_of`` gets the operand, mostly a register, with each variable's value; ``pinned`` operands are never
-        cleared.
+        ``operand_of`` will hold the operand (a register or a constant) with each variable's value. Operands in
+        ``pinned`` are never cleared.
         """
         self.program = program
         self.code = Code(program.builder, 0)
@@ -147,9 +147,9 @@ class _FunctionGenerator:
         self.arena_parts: Mapping[str, int] = {}
 
     def write(self, symbol: str, func: relax.Function) -> None:
-        """Emits a function under a symbol.
+        """Emits the bytecode of a function under the name ``symbol``.
 
-        If the caller is tvtf, it keeps the function's arena tensors, and passes them as the last parameters.
+        If tvtf calls the function, tvtf owns the tensors in the function's arena, and passes them as last parameters.
         """
         names = [param.name for param in func.params]
         params = [self.code.new_register() for _ in names]
@@ -171,9 +171,9 @@ class _FunctionGenerator:
         return self.value(self.bind_all(expr))
 
     def bind_all(self, expr: ir.Expr) -> ir.Expr:
-        """Emits the bindings of a sequence; returns the expression of the sequence's value.
+        """Emits the bindings of a sequence, and returns the expression for the sequence's value.
 
-        A register is cleared after the last use of its variable.
+        The register of a variable is cleared after the variable's last use.
         """
         if not isinstance(expr, relax.SeqExpr):
             return expr
@@ -191,7 +191,7 @@ class _FunctionGenerator:
                 self.code.clear(operand)
 
     def bind(self, binding: relax.Binding) -> None:
-        """Emits a binding, unless it is a check that the caller has made."""
+        """Emits a binding, and records the operand with the variable's value; skips checks of trusted arguments."""
         value = binding.value
         if not self.program.check_arguments and is_redundant_check(value):
             return
@@ -219,7 +219,10 @@ class _FunctionGenerator:
         return self.code.constant(tvm_ffi.Shape(tuple(int(dim) for dim in expr.values)))
 
     def constant(self, expr: ir.GenericConst) -> Operand:
-        """Returns a constant's operand; an empty tensor is allocated, since TVM's file format can't load one."""
+        """Returns the operand of a constant.
+
+        A tensor without elements is allocated at run time, since TVM's file format can't load such a constant.
+        """
         if not isinstance(expr.value, tvm_ffi.Tensor) or 0 not in expr.value.shape:
             return self.code.constant(expr.value)
         dtype = self.code.constant(tvm_ffi.dtype(str(expr.value.dtype)))
@@ -246,7 +249,7 @@ class _FunctionGenerator:
         return Encoded(self.program.builder.f(name))
 
     def branch(self, expr: relax.If) -> Operand:
-        """Emits an If; both sides leave their value in one register, which is returned."""
+        """Emits an If, and returns the register in which both branches leave their value."""
         result = self.code.new_register()
         jump_to_false = self.code.jump(self.value(expr.cond))
         self.emit_side(expr.true_branch, result)
@@ -257,7 +260,7 @@ class _FunctionGenerator:
         return result
 
     def emit_side(self, side: ir.Expr, result: Register) -> None:
-        """Emits one side of an If, which leaves its value in the register ``result`` only."""
+        """Emits one branch of an If, moves its value to the register ``result``, and clears the value's register."""
         first_new_register = self.code.register_count
         operand = self.sequence(side)
         self.code.copy(operand, result)
@@ -269,7 +272,10 @@ class _FunctionGenerator:
             self.code.clear(operand)
 
     def call(self, expr: relax.Call) -> Operand:
-        """Emits a call of an operator, an inlined function, a kernel or bytecode function, or a closure."""
+        """Emits a call, and returns the operand with its result.
+
+        The callee may be an operator, an inlined function, a kernel, a function with its own bytecode, or a closure.
+        """
         callee = expr.op
         if isinstance(callee, ir.Op):
             return self.operator(callee.name, expr)
@@ -278,12 +284,15 @@ class _FunctionGenerator:
         operands = [self.on_host(callee, operand) for operand in self.values(expr.args)]
         result = VOID if _is_void(expr.ty) else None
         if isinstance(callee, (ir.GlobalVar, relax.ExternFunc)):
-            self.value(callee)
+            self.value(callee)  # declares the function
             return self.code.call(_callee_name(callee), operands, result)
         return self.code.call("vm.builtin.invoke_closure", [MACHINE, self.value(callee), *operands], result)
 
     def on_host(self, callee: ir.Expr, operand: Operand) -> Operand:
-        """Copies an operand to CPU memory if the kernel that is called reads on the CPU what a GPU computed."""
+        """Emits a copy of an operand to CPU memory if the called kernel needs it there; returns the copy.
+
+        The kernel runs on the CPU, but a GPU computes its operands. For any other kernel, the operand is returned.
+        """
         func = self.program.functions.get(callee.name_hint) if isinstance(callee, ir.GlobalVar) else None
         if not self.program.on_gpu or func is None or not func.attrs or READS_ON_HOST not in func.attrs:
             return operand
@@ -306,7 +315,7 @@ class _FunctionGenerator:
         return self.code.call(TENSOR, self.values(list(expr.args)[:4]))
 
     def arena_tensor(self, expr: relax.Call) -> Operand:
-        """Returns the register of a tensor at an offset of the arena."""
+        """Returns the register of a tensor in the arena (the block of memory for all planned values)."""
         if self.scratch is None:
             raise NotImplementedError(
                 "bytecode: a function uses the arena but gets none; run plan_arena on all functions"
@@ -325,10 +334,13 @@ class _FunctionGenerator:
         return operand
 
     def builtin(self, expr: relax.Call) -> Operand:
-        """Emits a call of a builtin with the machine's state; heaps for dims are allocated once, at the start."""
+        """Emits a call of a builtin of the virtual machine, which gets the machine's state as its first argument.
+
+        A heap for dims is allocated once, at the start of the function.
+        """
         builtin, arguments = expr.args
         name, operands = builtin.global_symbol, [MACHINE, *self.values(arguments.fields)]
-        self.value(builtin)
+        self.value(builtin)  # declares the builtin
         if name == SHAPE_HEAP:
             heap = self.code.call_at_entry(name, operands)
             self.pinned.add(heap)
@@ -336,7 +348,10 @@ class _FunctionGenerator:
         return self.code.call(name, operands, VOID if _is_void(expr.ty) else None)
 
     def inline(self, name: str, arguments: list[Operand]) -> list[Operand] | Operand:
-        """Emits a function of the module inline; a tuple that it builds last is returned as its fields."""
+        """Emits the body of a function of the module inline, and returns the operand with its result.
+
+        If the function ends by building a tuple, the operands of the tuple's fields are returned instead.
+        """
         func, outer = self.program.functions[name], (self.operand_of, self.arena_base, self.arena_parts)
         _check_count(name, func, len(arguments))
         self.operand_of = dict(zip(func.params, arguments, strict=True))
@@ -358,7 +373,12 @@ class _FunctionGenerator:
         return self.code.call(MAKE_TUPLE, result) if isinstance(result, list) else result
 
     def fields_of_tuple(self, result: list[Operand] | Operand, count: int, first_new_register: int) -> list[Operand]:
-        """Returns the fields of an inlined function's result; a tuple that was built before is taken apart."""
+        """Returns the operands of the fields of an inlined function's result, a tuple with ``count`` fields.
+
+        Args:
+          result: what `inline` returned: the fields, or the operand of a tuple, which is taken apart.
+          first_new_register: the first register that the function may have used; older ones aren't cleared.
+        """
         if isinstance(result, list):
             return result
         fields: list[Operand] = [self.code.call(TUPLE_ITEM, [result, self.code.constant(i)]) for i in range(count)]
@@ -366,7 +386,11 @@ class _FunctionGenerator:
         return fields
 
     def loop(self, expr: relax.Call) -> Operand:
-        """Emits a loop: copy the state, then poll, test, run the body, move its results, jump back."""
+        """Emits a while loop, and returns the operand of the tuple with the last carried values.
+
+        The carried values are first copied to registers. Each iteration polls for Ctrl-C, tests the condition, runs the
+        body, and moves the body's results to these registers.
+        """
         count = carried_count(expr)
         condition, body, *arguments = expr.args
         operands = [self.value(argument) for argument in arguments]
@@ -386,7 +410,10 @@ class _FunctionGenerator:
         return result
 
     def emit_moves(self, state: list[Register], values: list[Operand], first_new_register: int) -> None:
-        """Moves the body's results into the carried registers, as a parallel move, and clears their own registers."""
+        """Moves the results of a loop's body to the registers of the carried values, as a parallel move.
+
+        A result that is itself in such a register is saved first. The results' own registers are cleared.
+        """
         moves = [(destination, value) for destination, value in zip(state, values, strict=True) if destination != value]
         saved = [(destination, self.code.copy(value) if value in state else value) for destination, value in moves]
         for destination, value in saved:
@@ -395,7 +422,10 @@ class _FunctionGenerator:
             self.clear_unless_older(value, first_new_register)
 
     def poll(self) -> None:
-        """Emits a poll for Ctrl-C; it stores its time on a heap, so that Python is called once a second only."""
+        """Emits a call of the kernel that polls for Ctrl-C.
+
+        The kernel keeps the time of the last poll on a heap, and calls Python only once a second.
+        """
         if not self.program.poll_signals:
             return
         self.program.uses_poll_kernel = True

@@ -34,7 +34,7 @@ def with_checked_workspace(mod: IRModule) -> IRModule:
 
 
 def _with_checked_allocations(func: PrimFunc) -> PrimFunc:
-    """Returns a kernel that raises an error, which names it, where its workspace can't be allocated."""
+    """Returns a kernel that raises an error with the kernel's name if its workspace can't be allocated."""
     symbol = func.attrs["global_symbol"] if func.attrs and "global_symbol" in func.attrs else "kernel"
     name = str(symbol).removeprefix(_NAME)
     body = structural_map(func.body, (SeqStmt, lambda seq: _with_checks(seq, name)))
@@ -50,7 +50,10 @@ def _with_checks(seq: SeqStmt, name: str) -> SeqStmt:
 
 
 def _allocation_check(stmt: AllocBuffer, name: str) -> Stmt | None:
-    """Returns the statement that checks whether a buffer can be allocated; None if the buffer is known to be small."""
+    """Builds the statement that checks at run time whether a buffer can be allocated.
+
+    Returns None if the buffer is known to be small. ``name`` is the kernel's name, for the text of the error.
+    """
     buffer_type = stmt.buffer.ty
     size: Any = IntImm("int64", (buffer_type.dtype.dtype.bits * buffer_type.dtype.dtype.lanes + 7) // 8)
     for extent in buffer_type.shape:
@@ -66,9 +69,14 @@ def _allocation_check(stmt: AllocBuffer, name: str) -> Stmt | None:
 
 
 def _trial_allocation(size: Any, counted: Any, failure: str) -> list[Stmt]:
-    """Returns statements that allocate memory and free it, or fail.
+    """Returns statements that try to allocate ``size`` bytes and free them again, and that raise an error on failure.
 
-    They don't use an allocator that LLVM knows, since it would remove such a pair of calls.
+    They call ``posix_memalign``, since LLVM would remove such a pair of calls of an allocator that it knows.
+
+    Args:
+      size: the number of bytes, which may have overflowed.
+      counted: the same number in floating point, which doesn't overflow.
+      failure: the text of the error.
     """
     pointer = tirx.decl_buffer((1,), "int64", "place")
     load = tirx.BufferLoad(pointer, [IntImm("int32", 0)])

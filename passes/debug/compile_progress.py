@@ -30,10 +30,10 @@ class CompileProgress:
 
 @contextmanager
 def compile_progress() -> Iterator[CompileProgress]:
-    """Yields a progress, which is shown on stderr while the block runs if that is a terminal and it takes long.
+    """Yields a progress counter, and shows it as a spinner on stderr while the block runs, if the block takes long.
 
-    Pipes, files, notebooks, terminals that can't move the cursor, and compilations in other threads than the main one,
-    which are those of eager calls, show nothing; nor does ``TVTF_DEBUG`` from 2 on, which prints lines of its own.
+    Nothing is shown if stderr isn't a terminal, in threads other than the main one (compilations of eager calls), and
+    from ``TVTF_DEBUG=2`` on, which prints lines of its own.
     """
     progress = CompileProgress()
     in_main_thread = threading.current_thread() is threading.main_thread()
@@ -51,7 +51,7 @@ def compile_progress() -> Iterator[CompileProgress]:
 
 
 def _is_terminal(stream: Any) -> bool:
-    """Returns whether a stream, which programs may have replaced or closed, writes to a terminal."""
+    """Returns whether a stream writes to a terminal; programs may have replaced or closed ``sys.stderr``."""
     try:
         return bool(stream.isatty())
     except (AttributeError, ValueError):
@@ -59,8 +59,11 @@ def _is_terminal(stream: Any) -> bool:
 
 
 def _show(progress: CompileProgress, ended: threading.Event) -> None:
-    """Draws a spinner from a second after the start to the end of the compilation, then clears its line."""
-    if ended.wait(DELAY):
+    """Draws a spinner while a compilation runs, from a second after its start on.
+
+    The spinner's line is cleared when ``ended`` is set.
+    """
+    if ended.wait(DELAY):  # the compilation took less than the delay
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn

@@ -19,9 +19,13 @@ seconds: dict[str, float] = {}
 
 
 def run_phase(phase: Any, number: int, mod: tvm.IRModule, folder: Path | None) -> tvm.IRModule:
-    """Runs a phase of the compiler, and times, prints, dumps and verifies its result where debug settings say so.
+    """Runs one phase of the compiler, and returns the resulting module.
 
-    ``number`` and ``folder`` name the file of the dump.
+    Debug settings make it also print the phase's time or result, write the result to a file, or verify the result.
+
+    Args:
+      number: the position of the phase, which the dumped file's name starts with.
+      folder: the folder of the dump, or None for no dump.
     """
     started = time.perf_counter()
     result = phase.run(mod)
@@ -39,7 +43,10 @@ def run_phase(phase: Any, number: int, mod: tvm.IRModule, folder: Path | None) -
 
 
 def _verify(phase: Any, before: tvm.IRModule, after: tvm.IRModule) -> None:
-    """Compares the numbers that a module computes before and after a phase."""
+    """Checks that a module computes the same numbers before and after a phase.
+
+    Only phases on the dialect, which NumPy can interpret, and the scheduling of kernels are checked.
+    """
     from tvtf.passes.debug import verify
 
     if phase.dialect:
@@ -69,5 +76,5 @@ def module_text(mod: tvm.IRModule) -> str:
 
 
 def has_kernels(mod: tvm.IRModule) -> bool:
-    """Returns whether some of its functions are loop nests: not before ``legalize``."""
+    """Returns whether a module contains kernels (loop nests), as it does from the phase ``legalize`` on."""
     return any(isinstance(func, tvm.tirx.PrimFunc) for func in mod.functions.values())

@@ -24,7 +24,7 @@ class KernelCost:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Adds the processor seconds that this thread spends in the block to a step of the kernel's compilation."""
+        """Measures a step of the kernel's compilation: adds the processor time of the ``with`` block to the step."""
         started = time.thread_time()
         try:
             yield
@@ -33,7 +33,7 @@ class KernelCost:
 
 
 def lines(costs: Sequence[KernelCost]) -> Iterator[str]:
-    """Yields the summary of a compilation's kernels, then the costliest of them.
+    """Yields lines of text about the kernels of a compilation: a summary, then the costliest kernels.
 
     >>> costs = [KernelCost("conv", {"schedule": 0.03, "LLVM": 0.25}), KernelCost("add", {"LLVM": 0.01}), KernelCost("mean")]
     >>> print(*lines(costs), sep="\\n")

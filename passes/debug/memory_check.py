@@ -36,7 +36,10 @@ class Range(NamedTuple):
 
 
 def violations(mod: tvm.IRModule, func: relax.Function) -> Iterator[tuple[Any, str]]:
-    """Yields the bindings that misplace a tensor or read an overwritten value, each with the problem."""
+    """Finds errors in a function's memory plan: misplaced tensors, and reads of overwritten values.
+
+    Yields each faulty binding with a description of the problem.
+    """
     yield from _Memory(mod, func).violations()
 
 
@@ -52,7 +55,7 @@ class _Memory:
 
     @cached_property
     def parts(self) -> dict[str, Range]:
-        """Returns the ranges of the arena in which the functions that this one runs keep their values."""
+        """Returns the range of the arena that each called function uses for its values, by the function's name."""
         attrs = self.func.attrs or {}
         ranges = {}
         for name, begin in attrs[ARENA_PARTS].items() if ARENA_PARTS in attrs else ():
@@ -61,7 +64,10 @@ class _Memory:
         return ranges
 
     def violations(self) -> Iterator[tuple[Any, str]]:
-        """Runs all bindings on the model of memory, and yields the violations of each, then those of the results."""
+        """Simulates all bindings of the function; yields each binding that breaks the memory plan, with the problem.
+
+        Problems of the function's results come last, with None for the binding.
+        """
         for block in self.func.body.blocks:
             for binding in block.bindings:
                 problem = self.run_binding(binding)
@@ -72,9 +78,9 @@ class _Memory:
                 yield None, f"it returns {var.name!r}, over which {self.clobbered[var]} was written"
 
     def run_binding(self, binding: Any) -> str | None:
-        """Runs one binding on the model of memory; returns what is wrong with it, or None.
+        """Simulates one binding: records the memory that it allocates or writes, and checks what it reads.
 
-        A value may be overwritten, as long as nothing reads it afterwards.
+        Returns a description of what is wrong, or None. A value may be overwritten if nothing reads it afterwards.
         """
         var, value = binding.var, binding.value
         place = self.allocated_range(value, var)
@@ -90,12 +96,13 @@ class _Memory:
         # A called function may write anywhere in its part of the arena.
         for name in self.callees(value):
             self.clobber(self.parts[name], f"a value of {name!r}", ())
+        # Results of kernels and of the host share no memory with their operands; other results may.
         if not is_kernel_call(self.mod, value) and not _is_host_call(value):
             self.roots[var] = used
         return None
 
     def allocated_range(self, value: Any, var: Any) -> Range | None:
-        """Returns the range of memory that a binding allocates to its variable, or None if it allocates none."""
+        """Returns the range of memory that a binding allocates for its variable, or None if it isn't an allocation."""
         if not isinstance(value, relax.Call) or not isinstance(value.op, ir.Op):
             return None
         size = bytes_of(var.ty) if isinstance(var.ty, relax.TensorType) else None
@@ -109,7 +116,7 @@ class _Memory:
         return None
 
     def placement_problem(self, place: Range) -> str | None:
-        """Returns what is wrong with a tensor's range: its alignment, its end, or an offset within a storage."""
+        """Checks the alignment, end and offset of a tensor's range; returns a description of the problem, or None."""
         if place.where == ARENA and place.begin % ALIGNMENT:
             return f"it begins at {place.begin}, which is not a multiple of {ALIGNMENT}"
         if place.where == ARENA and place.end > int((self.func.attrs or {}).get(ARENA_SIZE, 0)):
@@ -146,9 +153,12 @@ class _Memory:
         self.written[place] = var
 
     def clobber(self, place: Range, writer: str, spared: tuple[Any, ...]) -> None:
-        """Records that the values in a range of memory are lost, except for ``spared`` variables and their views.
+        """Records that a write overwrites all values in a range of memory.
 
-        ``writer`` says in the error text what was written there.
+        Args:
+          place: the range.
+          writer: a description of what is written, for the error text.
+          spared: the variables that keep their values, such as the written variable itself.
         """
         for occupied, var in list(self.written.items()):
             if var not in spared and occupied.meets(place):
@@ -158,7 +168,7 @@ class _Memory:
                         self.clobbered[view] = writer
 
     def callees(self, value: Any) -> list[str]:
-        """Returns the names of the functions with a part of the arena that a value mentions."""
+        """Returns the names of the functions that a value calls and that use a part of the arena."""
         names: list[ir.GlobalVar] = []
         if self.parts:
             structural_walk(value, (ir.GlobalVar, names.append))
@@ -178,7 +188,7 @@ def _stored(kernel: tirx.PrimFunc) -> set[int]:
 
 
 def stores_outside(func: tirx.PrimFunc) -> list[tirx.BufferStore]:
-    """Returns the stores of a kernel at a constant index outside of their buffer."""
+    """Returns the stores in a kernel that write outside of their buffer, at a constant index."""
     stores: list[tirx.BufferStore] = []
 
     def collect(store: tirx.BufferStore) -> None:

@@ -80,6 +80,7 @@ class StructuralCheck:
         Raises:
           InternalError: it violates the phase's invariants; the text names the phase, the function and the binding.
         """
+        # A phase that begins no stage keeps the invariants of the present one.
         stage = _STAGE_OF.get(phase, self.stage)
         has_new_rules = stage is not self.stage or phase in LEAVES_NO_DEAD or phase in PLANS_MEMORY
         self.stage = stage
@@ -98,7 +99,7 @@ def check_stores(name: str, func: tirx.PrimFunc) -> None:
     """Checks that a scheduled kernel stores nothing outside its buffers, as far as indices are constant.
 
     Raises:
-      InternalError: it does; the text names the kernel and the store.
+      InternalError: the kernel stores outside a buffer; the text names the kernel and the store.
     """
     for store in memory_check.stores_outside(func):
         text = " ".join(str(store).split())[-200:]
@@ -132,11 +133,14 @@ class _FunctionCheck:
                 self.fail(problem)
 
     def fail(self, problem: str) -> None:
-        """Raises the error that says what is wrong with the current binding, or with the function."""
+        """Raises an InternalError that describes the problem, and the binding or function that has the problem."""
         raise InternalError(None, "check", f"the phase {self.phase!r} left {self._location()}: {problem}")
 
     def _location(self) -> str:
-        """Describes the current binding for the error: its variable, function, value, and the user's line."""
+        """Describes the current binding for an error text: variable, function, value, and the user's source line.
+
+        Without a current binding, the whole function is described.
+        """
         if self.binding is None:
             return f"the function {self.name!r} wrong"
         span = getattr(self.binding.value, "span", None)
@@ -147,7 +151,13 @@ class _FunctionCheck:
     # -- variables
 
     def check_sequence(self, body: relax.SeqExpr, visible: set[Any]) -> set[Any]:
-        """Checks bindings in order, given the variables visible before them; returns those visible after the last."""
+        """Checks that a sequence binds each variable once and before its use.
+
+        Returns the variables that are visible after the last binding.
+
+        Args:
+          visible: the variables that are visible before the first binding.
+        """
         for block in body.blocks:
             for binding in block.bindings:
                 self.binding = binding
@@ -159,15 +169,15 @@ class _FunctionCheck:
         return visible
 
     def check_value(self, value: Any, visible: set[Any]) -> None:
-        """Checks the value that a binding binds, and the branches of an If.
+        """Checks the value of one binding; for an If, also the bindings in its branches.
 
-        A branch sees the variables that were bound before the If; what it binds ends with it.
+        A branch sees the variables that were bound before the If. Its own variables aren't visible after the branch.
         """
         if isinstance(value, relax.If):
             self.check_allowed(BRANCH)
             self.check_uses(value.cond, visible)
             for branch in (value.true_branch, value.false_branch):
-                outer = self.binding
+                outer = self.binding  # restored after the branch, whose bindings replace it
                 inside = self.check_sequence(branch, set(visible)) if isinstance(branch, relax.SeqExpr) else visible
                 self.check_uses(branch.body if isinstance(branch, relax.SeqExpr) else branch, inside)
                 self.binding = outer
@@ -177,7 +187,7 @@ class _FunctionCheck:
             self.check_call(value)
 
     def check_uses(self, value: Any, visible: set[Any]) -> None:
-        """Checks that a value without branches uses only visible variables and functions that the module has."""
+        """Checks that a value uses only visible variables, and only functions that are in the module."""
         functions: list[ir.GlobalVar] = []
         variables: list[Any] = []
         structural_walk(value, ((ir.GlobalVar, functions.append), (relax.Var, variables.append)))
@@ -198,7 +208,7 @@ class _FunctionCheck:
             )
 
     def check_call(self, call: relax.Call) -> None:
-        """Checks a call: of an operator, of a function of the module, or of an external function."""
+        """Checks that a call may occur after the current phase, and that its arguments match the callee."""
         callee = call.op
         if isinstance(callee, ir.Op):
             self.check_operator(callee.name, call)
@@ -209,7 +219,7 @@ class _FunctionCheck:
             self.check_allowed(EXTERN)
 
     def check_operator(self, name: str, call: relax.Call) -> None:
-        """Checks that an operator may occur after the current phase, and the operands of loops and kernels."""
+        """Checks that an operator may occur after the current phase, and checks the operands of loops and kernels."""
         if self.stage.in_dialect:
             if not dialect.is_dialect(call) or name.removeprefix(DIALECT_PREFIX) not in table:
                 self.fail(f"{name} may not stand here: until they are legalized, modules have the ops of tvtf alone")
@@ -233,9 +243,13 @@ class _FunctionCheck:
             self.fail(f"{callee.name_hint} takes {len(func.params)} arguments, and is given {len(args)}")
 
     def check_kernel_call(self, callee: ir.GlobalVar, types: list[Any], has_dims: bool) -> None:
-        """Checks the number of tensors that a kernel is called with, and their ranks; symbolic dims may follow them.
+        """Checks that a kernel is called with the right number of tensors, and with tensors of the right ranks.
 
-        Sizes may be symbolic on either side, so that only ranks are compared.
+        Sizes may be symbolic on either side, and aren't compared.
+
+        Args:
+          types: the types of the tensors that the call passes.
+          has_dims: whether the call also passes symbolic dims, after the tensors.
         """
         func = self.mod[callee]
         if not isinstance(func, tirx.PrimFunc):
@@ -252,7 +266,10 @@ class _FunctionCheck:
                 )
 
     def check_loop(self, call: relax.Call) -> None:
-        """Checks that a loop's functions take as many values as it passes, and the body returns all carried ones."""
+        """Checks the calling convention of a loop.
+
+        Its condition and body must take as many values as the loop passes, and the body must return each carried value.
+        """
         condition, body, *operands = call.args
         for function in (condition, body):
             param_count = len(self.mod[function].params)

@@ -34,7 +34,7 @@ much. Source: N. Higham, Accuracy and Stability of Numerical Algorithms, 2002, c
 
 
 def check_pass(name: str, before: tvm.IRModule, after: tvm.IRModule) -> None:
-    """Checks that a pass kept the results of ``main``: interprets it before and after on the same random inputs.
+    """Checks that a pass kept the results of ``main``, by interpreting ``main`` before and after on random inputs.
 
     Raises:
       InternalError: an output differs; the text names the pass and the output.
@@ -64,8 +64,9 @@ def _absolute_difference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _evaluate(mod: tvm.IRModule, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Returns the outputs of ``main``, interpreted with NumPy; no enclosing trace or tape records this."""
+    """Interprets ``main`` with NumPy, and returns its outputs."""
     inputs = [EagerTensor(a) for a in arrays]
+    # The user's trace and gradient tapes mustn't record these ops.
     trace, tapes, state.trace, state.tapes = state.trace, state.tapes, None, []
     try:
         return [t.eager_array() for t in evaluate(mod, "main", inputs)]
@@ -86,9 +87,10 @@ def _size(dim: Any) -> int:
 
 
 def _is_close(a: np.ndarray, b: np.ndarray, extra: Any = 0.0) -> bool:
-    """Returns whether arrays agree within their dtype's tolerance, relative to each element or to the largest.
+    """Returns whether two arrays agree within the tolerance of their dtype; integers and bools must be equal.
 
-    ``extra`` is added to the absolute tolerance. Integers and bools must be equal.
+    The tolerance is relative to each element, and to the largest element of ``a``. ``extra`` is added to the absolute
+    tolerance.
     """
     tolerance = _TOLERANCE.get(a.dtype.name, 0.0)
     if a.dtype.kind in "biu":
@@ -144,7 +146,7 @@ def _dtype_of(param: Any) -> DType:
 
 
 def _run_kernel(kernel: tirx.PrimFunc, arrays: Sequence[np.ndarray], target: Target) -> list[np.ndarray]:
-    """Compiles and runs a kernel on copies of arrays; returns all of them, with those that the kernel wrote."""
+    """Compiles a kernel, runs it on copies of the arrays, and returns all copies: the kernel's inputs and outputs."""
     mod = ir.IRModule({"kernel": item_aligned(kernel).with_attr("global_symbol", "kernel")})
     built = tvm.compile(mod, target) if target.kind.name == "cuda" else kernel_module(mod, target)
     memory = [tvm.runtime.tensor(a.copy()) for a in arrays]

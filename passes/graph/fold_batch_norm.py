@@ -32,9 +32,10 @@ class Folded(SiteRewrite):
 
     @staticmethod
     def plan_of(function: relax.Function) -> dict[relax.Var, Site]:
-        """Returns the convolutions to fold, by the variables of the products that scale their results.
+        """Finds convolutions with a constant filter that are multiplied by a constant scale.
 
-        What is computed from constants alone is constant, too, starting with ``main``'s constant parameters.
+        Returns a site for each such product, by the product's variable. A value counts as constant if it is a constant
+        parameter, or is computed from constants alone.
         """
         positions = (function.attrs or {}).get(CONSTANTS, [])
         constants = {function.params[int(position)] for position in positions}
@@ -60,7 +61,10 @@ def _is_constant(x: Any, constants: set[Any]) -> bool:
 
 
 def _matched_product(graph: Graph, product: Use, constants: set[Any]) -> list[Site]:
-    """Matches ``conv(x, w) * scale`` with constant ``w`` and ``scale``, in either operand order; float32 or float64."""
+    """Matches ``conv(x, w) * scale`` with constant ``w`` and ``scale`` of dtype float32 or float64.
+
+    Returns the match as a list of one site, or an empty list. The product's operands may be in either order.
+    """
     for y, scale in (product.inputs, product.inputs[::-1]):
         conv = graph.producers.get(y)
         if conv is not None and conv.name == "conv" and graph.only_use(y) is product and _is_constant(scale, constants):
@@ -71,7 +75,10 @@ def _matched_product(graph: Graph, product: Use, constants: set[Any]) -> list[Si
 
 
 def _is_per_channel(scale: Any, filters: Any) -> bool:
-    """Returns whether a scale has one number for each output channel of a filter, its last axis."""
+    """Returns whether a scale has one number for each output channel of a filter.
+
+    Output channels are the filter's last axis. The scale's other dims must be 1, as in ``(1, 1, channels)``.
+    """
     shape = [int(dim) for dim in scale.ty.shape.values if isinstance(dim, tirx.IntImm)]
     expected = [1] * (scale.ty.ndim - 1) + [int(filters.ty.shape.values[-1])]
     return 1 <= scale.ty.ndim <= filters.ty.ndim and shape == expected

@@ -69,12 +69,13 @@ class FusedAttention(Simplified):
     """Re-emits a function with sites replaced by ``attention`` and ``attention_grad``, and simplifies around them."""
 
     def __init__(self, *args: Any) -> None:
-        """Finds the attentions in the function, and the variables whose values fused attention gives."""
+        """Finds the attentions in the function, and maps each variable to replace to the emitter of its new value."""
         super().__init__(*args)
         self.emitters: dict[relax.Var, Callable[[], Tensor]] = {}
         for site in _sites(self.function):
             emitter = _AttentionEmitter(self, site)
             self.emitters[site.out] = emitter.forward
+
             self.emitters |= {
                 var: lambda emitter=emitter, operand=operand: emitter.backward(operand)
                 for var, operand in site.backward.items()
@@ -96,16 +97,21 @@ class _AttentionEmitter:
         self.cotangents: Any = None
 
     def forward(self) -> Tensor:
-        """Emits the fused attention; returns its result in the layout of the site."""
+        """Emits the fused attention op, and returns its output in the layout that the replaced matmul had."""
         site, value = self.site, self.rewriter.value
         key = self.swap_last_axes(value(site.key)) if site.is_swapped else value(site.key)
+        # A causal mask is an attribute of the fused op, and not an operand.
         masks = site.masks if site.causal is None else ()
         self.operands = [value(site.query), key, value(site.value), *map(value, masks)]
         self.outputs = self.rewriter.bind_again("attention", self.operands, self.attrs)
         return self.exchange_heads_and_rows(self.outputs[0])
 
     def backward(self, operand: str) -> Tensor:
-        """Emits the fused gradient once; returns the cotangent of one operand, such as "query" or "key swapped"."""
+        """Returns the cotangent (gradient) of one operand of the attention; the first call emits the fused gradient.
+
+        Args:
+          operand: "query", "key", "value", or "key swapped" for a key whose last two axes are swapped.
+        """
         if self.cotangents is None:
             ct = self.exchange_heads_and_rows(self.rewriter.value(self.site.out_cotangent))
             self.cotangents = self.rewriter.bind_again(
@@ -134,7 +140,8 @@ class NoMatch(Exception):
 
 
 def _sites(function: relax.Function) -> list[Site]:
-    """Returns every attention in a function."""
+    """Finds the attentions in a function: one site for each softmax that belongs to the pattern."""
+
     if not any(_is_softmax(b.value) for block in function.body.blocks for b in block.bindings):
         return []
     graph = Graph(function)
@@ -196,8 +203,12 @@ def _match_site(graph: Graph, constants: ConstantValues, softmax: Use) -> Site:
 
 
 def _causal_offset(constants: ConstantValues, scores: _Scores) -> int | None:
-    """Returns the offset of a causal mask (query i sees keys up to i + offset), or None for any other mask."""
+    """Returns the offset of a causal mask, or None for any other mask.
+
+    In a causal mask, query i sees keys up to i + offset, and later keys get a large negative score.
+    """
     mask = constants.of(scores.masks[0]) if scores.masks else None
+    # The mask must cover the whole matrix of scores: a broadcast one isn't a triangle.
     if mask is None or list(mask.shape[-2:]) != list(map(int, scores.product.var.ty.shape.values[-2:])):
         return None
     # A mask of bools selects between the scores and the fill value.
@@ -223,21 +234,26 @@ def _require(holds: bool) -> None:
 
 
 def _required(use: Use | None) -> Use:
-    """Returns a call that the pattern of attention needs; raises NoMatch if there is none."""
+    """Returns ``use``, or raises NoMatch if it is None: the pattern of attention needs this call."""
     if use is None:
         raise NoMatch
     return use
 
 
 def _is_product(use: Use, first: Any, second: Any, transpose_a: bool = False, transpose_b: bool = False) -> bool:
-    """Returns whether a call is ``matmul(first, second)`` with these transposes; None stands for any operand."""
+    """Returns whether a call is ``matmul(first, second)`` with exactly these transposes; None matches any operand."""
     expected = {"transpose_a": transpose_a, "transpose_b": transpose_b, "output_type": None}
     pairs = zip(use.inputs, (first, second))
     return use.name == "matmul" and use.attrs == expected and all(y is None or x.same_as(y) for x, y in pairs)
 
 
 def _are_heads(product: Use, out: Use) -> bool:
-    """Returns whether queries, keys and values have the same batch dims, and matrices of static shape."""
+    """Returns whether queries, keys and values have equal batch dims, and static last two dims.
+
+    Args:
+      product: the product of queries and keys.
+      out: the product of probabilities and values.
+    """
     shapes = [list(x.ty.shape.values) for x in (*product.inputs, out.inputs[1])]
     batch_dims = [str(shape[:-2]) for shape in shapes]
     is_static = all(isinstance(dim, tirx.IntImm) and int(dim) for shape in shapes for dim in shape[-2:])
@@ -245,7 +261,10 @@ def _are_heads(product: Use, out: Use) -> bool:
 
 
 def _match_scores(graph: Graph, x: Any) -> _Scores:
-    """Follows the softmax's input back to the product of queries and keys, over at most one mask and scalar factors."""
+    """Follows the softmax's input ``x`` back to the product of queries and keys.
+
+    Between the two may be one mask, and products or quotients with scalar constants, which are joined to one scale.
+    """
     masks: tuple[relax.Var, ...] = ()
     fill = scale = 1.0
     producer = graph.producers.get(x)
@@ -267,11 +286,15 @@ def _producer_if_only_use(graph: Graph, x: Any) -> Use | None:
 
 
 def _match_mask(graph: Graph, producer: Use) -> tuple[Any, tuple[relax.Var, ...], float]:
-    """Splits a masking ``select`` or ``add`` into the scores, the mask and the fill value, 0 for an additive mask."""
+    """Splits a call that masks scores into the scores, the masks and the fill value of hidden scores.
+
+    The call is ``select(mask, scores, fill)`` or ``scores + mask``. An additive mask has fill value 0.
+    """
     if producer.name == "select":
         condition, x, filled = producer.inputs
         _require(_is_number(filled) and _same_shape(x, producer.var))
         return x, (condition,), _number(filled)
+    # Addition is commutative: either operand may be the mask.
     for x, mask in (producer.inputs, reversed(producer.inputs)):
         if _leads_to_product(graph, x) and _same_shape(x, producer.var):
             return x, (mask,), 0.0
@@ -279,7 +302,7 @@ def _match_mask(graph: Graph, producer: Use) -> tuple[Any, tuple[relax.Var, ...]
 
 
 def _leads_to_product(graph: Graph, x: Any) -> bool:
-    """Returns whether a value is a matrix product, perhaps times scalars: then it is scores, and not a mask."""
+    """Returns whether a value is a matrix product, perhaps times scalars: scores, and not an additive mask."""
     producer = graph.producers.get(x)
     while producer is not None and producer.name in ("multiply", "divide") and any(map(_is_number, producer.inputs)):
         producer = graph.producers.get(next(i for i in producer.inputs if not _is_number(i)))
@@ -291,8 +314,12 @@ def _same_shape(x: Any, y: Any) -> bool:
 
 
 def _match_factor(producer: Use) -> tuple[Any, float]:
-    """Splits a product with, or a quotient by, a scalar constant into the tensor and the scalar."""
+    """Splits ``x * number``, ``number * x`` or ``x / number`` into the tensor ``x`` and the number.
+
+    Raises NoMatch unless the number is a scalar constant.
+    """
     x, y = producer.inputs
+    # Only a product may have the scalar on the left.
     if producer.name == "multiply" and _is_number(x):
         x, y = y, x
     _require(_is_number(y) and _same_shape(x, producer.var))
@@ -312,7 +339,13 @@ def _number(x: Any) -> float:
 
 
 def _match_gradient(graph: Graph, site: Site, probabilities: relax.Var, other_uses: list[Use | None]) -> Site:
-    """Adds the gradient to a site; every use of the probabilities but the forward product must belong to it."""
+    """Adds the gradient of an attention to its site.
+
+    Args:
+      site: the attention without its gradient.
+      probabilities: the softmax's result.
+      other_uses: the uses of the probabilities other than the forward product. All must belong to the gradient.
+    """
     backward: dict[relax.Var, str] = {}
     cotangents: list[relax.Var] = []
     for use in map(_required, other_uses):
@@ -334,9 +367,12 @@ def _match_gradient(graph: Graph, site: Site, probabilities: relax.Var, other_us
 
 
 def _match_gradient_of_scores(graph: Graph, site: Site, x: relax.Var) -> dict[relax.Var, str]:
-    """Follows the scores' cotangent through the mask and the factors to the products that are gradients.
+    """Matches the part of attention's gradient between the softmax's gradient and the cotangents of query and key.
 
-    Returns the operand, query or key, by the variable of its cotangent.
+    Args:
+      x: the result of ``softmax_grad``, the cotangent of the masked scores.
+
+    Returns the operand's name, such as "query", for each variable that holds a cotangent of query or key.
     """
     scale = 1.0
     use = graph.only_use(x)
@@ -344,6 +380,7 @@ def _match_gradient_of_scores(graph: Graph, site: Site, x: relax.Var) -> dict[re
         selection = _required(use)
         _require(selection.name == "select")
         condition, selected, filled = selection.inputs
+        # Masked scores don't depend on query and key: their cotangent must be zero.
         _require(condition.same_as(site.masks[0]))
         _require(selected.same_as(x) and _is_number(filled) and _number(filled) == 0)
         x, use = selection.var, graph.only_use(selection.var)
@@ -352,17 +389,20 @@ def _match_gradient_of_scores(graph: Graph, site: Site, x: relax.Var) -> dict[re
         _require(unscaled.same_as(x))
         scale = scale * factor if use.name == "multiply" else scale / factor
         x, use = use.var, graph.only_use(use.var)
-    # Factors are multiplied in another order than on the way forward.
+    # Factors are multiplied in another order than on the way forward, and may be rounded differently.
     _require(abs(scale - site.scale) <= 1e-6 * abs(site.scale))
     return {product.var: _operand_of_gradient(site, x, product) for product in map(_required, graph.uses.get(x, []))}
 
 
-def _operand_of_gradient(site: Site, scores: relax.Var, use: Use) -> str:
-    """Returns the name of the operand whose cotangent a product with the scores' cotangent computes."""
-    # scores = query @ key^T; where the key is swapped, scores = query @ key.
-    if _is_product(use, scores, site.key, transpose_b=site.is_swapped):
+def _operand_of_gradient(site: Site, score_cotangent: relax.Var, product: Use) -> str:
+    """Returns which operand of attention a gradient product belongs to: "query", "key" or "key swapped".
+
+    For ``scores = query @ key^T``, the gradient of the query is ``score_cotangent @ key``, for example. A "key swapped"
+    has its last two axes swapped, as in ``scores = query @ key``. Raises NoMatch if ``product`` is no such gradient.
+    """
+    if _is_product(product, score_cotangent, site.key, transpose_b=site.is_swapped):
         return "query"
-    if not site.is_swapped and _is_product(use, scores, site.query, transpose_a=True):
+    if not site.is_swapped and _is_product(product, score_cotangent, site.query, transpose_a=True):
         return "key"
-    _require(site.is_swapped and _is_product(use, site.query, scores, transpose_a=True))
+    _require(site.is_swapped and _is_product(product, site.query, score_cotangent, transpose_a=True))
     return "key swapped"

@@ -39,18 +39,25 @@ class _GrowingLoop:
         self.inputs = inputs
 
     def bind_loops(self) -> tuple[Tensor, ...]:
-        """Binds the outer loop, which enlarges the arrays, then runs the inner loop until one of them is full."""
+        """Emits the outer ``while`` loop, and returns the results of the lowered loop.
+
+        Each iteration of the outer loop enlarges the growing arrays, and runs the inner loop until an array is full.
+        """
         # The condition's result is carried in front of the other values.
         start = [*self.condition(*self.inputs), *self.inputs]
         types = [self._loop_type(i, x._type) for i, x in enumerate(start)]
         condition = self._graph("goes_on", lambda going, *_: going, types)
         body = self._graph("larger", self.enlarge_and_run, types)
-        return self._loop(start, condition, body, self.shapes)[1:]
+        return self._loop(start, condition, body, self.shapes)[1:]  # without the condition's result
 
     def enlarge_and_run(self, *carried: Tensor) -> tuple[Tensor, ...]:
-        """Enlarges the arrays, then runs the iterations whose writes have room in them: the body of the outer loop."""
+        """Builds the body of the outer loop, which enlarges full arrays and then runs the inner loop.
+
+        The inner loop runs iterations as long as all arrays have rows for their writes.
+        """
         start = list(carried)
         for index, added_rows, _ in self.arrays:
+            # Position 0 is the condition's result. With 0 added rows, the loop's body itself enlarges the array.
             start[1 + index] = _with_more_rows(start[1 + index]) if added_rows else start[1 + index]
         types = [self._loop_type(i, x._type) for i, x in enumerate(start)]
         condition = self._graph("has_room", self.has_room, types)
@@ -60,9 +67,14 @@ class _GrowingLoop:
         return self._loop(start, condition, iteration, result_shapes[: 1 + self.count])
 
     def has_room(self, going: Tensor, *carried: Tensor) -> Tensor:
-        """Returns whether the loop goes on and every array has rows for the next iteration's writes.
+        """Builds the condition of the inner loop: the next iteration runs, and its writes fit in every growing array.
 
-        The inner loop ends before an array overflows; the outer one enlarges it, and enters the inner one again.
+        The inner loop ends before an array overflows. The outer loop then enlarges the array, and runs the inner loop
+        again.
+
+        Args:
+          going: the result of the original loop's condition.
+          carried: the values that the original loop carries, and its invariant operands.
         """
         for index, added_rows, counters in self.arrays:
             for counter in counters if added_rows else ():
@@ -82,10 +94,8 @@ class _GrowingLoop:
         return position - 1 in {index for index, added_rows, _ in self.arrays if added_rows}
 
     def _loop_type(self, position: int, tensor_type: TensorType) -> TensorType:
-        """Returns a carried value's type with fresh symbols for the dims that change between iterations.
-
-        Values after the carried ones don't change.
-        """
+        """Returns the type that a value has in the loop, with fresh symbols for dims that change between iterations."""
+        # Invariant operands come after the carried values, and don't change.
         if position > self.count:
             return tensor_type
         return tensor_type._replace(shape=own_dims(tensor_type, varying_dims(tensor_type, self.shapes, position)))
@@ -100,7 +110,7 @@ class _GrowingLoop:
 
 
 def _with_more_rows(array: Tensor) -> Tensor:
-    """Returns a growing array with twice its rows and a few more.
+    """Returns a copy of a growing array with ``2 * rows + FIRST_ROWS`` rows.
 
     The row count gets a symbol of its own, since TVM matches tensors by symbols and not by expressions of symbols.
     """

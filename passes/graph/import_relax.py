@@ -46,7 +46,10 @@ class Imported(Evaluation):
     """Evaluates a stock Relax function, each op by tvtf's own."""
 
     def call(self, expr: Any) -> Any:
-        """Evaluates a call in a stock Relax function; stock ops have their translation in :data:`STOCK`."""
+        """Translates one expression of a stock Relax function into the tvtf dialect.
+
+        Ops of the dialect, ``If`` and calls of other functions are evaluated; :data:`STOCK` translates stock Relax ops.
+        """
         if dialect.is_dialect(expr):
             return super().call(expr)
         if isinstance(expr, relax.If):
@@ -102,7 +105,7 @@ def _direct(path: str) -> Translate:
 
 
 def _operand(importer: Imported, call: relax.Call, arg: Any) -> Any:
-    """Evaluates an operand; a scalar literal becomes a tensor of the result's dtype."""
+    """Returns the value of a call's operand ``arg``. A scalar literal becomes a tensor of the result's dtype."""
     if isinstance(arg, (tirx.IntImm, tirx.FloatImm)):
         dtype = as_dtype(str(call.ty.dtype))
         return EagerTensor(np.asarray(arg.value, dtype.np))
@@ -110,7 +113,11 @@ def _operand(importer: Imported, call: relax.Call, arg: Any) -> Any:
 
 
 def _reduction(path: str) -> Translate:
-    """Returns the translation of a reduction with ``axis`` and ``keepdims``, such as ``relax.sum``."""
+    """Returns a function that translates a call of a Relax reduction, such as ``relax.sum``.
+
+    Args:
+      path: the public name of tvtf's reduction, such as "math.reduce_sum".
+    """
 
     def translate(importer: Imported, call: relax.Call) -> Tensor:
         attrs, (operand,) = call.attrs, call.args
@@ -125,7 +132,10 @@ def _axes(axis: Any) -> Any:
 
 
 def _arg_reduction(path: str) -> Translate:
-    """Returns the translation of ``relax.argmax`` or ``relax.argmin``: over one axis, or over the flattened tensor."""
+    """Returns a function that translates a call of ``relax.argmax`` or ``relax.argmin``.
+
+    Without an axis, Relax reduces over the flattened tensor.
+    """
 
     def translate(importer: Imported, call: relax.Call) -> Tensor:
         x, axis = importer.value(call.args[0]), call.attrs.axis
@@ -136,7 +146,7 @@ def _arg_reduction(path: str) -> Translate:
 
 
 def _matmul(importer: Imported, call: relax.Call) -> Tensor:
-    """Translates a matrix product with NumPy's rule: a vector is a row on the left and a column on the right."""
+    """Translates ``relax.matmul``. As in NumPy, a left vector is a row, and a right vector is a column."""
     x, y = (importer.value(a) for a in call.args)
     if x.ndim > 1 and y.ndim > 1:
         return tf("linalg.matmul")(x, y)
@@ -194,7 +204,7 @@ def _take(importer: Imported, call: relax.Call) -> Tensor:
 
 
 def _constant_fill(value: float) -> Translate:
-    """Returns the translation of an op whose result is filled with one number, such as ``relax.zeros``."""
+    """Returns a function that translates a Relax op that fills a tensor with one number, such as ``relax.zeros``."""
 
     def translate(importer: Imported, call: relax.Call) -> Tensor:
         scalar = EagerTensor(np.asarray(value, as_dtype(str(call.ty.dtype)).np))
@@ -209,9 +219,13 @@ def _full(importer: Imported, call: relax.Call) -> Tensor:
 
 
 def _convolution(path: str) -> Translate:
-    """Returns the translation of a convolution in any layout, by transposing to NHWC and an HWIO filter."""
+    """Returns a function that translates a Relax convolution in any layout.
+
+    The data is transposed to channels last (NHWC) and the filter to HWIO, which tvtf's convolution takes.
+    """
 
     def translate(importer: Imported, call: relax.Call) -> Tensor:
+        """Translates one convolution; its result is transposed back to the layout that Relax expects."""
         attrs, (x, w) = call.attrs, (importer.value(a) for a in call.args)
         data_layout, filter_layout = str(attrs.data_layout), str(attrs.kernel_layout)
         spatial = data_layout.replace("N", "").replace("C", "")
@@ -228,14 +242,14 @@ def _convolution(path: str) -> Translate:
 
 
 def _to_layout(x: Tensor, layout: str, target_layout: str) -> Tensor:
-    """Transposes a tensor from one layout to another, each a word with a letter for each axis, such as "NCHW"."""
+    """Transposes a tensor from one layout to another. A layout has one letter for each axis, such as "NCHW"."""
     return x if layout == target_layout else tf("transpose")(x, [layout.index(letter) for letter in target_layout])
 
 
 def _padding_pairs(padding: Any) -> list[tuple[int, int]]:
-    """Converts Relax's padding to pairs (before, after) for all axes, as TensorFlow takes it.
+    """Converts Relax's padding to TensorFlow's: a pair (before, after) for each axis of an NHWC tensor.
 
-    ``padding`` has the numbers before all spatial axes, then those after; batch and channels get none.
+    For example, Relax's ``(top, left, bottom, right)`` gives ``[(0, 0), (top, bottom), (left, right), (0, 0)]``.
     """
     numbers = ints(padding)
     half = len(numbers) // 2
@@ -243,7 +257,7 @@ def _padding_pairs(padding: Any) -> list[tuple[int, int]]:
 
 
 def _max_pool(importer: Imported, call: relax.Call) -> Tensor:
-    """Translates max pooling in any layout, by transposing to channels last.
+    """Translates Relax's max pooling in any layout, by transposing the tensor to channels last.
 
     Raises:
       UnimplementedError: the window is dilated.
@@ -263,11 +277,18 @@ def _max_pool(importer: Imported, call: relax.Call) -> Tensor:
 
 
 def _pool_padding(call: relax.Call, axes: list[int]) -> list[tuple[int, int]]:
-    """Returns a pooling's padding of each axis; ``ceil_mode`` enlarges it at the end, for one more window."""
+    """Returns the padding (before, after) of each axis of a Relax pooling op, for an NHWC tensor.
+
+    With ``ceil_mode``, the padding after an axis is enlarged to fit one more window.
+
+    Args:
+      axes: the spatial axes of the pooled tensor.
+    """
     attrs, padding = call.attrs, _padding_pairs(call.attrs.padding)
     if not attrs.ceil_mode:
         return padding
     sizes = ints(call.args[0].ty.shape.values[axis] for axis in axes)
+    # Batch and channels, the first and the last pair, aren't padded.
     return [
         (0, 0),
         *map(_padding_for_ceil_mode, sizes, ints(attrs.pool_size), ints(attrs.strides), padding[1:-1]),
@@ -276,7 +297,7 @@ def _pool_padding(call: relax.Call, axes: list[int]) -> list[tuple[int, int]]:
 
 
 def _padding_for_ceil_mode(size: int, window: int, stride: int, padding: tuple[int, int]) -> tuple[int, int]:
-    """Enlarges the padding of an axis at its end, so that windows cover the axis without a remainder."""
+    """Returns the padding of one axis, enlarged after the axis until pooling windows cover the axis entirely."""
     before, after = padding
     return before, after + -(size + before + after - window) % stride
 
@@ -286,7 +307,7 @@ def _softmax(path: str) -> Translate:
 
 
 def _cross_entropy(importer: Imported, call: relax.Call) -> Tensor:
-    """Translates ``relax.nn.cross_entropy_with_logits``: minus the sum of ``logits * labels``, averaged over rows."""
+    """Translates ``relax.nn.cross_entropy_with_logits``, which computes ``-sum(logits * labels) / rows``."""
     logits, labels = (importer.value(a) for a in call.args)
     total = tf("reduce_sum")(tf("multiply")(logits, labels))
     rows = logits._type.shape[0] if logits.ndim > 1 else 1

@@ -27,6 +27,7 @@ def trim_loops(mod: tvm.IRModule) -> tvm.IRModule:
 
     A loop that only counts another loop's iterations then computes no more than its condition.
     """
+    # What an outer loop drops may let an inner loop drop more.
     for _ in range(ROUNDS):
         trimmed = _Trimmer(mod).run()
         if trimmed is mod:
@@ -51,14 +52,17 @@ class _Trimmer:
         return tvm.IRModule({**dict(self.mod.functions_items()), **changed, **self.functions}, attrs=self.mod.attrs)
 
     def trim_function(self, func: relax.Function) -> relax.Function:
-        """Returns a function with its loops reduced, and reads of their results moved to the new positions."""
+        """Removes unneeded carried values from the while loops of a function, and returns the new function.
+
+        Reads of a loop's results get the positions that the results have in the smaller loop.
+        """
         if not any(is_loop(b.value) for b in _bindings(func)):
             return func
         out, used_items, new_results = Bindings(), extracted_items(func), dict[Any, dict[int, Any]]()
         for binding in _bindings(func):
             value = binding.value
             if is_loop(value):
-                loop = Needs(self.mod, value, used_items.get(binding.var))
+                loop = Needs(self.mod, value, used_items.get(binding.var))  # no entry: all results are used
                 if loop.is_smaller():
                     new_results[binding.var] = self.bind_trimmed(out, binding, loop)
                     continue
@@ -69,14 +73,17 @@ class _Trimmer:
         return out.function(func) if new_results else func
 
     def bind_trimmed(self, out: Bindings, binding: Any, loop: Needs) -> dict[int, Any]:
-        """Binds a loop without the values that it doesn't need; returns each remaining result by its old index."""
+        """Emits a while loop that carries only the needed values.
+
+        Returns each remaining result by the index that it had in the original loop.
+        """
         attrs = loop.bound.attrs
         condition, body = self.add(attrs["condition"], loop.condition()), self.add(attrs["body"], loop.body())
         var = out.emit(loop.call(condition, body), binding.var.name)
         return {old_index: relax.TupleGetItem(var, new_index) for new_index, old_index in enumerate(loop.carried)}
 
     def add(self, name: ir.GlobalVar, func: relax.Function) -> ir.GlobalVar:
-        """Adds a function under a unique name; returns its variable."""
+        """Adds a function to the module under a unique name made from ``name``, and returns its global variable."""
         used_names = {v.name_hint for v in [*self.mod.get_global_vars(), *self.functions]}
         unique = next(n for n in (f"{name.name_hint}_{k}" for k in count(1)) if n not in used_names)
         var = Bindings.typed(ir.GlobalVar(unique), func.ty)
@@ -93,7 +100,10 @@ def is_loop(value: Any) -> bool:
 
 
 def extracted_items(func: relax.Function) -> dict[Any, Any]:
-    """Returns the indices of the items that are read of each tuple; a tuple that is used as a whole has no entry."""
+    """Returns which items of each tuple a function reads, as a set of indices by the tuple's variable.
+
+    A tuple that is also used as a whole has no entry.
+    """
     items: dict[Any, set[int]] = defaultdict(set)
     uses: Counter[Any] = Counter()
 
@@ -122,9 +132,12 @@ class _LoopFunction:
         return needed_bindings(self.func.params, _bindings(self.func), [self.results[i] for i in results])
 
     def needed(self, results: list[int]) -> set[int]:
-        """Returns the positions of the parameters that the results at some positions depend on.
+        """Returns the positions of the function's parameters that some of its results depend on.
 
-        Among them is one parameter for each symbolic dim that is used: a dim is known only by a parameter that has it.
+        Each symbolic dim that is used adds a parameter with this dim: the function reads the dim's size from it.
+
+        Args:
+          results: the positions of the results.
         """
         bindings = self.bindings_for(results)
         values = [*(b.value for b in bindings), *(self.results[i] for i in results)]
@@ -139,9 +152,10 @@ class _LoopFunction:
         return positions
 
     def restricted(self, params: list[int], results: list[int]) -> relax.Function:
-        """Returns the function restricted to some parameters and results.
+        """Returns a copy of the function with only the parameters and results at some positions.
 
-        The old functions stay in the module until dead code is dropped, and no variable may be bound in two functions.
+        The copy has new variables: no variable may be bound in two functions, and the original stays in the module
+        until dead code is dropped.
         """
         out = Bindings()
         out.bindings = self.bindings_for(results)
@@ -172,7 +186,13 @@ class Needs:
     """A loop and the positions of the operands and carried values that are needed."""
 
     def __init__(self, mod: Mapping[Any, relax.Function], call: relax.Call, used_results: set[int] | None) -> None:
-        """Finds which operands and carried values a loop needs; all results are used if ``used_results`` is None."""
+        """Finds which operands and carried values a while loop needs.
+
+        Args:
+          mod: the module with the loop's condition and body.
+          call: the call of the loop.
+          used_results: the positions of the loop's results that are read, or None for all.
+        """
         self.bound = dialect.read(call)
         self.span, self.result_types = call.span, list(call.ty.fields)
         attrs = self.bound.attrs
@@ -182,12 +202,12 @@ class Needs:
         self.carried = [i for i in self.params if i < self.count]
 
     def _needed(self, used_results: set[int]) -> list[int]:
-        """Returns the positions of the operands that the loop's condition and used results depend on, sorted.
+        """Returns the sorted positions of the operands that the while loop's condition and used results depend on.
 
-        What the body needs for a carried value is carried itself, and so needed from the iteration before; this is
-        repeated until nothing is added.
+        The body computes a needed value from other carried values of the previous iteration, so they are needed, too.
+        The search ends when a round adds nothing.
         """
-        needed = used_results | self.old_condition.needed([0])
+        needed = used_results | self.old_condition.needed([0])  # the condition has one result
         while True:
             extended = needed | self.old_body.needed(sorted(i for i in needed if i < self.count))
             if extended == needed:

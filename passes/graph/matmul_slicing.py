@@ -37,7 +37,7 @@ class _SlicedProducts(SiteRewrite):
 
     @staticmethod
     def plan_of(function: relax.Function) -> dict[relax.Var, Site]:
-        """Returns the products to slice, by the variables of the splits that are their only readers."""
+        """Returns a site for each split of a matrix product into pieces that aren't all read, by the split's variable."""
         graph, used_items = Graph(function), extracted_items(function)
         sites = {}
         for split in graph.producers.values():
@@ -48,11 +48,14 @@ class _SlicedProducts(SiteRewrite):
         return sites
 
     def rewritten(self, site: Site, binding: Any) -> Any:
-        """Binds the range of a product that is read, split into its pieces; the other pieces are None."""
+        """Emits the part of a matrix product that is read, and splits this part into its pieces.
+
+        Returns the tuple of all pieces, with None for the pieces that nothing reads.
+        """
         sizes = site.sizes[site.first : site.end]
         product = self.sliced_product(site, begin=sum(site.sizes[: site.first]), size=sum(sizes))
         pieces = table["split"].bind(product, sizes=sizes, axis=site.axis) if len(sizes) > 1 else [product]
-        # Pieces keep their positions in the tuple; nothing reads the others.
+        # Pieces keep their positions in the tuple.
         return (*[None] * site.first, *pieces, *[None] * (len(site.sizes) - site.end))
 
     def learn(self, var: relax.Var) -> None:
@@ -61,10 +64,10 @@ class _SlicedProducts(SiteRewrite):
             super().learn(var)
 
     def sliced_product(self, site: Site, begin: int, size: int) -> Any:
-        """Binds a product of which only rows or columns ``begin`` to ``begin + size`` are computed.
+        """Emits a matrix product that computes only rows or columns ``begin`` to ``begin + size`` of the original.
 
-        Rows of the result are those of the left operand, columns those of the right one; either operand may be
-        transposed.
+        To compute some rows, the left operand is sliced; to compute some columns, the right operand is sliced. Either
+        operand may be transposed.
         """
         operands = [self.value(x) for x in site.product.inputs]
         rank = site.product.var.ty.ndim
@@ -76,7 +79,10 @@ class _SlicedProducts(SiteRewrite):
 
 
 def _slice(x: Any, from_end: int, begin: int, size: int) -> Any:
-    """Slices one axis of a tensor, the ``from_end``-th from the last, where 1 is the last."""
+    """Emits a slice of ``size`` elements from ``begin`` on, along one axis of a tensor.
+
+    ``from_end`` is the axis counted from the end: 1 is the last axis, 2 the one before.
+    """
     sizes = list(x._type.shape)
     starts = [0] * len(sizes)
     starts[-from_end], sizes[-from_end] = begin, size
@@ -85,13 +91,17 @@ def _slice(x: Any, from_end: int, begin: int, size: int) -> Any:
 
 
 def _sliced_split(product: Use, split: Use, used_items: Sequence[int]) -> dict[relax.Var, Site]:
-    """Returns the site of a split of a product, if sizes are static and leading or trailing pieces aren't read.
+    """Returns the site of a split of a matrix product by the split's variable, if the product can be made smaller.
 
-    ``used_items`` are the sorted indices of the pieces that are read. Splits of batch dims are left as they are.
+    The pieces' sizes must be static, and the first or the last piece must not be read.
+
+    Args:
+      used_items: the sorted indices of the pieces that are read.
     """
     sizes, axis = split.attrs["sizes"], split.attrs["axis"]
     first, end = used_items[0], used_items[-1] + 1
     is_static = all(isinstance(size, int) for size in sizes)
+    # Only rows and columns, the last two axes, are sliced: splits of batch dims stay.
     if not is_static or end - first == len(sizes) or axis < product.var.ty.ndim - 2:
         return {}
     return {split.var: Site(product, axis, tuple(sizes), first, end)}

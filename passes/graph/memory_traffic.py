@@ -44,14 +44,24 @@ class _SumGroup:
     leaves: dict[Any, None] = field(default_factory=dict)
 
     def add(self, use: Use, formula: Any, leaves: list[Any]) -> None:
-        """Adds a sum, the formula of the elements that it adds, and the tensors that the formula reads."""
+        """Adds a sum to the group.
+
+        Args:
+          use: the call of the sum.
+          formula: the arithmetic that computes the summed elements.
+          leaves: the tensors that the formula reads.
+        """
         self.uses.append(use)
         self.formulas.append(formula)
+        # Full-size tensors come before broadcast ones: False sorts before True.
         large_first = sorted(leaves, key=lambda leaf: is_broadcast(leaf, use.inputs[0]))
         self.leaves |= dict.fromkeys(large_first)
 
     def with_operand_numbers(self, formula: Any) -> Any:
-        """Returns a formula with each operand replaced by its number among ``leaves``."""
+        """Returns a formula with each operand replaced by its index in ``leaves``.
+
+        For example, ``("multiply", x, x)`` becomes ``("multiply", 0, 0)`` if ``x`` is the first leaf.
+        """
         if isinstance(formula, tuple):
             operator, *operands = formula
             return (operator, *map(self.with_operand_numbers, operands))
@@ -62,20 +72,23 @@ class _Plan:
     """What is rewritten in a function: sums by their variables, and values that each reader computes."""
 
     def __init__(self, function: relax.Function) -> None:
-        """Finds the cheap values that each reader recomputes, and groups of sums that one pass computes."""
+        """Finds the cheap values that each reader recomputes, and the groups of sums that one kernel computes."""
         self.graph = Graph(function)
         self.recomputed = Recomputable(self.graph).values
         self.order = {var: position for position, var in enumerate(self.graph.producers)}
         self.sums: dict[relax.Var, _SumGroup] = {}
         for group in self._groups():
-            if len(group.uses) > 1:
+            if len(group.uses) > 1:  # a single sum needs no rewrite
                 self.sums |= {use.var: group for use in group.uses}
 
     def __bool__(self) -> bool:
         return bool(self.sums or self.recomputed)
 
     def _groups(self) -> list[_SumGroup]:
-        """Groups a function's column sums of stored tensors, so that one pass over memory computes each group."""
+        """Groups a function's column sums: one kernel reads the tensors once and computes all sums of a group.
+
+        Only sums of tensors that are stored in memory anyway are grouped.
+        """
         groups: list[_SumGroup] = []
         for use in self.graph.producers.values():
             if _is_column_sum(use):
@@ -90,9 +103,10 @@ class _Plan:
         return groups
 
     def _formula(self, x: Any) -> Any:
-        """Returns the arithmetic by which a value is computed from tensors in memory.
+        """Returns the formula by which a value is computed from tensors in memory.
 
-        This is a tensor, or a tuple of an operator's name and the formulas of its operands.
+        A formula is a tensor, or a tuple of an operator's name and the formulas of its operands. For example,
+        ``(x - y) * x`` is ``("multiply", ("subtract", x, y), x)``.
         """
         use = self.graph.producers.get(x)
         is_fused = use is not None and use.name in ARITHMETIC and self.graph.only_use(x) is not None
@@ -109,10 +123,10 @@ class _Plan:
         return x not in self.graph.producers or len(self.graph.uses[x]) > 1
 
     def _can_join(self, group: _SumGroup, use: Use, leaves: list[Any]) -> bool:
-        """Returns whether a sum can be computed together with a group, where the group's first sum stands.
+        """Returns whether one kernel can compute a sum together with a group of sums.
 
-        The group mustn't grow too large, and the sums must be over the same axes, of the same shape, and share a large
-        operand.
+        The sum must have the group's axes and shape, and share a large tensor with the group. All tensors that the sum
+        reads (``leaves``) must be computed before the group's first sum, where the kernel is called.
         """
         first = group.uses[0]
         (first_operand,), (x,) = first.inputs, use.inputs
@@ -127,7 +141,7 @@ class _Plan:
 
 
 def _is_column_sum(use: Use) -> bool:
-    """Returns whether a call sums over leading axes, all of static extent: its results lie side by side in memory."""
+    """Returns whether a call sums a tensor of static shape over axes other than the last, as columns of a matrix."""
     if use.name != "reduce_sum" or use.attrs["keepdims"] or not use.attrs["axis"]:
         return False
     (x,) = use.inputs
@@ -159,7 +173,7 @@ class _LessTraffic(PlannedRewrite):
         return super().bound(binding) if group is None else self._sum(group, binding.var)
 
     def _sum(self, group: _SumGroup, var: relax.Var) -> Any:
-        """Returns a sum of a group; all are computed where the first of them stood."""
+        """Returns one sum of a group; the first sum of the group emits the kernel that computes all of them."""
         if var.same_as(group.uses[0].var):
             formulas = tuple(map(group.with_operand_numbers, group.formulas))
             sums = table["column_sums"].bind(*map(self.value, group.leaves), formulas=formulas, axis=group.axis)
@@ -175,6 +189,7 @@ class _LessTraffic(PlannedRewrite):
             super().learn(var)
 
     def value(self, expr: Any) -> Any:
+        """Returns the value of an operand; emits its computation again if each reader recomputes it."""
         use = self.plan.recomputed.get(expr) if isinstance(expr, relax.Var) else None
         if use is None:
             return super().value(expr)

@@ -86,7 +86,10 @@ class Mixed(Evaluation):
         return tuple(map(self.widened, super().run()))
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """Binds a primitive with operands cast to the compute dtype or to float32, as the lists above say."""
+        """Emits a primitive on operands cast to the 16-bit compute dtype or to float32.
+
+        The lists ``NARROW``, ``FOLLOWING`` and ``TYPE_PRESERVING`` decide which; other primitives get float32.
+        """
         if prim.name in NARROW and all(x._type.dtype is float32 or self.is_narrow(x) for x in inputs):
             return self.remember_narrow(prim.bind(*map(self.narrowed, inputs), **attrs))
         if prim.name in FOLLOWING and self.stays_narrow(inputs):

@@ -71,9 +71,9 @@ def _subfunctions(value: Any) -> list[str]:
 
 
 def _writes_early(mod: tvm.IRModule, name: str) -> bool:
-    """Returns whether a branch or loop body writes a Variable even if nothing fails.
+    """Returns whether a branch or loop body writes an assigned Variable before it ends, even if nothing fails.
 
-    It does so before it calls Python, and before a branch or loop that may fail.
+    Assignments are written before a call of Python, and before a nested branch or loop that may fail.
     """
     nested = [f for value in _calls_of(mod[name]) for f in _subfunctions(value)]
     if memories_of(mod, mod[name]) and (calls_python(mod[name]) or any(_may_fail(mod, f) for f in nested)):
@@ -82,12 +82,13 @@ def _writes_early(mod: tvm.IRModule, name: str) -> bool:
 
 
 def memories_of(mod: tvm.IRModule, function: relax.Function) -> set[int]:
-    """Returns which parameters of a branch or loop body are the memory of Variables that it assigns.
+    """Returns which parameters of a branch or loop body hold the memory of Variables that the function assigns.
 
-    They are counted from the end of the parameters, where they stand.
+    Positions count from the end, as in ``params[-1]``.
     """
     params = list(function.params)
     memories = {m for _, _, *memory in _assignments(function) for m in memory}
+    # Nested branches and loops may assign Variables, too.
     for value in _calls_of(function):
         memories |= {dialect.read(value).inputs[i] for f in _subfunctions(value) for i in memories_of(mod, mod[f])}
     return {params.index(m) - len(params) for m in memories}
@@ -97,17 +98,15 @@ class _Guarded(Evaluation):
     """Re-emits a function with guards, tracking pending assignments: each Variable's parameter and newest value."""
 
     def __init__(self, *args: Any) -> None:
-        """Starts with no pending assignments.
-
-        ``memory_of_value`` has the memory of the Variable that a value was assigned to, by the value's ``id``;
-        ``pending`` the assignments that aren't written yet, by the ``id`` of the memory; ``originals`` the memory that
-        a copy was made of.
-        """
+        """Starts with no pending assignments (a pending assignment: one that isn't written to its Variable yet)."""
         super().__init__(*args)
+        # The memory of the Variable that a value was assigned to, by the value's `id`.
         self.memory_of_value: dict[int, Any] = {}
+        # New value and memory of each pending assignment, by the memory's `id`.
         self.pending: dict[int, tuple[Any, Any]] = {}
         self.operands: list[Any] = []
         self.memories: set[int] = set()
+        # The memory that was copied, by the copy's `id`.
         self.originals: dict[int, Any] = {}
         self.checked: set[Any] = set()
         self.sized = sized_after(self.function)
@@ -115,7 +114,10 @@ class _Guarded(Evaluation):
             self._enter_subfunction()
 
     def _enter_subfunction(self) -> None:
-        """Starts in a branch or loop body: its operands may be a Variable's memory, or the Variable's current value."""
+        """Prepares to re-emit a branch or loop body.
+
+        An operand may be a Variable's memory. Another operand may be the Variable's newest value, which is pending.
+        """
         self.operands = list(self.values.values())
         params = list(self.function.params)
         self.memories = {id(self.values[params[i]]) for i in memories_of(self.mod, self.function)}
@@ -124,7 +126,10 @@ class _Guarded(Evaluation):
                 self._record_assignment(self.values[old], self.values[old], *(self.values[m] for m in memory))
 
     def learn(self, var: relax.Var) -> None:
-        """Adds the check that results of computed sizes can be allocated, once the last of their dims is known."""
+        """Records a bound variable, and emits the guard that results of computed sizes fit in memory.
+
+        The guard follows the variable that gives the last unknown dim of these results.
+        """
         super().learn(var)
         results = self.sized.get(var)
         if results:
@@ -137,7 +142,10 @@ class _Guarded(Evaluation):
         return prim.guard is None and prim.name not in ("guard", PYTHON, "assign", *CONTROL)
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """Binds a primitive after its guards, and after pending writes where it may fail or call Python."""
+        """Emits a primitive, preceded by its guards.
+
+        Python code and nested functions that may fail are also preceded by writes of the pending assignments.
+        """
         if prim.guard:
             self._guard(prim.guard, inputs, attrs)
         if prim.name == "guard":
@@ -157,8 +165,11 @@ class _Guarded(Evaluation):
         return result
 
     def _guard(self, rule: Rule, inputs: list[Any], attrs: dict[str, Any]) -> None:
-        """Binds the guards of a primitive, unless the same was checked before, as for an op and then its gradient."""
-        start = len(state.trace.bindings)
+        """Emits the guards of a primitive, except guards whose condition was checked before.
+
+        For example, an op and its gradient have the same guards.
+        """
+        start = len(state.trace.bindings)  # the rule emits the conditions' computation after these
         for ok, message, *shown in rule(*inputs, **attrs):
             expressions = _expressions(state.trace.bindings[start:])
             check = expressions.get(ok._var) if isinstance(ok, SymbolicTensor) else None
@@ -167,7 +178,12 @@ class _Guarded(Evaluation):
                 bind.guard(ok, *shown, *self._pending_writes(), message=message + _user_line(), shown=len(shown))
 
     def _operands_after_writes(self, inputs: list[Any], functions: list[Subfunction]) -> list[Any]:
-        """Returns the operands of a branch or loop, after writing the assignments that must stand if it fails."""
+        """Writes the pending assignments that must stand if a branch or loop fails, and returns its new operands.
+
+        Args:
+          inputs: the operands of the branch or loop.
+          functions: its branches, or its condition and body.
+        """
         # `memories_of` counts from the end, and so do the operands.
         positions = {len(inputs) + i for f in functions for i in memories_of(f.mod, f.mod[f.name])}
         memory_operands = {i: self.originals.get(id(inputs[i]), inputs[i]) for i in positions}
@@ -178,24 +194,28 @@ class _Guarded(Evaluation):
         return [memory_operands.get(i, x) for i, x in enumerate(inputs)]
 
     def _pending_writes(self) -> list[Any]:
-        """Returns the values that a failing guard writes, each followed by the Variable's memory that it is written to.
+        """Returns what a failing guard writes: each pending assignment's new value, followed by the Variable's memory.
 
-        A value whose shape differs from the Variable's at the start of the call doesn't fit that memory, and isn't
-        written.
+        A value of another shape than the Variable had at the start of the call doesn't fit the memory, and is left out.
         """
         return [x for new, memory in self.pending.values() if _fits_memory(new, memory) for x in (new, memory)]
 
     def _record_assignment(self, old: Any, new: Any, memory: Any = None) -> None:
-        """Records that a Variable, whose value was ``old``, is assigned ``new``.
+        """Records that a Variable's value changes from ``old`` to ``new``.
 
-        In the outermost function, the parameter with a Variable's first value is its memory.
+        Without ``memory``, the Variable's memory is looked up by ``old``. In the outermost function, the parameter with
+        a Variable's first value is the Variable's memory.
         """
         memory = self.memory_of_value.get(id(old), old) if memory is None else memory
         self.memory_of_value[id(new)] = memory
         self.pending[id(memory)] = (new, memory)
 
     def _write_pending(self, inputs: list[Any]) -> list[Any]:
-        """Writes the pending assignments whose shape fits the Variable's memory."""
+        """Emits writes of the pending assignments to the memory of their Variables.
+
+        Returns ``inputs``, where copies replace the values that the writes would change.
+        """
+        # An assignment of another shape doesn't fit the Variable's memory.
         fitting = [(new, memory) for new, memory in self.pending.values() if _fits_memory(new, memory)]
         inputs = self._copy_shared([memory for _, memory in fitting], inputs)
         for new, memory in fitting:
@@ -204,16 +224,20 @@ class _Guarded(Evaluation):
         return inputs
 
     def _copy_shared(self, memories: list[Any], inputs: list[Any]) -> list[Any]:
-        """Copies the values that share memory with Variables about to be written; later readers get the copies."""
+        """Copies the values that share memory with Variables that are about to be written.
+
+        Later readers get the copies. Returns ``inputs`` with the copies in place of the values.
+        """
         copies = {id(x): bind.identity(x) for memory in memories for x in self._values_sharing_memory(memory)}
         self.originals |= {id(copies[id(memory)]): memory for memory in memories if id(memory) in copies}
         self.values = {var: copies.get(id(value), value) for var, value in self.values.items()}
         return [copies.get(id(x), x) for x in inputs]
 
     def _values_sharing_memory(self, memory: Any) -> list[Any]:
-        """Returns the values that may share a Variable's memory, and that must keep their value when it is written.
+        """Returns the values that may share a Variable's memory, and that a write to the memory must not change.
 
-        In a branch or body these are operands; in ``main``, the Variable's parameter and results of branches and loops.
+        In a branch or loop body these are operands. In ``main`` these are the Variable's parameter, and results of
+        branches and loops.
         """
         if state.trace.parent is None:
             return [memory, *(x for x in self.operands if x._type == memory._type)]
@@ -221,9 +245,10 @@ class _Guarded(Evaluation):
 
 
 def _expressions(bindings: Sequence[Any]) -> dict[Any, Any]:
-    """Returns an expression for each variable: what its binding computes. Equal expressions have equal values.
+    """Returns a hashable expression of each variable's value: the op's name, operands, attributes and type.
 
-    Calls with symbolic dims have none: different dims may have the same name.
+    Variables with equal expressions have equal values. A call with symbolic dims gets no expression, since different
+    dims may have the same name.
     """
     expressions: dict[Any, Any] = {}
     for binding in bindings:

@@ -46,10 +46,11 @@ class Simplified(Evaluation):
         self.alive: list[Any] = []
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """Binds a primitive in its simplest form: a constant, what its rule in :data:`RULES` returns, or as it is.
+        """Emits a primitive in its simplest form, and returns its results.
 
-        The first cases remove primitives that exist only for gradients: all gradients have been taken before this pass.
+        Operations on constants are folded, and a rule in :data:`RULES` may rewrite the operation.
         """
+        # Some primitives exist only for gradients, which all have been taken before this pass.
         if prim.name == "with_gradient":  # of its inputs, the first are the results
             return tuple(inputs[: attrs["count"]])
         if prim.name in ("recompute", "effect_recompute"):
@@ -69,14 +70,14 @@ class Simplified(Evaluation):
         return simpler if simpler is not None else self.remember(op, prim.bind(*op.inputs, **attrs))
 
     def bind_again(self, name: str, inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """Binds the primitive that a rule rewrote an operation to; it is simplified in turn."""
+        """Emits the primitive ``name`` that a rewrite rule returns; this primitive is simplified in turn."""
         return self.bind(table[name], inputs, attrs)
 
     def remember(self, op: Operation, result: Any) -> Any:
-        """Records the operation that computed results, by their ``id``; keeps them alive, so that ids are unique."""
+        """Records which operation computed a result, by the result's ``id``, and returns the result."""
         for output in as_tuple(result):
             self.operations[id(output)] = op
-            self.alive.append(output)
+            self.alive.append(output)  # a freed object's id may be used again
         return result
 
     def operation_of(self, x: Any) -> Operation | None:
@@ -84,7 +85,10 @@ class Simplified(Evaluation):
         return self.operations.get(id(x))
 
     def folded(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """Computes an operation on constants with NumPy; None if it can't, or the result is large, or it raises."""
+        """Folds an operation on constants: computes its result with NumPy, and returns it as a constant.
+
+        Returns None if an operand isn't constant, the result is large, or the operation has effects or raises.
+        """
         if not inputs or not prim.pure or prim.host or not all(map(is_constant, inputs)):
             return None
         result = prim.typed(*(x._type for x in inputs), **attrs)
@@ -96,7 +100,7 @@ class Simplified(Evaluation):
             return None
 
     def without_broadcasts(self, op: Operation) -> Operation:
-        """Drops each ``broadcast_to`` in front of an elementwise op, which broadcasts by itself."""
+        """Returns an elementwise op that reads the operands of ``broadcast_to`` directly: the op itself broadcasts."""
         if op.name not in BROADCASTING or len(op.inputs) < 2:
             return op
         inputs = list(op.inputs)
@@ -164,7 +168,7 @@ def _subtract_zero(rewriter: Simplified, op: Operation) -> Tensor | None:
 
 
 def _drop_reshape_to_same_shape(rewriter: Simplified, op: Operation) -> Tensor | None:
-    """Drops a reshape or broadcast to the shape that the operand has; merges two reshapes."""
+    """Drops a reshape or broadcast that keeps the operand's shape, and merges ``reshape(reshape(x))`` to one."""
     (x,) = op.inputs
     if same_shape(x._type.shape, op.attrs["shape"]):
         return x
@@ -187,7 +191,7 @@ def _cancel_involution(rewriter: Simplified, op: Operation) -> Tensor | None:
 
 
 def _merge_transposes(rewriter: Simplified, op: Operation) -> Tensor | None:
-    """Drops a transpose that permutes no axes; merges two transposes."""
+    """Drops a transpose that permutes no axes, and merges ``transpose(transpose(x))`` to one."""
     perm, producer = op.attrs["perm"], rewriter.operation_of(op.inputs[0])
     if perm == tuple(range(len(perm))):
         return op.inputs[0]
@@ -199,9 +203,9 @@ def _merge_transposes(rewriter: Simplified, op: Operation) -> Tensor | None:
 
 
 def _contract_without_reshapes(rewriter: Simplified, op: Operation) -> Tensor | None:
-    """Rewrites ``matmul(reshape(a), reshape(b), transpose_a=True)`` to a ``contract`` over leading dims.
+    """Rewrites ``matmul(reshape(a), reshape(b), transpose_a=True)`` to a ``contract`` (einsum) over leading dims.
 
-    The gradient of a dense layer's weights has this form; `contract` reads both operands where they are.
+    The gradient of a dense layer's weights has this form. ``contract`` needs no reshaped copies of the operands.
     """
     producers = [rewriter.operation_of(x) for x in op.inputs]
     if op.attrs != {"transpose_a": True, "transpose_b": False, "output_type": None}:
@@ -217,9 +221,9 @@ def _contract_without_reshapes(rewriter: Simplified, op: Operation) -> Tensor | 
 
 
 def _merge_padding(rewriter: Simplified, op: Operation) -> Tensor | None:
-    """Merges zero padding of an image into the convolution, or the filter's gradient, that reads it.
+    """Merges the zero padding of an image into the ``padding`` of the convolution that reads the image.
 
-    The convolution's kernel pads by itself, without a copy of the image.
+    This saves a padded copy of the image. It also applies to the gradient of a convolution's filter.
     """
     producer = rewriter.operation_of(op.inputs[0])
     zeros = None if producer is None or producer.name != "pad" else _spatial_zeros(producer)
@@ -230,10 +234,12 @@ def _merge_padding(rewriter: Simplified, op: Operation) -> Tensor | None:
 
 
 def _spatial_zeros(pad: Operation) -> list[tuple[int, int]] | None:
-    """Returns how many zeros a pad adds before and after each spatial dim of an image, or None.
+    """Returns how many zeros a ``pad`` adds before and after each spatial dim of an image.
 
-    None if it pads the batch or the channels, or with another value; negative zero counts as another value.
+    Returns None if the op pads the batch or the channels, or pads with another value. Negative zero counts as another
+    value.
     """
+    # Fewer than three dims have no spatial dim, and fail the test of `first` and `last` below.
     first, *spatial, last = pad.attrs["paddings"] if len(pad.attrs["paddings"]) > 2 else (None, None)
     static = [(low, high) for low, high in spatial if isinstance(low, int) and isinstance(high, int)]
     is_zero = _is_scalar_constant(pad.inputs[1], 0) and not np.signbit(constant_value(pad.inputs[1]))
@@ -241,9 +247,9 @@ def _spatial_zeros(pad: Operation) -> list[tuple[int, int]] | None:
 
 
 def _merge_crop(rewriter: Simplified, op: Operation) -> Tensor | None:
-    """Merges a crop of a convolution's input gradient into the padding of the convolution.
+    """Merges the crop (a slice) of a convolution's input gradient into the convolution's padding.
 
-    Cropping is the gradient of zero padding, which `_merge_padding` merges.
+    Such a crop is the gradient of zero padding, which `_merge_padding` merges in the forward convolution.
     """
     producer, size = rewriter.operation_of(op.inputs[0]), op.attrs["size"]
     if producer is None or producer.name != "conv_input_grad" or any(stride != 1 for stride in op.attrs["strides"]):
@@ -255,6 +261,7 @@ def _merge_crop(rewriter: Simplified, op: Operation) -> Tensor | None:
     cropped = [
         (low, total - low - cropped_size) for low, total, cropped_size in zip(begin[1:-1], shape[1:-1], size[1:-1])
     ]
+
     if any(max(pair) >= extent for pair, extent in zip(cropped, window)):
         return None
     old = producer.attrs["padding"]
@@ -278,7 +285,7 @@ def _fold_dims(rewriter: Simplified, op: Operation) -> Tensor | None:
 
 
 def _fold_product_of_dims(rewriter: Simplified, op: Operation) -> Tensor | None:
-    """Folds the product of a vector of dims to one dim, as in ``reduce_prod(shape(x))``.
+    """Rewrites the product of all dims of a shape, ``reduce_prod(shape(x))``, to a single dim: the size of ``x``.
 
     The dim gets the overflow check that sizes get.
     """

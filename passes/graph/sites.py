@@ -45,7 +45,10 @@ class SiteRewrite(PlannedRewrite):
 
 
 def rewrite_by_plan(mod: tvm.IRModule, kind: type[PlannedRewrite]) -> tvm.IRModule:
-    """Re-emits a module by a rewrite, and drops what isn't read any more; a module without plans stays as it is."""
+    """Applies a planned rewrite to each function of a module that has something to rewrite.
+
+    Values that nothing reads after that are dropped. If no function has a plan, the module is returned unchanged.
+    """
     functions = [f for f in mod.functions.values() if isinstance(f, relax.Function)]
     plans = [(function, kind.plan_of(function)) for function in functions]
     return drop_dead(reemit(mod, partial(kind, plans))) if any(plan for _, plan in plans) else mod

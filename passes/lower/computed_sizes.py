@@ -31,9 +31,9 @@ class Sized(NamedTuple):
 
 
 def sized_after(function: relax.Function) -> dict[relax.Var, list[Sized]]:
-    """Returns the results whose sizes the program computes, for a check at run time that they can be allocated.
+    """Returns the results whose sizes the program computes, which need a run-time check that they can be allocated.
 
-    They are grouped by the binding after which the size is known: that which computes the last of its dims.
+    Results are grouped by the variable after which their size is known: the one that defines the last of their dims.
     """
     bindings = [b for block in function.body.blocks for b in block.bindings]
     defining = defining_vars(function.params, bindings)
@@ -52,7 +52,8 @@ def sized_after(function: relax.Function) -> dict[relax.Var, list[Sized]]:
 
 
 def _sized_results(binding: Any) -> list[Sized]:
-    """Returns the sizes of a call's results; none for what binds computed dims."""
+    """Returns the sizes of the tensors that a dialect call returns."""
+    # An op that binds dims returns only an empty tensor.
     if not dialect.is_dialect(binding.value) or binding.value.op.name == DIMS_OP:
         return []
     op = dialect.read(binding.value).primitive.tf_name

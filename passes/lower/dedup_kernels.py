@@ -12,7 +12,7 @@ from tvtf.core.tvm_visitor import structural_map
 
 
 def share_kernels(mod: tvm.IRModule) -> tvm.IRModule:
-    """Replaces kernels of the same structure by the first of them, so that each is scheduled and compiled once."""
+    """Deduplicates kernels: calls of kernels with equal structure all call the first one, which is compiled once."""
     replacements = _duplicates(mod)
     if not replacements:
         return mod
@@ -25,17 +25,14 @@ def share_kernels(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _with_replaced_calls(func: Any, replacements: dict[ir.GlobalVar, ir.GlobalVar]) -> Any:
-    """Returns a Relax function that calls the replacements instead of the kernels; kernels call none."""
-    if isinstance(func, tirx.PrimFunc):
+    """Returns a function that calls the replacements instead of the replaced kernels."""
+    if isinstance(func, tirx.PrimFunc):  # a kernel calls no other kernel
         return func
     return structural_map(func, (ir.GlobalVar, lambda name: replacements.get(name, name)))
 
 
 def _duplicates(mod: tvm.IRModule) -> dict[ir.GlobalVar, ir.GlobalVar]:
-    """Returns, by the name of each duplicate kernel, the first kernel of the same structure.
-
-    Each kernel is scheduled and compiled once.
-    """
+    """Finds kernels of equal structure; returns the first such kernel for each of its duplicates."""
     by_hash: dict[int, list[tuple[ir.GlobalVar, tirx.PrimFunc]]] = {}
     replacements: dict[ir.GlobalVar, ir.GlobalVar] = {}
     for name, func in mod.functions_items():
@@ -51,5 +48,5 @@ def _duplicates(mod: tvm.IRModule) -> dict[ir.GlobalVar, ir.GlobalVar]:
 
 
 def _is_same(name: Any, func: tirx.PrimFunc, other: Any, other_func: tirx.PrimFunc) -> bool:
-    """Returns whether kernels, and their types, which also say whether calls are pure, are equal."""
+    """Returns whether two kernels are equal, and so are their types, which include the purity of calls."""
     return tvm_ffi.structural_equal(name.ty, other.ty) and tvm_ffi.structural_equal(func, other_func)

@@ -34,7 +34,7 @@ def chain_kernels(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
     functions: dict[Any, ir.GlobalVar | None] = {}
     replacements: dict[Any, list[Any]] = {}
     for chain in calls_of_main.chains(cpu):
-        # Longer chains come first; each kernel is part of one.
+        # Longer chains come first, and each kernel is part of at most one.
         if not any(binding.var in replacements for binding in chain):
             function = _shared_function(mod, builder, chain, functions, cpu)
             replacements.update({} if function is None else _replacements(chain, function))
@@ -67,9 +67,9 @@ class _KernelCalls:
         return self.kernel_calls.get(readers[0].var) if len(readers) == 1 and readers[0] is not None else None
 
     def chains(self, target: CpuTarget) -> Iterator[Chain]:
-        """Yields candidate chains: a depthwise convolution and the convolutions before and after it, longest first.
+        """Yields chains of convolutions that may be fused: a depthwise convolution with its neighbors, longest first.
 
-        A tensor between them must exceed the cache: without one, separate kernels lose nothing.
+        A tensor between two of the convolutions must exceed the cache; otherwise separate kernels lose nothing.
         """
         for binding in self.kernel_calls.values():
             if not self._has_one_contraction(binding, _is_depthwise):
@@ -87,7 +87,10 @@ class _KernelCalls:
                     yield chain
 
     def _has_one_contraction(self, binding: Any, test: Any) -> bool:
-        """Returns whether a kernel has one contraction, which passes ``test``, and elementwise stages otherwise."""
+        """Returns whether a kernel has exactly one contraction, and the contraction passes ``test``.
+
+        All other stages of the kernel must be elementwise.
+        """
         kernel = read_kernel(self.mod[binding.value.args[0]])
         stages = [] if kernel is None else kernel.stages
         contractions = [stage for stage in stages if not isinstance(stage, Stage) or stage.reduce]
@@ -95,10 +98,10 @@ class _KernelCalls:
 
 
 def _is_depthwise(stage: Stage) -> bool:
-    """Returns whether each result sums over a window of its own channel only."""
+    """Returns whether a stage is a depthwise convolution: each result sums over a window of its own channel only."""
     if not is_convolution(stage) or len(stage.spatial) != 4:
         return False
-    channel = stage.spatial[3]
+    channel = stage.spatial[3]  # the layout is NHWC
     return channel.size != 1 and all(access.load_stride(term, channel.var) == 1 for term in terms_of(stage))
 
 
@@ -116,14 +119,17 @@ def _bytes_of(x: Any) -> int:
 def _shared_function(
     mod: tvm.IRModule, builder: relax.BlockBuilder, chain: Chain, known: dict[Any, Any], target: CpuTarget
 ) -> ir.GlobalVar | None:
-    """Returns the function that computes a chain, or None where computing it in bands of rows doesn't pay.
+    """Returns the function that computes a chain of convolutions, or None if fusing the chain doesn't pay.
 
-    Chains of the same kernels share it; ``known`` has the functions made so far.
+    Chains of the same kernels share a function.
+
+    Args:
+      known: the functions made so far, by the kernels and operands of a chain.
     """
     operands = _outside_operands(chain)
     results = [binding.var for binding in chain]
     operand_numbers = [[_operand_number(x, operands, results) for x in _operands(binding)] for binding in chain]
-    # Chains of the same kernels on operands in the same places are one function.
+    # The key has the kernels' names, and how their operands are connected.
     key = tuple((b.value.args[0].name_hint, tuple(numbers)) for b, numbers in zip(chain, operand_numbers, strict=True))
     if key not in known:
         function = _chain_function(chain, operands)
@@ -140,12 +146,15 @@ def _outside_operands(chain: Chain) -> list[Any]:
 
 
 def _operand_number(x: Any, operands: list[Any], results: list[Any]) -> int:
-    """Returns the number of an outside operand; a negative one for a result of the chain itself."""
+    """Returns the index of an operand from outside the chain, or a negative number for a result of the chain itself."""
     return operands.index(x) if x in operands else -1 - results.index(x)
 
 
 def _chain_function(chain: Chain, operands: list[Any]) -> relax.Function:
-    """Builds the function that computes a chain, marked as FuseOps marks its groups so that FuseTIR fuses it."""
+    """Builds the Relax function that computes a chain of kernel calls.
+
+    The attribute ``Primitive``, by which FuseOps marks its groups, makes FuseTIR turn the function into one kernel.
+    """
     params = [relax.Var(f"operand_{i}", x.ty) for i, x in enumerate(operands)]
     new_vars: dict[Any, Any] = dict(zip(operands, params, strict=True))
     bindings = []
@@ -161,7 +170,7 @@ def _chain_function(chain: Chain, operands: list[Any]) -> relax.Function:
 
 
 def _fused_kernel(mod: tvm.IRModule, function: relax.Function, chain: Chain) -> tirx.PrimFunc:
-    """Returns the kernel that FuseTIR would make of a chain's function."""
+    """Returns the kernel that FuseTIR makes of a chain's function, in a module of its own."""
     kernels = [binding.value.args[0] for binding in chain]
     builder = relax.BlockBuilder(tvm.IRModule({kernel: mod[kernel] for kernel in kernels}))
     name = builder.add_func(function, "chain")
@@ -173,14 +182,22 @@ def _fused_kernel(mod: tvm.IRModule, function: relax.Function, chain: Chain) -> 
 
 
 def _replacements(chain: Chain, function: ir.GlobalVar) -> dict[Any, list[Any]]:
-    """Returns the bindings that replace each binding of a chain: the function's call for the last, none for others."""
+    """Returns the list of bindings that replaces each binding of a chain, by the binding's variable.
+
+    The last binding becomes a call of the function that computes the chain; the others are dropped.
+    """
     last = chain[-1]
     call = relax.Call(function, _outside_operands(chain), span=last.value.span, ret_ty=last.var.ty)
     return {binding.var: [relax.VarBinding(last.var, call)] if binding is last else [] for binding in chain}
 
 
 def _rewritten(builder: relax.BlockBuilder, main: relax.Function, replacements: dict[Any, list[Any]]) -> tvm.IRModule:
-    """Returns the module with the bindings of chains replaced, and each chain's function fused by FuseTIR."""
+    """Returns the module in which each fused chain is a call of one kernel.
+
+    Args:
+      builder: has the module, and a function for each chain, which FuseTIR turns into a kernel.
+      replacements: the new bindings for each binding of a chain.
+    """
 
     def with_replacements(old: Any) -> Any:
         bindings = [new for b in old.bindings for new in replacements.get(b.var, [b])]

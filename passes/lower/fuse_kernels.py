@@ -24,9 +24,10 @@ def fuse_kernels(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _bind_lost_dims(mod: tvm.IRModule) -> tvm.IRModule:
-    """Replaces each dim expression in a parameter's type that its function can't compute by a new symbol.
+    """Replaces dim expressions that a function can't compute by new symbols, in the types of its parameters.
 
-    Otherwise, the function fails when it checks the argument (see above).
+    For example, a function without a parameter of dim ``n`` can't compute ``n + m``, and would fail when it checks the
+    argument's shape.
     """
     repaired = {
         var: _with_bound_dims(f)
@@ -52,7 +53,7 @@ def _has_unbound_dims(function: relax.Function) -> bool:
 
 
 def _bound_symbols(types: Sequence[Any], params: Sequence[Any] = ()) -> set[Any]:
-    """Returns the symbols that parameters bind: symbolic dims that are a dim by themselves, and scalars."""
+    """Returns the symbols whose values parameters give: scalars, and dims such as ``n``, but not those in ``n + m``."""
     return {d for d in [*(d for ty in types for d in _dims_of(ty)), *params] if isinstance(d, tirx.Var)}
 
 
@@ -69,10 +70,13 @@ def _dims_of(ty: Any) -> list[Any]:
 
 
 def with_named_dims(types: Sequence[Any], params: Sequence[Any] = ()) -> list[Any]:
-    """Returns parameter types with each unbound dim expression replaced by a symbol, the same one for equal dims.
+    """Returns parameter types with a new symbol in place of each dim expression that can't be computed.
+
+    Equal expressions get the same symbol.
 
     Args:
-      params: the parameters; scalars among them bind their own symbols.
+      types: the types of the parameters. A dim can be computed from dims that are a symbol, such as ``n``.
+      params: the parameters themselves, if scalars among them also give values of symbols.
     """
     bound_symbols = _bound_symbols(types, params)
     new_symbols: list[tuple[Any, tirx.Var]] = []
@@ -87,9 +91,9 @@ def with_named_dims(types: Sequence[Any], params: Sequence[Any] = ()) -> list[An
 
 
 def _symbol_for(dim: Any, symbols: list[tuple[Any, tirx.Var]]) -> tirx.Var:
-    """Returns the symbol that replaces a dim expression, the same one for equal expressions.
+    """Returns the symbol that replaces a dim expression; equal expressions get the same symbol.
 
-    ``symbols`` are the expressions that have one.
+    ``symbols`` has the expressions with a symbol so far, and gets the new one.
     """
     for known, symbol in symbols:
         if tvm_ffi.structural_equal(dim, known):
@@ -100,7 +104,7 @@ def _symbol_for(dim: Any, symbols: list[tuple[Any, tirx.Var]]) -> tirx.Var:
 
 
 def _with_bound_dims(function: relax.Function) -> relax.Function:
-    """Returns a function whose parameters' types have only dims that it can compute."""
+    """Returns a function with new symbols for dim expressions in its parameters' types that it can't compute."""
     types = with_named_dims([p.ty for p in function.params], function.params)
     params = [p if p.ty is ty else relax.Var(p.name, ty) for p, ty in zip(function.params, types)]
     new_params = dict(zip(function.params, params))

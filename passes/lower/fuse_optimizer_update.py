@@ -58,9 +58,10 @@ class _MainCalls:
     """The straight-line code of ``main``: kernel calls, the readers of each variable, the new values of Variables."""
 
     def __init__(self, mod: tvm.IRModule, main: relax.Function, pairs: list[tuple[int, int]]) -> None:
-        """Records the calls in ``main``; ``pairs`` are the positions of outputs and of the parameters that they update.
+        """Records the kernel calls in ``main``, and which values are new values of Variables.
 
-        ``updated`` has the Variable's parameter of each new value.
+        Args:
+          pairs: the positions of an output of ``main`` and of the Variable's parameter that the output updates.
         """
         self.calls: dict[Any, KernelCall] = {}
         self.readers: dict[Any, list[int]] = {}
@@ -79,9 +80,12 @@ class _MainCalls:
     def _add(
         self, mod: tvm.IRModule, block: int, is_dataflow: bool, binding: Any, known: dict[Any, int | None]
     ) -> None:
-        """Records a binding of ``main``; ``calls`` gets those of kernels with one result, in dataflow blocks.
+        """Records a binding of ``main``, and adds it to ``calls`` if it calls a kernel with one result.
 
-        ``known`` has the position of each kernel's copied operand, None if it does more than copy.
+        Args:
+          block: the number of the binding's block.
+          is_dataflow: whether this is a dataflow block; calls in other blocks aren't added.
+          known: results of `_copied_operand` so far, by the kernel's name.
         """
         position = len(self.positions_of)
         self._record_readers(binding.value)
@@ -103,7 +107,10 @@ class _MainCalls:
 
     @cached_property
     def early(self) -> set[Any]:
-        """Returns scalars that depend on parameters only, such as a learning rate; they move to their block's start."""
+        """Returns the scalars that depend only on parameters, such as a learning rate.
+
+        Their computations move to the start of their block.
+        """
         scalars: set[Any] = set()
         for var, call in self.calls.items():
             if (
@@ -115,14 +122,17 @@ class _MainCalls:
         return scalars
 
     def key(self, var: Any) -> float:
-        """Returns the sort key of a binding in its block: its position; for ``early``, one before the block's start."""
+        """Returns the number by which a binding is sorted in its block.
+
+        This is its position, or for scalars in ``early`` a number before the block's first position.
+        """
         position = self.positions_of[var]
         if var not in self.early:
             return position
         return max(start for start in self.starts if start <= position) - 0.9
 
     def updates(self) -> Iterator[_Update]:
-        """Yields groups of calls that can be fused into an optimizer's update; each call belongs to one group."""
+        """Yields groups of kernel calls that can be fused into one optimizer update; no call belongs to two groups."""
         groups: list[set[Any]] = []
         for var in self.updated:
             members = set(self._elementwise_calls(var))
@@ -136,7 +146,10 @@ class _MainCalls:
                 yield update
 
     def _elementwise_calls(self, var: Any) -> Iterator[Any]:
-        """Yields the elementwise calls of the same shape that a value is computed by."""
+        """Returns the variables of the elementwise calls that compute a value, all of the value's shape.
+
+        The search starts at ``var`` and follows operands backwards.
+        """
         worklist, seen = [var], set()
         while worklist:
             call = self.calls.get(worklist.pop())
@@ -146,9 +159,10 @@ class _MainCalls:
         return iter(seen)
 
     def _without_stored_intermediates(self, group: set[Any]) -> set[Any]:
-        """Removes from a group the calls whose result is read outside it, except for new values of Variables.
+        """Removes from a group of calls those with a reader outside the group, except for new values of Variables.
 
-        Such a result would have to be stored, and each removal may leave another call with a reader outside.
+        The result of such a call would have to be stored. A removed call may itself read another call's result, so the
+        search is repeated.
         """
         while True:
             positions = {self.calls[var].position for var in group}
@@ -160,9 +174,10 @@ class _MainCalls:
             group = group - read_outside
 
     def _gradient_reduction(self, group: set[Any]) -> set[Any]:
-        """Returns the reduction that computes the group's gradient: the only one whose only reader is the group.
+        """Returns the reduction or contraction that computes the gradient of an update, as a set of one variable.
 
-        With two, neither result could stay in registers until the update.
+        Nothing but the calls in ``group`` may read the gradient. The set is empty if there are several such reductions:
+        they couldn't all keep their results in registers until the update.
         """
         positions = {self.calls[var].position for var in group}
         operands = {x for var in group for x in self.calls[var].operands if x in self.calls}
@@ -194,7 +209,10 @@ class _Update:
 
     @property
     def is_legal(self) -> bool:
-        """Whether all calls are in one block, and nothing else reads a result before the last call."""
+        """Whether one call can replace the calls of the update.
+
+        All calls must be in one block. No other call may read a result before the last call.
+        """
         last = self.calls[-1].position
         early_readers = [
             reader
@@ -206,10 +224,9 @@ class _Update:
 
     @property
     def place(self) -> float:
-        """The sort key of the fused call in its block.
+        """The number by which the fused call is sorted among the bindings of its block.
 
-        It stands after the last operand, and after the last other reader of the Variables whose memory the results
-        take.
+        The call must follow its operands, and all other readers of the Variables whose memory the results take.
         """
         operand_positions = [
             self.main_calls.positions_of[x]
@@ -228,9 +245,10 @@ class _Update:
         return max([start - 0.75, *before]) + 0.5
 
     def function(self) -> relax.Function:
-        """Returns a Relax function that makes the update's calls, for FuseTIR to turn into one kernel.
+        """Builds a Relax function that contains all kernel calls of the update, for FuseTIR to turn into one kernel.
 
-        A copied value is read from the copy, unless it is a result.
+        If a call only copies an intermediate value, later calls read the copy. Values that are results of the function
+        are read themselves.
         """
         types = with_named_dims([x.ty for x in self.operands])
         params = [relax.Var(f"operand_{i}", ty) for i, ty in enumerate(types)]
@@ -245,12 +263,15 @@ class _Update:
             if call.copied in intermediate:
                 new_vars[call.copied] = var
         bindings.append(_bind_to_new_var("results", relax.Tuple([new_vars[call.var] for call in self.results])))
-        result = bindings[-1].var
+        result = bindings[-1].var  # the tuple of results
         body = Bindings.typed(relax.SeqExpr([relax.DataflowBlock(bindings)], result), result.ty)
         return relax.Function(params, body, result.ty, attrs=ir.make_node("ir.DictAttrs", Primitive=True))
 
     def bindings(self, function: ir.GlobalVar) -> list[Any]:
-        """Returns the bindings of the fused call, and of its results to the variables that they had."""
+        """Returns the bindings that replace the update: the call of the fused function, and one for each result.
+
+        The results keep their variables.
+        """
         types = relax.TupleType([old.var.ty for old in self.results])
         call = relax.Call(function, self.operands, span=self.calls[-1].binding.value.span, ret_ty=types)
         binding = relax.VarBinding(relax.Var("update", types), call)
@@ -283,7 +304,7 @@ def _same_shape(x: Any, y: Any) -> bool:
 
 
 def _copied_operand(func: Any) -> int | None:
-    """Returns the position of the operand that a kernel copies if it does nothing else, or None."""
+    """Returns the position of the operand that a kernel copies, or None if the kernel does anything but copy."""
     kernel = read_kernel(func)
     stage = kernel.stages[0] if kernel is not None and len(kernel.stages) == 1 else None
     if not isinstance(stage, Stage) or stage.reduce or not isinstance(stage.value, TensorLoad):
@@ -295,20 +316,17 @@ def _copied_operand(func: Any) -> int | None:
 
 
 def _results(main: relax.Function) -> list[Any]:
-    """Returns the variables that ``main`` returns, through aliases.
-
-    A variable may be bound to another one, which has the value.
-    """
+    """Returns the variables that ``main`` returns; if it returns a tuple, the fields of the tuple."""
     values = {b.var: b.value for block in main.body.blocks for b in block.bindings}
     result = main.body.body
-    while isinstance(values.get(result), relax.Var):
+    while isinstance(values.get(result), relax.Var):  # an alias such as `y = x`
         result = values[result]
     value = values.get(result, result)
     return list(value.fields) if isinstance(value, relax.Tuple) else [result]
 
 
 def _rewritten(mod: tvm.IRModule, main: relax.Function, main_calls: _MainCalls, updates: list[_Update]) -> tvm.IRModule:
-    """Returns the module with the calls of each update replaced by one, sorted into its place."""
+    """Returns the module with one call of a fused function in place of each update's calls."""
     builder = relax.BlockBuilder(mod)
     updates_by_block: dict[int, list[tuple[float, list[Any]]]] = {}
     for update in updates:

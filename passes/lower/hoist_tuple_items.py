@@ -10,10 +10,10 @@ from tvtf.passes.analysis.rewriter import Bindings, map_functions
 
 @transform.module_pass(opt_level=0, name="HoistTupleItems")
 def HoistTupleItems(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-    """Makes every tuple item an output of its dataflow block, so that FuseOps leaves it outside kernels.
+    """Makes every tuple item an output of its dataflow block, which keeps FuseOps from reading the item in a kernel.
 
-    Works around a bug of FuseOps: it replaces a tuple of which a kernel reads some items by these items, at positions
-    that it noted before the first replacement, and goes through tuples in the order of their addresses. From three
+    This works around a bug of FuseOps. If a kernel reads items of a tuple, FuseOps replaces the tuple by these items,
+    at positions that it noted before the first replacement. Tuples come in the order of their addresses. From three
     tuples on, some compilations fail or read other arguments (`FunctionCreator::CreateFunction` in TVM 0.27's
     fuse_ops.cc).
     """
@@ -21,9 +21,9 @@ def HoistTupleItems(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRM
 
 
 def _with_items_as_outputs(func: relax.Function) -> relax.Function:
-    """Replaces the dataflow variables that hold tuple items by ordinary variables, which are outputs of their block.
+    """Replaces dataflow variables that are bound to tuple items by ordinary variables, the outputs of their block.
 
-    FuseOps groups dataflow variables only.
+    FuseOps groups only dataflow variables.
     """
     outputs = {
         binding.var: relax.Var(binding.var.name, binding.var.ty, binding.var.span)
@@ -40,7 +40,7 @@ def forward_tuple_items(mod: ir.IRModule) -> ir.IRModule:
 
 
 def _forward_items(func: relax.Function) -> relax.Function:
-    """Replaces reads of items of tuples that a function builds by the tuples' fields, and drops unread tuples."""
+    """Replaces ``(a, b)[0]`` by ``a``, for all tuples that a function builds, and drops tuples that nothing reads."""
     bindings = [binding for block in func.body.blocks for binding in block.bindings]
     tuples = {b.var: b.value for b in bindings if isinstance(b.value, relax.Tuple)}
     out = Bindings()
@@ -53,9 +53,9 @@ def _forward_items(func: relax.Function) -> relax.Function:
 
 
 def without_unread_bindings(func: relax.Function, candidates: set[relax.Var]) -> relax.Function:
-    """Drops the bindings of ``candidates`` that nothing reads.
+    """Drops the bindings of those variables in ``candidates`` that nothing reads.
 
-    Other bindings that nothing reads may have effects.
+    A binding of another variable is kept, since it may have a side effect.
     """
     read: set[relax.Var] = set()
     bindings = [binding for block in func.body.blocks for binding in block.bindings]

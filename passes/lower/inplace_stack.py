@@ -31,9 +31,13 @@ class InPlace:
             self._scan(name, mod[name], count)
 
     def _scan(self, name: str, body: relax.Function, count: int) -> None:
-        """Finds the writes in a loop's body that are the only use of a carried stack, or of an earlier write's result.
+        """Finds the writes to stacks in a loop's body that may happen in place.
 
-        ``count`` is the number of carried values.
+        A write may overwrite a carried stack, or the result of an earlier write, if nothing else uses this value.
+
+        Args:
+          name: the name of the body.
+          body: the loop's body. Its first ``count`` parameters are the carried values.
         """
         uses = _uses(body)
         params = {p: position for position, p in enumerate(body.params[:count])}
@@ -82,9 +86,10 @@ def _uses(func: relax.Function) -> Counter[relax.Var]:
 
 
 def slice_kernel(name: str, buffer: relax.TensorType, index: relax.TensorType) -> tirx.PrimFunc:
-    """Returns ``kernel(buffer, index, value)``, which writes ``value`` to ``buffer[index]``, or adds it, in place.
+    """Builds ``kernel(buffer, index, value)``, which writes ``value`` to ``buffer[index]`` in place.
 
-    A write takes time in proportion to the value, and not to the stack.
+    With the name "stack_add", the kernel adds ``value``. The time is proportional to the size of ``value``, and not to
+    the size of the stack.
     """
     dtype = str(buffer.dtype)
     shape = [_extent(d, i) for i, d in enumerate(buffer.shape.values)]
@@ -103,9 +108,9 @@ def slice_kernel(name: str, buffer: relax.TensorType, index: relax.TensorType) -
 
 
 def rows_kernel(buffer: relax.TensorType, places: relax.TensorType) -> tirx.PrimFunc:
-    """Returns ``kernel(buffer, places, values)``, which adds each of ``values`` to the row at its place, in place.
+    """Builds ``kernel(buffer, places, values)``, which adds ``values[i]`` to ``buffer[places[i]]`` in place, for all i.
 
-    Negative places are skipped.
+    Negative entries of ``places`` are skipped.
     """
     dtype = str(buffer.dtype)
     shape = [_extent(d, i) for i, d in enumerate(buffer.shape.values)]
@@ -126,7 +131,10 @@ def rows_kernel(buffer: relax.TensorType, places: relax.TensorType) -> tirx.Prim
 
 
 def _scheduled(params: list[Any], body: Any) -> tirx.PrimFunc:
-    """Builds the kernel as ``noalias``: no operand shares the stack's memory, so LLVM may vectorize."""
+    """Builds a kernel that is marked as scheduled, and as ``noalias`` to let LLVM vectorize it.
+
+    No operand shares the stack's memory.
+    """
     return tirx.PrimFunc(params, body).with_attrs({"tirx.is_scheduled": True, "tirx.noalias": True})
 
 

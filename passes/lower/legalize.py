@@ -38,9 +38,9 @@ def legalize(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _without_merge_barriers(mod: tvm.IRModule) -> tvm.IRModule:
-    """Removes calls of ``tvtf.apart``, which return their operand: they kept equal values from being merged as one.
+    """Removes calls of ``tvtf.apart``, and replaces their results by their operands.
 
-    No later pass merges values.
+    These calls kept equal values from being merged by common subexpression elimination. No later pass merges values.
     """
     result = mod.clone()
     for name, func in mod.functions_items():
@@ -91,7 +91,11 @@ class _Legalizer:
             out.bind(binding.var, self.lower_call(out, call))
 
     def lower_call(self, out: Bindings, call: relax.Call) -> Any:
-        """Lowers a call of a primitive by its rule in :data:`CONTROL`, on the host, or by its ``lower`` column."""
+        """Lowers a call of a tvtf primitive to the Relax expression that replaces it.
+
+        This is the result of a rule in :data:`CONTROL`, a call of NumPy on the host, or a call of a kernel that the
+        primitive's ``lower`` function builds.
+        """
         bound = dialect.read(call)
         rule = CONTROL.get(bound.primitive.name)
         if rule is not None:
@@ -108,7 +112,7 @@ class _Legalizer:
         return self.kernel_call(call, bound)
 
     def kernel_call(self, call: relax.Call, bound: dialect.Bound) -> relax.Call:
-        """Returns the call of a kernel for a primitive's call; equal calls share a kernel."""
+        """Returns the call of the kernel that computes a primitive; primitives that are called alike share a kernel."""
         attrs = {name: kernel_attribute(value) for name, value in bound.attrs.items()}
         key = self.kernel_key(bound, attrs, call)
         lower, inputs = bound.primitive.lower, bound.inputs
@@ -125,10 +129,10 @@ class _Legalizer:
 
     @staticmethod
     def kernel_key(bound: dialect.Bound, attrs: dict[str, Any], call: relax.Call) -> Any:
-        """Returns the key under which calls share a kernel; None if dims are expressions or an operand is a shape.
+        """Returns the key under which calls share a kernel: the primitive's name, its attributes and operand types.
 
-        Symbolic dims are replaced by the position where each occurs first, so that calls with other symbols share a
-        kernel.
+        In the key, the position of its first occurrence stands for each symbolic dim. Calls with differently named dims
+        thus share a kernel. Returns None if a dim is an expression, or an operand is a shape.
         """
         types = [(str(x.ty.dtype), x.ty.shape.values[:]) for x in bound.inputs]
         dims = [dim for _, shape in types for dim in shape]
@@ -144,15 +148,15 @@ class _Legalizer:
         return bound.primitive.name, repr(sorted(attrs.items())), tuple(shapes)
 
     def add_impure(self, name: str, func: tirx.PrimFunc) -> ir.GlobalVar:
-        """Adds a kernel that is called for its effect; returns its variable.
+        """Adds a kernel that is called for its effect, and returns the kernel's global variable.
 
-        It is typed as impure, since Relax would take a kernel without results for pure, and drop the call.
+        The kernel is typed as impure: Relax would treat a kernel without results as pure, and drop the call.
         """
         ty = relax.FuncType(func.ty.params, func.ty.ret, False)
         return self.add(name, func, ty)
 
     def add(self, name: str, func: tirx.PrimFunc, ty: relax.FuncType | None = None) -> ir.GlobalVar:
-        """Adds a kernel under a unique name; returns its variable."""
+        """Adds a kernel to the module under a unique name made from ``name``, and returns its global variable."""
         unique, count = name, 0
         while unique in self.used_names:
             count += 1
@@ -164,9 +168,9 @@ class _Legalizer:
 
 
 def with_loop_results(mod: tvm.IRModule) -> tvm.IRModule:
-    """Gives the conditions and bodies of loops the results that code generation expects; returns the module.
+    """Converts the results of loop conditions and bodies to the form that code generation expects; returns the module.
 
-    Conditions return their boolean instead of a tuple; bodies return a tuple that isn't bound to a variable.
+    A condition returns its boolean instead of a tuple. A body returns a tuple that isn't bound to a variable.
     """
     # Conditions and bodies alternate.
     is_condition = {function.name_hint: i % 2 == 0 for i, function in enumerate(loop_parts(mod))}
@@ -176,7 +180,10 @@ def with_loop_results(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _with_unbound_result(func: relax.Function, returns_item: bool) -> relax.Function:
-    """Returns a function whose result is the tuple at its end, or the tuple's first item, instead of a variable."""
+    """Returns a function that returns its last tuple directly, instead of a variable that the tuple is bound to.
+
+    With ``returns_item``, the function returns the first item of the tuple.
+    """
     *bindings, last = [b for block in func.body.blocks for b in block.bindings]
     if not (isinstance(last.value, relax.Tuple) and func.body.body.same_as(last.var)):
         return func
@@ -215,7 +222,10 @@ _CALL_TIR = ir.Op.get("relax.call_tir")
 
 
 def call_kernel(kernel: ir.GlobalVar, args: Any, out_types: Any, call: relax.Call) -> relax.Call:
-    """Returns the call of a kernel that replaces ``call``; ``out_types`` are the types of the kernel's results."""
+    """Returns the call of a kernel on ``args``, which replaces the primitive's call ``call``.
+
+    ``out_types`` are the types of the kernel's results.
+    """
     if isinstance(call.ty, relax.TupleType):
         out_type: Any = call.ty
     else:
@@ -225,7 +235,7 @@ def call_kernel(kernel: ir.GlobalVar, args: Any, out_types: Any, call: relax.Cal
 
 
 def _cond(_: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """Lowers ``tvtf.cond(pred, *captured)`` to Relax's If, which calls a branch function on each side."""
+    """Lowers ``tvtf.cond(pred, *captured)`` to a Relax If, each branch of which calls a function."""
     predicate, *captured = bound.inputs
     # Sizes that differ between the branches become dims of the results, bound after the If.
     sizes_differ = bool(bound.attrs.get("shapes"))
@@ -236,7 +246,7 @@ def _cond(_: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) 
 
 
 def _branch(function: ir.GlobalVar, captured: list[Any], ty: Any, span: Any) -> relax.SeqExpr:
-    """Returns the side of an If that calls a branch function on the captured values."""
+    """Builds a branch of an If: a sequence that calls ``function`` on the captured values."""
     result = relax.Var("branch", ty)
     value = relax.Call(function, captured, span=span, ret_ty=ty)
     body = relax.SeqExpr([relax.BindingBlock([relax.VarBinding(result, value)])], result)
@@ -244,7 +254,10 @@ def _branch(function: ir.GlobalVar, captured: list[Any], ty: Any, span: Any) -> 
 
 
 def _while(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> relax.Call:
-    """Lowers a loop to the loop op of Relax; stacks that its body overwrites start as copies."""
+    """Lowers a tvtf while loop to a call of the loop op that is registered with Relax.
+
+    A stack that the loop's body overwrites starts as a copy of its operand.
+    """
     overwritten = legalizer.in_place.carried.get(bound.attrs["body"].name_hint, ())
     # Copies, because the caller may still read the operands.
     inputs = [_emit_copy(legalizer, out, x) if i in overwritten else x for i, x in enumerate(bound.inputs)]
@@ -272,7 +285,10 @@ def _emit_copy(legalizer: _Legalizer, out: Bindings, x: Any) -> Any:
 
 
 def _stack_sized(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """Lowers the creation of a stack whose length a kernel computes: binds a symbolic dim to the length first."""
+    """Lowers the creation of a stack of computed length.
+
+    A kernel computes the length, a symbolic dim is bound to it, and another kernel creates the stack.
+    """
     func, args, _ = gen_call_tir_inputs(te_kernel("stack.length"), *bound.inputs)
     length = out.emit(
         _typed_kernel_call(legalizer.add("length", func), args, relax.TensorType((1,), "int64")), "length"
@@ -284,20 +300,26 @@ def _stack_sized(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: 
 
 
 def _computed_dims(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """Binds symbolic dims to the elements of a vector, then makes an empty tensor whose type has these dims."""
+    """Lowers ``told_dims(vector)``: binds symbolic dims to the elements of a vector.
+
+    The op's result is an empty tensor whose type has these dims.
+    """
     dims = list(bound.attrs["dims"])
     _bind_dims(out, bound.inputs[0], dims)
     return _empty_tensor_with_dims(legalizer, dims, call)
 
 
 def _empty_tensor_with_dims(legalizer: _Legalizer, dims: list[Any], call: relax.Call) -> Any:
-    """Returns the call that makes a tensor of ``dims`` and a last dim of 0: it only carries the dims."""
+    """Returns a call that makes a tensor of shape ``(*dims, 0)``, which has no elements and only carries the dims."""
     func, args, types = gen_call_tir_inputs(te_kernel("stack.new"), shape=(*dims, 0), dtype="bool")
     return call_kernel(legalizer.add("told", func), args, types, call)
 
 
 def _common_dims(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """Binds symbolic dims, as `_computed_dims` does, to a vector that a kernel computes from the inputs' dims."""
+    """Lowers ``common_dims``: a kernel computes a vector from the inputs' dims, and symbolic dims are bound to it.
+
+    As for `_computed_dims`, the result is an empty tensor that carries the dims.
+    """
     dims = list(bound.attrs["dims"])
     func, args, _ = gen_call_tir_inputs(te_kernel("array.common_dims"), *bound.inputs)
     vector = _typed_kernel_call(legalizer.add("common", func), args, relax.TensorType((len(dims),), "int64"))
@@ -306,7 +328,7 @@ def _common_dims(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: 
 
 
 def _bind_dims(out: Bindings, vector: Any, dims: list[Any]) -> None:
-    """Binds symbolic dims to the elements of an int64 vector."""
+    """Emits the bindings that give symbolic dims their values: the elements of an int64 vector."""
     shape = out.emit(_builtin_call("vm.builtin.tensor_to_shape", [vector], relax.ShapeType(ndim=len(dims))), "shape")
     shape_type = relax.ShapeType(dims)
     out.bindings.append(relax.MatchCast(relax.Var("size", shape_type), shape, shape_type))
@@ -321,9 +343,9 @@ def _builtin_call(builtin: str, args: list[Any], ty: Any) -> relax.Call:
 
 
 def _write_to_stack(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """Lowers a write to a stack: in place where the loop owns the stack, else to a kernel with a new result."""
+    """Lowers a write to a stack: in place if nothing else reads the stack, or to a kernel that returns a new stack."""
     buffer, index, _ = bound.inputs
-    # Something else still reads the buffer.
+    # Something else reads the stack after the write.
     if buffer not in legalizer.in_place.owned:
         return legalizer.kernel_call(call, bound)
     name = bound.primitive.name
@@ -334,10 +356,10 @@ def _write_to_stack(legalizer: _Legalizer, out: Bindings, call: relax.Call, boun
 
 
 def _guard(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """Lowers ``tvtf.guard(ok, *shown, *pending)``: unless ``ok``, writes pending assignments and raises an error.
+    """Lowers a run-time check ``tvtf.guard(ok, *shown, *pending)``, which raises an error unless ``ok`` holds.
 
-    ``pending`` has new values and Variables, in pairs. A kernel raises the error, or the host if its message shows
-    tensors.
+    The error's message shows the tensors ``shown``. Before the error, the pairs of a value and a Variable in
+    ``pending`` are written. A kernel raises the error; if tensors are shown, the host raises it.
     """
     ok, *operands = bound.inputs
     shown_count = bound.attrs.get("shown", 0)
@@ -367,9 +389,9 @@ def _write(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialec
 
 
 def _call_python(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """Lowers a call of a Python function to a packed call of the host function for its kind.
+    """Lowers a call of a Python function to a call of a host function.
 
-    One kind also records the call for its gradient, and one computes that gradient.
+    The host function runs the Python function, also records the call for a gradient, or computes that gradient.
     """
     ranks = ir.StringImm(json.dumps([len(shape) for shape in bound.attrs["shapes"]]))
     if bound.attrs["backward"]:
@@ -380,14 +402,14 @@ def _call_python(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: 
 
 
 def recorded_calls(mod: tvm.IRModule) -> set[relax.Call]:
-    """Returns the Python calls that a gradient uses: those whose last result, the number of their record, is read."""
+    """Returns the calls of Python functions in a module that a gradient uses, and that are recorded for it."""
     return {call for f in mod.functions.values() if isinstance(f, relax.Function) for call in _recorded_in(f)}
 
 
 def _recorded_in(function: relax.Function) -> set[relax.Call]:
-    """Returns a function's differentiable Python calls whose last result, the number of their record, is used.
+    """Returns the differentiable calls of Python in a function that a gradient uses.
 
-    Only a gradient uses it, so other calls needn't be recorded.
+    The last result of such a call is the number of its record. Only a gradient reads this number.
     """
     bindings = [b for block in function.body.blocks for b in block.bindings]
     calls = {b.var: b.value for b in bindings if _is_differentiable_python_call(b.value)}
@@ -410,7 +432,7 @@ def _is_differentiable_python_call(value: Any) -> bool:
 
 
 def _call_host(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """Lowers a call of a primitive's NumPy kernel to a packed call of the host, with its name and attributes."""
+    """Lowers a primitive that NumPy computes to a call of a host function, with the primitive's name and attributes."""
 
     def is_known(dim: Any) -> bool:
         """Returns whether a dim is known before the call, and not only from its results."""
@@ -424,14 +446,14 @@ def _call_host(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: di
 
 
 def dims_bound_by(mod: tvm.IRModule) -> dict[relax.Call, set[tirx.Var]]:
-    """Returns, for each call, the symbolic dims that only its results have: they are known only after it ran."""
+    """Returns the symbolic dims that each call's results define: dims that are known only after the call has run."""
     return {
         call: dims for f in mod.functions.values() if isinstance(f, relax.Function) for call, dims in _dims_bound_in(f)
     }
 
 
 def _dims_bound_in(function: relax.Function) -> Iterator[tuple[relax.Call, set[tirx.Var]]]:
-    """Yields each call of a function with the symbolic dims that its results are the first to have."""
+    """Yields each call in a function, with the symbolic dims that occur first in the types of the call's results."""
     known = set().union(*(_symbols(param.ty) for param in function.params))
     for binding in (b for block in function.body.blocks for b in block.bindings):
         new_dims = _symbols(binding.var.ty) - known
@@ -445,7 +467,10 @@ def _symbols(ty: ir.Type) -> set[tirx.Var]:
 
 
 def _emit_host_call(out: Bindings, call: relax.Call, symbol: str, args: list[Any], is_pure: bool) -> Any:
-    """Calls a host function by its symbol; symbolic dims that only its results have are bound from these."""
+    """Emits a call of a host function, and returns its results with the types of ``call``.
+
+    The function returns tensors of unknown sizes; casts to their types bind symbolic dims to the actual sizes.
+    """
     types = _tensor_types(call.ty)
     unsized = relax.TupleType([_of_any_size(t) for t in types])
     if is_pure:
@@ -479,9 +504,13 @@ def _cast_item(out: Bindings, results: Any, index: int, ty: relax.TensorType) ->
 def _emit_failure(
     legalizer: _Legalizer, out: Bindings, condition_and_shown: list[Any], pending: list[Any], attrs: dict[str, Any]
 ) -> Any:
-    """Writes the assignments before a failed guard; returns the guard's condition.
+    """Emits what happens when a guard fails: pending assignments are written, and the host may raise the error.
 
-    A guard whose message shows tensors raises here, by its host kernel.
+    The host raises the error only if the message shows tensors. Returns the guard's condition.
+
+    Args:
+      condition_and_shown: the condition, then the tensors that the message shows.
+      pending: new values, each followed by the memory of its Variable.
     """
     _write_all(legalizer, out, pending)
     condition, *shown = condition_and_shown
@@ -500,7 +529,10 @@ def _write_all(legalizer: _Legalizer, out: Bindings, pending: list[Any]) -> None
 
 
 def _if_else_same(out: Bindings, ok: Any, otherwise: Any) -> relax.If:
-    """Returns an If whose value is ``ok`` where that holds, else the result of ``otherwise(bindings)``."""
+    """Builds ``ok if ok else otherwise(bindings)`` as a Relax If.
+
+    ``otherwise`` emits the else branch to ``bindings``, and returns its value.
+    """
     true_result, false_result = relax.Var("kept", ok.ty), relax.Var("written", ok.ty)
     false_bindings = Bindings()
     false_bindings.bind(false_result, otherwise(false_bindings))

@@ -54,7 +54,14 @@ class LoopKernel:
     """
 
     def __init__(self, mod: tvm.IRModule, call: relax.Call, used_results: set[int], polls: bool) -> None:
-        """Writes the kernel of a loop, given its call and the positions of the results that are used."""
+        """Builds the kernel of a while loop.
+
+        Args:
+          mod: the module with the loop's condition and body, and with their kernels.
+          call: the call of the loop.
+          used_results: the positions of the loop's results that are used.
+          polls: whether the kernel checks for Ctrl-C.
+        """
         self.mod, self.polls = mod, polls
         self.inputs: dict[Any, Var] = {}
         self.outputs: list[Var] = []
@@ -73,7 +80,11 @@ class LoopKernel:
         self.function = self._function(sizes)
 
     def _write(self, call: relax.Call, used_results: set[int]) -> list[Any]:
-        """Emits the loop; returns the position of each carried value's output, or the operand where there is none."""
+        """Emits the statements of the while loop.
+
+        Returns each carried value's position among the outputs. For a value without an output, which is unused or
+        unchanged, the loop's operand is returned.
+        """
         _, _, *operands = call.args
         carried = operands[: carried_count(call)]
         values = [self.evaluate(x, {}) for x in operands]
@@ -85,7 +96,10 @@ class LoopKernel:
         return results
 
     def _output_of(self, buffer: Var) -> int:
-        """Returns the position of the output that holds a buffer at the end; adds one with a copy if there is none."""
+        """Returns the position of the output whose memory is ``buffer``.
+
+        If there is no such output, one is added, and ``buffer`` is copied to it after the loop.
+        """
         if buffer not in self.outputs:
             output = _buffer_like(buffer, "result")
             self.outputs.append(output)
@@ -94,7 +108,10 @@ class LoopKernel:
         return self.outputs.index(buffer)
 
     def _unbound_sizes(self) -> list[Var]:
-        """Returns the size variables that statements use and no buffer's shape binds: they become scalar parameters."""
+        """Returns the symbolic sizes that the kernel uses but that are no dim of any parameter.
+
+        The kernel can't read them from a buffer's shape, and takes them as scalar parameters.
+        """
         bound = {dim for buffer in self._buffers() for dim in buffer.ty.shape if isinstance(dim, Var)}
         used: list[Var] = []
         for stmt in self.statements:
@@ -121,7 +138,7 @@ class LoopKernel:
         self.statements.append(stmt)
 
     def collect_statements(self, write: Callable[[], Any]) -> tuple[Stmt, Any]:
-        """Returns the statements that ``write`` emits, instead of appending them, and its result."""
+        """Calls ``write``; returns the statements that it emitted, which aren't appended, and its result."""
         outer, self.statements = self.statements, []
         try:
             result = write()
@@ -130,9 +147,10 @@ class LoopKernel:
             self.statements = outer
 
     def new_buffer(self, shape: Sequence[ir.Expr], dtype: str, name: str) -> Var:
-        """Returns a new buffer of the kernel: on the stack if it is small, else a workspace argument.
+        """Creates a buffer of the kernel.
 
-        LLVM keeps small buffers in registers.
+        A small buffer is on the stack, and LLVM keeps it in registers. A large one is a workspace: a parameter of the
+        kernel, allocated by the caller.
         """
         buffer = emit.scratch(list(shape), dtype, name, "local")
         if not is_large(buffer):
@@ -147,9 +165,10 @@ class LoopKernel:
     # -- expressions
 
     def evaluate(self, expr: Any, env: dict[Any, Value]) -> Value:
-        """Returns the buffer, scalar or tuple that is an expression's value, after emitting what computes it.
+        """Emits the statements that compute a Relax expression, and returns its value: a buffer, scalar or tuple.
 
-        ``env`` has the values of the variables of the function that is inlined; it is empty outside of functions.
+        Args:
+          env: the values of variables in the function that is inlined; empty outside of functions.
         """
         if isinstance(expr, relax.Var) and expr in env:
             return env[expr]
@@ -179,7 +198,7 @@ class LoopKernel:
         return self.inputs[expr]
 
     def constant_buffer(self, expr: ir.Constant) -> Var:
-        """Returns a buffer that is filled with a scalar constant; larger constants are parameters."""
+        """Returns a buffer with a constant's value: a new buffer for a scalar, or a parameter of the kernel."""
         dtype = str(expr.value.dtype)
         if len(expr.value.shape) or dtype not in EMBEDDED:
             return self.parameter(expr)
@@ -192,9 +211,9 @@ class LoopKernel:
         return structural_map(expr, (Var, lambda var: self.dims.get(var, var)))
 
     def inline_call(self, call: relax.Call, env: dict[Any, Value]) -> Value:
-        """Inlines a call of a loop, a function of the module, or a kernel; returns its value."""
+        """Emits the body of a called loop, Relax function or kernel in place of the call, and returns its value."""
         if is_loop(call):
-            _, _, *args = call.args
+            _, _, *args = call.args  # without condition and body
             operands = [self.evaluate(x, env) for x in args]
             return tuple(self.emit_loop(call, operands, [False] * carried_count(call)))
         if isinstance(call.op, ir.GlobalVar):
@@ -204,7 +223,10 @@ class LoopKernel:
         raise NotNative(str(call.op))
 
     def inline_function_or_kernel(self, name: ir.GlobalVar, operands: list[Value]) -> Value:
-        """Inlines a function of the module; a kernel called by its name writes into its operands, and has no value."""
+        """Emits the body of a function of the module, and returns its value.
+
+        A kernel that is called like a function writes into its operands, and has no value.
+        """
         func = self.mod[name]
         if isinstance(func, relax.Function):
             return self.inline_function(func, operands)
@@ -212,7 +234,10 @@ class LoopKernel:
         return ()
 
     def inline_kernel_call(self, call: relax.Call, env: dict[Any, Value]) -> Value:
-        """Inlines a kernel; its result goes to the buffer assigned to the call's variable, else to a new one."""
+        """Emits the body of a kernel in place of its call, and returns the buffers with its results.
+
+        A result goes to a new buffer, unless a buffer was assigned to the variable that the call is bound to.
+        """
         kernel, tensors, *dims = call.args
         operands = list(self.evaluate(tensors, env))
         sizes = [self.substitute_dims(dim) for shape in dims for dim in shape.values]
@@ -227,14 +252,14 @@ class LoopKernel:
         return self.new_buffer(list(map(self.substitute_dims, ty.shape.values)), str(ty.dtype), "value")
 
     def inline_kernel(self, func: PrimFunc, operands: list[Value]) -> None:
-        """Emits a kernel's body on these operands; its large buffers become workspaces."""
+        """Emits a kernel's body with ``operands`` in place of its parameters; its large buffers become workspaces."""
         self.may_fail = self.may_fail or has_asserts(func)
         body, large_buffers = inlined(func, operands)
         self.workspaces += large_buffers
         self.emit(body)
 
     def inline_function(self, func: relax.Function, operands: Sequence[Value]) -> Value:
-        """Inlines a Relax function on the values of its parameters; returns the value of its result."""
+        """Emits the body of a Relax function, given the values of its parameters, and returns the result's value."""
         env = dict(zip(func.params, operands, strict=True))
         outer_dims = self.dims
         self.dims = _dim_values(func.params, operands)
@@ -243,7 +268,7 @@ class LoopKernel:
         return result
 
     def emit_sequence(self, expr: Any, env: dict[Any, Value]) -> Value:
-        """Emits the bindings of a sequence, and returns its value."""
+        """Emits the statements of all bindings in a Relax sequence, and returns the value of the sequence."""
         if not isinstance(expr, relax.SeqExpr):
             return self.evaluate(expr, env)
         for block in expr.blocks:
@@ -258,7 +283,7 @@ class LoopKernel:
     # -- control flow
 
     def emit_branch(self, expr: relax.If, env: dict[Any, Value]) -> Value:
-        """Emits an If; both sides copy their value to common buffers, which are returned."""
+        """Emits an If statement; both branches copy their value to common buffers, which are returned."""
         condition = self.evaluate(expr.cond, env)
         branches = [
             self.collect_statements(partial(self.emit_sequence, branch, dict(env)))
@@ -273,7 +298,10 @@ class LoopKernel:
         return results
 
     def common_buffers(self, values: list[Value]) -> Value:
-        """Returns the buffer, or tuple of buffers, that both sides of a branch write their value to."""
+        """Creates the buffer, or tuple of buffers, to which both branches of an If write their values ``values``.
+
+        A value that both branches have in the same buffer stays there.
+        """
         first, other = values
         if isinstance(first, tuple):
             return tuple(self.common_buffers(list(pair)) for pair in zip(first, other, strict=True))
@@ -286,10 +314,13 @@ class LoopKernel:
             self.emit(_copy(source, target))
 
     def emit_loop(self, call: relax.Call, values: list[Value], needed_outside: list[bool]) -> list[Var]:
-        """Emits the loop on the values of its operands; returns the buffers of its state, the carried values.
+        """Emits a loop as ``while going: going = condition(); if going: body()``; returns the buffers of its state.
 
-        Large state that is needed outside is an output of the kernel. Invariant statements of the body come before the loop:
-        ``while going: going = condition(); if going: body()``.
+        The state is the carried values. Statements of the body that are invariant come before the loop.
+
+        Args:
+          values: the values of the loop's operands.
+          needed_outside: which carried values are results of the kernel.
         """
         if any(t.shape is None for t in call.ty.fields):
             raise NotNative("a shape that changes")
@@ -316,8 +347,8 @@ class LoopKernel:
         return state
 
     def initial_state(self, value: Var, needed_outside: bool) -> Var:
-        """Copies an initial value to a buffer that iterations overwrite: an output if large and needed outside."""
-        # The state of a large result is the result's memory; a small one is copied at the end, and lives in registers.
+        """Creates the buffer of a carried value, which iterations overwrite, and copies the initial value to it."""
+        # A large result of the kernel is computed in the output's memory. A small one is copied there after the loop.
         if needed_outside and is_large(value):
             buffer = _buffer_like(value, "state")
             self.outputs.append(buffer)
@@ -327,7 +358,10 @@ class LoopKernel:
         return buffer
 
     def emit_moves(self, state: list[Var], values: Sequence[Var]) -> None:
-        """Copies an iteration's results into the state, as a parallel move: results that are state are saved first."""
+        """Copies the results of an iteration into the loop's state (the buffers of carried values), as a parallel move.
+
+        A result that is itself a buffer of the state might be overwritten before it is read, and is saved first.
+        """
         moves = [
             (value, destination) for value, destination in zip(values, state, strict=True) if value is not destination
         ]
@@ -351,9 +385,10 @@ class _SignalPoll:
         kernel.emit(emit.store(self.last, seconds(), []))
 
     def poll(self, iterations: int) -> Stmt:
-        """Returns the statement that polls for Ctrl-C at the end of an iteration, every ``iterations`` iterations.
+        """Builds the statement at the end of an iteration that polls for Ctrl-C every ``iterations`` iterations.
 
-        Even reading the clock is slow beside a short iteration. Python handles signals when the second has changed.
+        To poll is to read the clock, and to let Python handle signals if a new second has begun. Reading the clock
+        takes long compared with a short iteration.
         """
         now = Var("now", "int64")
         check = emit.sequence([emit.store(self.last, now, []), signal_check()])
@@ -369,20 +404,21 @@ class _SignalPoll:
 
 
 def _returns_unchanged(body: relax.Function, position: int) -> bool:
-    """Returns whether a loop's body returns the parameter at a position unchanged as the result at that position."""
+    """Returns whether a loop's body returns the carried value at a position unchanged."""
     values = {b.var: b.value for block in body.body.blocks for b in block.bindings}
     result = body.body.body
     result = values.get(result, result) if isinstance(result, relax.Var) else result
     field = result.fields[position] if isinstance(result, relax.Tuple) else None
-    while field in values:
+    while field in values:  # a variable that is bound to another variable
         field = values[field]
     return field is not None and field.same_as(body.params[position])
 
 
 def overwriting(mod: tvm.IRModule, body: relax.Function, index: int) -> relax.Var | None:
-    """Returns a result of a loop's body if its kernel may overwrite the parameter of the same index, else None.
+    """Returns the variable of a loop body's result if the result can be computed in the parameter's memory, else None.
 
-    It may if nothing reads the parameter later, and the kernel reads it only at the element that it writes.
+    Result and parameter are the new and the old state of the carried value ``index``. The kernel that computes the
+    result may read the parameter only at the element that the kernel writes. Nothing may read the parameter later.
     """
     if not isinstance(body.body.body, relax.Tuple):
         return None
@@ -413,7 +449,7 @@ def _reads_only_written_element(mod: tvm.IRModule, call: relax.Call, param: rela
 
 
 def _dim_values(params: Sequence[relax.Var], operands: Sequence[Value]) -> dict[Var, ir.Expr]:
-    """Returns the sizes that a function's symbolic dims have for some operands."""
+    """Returns the size of each symbolic dim of a function's parameters, taken from the shapes of its operands."""
     sizes: dict[Var, ir.Expr] = {}
     for param, operand in zip(params, operands, strict=True):
         if not isinstance(param.ty, relax.TensorType):
@@ -452,7 +488,10 @@ def _statement_count(stmt: Stmt) -> int:
 
 
 def _estimated_statements(stmt: Any) -> int:
-    """Estimates how many statements are executed when a statement runs."""
+    """Estimates how many statements are executed when ``stmt`` runs.
+
+    A loop of unknown extent counts as ``UNKNOWN_EXTENT`` iterations.
+    """
     if isinstance(stmt, tirx.For):
         return (emit.static(stmt.extent) or UNKNOWN_EXTENT) * _estimated_statements(stmt.body)
     if isinstance(stmt, tirx.While):

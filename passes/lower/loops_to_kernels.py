@@ -36,9 +36,9 @@ class _Rewriter:
         self.kernels: dict[ir.GlobalVar, tirx.PrimFunc] = {}
 
     def run(self) -> tvm.IRModule:
-        """Rewrites the functions that other modules may call, and everything that they reach.
+        """Rewrites the entry functions, and all functions that the entry functions reach.
 
-        What they don't reach is dropped, such as the functions of loops that became kernels.
+        Other functions are dropped, such as the conditions and bodies of loops that have become kernels.
         """
         worklist = [name for name, func in self.mod.functions_items() if _is_entry(func)]
         rewritten: dict[ir.GlobalVar, Any] = {}
@@ -53,9 +53,9 @@ class _Rewriter:
         return tvm.IRModule(rewritten, attrs=self.mod.attrs)
 
     def add(self, kernel: tirx.PrimFunc) -> ir.GlobalVar:
-        """Adds a loop's kernel under a unique name; returns its variable.
+        """Adds the kernel of a loop under a unique name, and returns its global variable.
 
-        It is typed as impure, since it has no result and is called for what it writes.
+        The kernel is typed as impure: it has no result, and is called for what it writes.
         """
         used_names = {name.name_hint for name in [*self.mod.get_global_vars(), *self.kernels]}
         name = next(name for name in (f"loop_{k}" if k else "loop" for k in count()) if name not in used_names)
@@ -87,7 +87,7 @@ class _FunctionRewriter:
         relax.analysis.post_order_visit(func.body, self._count)
 
     def _count(self, expr: Any) -> None:
-        """Counts the uses of each variable, and records which items are read of each tuple."""
+        """Counts ``expr`` as a use if it is a variable, and records the item if it reads an item of a tuple."""
         if isinstance(expr, relax.Var):
             self.uses[expr] += 1
         elif isinstance(expr, relax.TupleGetItem):
@@ -107,7 +107,7 @@ class _FunctionRewriter:
         return Bindings.typed(relax.SeqExpr([relax.BindingBlock(out.bindings)], expr.body), expr.ty)
 
     def rewrite_binding(self, out: Bindings, binding: relax.Binding) -> None:
-        """Rewrites one binding: loops, also those in branches, and reads of items of their results."""
+        """Rewrites one binding, if it is a loop, an If that may contain loops, or a read of a loop's result."""
         value = binding.value
         if isinstance(binding, relax.MatchCast):
             out.bindings.append(binding)
@@ -122,9 +122,9 @@ class _FunctionRewriter:
             out.rebind(binding, value)
 
     def rewrite_loop(self, out: Bindings, var: relax.Var, call: relax.Call) -> None:
-        """Binds a loop as allocations and a kernel call; as it is if no kernel can do it.
+        """Replaces a loop by a call of one kernel, and by allocations of the memory that the kernel writes.
 
-        Like every kernel, it writes its results into memory that its caller allocates.
+        A loop that no kernel can compute stays as it is.
         """
         # Each read of an item uses the tuple once.
         uses_tuple = self.uses[var] > len(self.items[var])

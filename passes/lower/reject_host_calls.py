@@ -24,9 +24,9 @@ ELIDED = "..."
 
 
 def reject_host_ops(why: str) -> Callable[[tvm.IRModule], tvm.IRModule]:
-    """Returns a pass that changes nothing, but raises UnimplementedError for an op computed by Python or NumPy.
+    """Returns a pass that raises UnimplementedError if a module contains an op that Python or NumPy computes.
 
-    ``why`` is the end of the error's text: why the code can't run such an op.
+    ``why`` is the end of the error's text: the reason why the code can't run such an op.
     """
 
     def check(mod: tvm.IRModule) -> tvm.IRModule:
@@ -56,16 +56,16 @@ def _check_runs_without_python(value: Any, why: str) -> None:
 
 
 def with_fixed_messages(mod: tvm.IRModule) -> tvm.IRModule:
-    """Replaces the messages of guards that show tensors by fixed ones: without Python, nothing formats tensors.
+    """Gives guards (run-time checks) that show tensors in their message a constant message.
 
-    The VM looks up every function that its code names when it starts. One call of Python, even in a branch that is
-    never taken, would keep the whole library from loading.
+    Only Python formats tensors. At start, the VM looks up every function that its code names: one call of Python, even
+    in a branch that is never taken, would keep the whole library from loading.
     """
     return drop_dead(rewrite_functions(mod, _fixed_message))
 
 
 def _fixed_message(out: Bindings, binding: relax.VarBinding) -> None:
-    """Binds a guard that shows tensors with a fixed message instead; other bindings unchanged."""
+    """Copies a binding; a guard that shows tensors in its message gets a constant message instead."""
     value = binding.value
     bound = dialect.read(value) if dialect.is_dialect(value) else None
     if bound is not None and bound.primitive.name == "guard" and bound.attrs.get("shown"):

@@ -17,9 +17,9 @@ from tvtf.passes.analysis.rewriter import Bindings
 
 
 def scalars_as_dims(mod: tvm.IRModule) -> tvm.IRModule:
-    """Moves a fused function's scalar parameters into the shape, its last parameter; runs between FuseOps and FuseTIR.
+    """Moves the scalar parameters of fused functions into their last parameter, a shape.
 
-    FuseTIR fails on functions that have both scalars and a shape (see above).
+    FuseTIR, which runs next, fails on functions with both scalars and a shape: it defines a dim twice.
     """
     functions = {var: f for var, f in mod.functions_items() if _has_both(f)}
     if not functions:

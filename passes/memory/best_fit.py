@@ -28,7 +28,7 @@ def rounded(size: int) -> int:
 
 
 def placed(intervals: Sequence[Interval]) -> list[int]:
-    """Assigns an offset in one block of memory to each interval; those in use at the same step don't overlap.
+    """Assigns each interval an offset in one block of memory; intervals that are in use at the same step don't overlap.
 
     >>> placed([Interval(0, 1, 64), Interval(1, 2, 128), Interval(2, 3, 64)])
     [128, 0, 128]
@@ -45,7 +45,10 @@ def placed(intervals: Sequence[Interval]) -> list[int]:
 
 
 def _best_gap(occupied: Iterable[tuple[int, int]], size: int) -> int:
-    """Returns the offset of the smallest gap between occupied ranges that has room for ``size``; else their end."""
+    """Returns the offset of the smallest gap between occupied ranges that fits ``size`` bytes (best fit).
+
+    Without such a gap, the end of the last range is returned.
+    """
     best, smallest_gap, end = -1, 0, 0
     for start, stop in sorted(occupied):
         gap = start - end

@@ -32,9 +32,9 @@ COPIED_PARAM = "tvtf.copied"
 
 
 def mark_inplace(mod: tvm.IRModule) -> tvm.IRModule:
-    """Marks kernels with the outputs that may share an input's memory, and whether they only copy or reshape.
+    """Adds attributes to each kernel: which outputs may share an input's memory, and whether it is a copy or reshape.
 
-    Runs before scheduling, since `read_kernel` understands only unscheduled kernels.
+    This pass runs before scheduling, since `read_kernel` understands only unscheduled kernels.
     """
     marked = mod.clone()
     for var, func in mod.functions.items():
@@ -53,7 +53,7 @@ def mark_inplace(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _only_copied_param(func: tirx.PrimFunc, kernel: Kernel) -> int:
-    """Returns the position of the parameter that a kernel copies to its result if it does nothing else; else -1."""
+    """Returns the position of the parameter that a kernel copies to its result, or -1 if it does anything but copy."""
     stage, *other_stages = kernel.stages
     if other_stages or not isinstance(stage, Stage) or stage.reduce or not isinstance(stage.value, TensorLoad):
         return -1
@@ -63,9 +63,9 @@ def _only_copied_param(func: tirx.PrimFunc, kernel: Kernel) -> int:
 
 
 def _copied_pairs(func: tirx.PrimFunc) -> list[list[int]]:
-    """Returns the ``[output, input]`` positions that may share memory in a kernel that starts by copying the input.
+    """Returns the ``[output, input]`` positions that may share memory in a kernel that first copies input to output.
 
-    It mustn't read the input after the copy: then it works on its result alone.
+    The kernel mustn't read the input after the copy: then it works on the output alone.
     """
     position = {param: i for i, param in enumerate(func.params)}
     return [
@@ -86,7 +86,8 @@ def _only_reshapes(func: tirx.PrimFunc) -> bool:
 def inplace_pairs(func: tirx.PrimFunc, kernel: Kernel) -> list[list[int]]:
     """Returns the ``[output, input]`` positions of a kernel's parameters that may share memory.
 
-    The kernel must read the input only at the element that it writes: each is read before it is overwritten.
+    The kernel must read the input only at the element that it writes next: each element is read before it is
+    overwritten.
     """
     results = {stage.buffer for stage in kernel.stages if isinstance(stage, Stage)}
     outputs = {i for i, param in enumerate(func.params) if param in results}
@@ -109,7 +110,10 @@ class _StageAccess(NamedTuple):
 
 
 def _access_of(stage: Stage | Opaque) -> _StageAccess:
-    """Returns what a stage of a kernel writes and reads; a loop nest that isn't understood may access any element."""
+    """Returns which buffer a stage of a kernel writes, and which buffers it reads.
+
+    An opaque stage (a loop nest that isn't understood) may read any element, and write any buffer.
+    """
     if isinstance(stage, Opaque):
         return _StageAccess(None, dict.fromkeys(variables(stage.body), False))
     reads: dict[Any, bool] = {}
@@ -127,10 +131,10 @@ def _same_buffer_type(a: Any, b: Any) -> bool:
 
 
 def _is_local_to(stages: list[_StageAccess], source: Any, output: Any) -> bool:
-    """Returns whether a kernel reads ``source``, through all stages, only at the element of ``output`` that it writes.
+    """Returns whether a kernel reads ``source`` only at the element of ``output`` that it writes.
 
-    A later stage that reads another element, or that follows the stage writing ``output``, could see new values once
-    the stages in between are inlined into it.
+    Buffers computed from ``source`` count as ``source``, since their stages may be inlined into later ones. No stage
+    after the one that writes ``output`` may read them: it could see new values.
     """
     downstream, output_is_written = {source}, False
     for stage in stages:
@@ -145,9 +149,9 @@ def _is_local_to(stages: list[_StageAccess], source: Any, output: Any) -> bool:
 
 
 def copies(body: Any) -> list[tuple[Any, Any]]:
-    """Returns ``(output, source)`` of each loop in a kernel that is annotated as an elementwise copy.
+    """Returns the buffers ``(output, source)`` of each loop nest that is annotated as an elementwise copy.
 
-    After scheduling, the loops alone don't show that each element is copied to the same place.
+    After scheduling, the loops' indices alone don't show that each element is copied to the same place.
     """
     pairs: list[tuple[Any, Any]] = []
 
@@ -162,14 +166,14 @@ def copies(body: Any) -> list[tuple[Any, Any]]:
 
 
 def without_copies(body: Any, output: Any) -> Any:
-    """Returns a kernel's body without the loops that copy an operand into an output.
+    """Returns a kernel's body without the loops that copy an operand into ``output``.
 
-    Where operand and result share memory, the copy does nothing.
+    Such a copy does nothing if the operand and the output share memory.
     """
 
     def without_copy(loop: tirx.For) -> Any:
         is_copy = COPY in loop.annotations and any(out.same_as(output) for out, _ in copies(loop))
-        return tirx.Evaluate(tirx.IntImm("int32", 0)) if is_copy else loop
+        return tirx.Evaluate(tirx.IntImm("int32", 0)) if is_copy else loop  # evaluating 0 does nothing
 
     return structural_map(body, (tirx.For, without_copy))
 
@@ -183,10 +187,11 @@ def is_at_own_point(load: Any, stage: Stage) -> bool:
 
 
 def donate(mod: tvm.IRModule, returns_all: bool = False) -> tvm.IRModule:
-    """Computes outputs of ``main`` in the memory of donated parameters where that is safe.
+    """Applies buffer donation: computes outputs of ``main`` in the memory of donated parameters where that is safe.
 
-    Kernels write into allocated destinations by now. Outputs in donated memory aren't returned any more, unless
-    ``returns_all``: on a GPU, the kernels work on copies.
+    Args:
+      mod: a module whose kernels write into allocated destinations.
+      returns_all: whether ``main`` still returns outputs in donated memory, as on a GPU, where kernels work on copies.
     """
     main = mod["main"]
     pairs = [(int(result), int(parameter)) for result, parameter in (main.attrs or {}).get(DONATE, [])]
@@ -211,7 +216,10 @@ def donate(mod: tvm.IRModule, returns_all: bool = False) -> tvm.IRModule:
 
 
 def _without_last_copies(mod: tvm.IRModule, main: relax.Function) -> relax.Function:
-    """Removes copies of values that are read only by the copy: assignments that no kernel could be fused with."""
+    """Removes copies of values that nothing but the copy reads: the value is computed in the copy's memory instead.
+
+    Such copies are assignments that no kernel could be fused with.
+    """
     analysis = _AliasAnalysis(mod, main)
     values = [binding.value for binding in analysis.bindings]
     uses = Counter(var for value in (*values, main.body.body) for var in variables(value))
@@ -233,9 +241,14 @@ def _replaced(expr: Any, replacements: dict[Any, Any]) -> Any:
 
 
 def _add_without_copy(mod: tvm.IRModule, analysis: _AliasAnalysis, position: int, output: int) -> ir.GlobalVar:
-    """Adds a variant of the kernel of a call whose ``output`` shares memory with an operand: without the copy between.
+    """Adds a variant of a kernel that doesn't copy an operand to its output, since the two share memory.
 
-    That copy was all it read of the operand, so the variant is ``noalias`` and LLVM can vectorize it.
+    The copy was the only read of the operand. Without it, no two parameters overlap: the variant is ``noalias``, and
+    LLVM can vectorize it.
+
+    Args:
+      position: the position of the kernel's call among the bindings.
+      output: the position of the output among the kernel's parameters.
     """
     name = analysis.bindings[position].value.op
     kernel = mod[name]
@@ -249,7 +262,7 @@ class _AliasAnalysis:
     """Alias analysis of ``main``'s straight-line code: when each value is written and last read, and what may fail."""
 
     def __init__(self, mod: tvm.IRModule, main: relax.Function) -> None:
-        """Records, by the position of a binding, when variables are written and last used, and what may fail last.
+        """Records the bindings' positions at which variables are written and last used, and the last that may fail.
 
         ``aliases`` has the parameters whose memory a variable may share.
         """
@@ -266,9 +279,9 @@ class _AliasAnalysis:
         self._record_use(len(self.bindings), main.body.body)
 
     def _record(self, position: int, binding: Any) -> None:
-        """Records a binding's writes, uses and aliases, and whether it may fail.
+        """Records which variables a binding writes, uses and aliases, and whether the binding may fail.
 
-        Whatever isn't a kernel (a loop, a branch, a tuple) may return its operands, so that its result may alias them.
+        A loop, a branch or a tuple may return its operands, so the result may alias them. A kernel's result doesn't.
         """
         value, is_kernel = binding.value, self._called_kernel(binding.value) is not None
         destinations = self._destinations(value)
@@ -283,14 +296,14 @@ class _AliasAnalysis:
             self.writes.setdefault(out, []).append(position)
 
     def _record_use(self, position: int, value: Any) -> None:
-        """Records a position as the last use of the variables in a value, and of each parameter that they may alias."""
+        """Records a use, at a binding's position, of the variables in a value and of the parameters they may alias."""
         for var in variables(value):
             self.last_use[var] = position
             for param in self.aliases.get(var, ()):
                 self.last_use[param] = position
 
     def _destinations(self, value: Any) -> list[Any]:
-        """Returns the allocations that a kernel call is the first to use, which are those that it writes."""
+        """Returns the allocations that a kernel call writes: those that no earlier call has written."""
         if self._called_kernel(value) is None:
             return []
         return [arg for arg in value.args[:] if arg not in self.writes and is_allocation(self.values.get(arg))]
@@ -312,19 +325,21 @@ class _AliasAnalysis:
         return isinstance(value, relax.Call) and isinstance(value.op, ir.Op) and "impure_while" in value.op.name
 
     def resolve_alias(self, var: Any) -> Any:
-        """Returns the variable that a chain of bindings to other variables starts with."""
+        """Follows bindings such as ``y = x`` back to the variable that isn't bound to another variable."""
         while isinstance(self.values.get(var), relax.Var):
             var = self.values[var]
         return var
 
     def safe_donations(self, pairs: list[tuple[int, int]]) -> Iterator[tuple[Any, Any]]:
-        """Yields a value and the parameter whose memory it takes, for each safe pair; a value takes one parameter's.
+        """Yields each value that can be computed in the memory of a donated parameter, with the parameter.
 
-        ``pairs`` are positions of outputs and parameters of ``main``.
+        Args:
+          pairs: the positions of an output and of the parameter that is donated for it.
         """
         donated: set[Any] = set()
         for output, parameter in pairs:
             var, param = self.resolve_alias(self._output(output)), self.main.params[parameter]
+            # A value that is several outputs takes the memory of one parameter only.
             if var not in donated and self.is_safe(var, param):
                 donated.add(var)
                 yield var, param
@@ -336,7 +351,7 @@ class _AliasAnalysis:
         return value.fields[index] if isinstance(value, relax.Tuple) else result
 
     def is_safe(self, var: Any, param: Any) -> bool:
-        """Returns whether a value may be computed in a parameter's memory."""
+        """Returns whether the value ``var`` may be computed in the memory of the parameter ``param``."""
         if not is_allocation(self.values.get(var)) or not tvm_ffi.structural_equal(var.ty, param.ty):
             return False
         writes = self.writes.get(var, [])
@@ -353,7 +368,10 @@ class _AliasAnalysis:
         return all((output, i) in safe for i in inputs)
 
     def outputs_in_place(self, pairs: list[tuple[int, int]], donations: dict[Any, Any]) -> set[int]:
-        """Returns the outputs that end up in the memory of exactly one parameter, where the caller expects them."""
+        """Returns the positions of the outputs that are computed in the memory of their donated parameter.
+
+        An output that is to be in the memory of several parameters is left out.
+        """
         outputs = [output for output, _ in pairs]
         in_place = {
             output
@@ -367,7 +385,12 @@ class _AliasAnalysis:
         return {self.bindings[self.writes[var][0]].value.op for var in donated}
 
     def last_copy(self, position: int, uses: Counter[Any]) -> Iterator[tuple[Any, Any]]:
-        """Yields the destination and the source if a call copies a value that nothing else reads."""
+        """Yields the destination and the source of a kernel call that copies a value that nothing else reads.
+
+        Args:
+          position: the position of the call among the bindings.
+          uses: how often each variable is used.
+        """
         call = self.bindings[position].value
         kernel = self._called_kernel(call)
         copied = int(kernel.attrs[COPIED_PARAM]) if kernel is not None and COPIED_PARAM in kernel.attrs else -1
@@ -379,7 +402,7 @@ class _AliasAnalysis:
         is_alias = (
             isinstance(allocation, relax.Var) and is_allocation(self.values.get(allocation)) and uses[allocation] == 2
         )
-        # What is copied has no other reader, so that its kernel can write to the destination at once.
+        # The copied value has no other reader: the kernel that computes it can write to the destination.
         if (
             is_alias
             and uses[source] == 1
@@ -389,9 +412,9 @@ class _AliasAnalysis:
             yield destination, source
 
     def redundant_copies(self, donations: dict[Any, Any]) -> Iterator[tuple[int, int]]:
-        """Yields the calls of kernels that copy a donated parameter to their result, which now is the same memory.
+        """Finds kernel calls that copy a donated parameter to a result in the same memory.
 
-        Each is the call's position, and the result's position among its operands.
+        Yields each call's position among the bindings, and the position of the result among its operands.
         """
         for var, param in donations.items():
             (position,) = self.writes[var]
@@ -406,9 +429,12 @@ class _AliasAnalysis:
 
 
 def _rewritten(main: relax.Function, donations: dict[Any, Any], variants: dict[int, ir.GlobalVar]) -> relax.Function:
-    """Replaces donated values, and drops their allocations: the parameters' memory takes their place.
+    """Returns ``main`` with the donated values computed in the memory of parameters.
 
-    ``variants`` are the kernels that calls at some positions call instead of theirs.
+    Args:
+      main: the function.
+      donations: the parameter whose memory each donated value takes. The value's allocation is dropped.
+      variants: the kernel to call instead of the present one, by the position of the call.
     """
 
     def replace(expr: Any) -> Any:
@@ -428,7 +454,11 @@ def called(call: relax.Call, kernel: ir.GlobalVar) -> relax.Call:
 
 
 def _without_outputs(main: relax.Function, in_place: set[int]) -> relax.Function:
-    """Removes outputs from ``main``'s tuple of results: the caller finds them in the memory that it donated."""
+    """Removes the outputs at some positions from the tuple that ``main`` returns.
+
+    The caller finds these outputs in the memory that it donated. The positions of the other outputs are recorded in an
+    attribute.
+    """
     bindings = [b for block in main.body.blocks for b in block.bindings]
     last = bindings[-1] if bindings else None
     if not in_place or last is None or not last.var.same_as(main.body.body) or not isinstance(last.value, relax.Tuple):

@@ -15,7 +15,9 @@ MAX_BYTES = 1 << 58
 
 
 def clamped_size(size: Any) -> Any:
-    """Returns a number of bytes, or `MAX_BYTES` if it is larger, even where it overflows an integer.
+    """Returns the expression ``min(size, MAX_BYTES)`` for a number of bytes that may overflow an integer.
+
+    The comparison is in floating point, which doesn't overflow.
 
     Example:
         >>> from tvm import tirx
@@ -31,7 +33,7 @@ def clamped_size(size: Any) -> Any:
 
 
 def _with_clamped_size(call: Any) -> Any:
-    """Returns the call with its size clamped if it allocates a storage; any other call unchanged."""
+    """Clamps the size in a call that allocates a storage; returns any other call unchanged."""
     if not isinstance(call.op, ir.Op) or call.op.name != "relax.memory.alloc_storage":
         return call
     (size,) = call.args[0].values

@@ -32,17 +32,17 @@ def hoist(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def separate_constants(mod: tvm.IRModule) -> tvm.IRModule:
-    """Keeps kernels on constants out of fused groups, by making their results outputs of dataflow blocks.
+    """Keeps kernels on constants, if their results are small, out of the groups that FuseOps fuses.
 
-    Fused into a consumer, they would be recomputed for each element of its result. A result that is larger than every
-    constant that it is computed from stays in its consumer.
+    A fused kernel would compute such a value again for each element of its own result. FuseOps groups only dataflow
+    variables, so these values get variables that are outputs of dataflow blocks.
     """
     main = mod["main"]
     bindings = [binding for block in main.body.blocks for binding in block.bindings]
     constants = _small_constants(main, bindings)
     read_by_others = _variables([binding.value for binding in bindings if binding.var not in constants])
     intermediate = [var for var in constants & read_by_others if isinstance(var, relax.DataflowVar)]
-    # FuseOps groups dataflow variables only.
+    # A plain `relax.Var` is an output of its dataflow block.
     outputs = {var: relax.Var(var.name, var.ty, var.span) for var in intermediate}
     result = mod.clone()
     if outputs:
@@ -52,9 +52,10 @@ def separate_constants(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _small_constants(main: relax.Function, bindings: list[Any]) -> set[Any]:
-    """Returns constant parameters, and kernels' results on constants that are no larger than their largest constant.
+    """Returns the constant parameters of ``main``, and small values that kernels compute from constants alone.
 
-    Larger ones, such as a broadcast's, would take more memory for good than the work is worth.
+    A small value is no larger than the largest constant that it is computed from. A larger one, such as a broadcast,
+    would take more memory for good than the saved work is worth.
     """
     constants = {main.params[int(position)] for position in (main.attrs or {}).get(CONSTANTS, [])}
     for binding in bindings if constants else ():
@@ -66,7 +67,7 @@ def _small_constants(main: relax.Function, bindings: list[Any]) -> set[Any]:
 
 
 def _are_constant(arguments: list[Any], constants: set[Any]) -> bool:
-    """Returns whether a kernel's operands are the same in every call: literals, and at least one of ``constants``."""
+    """Returns whether all operands of a kernel are literals or in ``constants``, and at least one in ``constants``."""
     is_literal_or_constant = (isinstance(x, ir.GenericConst) or x in constants for x in arguments)
     return any(x in constants for x in arguments) and all(is_literal_or_constant)
 
@@ -78,10 +79,10 @@ def _element_count(x: Any) -> float:
 
 
 def _constant_values(main: relax.Function) -> set[Any]:
-    """Returns the constant parameters, and the kernels' results that ``prepare`` can compute.
+    """Returns the constant parameters of ``main``, and the results of kernels on constants that ``prepare`` computes.
 
-    ``prepare`` gets constants only, so it can't allocate a result with a symbolic dim. A result that anything but a
-    kernel uses may be returned to the caller, so each call computes its own.
+    The function ``prepare`` gets constants only, and can't allocate a result with a symbolic dim. A result that
+    anything but a kernel uses may be returned to the caller, so each call computes its own.
     """
     constants = {main.params[int(position)] for position in (main.attrs or {}).get(CONSTANTS, [])}
     escaping = _used_by_other_than_kernels(main) if constants else set()
@@ -99,7 +100,8 @@ def _kernel_calls(main: relax.Function) -> list[relax.VarBinding]:
 def mark_constants(mod: tvm.IRModule) -> tvm.IRModule:
     """Marks each unscheduled kernel with the positions of the operands that are constant in all its calls.
 
-    The schedule packs these for once. Kernels that loops and branches call are left out.
+    The schedule may then pack these operands once, before the first call. Kernels that loops and branches call get no
+    mark.
     """
     main = mod["main"]
     constants = _constant_values(main)
@@ -115,7 +117,7 @@ def mark_constants(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def called_elsewhere(mod: tvm.IRModule) -> set[Any]:
-    """Returns the names of what functions other than ``main`` call: loops, branches and ``prepare``."""
+    """Returns the global variables that functions other than ``main`` call: loop bodies, branches and ``prepare``."""
     functions = (f for name, f in mod.functions_items() if isinstance(f, relax.Function) and name.name_hint != "main")
     names: set[Any] = set()
     for func in functions:
@@ -143,7 +145,10 @@ class _Hoist:
         self.packs: dict[Any, relax.Var] = {}
 
     def run(self) -> tvm.IRModule:
-        """Moves the work on constants from ``main`` to a new function ``prepare``, whose results ``main`` takes."""
+        """Moves the work on constants from ``main`` to a new function ``prepare``, and returns the new module.
+
+        The results of ``prepare`` become the last parameters of ``main``.
+        """
         for block in self.main.body.blocks:
             for binding in block.bindings:
                 self._distribute(binding)
@@ -156,9 +161,10 @@ class _Hoist:
         return self.mod
 
     def _distribute(self, binding: relax.VarBinding) -> None:
-        """Moves a kernel call on constants to the bindings before all calls of ``main``; keeps any other binding.
+        """Assigns a binding of ``main`` to ``before`` (run once, in ``prepare``) or ``after`` (run in each call).
 
-        If the kernel of a call that stays packs some constants, the packing moves, too.
+        Kernel calls on constants alone go to ``before``. If another kernel packs some constants, only its packing goes
+        to ``before``.
         """
         call = binding.value
         if not is_kernel_call(call):
@@ -169,7 +175,10 @@ class _Hoist:
             self.after.bind(binding.var, self._with_packs(call))
 
     def _with_packs(self, call: relax.Call) -> relax.Call:
-        """Returns the call of a kernel that takes packed copies of its constants as further operands."""
+        """Rewrites a kernel call to pass packed copies of the kernel's constants as further operands.
+
+        If the kernel packs no constants, the call is returned unchanged.
+        """
         name, arguments = call.args[0], list(call.args[1].fields)
         kernel, packs = self._split(name, len(arguments))
         if not packs:
@@ -179,7 +188,7 @@ class _Hoist:
         return relax.Call(_CALL_TIR, [kernel, operands], ty_args=call.ty_args, span=call.span, ret_ty=call.ty)
 
     def _packed_copy(self, pack: _Pack, arguments: list[Any]) -> relax.Var:
-        """Returns the variable with a packed copy of constants; equal copies are made once."""
+        """Emits the call that packs constants, once for the same constants, and returns the variable with the copy."""
         key = pack.kernel, tuple(arguments)
         if key not in self.packs:
             call = relax.Call(_CALL_TIR, [pack.kernel, relax.Tuple(arguments)], ty_args=[pack.type], ret_ty=pack.type)
@@ -193,7 +202,14 @@ class _Hoist:
         return self.split[name]
 
     def _new_split(self, name: ir.GlobalVar, inputs: int) -> tuple[ir.GlobalVar, list[_Pack]]:
-        """Splits a kernel into kernels that pack its constants, and the remainder, which takes the copies as inputs."""
+        """Splits a kernel into kernels that pack its constants and a remainder, and adds these to the module.
+
+        Returns the remainder, which takes the packed copies as further inputs, and the packing kernels.
+
+        Args:
+          name: the kernel.
+          inputs: the number of its inputs; its outputs follow them.
+        """
         func = self.mod[name]
         packing, remainder = _split_packing(func, {func.params[i] for i in constant_operands(func)})
         if not packing:
@@ -206,7 +222,7 @@ class _Hoist:
         return self._add(name.name_hint, kernel), packs
 
     def _pack(self, name: ir.GlobalVar, func: tirx.PrimFunc, buffer: tirx.Var, statements: list[tirx.Stmt]) -> _Pack:
-        """Adds the kernel that fills one packed copy, by the given statements of a larger kernel."""
+        """Adds a kernel that fills the packed copy ``buffer``, made of some statements of the kernel ``func``."""
         used = _variables(statements)
         reads = [i for i, param in enumerate(func.params) if param in used]
         params = [*(func.params[i] for i in reads), buffer]
@@ -215,7 +231,7 @@ class _Hoist:
         return _Pack(kernel, reads, relax.TensorType(shape, str(buffer.ty.dtype.dtype)))
 
     def _add(self, name: str, func: tirx.PrimFunc) -> ir.GlobalVar:
-        """Adds a function under a unique name; returns its variable."""
+        """Adds a function to the module under a unique name made from ``name``, and returns its global variable."""
         used_names, unique, count = {var.name_hint for var in self.mod.get_global_vars()}, name, 0
         while unique in used_names:
             count += 1
@@ -225,7 +241,7 @@ class _Hoist:
         return var
 
     def _add_prepare(self, needed: list[relax.Var]) -> None:
-        """Adds the function ``prepare``, which computes the values that ``main`` needs from the constants."""
+        """Adds the function ``prepare``, which computes the values ``needed`` by ``main`` from constants."""
         # A variable may be bound in one function of a module only.
         new_vars = {var: relax.Var(var.name, var.ty) for var in self.constants}
         out = Bindings()
@@ -239,7 +255,10 @@ class _Hoist:
 
 
 def _with_shifted_pairs(func: tirx.PrimFunc, added_inputs: int) -> tirx.PrimFunc:
-    """Adjusts a kernel's (output, input) positions that may share memory to inputs added before its outputs."""
+    """Corrects the positions of a kernel's in-place pairs after inputs were added before its outputs.
+
+    An in-place pair is (output, input): two parameters that may share memory.
+    """
     if INPLACE_PAIRS not in func.attrs:
         return func
     return func.with_attr(
@@ -265,10 +284,11 @@ def _used_by_other_than_kernels(main: relax.Function) -> set[Any]:
 
 
 def _split_packing(func: tirx.PrimFunc, constants: set[Any]) -> tuple[dict[Any, list[tirx.Stmt]], list[tirx.Stmt]]:
-    """Separates the statements of a kernel that only pack constants, whose result is the same in every call.
+    """Separates the statements of a scheduled kernel that only pack constant operands from all others.
 
-    Returns these statements by the buffer that they fill, and the other statements.
+    Returns the packing statements by the buffer that they fill, and the list of the other statements.
     """
+    # Only a kernel with a root block is split.
     if not isinstance(func.body, tvm.s_tir.SBlockRealize):
         return {}, []
     body = func.body.block.body
@@ -285,7 +305,10 @@ def _split_packing(func: tirx.PrimFunc, constants: set[Any]) -> tuple[dict[Any, 
 
 
 def _only_packs(statement: tirx.Stmt, buffer: Any, constants: set[Any]) -> bool:
-    """Returns whether a statement reads only constants and buffers of its own, and writes only ``buffer``."""
+    """Returns whether a statement fills ``buffer`` from constants alone.
+
+    Buffers that the statement allocates itself may also be read and written.
+    """
     reads: list[Any] = []
     structural_walk(statement, (ir.TensorLoad, lambda load: reads.append(load.source)))
     local = [inner.buffer for inner in _allocations(statement)]

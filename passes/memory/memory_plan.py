@@ -50,7 +50,7 @@ class _Planner:
         return without_unused(result)
 
     def planned_function(self, name: str) -> relax.Function:
-        """Returns a function of the module with its memory planned."""
+        """Returns the function ``name`` with its memory planned; each function is planned once."""
         if name not in self.planned:
             func = self.mod[name]
             # If the function calls itself, the inner call finds it unplanned.
@@ -59,9 +59,12 @@ class _Planner:
         return self.planned[name]
 
     def _plan(self, func: relax.Function, returns_flag: bool) -> relax.Function:
-        """Plans the memory of one function: offsets of its values, and of the parts of the functions that it calls.
+        """Returns a function whose values of static size have fixed offsets in the arena.
 
-        Values with separate lifetimes share memory.
+        Values with disjoint lifetimes share memory. Each called function gets a part of the arena among the values.
+
+        Args:
+          returns_flag: whether the function is a loop's condition, whose result may be in the arena, too.
         """
         lifetimes = Lives(self.mod, func, returns_flag)
         allocations = list(lifetimes.intervals)
@@ -92,9 +95,9 @@ class Lives:
     """Lifetimes of the allocations in straight-line code that can be planned, and the calls of other functions."""
 
     def __init__(self, mod: tvm.IRModule, func: relax.Function, returns_flag: bool = False) -> None:
-        """Finds the lifetimes of the allocations in a function, as intervals of positions of bindings.
+        """Finds the lifetime of each allocation in a function: the positions of the first and last binding that use it.
 
-        Those that may be returned are left out, unless the function is a loop's condition, which returns a flag.
+        Allocations that may be returned are left out, unless ``returns_flag``: then the function is a loop's condition.
         """
         self.mod = mod
         self.bindings = [b for block in func.body.blocks for b in block.bindings]
@@ -112,14 +115,15 @@ class Lives:
                 self.intervals.pop(allocation, None)
 
     def _escaping_variables(self, func: relax.Function) -> set[Any]:
-        """Returns variables that escape: into tuples, branches, loops, calls that may write, or the function's result.
+        """Returns the variables that escape: tuples, branches, loops, other calls or the function's result use them.
 
-        A reshape of such a variable gets memory of its own, since other code might write into a shared one.
+        Such code might write into a variable's memory. A reshape of an escaping variable is therefore no view, but gets
+        its own memory.
         """
         escaping = set(variables(func.body.body))
         for binding in reversed(self.bindings):
             value = binding.value
-            if isinstance(value, relax.Var):
+            if isinstance(value, relax.Var):  # an alias escapes, and so does what it stands for
                 escaping.update([value] if binding.var in escaping else ())
             elif not self._only_writes_results(value):
                 escaping.update(variables(value))
@@ -130,7 +134,10 @@ class Lives:
         return is_kernel_call(self.mod, value) and ONLY_RESHAPES in (self.mod[value.op].attrs or ())
 
     def _extend_lifetimes(self, position: int, binding: relax.VarBinding) -> None:
-        """Extends the lifetimes of the allocations that one binding uses to its position."""
+        """Extends the lifetimes of the allocations that a binding uses up to the binding's position.
+
+        A binding that allocates a tensor starts no lifetime: that begins with the first use.
+        """
         value = binding.value
         if is_allocation(value):
             size = bytes_of(binding.var.ty)
@@ -151,9 +158,9 @@ class Lives:
             self._aliased_allocations[binding.var] = used
 
     def _is_view(self, value: Any) -> bool:
-        """Returns whether a kernel call only reshapes a planned tensor, so that its result can share the memory.
+        """Returns whether a kernel call only reshapes a tensor, and its result can be a view of the tensor's memory.
 
-        Neither may escape to code that may write into it.
+        Neither the tensor nor the result may escape to code that might write into it.
         """
         if not self._only_writes_results(value) or not self.mod[value.op].attrs[ONLY_RESHAPES]:
             return False
@@ -161,7 +168,10 @@ class Lives:
         return all(len(allocations) == 1 and self._escaping.isdisjoint((x, *allocations)) for x, allocations in aliased)
 
     def _add_view(self, position: int, source: Any, result: Any) -> None:
-        """Records that the result of a reshape is a view of its source, whose memory it keeps alive."""
+        """Records that the result of a reshape is a view of ``source``; extends the lifetime of the source's memory.
+
+        ``position`` is the position of the reshape among the bindings.
+        """
         (allocation,) = self._aliased_allocations[source]
         self.intervals[allocation] = self.intervals[allocation]._replace(last=position)
         self.views.setdefault(allocation, []).append(result)
@@ -221,7 +231,10 @@ def bytes_of(ty: relax.TensorType) -> int | None:
 
 
 def _rewritten(func: relax.Function, offsets: dict[Any, int], lifetimes: Lives) -> relax.Function:
-    """Replaces planned allocations by tensors at offsets in the arena, and drops reshapes, whose results are views."""
+    """Returns a function whose planned allocations are tensors at offsets in the arena.
+
+    Reshapes are dropped where their results are views of their operands' memory.
+    """
     out = Bindings()
     out.bindings = [
         _arena_tensor(binding, offsets[binding.var]) if binding.var in offsets else binding

@@ -48,7 +48,14 @@ class Decisions:
         return {name: question.answer for name, question in self.questions.items()}
 
     def answer(self, name: str, options: dict[str, T]) -> T:
-        """Returns the option with the decided label, the first option by default; records which options there were."""
+        """Answers a choice: returns the option with the decided label, or the first option if none was decided.
+
+        The labels of all options are recorded.
+
+        Args:
+          name: the name of the choice.
+          options: the options by their labels.
+        """
         labels = tuple(options)
         unique_name = self._unique_name(name, labels)
         label = self.decided.get(unique_name, labels[0])
@@ -60,7 +67,7 @@ class Decisions:
         return options[label]
 
     def _unique_name(self, name: str, labels: tuple[str, ...]) -> str:
-        """Returns the name of a choice, with a number if the name was used for other options."""
+        """Returns a unique name of a choice: a number is added if an earlier choice of this name had other options."""
         unique_name, number = name, 1
         while unique_name in self.questions and self.questions[unique_name].labels != labels:
             number += 1
@@ -92,7 +99,7 @@ def deciding(decisions: Decisions) -> Iterator[Decisions]:
 
 
 def choice(name: str, default: T, options: Callable[[], Iterable[T]], label: Callable[[T], str] = str) -> T:
-    """Returns the default, or the decision for the current kernel among it and the options.
+    """Returns the option that was decided for the current kernel, or the default without a decision.
 
     >>> choice("rows", 4, lambda: [2, 8])
     4

@@ -16,7 +16,7 @@ FACTS = ("mcpu", "mattr", "mtriple", "num-cores")
 
 
 def describe(target: Target) -> str:
-    """Describes the properties of a target that schedules depend on, in the same words on all machines.
+    """Describes the properties of a target that schedules depend on, as the key of tuning records.
 
     >>> describe(Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 4, "mtriple": "x86_64-linux-gnu"}))
     'llvm mcpu=x86-64-v3 mtriple=x86_64-linux-gnu num-cores=4'

@@ -58,7 +58,10 @@ def digest(target: str) -> str:
 
 
 def keep(found: Iterable[Record]) -> Path:
-    """Appends tuning records to the folder's own file, or to the file that TVTF_TUNED names; returns its path."""
+    """Appends tuning records to a file, and returns its path.
+
+    This is the file that TVTF_TUNED names, or ``tuned.jsonl`` in the folder of records.
+    """
     home = folder()
     path = home if home.suffix == ".jsonl" or home.is_file() else home / "tuned.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +106,7 @@ def record_of(line: str) -> Record:
 
 
 def _check_fields(record: Record) -> None:
-    """Checks the fields of a tuning record, which may come from someone who isn't trusted, so that sizes are bounded.
+    """Checks the types and sizes of a tuning record's fields, since records may come from anyone.
 
     Raises:
       ValueError: a field is of the wrong type, too long, or no time.
@@ -134,9 +137,9 @@ _cache: dict[tuple[Stamp, ...], RecordsByTarget] = {}
 
 
 def _stamps(home: Path) -> tuple[Stamp, ...]:
-    """Returns the files of tuning records, each with its modification time and size; none if they can't be read.
+    """Returns the files of tuning records, each with its modification time and size.
 
-    They change whenever records do, without reading the files.
+    The result changes whenever a file does, and is cheaper than reading the files. It is empty if they can't be read.
     """
     try:
         files = sorted(home.glob("*.jsonl")) if home.is_dir() else [home]
@@ -150,7 +153,10 @@ def _stamps(home: Path) -> tuple[Stamp, ...]:
 
 
 def _read_cached(stamps: tuple[Stamp, ...]) -> RecordsByTarget:
-    """Returns the tuning records in files, by target and key; the files are read again when one has changed."""
+    """Returns the tuning records in some files, by target and key.
+
+    The records are cached. The files are read again when one of them has changed.
+    """
     if stamps not in _cache:
         _cache.clear()
         _cache[stamps] = best(record for path, _, _ in stamps for record in _read_file(path))
@@ -171,9 +177,9 @@ def best(found: Iterable[Record]) -> RecordsByTarget:
 
 
 def _read_file(path: Path) -> list[Record]:
-    """Reads the tuning records of a file; lines that aren't records are rejected with one warning.
+    """Reads the tuning records of a file.
 
-    One damaged line must not cost the others.
+    Lines that aren't records are skipped, with one warning: a damaged line mustn't make the other records useless.
     """
     accepted: list[Record] = []
     rejected: list[str] = []

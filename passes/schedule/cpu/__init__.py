@@ -87,15 +87,15 @@ def schedule(func: PrimFunc, target: Target, decisions: Decisions | None = None)
 
 
 def _loops_of_kernel(kernel: Kernel, target: Target) -> Stmt:
-    """Returns the loops of a kernel: its stages are inlined, padded against cache conflicts, and grouped into nests."""
+    """Returns the loop nests of a kernel: inlines and pads its stages, groups them, and emits a nest for each group."""
     stages, kernel = with_padded_rows(inlined(kernel), kernel)
     return with_slow_paths(with_scalar_calls(emit_groups(stages, kernel, CpuTarget.of(target))))
 
 
 def ScheduleCPU(target: Target) -> transform.Pass:  # noqa: N802  (a pass, named as TVM's)
-    """Returns a module pass that schedules every PrimFunc not scheduled yet, by its tuning record if it has one.
+    """Returns a module pass that schedules every PrimFunc for a CPU, by a tuning record if the function has one.
 
-    Some kernels are scheduled by an earlier phase, or written with their schedule.
+    The pass skips functions that an earlier phase scheduled, or that were written with a schedule.
     """
 
     @transform.module_pass(opt_level=0, name="ScheduleCPU")
@@ -110,7 +110,7 @@ def ScheduleCPU(target: Target) -> transform.Pass:  # noqa: N802  (a pass, named
 
 
 def _schedule_as_tuned(func: PrimFunc, target: Target, known: Mapping[str, Record]) -> PrimFunc:
-    """Schedules a kernel by its tuning record, or by the rules' own choices if there is none or they reject it."""
+    """Schedules a kernel by its tuning record in `known`; without a usable record, by the default rules."""
     record = record_for(func, known)
     if record is None:
         return schedule(func, target)

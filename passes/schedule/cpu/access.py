@@ -25,7 +25,7 @@ CALL_OPERATIONS = 12
 
 
 def flat_offset(buffer: Var, indices: list[ir.Expr]) -> ir.Expr:
-    """Returns the row-major offset of an element in a buffer, in items."""
+    """Returns the row-major offset, in items, of the element of a buffer at some indices."""
     offset: ir.Expr = tirx.IntImm("int64", 0)
     for index, extent in zip(indices, buffer.ty.shape, strict=True):
         offset = offset * as_expr(extent) + index
@@ -33,7 +33,10 @@ def flat_offset(buffer: Var, indices: list[ir.Expr]) -> ir.Expr:
 
 
 def stride(offset: ir.Expr, var: Var) -> ir.Expr | None:
-    """Returns by how much an offset grows when a variable grows by one; None if the offset isn't linear in it."""
+    """Returns by how many items an offset grows when a variable grows by one.
+
+    None if the offset isn't linear in the variable. For example, offset ``4 * i + j`` has stride 4 in ``i``.
+    """
     if var not in variables(offset):
         return tirx.IntImm("int64", 0)
     slope_and_constant = sym.detect_linear_equation(offset, [var])
@@ -43,24 +46,24 @@ def stride(offset: ir.Expr, var: Var) -> ir.Expr | None:
 
 @lru_cache(maxsize=REMEMBERED)
 def load_stride(load: TensorLoad, var: Var) -> int | None:
-    """Returns the stride in memory of a load along a variable, in items, or None where it isn't constant."""
+    """Returns the stride in memory of a load along a loop variable, in items; None if the stride isn't constant."""
     step = stride(flat_offset(load.source, list(load.indices)), var)
     return None if step is None else static(step)
 
 
 def constant_offset(first: TensorLoad, second: TensorLoad) -> int | None:
-    """Returns how many items lie between two loads from a buffer, or None where that isn't constant."""
+    """Returns how many items the second load lies after the first in memory; None if the distance isn't constant."""
     first_offset, second_offset = (flat_offset(load.source, list(load.indices)) for load in (first, second))
     return static(simplified(second_offset - first_offset))
 
 
 def is_contiguous(load: TensorLoad, var: Var) -> bool:
-    """Returns whether consecutive values of a variable read the same element or consecutive ones."""
+    """Returns whether a load has stride 0 or 1 along a variable. Vectors along the variable can then be loaded."""
     return load_stride(load, var) in (0, 1)
 
 
 def free_variables(value: ir.Expr) -> set[Var]:
-    """Returns the variables that an expression uses other than in indices of loads (bounds tests, iota)."""
+    """Returns the variables that an expression uses outside of the indices of loads, as in bounds tests or an iota."""
     zero = tirx.IntImm("int64", 0)
     without_indices = structural_map(
         value, (TensorLoad, lambda load: tirx.BufferLoad(load.source, [zero] * len(load.indices)))
@@ -69,9 +72,10 @@ def free_variables(value: ir.Expr) -> set[Var]:
 
 
 def operations(value: ir.Expr, limit: int | None = None) -> int:
-    """Counts the arithmetic operations of one evaluation, a math function as a dozen; stops at ``limit``.
+    """Counts the arithmetic operations of evaluating an expression once.
 
-    An expression may have had hundreds of stages inlined into it, so that callers give the limit they compare with.
+    A math function counts as a dozen operations. Counting stops at ``limit``. Callers pass the number that they compare
+    with, since hundreds of stages may have been inlined into an expression.
     """
     count = 0
 
@@ -85,7 +89,10 @@ def operations(value: ir.Expr, limit: int | None = None) -> int:
 
 
 def _operations_of(node: ir.Expr) -> int:
-    """Returns the operations of one node of an expression, without its operands; loads and choices count as none."""
+    """Returns the number of operations of one expression node, without its operands.
+
+    A division counts half as much as a math function. Loads, constants and `if_then_else` count as none.
+    """
     if isinstance(node, Call):
         name = str(getattr(node.op, "name", ""))
         return 0 if name in FREE_CALLS else 1 if name in CHEAP_CALLS else CALL_OPERATIONS
@@ -95,7 +102,7 @@ def _operations_of(node: ir.Expr) -> int:
 
 
 def points(axes: tuple[Axis, ...]) -> int | None:
-    """Returns how many points some loops visit, or None if an extent isn't static."""
+    """Returns the number of iterations of nested loops over some axes; None if an extent isn't static."""
     sizes = [axis.size for axis in axes if axis.size is not None]
     return prod(sizes) if len(sizes) == len(axes) else None
 
@@ -105,8 +112,11 @@ def reads_of(stage: Stage, buffer: Var) -> list[TensorLoad]:
     return [load for load in stage.loads if load.source.same_as(buffer)]
 
 
-def walks_as_one(offset: ir.Expr, outer: Axis, inner: Axis) -> bool:
-    """Returns whether stepping through two nested axes moves an offset as stepping through one merged axis would."""
+def moves_as_one_axis(offset: ir.Expr, outer: Axis, inner: Axis) -> bool:
+    """Returns whether two nested axes can be merged into one, judged by one offset in memory.
+
+    They can if a step of the outer axis moves the offset as far as all steps of the inner axis together.
+    """
     outer_stride, inner_stride = stride(offset, outer.var), stride(offset, inner.var)
     if outer_stride is None or inner_stride is None:
         return False

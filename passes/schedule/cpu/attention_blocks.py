@@ -49,12 +49,15 @@ class Blocks:
 
     @property
     def has_blocks_of_rows(self) -> bool:
-        """Whether the last row axis is cut into blocks, since its rows share an operand; else each row is a block."""
+        """Whether the last row axis is split into blocks, since its rows share an operand; else each row is a block."""
         return any(_rows_share_operand(stage, self.depth) for stage in self.stages)
 
 
 def blocks_at(stages: Sequence[Stage | Opaque], start: int) -> Blocks | None:
-    """Returns the longest run of stages from a contraction at `start` on that can run by blocks of rows, or None."""
+    """Returns the longest run of stages from `start` on that can be computed by blocks of rows; None if there is none.
+
+    The run begins with a contraction, as attention does.
+    """
     first = stages[start]
     if not isinstance(first, Stage) or not has_reused_operand(first):
         return None
@@ -67,9 +70,9 @@ def blocks_at(stages: Sequence[Stage | Opaque], start: int) -> Blocks | None:
 
 
 def _as_row_blocks(stages: Sequence[Stage | Opaque]) -> Blocks | None:
-    """Returns a run of stages with as many row axes as all of them share, or None if they share none.
+    """Returns a run of stages as row blocks, with as many leading row axes as possible; None if there are none.
 
-    Along these axes no stage depends on another row, so that blocks of rows can be computed one by one.
+    Along row axes, no stage reads a result of another row. Blocks of rows can then be computed one by one.
     """
     run = [stage for stage in stages if isinstance(stage, Stage)]
     if len(run) < len(stages) or sum(bool(stage.reduce) for stage in run) < 2:
@@ -84,7 +87,10 @@ def _as_row_blocks(stages: Sequence[Stage | Opaque]) -> Blocks | None:
 
 
 def _rows_first(stage: Stage, buffers: Sequence[Var]) -> Stage:
-    """Returns an elementwise stage with its axes in the order of the result that it reads, so that rows come first."""
+    """Returns an elementwise stage whose axes are reordered like the dims of the result that it reads.
+
+    The row axes then come first, as in the other stages. Other stages are returned unchanged.
+    """
     for load in stage.loads:
         if not stage.reduce and len(load.indices) == len(stage.spatial) and _is_among(load.source, buffers):
             axes = [next((axis for axis in stage.spatial if _is_axis(index, axis)), None) for index in load.indices]
@@ -94,9 +100,9 @@ def _rows_first(stage: Stage, buffers: Sequence[Var]) -> Stage:
 
 
 def _stays_in_row(stage: Stage, first: Stage, buffers: Sequence[Var], depth: int) -> bool:
-    """Returns whether a stage has the same rows as the first one, and reads the run's results in its own row only.
+    """Returns whether a stage has the same rows as the first stage, and reads `buffers` only in its own row.
 
-    Then blocks of rows don't depend on each other.
+    Blocks of rows are then independent. The first `depth` axes number the rows; `buffers` are the run's results.
     """
     axis_pairs = zip(stage.spatial[:depth], first.spatial, strict=False)
     if not all(static(emit.simplified(left.extent - right.extent)) == 0 for left, right in axis_pairs):
@@ -119,7 +125,10 @@ def _is_axis(index: ir.Expr, axis: Axis) -> bool:
 
 
 def _has_static_sizes(blocks: Blocks) -> bool:
-    """Returns whether a block's sizes are static, and each row has something to store."""
+    """Returns whether all sizes within a row are static, as block buffers need, and the rows can be grouped or stored.
+
+    With blocks of rows the number of rows must be static, too. Otherwise each stage must have an axis within the row.
+    """
     inner_axes = [axis for stage in blocks.stages for axis in (*stage.spatial[blocks.depth :], *stage.reduce)]
     last_row_size = blocks.rows[-1].size
     if any(axis.size is None for axis in inner_axes):
@@ -140,9 +149,10 @@ def _rows_share_operand(stage: Stage, depth: int) -> bool:
 
 
 def emit_blocks(blocks: Blocks, kernel: Kernel, stored_buffers: set[Var], target: CpuTarget, emit_all: Emit) -> Stmt:
-    """Writes a parallel loop over blocks of rows, each with all stages; `emit_all` writes the stages of one block.
+    """Emits a parallel loop over blocks of rows. All stages run on one block while its data is in the cache.
 
-    Values that only a block needs, such as attention's scores, are never stored as a whole.
+    Values that only one block needs, such as attention's scores, are never stored as a whole. `emit_all` emits the
+    stages of one block.
     """
 
     def write_block(blocks: Blocks, row_indices: list[ir.Expr], rows: int | None) -> Stmt:
@@ -150,7 +160,7 @@ def emit_blocks(blocks: Blocks, kernel: Kernel, stored_buffers: set[Var], target
         return _emit_block(blocks, kernel, stored_buffers, replace(target, cores=1), emit_all, row_indices, rows)
 
     def write(parallel: bool) -> Stmt:
-        """Writes the loop over blocks: one row each, or several rows in one of the versions of blocks."""
+        """Emits the loop over blocks: of one row each, or of several rows if rows share an operand."""
         extents = [axis.extent for axis in blocks.rows]
         if not blocks.has_blocks_of_rows:
             return emit.fused(extents, lambda row_indices: write_block(blocks, row_indices, None), parallel)
@@ -166,7 +176,10 @@ def emit_blocks(blocks: Blocks, kernel: Kernel, stored_buffers: set[Var], target
 
 
 class BlockVersion(NamedTuple):
-    """The blocks up to number `stop`, of `size` rows each, with the axis extents that they need."""
+    """One version of the code for a block: it serves the blocks before number `stop` that no earlier version serves.
+
+    Each of these blocks has `size` rows, and the axis extents in `blocks`.
+    """
 
     blocks: Blocks
     stop: int
@@ -174,9 +187,9 @@ class BlockVersion(NamedTuple):
 
 
 def _versions_of_blocks(blocks: Blocks, rows_per_block: int, stored_buffers: set[Var]) -> Iterator[BlockVersion]:
-    """Yields the versions in which blocks are written: whole blocks, then a shorter remainder.
+    """Yields the versions of code for a block of rows: for whole blocks, then for a shorter last block.
 
-    With a causal mask there are several versions of whole blocks, since later ones need more columns.
+    With a causal mask there are several versions for whole blocks, since later blocks need more columns.
     """
     row_vars = [stage.spatial[blocks.depth - 1].var for stage in blocks.stages]
     unstored = [stage.buffer for stage in blocks.stages if stage.buffer not in stored_buffers]
@@ -190,18 +203,25 @@ def _versions_of_blocks(blocks: Blocks, rows_per_block: int, stored_buffers: set
 def _block_by_number(
     versions: Sequence[BlockVersion], row_indices: list[ir.Expr], rows_per_block: int, write_block: Callable[..., Stmt]
 ) -> Stmt:
-    """Writes the block with a given number, in its version, which a chain of tests on the number selects."""
-    *outer_places, number = row_indices
+    """Emits a chain of tests on a block's number, which selects the version of code for this block.
+
+    `row_indices` end with the block's number. `write_block` emits a block, given its version, first row and rows.
+    """
+    *outer_indices, number = row_indices
     first_version, *other_versions = versions
-    first_block = write_block(first_version.blocks, [*outer_places, number * rows_per_block], first_version.size)
+    first_block = write_block(first_version.blocks, [*outer_indices, number * rows_per_block], first_version.size)
     if not other_versions:
         return first_block
     later_block = _block_by_number(other_versions, row_indices, rows_per_block, write_block)
+    # `when` returns None only without an alternative.
     return emit.when(number < first_version.stop, first_block, later_block) or first_block
 
 
 def _rows_and_count_of_blocks(blocks: Blocks, target: CpuTarget) -> tuple[int, int]:
-    """Returns the rows per block, which fit the level-2 cache, and the number of blocks, which occupies all cores."""
+    """Returns the number of rows per block, and the number of blocks.
+
+    A block's rows fit the level-2 cache, and there are enough blocks for all cores.
+    """
     row_count = int(blocks.rows[-1].extent)
     row_bytes = max(_row_bytes(stage, blocks.depth) for stage in blocks.stages)
     max_rows = min(MAX_ROWS, max(MIN_ROWS, target.level2_bytes // 8 // row_bytes), row_count)
@@ -227,12 +247,16 @@ def _emit_block(
     row_indices: list[ir.Expr],
     rows: int | None,
 ) -> Stmt:
-    """Writes one block: all stages on blocks of the results, strip by strip if the rows are too many for the cache."""
+    """Emits all stages for one block of rows, on scratch buffers for the block's part of each result.
+
+    `row_indices` are those of the block's first row. `rows` is the number of rows; with None a block is one place of
+    the row axes. A block that exceeds the cache is computed in strips of its remaining rows.
+    """
     buffers = [block_buffer(stage, blocks.depth, rows) for stage in blocks.stages]
     block_buffers = {stage.buffer: buffer for stage, buffer in zip(blocks.stages, buffers, strict=True)}
     stages = [restricted_stage(stage, block_buffers, blocks.depth, row_indices, rows) for stage in blocks.stages]
     block_kernel = Kernel(tuple(stages), tuple(new for old, new in block_buffers.items() if old not in stored_buffers))
-    # Blocks of a cut run fit the cache already.
+    # Blocks of several rows fit the cache already.
     strips = strips_of(stages, target) if rows is None else None
 
     def write(stages: Sequence[Stage], kernel: Kernel) -> Stmt:

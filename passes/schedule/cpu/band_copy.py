@@ -40,14 +40,17 @@ class _RangeInside(NamedTuple):
 
 
 def copied_band(result: Element, value: Element, extents: Sequence[int], lanes: int) -> Stmt:
-    """Writes ``value`` to all rows, columns and channels of a band, in vectors of ``lanes`` items.
+    """Emits the copy of a band (some rows of an image, with zeros around the image), by a subroutine if possible.
 
-    A band is a part of an image's rows, with zeros around the image. It is copied by a call of a subroutine if
-    possible.
+    Args:
+        result: returns the element of the band at a row, column and channel.
+        value: returns the value to store there.
+        extents: the rows, columns and channels of the band.
+        lanes: the items of a vector.
     """
 
     def copy_channels(row_and_column: list[ir.Expr]) -> Stmt:
-        """Copies all channels of one row and column, in vectors."""
+        """Emits the copy of all channels of one row and column, in vectors."""
 
         def copy_lane(first_lane: int, lane: ir.Expr) -> Stmt:
             location = [*row_and_column, lane + first_lane]
@@ -61,10 +64,10 @@ def copied_band(result: Element, value: Element, extents: Sequence[int], lanes: 
 
 
 def called_copy(result: Element, value: Element, extents: Sequence[int], lanes: int) -> Stmt | None:
-    """Returns a call of the subroutine that writes ``value`` to all rows, columns and channels of a band.
+    """Returns a call of the subroutine that copies a band of an image; the arguments are those of `copied_band`.
 
-    None if the value is something else than an element of an image, or zero where there is none. Written out, the copy
-    would be most of a convolution's code, since LLVM unrolls its loops with their tests.
+    None unless the value is an element of an image, or zero outside of the image. Inline code would be most of a
+    convolution's code, since LLVM unrolls the loops with their tests.
     """
     axes: list[Any] = [Var(name, "int64") for name in ("row", "column", "channel")]
     result_load, (tests, load) = result(axes), _nonzero_tests_and_value(value(axes))
@@ -91,9 +94,9 @@ def called_copy(result: Element, value: Element, extents: Sequence[int], lanes: 
 
 
 def copied_images(stage: Stage, target: CpuTarget, parallel: bool) -> Stmt | None:
-    """Writes a stage that copies images with zeros around them, by a subroutine call for each image.
+    """Emits a stage that copies images with a zero border, as one subroutine call for each image.
 
-    None if the stage is something else, or its images are too few for the cores.
+    None if the stage is no such copy, or if there are too few images for all cores.
     """
     sizes = [axis.size for axis in stage.spatial]
     extents = [size for size in sizes if size is not None]
@@ -104,7 +107,7 @@ def copied_images(stage: Stage, target: CpuTarget, parallel: bool) -> Stmt | Non
     calls: list[Stmt | None] = []
 
     def copy_image(image_indices: list[ir.Expr]) -> Stmt:
-        """Writes the call that copies one image, and notes whether there is one."""
+        """Emits the call that copies one image, and notes whether there is one."""
         call = called_copy(
             lambda place: emit.load(stage.buffer, [*image_indices, *place]),
             lambda place: stage.at([*image_indices, *place]),
@@ -119,13 +122,13 @@ def copied_images(stage: Stage, target: CpuTarget, parallel: bool) -> Stmt | Non
 
 
 def _is_worth_a_call(extents: Sequence[int], is_dense: bool, lanes: int) -> bool:
-    """Returns whether a band is large, and its runs of neighbouring items long enough to hide a call's costs."""
+    """Returns whether a band is large, and its contiguous runs are long enough to hide the cost of a call."""
     run_length = extents[1] * extents[2] if is_dense else extents[2]
     return run_length >= FEWEST_VECTORS * lanes and prod(extents) >= FEWEST_ITEMS
 
 
 def _nonzero_tests_and_value(value: ir.Expr) -> tuple[list[ir.Expr], ir.Expr]:
-    """Returns the tests that all hold where an expression isn't zero, and its value there."""
+    """Splits nested choices such as ``if_then_else(test, value, 0)`` into a list of tests and the innermost value."""
     tests: list[ir.Expr] = []
     while is_choice(value) and _is_positive_zero(value.args[2]):
         tests += conjuncts(value.args[0])
@@ -139,9 +142,9 @@ def _is_positive_zero(value: ir.Expr) -> bool:
 
 
 def _ranges_inside(tests: Sequence[ir.Expr], axes: Sequence[Var], extents: Sequence[int]) -> list[_RangeInside] | None:
-    """Returns the ranges of rows and columns in which all tests hold.
+    """Returns the range of rows and the range of columns in which all tests hold.
 
-    None if a test isn't a bound of exactly one of them: a test of neither, or of both, isn't handled.
+    None if a test isn't a bound of either the row or the column.
     """
     ranges = {axis: _RangeInside(index(0), index(extent)) for axis, extent in zip(axes[:2], extents, strict=False)}
     for test in tests:
@@ -158,14 +161,14 @@ def _ranges_inside(tests: Sequence[ir.Expr], axes: Sequence[Var], extents: Seque
 
 
 def _bound_of_test(test: ir.Expr, axis: Var) -> tuple[ir.Expr | None, ir.Expr | None] | None:
-    """Returns (first, None) or (None, stop): the first index at which a comparison holds, or the one after the last.
+    """Returns the bound that a comparison sets to an axis: (first, None), or (None, stop) with stop excluded.
 
-    None if it isn't linear in the axis with a constant slope, or reads data: bounds are passed as small integers.
+    None unless the comparison is linear in the axis with a constant slope, and reads no data.
     """
     if not isinstance(test, (tirx.LT, tirx.LE, tirx.GT, tirx.GE)) or loads(test):
         return None
     is_less = isinstance(test, (tirx.LT, tirx.LE))
-    # The test holds where this isn't negative.
+    # The test holds where this isn't negative: for integers, `a < b` is `b - a - 1 >= 0`.
     surplus = (test.b - test.a if is_less else test.a - test.b) - int(isinstance(test, (tirx.LT, tirx.GT)))
     slope_and_constant = sym.detect_linear_equation(surplus, [axis])
     slope = static(emit.simplified(slope_and_constant[0])) if len(slope_and_constant) == 2 else None
@@ -176,16 +179,17 @@ def _bound_of_test(test: ir.Expr, axis: Var) -> tuple[ir.Expr | None, ir.Expr | 
 
 
 def _items_per_image(load: TensorLoad, axes: Sequence[Var]) -> int:
-    """Returns how many items there are in the part of an image over which rows and columns move."""
+    """Returns the number of items in the part of a buffer over which the row and the column of a load move."""
     moving_dims = (dim for dim, index_ in enumerate(load.indices) if variables(index_).intersection(axes[:2]))
     sizes = [emit.static(extent) for extent in list(load.source.ty.shape)[next(moving_dims, 0) :]]
     return prod(subroutine.MOST + 1 if size is None else size for size in sizes)
 
 
 def _base_element_and_offset(load: TensorLoad, axes: Sequence[Var]) -> tuple[TensorLoad, ir.Expr]:
-    """Returns an element that the image surely has, and how many items after it the band's first one lies.
+    """Returns an element that the image surely has, and the distance in items from there to the band's first element.
 
-    That may be outside of the image: only the subroutine adds it to the address, for items that lie inside.
+    The band's first element may lie outside of the image. So only the subroutine adds the distance to the address, for
+    elements that lie inside.
     """
     first_indices = [substitute(index_, {axis: index(0) for axis in axes}) for index_ in load.indices]
     is_moving = [bool(variables(index_).intersection(axes[:2])) for index_ in load.indices]
@@ -198,29 +202,29 @@ def _base_element_and_offset(load: TensorLoad, axes: Sequence[Var]) -> tuple[Ten
 def _copy_subroutine(lanes: int, is_dense: bool) -> str:
     """Makes the subroutine that copies a band of an image, and returns its name.
 
-    Its numbers are the band's extents, the rows and columns that lie in the image, the offset of the band's first item,
-    the strides of rows and columns in the band and in the image, and 0. With that 0, which LLVM doesn't know, the bits
-    of all items are combined: LLVM would make calls of memcpy and memset of plain loops, which take longer for short
-    runs (3 % of a convolution of 64 channels). In a dense band columns follow each other without a gap, in the image as
-    well.
+    Its numbers are the band's extents, the ranges of rows and columns inside the image, and the offset of the band's
+    first item. The strides of rows and columns follow, of the band and of the image, and then 0. The bits of all items
+    are combined with this 0, which LLVM doesn't know. Otherwise LLVM would turn the loops into calls of memcpy and
+    memset, which take longer for short runs (3 % of a convolution of 64 channels). In a dense band, columns have no
+    gaps between them, in the image as well.
     """
 
     def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
-        """Copies row after row: zeros before the image, its part, and zeros after it."""
+        """Emits the copy of row after row: zeros before the image, its part, and zeros after it."""
         result, source = arrays
         rows, columns, channels, first_row, stop_row, first_column, stop_column, offset, *strides, zero = numbers
         first, stop = Var("first", "int64"), Var("stop", "int64")
         zero_bits = tirx.Cast(BITS, zero)
 
         def copy_row(row_number: ir.Expr) -> Stmt:
-            """Copies one row of the band: zeros, then the columns [first, stop) inside the image, then zeros."""
+            """Emits the copy of one row of the band: zeros, then columns [first, stop) of the image, then zeros."""
             band_offset, image_offset = row_number * strides[0], row_number * strides[2] + offset
 
             def copy_columns(start: ir.Expr, end: ir.Expr, is_inside: bool) -> Stmt:
-                """Copies columns [start, end), or writes zeros to them if they aren't inside the image."""
+                """Emits the copy of columns [start, end); zeros if the columns aren't inside the image."""
 
                 def copy_run(column: ir.Expr, length: ir.Expr) -> Stmt:
-                    """Writes some items that follow each other, from a column on."""
+                    """Emits the copy of some items that follow each other, from a column on."""
 
                     def copy_item(position: ir.Expr) -> Stmt:
                         image = emit.load(source, [image_offset + column * strides[3] + position])
@@ -248,7 +252,7 @@ def _copy_subroutine(lanes: int, is_dense: bool) -> str:
 
 
 def _in_vectors(count: ir.Expr, lanes: int, write_item: Callable[[ir.Expr], Stmt]) -> Stmt:
-    """Writes `count` items in whole vectors, then the remaining ones singly."""
+    """Emits `write_item` for `count` items: whole vectors in a loop, then the remaining items one by one."""
     whole_vectors = tirx.floordiv(count, index(lanes))
     return emit.sequence([
         emit.loop(whole_vectors, lambda number: emit.vectorized(lanes, lambda lane: write_item(number * lanes + lane))),

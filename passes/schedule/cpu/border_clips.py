@@ -1,4 +1,4 @@
-"""Leaves out terms of a convolution that read its zero border: a tile sums over what is inside for any result."""
+"""Leaves out terms of a convolution that read its zero border, unless a result of the same tile needs them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ MIN_INNER_TERMS = 16
 
 
 def with_clips(stage: Stage, sources: Sequence[Stage], target: CpuTarget) -> Stage:
-    """Returns a convolution with clips: the terms to leave out because they are zero, where that pays.
+    """Returns a convolution with clips (ranges of terms) that leave out terms with the zero border, where that pays.
 
-    Terms are zero where an operand is read from the zero border that one of the stages `sources` adds to it.
+    `sources` are the stages that may add a zero border to an operand.
     """
     if not _is_sum_of_products(stage):
         return stage
@@ -39,9 +39,9 @@ def with_clips(stage: Stage, sources: Sequence[Stage], target: CpuTarget) -> Sta
 
 
 def all_clips(stage: Stage, source: Stage) -> tuple[Clip, ...]:
-    """Returns the clips for all terms that a padded copy's zero border makes zero.
+    """Returns the clips that leave out every term that reads the zero border of the padded copy `source`.
 
-    The tuple is empty if one of them isn't of the known form.
+    The tuple is empty if a border can't be expressed as a clip.
     """
     clips = _clips_of_borders(stage, source) if _is_sum_of_products(stage) else []
     known = [clip for clip in clips if clip is not None]
@@ -54,7 +54,10 @@ def _is_sum_of_products(stage: Stage) -> bool:
 
 
 def _clips_of_borders(stage: Stage, source: Stage) -> list[Clip | None]:
-    """Returns the clip for each axis with a border of a padded copy, None for one that isn't of the known form."""
+    """Returns a clip for each axis along which a padded copy has a border; None stands for an index of another form.
+
+    The list is empty if the stage doesn't read a zero-padded copy exactly once.
+    """
     source_loads = access.reads_of(stage, source.buffer)
     if len(source_loads) != 1 or not is_choice(source.value) or not is_zero(source.value.args[2]):
         return []
@@ -70,7 +73,10 @@ def _clips_of_borders(stage: Stage, source: Stage) -> list[Clip | None]:
 
 
 def inside_ranges(source: Stage) -> dict[Var, tuple[int, int]] | None:
-    """Returns the range (first, stop) of each axis of a padded copy that isn't border; None if its test isn't known."""
+    """Returns the range (first, stop) of each axis of a padded copy that lies inside the border.
+
+    None if the copy's test isn't a conjunction of bounds on single axes.
+    """
     test = source.value.args[0]
     tests = comparisons(test)
     # Only a conjunction of bounds is a range.
@@ -80,13 +86,13 @@ def inside_ranges(source: Stage) -> dict[Var, tuple[int, int]] | None:
     for comparison in tests:
         used_vars = variables(comparison)
         (var,) = used_vars if len(used_vars) == 1 else (None,)
-        cut = None if var is None or var not in inside else bound_of(comparison, var)
-        if cut is None:
+        bound = None if var is None or var not in inside else bound_of(comparison, var)
+        if bound is None:
             return None
         low, high = inside[var]
-        # The test changes at the cut, and holds either from there on or up to there.
-        holds = bool(emit.static(emit.simplified(substitute(comparison, {var: index(cut)}))))
-        inside[var] = (max(low, cut), high) if holds else (low, min(high, cut))
+        # The test changes at the bound, and holds either from there on or up to there.
+        holds = bool(emit.static(emit.simplified(substitute(comparison, {var: index(bound)}))))
+        inside[var] = (max(low, bound), high) if holds else (low, min(high, bound))
     return inside
 
 
@@ -98,10 +104,10 @@ def _subexpressions(test: ir.Expr) -> list[ir.Expr]:
 
 
 def _clip_of_index(place: ir.Expr, stage: Stage, low: int, high: int) -> Clip | None:
-    """Returns the clip for an index that depends on one result axis and one term axis, else None.
+    """Returns the clip for an index that depends on one result axis and one reduction axis; None for another index.
 
-    `low` and `high` bound the index inside the image. An index that grows with both axes has its terms inside in one
-    range for each result, which moves with the result.
+    `low` and `high` bound the index inside the image. The index must grow with both axes. Its inside terms are then one
+    range, which moves with the result.
     """
     used_vars = variables(place)
     results = [axis for axis in stage.spatial if axis.var in used_vars]
@@ -117,7 +123,7 @@ def _clip_of_index(place: ir.Expr, stage: Stage, low: int, high: int) -> Clip | 
 
 
 def _is_worthwhile(clip: Clip, stage: Stage, tile_sizes: Mapping[Var, int]) -> bool:
-    """Returns whether a clip saves enough terms, and its axis stays a loop of its own."""
+    """Returns whether a clip saves enough terms, and the clipped axis stays a separate loop that isn't unrolled."""
     axis_number = next(n for n, axis in enumerate(stage.reduce) if axis is clip.term)
     inner_axes, term_count = stage.reduce[axis_number + 1 :], access.points(stage.reduce)
     is_merged = (

@@ -18,9 +18,9 @@ PARTS_OF_A_PAGE = 4
 
 
 def padded_extents(extents: Sequence[ir.Expr], item_bytes: int) -> list[ir.Expr]:
-    """Returns the extents of a copy, with a cache line added to its last axis where rows would conflict.
+    """Returns the extents of a copy; its last axis is padded by a cache line if rows would conflict in the cache.
 
-    Rows at distances of a quarter page map to few sets of the level-1 cache, and evict each other.
+    Rows whose size is a multiple of a quarter page map to few sets of the level-1 cache, and evict each other.
 
     >>> padded_extents([emit.index(9), emit.index(512)], 4)
     [T.int64(9), T.int64(528)]
@@ -32,9 +32,9 @@ def padded_extents(extents: Sequence[ir.Expr], item_bytes: int) -> list[ir.Expr]
 
 
 def with_padded_rows(stages: Sequence[Stage | Opaque], kernel: Kernel) -> tuple[list[Stage | Opaque], Kernel]:
-    """Returns stages and kernel with padded rows in the copies that contractions read, where rows would conflict.
+    """Returns the stages and the kernel with a cache line of padding per row, in copies whose rows would conflict.
 
-    Rows that conflict evict each other from the level-1 cache.
+    These are the copies that contractions read. Without padding, their rows evict each other from the level-1 cache.
     """
     padded_buffers: dict[Var, Var] = {}
     for stage in stages:
@@ -47,7 +47,7 @@ def with_padded_rows(stages: Sequence[Stage | Opaque], kernel: Kernel) -> tuple[
 
 
 def _is_copy_for_contractions(stage: Stage, stages: Sequence[Stage | Opaque], kernel: Kernel) -> bool:
-    """Returns whether a stage is an elementwise copy inside the kernel that only contractions read."""
+    """Returns whether a stage writes a buffer local to the kernel, elementwise, which only contractions read."""
     readers = [other for other in stages if other is not stage and reads(other, stage.buffer)]
     if stage.reduce or not kernel.is_local(stage.buffer) or not readers:
         return False

@@ -40,9 +40,15 @@ class Chunks:
 def as_chunks(
     source: Stage, fused_stages: Sequence[Stage], later_stages: Sequence[Stage | Opaque], kernel: Kernel
 ) -> Chunks | None:
-    """Returns a stage and its readers (`fused_stages`) as chunks, if nothing else needs the stage's results; else None.
+    """Returns an expensive stage and its only readers as a form that is computed chunk by chunk, or None.
 
-    The results are then never written to memory: the pass over a chunk reads them from the cache.
+    The expensive results then stay in the cache, and are never written to memory.
+
+    Args:
+        source: the expensive stage.
+        fused_stages: the elementwise stages that read its results.
+        later_stages: the stages after these, none of which may read the results.
+        kernel: the kernel that the stages belong to.
     """
     if not shares_work(source) or not kernel.is_local(source.buffer) or fused_stages[0].reduce:
         return None
@@ -59,13 +65,13 @@ def as_chunks(
 
 
 def _is_own_place(stage: Stage, indices: list[ir.Expr], buffer: Var) -> bool:
-    """Returns whether a read is at the same offset in memory as the place that the reader writes."""
+    """Returns whether a stage reads `buffer` at the same offset in memory as the offset at which the stage stores."""
     own_offset = access.flat_offset(stage.buffer, [axis.var for axis in stage.spatial])
     return emit.static(emit.simplified(access.flat_offset(buffer, indices) - own_offset)) == 0
 
 
 def emit_chunks(chunks: Chunks, target: CpuTarget) -> Stmt:
-    """Writes a parallel loop over chunks: each computes some blocks of the source, then all stages over them.
+    """Emits a parallel loop over chunks: computes some blocks of the source, then runs all fused stages over them.
 
     A block is the source's short last axis, such as the four words of a random number.
     """
@@ -76,7 +82,7 @@ def emit_chunks(chunks: Chunks, target: CpuTarget) -> Stmt:
     remaining_points = emit.simplified(points - whole_chunks * (blocks_per_chunk * block_size))
 
     def write(parallel: bool) -> Stmt:
-        """Loops over whole chunks, and ends with the remaining part of one."""
+        """Emits a loop over whole chunks, then a shorter last chunk."""
         kind = tirx.ForKind.PARALLEL if parallel else tirx.ForKind.SERIAL
         main = emit.loop(
             whole_chunks,
@@ -97,7 +103,10 @@ def emit_chunks(chunks: Chunks, target: CpuTarget) -> Stmt:
 
 
 def _chunk(chunks: Chunks, start: ir.Expr, blocks: int | ir.Expr, count: ir.Expr, target: CpuTarget) -> Stmt:
-    """Writes one chunk: the source's values into a buffer, then the pass over them."""
+    """Emits one chunk: computes the source's values into a small buffer, then runs the fused stages over them.
+
+    `start` is the chunk's first block, `blocks` the number of blocks, `count` the number of values.
+    """
     source = chunks.source
     first, last = source.spatial
     chunk_buffer = emit.scratch([blocks, last.extent], source.dtype, "chunk")

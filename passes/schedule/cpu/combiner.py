@@ -16,9 +16,9 @@ Combine = Callable[[ir.Expr, ir.Expr], ir.Expr]
 
 
 def combiner(stage: Stage) -> Combine | None:
-    """Returns a function that combines two partial results of a reduction, such as `left + right` of a sum.
+    """Returns a function that combines two partial results of a reduction, such as `left + right` for a sum.
 
-    None if the update isn't a combination of old value and new item.
+    None if the reduction's update isn't a combination of its old value with one new item.
     """
     item = reduced_item(stage)
     if item is None:
@@ -34,7 +34,10 @@ def combiner(stage: Stage) -> Combine | None:
 
 
 def reduced_item(stage: Stage) -> ir.Expr | None:
-    """Returns the expression that is reduced: the smallest one that all new terms of the update are made of."""
+    """Returns the expression that a reduction combines with its old value, such as `x * y` in ``sum + x * y``.
+
+    If several expressions are new in the update, the smallest is returned. None if there is none.
+    """
     terms = _new_terms(stage)
     return min(terms, key=lambda term: len(str(term)), default=None)
 
@@ -50,11 +53,11 @@ def _with_old_value(update: ir.Expr, stage: Stage, value: ir.Expr) -> ir.Expr:
 
 
 def _new_terms(stage: Stage) -> list[ir.Expr]:
-    """Returns the largest expressions of an update that don't read the old value."""
+    """Returns the largest subexpressions of a reduction's update that don't read the old value."""
     terms: list[ir.Expr] = []
 
     def visit(node: ir.Expr, visitor: tvm_ffi.StructuralVisitor) -> tvm_ffi.VisitInterrupt | None:
-        """Collects the largest expressions without the old value; the loads of that are skipped."""
+        """Collects a subexpression without the old value; descends into others, but not into loads of the old value."""
         if isinstance(node, TensorLoad) and node.source.same_as(stage.buffer):
             return None
         if any(load.source.same_as(stage.buffer) for load in loads(node)):

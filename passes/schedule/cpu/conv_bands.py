@@ -57,12 +57,12 @@ class Rows:
     height: int
 
     def joined(self, other: Rows) -> Rows:
-        """Returns the smallest range of rows that contains both."""
+        """Returns the smallest range of rows that contains both ranges."""
         start = min(self.start, other.start)
         return Rows(start, self.step, max(self.start + self.height, other.start + other.height) - start)
 
     def first(self, origin: ir.Expr) -> ir.Expr:
-        """Returns the first row of a band, given the last stage's first row in it."""
+        """Returns this stage's first row in a band; `origin` is the last stage's first row in the band."""
         return emit.simplified(origin * self.step + self.start)
 
 
@@ -83,16 +83,16 @@ class Bands:
         return int(self.stages[-1].spatial[1].extent) - self.rows[-1].height
 
     def origin(self, number: ir.Expr) -> ir.Expr:
-        """Returns the first row of the last stage in a band."""
+        """Returns the first row of the last stage in the band with a given number."""
         height = self.rows[-1].height
         is_even = self.last_origin % height == 0
         return emit.simplified(number * height if is_even else tirx.min(number * height, index(self.last_origin)))
 
 
 def bands_of(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget) -> Bands | None:
-    """Returns the highest bands in which two or more convolutions fit the cache and occupy all cores.
+    """Returns the highest bands of rows in which a chain of convolutions fits the cache and occupies all cores.
 
-    None if the stages aren't a chain of convolutions, or too many rows would be computed for two bands.
+    None if the stages aren't a chain of two or more convolutions, or if too many rows would be computed twice.
     """
     chain = [stage for stage in stages if isinstance(stage, Stage)]
     if len(chain) < len(stages) or sum(map(is_convolution, chain)) < 2 or not _are_images(chain, kernel):
@@ -121,9 +121,9 @@ def is_convolution(stage: Stage) -> bool:
 
 
 def _are_images(stages: Sequence[Stage], kernel: Kernel) -> bool:
-    """Returns whether all stages are over images and rows of static size, and read local results of the same image.
+    """Returns whether all stages compute images of static size from results of the same image.
 
-    Then the bands of one image don't depend on those of another.
+    The bands of one image are then independent of other images. Only the last stage may store to memory.
     """
     for stage in stages:
         if len(stage.spatial) != 4 or any(axis.size is None for axis in stage.axes):
@@ -139,7 +139,10 @@ def _are_images(stages: Sequence[Stage], kernel: Kernel) -> bool:
 
 
 def _rows_of_stages(stages: Sequence[Stage], height: int, kernel: Kernel) -> tuple[Rows, ...] | None:
-    """Returns the rows of each stage that a band of `height` rows of the last stage needs; None if irregular."""
+    """Returns the rows that each stage must compute for a band of `height` rows of the last stage.
+
+    None if a stage reads rows in an irregular pattern.
+    """
     needed: dict[Var, Rows] = {stages[-1].buffer: Rows(0, 1, height)}
     for stage in reversed(stages):
         band_rows = needed.get(stage.buffer)
@@ -157,9 +160,9 @@ def _rows_of_stages(stages: Sequence[Stage], height: int, kernel: Kernel) -> tup
 
 
 def _rows_read_by(row_index: ir.Expr, stage: Stage, band_rows: Rows) -> Rows | None:
-    """Returns the rows that some rows of a stage read: those at `row * stride + window + offset`.
+    """Returns the rows that a stage reads by `row_index` when it computes `band_rows`.
 
-    Only an index of this form reads one range of rows for a range of results; None for others.
+    The index must have the form `row * stride + tap + offset`: only then are the rows read one range. None for others.
     """
     row = stage.spatial[1].var
     window_axes = {axis.var: axis for axis in stage.reduce}
@@ -184,7 +187,10 @@ def _static_value(place: ir.Expr, values: dict[Var, ir.Expr]) -> int | None:
 
 
 def _band_bytes(bands: Bands, kernel: Kernel) -> int:
-    """Returns the bytes of a band's local results; a contraction whose epilogue is the next stage needs none."""
+    """Returns the bytes of the intermediate results of one band.
+
+    A contraction needs no bytes if the next stage is its epilogue, which runs on values in registers.
+    """
     total = 0
     for stage, rows, next_stage in zip(bands.stages, bands.rows, (*bands.stages[1:], None)):
         if kernel.is_local(stage.buffer) and not (
@@ -212,15 +218,15 @@ def _row_bytes(stage: Stage) -> int:
 
 
 def _share_of_recomputed_rows(bands: Bands) -> float:
-    """Returns the largest share of a stage's rows that is computed for two neighbouring bands."""
+    """Returns the largest share of any stage's rows that two neighbouring bands both compute."""
     mean_height = (bands.last_origin + bands.rows[-1].height) / bands.count
     return max(rows.height / (rows.step * mean_height) - 1 for rows in bands.rows)
 
 
 def emit_bands(bands: Bands, kernel: Kernel, target: CpuTarget, emit_all: Emit) -> Stmt:
-    """Writes a parallel loop over bands; `emit_all` writes one band.
+    """Emits a parallel loop over bands: a band of rows passes through all stages while it is in the level-2 cache.
 
-    A band of rows passes through all stages without leaving the level-2 cache.
+    `emit_all` is a function that emits the stages of one band.
     """
     images = bands.stages[0].spatial[0].extent
 
@@ -233,7 +239,7 @@ def emit_bands(bands: Bands, kernel: Kernel, target: CpuTarget, emit_all: Emit) 
 
 
 def _emit_band(bands: Bands, image: ir.Expr, band_number: ir.Expr, target: CpuTarget, emit_all: Emit) -> Stmt:
-    """Writes one band: all stages on its rows, with the last one's results stored to their part of the whole."""
+    """Emits one band: runs all stages on the band's rows, and stores the last stage's rows into the whole result."""
     stages_and_rows = list(zip(bands.stages, bands.rows, strict=True))
     buffers = {stage.buffer: _band_buffer(stage, rows) for stage, rows in stages_and_rows}
     origin = bands.origin(band_number)
@@ -255,30 +261,33 @@ def _emit_band(bands: Bands, image: ir.Expr, band_number: ir.Expr, target: CpuTa
 
 @dataclass(frozen=True)
 class Border:
-    """A copy of a contraction's results with `left` border columns before them; `filling` writes the inner part."""
+    """A stage that copies a contraction's results and adds border columns, of which `left` come before the results.
+
+    `copy` is this stage, `filling` its inner part without the border.
+    """
 
     copy: Stage
     filling: Stage
     left: int
 
     def empty(self, target: CpuTarget) -> Stmt:
-        """Returns the loops that fill the border columns with the border value."""
+        """Emits loops that fill the border columns with the border value."""
         row, column, channel = self.copy.spatial
         width = int(self.filling.spatial[1].extent)
         columns = [*range(self.left), *range(self.left + width, int(column.extent))]
         border_value = self.copy.value.args[2]
 
-        def fill_row(places: list[ir.Expr]) -> Stmt:
+        def fill_row(row_index: list[ir.Expr]) -> Stmt:
             return emit.sequence([
                 emit.vectorized(lanes, lambda lane, at=at, first=first: emit.store(  # type: ignore[misc]
-                    self.copy.buffer, border_value, [places[0], index(at), lane + first]))
+                    self.copy.buffer, border_value, [*row_index, index(at), lane + first]))
                 for at in columns for first, lanes in emit.vector_spans(int(channel.extent), target.lanes(4))
             ])  # fmt: skip
 
         return emit.nest([row.extent], fill_row)
 
     def filled(self, body: Stmt) -> Stmt:
-        """Returns a statement with its stores of the inner part redirected to the bordered copy."""
+        """Redirects the stores of the inner part to the bordered copy, at columns shifted by the left border."""
 
         def store(node: BufferStore) -> BufferStore:
             if not node.buffer.same_as(self.filling.buffer):
@@ -290,9 +299,9 @@ class Border:
 
 
 def _as_border_copy(stage: Stage, copy: Stage, stages: Sequence[Stage]) -> Border | None:
-    """Returns `copy` as a bordered copy of a contraction's results, if it is one and their only reader; else None.
+    """Returns `copy` as a bordered copy of a contraction's results; None unless it is one, and their only reader.
 
-    The contraction can then store into the copy itself.
+    The contraction can then store straight into the copy.
     """
     value, source_loads = copy.value, access.reads_of(copy, stage.buffer)
     if not stage.reduce or copy.reduce or not source_loads or not is_choice(value) or loads(value.args[2]):
@@ -303,6 +312,7 @@ def _as_border_copy(stage: Stage, copy: Stage, stages: Sequence[Stage]) -> Borde
     column_offsets = [static(emit.simplified(column.var - load.indices[-2])) for load in source_loads]
     is_own_channel = all(tvm_ffi.structural_equal(load.indices[-1], channel.var) for load in source_loads)
     same_row = all(static(emit.simplified(load.indices[-3] - row.var)) is not None for load in source_loads)
+    # All loads must have the same shift; a negative one would crop the results.
     if (
         not (is_own_channel and same_row)
         or len(set(column_offsets)) != 1
@@ -314,7 +324,7 @@ def _as_border_copy(stage: Stage, copy: Stage, stages: Sequence[Stage]) -> Borde
 
 
 def _inner_copy(stage: Stage, copy: Stage, left: int) -> Stage:
-    """Returns the copy restricted to the places of the contraction's results, without its border."""
+    """Returns a bordered copy restricted to its inner part, without the tests for the border."""
     *outer_axes, row, column, channel = (replace(axis, var=Var(axis.var.name, "int64")) for axis in stage.spatial)
     new_indices = dict(
         zip((axis.var for axis in copy.spatial), (axis.var for axis in (*outer_axes, row, column, channel)))
@@ -336,9 +346,9 @@ def _band_buffer(stage: Stage, rows: Rows) -> Var:
 def _stage_in_band(
     stage: Stage, rows: Rows, image: ir.Expr, last_origin: int, buffers: dict[Var, Var], first_rows: dict[Var, ir.Expr]
 ) -> Stage:
-    """Returns a stage for the rows of a band, reading and writing the `buffers` of bands.
+    """Returns a stage that computes only the rows of a band, from and to the `buffers` of bands.
 
-    Rows outside the image, which aren't used, repeat its first or last row.
+    The rows of a band may reach beyond the image. Such rows repeat the image's first or last row, and aren't used.
     """
     row = stage.spatial[1]
     band_row = replace(row, var=Var("row", "int64"), extent=index(rows.height))
@@ -351,6 +361,7 @@ def _stage_in_band(
     value = substitute(stage.value, {stage.spatial[0].var: image, row.var: row_index})
     for old, new in buffers.items():
         value = replace_loads(value, old, partial(_load_from_band, new, first_rows[old]))
+    # A reduction's old value is in its own row of the band.
     if stage.reduce:
         value = replace_loads(
             value, buffers[stage.buffer], lambda at: emit.load(buffers[stage.buffer], [band_row.var, *at[1:]])
@@ -364,9 +375,9 @@ def _load_from_band(band_buffer: Var, first_row: ir.Expr, indices: list[ir.Expr]
 
 
 def _redirect_to_whole_result(body: Stmt, band_buffer: Var, buffer: Var, image: ir.Expr, first_row: ir.Expr) -> Stmt:
-    """Redirects a band's loads and stores of its results to the whole result.
+    """Redirects the loads and stores of a band's buffer to the band's rows of the whole result.
 
-    The last stage is written like the others, on a buffer of the band's rows, though it needs none of its own.
+    The last stage is emitted like the others, on a band's buffer. Redirected, it needs no such buffer.
     """
 
     def indices_in_whole(indices: Sequence[ir.Expr]) -> list[ir.Expr]:

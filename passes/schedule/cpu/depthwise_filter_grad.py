@@ -40,9 +40,14 @@ def as_edges(
     kernel: Kernel,
     target: CpuTarget,
 ) -> Edges | None:
-    """Returns a depthwise filter gradient without its padded copy `source`, if nothing else reads that; else None.
+    """Returns a depthwise convolution's filter gradient that reads the image itself instead of a padded copy, or None.
 
-    `fused_stages` are the gradient and its epilogue, `later_stages` the stages after them.
+    Args:
+        source: the padded copy. It is never made, so nothing but the gradient may read it.
+        fused_stages: the gradient and its epilogue.
+        later_stages: the stages after these.
+        kernel: the kernel that the stages belong to.
+        target: the CPU.
     """
     if not kernel.is_local(source.buffer) or any(
         reads(other, source.buffer) for other in (*fused_stages[1:], *later_stages)
@@ -53,9 +58,9 @@ def as_edges(
 
 
 def _without_copy(source: Stage, gradient: Stage, target: CpuTarget) -> Stage | None:
-    """Returns a filter gradient that reads the image itself instead of a padded copy.
+    """Returns a filter gradient that reads the image itself instead of the padded copy `source`.
 
-    None unless both factors can be loaded as vectors along the channels.
+    None unless vectors along the channels can be loaded of both factors.
     """
     gradient = without_unit_axes(gradient)
     # Terms at these places would read the border, which doesn't exist in the image.
@@ -72,7 +77,7 @@ def _without_copy(source: Stage, gradient: Stage, target: CpuTarget) -> Stage | 
 
 
 def _are_vectors_of_channels(gradient: Stage, lanes: int) -> bool:
-    """Returns whether both factors are contiguous along the channels, which fill at least half a vector."""
+    """Returns whether both factors are contiguous along the channels, and the channels fill at least half a vector."""
     channel, terms = gradient.spatial[-1], terms_of(gradient)
     is_wide = channel.size is not None and 2 * channel.size >= lanes
     return is_wide and len(terms) == 2 and all(access.load_stride(term, channel.var) == 1 for term in terms)

@@ -19,10 +19,10 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, loads, 
 
 @dataclass(frozen=True)
 class JoinedResult:
-    """A stage that reads a contraction's sums, two axes of which are one axis of its `result`, as for groups.
+    """A stage (`result`) that reads a contraction's sums and merges two of their axes, as for groups.
 
-    `ending` is that stage on the sums' axes; their axes `first` and `first + 1`, of `size` points, are one of the
-    result.
+    `ending` is an equivalent stage on the sums' axes. Their axes `first` and `first + 1` are merged; the latter has
+    `size` points.
     """
 
     result: Stage
@@ -31,30 +31,30 @@ class JoinedResult:
     size: int
 
     def places(self, indices: Sequence[ir.Expr]) -> list[ir.Expr]:
-        """Returns the indices in the result, given indices along the sums' axes."""
+        """Converts indices along the sums' axes to indices in the result, where two of these axes are one."""
         *before, outer, inner = indices[: self.first + 2]
         return [*before, outer * self.size + inner, *indices[self.first + 2 :]]
 
 
 def joined_of(stages: Sequence[Stage | Opaque], kernel: Kernel) -> list[JoinedResult]:
-    """Returns the stages that join two axes of a contraction's sums, if nothing else reads these sums.
+    """Returns the stages that merge two axes of a contraction's sums into one, as for the groups of a convolution.
 
-    Such a stage becomes the epilogue of the contraction, so that no sum is copied.
+    Such a stage becomes the epilogue of the contraction, without a copy of the sums. No other stage may read the sums.
     """
     results = [joined for sums in stages if isinstance(sums, Stage) for joined in _joined_readers(sums, stages, kernel)]
     return results if len({joined.result.buffer for joined in results}) == len(results) else []
 
 
 def with_endings(stages: Sequence[Stage | Opaque], joined_results: Sequence[JoinedResult]) -> list[Stage | Opaque]:
-    """Returns the stages with those that join two axes replaced by their forms on the sums' axes."""
+    """Replaces each stage that merges two axes by an equivalent epilogue on the sums' own axes."""
     endings = {joined.result.buffer: joined.ending for joined in joined_results}
     return [endings.get(stage.buffer, stage) if isinstance(stage, Stage) else stage for stage in stages]
 
 
 def redirected_stores(body: Stmt, joined_results: Sequence[JoinedResult]) -> Stmt:
-    """Redirects the endings' stores to the joined results.
+    """Redirects the stores of the epilogues to the results with merged axes.
 
-    So the sums' own axes are tiled, and what is stored has the result's shape.
+    The sums' own axes can then be tiled, while the stored array has the result's shape.
     """
     joined_by_buffer = {joined.ending.buffer: joined for joined in joined_results}
 
@@ -66,7 +66,7 @@ def redirected_stores(body: Stmt, joined_results: Sequence[JoinedResult]) -> Stm
 
 
 def _joined_readers(sums: Stage, stages: Sequence[Stage | Opaque], kernel: Kernel) -> list[JoinedResult]:
-    """Returns the stages that join two axes of a contraction's sums, if all of the sums' readers do; else none."""
+    """Returns the stages that merge two axes of a contraction's sums; none unless all readers of the sums do so."""
     if not sums.reduce or not kernel.is_local(sums.buffer):
         return []
     readers = [stage for stage in stages if stage is not sums and reads(stage, sums.buffer)]
@@ -76,9 +76,9 @@ def _joined_readers(sums: Stage, stages: Sequence[Stage | Opaque], kernel: Kerne
 
 
 def _as_joined_result(sums: Stage, result: Stage, kernel: Kernel) -> JoinedResult | None:
-    """Returns a reader of sums as an ending on their axes, if it joins two of them and visits each sum once; else None.
+    """Returns a stage as an epilogue on the sums' axes, if it merges two of them and reads each sum once; else None.
 
-    Each sum is then finished where it is computed, and needs no memory of its own.
+    Each sum is then finished where it is computed, and needs no memory.
     """
     if result.reduce or kernel.is_local(result.buffer) or len(sums.spatial) != len(result.spatial) + 1:
         return None
@@ -93,7 +93,7 @@ def _as_joined_result(sums: Stage, result: Stage, kernel: Kernel) -> JoinedResul
 
 
 def _visits_same_points(sums: Stage, result: Stage, first: int) -> bool:
-    """Returns whether sums and result have as many points along all axes, with two axes of the sums joined."""
+    """Returns whether the sums have the result's extents once the axes `first` and `first + 1` are merged."""
     *before, outer, inner = (axis.extent for axis in sums.spatial[: first + 2])
     extents = [*before, outer * inner, *(axis.extent for axis in sums.spatial[first + 2 :])]
     extent_pairs = zip(extents, (axis.extent for axis in result.spatial), strict=True)
@@ -101,7 +101,10 @@ def _visits_same_points(sums: Stage, result: Stage, first: int) -> bool:
 
 
 def _reads_split_index(load: TensorLoad, result: Stage, first: int, size: int) -> bool:
-    """Returns whether a load of sums is at the result's point, with one index split by division and remainder."""
+    """Returns whether a stage reads the sum at its own point, with index `first` split into quotient and remainder.
+
+    The divisor is `size`. For example, point ``(n, p)`` reads the sum at ``(n, p // size, p % size)``.
+    """
     *before, joined_var = (axis.var for axis in result.spatial[: first + 1])
     split_index = [tirx.floordiv(joined_var, emit.index(size)), tirx.floormod(joined_var, emit.index(size))]
     expected = [*before, *split_index, *(axis.var for axis in result.spatial[first + 1 :])]
@@ -109,7 +112,7 @@ def _reads_split_index(load: TensorLoad, result: Stage, first: int, size: int) -
 
 
 def _on_axes_of_sums(sums: Stage, result: Stage, first: int, size: int) -> Stage:
-    """Returns the reader of sums rewritten on their axes, with a buffer of the same shape."""
+    """Rewrites a reader of sums on the sums' own axes, with a scratch buffer of the sums' shape as its result."""
     axes = tuple(Axis(Var(axis.var.name, "int64"), axis.extent) for axis in sums.spatial)
     sum_indices: list[ir.Expr] = [axis.var for axis in axes]
     value = replace_loads(result.value, sums.buffer, lambda _indices: emit.load(sums.buffer, sum_indices))

@@ -27,9 +27,14 @@ COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 def emit_elementwise(
     stages: Sequence[Stage], target: CpuTarget, parallel: bool | None = None, fixed: Point | None = None
 ) -> Stmt:
-    """Writes elementwise stages over one box of points as a single loop nest; `fixed` holds the values of some axes.
+    """Emits elementwise stages of equal extents as a single loop nest.
 
-    For a part of a kernel the caller decides whether it is `parallel`: even a small part runs many times.
+    Args:
+        stages: the stages.
+        target: the CPU.
+        parallel: whether the nest is parallel. By default its size decides; a part of a kernel passes its own
+            decision.
+        fixed: the values of axes that aren't loops here.
     """
     aligned_stages, fixed = on_same_axes(stages), fixed or {}
     loops = merged_loops(aligned_stages, fixed)
@@ -46,7 +51,11 @@ def emit_elementwise(
 def _emit_nest(
     stages: list[Stage], loops: list[Loop], target: CpuTarget, parallel: bool, fixed: Point, is_small: bool = False
 ) -> Stmt:
-    """Writes a nest of elementwise stages in its best form: short axes, transposed tiles, periods, or plain vectors."""
+    """Emits an elementwise nest in the best form for its accesses.
+
+    The forms are vectors of rows for short axes, tiles transposed in registers, image copies, periods, or plain
+    vectors. `fixed` holds the values of axes that aren't loops.
+    """
     if not loops:
         return stores_at(stages, fixed)
     if not fixed and all(map(shares_work, stages)):
@@ -63,7 +72,7 @@ def _emit_nest(
     periods = periods_of(stages, innermost)
 
     def task(indices: list[ir.Expr]) -> Stmt:
-        """Computes one task: a chunk of the innermost loop, or one set of outer indices."""
+        """Emits one task: a chunk of the innermost loop, at one set of indices of the outer loops."""
         point = dict(fixed)
         for outer_loop, loop_index in zip(outer_loops, indices, strict=False):
             point.update(outer_loop.point(loop_index))
@@ -77,9 +86,9 @@ def _emit_nest(
 
 
 def _chunks_of_innermost(outer_loops: list[Loop], innermost: Loop, lanes: int, target: CpuTarget) -> int:
-    """Returns how many chunks to cut the innermost loop into so that every core has work.
+    """Returns the number of chunks to split the innermost loop into, as parallel tasks for all cores.
 
-    Rows are tasks already where there are enough of them.
+    One chunk is enough if there are enough rows: each row is then a task.
     """
     enough_tasks = 4 * target.cores
     rows = static(emit.volume([outer_loop.extent for outer_loop in outer_loops]))
@@ -93,7 +102,10 @@ def _chunks_of_innermost(outer_loops: list[Loop], innermost: Loop, lanes: int, t
 def _innermost_loop(
     stages: list[Stage], innermost: Loop, point: Point, lanes: int, chunks: int, chunk: ir.Expr
 ) -> Stmt:
-    """Writes the innermost loop of a nest: in segments without bounds tests, or as a whole if that can't be."""
+    """Emits the innermost loop in vectors: in segments without bounds tests if possible, else as a whole.
+
+    `point` holds the values of the outer axes. `chunk` is the number of this task's chunk out of `chunks`.
+    """
     segments = _segments_between_bounds(stages, innermost) if chunks == 1 else None
     if segments is None:
         return vectors(
@@ -105,7 +117,16 @@ def _innermost_loop(
 def vectors(
     body: Callable[[ir.Expr], Stmt], extent: ir.Expr, lanes: int, chunks: int = 1, chunk: ir.Expr | int = 0
 ) -> Stmt:
-    """Writes `body` for [0, extent): whole vectors (those of one chunk), then the remainder (in the last chunk)."""
+    """Emits a loop of `body` over [0, extent) in vectors, or over one chunk of this range.
+
+    Args:
+        body: emits one item, given its index.
+        extent: the number of items.
+        lanes: the items of a vector.
+        chunks: the number of chunks that the whole vectors are split into. The last chunk also has the remaining
+            items.
+        chunk: the number of the chunk to emit.
+    """
     static_size = static(extent)
     vector_count = (
         static_size // lanes if static_size is not None else emit.simplified(tirx.floordiv(extent, index(lanes)))
@@ -132,7 +153,7 @@ def vectors(
 
 
 def _ceil_div(value: int | ir.Expr, parts: int) -> int | ir.Expr:
-    """Returns a quotient rounded up, of a number or an expression."""
+    """Returns the quotient of a number or an expression, rounded up."""
     if isinstance(value, int):
         return -(-value // parts)
     return value if parts == 1 else tirx.floordiv(value + (parts - 1), index(parts))
@@ -141,7 +162,10 @@ def _ceil_div(value: int | ir.Expr, parts: int) -> int | ir.Expr:
 def _remaining_items(
     body: Callable[[ir.Expr], Stmt], extent: ir.Expr, vector_count: int | ir.Expr, lanes: int
 ) -> Stmt | None:
-    """Writes the items that fill no whole vector: as a short vector if their number is static, else one by one."""
+    """Emits the items after the last whole vector: as a short vector if their number is static, else one by one.
+
+    None if there are no such items.
+    """
     size = static(extent)
     if size is None:
         return emit.loop(extent - vector_count * lanes, lambda place: body(vector_count * lanes + place))
@@ -159,7 +183,7 @@ class Segment:
 
 
 def _emit_segment(segment: Segment, innermost: Loop, point: Point, lanes: int) -> Stmt:
-    """Writes one segment of the innermost loop in vectors."""
+    """Emits one segment of the innermost loop, in vectors."""
 
     def body(place: ir.Expr) -> Stmt:
         return stores_at(list(segment.stages), {**point, **innermost.point(place + segment.start)})
@@ -168,7 +192,10 @@ def _emit_segment(segment: Segment, innermost: Loop, point: Point, lanes: int) -
 
 
 def _segments_between_bounds(stages: list[Stage], innermost: Loop) -> list[Segment] | None:
-    """Cuts the innermost loop where its bounds tests change, so that vectors contain no tests; None if it can't."""
+    """Splits the innermost loop where its bounds tests change, so that no vector needs a test.
+
+    None if there are no tests, or if one of them isn't a bound of the loop's axis.
+    """
     if len(innermost.axes) != 1 or innermost.axes[0].size is None:
         return None
     var, size = innermost.axes[0].var, innermost.axes[0].size
@@ -181,7 +208,7 @@ def _segments_between_bounds(stages: list[Stage], innermost: Loop) -> list[Segme
 
 
 def _segment_between(stages: list[Stage], var: Var, start: int, stop: int) -> Segment:
-    """Returns the segment of a loop between two bounds, with its tests replaced by their outcomes."""
+    """Returns the part of a loop between two bounds, with each bounds test replaced by its outcome there."""
     stages_without_tests = [
         Stage(stage.buffer, stage.spatial, stage.reduce, stage.init, _with_decided_tests(stage.value, var, start))
         for stage in stages
@@ -199,7 +226,8 @@ def comparisons(value: ir.Expr) -> list[ir.Expr]:
 def bound_of(test: ir.Expr, var: Var) -> int | None:
     """Returns the smallest value of `var` at which the outcome of a comparison changes.
 
-    None unless its sides differ by `var` plus or minus a constant, or by the negative of that.
+    None unless the sides of the comparison differ by ``var + constant`` or ``constant - var``. For example, ``var < 3``
+    and ``var >= 3`` change at 3, ``var <= 3`` at 4.
     """
     coefficients = sym.detect_linear_equation(test.a - test.b, [var])
     if len(coefficients) != 2:
@@ -215,7 +243,7 @@ def bound_of(test: ir.Expr, var: Var) -> int | None:
 
 
 def _with_decided_tests(value: ir.Expr, var: Var, start: int) -> ir.Expr:
-    """Returns a value with the tests of `var` replaced by their outcomes at `start`."""
+    """Replaces the comparisons of `var` in a value by their outcomes at `var == start`, and drops untaken branches."""
     analyzer = sym.Analyzer()
 
     def outcome_of(test: ir.Expr) -> ir.Expr:
@@ -224,7 +252,7 @@ def _with_decided_tests(value: ir.Expr, var: Var, start: int) -> ir.Expr:
         return analyzer.simplify(substitute(test, {var: index(start)}))
 
     def follow_decided_branches(call: ir.Expr) -> ir.Expr:
-        """Follows decided choices to the branch taken, without visiting the others, which may be many."""
+        """Returns the taken branch of decided choices; untaken branches, which may be many, aren't visited."""
         while is_choice(call) and isinstance(call.args[0], COMPARISONS):
             outcome = static(outcome_of(call.args[0]))
             if outcome is None:

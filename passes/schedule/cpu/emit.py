@@ -26,7 +26,7 @@ def as_expr(value: int | ir.Expr) -> ir.Expr:
 
 
 def static(value: int | ir.Expr) -> int | None:
-    """Returns the value of an extent if it is a constant, else None."""
+    """Returns an extent as a Python int if it is a constant, else None."""
     if isinstance(value, int):
         return value
     return int(value) if isinstance(value, tirx.IntImm) else None
@@ -38,7 +38,10 @@ def simplified(value: ir.Expr) -> ir.Expr:
 
 
 def loop(extent: int | ir.Expr, body: Body, kind: ForKind = ForKind.SERIAL, name: str = "i") -> Stmt:
-    """Returns a loop over [0, extent), or just its body for index 0 if it runs once."""
+    """Returns a loop over [0, extent); without a loop, just its body for index 0, if the extent is 1.
+
+    `body(index)` returns the loop's body.
+    """
     if static(extent) == 1:
         return body(index(0))
     var = Var(name, "int64")
@@ -56,14 +59,14 @@ def vectorized(lanes: int, body: Body) -> Stmt:
 
 
 def nest(extents: Sequence[int | ir.Expr], body: Callable[[list[ir.Expr]], Stmt]) -> Stmt:
-    """Returns serial loops over several extents, outermost first."""
+    """Returns nested serial loops over several extents, outermost first; `body` gets one index per extent."""
     if not extents:
         return body([])
     return loop(extents[0], lambda outer: nest(extents[1:], lambda inner: body([outer, *inner])))
 
 
 def unrolled_nest(extents: Sequence[int], body: Callable[[list[ir.Expr]], Stmt]) -> Stmt:
-    """Returns unrolled loops over several extents, outermost first."""
+    """Returns nested unrolled loops over several extents, outermost first; `body` gets one index per extent."""
     if not extents:
         return body([])
     return unrolled(extents[0], lambda outer: unrolled_nest(extents[1:], lambda inner: body([outer, *inner])))
@@ -72,9 +75,13 @@ def unrolled_nest(extents: Sequence[int], body: Callable[[list[ir.Expr]], Stmt])
 def fused(
     extents: Sequence[int | ir.Expr], body: Callable[[list[ir.Expr]], Stmt], parallel: bool, enough: int | None = None
 ) -> Stmt:
-    """Returns one parallel loop over the product of the extents, or the serial nest; `body` gets one index per extent.
+    """Returns one parallel loop over the product of the extents, or a serial nest of loops.
 
-    Once there are `enough` tasks, the remaining extents are loops inside each task.
+    Args:
+        extents: the extents, outermost first.
+        body: emits the body, given one index per extent.
+        parallel: whether the loop is parallel.
+        enough: the number of tasks that suffices. Extents after it is reached become serial loops inside each task.
     """
     if not parallel:
         return nest(extents, body)
@@ -84,6 +91,7 @@ def fused(
         inner_extents = extents[depth:]
         return fused(extents[:depth], lambda outer: nest(inner_extents, lambda inner: body([*outer, *inner])), True)
     total = volume(extents)
+    # A single task needs no loop.
     if static(total) == 1:
         return body([index(0)] * len(extents))
     return loop(total, lambda task: body(unflatten(task, extents)), ForKind.PARALLEL, "task")
@@ -92,7 +100,8 @@ def fused(
 def balanced_part(extent: ir.Expr, number: ir.Expr, count: int) -> tuple[ir.Expr, ir.Expr]:
     """Returns the start and size of one of `count` parts of [0, extent), whose sizes differ by at most one.
 
-    Rounded up instead, nine tiles in eight parts would be 2, 2, 2, 2, 1 and three empty ones, most of them on one core.
+    Parts of a size rounded up would be uneven: eight parts of nine tiles would be 2, 2, 2, 2, 1 and three empty ones,
+    most of them on one core.
     """
     if count == 1:
         return number * extent, extent
@@ -111,7 +120,7 @@ def volume(extents: Sequence[int | ir.Expr]) -> ir.Expr:
 
 
 def unflatten(flat: ir.Expr, extents: Sequence[int | ir.Expr]) -> list[ir.Expr]:
-    """Returns the point of a row-major box that a flat index stands for: one coordinate for each extent."""
+    """Converts a row-major flat index to one index for each extent."""
     point: list[ir.Expr] = []
     remaining_index = flat
     for position, extent in reversed(list(enumerate(extents))):
@@ -129,18 +138,19 @@ def unflatten(flat: ir.Expr, extents: Sequence[int | ir.Expr]) -> list[ir.Expr]:
 
 
 def sequence(parts: Sequence[Stmt | None]) -> Stmt:
-    """Returns statements one after another, without Nones; an empty statement if there are none."""
+    """Returns a sequence of statements without the Nones; if there are none, an empty statement."""
     statements: list[Stmt] = []
     for part in parts:
         if part is not None:
             statements.extend(part.seq if isinstance(part, SeqStmt) else [part])
+    # TIR's empty statement evaluates a constant.
     if not statements:
         return tirx.Evaluate(tirx.IntImm("int32", 0))
     return statements[0] if len(statements) == 1 else SeqStmt(statements)
 
 
 def when(condition: ir.Expr | bool, body: Stmt, otherwise: Stmt | None = None) -> Stmt | None:
-    """Returns a branch on a condition, or only the statement that runs where the condition is constant."""
+    """Returns a branch on a condition; if the condition is constant, only the statement that runs (or None)."""
     if isinstance(condition, tirx.IntImm):
         condition = bool(int(condition))
     if isinstance(condition, bool):
@@ -169,12 +179,15 @@ def load(buffer: Var, indices: Sequence[ir.Expr]) -> ir.Expr:
 
 
 def vector_spans(extent: int, lanes: int) -> list[tuple[int, int]]:
-    """Cuts [0, extent) into (start, lanes) spans of vectors; the last one may have fewer lanes."""
+    """Splits [0, extent) into vectors, as (start, lanes); the last one may have fewer lanes.
+
+    For example, ``vector_spans(10, 4)`` is ``[(0, 4), (4, 4), (8, 2)]``.
+    """
     return [(start, min(lanes, extent - start)) for start in range(0, extent, lanes)]
 
 
 def with_scalar_calls(body: Stmt) -> Stmt:
-    """Returns a statement in which vector loops are serial if they call a function that has no vector form."""
+    """Makes vectorized loops serial if they call a function for which TVM generates scalar code only."""
 
     def serial_if_scalar(node: For) -> For:
         if node.kind != ForKind.VECTORIZED or not _calls_scalar_function(node):

@@ -1,4 +1,4 @@
-"""Removes stages over empty extents, so that no plan divides by zero."""
+"""Removes stages with empty iteration domains, so that no later pass divides by an extent of zero."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, with_va
 
 
 def without_empty(kernel: Kernel) -> Kernel:
-    """Returns the kernel without stages of no points; a reduction over no terms becomes its initial value.
+    """Removes stages with an empty iteration domain; a reduction over an empty axis becomes its initial value.
 
-    No plan then divides by zero.
+    Later passes divide by extents, and would fail for 0.
     """
     nonempty = [stage for stage in kernel.stages if isinstance(stage, Opaque) or not _has_empty_axis(stage.spatial)]
     return replace(
@@ -25,20 +25,22 @@ def without_empty(kernel: Kernel) -> Kernel:
 
 
 def _has_empty_axis(axes: tuple[Axis, ...]) -> bool:
+    """Returns whether an axis has extent 0."""
     return any(axis.size == 0 for axis in axes)
 
 
 def _without_empty_reads(stage: Stage) -> Stage:
-    """Returns a stage that neither reduces over an empty axis nor reads an empty buffer."""
+    """Replaces a reduction over an empty axis by its initial value, and loads from empty buffers by zero."""
     if _has_empty_axis(stage.reduce):
         stage = replace(stage, reduce=(), init=None, value=stage.init)
     return with_value(stage, structural_map(stage.value, (TensorLoad, _zero_if_empty)))
 
 
 def _zero_if_empty(load: TensorLoad) -> ir.Expr:
-    """Replaces a load from an empty buffer by zero: bounds tests keep it from ever running."""
+    """Replaces a load from an empty buffer by zero; such a load never runs."""
     return tirx.const(0, str(load.ty.dtype)) if _is_empty(load.source) else load
 
 
 def _is_empty(buffer: Var) -> bool:
+    """Returns whether a buffer has no elements."""
     return any(emit.static(extent) == 0 for extent in buffer.ty.shape)

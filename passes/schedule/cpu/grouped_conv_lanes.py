@@ -30,9 +30,9 @@ MAX_TAPS = 9
 
 
 def with_groups_in_lanes(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget) -> tuple[Stages, Kernel]:
-    """Returns stages and kernel with grouped convolutions on one axis of all output channels, where that fills vectors.
+    """Rewrites grouped convolutions with few channels per group so that a vector spans several groups.
 
-    A vector then spans several groups; each input is broadcast to the lanes of the results of its own group.
+    All output channels become one axis. Each input is broadcast to the lanes of the results of its own group.
     """
     new_stages = list(stages)
     for joined in joined_of(stages, kernel):
@@ -43,9 +43,9 @@ def with_groups_in_lanes(stages: Sequence[Stage | Opaque], kernel: Kernel, targe
 def _with_groups_of_one(
     joined: JoinedResult, stages: Stages, kernel: Kernel, target: CpuTarget
 ) -> tuple[Stages, Kernel]:
-    """Puts the groups of one convolution on one channel axis, and changes its filter and its reader accordingly.
+    """Merges the groups of one convolution into one channel axis, and adapts its filter and the reader of its sums.
 
-    The stages stay unchanged unless the convolution reads windows of an image, and vectors span several groups exactly.
+    Stages are unchanged unless the convolution reads windows of an image and several groups fill a vector exactly.
     """
     sums_position = next(
         position
@@ -80,9 +80,9 @@ def _with_groups_of_one(
 
 
 def _fills_vectors(sums: Stage, joined: JoinedResult, target: CpuTarget) -> bool:
-    """Returns whether groups have as many inputs as results, at most a quarter vector, and several fill one exactly.
+    """Returns whether several groups fill a vector exactly, each with as many inputs as results.
 
-    Larger groups fill vectors by themselves.
+    A group must be at most a quarter of a vector: larger groups fill vectors by themselves.
     """
     group_size, lanes = joined.size, target.lanes(sums.item_bytes)
     is_last = joined.first == len(sums.spatial) - 2 and bool(sums.reduce) and sums.reduce[-1].size == group_size
@@ -97,9 +97,9 @@ def _fills_vectors(sums: Stage, joined: JoinedResult, target: CpuTarget) -> bool
 
 
 def _on_one_channel_axis(sums: Stage, group_size: int) -> tuple[Stage | None, list[Stage]]:
-    """Returns the sums with groups and their results on one channel axis, and a reordered copy of the filter if needed.
+    """Returns a grouped convolution's sums with all output channels on one axis, and copies of the filter if needed.
 
-    None, with no copies, unless exactly one factor is the groups' input.
+    (None, []) unless exactly one factor of the products is the input of the groups.
     """
     *outer_axes, group, channel_in_group = sums.spatial
     input_channel, channel = sums.reduce[-1], Axis(Var("channel", "int64"), emit.simplified(group.extent * group_size))
@@ -123,7 +123,7 @@ def _on_one_channel_axis(sums: Stage, group_size: int) -> tuple[Stage | None, li
 def _reads_group_contiguously(
     load: TensorLoad, group: Axis, channel_in_group: Axis, input_channel: Axis, group_size: int
 ) -> bool:
-    """Returns whether a load reads a group's inputs contiguously, by its last index only."""
+    """Returns whether a load reads the inputs of its result's group contiguously, by its last index only."""
     *outer_indices, last_index = load.indices
     used_vars = set().union(*map(variables, outer_indices)) if outer_indices else set()
     is_own_group = static(emit.simplified(last_index - (group.var * group_size + input_channel.var))) == 0
@@ -133,9 +133,9 @@ def _reads_group_contiguously(
 def _filter_along_channels(
     load: TensorLoad, sums: Stage, channel: Axis, group_size: int
 ) -> tuple[ir.Expr, list[Stage]]:
-    """Returns the filter's item with contiguous output channels, and the stage that copies it into this order, if any.
+    """Returns the filter's item on the merged channel axis, and a stage that copies the filter if it isn't contiguous.
 
-    Vectors are loaded along the output channels.
+    Vectors are loaded along the output channels, so these must be contiguous.
     """
     *_outer, group, channel_in_group = sums.spatial
     group_and_channel = {
@@ -156,7 +156,7 @@ def _filter_along_channels(
 
 
 def _reading_new_sums(reader: Stage, sums: Stage, merged_sums: Stage) -> Stage:
-    """Returns the epilogue reading the sums on one channel axis at its own point."""
+    """Returns the epilogue with its loads of the grouped sums replaced by loads of the merged sums."""
     own_indices: list[ir.Expr] = [axis.var for axis in reader.spatial]
     return replace(
         reader, value=replace_loads(reader.value, sums.buffer, lambda _at: emit.load(merged_sums.buffer, own_indices))

@@ -46,9 +46,10 @@ Member = Group | Chain | Chunks | Edges | Images | Windows | Winograd | Winograd
 
 
 def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget, in_block: bool = False) -> Stmt:
-    """Writes the loop nests of all stages, one after another.
+    """Emits the loop nests of all stages of a kernel, one after another.
 
-    With `in_block`, they are the stages of a block of a larger form already, which isn't searched for such forms again.
+    With `in_block` the stages are already one block of a larger form (such as attention), and only simple forms are
+    used.
     """
     # Forms that span many stages come first; they call this function for the stages of one block.
     bands = None if in_block else bands_of(stages, kernel, target)
@@ -70,14 +71,14 @@ def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTar
 
 
 def buffers_needed(groups: Sequence[Member], kernel: Kernel) -> set[Var]:
-    """Returns the results that must be stored in memory, rather than kept in registers or scratch memory."""
+    """Returns the results that must be stored in memory; the others stay in registers or scratch memory."""
     return {
         stage.buffer for group in groups for stage in _members(group) if _must_be_stored(stage, group, groups, kernel)
     }
 
 
 def local_buffers(stages: Sequence[Stage | Opaque], kernel: Kernel, stored_buffers: set[Var]) -> list[Var]:
-    """Returns the buffers that a kernel allocates for itself: those to be stored, and those that opaque nests write."""
+    """Returns the buffers that a kernel allocates: stored intermediate results, and buffers that opaque nests write."""
     written_by_opaque = any(isinstance(stage, Opaque) for stage in stages)
     return [
         buffer
@@ -87,10 +88,10 @@ def local_buffers(stages: Sequence[Stage | Opaque], kernel: Kernel, stored_buffe
 
 
 def grouped(stages: Sequence[Stage | Opaque], target: CpuTarget, in_block: bool = False) -> list[Member]:
-    """Groups the stages: attention blocks, chains, and reductions or elementwise stages with those that join them.
+    """Groups stages into loop nests: attention blocks, chains such as softmax, and stages with their epilogues.
 
-    Stages of windows stay single, so that `joined` finds them; elsewhere the longest chain or run of blocks comes
-    first.
+    Stages of windows (such as depthwise convolutions) stay single, and `joined` merges them. Elsewhere the longest run
+    of blocks or the longest chain is taken first.
     """
     groups: list[Member] = []
     position = 0
@@ -108,22 +109,27 @@ def grouped(stages: Sequence[Stage | Opaque], target: CpuTarget, in_block: bool 
 
 
 def _chain_or_blocks_at(stages: Sequence[Stage | Opaque], position: int, target: CpuTarget) -> Blocks | Chain | None:
-    """Returns the attention blocks or the chain that begins at a stage and ends before windows do, or None."""
+    """Returns the attention blocks or the chain that begins at a position, or None.
+
+    Both end before the next stage that forms windows.
+    """
     later = range(position + 1, len(stages))
     stop = next((at for at in later if windows_at(stages, at, target)), len(stages))
     return blocks_at(stages[:stop], position) or chain_at(stages[:stop], position, target)
 
 
 def joined(groups: Sequence[Member], kernel: Kernel, target: CpuTarget) -> list[Member]:
-    """Merges groups with the stage before them where that has a faster form, such as Winograd's convolutions.
+    """Merges groups with the stage before them if the pair has a faster form, such as a Winograd convolution.
 
-    The stage before is a padded copy (of a convolution or gradient), or has a short axis (of a pass over its results).
+    The stage before is the padded copy that a convolution or gradient reads, or an expensive stage with a short last
+    axis.
     """
     merged: list[Member] = []
     for position, group in enumerate(groups):
         last = merged[-1] if merged else None
         source = last.first if isinstance(last, Group) and len(last.stages) == 1 else None
         special_form = _special_form(source, group, groups[position + 1 :], kernel, target)
+        # A special form with a `source` includes the stage before.
         if special_form is not None and special_form.source is not None:
             merged.pop()
         merged.append(special_form or group)
@@ -133,7 +139,10 @@ def joined(groups: Sequence[Member], kernel: Kernel, target: CpuTarget) -> list[
 def _special_form(
     source: Stage | None, group: Member, later_stages: Sequence[Member], kernel: Kernel, target: CpuTarget
 ) -> Edges | Images | Windows | Winograd | WinogradFilter | Chunks | None:
-    """Returns the faster form of a group with the padded copy or short axis `source` before it, or None."""
+    """Returns the faster form of a group with the stage `source` before it, or None.
+
+    `source` is a padded copy or a stage with a short last axis. `later_stages` are the groups after this one.
+    """
     if not isinstance(group, Group):
         return None
     later_members = [
@@ -159,7 +168,7 @@ def _special_form(
 
 
 def add_to_groups(groups: list[Member], stage: Stage | Opaque) -> None:
-    """Adds an elementwise stage to the last group if both visit the same points, else starts a new group."""
+    """Adds an elementwise stage to the last group if it can run in the same nest; else starts a new group."""
     last = groups[-1] if groups else None
     if isinstance(stage, Opaque):
         groups.append(stage)
@@ -170,9 +179,9 @@ def add_to_groups(groups: list[Member], stage: Stage | Opaque) -> None:
 
 
 def _can_join(stage: Stage, group: Group) -> bool:
-    """Returns whether an elementwise stage can run in a group's nest: on the same points, reading results at its own.
+    """Returns whether an elementwise stage can run in a group's nest: equal extents, and reads only at its own point.
 
-    A stage after a reduction must read the reduction's results.
+    After a reduction, the stage must read the reduction's results.
     """
     if stage.reduce or not _same_box(stage, group.first):
         return False
@@ -196,8 +205,8 @@ def _members(group: Member) -> tuple[Stage, ...]:
 def _must_be_stored(stage: Stage, group: Member, groups: Sequence[Member], kernel: Kernel) -> bool:
     """Returns whether a stage's result must be stored in memory.
 
-    It must if it is an output of the kernel, or read by another group, or more than a reduction's result in its own
-    nest.
+    Outputs of the kernel must, and results that other groups read. Other results may stay in registers or scratch
+    memory, depending on the form of their group.
     """
     if not kernel.is_local(stage.buffer):
         return True
@@ -217,16 +226,17 @@ def _group_reads(group: Member, buffer: Var) -> bool:
 
 
 def _is_written_by_opaque(buffer: Var, stages: Sequence[Stage | Opaque]) -> bool:
-    """Returns whether no stage writes a buffer, so that an opaque nest must."""
+    """Returns whether an opaque nest must write a buffer, because no stage does."""
     return not any(isinstance(stage, Stage) and stage.buffer.same_as(buffer) for stage in stages)
 
 
 def _emit_group(
     group: Member, kernel: Kernel, stored_buffers: set[Var], target: CpuTarget, sources: Sequence[Stage]
 ) -> Stmt:
-    """Writes the loop nest of one group, by the function for its class.
+    """Emits the loop nest of one group, by the function for the group's class.
 
-    `sources` are the kernel's elementwise stages, whose zero borders a convolution may leave out.
+    `sources` are the kernel's elementwise stages. If they pad an operand of a convolution with zeros, it leaves out
+    terms.
     """
     if isinstance(group, Opaque):
         return emit_opaque(group.body, target)
@@ -253,6 +263,6 @@ def _emit_group(
 
 
 def _emit_reduction_or_loops(stages: Sequence[Stage], stored_buffers: set[Var], target: CpuTarget) -> Stmt:
-    """Writes a reduction with its epilogue by a plan, or as plain loops if none fits."""
+    """Emits a reduction with its epilogue: tiled by a plan, or as plain scalar loops if no plan fits."""
     stores = [stage for stage in stages if stage.buffer in stored_buffers]
     return emit_reduction(stages[0], stores, target) or emit_scalar(stages[0], stores)

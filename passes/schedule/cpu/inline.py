@@ -11,9 +11,9 @@ CHEAP_OPERATIONS = 8
 
 
 def inlined(kernel: Kernel) -> tuple[Stage | Opaque, ...]:
-    """Returns the stages that remain when every worthwhile elementwise stage is inlined.
+    """Returns a kernel's stages after inlining each elementwise stage for which that pays into its readers.
 
-    Stages are in order, so that a stage already contains what was inlined into it.
+    Stages are visited in order. When a stage is inlined, it contains the stages that were inlined into it before.
     """
     stages = list(kernel.stages)
     position = 0
@@ -28,7 +28,7 @@ def inlined(kernel: Kernel) -> tuple[Stage | Opaque, ...]:
 
 
 def _should_be_inlined(stage: Stage, stages: list[Stage | Opaque], kernel: Kernel) -> bool:
-    """Returns whether a stage can and should be inlined into all of its readers."""
+    """Returns whether a stage can be inlined into all of its readers, and that pays."""
     if stage.reduce or not kernel.is_local(stage.buffer) or _reads_itself(stage):
         return False
     readers = [other for other in stages if other is not stage and reads(other, stage.buffer)]
@@ -42,14 +42,15 @@ def _should_be_inlined(stage: Stage, stages: list[Stage | Opaque], kernel: Kerne
 
 
 def _is_epilogue_of_contraction(stage: Stage, stages: list[Stage | Opaque]) -> bool:
-    """Returns whether a stage can be computed from a contraction's results while they are in registers."""
+    """Returns whether a stage reads a contraction's results, and so can run on them in registers."""
     reductions = [other for other in stages if isinstance(other, Stage) and other.reduce and reads(stage, other.buffer)]
     return any(has_reused_operand(other) for other in reductions)
 
 
 def _is_worthwhile(stage: Stage, readers: list[Stage]) -> bool:
-    """Returns whether recomputing a stage in its readers is cheaper than a pass that stores it."""
+    """Returns whether recomputing a stage in its readers is cheaper than storing and loading its results."""
     read_count = sum(len(access.reads_of(reader, stage.buffer)) for reader in readers)
+    # A reduction would compute the same value for several of its terms.
     if any(_visits_points_repeatedly(reader, stage) for reader in readers if reader.reduce):
         return False
     if _operations(stage) <= CHEAP_OPERATIONS:
@@ -68,17 +69,23 @@ def is_reindexing(stage: Stage) -> bool:
 
 
 def _has_call(stage: Stage) -> bool:
-    """Returns whether a stage calls a math function, by its number of operations."""
+    """Returns whether a stage calls a math function, judged by the number of its operations."""
     return _operations(stage) >= access.CALL_OPERATIONS
 
 
 def _operations(stage: Stage) -> int:
-    """Counts operations up to the limit that inlining needs: a stage may have had hundreds inlined into it."""
+    """Counts a stage's operations, up to the limit that inlining compares with.
+
+    A stage may have had hundreds of others inlined into it.
+    """
     return access.operations(stage.value, access.CALL_OPERATIONS)
 
 
 def _visits_points_repeatedly(reader: Stage, stage: Stage) -> bool:
-    """Returns whether a reader has more points than a stage, so that inlining would compute a value repeatedly."""
+    """Returns whether a reader has more iterations than a stage has elements.
+
+    Inlined into such a reader, an element may be computed repeatedly.
+    """
     reader_points, stage_points = access.points(reader.axes), access.points(stage.spatial)
     if reader_points is None or stage_points is None:
         return _has_more_axes(reader, stage)
@@ -86,7 +93,7 @@ def _visits_points_repeatedly(reader: Stage, stage: Stage) -> bool:
 
 
 def _has_more_axes(reader: Stage, stage: Stage) -> bool:
-    """Returns whether a reader has more axes than a stage, which stands for more points where sizes are symbolic."""
+    """Returns whether a reader has more axes than a stage, taken as a sign of more iterations if sizes are symbolic."""
     return len(reader.axes) > len(stage.spatial)
 
 
@@ -96,7 +103,7 @@ def _reads_itself(stage: Stage) -> bool:
 
 
 def _with_inlined(stage: Stage, reader: Stage | Opaque) -> Stage | Opaque:
-    """Returns a reader with a stage's value in place of the loads of its result; others unchanged."""
+    """Replaces a reader's loads of a stage's result by the stage's value; returns other stages unchanged."""
     if isinstance(reader, Opaque) or not reads(reader, stage.buffer):
         return reader
     return with_value(reader, replace_loads(reader.value, stage.buffer, stage.at))

@@ -46,7 +46,7 @@ class Phase:
     step: tuple[int, ...]
 
     def places(self, indices: Sequence[ir.Expr]) -> list[ir.Expr]:
-        """Returns the indices in the whole of a result of this phase."""
+        """Converts the indices of a result of this phase to indices in the whole result."""
         return [own_index * step + first for own_index, step, first in zip(indices, self.step, self.first, strict=True)]
 
 
@@ -58,7 +58,7 @@ class Phases:
     parts: tuple[Phase, ...]
 
     def with_endings(self, stages: Sequence[Stage | Opaque]) -> list[Stage | Opaque]:
-        """Returns a kernel's stages with `chosen` replaced by an ending after each contraction."""
+        """Replaces the stage that chooses among contractions by an epilogue after each contraction."""
         endings = {part.sums.buffer: part.ending for part in self.parts}
         other_stages = [stage for stage in stages if stage is not self.chosen]
         stages_and_endings = [
@@ -67,9 +67,9 @@ class Phases:
         return [stage for pair in stages_and_endings for stage in pair if stage is not None]
 
     def stored(self, body: Stmt) -> Stmt:
-        """Redirects the endings' stores to the whole result.
+        """Redirects the stores of the epilogues to the whole result.
 
-        So each phase's sums are stored once, without a pass that chooses among them.
+        Each sum is then stored once, without a pass that chooses among contractions.
         """
         phases = {phase.ending.buffer: phase for phase in self.parts}
 
@@ -81,10 +81,10 @@ class Phases:
 
 
 def phases_of(stages: Sequence[Stage | Opaque], kernel: Kernel) -> Phases | None:
-    """Returns the last stage as a choice among contractions, each of which gives a part of its results.
+    """Splits the last stage into phases, if it chooses among contractions by its indices; else returns None.
 
-    None unless it is their only reader, and the parts cover all of it. Each contraction then stores its sums in place,
-    and no sum is copied.
+    This is the gradient of a strided convolution: each contraction gives every n-th result. The choice must be the
+    contractions' only reader, and they must cover all results. Each contraction can then store its sums in place.
     """
     chosen = stages[-1] if stages else None
     if not isinstance(chosen, Stage) or chosen.reduce or any(axis.size is None for axis in chosen.spatial):
@@ -118,7 +118,7 @@ def _writes_source(stage: Stage | Opaque, load: TensorLoad) -> bool:
 
 
 def _outermost_choice(value: ir.Expr) -> ir.Expr | None:
-    """Returns the outermost `if_then_else` in a value if there is exactly one, up to equality; else None."""
+    """Returns the outermost `if_then_else` of a value; None if there are several that differ, or none."""
     choices: list[ir.Expr] = []
     structural_walk(value, (ir.Call, lambda call: choices.append(call) if is_choice(call) else None))
     outermost = [call for call in choices if sum(_contains(other, call) for other in choices) == 1]
@@ -126,16 +126,16 @@ def _outermost_choice(value: ir.Expr) -> ir.Expr | None:
 
 
 def _contains(outer: ir.Expr, inner: ir.Expr) -> bool:
-    """Returns whether an expression contains a call."""
+    """Returns whether an expression contains a given call, by identity."""
     calls: list[ir.Expr] = []
     structural_walk(outer, (ir.Call, calls.append))
     return any(call.same_as(inner) for call in calls)
 
 
 def _tests_and_loads(choice: ir.Expr) -> list[tuple[ir.Expr, TensorLoad]]:
-    """Returns the test and the load of each branch of nested choices.
+    """Splits nested choices ``if_then_else(test, load, ...)`` into pairs of test and load.
 
-    Empty unless all branches are loads, except for the innermost number.
+    Empty unless all branches are loads, and the innermost alternative is a constant.
     """
     options: list[tuple[ir.Expr, TensorLoad]] = []
     while is_choice(choice):
@@ -147,7 +147,10 @@ def _tests_and_loads(choice: ir.Expr) -> list[tuple[ir.Expr, TensorLoad]]:
 
 
 def _phase_of_test(chosen: Stage, choice: ir.Expr, test: ir.Expr, load: TensorLoad, sums: Stage) -> Phase | None:
-    """Returns the phase of a result that one test selects, or None if its points aren't at a regular distance."""
+    """Returns the phase (one contraction's regular part of the results) that a test selects.
+
+    None if the selected results aren't at regular distances, or don't read the contraction at their own point.
+    """
     if len(load.indices) != len(chosen.spatial):
         return None
     tests, firsts_and_steps = conjuncts(test), []
@@ -185,14 +188,15 @@ def _phase_of_test(chosen: Stage, choice: ir.Expr, test: ir.Expr, load: TensorLo
 
 
 def _is_equal_choice(call: ir.Expr, choice: ir.Expr) -> bool:
-    """Returns whether a call is an `if_then_else` equal to another one."""
+    """Returns whether a call is an `if_then_else` that is structurally equal to `choice`."""
     return is_choice(call) and tvm_ffi.structural_equal(call, choice)
 
 
 def _first_and_step(var: Var, place: ir.Expr, tests: list[ir.Expr]) -> tuple[int, int] | None:
-    """Returns an axis's first index that passes its tests, and the distance to the next; None if it isn't found.
+    """Returns an axis's first index at which the tests pass and `place` is 0, and its distance to the next that passes.
 
-    Both are found by trying: tests contain remainders, which TVM's analyzer can't solve for the variable.
+    None if there is no such index. Candidates are tried one by one, since the tests contain remainders, which TVM's
+    analyzer can't solve.
     """
     if not variables(place) <= {var} or any(variables(test) != {var} for test in tests):
         return None

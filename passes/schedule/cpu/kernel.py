@@ -30,9 +30,9 @@ class Axis:
 
 @dataclass(frozen=True)
 class Clip:
-    """A set of terms of a sum that are zero, as those in a convolution's border, and needn't be summed.
+    """A range test for terms of a sum that are zero, such as those that read a convolution's zero border.
 
-    They are zero unless `low <= result * by_result + term * by_term < high`.
+    Terms are zero, and needn't be summed, unless `low <= result * by_result + term * by_term < high`.
     """
 
     result: Axis
@@ -43,7 +43,10 @@ class Clip:
     high: int
 
     def bounds(self, first: int | ir.Expr, count: int) -> tuple[int | ir.Expr, int | ir.Expr]:
-        """Returns the range (start, stop) of terms that are nonzero for any of `count` results from `first` on."""
+        """Returns the range (start, stop) of terms to sum for a tile of `count` results from `first` on.
+
+        Outside of this range, the term is zero for each of these results.
+        """
         last_result = first + (count - 1)
         start = self.low - last_result * self.by_result + (self.by_term - 1)
         stop = self.high - first * self.by_result + (self.by_term - 1)
@@ -57,12 +60,12 @@ class Clip:
         return first, max(first, min(size, (self.high - 1 - last_offset) // self.by_term + 1))
 
     def includes(self, point: dict[Var, ir.Expr]) -> ir.Expr:
-        """Returns the test whether the term at a point lies within the bounds, as an expression."""
+        """Returns the expression that tests whether the term at a point lies within the bounds."""
         position = point[self.result.var] * self.by_result + point[self.term.var] * self.by_term
         return tirx.all(position >= self.low, position < self.high)
 
     def saved(self, tile_size: int) -> float:
-        """Returns the share of terms that needn't be summed by tiles of `tile_size` results."""
+        """Returns the share of terms that needn't be summed, if results are computed in tiles of `tile_size`."""
         results, terms = self.result.size or 1, self.term.size or 1
         tiles = [(first, min(tile_size, results - first)) for first in range(0, results, tile_size)]
         summed_terms = sum(count * max(0, min(stop, terms) - max(start, 0))
@@ -72,13 +75,13 @@ class Clip:
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of a kernel: `buffer[spatial...] = value`, or a reduction over the axes `reduce`.
+    """One loop nest of a kernel: `buffer[spatial...] = value`, or a reduction over the axes `reduce`.
 
     A reduction stores `init`, then `value` for each point of `reduce`; the value reads the buffer. `constants` are
     buffers that hold the same values in every call, so that a packed copy is made only once. Terms outside `clips`
-    needn't be summed; terms outside `edges` mustn't be, since what they would read doesn't exist. With
-    `broadcast_axis`, an axis of terms, the operand that doesn't depend on it is read as a run of neighbours, of which
-    each term takes the one with its own number.
+    needn't be summed. Terms outside `edges` mustn't be summed, since their operands don't exist. `broadcast_axis` is a
+    reduction axis for vectors over several groups: the operand that doesn't depend on this axis is loaded for all
+    neighbouring results, and each term broadcasts the item with the term's number.
     """
 
     buffer: Var
@@ -111,7 +114,7 @@ class Stage:
         return tuple(loads(self.value))
 
     def at(self, indices: list[ir.Expr]) -> ir.Expr:
-        """Returns the value of an elementwise stage at a point."""
+        """Returns an elementwise stage's value at the given indices."""
         return substitute(self.value, {axis.var: index for axis, index in zip(self.spatial, indices, strict=True)})
 
 
@@ -135,7 +138,10 @@ class Kernel:
 
 
 def substitute(node: ir.Expr | Stmt, values: dict[Var, ir.Expr]) -> ir.Expr | Stmt:
-    """Replaces variables by expressions; variables bound inside get new ones, since LLVM code binds each only once."""
+    """Replaces variables by expressions.
+
+    Variables that a `Let` binds inside get new names, since code for LLVM may bind each variable only once.
+    """
     values = {**values, **_fresh_let_variables(node)}
     if not values:
         return node
@@ -143,7 +149,7 @@ def substitute(node: ir.Expr | Stmt, values: dict[Var, ir.Expr]) -> ir.Expr | St
 
 
 def _fresh_let_variables(node: ir.Expr | Stmt) -> dict[Var, Var]:
-    """Returns a new variable for each one that a `Let` inside an expression binds."""
+    """Returns a new variable for each variable that a `Let` in a node binds."""
     bound: list[Var] = []
     structural_walk(node, (tirx.Let, lambda let: bound.append(let.var)))
     return {var: Var(var.name, var.ty) for var in bound}
@@ -164,7 +170,7 @@ def loads(node: ir.Expr) -> list[TensorLoad]:
 
 
 def reads(member: Stage | Opaque, buffer: Var) -> bool:
-    """Returns whether a stage or a nest loads from a buffer."""
+    """Returns whether a stage or an opaque loop nest loads from a buffer."""
     all_loads = loads(member.body) if isinstance(member, Opaque) else member.loads
     return any(load.source.same_as(buffer) for load in all_loads)
 
@@ -189,15 +195,14 @@ def is_choice(value: ir.Expr) -> bool:
 
 
 def conjuncts(test: ir.Expr) -> list[ir.Expr]:
-    """Returns the tests that a test joins by `and`."""
+    """Splits a test at its `and`s: ``a and b and c`` gives ``[a, b, c]``."""
     return [*conjuncts(test.a), *conjuncts(test.b)] if isinstance(test, tirx.And) else [test]
 
 
 def simplified_places(value: ir.Expr, analyzer: sym.Analyzer) -> ir.Expr:
-    """Returns a value with its indices and index tests simplified.
+    """Simplifies the indices of loads and the index tests in a value, but no arithmetic.
 
-    The arithmetic is left alone: TVM's simplifier turns ``x - x`` into 0, which is wrong for NaN (see
-    `codegen/floats.py`).
+    TVM's simplifier turns ``x - x`` into 0, which is wrong for NaN (see `codegen/floats.py`).
     """
 
     def simplify_indices(node: TensorLoad) -> ir.Expr:
@@ -215,7 +220,7 @@ def simplified_places(value: ir.Expr, analyzer: sym.Analyzer) -> ir.Expr:
 
 
 def read_kernel(func: PrimFunc) -> Kernel | None:
-    """Reads a PrimFunc as TE lowering and FuseTIR write it, as a list of stages; None for another form."""
+    """Parses a PrimFunc, as TE lowering and FuseTIR make it, into a list of stages; returns None for another form."""
     root = func.body
     if not isinstance(root, SBlockRealize) or root.iter_values:
         return None
@@ -239,7 +244,10 @@ def _constant_buffers(func: PrimFunc) -> frozenset[Var]:
 
 
 def _has_long_indices(stage: Stage) -> bool:
-    """Returns whether indices are int64, as in Relax; TE written with plain Python ints has int32 indices."""
+    """Returns whether a stage's indices are int64, as in Relax.
+
+    TE code with Python ints as shapes has int32 indices.
+    """
     return all(str(axis.var.ty.dtype) == "int64" for axis in stage.axes)
 
 
@@ -249,9 +257,9 @@ def _statements(body: Stmt) -> Iterator[Stmt]:
 
 
 def _read_nest(nest: Stmt) -> Stage | Opaque | None:
-    """Reads one loop nest as a stage, or as an opaque nest; None if it has blocks that can't be removed.
+    """Parses one loop nest into a stage, or an opaque nest; returns None if it has blocks that can't be removed.
 
-    Stages can be fused, tiled and vectorized; an opaque nest runs as it is written.
+    Stages can be fused, tiled and vectorized. An opaque nest keeps its loops.
     """
     loops: list[For] = []
     body = nest
@@ -266,7 +274,7 @@ def _read_nest(nest: Stmt) -> Stage | Opaque | None:
 
 
 def _read_block(loops: list[For], realize: SBlockRealize) -> Stage | None:
-    """Reads the block of a perfect loop nest, which stores one element, as a stage; None for another block."""
+    """Parses the block of a perfect loop nest into a stage; returns None unless the block only stores one element."""
     block = realize.block
     if not _is_perfect_nest(loops, realize) or not isinstance(block.body, BufferStore):
         return None
@@ -284,14 +292,14 @@ def _read_block(loops: list[For], realize: SBlockRealize) -> Stage | None:
 
 
 def _stores_scalar(block: SBlock, loops: list[For]) -> bool:
-    """Returns whether a block stores one element of a tensor of rank 0; TE may give it an axis of one point."""
+    """Returns whether a block stores the element of a tensor of rank 0, for which TE may add an axis of extent 1."""
     return not loops and not list(block.body.indices) and len(block.iter_vars) <= 1 and block.init is None
 
 
 def _is_perfect_nest(loops: list[For], realize: SBlockRealize) -> bool:
-    """Returns whether a block is in a perfect serial nest, with one axis per loop and no predicate or buffers.
+    """Returns whether a block is in a perfect serial nest with one loop per axis, without a predicate or own buffers.
 
-    Anything else, such as a predicate, is a nest that rules take as it is written.
+    Other nests become opaque.
     """
     block = realize.block
     if isinstance(block.body, BufferStore) and _stores_scalar(block, loops):
@@ -310,10 +318,9 @@ def _is_perfect_nest(loops: list[For], realize: SBlockRealize) -> bool:
 
 
 def _axes_in_buffer_order(spatial: list[IterVar], indices: list[ir.Expr]) -> tuple[Axis, ...] | None:
-    """Returns the spatial axes in the order of the buffer's dims; None if an index isn't an axis of its own.
+    """Returns the spatial axes in the order of the buffer's dims; None unless each index is a different axis, or 0.
 
-    An index of 0 becomes an axis of one point. Rules rely on this order: neighbours along the last axis are neighbours
-    in memory.
+    An index of 0 becomes an axis of extent 1. Schedules rely on this order: along the last axis, memory is contiguous.
     """
     axes: list[Axis] = []
     unmatched = list(spatial)
@@ -335,9 +342,9 @@ def _is_zero(value: ir.Expr) -> bool:
 
 
 def _without_blocks(node: Stmt) -> Stmt | None:
-    """Returns a loop nest of loops and stores only; None if it has blocks that can't be removed.
+    """Removes the blocks from a loop nest, which leaves loops and stores; returns None if a block can't be removed.
 
-    Iteration variables of blocks are substituted, and a block's `init` runs in the first reduction step only.
+    A block's variables are substituted, and its `init` runs in the first reduction step only.
     """
     if isinstance(node, For):
         body = _without_blocks(node.body)
@@ -355,9 +362,9 @@ def _without_blocks(node: Stmt) -> Stmt | None:
 
 
 def _lowered_block(realize: SBlockRealize) -> Stmt | None:
-    """Returns a block's statements with its axes substituted, or None for a block that allocates or nests others.
+    """Returns a block's statements with its iteration variables substituted by the loops' values.
 
-    A block without buffers of its own only names the axes, so that its statements can stand alone.
+    None if the block has buffers of its own, or contains other blocks.
     """
     block = realize.block
     if block.alloc_buffers or block.match_buffers or _has_blocks(block.body):
@@ -371,7 +378,7 @@ def _lowered_block(realize: SBlockRealize) -> Stmt | None:
 
 
 def _init_in_first_step(block: SBlock) -> Stmt:
-    """Returns a block's `init`, guarded by a test for the first step of all reduction axes."""
+    """Returns a block's `init` statement, behind a test for the first step of all reduction axes."""
     first_step_tests = [
         iter_var.var == iter_var.dom.min for iter_var in block.iter_vars if iter_var.iter_type == IterVar.CommReduce
     ]
@@ -386,5 +393,5 @@ def _has_blocks(node: Stmt) -> bool:
 
 
 def with_value(stage: Stage, value: ir.Expr) -> Stage:
-    """Returns a stage with another value in place of its own."""
+    """Returns a copy of a stage with another value."""
     return replace(stage, value=value)

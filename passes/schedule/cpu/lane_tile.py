@@ -39,15 +39,15 @@ READ_INTO_EVERY_CACHE = (0, 3, 1)
 Span = tuple[int, int]
 """The first lane of a vector, and its number of lanes."""
 VectorBody = Callable[[ir.Expr, ir.Expr, ir.Expr, Point], Stmt]
-"""Writes one vector: given the row, the vector's number in it, the lane, and the point that these stand for."""
+"""Emits one vector: given the row, the vector's number in it, the lane, and the point that these stand for."""
 
 
 @dataclass(frozen=True)
 class ColumnTile:
-    """A register tile whose vectors run along a result axis: rows x vectors of results, summed in one pass.
+    """A register tile whose vectors run along a result axis: rows of vectors of results, summed in one pass.
 
-    With operands `padded` to that many lanes, the last vector of a row is summed with all of these, but only its
-    results are stored.
+    If operands are padded, `padded` is the number of lanes in which a row's last vector is summed. Only its results are
+    stored.
     """
 
     stage: Stage
@@ -91,12 +91,12 @@ class ColumnTile:
         epilogue: Epilogue,
         streamed: TensorLoad | None = None,
     ) -> Stmt:
-        """Writes the tile: initial values, sums over the terms, and the epilogue with its stores.
+        """Emits the tile: initial values, the sums over the terms, and the epilogue with its stores.
 
         Args:
-            ranges: the terms to sum; None for only the epilogue, in loops, since there is nothing to keep in registers.
+            ranges: the terms to sum; None emits only the epilogue, as loops, since no registers hold sums.
             start: the stage that holds partial results to continue from; without it, the reduction's init.
-            finish: the epilogue.
+            epilogue: the stages to run on each result.
             streamed: an operand to prefetch.
         """
         if ranges is None:
@@ -111,9 +111,9 @@ class ColumnTile:
         )
 
     def with_epilogue(self, sums: Stmt, epilogue: Epilogue) -> Stmt:
-        """Writes the epilogue on sums that a statement leaves in the accumulators.
+        """Emits the epilogue on sums that the statement `sums` leaves in the accumulators' buffer.
 
-        A subroutine leaves them in memory, so that there are no registers to keep, and rows can be a loop.
+        `sums` is a subroutine call, which leaves them in memory. No registers are kept, so rows can be a loop.
         """
         accumulators = self.accumulators
         last = self._for_each_vector(
@@ -130,9 +130,15 @@ class ColumnTile:
         over_rows: Callable[..., Stmt] = emit.unrolled_nest,
         counts: Callable[[Point], ir.Expr | bool] = lambda _point: True,
     ) -> Stmt:
-        """Writes `body` for every vector of the tile, in those rows for which `counts` holds.
+        """Emits `body` for every vector of the tile.
 
-        Rows are unrolled, so that the accumulators' indices are constants and LLVM keeps them in registers.
+        By default rows are unrolled: with constant indices, LLVM keeps the accumulators in registers.
+
+        Args:
+            body: emits one vector.
+            spans: the first lane and the number of lanes of each vector of a row.
+            over_rows: makes the loops over rows.
+            counts: returns the condition on which a row is included.
         """
 
         def write_row(offsets: list[ir.Expr]) -> Stmt:
@@ -142,7 +148,7 @@ class ColumnTile:
         return over_rows(self.sizes, write_row)
 
     def _vectors_of_row(self, body: VectorBody, spans: list[Span], row: ir.Expr, point: Point) -> Stmt:
-        """Writes `body` for every vector of one row of the tile."""
+        """Emits `body` for every vector of one row of the tile."""
 
         def vector(number: ir.Expr, lane: ir.Expr) -> Stmt:
             coordinate = self.tile.base[self.vector.var] + number * self.lanes + lane
@@ -151,7 +157,7 @@ class ColumnTile:
         return _vector_loop(spans, vector)
 
     def _initialize(self, start: Stage | None) -> Stmt:
-        """Writes the initial value, or the partial result to continue from, to all accumulators."""
+        """Emits stores of the initial values, or of the partial results of `start`, to all accumulators."""
 
         def store(row: ir.Expr, number: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
             return self.accumulators.store(self._initial_value(start, point), row, number, lane)
@@ -163,13 +169,16 @@ class ColumnTile:
         return self.stage.init if start is None else _partial_result(start, point)
 
     def _sums(self, ranges: Sequence[Range], streamed: TensorLoad | None) -> Stmt:
-        """Writes the loops over the terms of the reduction."""
+        """Emits the loops over the terms of the reduction, which add to the accumulators."""
         if self.stage.broadcast_axis is not None:
             return self._broadcast_sums(ranges, self.stage.broadcast_axis)
         return over_edges(ranges, self.stage.edges, partial(self._add_terms, streamed))
 
     def _add_terms(self, streamed: TensorLoad | None, terms_point: Point, tested: Sequence[Clip] = ()) -> Stmt:
-        """Adds one term to every result of the tile; with `tested` edges, only where it lies inside the image."""
+        """Emits the addition of one term to every result of the tile.
+
+        `tested` are the edges of an image to test for: outside of them, nothing is added.
+        """
 
         def add(row: ir.Expr, number: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
             value = update_value(self.stage, self.accumulators.load(row, number, lane), {**point, **terms_point})
@@ -185,10 +194,10 @@ class ColumnTile:
         return emit.sequence([*prefetches, self._for_each_vector(add, self.summed, counts=counts)])
 
     def _broadcast_sums(self, ranges: Sequence[Range], broadcast_axis: Axis) -> Stmt:
-        """Sums where each item of an operand is a factor of all neighbouring results, as in grouped convolutions.
+        """Emits the sums of a grouped convolution, where one input item is a factor of several neighbouring results.
 
-        The item is broadcast to their lanes by a shuffle, which is used for all terms of the last range before the next
-        one.
+        A shuffle broadcasts the item to the lanes of these results. All terms of the last range use the shuffled
+        vector, before the next shuffle.
         """
         other_ranges = [part for part in ranges if part.axis is not broadcast_axis]
 
@@ -208,7 +217,7 @@ class ColumnTile:
         )
 
     def _broadcast_row(self, terms_point: Point, item: int, offsets: list[ir.Expr]) -> Stmt:
-        """Writes the terms of one row of the tile, with one item broadcast to its neighbouring lanes."""
+        """Emits the additions of one term to one row of the tile, with input item `item` of each group broadcast."""
         point, row = {**row_point(self.tile, self.order, offsets), **terms_point}, row_number(self.sizes, offsets)
         start = point[self.vector.var]
         vectors = [
@@ -225,7 +234,7 @@ class ColumnTile:
         return emit.sequence(vectors)
 
     def _store_results(self, epilogue: Epilogue) -> Stmt:
-        """Writes the epilogue on the accumulators: row by row if it is costly, else unrolled."""
+        """Emits the epilogue on the accumulators: row by row in a loop if it is costly, else unrolled."""
         if epilogue.operations >= OPERATIONS_OF_COSTLY_EPILOGUE:
             return self._epilogue_row_by_row(epilogue)
         accumulators = self.accumulators
@@ -234,7 +243,10 @@ class ColumnTile:
         )
 
     def _epilogue_row_by_row(self, epilogue: Epilogue) -> Stmt:
-        """Writes a costly epilogue as a loop over rows: unrolled, it would need registers that hold results."""
+        """Emits a costly epilogue as a loop over rows, on a copy of the accumulators.
+
+        Unrolled, the epilogue would need the registers that hold results.
+        """
         accumulators = self.accumulators
         saved = replace(
             accumulators, buffer=emit.scratch(accumulators.buffer.ty.shape, epilogue.stage.dtype, "kept", "local")
@@ -253,7 +265,10 @@ class ColumnTile:
 def _broadcast_vector(
     stage: Stage, accumulators: Accumulators, point: Point, item: int, first_offset: ir.Expr, count: int
 ) -> Stmt:
-    """Adds a term to one vector of sums, with one item broadcast; at an image's border, only where it lies inside."""
+    """Emits the addition of one term to one vector of sums, with one input item of each group broadcast to its lanes.
+
+    At an image's border, nothing is added outside of the image.
+    """
     product, is_inside, group_size = (
         stage.value.b,
         True,
@@ -264,7 +279,7 @@ def _broadcast_vector(
     order = [tirx.IntImm("int32", lane // group_size * group_size + item) for lane in range(count)]
 
     def read(load: TensorLoad) -> ir.Expr:
-        """Loads an operand for all lanes; one that is shared between neighbouring lanes is shuffled to them."""
+        """Loads an operand for all lanes. An item that neighbouring lanes share is shuffled to them."""
         *outer, last = (emit.simplified(substitute(at, point)) for at in load.indices)
         neighbours = emit.load(load.source, [*outer, tirx.Ramp(last, index(1), count)])
         return (
@@ -283,7 +298,7 @@ def _broadcast_vector(
 
 
 def _prefetch(load: TensorLoad, point: Point, offset: int) -> Stmt:
-    """Prefetches a vector of an operand that is read some steps later."""
+    """Emits a prefetch of the vector that lies a fixed distance after the vector at a point of an operand."""
     *outer, last = substitute(load, point).indices
     ahead = BYTES_AHEAD // (load.ty.dtype.bits // 8) + offset
     place = tirx.address_of(tirx.BufferLoad(load.source, [*outer, last + ahead]))
@@ -291,12 +306,13 @@ def _prefetch(load: TensorLoad, point: Point, offset: int) -> Stmt:
 
 
 def _partial_result(start: Stage, point: Point) -> ir.Expr:
-    """Returns the partial result that a stage holds at a point."""
+    """Returns the load of the partial result that a stage stored at a point."""
     return emit.load(start.buffer, [point[axis.var] for axis in start.spatial])
 
 
 def _vector_loop(spans: list[tuple[int, int]], body: Callable[[ir.Expr, ir.Expr], Stmt]) -> Stmt:
-    """Writes all vectors of a row: the whole ones unrolled, then a shorter last one."""
+    """Emits `body(vector, lane)` for all vectors of a row: whole ones in an unrolled loop, then a shorter last one."""
+    # Only the last of the spans (first lane, lanes) may be shorter.
     lanes = spans[0][1]
     whole_vectors = sum(1 for _start, count in spans if count == lanes)
     whole = emit.unrolled(whole_vectors, lambda number: emit.vectorized(lanes, lambda lane: body(number, lane)))

@@ -16,7 +16,7 @@ Point = dict[Var, ir.Expr]
 
 @dataclass(frozen=True)
 class Loop:
-    """Neighbouring axes merged to one loop, since every access walks them as one."""
+    """Neighbouring axes merged to one loop, which is possible if all accesses move through memory as along one axis."""
 
     axes: tuple[Axis, ...]
 
@@ -26,27 +26,27 @@ class Loop:
         return emit.volume([axis.extent for axis in self.axes])
 
     def point(self, position: ir.Expr) -> Point:
-        """Returns the value of each axis at a position of the merged loop."""
+        """Converts an index of the merged loop to the value of each axis."""
         indices = emit.unflatten(position, [axis.extent for axis in self.axes])
         return {axis.var: value for axis, value in zip(self.axes, indices, strict=True)}
 
 
 def on_same_axes(stages: Sequence[Stage]) -> list[Stage]:
-    """Returns stages over the same box of points with the axis variables of all replaced by those of the first."""
+    """Returns stages of equal extents with their axis variables replaced by those of the first stage."""
     axes = stages[0].spatial
     return [stages[0], *(_on_axes(stage, axes) for stage in stages[1:])]
 
 
 def _on_axes(stage: Stage, axes: tuple[Axis, ...]) -> Stage:
-    """Returns a stage on other axes of the same extents."""
+    """Returns a stage with its result axes replaced by other axes of the same extents."""
     new_vars = {old.var: new.var for old, new in zip(stage.spatial, axes, strict=True)}
     return Stage(stage.buffer, axes, stage.reduce, stage.init, substitute(stage.value, new_vars))
 
 
 def merged_loops(stages: Sequence[Stage], fixed: Point) -> list[Loop]:
-    """Merges neighbouring axes where every load and store walks them as one axis; leaves out axes with `fixed` values.
+    """Merges neighbouring axes of stages into loops, if every load and store moves through memory as along one axis.
 
-    A long innermost loop has more whole vectors and a smaller remainder than a short one that is repeated.
+    A long innermost loop has more whole vectors and fewer remaining items. Axes with `fixed` values are left out.
     """
     loops: list[Loop] = []
     offsets = _memory_offsets(stages)
@@ -69,22 +69,22 @@ def _memory_offsets(stages: Sequence[Stage]) -> list[ir.Expr]:
 
 
 def _can_merge(outer: Axis, inner: Axis, offsets: list[ir.Expr], vars_in_values: set[Var]) -> bool:
-    """Returns whether two neighbouring axes can be one loop: all offsets in memory walk them as one.
+    """Returns whether two neighbouring axes can be one loop: all memory offsets move as along one axis.
 
-    Axes whose variables are used in values, rather than in indices only, can't.
+    Axes can't be merged if a value uses their variables other than in indices.
     """
     if inner.size == 1 and inner.var not in vars_in_values:
         return True
     if outer.var in vars_in_values or inner.var in vars_in_values:
         return False
-    return all(access.walks_as_one(offset, outer, inner) for offset in offsets)
+    return all(access.moves_as_one_axis(offset, outer, inner) for offset in offsets)
 
 
 def stores_at(stages: Sequence[Stage], point: Point) -> Stmt:
-    """Returns the stores of stages that share a box, at one of its points."""
+    """Returns the stores of all stages at one point (a value for each axis)."""
     return emit.sequence([_store_at(stage, point) for stage in stages])
 
 
 def _store_at(stage: Stage, point: Point) -> Stmt:
-    """Returns the store of a stage at a point of its box."""
+    """Returns the store of one stage at a point (a value for each axis)."""
     return emit.store(stage.buffer, substitute(stage.value, point), [point[axis.var] for axis in stage.spatial])

@@ -16,9 +16,9 @@ ITERATIONS_PER_TASK = 1 << 14
 
 
 def emit_opaque(body: Stmt, target: CpuTarget) -> Stmt:
-    """Writes a loop nest as it is, but with its outermost long, independent loops split over all cores.
+    """Emits an opaque loop nest (one that isn't parsed into stages) unchanged, except for long independent outer loops.
 
-    It is opaque: in a form that isn't read as a stage, so that nothing else in it can be changed.
+    These loops are split over all cores.
     """
     if target.cores == 1:
         return body
@@ -37,16 +37,13 @@ def emit_opaque(body: Stmt, target: CpuTarget) -> Stmt:
 
 
 def _is_worth_splitting(loop: For) -> bool:
-    """Returns whether a loop is known to have enough iterations for two tasks."""
+    """Returns whether a loop has a static number of iterations that is enough for two tasks."""
     iterations = emit.static(loop.extent)
     return iterations is not None and iterations >= 2 * ITERATIONS_PER_TASK
 
 
 def _split_into_tasks(loop: For) -> Stmt:
-    """Splits a loop into parallel tasks of a fixed number of iterations.
-
-    A task of that size is worth the start of a thread, however long the loop is.
-    """
+    """Splits a loop into parallel tasks of a fixed number of iterations, each worth the start of a thread."""
 
     def task(task_number: ir.Expr) -> Stmt:
         first_iteration = task_number * ITERATIONS_PER_TASK

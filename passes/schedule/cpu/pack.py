@@ -28,9 +28,10 @@ MAX_LANES_TO_TRANSPOSE = 16
 
 @dataclass(frozen=True)
 class PackedOperand:
-    """An operand copied into panels: `buffer[panel, *axes, lane]`, with `pitch` lanes, the first `width` of them used.
+    """An operand copied into panels, with the layout `buffer[panel, *axes, lane]`.
 
-    A panel has the items for `width` points along the `vector` axis, in the order in which a tile reads them.
+    A panel has the items for `width` points along the `vector` axis, in the order in which a tile reads them. Its rows
+    have `pitch` lanes, of which the first `width` are used.
     """
 
     buffer: Var
@@ -42,7 +43,7 @@ class PackedOperand:
     lanes: int
 
     def packed_load(self) -> ir.Expr:
-        """Returns the element of the packed copy that replaces the load of the operand."""
+        """Returns the load from the packed copy that replaces the load of the operand."""
         panel = tirx.floordiv(self.vector.var, index(self.width))
         lane = tirx.floormod(self.vector.var, index(self.width))
         return emit.load(self.buffer, [panel, *(axis.var for axis in self.axes), lane])
@@ -65,12 +66,12 @@ class PackedOperand:
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the operand is contiguous along the packed axis, so that panels can be copied in vectors."""
+        """Whether the operand is contiguous along the packed axis. Panels can then be copied in vectors."""
         return access.load_stride(self.load, self.vector.var) == 1
 
     @property
     def is_transposed(self) -> bool:
-        """Whether the operand is contiguous along the last axis, not along the panel, and is transposed by packing."""
+        """Whether packing transposes the operand: it is contiguous along the last axis instead of along the panel."""
         last = self.axes[-1] if self.axes else None
         # The transpose in registers is of squares whose side is a power of two.
         if last is None or last.size is None or last.size < self.lanes or self.lanes & (self.lanes - 1):
@@ -81,9 +82,9 @@ class PackedOperand:
 
 
 def packed(stage: Stage, plan: Plan, target: CpuTarget, parallel: bool) -> tuple[Stage, list[Stmt]]:
-    """Returns the reduction reading packed operands as its plan says, and the statements that pack them.
+    """Returns a reduction that reads packed operands, and the statements that pack them.
 
-    A tile then reads its panel front to back, in whole vectors.
+    The plan says which operands to pack. A tile then reads a panel front to back, in whole vectors.
     """
     statements: list[Stmt] = []
     for packing in plan.packed:
@@ -94,9 +95,9 @@ def packed(stage: Stage, plan: Plan, target: CpuTarget, parallel: bool) -> tuple
 
 
 def transposed(stage: Stage, plan: Plan, target: CpuTarget) -> tuple[Stage, list[Stmt]]:
-    """Returns the reduction reading a transposed copy of an operand as its plan says, and the statements that make it.
+    """Returns a reduction that reads a transposed copy of an operand, and the statements that make the copy.
 
-    Vectors of terms then run along the copy's memory.
+    Vectors of terms are then contiguous in the copy. The stage is unchanged if the plan transposes nothing.
     """
     load = plan.transposed
     if load is None:
@@ -117,9 +118,9 @@ def transposed(stage: Stage, plan: Plan, target: CpuTarget) -> tuple[Stage, list
 
 
 def _packed_operand(stage: Stage, packing: Packing, target: CpuTarget) -> PackedOperand:
-    """Returns an operand's packed form, with its scratch buffer and a pitch rounded up to whole vectors.
+    """Returns the description of an operand's packed copy, with a new scratch buffer for it.
 
-    Whole vectors are read from it without tests; a pitch of a page would put its rows into one cache set.
+    The pitch of panels is rounded up to whole vectors, which are read without tests.
     """
     load, vector_axis, width = packing.load, packing.axis, packing.width
     used_vars = variables(access.flat_offset(load.source, list(load.indices)))
@@ -135,7 +136,7 @@ def _packed_operand(stage: Stage, packing: Packing, target: CpuTarget) -> Packed
 
 
 def _without_page_strides(extents: list[ir.Expr], row_bytes: int) -> list[ir.Expr]:
-    """Adds one place to the last axis where panels would be whole pages apart, and conflict in the cache."""
+    """Enlarges the last extent of a panel by one if panels would be whole pages apart, and conflict in the cache."""
     row_count = emit.static(emit.volume(extents))
     if not extents or row_count is None or row_count * row_bytes % PAGE_BYTES:
         return extents
@@ -152,9 +153,9 @@ def _with_packed_load(value: ir.Expr, operand: PackedOperand) -> ir.Expr:
 
 
 def _pack(operand: PackedOperand, parallel: bool) -> Stmt:
-    """Writes the packing of an operand as a parallel loop over chunks of all panels.
+    """Emits a parallel loop that packs an operand into panels, chunk by chunk.
 
-    An axis's last chunk overlaps the one before, so that it is a whole one.
+    All chunks have the same size: the last one along an axis overlaps the one before.
     """
     points = access.points((operand.vector, *operand.axes))
     parallel = parallel and (points is None or points * CYCLES_PER_ITEM > WORTHWHILE_CYCLES)
@@ -175,7 +176,10 @@ def _pack(operand: PackedOperand, parallel: bool) -> Stmt:
 
 
 def _pack_chunk(operand: PackedOperand, piece: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr) -> Stmt:
-    """Writes one chunk of packing: some rows of one piece (a panel, or a vector of a panel to transpose)."""
+    """Emits one chunk of packing: some rows of one piece.
+
+    A piece is a panel, or one vector of a panel if panels are transposed. `point` and `start` locate the rows.
+    """
     piece_size = operand.lanes if operand.is_transposed else operand.width
     whole_pieces, remaining = divmod(operand.size, piece_size)
     pack_piece = _transpose_square if operand.is_transposed else _copy_whole_panel
@@ -190,7 +194,10 @@ def _pack_chunk(operand: PackedOperand, piece: ir.Expr, point: dict[Var, ir.Expr
 def _copy_whole_panel(
     operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, width: int
 ) -> Stmt:
-    """Copies rows of a whole panel, together with the items after it in memory where that makes whole vectors."""
+    """Emits the copy of some rows of a whole panel.
+
+    If the operand's next items fill up the last vector, they are copied, too: then all vectors are whole.
+    """
     exact_copy = _copy_rows(operand, number, point, start, width)
     if width == operand.pitch or not operand.is_contiguous or operand.size < operand.pitch:
         return exact_copy
@@ -199,7 +206,7 @@ def _copy_whole_panel(
 
 
 def _copy_rows(operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, width: int) -> Stmt:
-    """Copies some rows of a panel, in vectors along its width."""
+    """Emits the copy of some rows of a panel, in vectors along its width."""
     spans = emit.vector_spans(width, operand.lanes)
     last_axis = operand.axes[-1:]
 
@@ -213,9 +220,10 @@ def _copy_rows(operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Expr
 def _transpose_square(
     operand: PackedOperand, vector_number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, rows: int
 ) -> Stmt:
-    """Copies a square of a panel by a transpose in registers, since its source is contiguous along the other axis.
+    """Emits the copy of one square of a panel as a transpose in registers.
 
-    `vector_number` counts the vectors of all panels.
+    The operand is contiguous along the panel's last axis, not along its lanes. `vector_number` counts the vectors of
+    all panels, `rows` are the rows to read.
     """
     last_axis, vectors_per_panel = operand.axes[-1].var, operand.width // operand.lanes
     panel_number = tirx.floordiv(vector_number, index(vectors_per_panel))
@@ -234,9 +242,9 @@ def _transpose_square(
 
 
 def _copy_vector(operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Expr], start: int, lanes: int) -> Stmt:
-    """Copies some lanes of a row into a panel, and fills the rest of their vector with zeros.
+    """Emits the copy of some lanes of a row into a panel, with zeros in the rest of their vector.
 
-    Those lanes are multiplied, though never stored.
+    The lanes with zeros take part in products, but their results are never stored.
     """
     copied = emit.vectorized(lanes, lambda lane: _copy_item(operand, number, point, lane + start))
     if lanes == operand.lanes:
@@ -249,23 +257,23 @@ def _copy_vector(operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Ex
 
 
 def _copy_item(operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr) -> Stmt:
-    """Copies one item of an operand into its panel."""
+    """Emits the copy of one item of an operand into a lane of a panel."""
     return _store_item(operand, number, point, lane, _source_item(operand, number, point, lane))
 
 
 def _source_item(operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr) -> TensorLoad:
-    """Returns the item of the original operand that belongs in a lane of a panel."""
+    """Returns the load of the operand's item that belongs in a lane of a panel."""
     return substitute(operand.load, {**point, operand.vector.var: number * operand.width + lane})
 
 
 def _store_item(
     operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr, item: ir.Expr
 ) -> Stmt:
-    """Stores an item into a lane of a panel."""
+    """Emits the store of an item into a lane of a panel."""
     place = _packed_item(operand, number, point, lane)
     return emit.store(operand.buffer, item, place.indices)
 
 
 def _packed_item(operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr) -> TensorLoad:
-    """Returns an item of the packed copy, by its panel's number, its point along the other axes, and its lane."""
+    """Returns the load of an item of the packed copy: by panel, by values of the other axes, and by lane."""
     return emit.load(operand.buffer, [number, *(point[axis.var] for axis in operand.axes), lane])

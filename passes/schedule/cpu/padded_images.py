@@ -82,10 +82,16 @@ def as_images(
     kernel: Kernel,
     target: CpuTarget,
 ) -> Images | None:
-    """Returns a padded copy (`source`), its contraction and that one's epilogue (`fused_stages`) as one form, or None.
+    """Returns a contraction and its padded copy as a form that pads band by band of each image, or None.
 
-    Each image must need only its own part of the copy, and there must be enough bands or images for all cores. Made
-    where it is used, the copy stays in the cache.
+    A band's copy stays in the cache until the contraction reads it. No other stage may read the copy.
+
+    Args:
+        source: the stage that makes the padded copy.
+        fused_stages: the contraction and its epilogue.
+        later_stages: the stages after these.
+        kernel: the kernel that the stages belong to.
+        target: the CPU.
     """
     contraction = fused_stages[0]
     is_read_elsewhere = any(reads(other, source.buffer) for other in later_stages)
@@ -122,7 +128,10 @@ def _is_own_image(place: ir.Expr, contraction: Stage) -> bool:
 
 
 def _choose_band(source: Stage, contraction: Stage, target: CpuTarget) -> Band | None:
-    """Returns the largest band whose padded copy fits the cache, if there are enough such bands for all cores."""
+    """Returns the largest band of rows whose padded copy fits the cache, with enough bands for all cores, or None.
+
+    The filter must be the same for all bands of an image.
+    """
     row_items, images = access.points(source.spatial[2:]), source.spatial[0].size
     image_rows = contraction.spatial[1].size
     if row_items is None or source.spatial[1].size is None or image_rows is None:
@@ -151,9 +160,9 @@ def _choose_band(source: Stage, contraction: Stage, target: CpuTarget) -> Band |
 
 
 def _is_worth_bands(source: Stage, contraction: Stage, target: CpuTarget) -> bool:
-    """Returns whether copying band by band pays.
+    """Returns whether padding an image band by band pays, rather than as a whole.
 
-    Depthwise results read an image once, so that one copy in outer caches costs less than copies of bands.
+    A depthwise convolution reads an image only once. One copy in outer caches then costs less than copies of bands.
     """
     (read, *_others) = access.reads_of(contraction, source.buffer)
     is_reused = any(access.load_stride(read, axis.var) == 0 for axis in contraction.spatial if axis.size != 1)
@@ -162,7 +171,7 @@ def _is_worth_bands(source: Stage, contraction: Stage, target: CpuTarget) -> boo
 
 
 def _candidate_bands(source: Stage, contraction: Stage) -> Iterator[Band]:
-    """Yields the cuts of an image into equal bands, from one band per image to ever smaller ones."""
+    """Yields the ways to split an image into equal bands of rows, from one band per image to ever smaller bands."""
     row_axis, one_band = contraction.spatial[1], Band(contraction.spatial[1].size or 1, source.spatial[1].size or 1, 0)
     yield one_band
     source_loads = access.reads_of(contraction, source.buffer)
@@ -174,6 +183,7 @@ def _candidate_bands(source: Stage, contraction: Stage) -> Iterator[Band]:
     last_taps = {axis.var: axis.extent - 1 for axis in contraction.reduce}
     last_row = emit.static(emit.simplified(substitute(row_index, {**last_taps, row_axis.var: emit.index(0)})))
     for rows in range(one_band.rows - 1, 0, -1):
+        # A band reads from the first tap of its first row to the last tap of its last row.
         height = (rows - 1) * rows_per_result + (last_row or 0) + 1
         if (
             last_row is not None
@@ -184,10 +194,7 @@ def _candidate_bands(source: Stage, contraction: Stage) -> Iterator[Band]:
 
 
 def _moves_with_rows(read: TensorLoad, contraction: Stage) -> bool:
-    """Returns whether the rows that a result reads start at its own row times the stride.
-
-    They may depend on nothing else but the window.
-    """
+    """Returns whether a result at row ``y`` reads rows from ``y * stride`` on, by the second index of the load only."""
     row_var, row_index = contraction.spatial[1].var, read.indices[1]
     allowed_vars = {row_var, *(axis.var for axis in contraction.reduce)}
     start = substitute(row_index, {var: emit.index(0) for var in allowed_vars})
@@ -196,7 +203,7 @@ def _moves_with_rows(read: TensorLoad, contraction: Stage) -> bool:
 
 
 def _stage_of_image(images: Images, target: CpuTarget) -> tuple[Stage, Var]:
-    """Returns the contraction for one band of one image, and the scratch buffer for the padded copy that it reads."""
+    """Returns the contraction for one band of one image, and the scratch buffer for the band's padded copy."""
     contraction, source = with_clips(images.fused_stages[0], [images.source], target), images.source
     extents = [emit.index(images.band.height), *(axis.extent for axis in source.spatial[2:])]
     copy = emit.scratch(padded_extents(extents, source.item_bytes), source.dtype, "image")
@@ -205,13 +212,13 @@ def _stage_of_image(images: Images, target: CpuTarget) -> tuple[Stage, Var]:
 
 
 def _single_image(stage: Stage, band: Band) -> tuple[Axis, ...]:
-    """Returns a stage's axes with one image and the rows of one band."""
+    """Returns a stage's axes with one image, and the rows of one band."""
     image, row, *other_axes = stage.spatial
     return (Axis(image.var, emit.index(1)), Axis(row.var, emit.index(band.rows)), *other_axes)
 
 
 def _plan_without_image(stage: Stage, copy: Var, target: CpuTarget) -> Plan | None:
-    """Returns the plan for one band of an image; None if it packs an operand that differs between images."""
+    """Returns the plan of the contraction for one band; None if it packs an operand that differs between images."""
     plan, image = plan_reduction(stage, target), stage.spatial[0].var
     if plan is None or (plan.along_terms and combiner(stage) is None):
         return None
@@ -225,7 +232,7 @@ def _plan_without_image(stage: Stage, copy: Var, target: CpuTarget) -> Plan | No
 
 
 def emit_images(images: Images, stored_buffers: set[Var], target: CpuTarget) -> Stmt:
-    """Writes a contraction on padded images: packs its filter once, then loops over images and bands in parallel."""
+    """Emits a contraction on padded images: packs its filter once, then loops over images and bands in parallel."""
     stages = on_same_axes(images.fused_stages)
     images = replace(images, fused_stages=tuple(stages))
     stores = [stage for stage in stages if stage.buffer in stored_buffers]
@@ -233,33 +240,34 @@ def emit_images(images: Images, stored_buffers: set[Var], target: CpuTarget) -> 
 
 
 def _emit_images(images: Images, stores: Sequence[Stage], target: CpuTarget, parallel: bool) -> Stmt:
-    """Writes the packing of the filter, then the loop over images and their bands."""
+    """Emits the packing of the filter, then the loop over images and their bands."""
     stage, copy = _stage_of_image(images, target)
     plan = _plan_without_image(stage, copy, target)
     if plan is None:
         raise ValueError("emit_images: expected images that as_images accepted")
     contraction, packing = packed(stage, plan, target, parallel)
     epilogue_stages = tuple(_on_single_image(store, images, contraction) for store in stores)
+    # The plan's operands are packed already.
     planned = PlannedReduction(contraction, epilogue_stages, replace(plan, packed=()), combiner(contraction), target)
     image_count = images.source.spatial[0].extent
     band_count = int(images.fused_stages[0].spatial[1].extent) // images.band.rows
     loop = emit.fused(
         [image_count, band_count],
-        lambda places: _emit_band(images, planned, copy, places[0], places[1], target),
+        lambda image_and_band: _emit_band(images, planned, copy, image_and_band[0], image_and_band[1], target),
         parallel,
     )
     return emit.sequence([*packing, loop])
 
 
 def _on_single_image(store: Stage, images: Images, contraction: Stage) -> Stage:
-    """Returns a stage to be stored with the axes of one band of an image."""
+    """Returns an epilogue stage restricted to one band; the contraction stands for itself."""
     return contraction if store is images.fused_stages[0] else replace(store, spatial=_single_image(store, images.band))
 
 
 def _emit_band(
     images: Images, planned: PlannedReduction, copy: Var, image_number: ir.Expr, band: ir.Expr, target: CpuTarget
 ) -> Stmt:
-    """Writes one band of one image: fills its padded copy, then runs the contraction on it."""
+    """Emits one band of one image: fills its padded copy, then runs the contraction on it."""
     source, band_row, result_row = images.source, Var("row", "int64"), images.fused_stages[0].spatial[1].var
     image_var, row_var = (axis.var for axis in source.spatial[:2])
     value = substitute(source.value, {image_var: image_number, row_var: band_row + band * images.band.step})
@@ -275,7 +283,7 @@ def _emit_band(
 
 
 def _fill_copy(fill_stage: Stage, target: CpuTarget) -> Stmt:
-    """Fills the padded copy of a band: by a subroutine call if it has rows, columns and channels, else by loops."""
+    """Emits the padded copy of a band: a subroutine call if it has rows, columns and channels, else loops."""
     extents = [axis.size for axis in fill_stage.spatial]
     static_extents = [extent for extent in extents if extent is not None]
     call = None

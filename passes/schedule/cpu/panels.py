@@ -30,16 +30,16 @@ PART_FOR_RESULTS = 4
 
 @dataclass(frozen=True)
 class Panels:
-    """How a sum's results are cut into chunks (`blocks` per tiled axis), and the steps over the terms of each chunk."""
+    """The number of chunks (`blocks`) along each axis of a sum's results, and the steps over the terms of a chunk."""
 
     blocks: dict[Var, int]
     steps: Steps
 
 
 def panels_of(planned: PlannedReduction) -> Panels | None:
-    """Returns the chunks into which a reduction's results are cut, and the steps over each chunk's terms.
+    """Returns the chunks to split a reduction's results into, and the steps to sum each chunk's terms in.
 
-    None unless the tiles of the reduction read the same operands repeatedly, and these exceed the cache.
+    None unless the tiles of the reduction read the same operands repeatedly, and these operands exceed the cache.
     """
     stage, target, tile_sizes = planned.stage, planned.target, tiled_sizes(planned)
     result_count = access.points(stage.spatial)
@@ -55,9 +55,9 @@ def panels_of(planned: PlannedReduction) -> Panels | None:
 
 
 def _chunk_counts(planned: PlannedReduction, result_bytes: int) -> dict[Var, int]:
-    """Returns the number of chunks along each tiled axis: a chunk's sums fit the cache, and all cores have some.
+    """Returns the number of chunks along each tiled axis, by repeatedly splitting the longest axis.
 
-    The axis that is longest is cut first.
+    Splitting ends when the sums of a chunk fit the cache and there are enough chunks for all cores.
     """
     tile_sizes = tiled_sizes(planned)
     axes = [axis for axis in planned.stage.spatial if axis.var in tile_sizes]
@@ -69,6 +69,7 @@ def _chunk_counts(planned: PlannedReduction, result_bytes: int) -> dict[Var, int
 
     while result_bytes > max_bytes * prod(blocks.values()) or not occupies(prod(blocks.values()), planned.target):
         longest_axis = max(axes, key=lambda axis: tiles_per_block(axis) * tile_sizes[axis.var])
+        # A chunk has at least one tile.
         if tiles_per_block(longest_axis) < 2:
             break
         blocks[longest_axis.var] += 1
@@ -76,14 +77,14 @@ def _chunk_counts(planned: PlannedReduction, result_bytes: int) -> dict[Var, int
 
 
 def run_panels(planned: PlannedReduction, panels: Panels, parallel: bool) -> Stmt:
-    """Writes a reduction chunk by chunk of results: sums a chunk in memory over all steps, then runs the epilogue."""
+    """Emits a reduction chunk by chunk of its results: sums a chunk in memory, step by step, then runs the epilogue."""
     tiled = [axis for axis in planned.stage.spatial if axis.var in panels.blocks]
     untiled = [axis for axis in planned.stage.spatial if axis.var not in panels.blocks]
     has_no_epilogue = planned.stores == (planned.stage,)
     sums_stage = planned.stage if has_no_epilogue else _sums_in_memory(planned.stage)
 
     def task(numbers: list[ir.Expr]) -> Stmt:
-        """Computes one chunk: initial values, the steps over its terms, then the stages that follow."""
+        """Emits one chunk: the initial values, the steps over its terms, then the epilogue."""
         block_numbers = {axis.var: number for axis, number in zip(tiled, numbers, strict=True)}
 
         def run_tiles(reduction: PlannedReduction, ranges: Sequence[Range] | None) -> Stmt:
@@ -105,7 +106,7 @@ def run_panels(planned: PlannedReduction, panels: Panels, parallel: bool) -> Stm
 
 
 def _sums_in_memory(stage: Stage) -> Stage:
-    """Returns the reduction with its sums in a scratch buffer instead of its result."""
+    """Returns the reduction with a scratch buffer for its sums in place of its result buffer."""
     buffer = emit.scratch([axis.extent for axis in stage.spatial], stage.dtype, "sums")
     value = replace_loads(stage.value, stage.buffer, lambda indices: emit.load(buffer, indices))
     return replace(stage, buffer=buffer, value=value)

@@ -25,10 +25,16 @@ LITTLE = 2048
 def is_parallel(
     stages: Sequence[Stage], target: CpuTarget, write_nest: Callable[[bool], Stmt], threshold: int = WORTHWHILE_CYCLES
 ) -> Stmt:
-    """Returns `write_nest(True)` for a parallel nest if that is faster than the serial one, else `write_nest(False)`.
+    """Returns the parallel or the serial version of a nest, whichever is estimated to be faster.
 
-    If the size is symbolic, both stand behind a run-time test. `threshold` is in estimated cycles. A parallel region
-    costs 5 to 10 microseconds, so that small kernels stay serial.
+    Starting threads costs 5 to 10 microseconds, so small kernels stay serial. With symbolic sizes, both versions stand
+    behind a run-time test.
+
+    Args:
+        stages: the stages of the nest.
+        target: the CPU.
+        write_nest: emits the nest, parallel or not.
+        threshold: the estimated cycles above which the nest is parallel.
     """
     if target.cores == 1:
         return write_nest(False)
@@ -44,7 +50,7 @@ def is_parallel(
 
 
 def total_cycles(stages: Sequence[Stage], target: CpuTarget) -> ir.Expr:
-    """Estimates the cycles of some stages on one core, as an expression if their sizes are symbolic."""
+    """Estimates the cycles that some stages take on one core. The result is an expression if sizes are symbolic."""
     total: ir.Expr = emit.index(0)
     for stage in stages:
         total = total + stage_cycles(stage, target)
@@ -52,7 +58,7 @@ def total_cycles(stages: Sequence[Stage], target: CpuTarget) -> ir.Expr:
 
 
 def stage_cycles(stage: Stage, target: CpuTarget) -> ir.Expr:
-    """Estimates a stage's cycles: points times operations and loads, at one vector operation per cycle."""
+    """Estimates the cycles of a stage on one core: iterations times the cost of operations and loads, in vectors."""
     lanes = target.lanes(stage.item_bytes)
     cycles_per_point = access.operations(stage.value) + CYCLES_PER_LOADED_VECTOR * len(stage.loads)
     points = emit.volume([axis.extent for axis in stage.axes])
@@ -60,6 +66,6 @@ def stage_cycles(stage: Stage, target: CpuTarget) -> ir.Expr:
 
 
 def is_small_box(axes: tuple[Axis, ...]) -> bool:
-    """Returns whether loops visit so few points that the shortest code is as good as any."""
+    """Returns whether loops over some axes have so few iterations that faster code isn't worth its compile time."""
     points = access.points(axes)
     return points is not None and points <= LITTLE

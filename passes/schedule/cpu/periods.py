@@ -19,9 +19,10 @@ Vectors = Callable[[Callable[[ir.Expr], Stmt], ir.Expr, int], Stmt]
 
 @dataclass(frozen=True)
 class Periods:
-    """An axis of `length * count` points as `count` periods, along which operands repeat.
+    """An axis along which operands repeat with a period of `length`, as `count` periods.
 
-    `stages` read by the period's `number` and the `place` in it, without the divisions by `length`.
+    `stages` are rewritten: they index by the period's `number` and the `place` in the period, instead of dividing the
+    axis by `length`.
     """
 
     stages: tuple[Stage, ...]
@@ -32,14 +33,14 @@ class Periods:
     place: Var
 
     def at(self, number: ir.Expr, place: ir.Expr) -> Point:
-        """Returns the values of the axis and of both variables at a place of a period."""
+        """Returns the values of the axis, the period's number and the place, for one place of one period."""
         return {self.axis: number * self.length + place, self.number: number, self.place: place}
 
 
 def periods_of(stages: Sequence[Stage], innermost: Loop) -> Periods | None:
-    """Returns the periods of the innermost loop, if it is one axis and all operands have the same period; else None.
+    """Rewrites stages to walk the innermost loop period by period, without divisions; returns None if that doesn't fit.
 
-    Period by period, the axis is walked without divisions.
+    The loop must be a single axis, which all operands divide by the same constant: the period.
     """
     axis = innermost.axes[0]
     if len(innermost.axes) != 1 or axis.size is None:
@@ -63,7 +64,10 @@ def periods_of(stages: Sequence[Stage], innermost: Loop) -> Periods | None:
 
 
 def _divisors(value: ir.Expr, var: Var, size: int) -> set[int | None]:
-    """Returns the constants that a variable is divided by; None is among them if it is divided in another way."""
+    """Returns the constants by which a value's indices divide a variable.
+
+    The set contains None for a division of another form, such as the division of a sum.
+    """
     if not _divisions_of(value, var):
         return set()
     remaining = _divisions_of(_with_simplified_divisions(value, {var: size}), var)
@@ -78,7 +82,7 @@ def _divisions_of(value: ir.Expr, var: Var) -> list[FloorDiv | FloorMod]:
 
 
 def _with_simplified_divisions(value: ir.Expr, sizes: dict[Var, int]) -> ir.Expr:
-    """Returns a value with its divisions simplified, given the sizes of some variables."""
+    """Simplifies the floor divisions and remainders in a value, given the range [0, size) of some variables."""
     analyzer = sym.Analyzer()
     for var, size in sizes.items():
         analyzer.bind(var, ir.Range(index(0), index(size)))
@@ -90,9 +94,17 @@ def _with_simplified_divisions(value: ir.Expr, sizes: dict[Var, int]) -> ir.Expr
 
 
 def emit_periods(periods: Periods, point: Point, lanes: int, chunks: int, chunk: ir.Expr, vectors: Vectors) -> Stmt:
-    """Writes the periods of one chunk of an axis.
+    """Emits one chunk of the periods of an axis, with vectors along the places of a period.
 
-    Vectors run along the places of a period; a short period of equal values is written with several others at once.
+    If all values of a short period are equal, several periods are computed in one vector.
+
+    Args:
+        periods: the axis, and the stages on it.
+        point: the values of the outer axes.
+        lanes: the items of a vector.
+        chunks: the number of chunks that the periods are split into.
+        chunk: the number of the chunk to emit.
+        vectors: a function that emits a loop in vectors, as `elementwise.vectors`.
     """
     periods_per_chunk = -(-periods.count // chunks)
     first_period = chunk * periods_per_chunk
@@ -115,7 +127,7 @@ def emit_periods(periods: Periods, point: Point, lanes: int, chunks: int, chunk:
 
 
 def _emit_period(periods: Periods, point: Point, number: ir.Expr, lanes: int, vectors: Vectors) -> Stmt:
-    """Writes one period, in vectors along its places."""
+    """Emits one period, in vectors along its places."""
 
     def store_place(place: ir.Expr) -> Stmt:
         return stores_at(list(periods.stages), {**point, **periods.at(number, place)})
@@ -126,7 +138,7 @@ def _emit_period(periods: Periods, point: Point, number: ir.Expr, lanes: int, ve
 def _repeats_values(periods: Periods, lanes: int) -> bool:
     """Returns whether all places of a short period have the same value.
 
-    One vector of values then gives several vectors of results.
+    One vector of values then gives several vectors of results, by shuffles.
     """
     (stage, *other_stages) = periods.stages
     fills_vectors = periods.length < lanes and lanes % periods.length == 0
@@ -141,7 +153,7 @@ def _repeats_values(periods: Periods, lanes: int) -> bool:
 
 
 def _emit_repeated(periods: Periods, point: Point, first_period: ir.Expr, lanes: int) -> Stmt:
-    """Writes several short periods: computes a vector of values, and repeats each in the results by shuffles."""
+    """Emits several short periods at once: one vector with a value per period, repeated in the results by shuffles."""
     (stage,) = periods.stages
     values = emit.scratch([lanes], stage.dtype, "values", "local")
 

@@ -53,11 +53,17 @@ class _TileKey:
 def called_product(
     column: ColumnTile, ranges: Sequence[Range], start: Stage | None, epilogue: Epilogue, is_streamed: bool
 ) -> Stmt | None:
-    """Returns a call of the subroutine for a tile of sums of products, and the epilogue on them.
+    """Returns a call of the shared subroutine for a tile of a matrix product, with the epilogue on its sums.
 
-    None if the reduction isn't a sum of products, or its form or size needs code of its own. The factor of which
-    vectors are loaded is prefetched if it `is_streamed`. LLVM takes 20 ms for a tile, which all kernels with the same
-    strides then share.
+    LLVM takes 20 ms for a tile, so kernels with the same tile and strides share one. None unless the reduction is a sum
+    of products of a suitable form and size.
+
+    Args:
+        column: the register tile.
+        ranges: the terms to sum.
+        start: the stage that holds partial results to continue from.
+        epilogue: the stages to run on each result.
+        is_streamed: whether to prefetch the factor of which vectors are loaded.
     """
     stage = column.stage
     factors = _product_factors(stage)
@@ -101,15 +107,18 @@ def called_product(
 
 
 def _missing_axes(ranges: Sequence[Range]) -> int:
-    """Returns how many axes of one term to add in front: sums along two and three axes then share a subroutine."""
+    """Returns how many reduction axes of extent 1 to add in front.
+
+    Sums along two and three axes then share a subroutine.
+    """
     return MOST_RANGES - len(ranges) if len(ranges) > 1 else 0
 
 
 def _strides_to_compile_in(strides: tuple[int, ...], row_count: int) -> tuple[int | None, ...]:
-    """Returns the strides of an array for which a subroutine is made; the others, None, are passed to it.
+    """Returns an array's strides, with None for each stride that the subroutine gets as an argument.
 
-    Strides along all axes of terms but the last are passed: they are 0 where `_missing_axes` added the axis, and that
-    mustn't make another subroutine.
+    Strides of 0 and 1 are compiled in, except along outer reduction axes. There they are 0 if `_missing_axes` added the
+    axis, and that mustn't make another subroutine.
     """
     outer_term_axes = range(row_count, len(strides) - 2)
     return tuple(
@@ -119,7 +128,7 @@ def _strides_to_compile_in(strides: tuple[int, ...], row_count: int) -> tuple[in
 
 
 def _product_factors(stage: Stage) -> tuple[TensorLoad, TensorLoad] | None:
-    """Returns the two loads whose products a float32 sum adds up; None for another reduction."""
+    """Returns the two factors of a float32 sum of products of loads; None for another reduction."""
     value = stage.value
     if stage.dtype != "float32" or not isinstance(value, tirx.Add) or not isinstance(value.b, tirx.Mul):
         return None
@@ -138,7 +147,7 @@ def _term_count(ranges: Sequence[Range]) -> int | None:
 
 
 def _result_load(stage: Stage) -> TensorLoad:
-    """Returns the load of a reduction's own result at its point."""
+    """Returns the load of a reduction's result at its own point."""
     return emit.load(stage.buffer, [axis.var for axis in stage.spatial])
 
 
@@ -148,9 +157,9 @@ def _array_strides(
     result_strides: tuple[int, ...] | None,
     factors: tuple[TensorLoad, TensorLoad],
 ) -> list[tuple[int, ...]] | None:
-    """Returns the strides of the result and the factors along rows, terms (the factors' only) and vectors.
+    """Returns the strides of the result and of both factors: along rows, reduction axes (factors only), and vectors.
 
-    None if one of them isn't constant, or vectors aren't loaded from exactly one factor.
+    None if a stride isn't constant, or if vectors aren't loaded from exactly one factor.
     """
     stage, vector = column.stage, column.vector.var
     if result_strides is None or access.load_stride(_result_load(stage), vector) != 1:
@@ -170,9 +179,9 @@ def _array_strides(
 
 
 def _strides_in_tile(load: TensorLoad, column: ColumnTile, axes: Sequence[Var]) -> tuple[int, ...] | None:
-    """Returns the strides of a load along axes of a tile, or None if one isn't constant.
+    """Returns the strides of a load along axes of a tile; None if a stride isn't constant.
 
-    The index of a packed operand has divisions, and is linear only within the tile.
+    A packed operand's index has divisions: it is linear within one tile only.
     """
     strides = _strides(load, axes)
     if strides is not None:
@@ -189,12 +198,12 @@ def _strides_in_tile(load: TensorLoad, column: ColumnTile, axes: Sequence[Var]) 
 
 
 def _strides(load: TensorLoad, variables: Sequence[Var]) -> tuple[int, ...] | None:
-    """Returns the strides of a load along some variables, None if one isn't constant."""
+    """Returns the strides of a load along some variables; None if a stride isn't constant."""
     return _all_known(access.load_stride(load, var) for var in variables)
 
 
 def _all_known(values: Iterable[T | None]) -> tuple[T, ...] | None:
-    """Returns the values, None if one of them is."""
+    """Returns the values as a tuple; None if any value is None."""
     found = list(values)
     known = tuple(value for value in found if value is not None)
     return known if len(known) == len(found) else None
@@ -202,14 +211,14 @@ def _all_known(values: Iterable[T | None]) -> tuple[T, ...] | None:
 
 @cache
 def _product(key: _TileKey) -> str:
-    """Makes the subroutine for a tile of sums of products, and returns its name.
+    """Makes the subroutine that computes a tile of a matrix product, and returns its name.
 
-    It takes the result, both factors, the number of terms along each axis, and the strides other than 0 and 1, so that
-    products of any size share a subroutine.
+    Its arguments are the result, both factors, the extents of the reduction axes, and the strides that aren't compiled
+    in.
     """
 
     def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
-        """Writes the tile on the subroutine's arguments."""
+        """Emits the tile on the subroutine's arguments."""
         result, *factors = arrays
         rows = [Axis(Var("row", "int64"), index(size)) for size in key.sizes]
         terms = [Axis(Var("term", "int64"), term_count) for term_count in numbers]

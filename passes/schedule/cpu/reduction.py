@@ -32,11 +32,15 @@ def emit_reduction(
     fixed: Point | None = None,
     sums_slices: bool = False,
 ) -> Stmt | None:
-    """Writes a reduction and the stages that finish each of its results; None if no plan fits.
+    """Emits a reduction and its epilogue, the stages that finish each result; returns None if no plan fits.
 
-    `stores` are elementwise stages on the reduction's own result axes, reading its buffer at their own point; the
-    reduction itself is among them if its result is needed in memory. `fixed` holds the values of some result axes. With
-    `sums_slices` it sums the partial results of slices, and isn't sliced itself.
+    Args:
+        stage: the reduction.
+        stores: the elementwise epilogue stages, and the reduction itself if its result is needed in memory.
+        target: the CPU.
+        parallel: whether the nest is parallel; None decides by its size.
+        fixed: the values of some result axes.
+        sums_slices: whether this sums the partial results of slices, and mustn't be sliced again.
     """
     merged = merged_reduction(stage)
     stores = tuple(merged if store is stage else store for store in stores)
@@ -57,8 +61,8 @@ def emit_reduction(
 
 
 def _emit_planned(planned: PlannedReduction, parallel: bool, fixed: Point | None, can_be_sliced: bool) -> Stmt:
-    """Writes a planned reduction in slices of its terms, in chunks of its results, or as tasks over tiles."""
-    # A part of another nest isn't cut again, nor is the sum of slices.
+    """Emits a planned reduction: in slices of its terms, in chunks of its results, or as parallel tasks of tiles."""
+    # A part of another nest isn't split again, nor is the sum of slices.
     slices = 0 if fixed or not can_be_sliced else slices_of(planned, parallel)
     if slices and planned.combine is not None:
         sum_slices, combining = run_slices(planned, planned.combine, slices)
@@ -75,7 +79,10 @@ def _emit_planned(planned: PlannedReduction, parallel: bool, fixed: Point | None
 
 
 def merged_reduction(stage: Stage) -> Stage:
-    """Returns a reduction with neighbouring axes merged where all operands walk through memory as along one axis."""
+    """Merges neighbouring reduction axes if all operands walk through memory as along one axis.
+
+    Axes of extent 1 are dropped.
+    """
     stage = without_unit_axes(stage)
     for outer, inner in zip(stage.reduce, stage.reduce[1:], strict=False):
         if can_merge(stage, outer, inner):
@@ -84,23 +91,26 @@ def merged_reduction(stage: Stage) -> Stage:
 
 
 def without_unit_axes(stage: Stage) -> Stage:
-    """Returns a reduction without its axes of one term, unless that leaves none."""
+    """Returns a reduction without its axes of extent 1, unless no axis would be left."""
     wide_axes = tuple(axis for axis in stage.reduce if axis.size != 1)
     units = {axis.var: emit.index(0) for axis in stage.reduce if axis.size == 1}
     return replace(stage, reduce=wide_axes, value=substitute(stage.value, units)) if wide_axes and units else stage
 
 
 def can_merge(stage: Stage, outer: Axis, inner: Axis) -> bool:
-    """Returns whether two neighbouring reduction axes can be merged: every operand walks them as one."""
+    """Returns whether two neighbouring reduction axes can be merged: every operand moves as along one axis.
+
+    Axes with tests for an image's border can't be merged.
+    """
     clipped = {clip.term.var for clip in (*stage.clips, *stage.edges)}
     if {outer.var, inner.var} & (access.free_variables(stage.value) | clipped):
         return False
     operand_offsets = [access.flat_offset(term.source, list(term.indices)) for term in terms_of(stage)]
-    return all(access.walks_as_one(offset, outer, inner) for offset in operand_offsets)
+    return all(access.moves_as_one_axis(offset, outer, inner) for offset in operand_offsets)
 
 
 def _with_merged_axes(stage: Stage, outer: Axis, inner: Axis) -> Stage:
-    """Returns a reduction with two neighbouring axes merged into one."""
+    """Replaces two neighbouring axes of a reduction by one axis over the product of their extents."""
     merged = Axis(Var("k", "int64"), emit.volume([outer.extent, inner.extent]))
     merged_indices = {
         outer.var: tirx.floordiv(merged.var, inner.extent),
@@ -111,9 +121,9 @@ def _with_merged_axes(stage: Stage, outer: Axis, inner: Axis) -> Stage:
 
 
 def reads_only_at_own_point(stage: Stage, source: Stage) -> bool:
-    """Returns whether an elementwise stage reads a reduction's results only at the point that it writes.
+    """Returns whether an elementwise stage reads another stage's results only at the point that it stores.
 
-    Such a stage can use the results while they are in registers.
+    It can then use the results while they are in registers.
     """
     reads = access.reads_of(stage, source.buffer)
     axis_vars = [axis.var for axis in stage.spatial]
@@ -125,6 +135,6 @@ def reads_only_at_own_point(stage: Stage, source: Stage) -> bool:
 
 
 def _is_own_index(place: tirx.Var, axis: Axis) -> bool:
-    """Returns whether an index is a stage's own axis; 0 is, too, for an axis of one point."""
+    """Returns whether an index is a stage's own axis. For an axis of extent 1, a constant is one, too."""
     is_only_place = axis.size == 1 and isinstance(place, tirx.IntImm)
     return is_only_place or tvm_ffi.structural_equal(place, axis.var)

@@ -28,9 +28,10 @@ PART_FOR_OPERANDS = 2
 
 @dataclass(frozen=True)
 class Steps:
-    """The steps of a long sum: over the outermost reduction axes, the last of them in blocks of `block` terms.
+    """The steps of a long sum: which terms are summed before which others.
 
-    Axes in `rest` are whole in each step.
+    A step has one point of each of the outer `axes`, and a block of `block` points of the last of them. Axes in `rest`
+    are whole in each step.
     """
 
     axes: tuple[Axis, ...]
@@ -55,35 +56,37 @@ class Steps:
         return {**one_term, self.axes[-1].var: self.block, **{axis.var: _size_or_default(axis) for axis in self.rest}}
 
     def ranges(self, step_number: ir.Expr) -> list[Range]:
-        """Returns the part of each reduction axis that a step sums over."""
+        """Returns the part of each reduction axis that one step sums over."""
         *places, block = emit.unflatten(step_number, self.extents)
         single_terms = [Range(axis, place, index(1)) for axis, place in zip(self.axes, places)]
         last, start = self.axes[-1], block * self.block
+        # The last block may be shorter.
         is_even = last.size is not None and last.size % self.block == 0
         extent = index(self.block) if is_even else tirx.min(index(self.block), last.extent - start)
         return [*single_terms, Range(last, start, extent), *map(Range.whole, self.rest)]
 
 
 def steps_of(stage: Stage, target: CpuTarget) -> Steps | None:
-    """Returns the longest steps whose operands fit the level-2 cache; None if a point of the outermost axis does.
+    """Returns the longest steps of a sum whose operands fit the level-2 cache.
 
-    All results sum one step before the next, while the cache holds its operands.
+    None if a single point of the outermost reduction axis fits already. All results sum one step before the next, while
+    the cache holds the step's operands.
     """
     steps = _longest_that_fit(stage, target, {axis.var: _size_or_default(axis) for axis in stage.spatial}, 1)
     return None if steps is not None and len(steps.axes) == 1 else steps
 
 
 def steps_of_panel(stage: Stage, target: CpuTarget, chunk_sizes: Mapping[Var, int]) -> Steps | None:
-    """Returns steps as `steps_of`, for a chunk of results of given sizes; None if its operands fit the cache."""
+    """Returns the longest steps for a chunk of results whose operands fit the cache; None if one step is enough."""
     steps = _longest_that_fit(stage, target, chunk_sizes, _size_or_default(stage.reduce[0]))
     is_single_step = steps is not None and len(steps.axes) == 1 and steps.block == _size_or_default(stage.reduce[0])
     return None if is_single_step else steps
 
 
 def reads_again(stage: Stage, axes: Sequence[Axis]) -> bool:
-    """Returns whether results along some axes (a filter's taps) read mostly the same terms, and new ones in each step.
+    """Returns whether results along some axes, such as a filter's taps, share most terms, and each step reads new ones.
 
-    Then all results can read the operands of a step while these are in the cache.
+    All results can then read the operands of a step while these are in the cache.
     """
     sizes = {axis.var: _size_or_default(axis) for axis in stage.axes}
     operands = [_ReadExtents.of(term) for term in terms_of(stage)]
@@ -107,9 +110,10 @@ def reads_again(stage: Stage, axes: Sequence[Axis]) -> bool:
 def _longest_that_fit(
     stage: Stage, target: CpuTarget, result_sizes: Mapping[Var, int], max_points: int
 ) -> Steps | None:
-    """Returns the longest steps whose operands fit the cache, of at most `max_points` of the outermost axis.
+    """Returns the longest steps whose operands fit the cache, with at most `max_points` of the outermost axis.
 
-    Long steps store and load the sums less often. None for a reduction without a reused operand.
+    Longer steps load and store the sums less often. If none fits, the shortest steps are returned; None for a reduction
+    without a reused operand.
     """
     candidates = list(_possible_steps(stage, max_points)) if has_reused_operand(stage) else []
     operands = [_ReadExtents.of(term) for term in terms_of(stage)]
@@ -119,22 +123,24 @@ def _longest_that_fit(
         sizes = {**result_sizes, **steps.sizes}
         return sum(operand.items(sizes) for operand in operands) * stage.item_bytes <= max_bytes
 
+    # Candidates come longest first.
     return next(filter(fits, candidates), candidates[-1] if candidates else None)
 
 
 def _possible_steps(stage: Stage, max_points: int) -> Iterator[Steps]:
-    """Yields ever shorter steps, starting from `max_points` of the outermost axis."""
+    """Yields ways to split a sum into steps, ever shorter ones, from `max_points` of the outermost axis on."""
     for position, axis in enumerate(stage.reduce):
         step_axes, rest = stage.reduce[: position + 1], stage.reduce[position + 1 :]
         size = _size_or_default(axis) if position else max_points
         inner_terms = prod(map(_size_or_default, rest))
+        # A single block of an inner axis is left out: it equals one point of the axis before.
         for block in sorted({-(-size // count) for count in range(1 + (position > 0), size + 1)}, reverse=True):
             if block * inner_terms >= MIN_TERMS_OF_A_STEP or (position == 0 and block == max_points):
                 yield Steps(step_axes, block, rest)
 
 
 def _size_or_default(axis: Axis) -> int:
-    """Returns an axis's extent; a usual one (512) if it is symbolic."""
+    """Returns an axis's extent; 512, a usual one, if it is symbolic."""
     return axis.size or UNKNOWN_SIZE
 
 
@@ -146,7 +152,7 @@ class _ReadExtents:
 
     @staticmethod
     def of(load: TensorLoad) -> _ReadExtents:
-        """Returns the extent of each dim of a load's operand, with the strides of the variables in its index."""
+        """Returns the strides of a load along each variable, for each dim of its operand with the dim's extent."""
 
         def strides_of(place: ir.Expr) -> tuple[tuple[Var, int | None], ...]:
             strides = {var: access.stride(place, var) for var in variables(place)}
@@ -156,12 +162,13 @@ class _ReadExtents:
         return _ReadExtents(tuple((static(extent) or UNKNOWN_SIZE, strides_of(place)) for extent, place in dims))
 
     def items(self, sizes: Mapping[Var, int]) -> int:
-        """Returns how many items a load reads for given numbers of values of each variable."""
+        """Returns how many items a load reads when each variable takes the given number of values."""
 
         def items_along(extent: int, strides: tuple[tuple[Var, int | None], ...]) -> int:
             distances = [
                 extent if stride is None else abs(stride) * (sizes.get(var, extent) - 1) for var, stride in strides
             ]
+            # Along a dim, no more is read than its extent.
             return min(extent, sum(distances) + 1)
 
         return prod(items_along(extent, strides) for extent, strides in self.dims)

@@ -28,10 +28,10 @@ EmitAll = Callable[[Sequence[Stage], Kernel], Stmt]
 
 @dataclass(frozen=True)
 class Strips:
-    """A block's stages for strips of its rows: `members` with one value per row or that sum over rows, in order.
+    """A block's stages for strips of its rows.
 
-    `sums` are those that sum over rows, `after` the stages that need whole sums; `rows` holds each member's axis of
-    rows.
+    `members` have one value per row, or sum over rows; `rows` holds their axes of rows. `sums` are the members that sum
+    over rows. The stages in `after` need whole sums.
     """
 
     members: tuple[Stage, ...]
@@ -55,9 +55,10 @@ class Strips:
 
 
 def strips_of(stages: Sequence[Stage], target: CpuTarget) -> Strips | None:
-    """Returns the strips of a block's stages if they pay: some value exceeds the cache, or columns are masked.
+    """Returns a block's stages as strips of rows if that pays, else None.
 
-    Scores of attention's gradient then exist for one strip of queries at a time.
+    It pays if a value exceeds the cache, or a causal mask zeroes columns. In attention's gradient, only one strip's
+    scores then exist at a time.
     """
     strips = _sort_into_strips(stages)
     if strips is None or not strips.sums or strips.extent < 2 * MIN_ROWS:
@@ -66,13 +67,16 @@ def strips_of(stages: Sequence[Stage], target: CpuTarget) -> Strips | None:
 
 
 def _largest_bytes(strips: Strips) -> int:
-    """Returns the bytes of the largest value with one item per row."""
+    """Returns the size in bytes of the largest result that has an axis of rows."""
     row_stages = [stage for stage in strips.members if not strips.is_sum(stage)]
     return max(prod(axis.size or 0 for axis in stage.spatial) * stage.item_bytes for stage in row_stages)
 
 
 def _sort_into_strips(stages: Sequence[Stage]) -> Strips | None:
-    """Sorts a block's stages into stages of single rows, sums over rows, and later ones; None if they mix."""
+    """Sorts a block's stages into those of single rows, sums over rows, and stages that need whole sums.
+
+    None if a stage needs both single rows and whole sums.
+    """
     if not stages or any(axis.size is None for stage in stages for axis in stage.axes) or not stages[0].spatial:
         return None
     per_row: list[Stage] = []
@@ -97,9 +101,9 @@ def _reads_any(stage: Stage, stages: Sequence[Stage]) -> bool:
 
 
 def _row_axis(stage: Stage, buffers: Sequence[Var], extent: int | None) -> Axis | None:
-    """Returns the axis of a stage that matches the rows of the results in `buffers`; its first axis if it reads none.
+    """Returns the axis of a stage that numbers the rows: the one that indexes `buffers`, or its first axis.
 
-    None if the stage reads them in another way, or sums over rows without adding to zero.
+    None if the stage reads `buffers` in another way, or reduces over rows other than by a sum from 0.
     """
     row_loads = [load for load in stage.loads if any(load.source.same_as(buffer) for buffer in buffers)]
     first_indices = {load.indices[0] for load in row_loads}
@@ -122,7 +126,7 @@ def _row_axis(stage: Stage, buffers: Sequence[Var], extent: int | None) -> Axis 
 
 
 def emit_strips(strips: Strips, kernel: Kernel, emit_all: EmitAll) -> Stmt:
-    """Writes zeros to the sums over rows, then strip after strip of rows, then the stages that need whole sums."""
+    """Emits a block in strips of rows: clears the sums over rows, runs all strips, then the stages on whole sums."""
     clearing_stages = [replace(stage, reduce=(), init=None, value=tirx.const(0, stage.dtype)) for stage in strips.sums]
     allocations = [emit.allocate(stage.buffer) for stage in strips.sums if kernel.is_local(stage.buffer)]
     rows_per_strip = min(MAX_ROWS, max(MIN_ROWS, -(-strips.extent // MIN_STRIPS)))
@@ -142,10 +146,10 @@ def emit_strips(strips: Strips, kernel: Kernel, emit_all: EmitAll) -> Stmt:
 
 
 def block_versions(extent: int, block_size: int, has_masked_columns: bool) -> list[tuple[int, int, int]]:
-    """Returns the versions in which an axis's blocks are written, as (first block, end, rows per block) of each.
+    """Returns the versions of code for an axis's blocks, as (first block, stop, rows per block).
 
-    With masked columns there are up to four, since later blocks of a causal mask need more columns; one for the
-    remainder.
+    Whole blocks have one version, a shorter last block another. With a causal mask, whole blocks have up to four, since
+    later blocks need more columns.
     """
     whole_blocks, remaining = divmod(extent, block_size)
     versions = min(whole_blocks, MAX_VERSIONS) if has_masked_columns else min(whole_blocks, 1)
@@ -157,7 +161,7 @@ def block_versions(extent: int, block_size: int, has_masked_columns: bool) -> li
 def _emit_strips(
     strips: Strips, kernel: Kernel, rows_per_strip: int, emit_all: EmitAll, first: int, stop: int, rows: int
 ) -> Stmt:
-    """Writes a loop over the strips from `first` to `stop`, of `rows` rows each."""
+    """Emits a loop over the strips from number `first` to `stop`, of `rows` rows each."""
     last_row = (stop - 1) * rows_per_strip + rows - 1
     return emit.loop(
         stop - first,
@@ -168,7 +172,10 @@ def _emit_strips(
 
 
 def _emit_strip(strips: Strips, kernel: Kernel, emit_all: EmitAll, start: ir.Expr, rows: int, last_row: int) -> Stmt:
-    """Writes one strip of rows, and adds its sums to the totals."""
+    """Emits one strip: all stages on its rows, with its sums added to the totals.
+
+    `start` is the strip's first row; `last_row` bounds the columns that a causal mask leaves.
+    """
     stored_results = _stored_results(strips, kernel)
     unstored = [stage.buffer for stage in strips.members if stage.buffer not in stored_results]
     sum_buffers = [stage.buffer for stage in strips.sums]
@@ -194,16 +201,16 @@ def _emit_strip(strips: Strips, kernel: Kernel, emit_all: EmitAll, start: ir.Exp
 
 
 def _stored_results(strips: Strips, kernel: Kernel) -> set[Var]:
-    """Returns the results of single rows that other stages need."""
+    """Returns the results of single rows that are stored in memory, for other stages or the kernel's output."""
     return {stage.buffer for stage in strips.members if not (strips.is_sum(stage) or kernel.is_local(stage.buffer))}
 
 
 def _strip_sum_and_update(
     stage: Stage, row: Var, strip_buffers: dict[Var, Var], start: ir.Expr, rows: int
 ) -> list[Stage]:
-    """Returns the sum over a strip's rows, and the update of the total with it.
+    """Returns two stages: the sum over the rows of a strip, and the addition of this sum to the total.
 
-    The update is a stage of its own, so that the strip's sum is planned as any other reduction.
+    As a separate stage, the strip's sum is planned like any other reduction.
     """
     row_axis = Axis(Var("row", "int64"), index(rows))
     strip_sum = emit.scratch([old_axis.extent for old_axis in stage.spatial], stage.dtype, "sum")

@@ -32,9 +32,9 @@ class Chain:
 
 
 def chain_at(stages: Sequence[Stage | Opaque], start: int, target: CpuTarget) -> Chain | None:
-    """Returns the longest chain of stages that begins at a stage, or None if running stage by stage is as good.
+    """Returns the longest chain of stages from `start` on that should run row by row; None if there is none.
 
-    Row by row, every stage finds the row in the level-1 cache.
+    Such a chain is a softmax or layer normalization. Row by row, each stage finds the row in the level-1 cache.
     """
     if not any(isinstance(stage, Stage) and stage.reduce for stage in stages[start:]):
         return None  # without a reduction a chain doesn't pay
@@ -45,7 +45,10 @@ def chain_at(stages: Sequence[Stage | Opaque], start: int, target: CpuTarget) ->
 
 
 def _chains_at(stages: Sequence[Stage | Opaque], start: int) -> list[Chain]:
-    """Returns the chains that begin at a stage, shortest first; if some stages are no chain, more aren't one either."""
+    """Returns the chains that begin at a stage, shortest first.
+
+    The search ends at the first run of stages that is no chain, since no longer run is one either.
+    """
     chains: list[Chain] = []
     for stop in range(start + 1, len(stages) + 1):
         chain = _as_chain(stages[start:stop])
@@ -56,7 +59,10 @@ def _chains_at(stages: Sequence[Stage | Opaque], start: int) -> list[Chain]:
 
 
 def _as_chain(stages: Sequence[Stage | Opaque]) -> Chain | None:
-    """Returns stages as a chain with as many row axes as all of them share, or None if they share none."""
+    """Returns stages as a chain with as many leading row axes as possible; None if there are none.
+
+    Contractions are excluded, since they reuse operands in tiles of several rows.
+    """
     chain = [stage for stage in stages if isinstance(stage, Stage)]
     # Contractions reuse operands in tiles of several rows.
     if len(chain) < len(stages) or any(has_reused_operand(stage) for stage in chain if stage.reduce):
@@ -68,9 +74,9 @@ def _as_chain(stages: Sequence[Stage | Opaque]) -> Chain | None:
 
 
 def _stays_in_row(stage: Stage, stages: Sequence[Stage], depth: int) -> bool:
-    """Returns whether a stage has the same rows as the chain, and reads the chain's results in its own row only.
+    """Returns whether a stage has the chain's rows, and reads the chain's results in its own row only.
 
-    Then rows don't depend on each other.
+    Rows are then independent. The first `depth` axes number the rows.
     """
     first = stages[0]
     has_same_rows = all(
@@ -86,16 +92,17 @@ def _stays_in_row(stage: Stage, stages: Sequence[Stage], depth: int) -> bool:
 
 
 def _is_own_index(index: ir.Expr, axis: Axis) -> bool:
-    """Returns whether an index is an axis's variable; a constant is, too, for an axis of one point."""
+    """Returns whether an index is an axis's variable. For an axis of extent 1, a constant is one, too."""
     return tvm_ffi.structural_equal(index, axis.var) or (axis.size == 1 and isinstance(index, IntImm))
 
 
 def _are_equal_extents(left: ir.Expr, right: ir.Expr) -> bool:
+    """Returns whether two extents, which may be symbolic, are provably equal."""
     return emit.static(emit.simplified(left - right)) == 0
 
 
 def _is_worthwhile(chain: Chain, target: CpuTarget) -> bool:
-    """Returns whether running a chain row by row is faster than stage by stage."""
+    """Returns whether running a chain row by row is faster than running it stage by stage."""
     # A single reduction that nothing wider reads passes over memory once either way; few rows leave cores idle.
     reduction_count = sum(bool(stage.reduce) for stage in chain.stages)
     has_wider_stage = any(len(stage.spatial) > chain.depth for stage in chain.stages if not stage.reduce)
@@ -108,14 +115,14 @@ def _is_worthwhile(chain: Chain, target: CpuTarget) -> bool:
 
 
 def _has_short_rows(chain: Chain, target: CpuTarget) -> bool:
-    """Returns whether a chain's rows are so short that many are reduced at once, one per lane of a vector."""
+    """Returns whether a chain's rows are so short that several are reduced at once, one per lane of a vector."""
     return any(stage.reduce for stage in chain.stages) and is_short(chain.stages, chain.depth, target)
 
 
 def _is_contiguous_across_rows(stage: Stage, chain: Chain, target: CpuTarget) -> bool:
-    """Returns whether a stage's operands are contiguous across rows rather than along them.
+    """Returns whether a stage's operands are contiguous from row to row, not along a row.
 
-    Then one pass per stage, with vectors over rows, reads whole lines.
+    One pass per stage, with vectors across rows, then reads whole cache lines.
     """
     last_row_axis = stage.spatial[chain.depth - 1]
     if last_row_axis.size is not None and last_row_axis.size < target.lanes(stage.item_bytes):
@@ -131,7 +138,10 @@ def _is_contiguous_across_rows(stage: Stage, chain: Chain, target: CpuTarget) ->
 
 
 def emit_chain(chain: Chain, kernel: Kernel, stored_buffers: set[Var], target: CpuTarget) -> Stmt:
-    """Writes a parallel loop over the rows with a nest per stage; results in `stored_buffers` are stored in memory."""
+    """Emits a parallel loop over the rows of a chain, such as a softmax, with one loop nest per stage in the loop.
+
+    Results in `stored_buffers` are stored in memory, others in a buffer for one row.
+    """
     if _has_short_rows(chain, target):
         row = lambda row_indices: _emit_row(chain, stored_buffers, row_indices, target)  # noqa: E731
         return emit_stacked(chain.stages, chain.depth, stored_buffers, target, row)
@@ -146,9 +156,9 @@ def emit_chain(chain: Chain, kernel: Kernel, stored_buffers: set[Var], target: C
 
 
 def _emit_row(chain: Chain, stored_buffers: set[Var], row_indices: list[ir.Expr], target: CpuTarget) -> Stmt:
-    """Writes all stages of one row; results that needn't be stored in memory are in row buffers.
+    """Emits all stages for one row of a chain.
 
-    A row buffer stays in the cache from one stage to the next.
+    Results that needn't be stored are in buffers of one row, which stay in the cache from stage to stage.
     """
     row_buffers = {
         stage.buffer: emit.scratch([axis.extent for axis in stage.spatial[chain.depth :]], stage.dtype, "row")
@@ -162,7 +172,10 @@ def _emit_row(chain: Chain, stored_buffers: set[Var], row_indices: list[ir.Expr]
 def _emit_stage_of_row(
     stage: Stage, depth: int, row_buffers: dict[Var, Var], row_indices: list[ir.Expr], target: CpuTarget
 ) -> Stmt:
-    """Writes one stage of a row, reading and writing the row buffers that replace whole results."""
+    """Emits one stage for one row, with whole results replaced by their row buffers.
+
+    `row_indices` are the row's indices along the first `depth` axes.
+    """
     row_axes = stage.spatial[:depth]
     fixed = {axis.var: place for axis, place in zip(row_axes, row_indices, strict=True)}
     value = stage.value
@@ -178,12 +191,12 @@ def _emit_stage_of_row(
 
 
 def _with_row_loads(value: ir.Expr, old: Var, new: Var, depth: int) -> ir.Expr:
-    """Returns a value that reads a row buffer instead of a whole result."""
+    """Replaces the loads of a whole result `old` by loads of the row buffer `new`, without the indices of the row."""
     return replace_loads(value, old, lambda indices: emit.load(new, indices[depth:]))
 
 
 def _emit_stage(stage: Stage, target: CpuTarget, fixed: dict[Var, ir.Expr]) -> Stmt:
-    """Writes one stage of a row serially: elementwise, or a reduction."""
+    """Emits one stage of a row without threads: as an elementwise loop, or as a reduction."""
     if not stage.reduce:
         return emit_elementwise([stage], target, False, fixed)
     return emit_reduction(stage, [stage], target, False, fixed) or emit_scalar(stage, [stage], fixed)

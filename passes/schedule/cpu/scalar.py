@@ -1,4 +1,4 @@
-"""The fallback: writes a reduction that no plan fits as plain loops."""
+"""The fallback: emits a reduction that no plan fits as plain loops."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tvtf.passes.schedule.cpu.tile import Epilogue, Point, Range, over_ranges, u
 
 
 def emit_scalar(stage: Stage, stores: Sequence[Stage], fixed: Point | None = None) -> Stmt:
-    """Writes a reduction that no plan fits as plain loops: one result after another, one term after another."""
+    """Emits a reduction as plain scalar loops, for reductions that no plan fits; `stores` is its epilogue."""
     epilogue = Epilogue(stage, tuple(stores))
     free_axes = [axis for axis in stage.spatial if axis.var not in (fixed or {})]
 
     def reduce_element(indices: list[ir.Expr]) -> Stmt:
-        """Reduces one element in a scalar accumulator."""
+        """Emits the reduction of one result in a scalar accumulator, and its epilogue."""
         point = {**(fixed or {}), **{axis.var: axis_index for axis, axis_index in zip(free_axes, indices, strict=True)}}
         accumulator = emit.scratch([1], stage.dtype, "accumulator", "local")
         accumulated = emit.load(accumulator, [emit.index(0)])

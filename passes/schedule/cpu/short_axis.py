@@ -24,9 +24,10 @@ TESTS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 
 
 def shares_work(stage: Stage) -> bool:
-    """Returns whether a stage selects by its short last axis among results of one long computation.
+    """Returns whether a stage's short last axis selects among the results of one long computation.
 
-    Written place by place, the computation would run once for each place.
+    For example, one block of random bits gives four words. Emitted place by place, the computation would run four
+    times.
     """
     if stage.reduce or len(stage.spatial) != 2 or stage.spatial[-1].size not in LENGTHS:
         return False
@@ -38,16 +39,16 @@ def shares_work(stage: Stage) -> bool:
 
 
 def _variables_in_tests(value: ir.Expr) -> set[Var]:
-    """Returns the variables that the comparisons in a value use, other than in indices of loads."""
+    """Returns the variables that the comparisons in a value use, apart from the indices of loads."""
     tests: list[ir.Expr] = []
     structural_walk(value, (TESTS, tests.append))
     return set().union(*(access.free_variables(test) for test in tests))
 
 
 def emit_short(stages: Sequence[Stage], target: CpuTarget, parallel: bool) -> Stmt:
-    """Writes stages with a short last axis: whole vectors of rows along the first axis, then the remaining rows.
+    """Emits stages with a short last axis in vectors of rows: whole vectors in a loop, then the remaining rows.
 
-    Work that the places of a row share is then done once for each row, not once for each place.
+    The work that the places of a row share is done once per row.
     """
     row_axis = stages[0].spatial[0]
     lanes = min(target.lanes(stage.item_bytes) for stage in stages)
@@ -57,6 +58,7 @@ def emit_short(stages: Sequence[Stage], target: CpuTarget, parallel: bool) -> St
     remaining_rows = emit.simplified(row_axis.extent - whole_vectors * lanes)
     static_remaining = emit.static(remaining_rows)
     statements = [None if emit.static(whole_vectors) == 0 else main]
+    # An unknown number of remaining rows is a loop over single rows.
     if static_remaining is None:
         statements.append(
             emit.loop(
@@ -69,12 +71,15 @@ def emit_short(stages: Sequence[Stage], target: CpuTarget, parallel: bool) -> St
 
 
 def _compute_vectors(stages: Sequence[Stage], start: ir.Expr, lanes: int) -> Stmt:
-    """Writes all stages for `lanes` rows from `start` on."""
+    """Emits all stages for `lanes` rows from `start` on."""
     return emit.sequence([part for stage in stages for part in _compute_places(stage, start, lanes)])
 
 
 def _compute_places(stage: Stage, start: ir.Expr, lanes: int) -> list[Stmt]:
-    """Computes a stage for `lanes` rows, place by place into registers, then stores the places interleaved."""
+    """Returns statements that compute a stage for `lanes` rows, place by place into registers, and store the places.
+
+    A place is an index of the short last axis. In memory the places of a row are neighbours.
+    """
     row_axis, short_axis = stage.spatial
     length = int(short_axis.extent)
     computed_places = emit.scratch([length * lanes], stage.dtype, "places", "local")
@@ -95,10 +100,11 @@ def _compute_places(stage: Stage, start: ir.Expr, lanes: int) -> list[Stmt]:
 
 
 def _store_interleaved(buffer: Var, computed_places: Var, start: ir.Expr, length: int, lanes: int) -> list[Stmt]:
-    """Stores vectors of places interleaved, by shuffles.
+    """Returns statements that store vectors of places, interleaved by shuffles.
 
     A vector holds one place of several rows, but in memory the places of a row are neighbours.
     """
+    # A single row needs no shuffle.
     if lanes == 1:
         return [
             emit.store(buffer, emit.load(computed_places, [index(place)]), [start, index(place)])
@@ -120,9 +126,9 @@ def _ramp(start: int, lanes: int) -> ir.Expr:
 
 
 def _value_at(value: ir.Expr, axis: Axis, place: int) -> ir.Expr:
-    """Returns the value at a place of an axis, with the selections that depend on the place resolved.
+    """Returns a value at one index of an axis, with the tests of the axis decided.
 
-    Work that all places share is then the same expression for each, and LLVM computes it once.
+    Work that all indices share is then the same expression for each, and LLVM computes it once.
     """
     analyzer = sym.Analyzer()
 

@@ -29,13 +29,14 @@ BLOCK_OVERHEAD_IN_ROWS, COST_OF_A_REMAINING_ROW = 4, 4
 
 
 def is_short(stages: Sequence[Stage], depth: int, target: CpuTarget) -> bool:
-    """Returns whether a chain's rows are too short for vectors along them, and many rows can be read at once.
+    """Returns whether a chain's rows are too short for vectors along them, but can be computed many at once.
 
-    Rows are then transposed, so that the lanes of a vector are rows.
+    Rows are then transposed: each lane of a vector is a row.
     """
     lanes = target.lanes(min(stage.item_bytes for stage in stages))
     inner_axes = [axis for stage in stages for axis in (*stage.spatial[depth:], *stage.reduce)]
     rows = stages[0].spatial[depth - 1].size
+    # Fewer rows than lanes fill no vector.
     if any(axis.size is None for axis in inner_axes) or (rows is not None and rows < lanes):
         return False
     row_lengths = [prod(axis.size or 1 for axis in (*stage.spatial[depth:], *stage.reduce)) for stage in stages]
@@ -45,7 +46,10 @@ def is_short(stages: Sequence[Stage], depth: int, target: CpuTarget) -> bool:
 
 
 def _can_be_stacked(stage: Stage, stages: Sequence[Stage], depth: int) -> bool:
-    """Returns whether a stage can be computed for many rows at once: each load is contiguous along or across rows."""
+    """Returns whether a stage can be computed for many rows at once.
+
+    Each operand must be contiguous along or across rows, and the value must have no branches.
+    """
     return not has_branch(stage.value) and all(
         access.load_stride(load, stage.spatial[depth - 1].var) in (0, 1) or _is_contiguous_along_row(load, stage, depth)
         for load in _loads_from_outside(stage, stages)
@@ -53,7 +57,7 @@ def _can_be_stacked(stage: Stage, stages: Sequence[Stage], depth: int) -> bool:
 
 
 def _is_contiguous_along_row(load: TensorLoad, stage: Stage, depth: int) -> bool:
-    """Returns whether a load is contiguous along the row."""
+    """Returns whether a load is contiguous along the row. Its rows can then be transposed in registers."""
     stride = access.load_stride(load, stage.spatial[depth - 1].var)
     axes = _row_axes_read(load, stage, depth)
     return (
@@ -62,17 +66,18 @@ def _is_contiguous_along_row(load: TensorLoad, stage: Stage, depth: int) -> bool
 
 
 def _loads_from_outside(stage: Stage, stages: Sequence[Stage]) -> list[TensorLoad]:
-    """Returns a stage's loads from outside the chain."""
+    """Returns a stage's loads of buffers that no stage of the chain writes."""
     return [load for load in stage.loads if not any(load.source.same_as(other.buffer) for other in stages)]
 
 
 def _row_axes_read(load: TensorLoad, stage: Stage, depth: int) -> list[Axis]:
-    """Returns a stage's axes within a row that a load moves along."""
+    """Returns the axes within a row that a load depends on."""
     used = variables(load)
     return [axis for axis in (*stage.spatial[depth:], *stage.reduce) if axis.var in used and axis.size != 1]
 
 
 def _dtype_of(load: TensorLoad) -> str:
+    """Returns the type of the items that a load reads."""
     return str(load.source.ty.dtype.dtype)
 
 
@@ -83,27 +88,35 @@ def emit_stacked(
     target: CpuTarget,
     one_row: Callable[[list[ir.Expr]], Stmt],
 ) -> Stmt:
-    """Writes a chain along short rows: a parallel loop over blocks of rows, then the remaining rows one by one."""
+    """Emits a chain on short rows: a parallel loop over blocks of transposed rows, then the remaining rows one by one.
+
+    Args:
+        stages: the stages of the chain.
+        depth: the number of axes that number the rows.
+        stored_buffers: the results to store in memory.
+        target: the CPU.
+        one_row: emits the chain for one row, given its indices.
+    """
     *outer, row_extent = [axis.extent for axis in stages[0].spatial[:depth]]
     rows_per_block = _rows_per_block(emit.static(row_extent), target.lanes(min(stage.item_bytes for stage in stages)))
     blocks = emit.simplified(tirx.floordiv(row_extent, index(rows_per_block)))
     remaining = emit.simplified(row_extent - blocks * rows_per_block)
 
-    def write_block(places: list[ir.Expr]) -> Stmt:
-        """Writes the block of rows with a given number."""
-        *outer_places, block_number = places
+    def write_block(indices: list[ir.Expr]) -> Stmt:
+        """Emits the block of rows with a given number, at given indices of the outer axes."""
+        *outer_indices, block_number = indices
         return _RowBlock(
             tuple(stages),
             depth,
             stored_buffers,
             target,
-            tuple(outer_places),
+            tuple(outer_indices),
             block_number * rows_per_block,
             rows_per_block,
         ).emit()
 
-    def remaining_rows(places: list[ir.Expr]) -> Stmt:
-        return emit.loop(remaining, lambda row: one_row([*places, blocks * rows_per_block + row]))
+    def remaining_rows(outer_indices: list[ir.Expr]) -> Stmt:
+        return emit.loop(remaining, lambda row: one_row([*outer_indices, blocks * rows_per_block + row]))
 
     def write(parallel: bool) -> Stmt:
         main = emit.fused([*outer, blocks], write_block, parallel)
@@ -116,9 +129,9 @@ def emit_stacked(
 
 
 def _rows_per_block(rows: int | None, lanes: int) -> int:
-    """Returns the rows of a block: many, but so that few rows remain.
+    """Returns the number of rows per block with the least estimated cost.
 
-    A block's stages have a fixed cost; rows that don't fill one run one by one, which takes longer.
+    Each block has a fixed cost. Rows that fill no block run one by one, which takes longer.
     """
     heights = [lanes * vectors for vectors in range(VECTORS_OF_ROWS, 0, -1)]
 
@@ -126,6 +139,7 @@ def _rows_per_block(rows: int | None, lanes: int) -> int:
         blocks, remaining = divmod(rows or 0, height)
         return blocks * (height + BLOCK_OVERHEAD_IN_ROWS) + remaining * COST_OF_A_REMAINING_ROW
 
+    # For an unknown number of rows, the largest block is taken.
     return heights[0] if rows is None else min(heights, key=cost)
 
 
@@ -145,7 +159,7 @@ class _RowBlock:
     rows: int
 
     def emit(self) -> Stmt:
-        """Writes the block: transposes operands, runs the stages, then transposes back the results to be stored."""
+        """Emits the block: transposes the operands, runs the stages, then transposes back the results to be stored."""
         row_axis = Axis(Var("row", "int64"), index(self.rows))
         stacked = {
             stage.buffer: self._scratch(stage.spatial[self.depth :], stage.dtype, "stacked") for stage in self.stages
@@ -162,11 +176,11 @@ class _RowBlock:
         return emit.sequence([*map(emit.allocate, buffers), *transposes, *stage_nests, *results])
 
     def _scratch(self, axes: Sequence[Axis], dtype: str, name: str) -> Var:
-        """Returns a scratch buffer with some axes and the block's rows."""
+        """Returns a scratch buffer with the given axes, and the block's rows as the last axis."""
         return emit.scratch([*(axis.extent for axis in axes), index(self.rows)], dtype, name)
 
     def _at_row(self, node: ir.Expr, stage: Stage, row_axis: Axis) -> ir.Expr:
-        """Returns an expression of a stage at the block's rows."""
+        """Returns an expression of a stage with the row axes set to the block's rows."""
         places = [*self.places, self.start + row_axis.var]
         return substitute(
             node, {axis.var: index_value for axis, index_value in zip(stage.spatial, places, strict=False)}
@@ -175,10 +189,13 @@ class _RowBlock:
     def _stacked(
         self, stage: Stage, row_axis: Axis, stacked: dict[Var, Var], copies: list[tuple[Stage, TensorLoad]]
     ) -> Stage:
-        """Returns a stage with the rows as its last axis, in scratch memory; adds transposed operands to `copies`."""
+        """Returns a stage on transposed rows: its last axis numbers the block's rows.
+
+        Appends a stage to `copies` for each operand to transpose.
+        """
 
         def replacement(load: TensorLoad) -> ir.Expr:
-            """Returns the item from a stage's stacked rows, from where it is, or from a transposed copy."""
+            """Returns the load of a transposed result, of the operand itself, or of the operand's transposed copy."""
             if load.source in stacked:
                 return emit.load(stacked[load.source], [*load.indices[self.depth :], row_axis.var])
             # Rows are neighbours in memory already, or share the item.
@@ -197,7 +214,10 @@ class _RowBlock:
         )
 
     def _transposed_rows(self, load: TensorLoad, stage: Stage, copies: list[tuple[Stage, TensorLoad]]) -> Var:
-        """Returns the buffer of an operand's transposed rows; stages that read the same rows share one."""
+        """Returns the buffer for an operand's transposed rows, and appends the stage that fills it to `copies`.
+
+        Loads of the same rows share a buffer.
+        """
         row_axis = Axis(Var("row", "int64"), index(self.rows))
         axes_along_row = _row_axes_read(load, stage, self.depth)
         unit_axes = {axis.var: index(0) for axis in (*stage.spatial[self.depth :], *stage.reduce) if axis.size == 1}
@@ -217,7 +237,7 @@ class _RowBlock:
         return buffer
 
     def _result(self, stage: Stage, stacked: Var) -> Stmt:
-        """Transposes a stage's results back into the rows of its own buffer."""
+        """Emits the transpose of a stage's results back into the rows of its own buffer."""
         row_axes = (*(Axis(axis.var, index(1)) for axis in stage.spatial[: self.depth - 1]),
                 Axis(stage.spatial[self.depth - 1].var, index(self.rows)))  # fmt: skip
         inner_axes = stage.spatial[self.depth :]
@@ -227,9 +247,9 @@ class _RowBlock:
         return self._moved(emit_elementwise([copy_stage], self.target, False, fixed), stage.buffer)
 
     def _moved(self, nest: Stmt, buffer: Var) -> Stmt:
-        """Shifts a nest's stores, and the addresses where subroutines store, by the block's first row.
+        """Shifts the rows of a nest's stores, and of the addresses that subroutines get, by the block's first row.
 
-        The nest is written as if the block began with the first row. It doesn't read the buffer.
+        The nest is emitted as if the block began with row 0. It doesn't read the buffer.
         """
 
         def shifted(indices: Sequence[ir.Expr]) -> list[ir.Expr]:
@@ -247,7 +267,7 @@ class _RowBlock:
 
 
 def _emit_stage(stage: Stage, target: CpuTarget) -> Stmt:
-    """Writes one stacked stage serially: elementwise, or a reduction."""
+    """Emits one stage of a block without threads: as an elementwise loop, or as a reduction."""
     if not stage.reduce:
         return emit_elementwise([stage], target, False)
     return emit_reduction(stage, [stage], target, False) or emit_scalar(stage, [stage])

@@ -19,11 +19,12 @@ RARE_MARKS = {"prim.likely", "tirx.likely"}
 def with_slow_paths(body: Stmt) -> Stmt:
     """Rewrites vector loops over values that have a slow path for rare arguments (`tvtf.ops.kernels.approx.unless`).
 
-    Each becomes a test of a whole vector, then the common form, or the slow form lane by lane.
+    Each loop becomes a test of the whole vector. Without rare arguments the common form runs, else the slow form lane
+    by lane.
     """
 
     def tested(node: For) -> Stmt:
-        """Rewrites a vectorized loop with slow paths, so that vectors without slow arguments skip them."""
+        """Rewrites one vectorized loop. In the result, vectors without rare arguments skip the slow path."""
         if node.kind != ForKind.VECTORIZED or not rare_choices_in(node.body):
             return node
         parts = list(node.body.seq) if isinstance(node.body, SeqStmt) else [node.body]
@@ -37,7 +38,7 @@ def with_slow_paths(body: Stmt) -> Stmt:
 
 
 def rare_choices_in(node: ir.Expr | Stmt) -> list[Call]:
-    """Returns the `if_then_else` calls whose condition is marked as likely: their other branch is rare."""
+    """Returns the `if_then_else` calls with a condition marked as likely. Their other branch is rare."""
     marked: list[Call] = []
 
     def visit(call: Call) -> None:
@@ -54,9 +55,9 @@ def _name(call: Call) -> str:
 
 
 def _branch_on_all_lanes(loop: For, store: BufferStore) -> Stmt:
-    """Writes a vector store as a test of all lanes, then in the fast form, or in the slow form lane by lane.
+    """Emits a vector store as a test of all lanes, followed by the fast vector form or the slow form lane by lane.
 
-    Slow arguments are rare, so that most vectors take the fast form.
+    Slow arguments are rare, so most vectors take the fast form.
     """
     rare_choices, lanes = rare_choices_in(store), int(loop.extent)
     if not rare_choices:
@@ -78,29 +79,34 @@ def _branch_on_all_lanes(loop: For, store: BufferStore) -> Stmt:
 
 
 def _with_branch(store: BufferStore, rare: list[Call], side: int) -> BufferStore:
-    """Returns the store with the rare choices replaced by one of their branches: argument `side` of the call."""
+    """Replaces the rare choices in a store by one of their branches: argument `side` of the call."""
     return structural_map(store, (Call, lambda call: call.args[side] if _is_among(call, rare) else call))  # type: ignore[no-any-return]
 
 
 def _as_two_stores(store: BufferStore) -> Stmt:
-    """Writes a store with equal choices as a branch of two stores: TVM is slow on `Let`s within expressions."""
+    """Rewrites a store whose choices are all equal as a branch of two stores.
+
+    TVM is slow on `Let`s within expressions.
+    """
     rare_choices = rare_choices_in(store)
     if not rare_choices or not all(_is_among(call, rare_choices[:1]) for call in rare_choices):
         return store
+    # The argument of the mark `likely` is the test.
     test = rare_choices[0].args[0].args[0]
+    # A test on a variable of a `Let` within the store can't run before it.
     if _let_variables(store) & set(variables(test)):
         return store
     return IfThenElse(test, _with_branch(store, rare_choices, 1), _with_branch(store, rare_choices, 2))
 
 
 def _loop_like(like: For, body: Stmt, kind: ForKind) -> For:
-    """Returns a loop of another kind with the same range, over a statement of the old loop's variable."""
+    """Returns a loop over `body` with the range of the loop `like`, but of another kind, and with a new variable."""
     lane = Var(like.loop_var.name, like.loop_var.ty)
     return For(lane, like.min, like.extent, kind, substitute(body, {like.loop_var: lane}))
 
 
 def _is_among(call: Call, calls: list[Call]) -> bool:
-    """Returns whether a call equals one of some calls."""
+    """Returns whether a call is structurally equal to one of the given calls."""
     return any(tvm_ffi.structural_equal(call, other) for other in calls)
 
 

@@ -23,16 +23,17 @@ TILES_PER_CORE_THAT_SUFFICE = 8
 
 
 def slices_of(planned: PlannedReduction, parallel: bool) -> int:
-    """Returns how many slices to cut a sum's terms into, along the outermost axis or the steps that a cache holds.
+    """Returns the number of slices to split a sum's terms into, which cores sum in parallel; 0 for none.
 
-    0 if partial results wouldn't stay in the cache, or if the results alone occupy the cores and each pass over the
-    operands finds them in the cache.
+    Slices pay for a long sum, unless its results occupy all cores and its operands are read once or are cached. Without
+    `parallel`, one slice means a sum in steps whose operands stay in the cache.
     """
     if planned.combine is None or planned.plan.packed or access.points(planned.stage.spatial) is None:
         return 0
     steps = steps_of(planned.stage, planned.target)
     if not parallel:
         return int(steps is not None and is_long_sum(planned.stage, planned.target))
+    # Slices are parts of the outermost reduction axis, or of the steps if there are some.
     max_slices = planned.stage.reduce[0].size if steps is None else emit.static(steps.count)
     counts = [planned.target.cores * tasks_per_core for tasks_per_core in (1, 2, TASKS_PER_CORE, 4 * TASKS_PER_CORE)]
     default = min(_default_slices(planned), max_slices or UNKNOWN_SIZE) if max_slices != 1 else 0
@@ -40,7 +41,7 @@ def slices_of(planned: PlannedReduction, parallel: bool) -> int:
 
 
 def _default_slices(planned: PlannedReduction) -> int:
-    """Returns how many slices to cut a sum into unless tuning says otherwise; 0 if slicing doesn't pay."""
+    """Returns the number of slices of a sum unless tuning chooses another; 0 if slicing doesn't pay."""
     occupied = _tile_count(planned) >= TILES_PER_CORE_THAT_SUFFICE * planned.target.cores
     if not is_long_sum(planned.stage, planned.target) or (occupied and _is_read_once_or_cached(planned)):
         return 0
@@ -48,16 +49,13 @@ def _default_slices(planned: PlannedReduction) -> int:
 
 
 def _is_read_once_or_cached(planned: PlannedReduction) -> bool:
-    """Returns whether repeated passes over the operands cost nothing.
-
-    Their rows are read once, front to end, or are in the cache.
-    """
+    """Returns whether all tiles read the operands cheaply: each row is read once, or the operands fit the cache."""
     is_read_once = planned.plan.along_terms and not has_reused_operand(planned.stage)
     return is_read_once or _operand_bytes(planned) <= planned.target.level2_bytes // 2
 
 
 def _operand_bytes(planned: PlannedReduction) -> int:
-    """Returns the bytes of all operands of a reduction; symbolic extents count as 512."""
+    """Returns the size in bytes of all operands of a reduction. Symbolic extents count as 512."""
     extents = [
         [emit.static(extent) or UNKNOWN_SIZE for extent in term.source.ty.shape] for term in terms_of(planned.stage)
     ]
@@ -71,9 +69,9 @@ def _tile_count(planned: PlannedReduction) -> int:
 
 
 def run_slices(planned: PlannedReduction, combine: Combine, slices: int) -> tuple[Stmt, PlannedReduction]:
-    """Returns the statement that sums each slice into partial results, and the reduction that combines these.
+    """Returns the statement that sums all slices into partial results, and the reduction that combines these.
 
-    Few results keep few cores busy; slices of their terms keep all of them busy.
+    Few results keep few cores busy. Slices of the terms keep all cores busy.
     """
     slice_axis = Axis(Var("slice", "int64"), index(slices))
     partials = _partial_stage(planned.stage, slice_axis)
@@ -86,7 +84,7 @@ def run_slices(planned: PlannedReduction, combine: Combine, slices: int) -> tupl
 
 
 def _partial_stage(stage: Stage, slice_axis: Axis) -> Stage:
-    """Returns the reduction with its partial results, one for each slice, in a scratch buffer."""
+    """Returns the reduction with a scratch buffer for its partial results, one for each slice and result."""
     buffer = emit.scratch([slice_axis.extent, *(axis.extent for axis in stage.spatial)], stage.dtype, "partial")
     partial_value = emit.load(buffer, [slice_axis.var, *(axis.var for axis in stage.spatial)])
     value = replace_loads(stage.value, stage.buffer, lambda _indices: partial_value)
@@ -96,12 +94,13 @@ def _partial_stage(stage: Stage, slice_axis: Axis) -> Stage:
 def _combining_reduction(
     planned: PlannedReduction, combine: Combine, partials: Stage, slice_axis: Axis
 ) -> PlannedReduction:
-    """Returns the reduction over the slices' partial results, with the original epilogue."""
+    """Returns the reduction of the slices' partial results to final results, with the original epilogue."""
     stage = planned.stage
     result_indices = [axis.var for axis in stage.spatial]
     value = combine(
         emit.load(stage.buffer, result_indices), emit.load(partials.buffer, [slice_axis.var, *result_indices])
     )
+    # Clips and edges leave out terms; the slices' sums have none of these terms.
     combining = replace(stage, reduce=(slice_axis,), value=value, clips=(), edges=())
     return replace(
         planned, stage=combining, stores=tuple(combining if store is stage else store for store in planned.stores)
@@ -111,7 +110,11 @@ def _combining_reduction(
 def _sum_slice(
     planned: PlannedReduction, partials: Stage, slice_axis: Axis, slice_number: ir.Expr, slices: int
 ) -> Stmt:
-    """Writes the sum of one slice: along terms directly, else step by step onto its partial results."""
+    """Emits the sum of one slice into its partial results.
+
+    Vectors along terms sum the slice at once. Vectors along results sum it in steps or blocks whose operands stay in a
+    cache.
+    """
     summing, outer_axis = replace(planned, stage=partials, stores=(partials,)), planned.stage.reduce[0]
     if planned.plan.along_terms:
         return _sum_range(
@@ -135,7 +138,7 @@ def _sum_slice(
 def _sum_by_steps(
     planned: PlannedReduction, slice_axis: Axis, slice_number: ir.Expr, steps: Steps, slices: int
 ) -> Stmt:
-    """Writes a loop over the steps of one slice, each of which adds to the slice's partial results."""
+    """Emits a loop over the steps of one slice. Each step adds to the slice's partial results."""
     first_step, count = emit.balanced_part(steps.count, slice_number, slices)
 
     def sum_step(step: ir.Expr) -> Stmt:
@@ -145,7 +148,7 @@ def _sum_by_steps(
 
 
 def _sum_by_blocks(planned: PlannedReduction, slice_axis: Axis, slice_number: ir.Expr, range_: Range) -> Stmt:
-    """Sums a slice in blocks of terms that the level-1 cache holds."""
+    """Emits the sum of one slice, in blocks of terms whose operands fit the level-1 cache."""
     block_size = _terms_per_block(planned)
     count = range_.extent if block_size == 1 else tirx.floordiv(range_.extent + (block_size - 1), index(block_size))
     is_even = (emit.static(range_.extent) or 1) % block_size == 0
@@ -159,7 +162,7 @@ def _sum_by_blocks(planned: PlannedReduction, slice_axis: Axis, slice_number: ir
 
 
 def _sum_range(planned: PlannedReduction, slice_axis: Axis, slice_number: ir.Expr, range_: Range) -> Stmt:
-    """Writes the sum of one slice over a range of the outermost reduction axis."""
+    """Emits the sum of one slice's terms in a range of the outermost reduction axis."""
     inner_ranges = [Range.whole(axis) for axis in planned.stage.reduce[1:]]
     return run_tasks(planned, [range_, *inner_ranges], False, {slice_axis.var: slice_number})
 
@@ -172,19 +175,20 @@ def _terms_per_block(planned: PlannedReduction) -> int:
 
 
 def _initialize(partials: Stage, slice_number: ir.Expr) -> Stmt:
-    """Sets the partial results of one slice to the reduction's initial value.
+    """Emits stores of the reduction's initial value to the partial results of one slice.
 
-    Slices are summed by steps, each of which continues from the sums so far.
+    The sums of blocks or steps of the slice are then added to them.
     """
     extents = [axis.extent for axis in partials.spatial[1:]]
 
-    def fill_row(places: list[ir.Expr]) -> Stmt:
-        """Sets the partial results of one row to the initial value."""
+    def fill_row(outer_indices: list[ir.Expr]) -> Stmt:
+        """Emits stores of the initial value along the last axis."""
+        # Without result axes there is one result, and the slice's number is its only index.
         size = int(extents[-1]) if extents else 1
         return emit.loop(
             size,
             lambda last: emit.store(
-                partials.buffer, partials.init, [slice_number, *places, last][: len(partials.spatial)]
+                partials.buffer, partials.init, [slice_number, *outer_indices, last][: len(partials.spatial)]
             ),
         )
 

@@ -41,10 +41,12 @@ Body = Callable[[Sequence[Var], Sequence[ir.Expr]], Stmt]
 
 
 def subroutine(arrays: Sequence[Array], numbers: int, body: Body) -> str:
-    """Makes a subroutine that takes some arrays and numbers; returns its name.
+    """Makes a subroutine, which is compiled once for all kernels that call it; returns its name.
 
-    ``body(arrays, numbers)`` returns the statement; the arrays may be indexed beyond their shapes, and numbers are
-    int64. Its code is compiled once for all kernels that call it.
+    Args:
+        arrays: the types and strides of its array arguments.
+        numbers: the number of its integer arguments, without strides.
+        body: returns the statement, given the arrays (indices may exceed their shapes) and the numbers as int64.
     """
     pointers = [Var(f"p{i}", ir.PointerType(ir.PrimType(array.dtype))) for i, array in enumerate(arrays)]
     passed_strides = sum(stride is None for array in arrays for stride in array.strides)
@@ -63,7 +65,7 @@ def subroutine(arrays: Sequence[Array], numbers: int, body: Body) -> str:
 
 
 def _declared(name: str, array: Array, pointer: Var, passed_strides: Iterator[ir.Expr]) -> Var:
-    """Returns the buffer of an array argument, with the next of the ``passed_strides`` where its stride is None."""
+    """Returns the buffer of an array argument; the next of ``passed_strides`` stands in for a stride of None."""
     strides = [next(passed_strides) if stride is None else emit.index(stride) for stride in array.strides]
     alignment = max(1, tirx.const(0, array.dtype).ty.dtype.itemsize)
     shape = [emit.index(1)] * len(array.strides)
@@ -83,7 +85,7 @@ def can_pass(numbers: Iterable[int]) -> bool:
 
 
 def call(name: str, elements: Sequence[TensorLoad], numbers: Sequence[int | ir.Expr]) -> Stmt:
-    """Returns a call of a subroutine on the addresses of some elements, and on some numbers."""
+    """Returns a call of a subroutine with the addresses of some elements and with some numbers."""
     addresses = [tirx.address_of(place) for place in elements]
     int32_numbers = [
         tirx.Cast("int32", number) if isinstance(number, ir.Expr) else tirx.IntImm("int32", number)
@@ -98,7 +100,7 @@ def function(name: str) -> PrimFunc | None:
 
 
 def written(stmt: Stmt) -> set[Var]:
-    """Returns the buffers that a statement writes to, by itself or through subroutines."""
+    """Returns the buffers that a statement stores to, directly or by calling subroutines."""
     buffers: set[Var] = set()
 
     def add_written_buffer(call: ir.Call) -> None:

@@ -27,10 +27,14 @@ def block_buffer(stage: Stage, depth: int, rows: int | None) -> Var:
 def restricted_stage(
     stage: Stage, block_buffers: dict[Var, Var], depth: int, places: list[ir.Expr], rows: int | None
 ) -> Stage:
-    """Returns a stage restricted to one block, which reads and writes blocks of results.
+    """Returns a stage that computes only one block of its result, from and to buffers of blocks.
 
-    The block starts at `places` of the first `depth` axes; it has one place, or `rows` places along the last of these
-    axes. `block_buffers` maps whole results to the buffers of their blocks.
+    Args:
+        stage: the stage.
+        block_buffers: the buffer of the block for each whole result.
+        depth: the number of axes that number the rows.
+        places: the block's first index along each of these axes.
+        rows: the number of rows along the last of these axes; None for a single row without an axis.
     """
     outer_axes = stage.spatial[:depth]
     value, spatial = stage.value, stage.spatial[depth:]
@@ -47,7 +51,10 @@ def restricted_stage(
 
 
 def load_from_block(block: Var, row: list[ir.Expr], depth: int, indices: list[ir.Expr]) -> ir.Expr:
-    """Returns the load from a block's buffer that replaces a load from the whole result."""
+    """Returns the load of a block's buffer that replaces a load of the whole result.
+
+    `row` holds the index of the row in the block, if a block has several rows.
+    """
     return emit.load(block, [*row, *indices[depth:]])
 
 
@@ -60,9 +67,10 @@ def redirected_to_whole(
     places: list[ir.Expr],
     rows: int | None,
 ) -> Stmt:
-    """Redirects the loads and stores of a block's own result to its part of the whole result.
+    """Redirects the loads and stores of a block's buffer to the block's part of the whole result, which saves a copy.
 
-    So a block's result needs no copy. `result_axes` are the stage's axes in the order of the result's dims.
+    `places` and `rows` locate the block, as in `restricted_stage`. `result_axes` are the stage's axes in the order of
+    the result's dims.
     """
 
     def indices_in_whole(indices: Sequence[ir.Expr]) -> list[ir.Expr]:

@@ -33,19 +33,22 @@ class CpuTarget:
 
     @staticmethod
     def of(target: Target) -> CpuTarget:
-        """Reads the facts from a TVM target of kind `llvm`; caches are those of a small server core."""
+        """Derives a CPU's properties from a TVM target of kind `llvm`; cache sizes are those of a small server core."""
         bits = _vector_bits(str(target))
         is_halved = bits == 512 and str(target.attrs.get("mcpu", "")) in RUN_IN_HALVES
         return CpuTarget(bits, _vector_registers(target, bits), _cores(target), is_halved=is_halved)
 
     def lanes(self, item_bytes: int) -> int:
-        """Returns how many items of a size fit one vector register."""
+        """Returns how many items of a given size fit one vector register."""
         return max(1, self.vector_bits // (BITS_PER_BYTE * max(1, item_bytes)))
 
 
 @lru_cache(maxsize=16)
 def _vector_bits(described: str) -> int:
-    """Returns the vector width by CPU features: LLVM's own width is the host's for levels such as x86-64-v3."""
+    """Returns the width of vector registers by CPU features.
+
+    LLVM's own width can't be used: for levels such as x86-64-v3 it is the host's.
+    """
     target = Target(described)
     if codegen.target_has_features("avx512f", target):
         return 512
@@ -59,5 +62,5 @@ def _vector_registers(target: Target, bits: int) -> int:
 
 
 def _cores(target: Target) -> int:
-    """Returns the number of cores that a target names; 1 if it names none."""
+    """Returns the number of cores in a target's attributes; 1 if it has none."""
     return max(1, int(target.attrs.get("num-cores", 1)))

@@ -48,16 +48,20 @@ class PlannedReduction:
 
 
 def tiled_sizes(planned: PlannedReduction) -> dict[Var, int]:
-    """Returns the tile's extent per tiled result axis, the vector axis last."""
+    """Returns the register tile's extent along each tiled result axis, with the vector axis last."""
     if planned.plan.along_terms:
         return planned.plan.sizes
     return {**planned.plan.sizes, planned.plan.vector.var: planned.plan.width}
 
 
 def run_tasks(planned: PlannedReduction, ranges: Sequence[Range], parallel: bool, fixed: Point | None = None) -> Stmt:
-    """Writes all results of a planned reduction over the given ranges of terms, as tasks over blocks of tiles.
+    """Emits a planned reduction as tasks. Each task computes one block of register tiles.
 
-    The tasks may be `parallel`. `fixed` holds the values of some result axes.
+    Args:
+        planned: the reduction and its plan.
+        ranges: the part of each reduction axis to sum.
+        parallel: whether the tasks are parallel.
+        fixed: the values of some result axes.
     """
     tile_sizes, fixed = tiled_sizes(planned), fixed or {}
     untiled = [axis for axis in planned.stage.spatial if axis.var not in tile_sizes and axis.var not in fixed]
@@ -75,7 +79,7 @@ def run_tasks(planned: PlannedReduction, ranges: Sequence[Range], parallel: bool
         keeps_panel = choice("panels outside", keeps_panel, lambda: (False, True))
 
     def task(indices: list[ir.Expr]) -> Stmt:
-        """Computes one task: the tiles of one block, given by its numbers, in all iterations of the inner loops."""
+        """Emits one task: all register tiles of one block, for all indices of the inner loops."""
         # The block numbers come first where a panel is kept in the cache over all images.
         if keeps_panel:
             indices = [*indices[len(block_order) :], *indices[: len(block_order)]]
@@ -100,9 +104,9 @@ def run_tasks(planned: PlannedReduction, ranges: Sequence[Range], parallel: bool
 
 
 def _split_untiled(axes: list[Axis], target: CpuTarget) -> tuple[list[Axis], list[Axis]]:
-    """Splits result axes without tiles into those of parallel tasks, and those to loop over in a task.
+    """Splits the untiled result axes into axes of parallel tasks, and axes that a task loops over.
 
-    Once there are enough tasks, loops inside a task cost less than more tasks do.
+    Once there are enough tasks, a loop inside a task costs less than more tasks.
     """
     tasks = 1
     for position, axis in enumerate(axes):
@@ -113,7 +117,7 @@ def _split_untiled(axes: list[Axis], target: CpuTarget) -> tuple[list[Axis], lis
 
 
 def _block_counts(planned: PlannedReduction, tiled: list[Axis], task_axes: list[Axis]) -> dict[Var, int]:
-    """Returns how many blocks to cut each tiled axis into: for the cache, and so that every core has work."""
+    """Returns the number of blocks along each tiled axis: operands fit the cache, and all cores have tasks."""
     tile_sizes = tiled_sizes(planned)
     tasks_per_core = choice("tasks a core", TASKS_PER_CORE, lambda: (1, 2, 8, 16))
     block_counts = {axis.var: _blocks_for_cache(planned, axis, tile_sizes[axis.var]) for axis in tiled}
@@ -131,9 +135,9 @@ def _block_counts(planned: PlannedReduction, tiled: list[Axis], task_axes: list[
 
 
 def _blocks_for_cache(planned: PlannedReduction, axis: Axis, tile_size: int) -> int:
-    """Returns the blocks of a tiled axis that the cache asks for: the operands of one block fit the level-2 cache.
+    """Returns the number of blocks along a tiled axis whose operands fit the level-2 cache.
 
-    Of the vector axis each panel is a block, unless sums are short; rows of a block are read again for each panel.
+    Along the vector axis, each panel (the width of a tile) is a block, unless sums are short.
     """
     tile_count = max(1, (axis.size or UNKNOWN_SIZE) // tile_size)
     if axis.var.same_as(planned.plan.vector.var):
@@ -145,7 +149,7 @@ def _blocks_for_cache(planned: PlannedReduction, axis: Axis, tile_size: int) -> 
 
 
 def reduce_points(planned: PlannedReduction) -> int:
-    """Returns the number of terms of one result; symbolic extents count as 512."""
+    """Returns the number of terms of one result. Symbolic extents count as 512."""
     return prod(axis.size or UNKNOWN_SIZE for axis in planned.stage.reduce)
 
 
@@ -158,10 +162,16 @@ def tiles_of(
     base: Point,
     sizes: dict[Var, int] | None = None,
 ) -> Stmt:
-    """Writes the tiles of one block of results, one tiled axis after the other.
+    """Emits the register tiles of one block of results, by recursion over the tiled axes.
 
-    `block_numbers` selects the block among the `block_counts` of each axis. Without ranges, the tiles are stored but
-    not summed. `base` and `sizes` are the point and the extents of the axes that are done already.
+    Args:
+        planned: the reduction and its plan.
+        ranges: the terms to sum; None emits only the epilogue.
+        tiled: the axes that are still to be tiled.
+        block_counts: the number of blocks along each tiled axis.
+        block_numbers: the number of this block along each tiled axis.
+        base: the first point of the tile along the axes before.
+        sizes: the tile's extents along the axes before.
     """
     sizes = sizes or {}
     if not tiled:
@@ -169,7 +179,7 @@ def tiles_of(
     axis, inner_axes = tiled[0], tiled[1:]
 
     def tile_at(start: ir.Expr, size: int) -> Stmt:
-        """Writes the tiles along the inner axes, for a tile of a given start and size along this one."""
+        """Emits the tiles along the remaining axes, for a start and size along this axis."""
         return tiles_of(
             planned,
             ranges,
@@ -184,7 +194,7 @@ def tiles_of(
 
 
 def _tile_extents(planned: PlannedReduction, axis: Axis) -> list[int]:
-    """Returns the tile extents to use one after another along an axis until no results are left."""
+    """Returns the tile extents along an axis, largest first; each is used until it exceeds the remaining results."""
     size = tiled_sizes(planned)[axis.var]
     if axis.size is not None:
         return [size, axis.size % size] if axis.size >= size else [axis.size]
@@ -195,10 +205,14 @@ def _tile_extents(planned: PlannedReduction, axis: Axis) -> list[int]:
 def along_axis(
     axis: Axis, sizes: list[int], block_count: int, block_number: ir.Expr, body: Callable[[ir.Expr, int], Stmt]
 ) -> Stmt:
-    """Writes the whole tiles of one block of an axis, then (in the last block) smaller tiles for the remainder.
+    """Emits the tiles of one block along one axis: whole tiles in a loop, then smaller ones in the last block.
 
-    Blocks of equal numbers of tiles keep cores equally busy; the remainder is less than a tile. `sizes` are the tile
-    extents to use one after another.
+    Args:
+        axis: the axis.
+        sizes: the tile extents, used one after another until no results remain.
+        block_count: the number of blocks along the axis, with equal numbers of tiles.
+        block_number: the number of this block.
+        body: emits one tile, given its start and extent.
     """
     size = sizes[0]
     tile_count = emit.simplified(tirx.floordiv(axis.extent, index(size)))
@@ -216,25 +230,26 @@ def along_axis(
 
 
 def _loop_over_tiles(count: ir.Expr, body: Callable[[ir.Expr], Stmt]) -> Stmt:
-    """Writes a loop over whole tiles; two of them without a loop.
+    """Emits a loop over whole tiles, but two tiles without a loop.
 
-    LLVM would unroll a loop of two, and then keep the accumulators of both in memory.
+    LLVM would unroll a loop of two, and then keep the accumulators of both tiles in memory.
     """
     return emit.sequence([body(index(0)), body(index(1))]) if static(count) == 2 else emit.loop(count, body)
 
 
 def _loop_over_smaller_tiles(start: ir.Expr, size: int, count: ir.Expr, body: Callable[[ir.Expr, int], Stmt]) -> Stmt:
-    """Writes a loop over tiles of a size, from a start on."""
+    """Emits a loop over `count` tiles of a given size, from a given start on."""
     return emit.loop(count, lambda tile: body(start + tile * size, size))
 
 
 def _remainder_tiles(axis: Axis, sizes: list[int], start: ir.Expr, body: Callable[[ir.Expr, int], Stmt]) -> Stmt | None:
-    """Writes the remainder of an axis by ever smaller tiles; None if there is none.
+    """Emits the results after the last whole tile in ever smaller tiles; returns None if there are none.
 
     No tile may reach beyond the end of the axis.
     """
     loops: list[Stmt | None] = []
     for size in sizes:
+        # The size is 0 if whole tiles cover the axis.
         count = emit.simplified(tirx.floordiv(axis.extent - start, index(size))) if size else index(0)
         if static(count) != 0:
             loops.append(_loop_over_smaller_tiles(start, size, count, body))
@@ -243,7 +258,10 @@ def _remainder_tiles(axis: Axis, sizes: list[int], start: ir.Expr, body: Callabl
 
 
 def _tile(planned: PlannedReduction, ranges: Sequence[Range] | None, tile: Tile) -> Stmt:
-    """Writes one register tile, with vectors along terms or along results as planned."""
+    """Emits one register tile of a reduction, with vectors along terms or along results as planned.
+
+    A tile of a matrix product calls a shared subroutine. Without `ranges`, only the epilogue is emitted.
+    """
     plan = planned.plan
     if ranges is not None and planned.combine is not None and plan.along_terms:
         # The axis of the vectors comes last, as the innermost loop.
@@ -262,9 +280,9 @@ def _tile(planned: PlannedReduction, ranges: Sequence[Range] | None, tile: Tile)
 
 
 def _streamed_operand(planned: PlannedReduction, ranges: Sequence[Range]) -> TensorLoad | None:
-    """Returns the operand to prefetch: the one that vectors are loaded from, if it exceeds the cache; else None.
+    """Returns the operand to prefetch: the only one that vectors are loaded from, if it exceeds the cache; else None.
 
-    It must be read in memory order, tile after tile.
+    Tiles must read it in memory order.
     """
     vector_terms = [term for term in terms_of(planned.stage) if access.load_stride(term, planned.plan.vector.var) != 0]
     if (
@@ -272,5 +290,6 @@ def _streamed_operand(planned: PlannedReduction, ranges: Sequence[Range]) -> Ten
         or vector_operand_bytes(planned.stage, planned.plan.vector) <= planned.target.level2_bytes
     ):
         return None
+    # Each term's vectors directly follow those of the term before in memory.
     is_contiguous = access.load_stride(vector_terms[0], ranges[-1].axis.var) == planned.plan.width
     return vector_terms[0] if is_contiguous and planned.stage.dtype in ("float32", "float64") else None

@@ -32,7 +32,7 @@ class Range:
 
     @staticmethod
     def whole(axis: Axis) -> Range:
-        """Returns the range of all terms of an axis."""
+        """Returns the range of all terms along a reduction axis."""
         return Range(axis, index(0), axis.extent)
 
 
@@ -44,7 +44,7 @@ class Tile:
     sizes: Mapping[Var, int]
 
     def sizes_along(self, axes: Sequence[Var]) -> list[int]:
-        """Returns the tile's extents along some axes, in their order."""
+        """Returns the tile's extents along the given axes."""
         return [self.sizes[var] for var in axes]
 
 
@@ -59,22 +59,24 @@ class Accumulators:
 
     @staticmethod
     def of(stage: Stage, rows: int, vectors: int, lanes: int) -> Accumulators:
-        """Returns accumulators of a reduction's type in a new local buffer."""
+        """Returns accumulators for a reduction, in a new local buffer."""
         buffer = emit.scratch([rows * vectors * lanes], stage.dtype, "accumulator", "local")
         return Accumulators(buffer, rows, vectors, lanes)
 
     def offset(self, row: ir.Expr, vector: ir.Expr | int, lane: ir.Expr | int) -> ir.Expr:
-        """Returns the offset of an item in the buffer."""
+        """Returns the index of an item in the flat buffer."""
         return (row * self.vectors + vector) * self.lanes + lane
 
     def row_strides(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Returns the strides of rows along each of the tile's axes, which have these sizes."""
+        """Returns the strides of accumulator rows along each tiled axis; `sizes` are the tile's extents."""
         return tuple(prod(sizes[axis + 1 :]) * self.vectors * self.lanes for axis in range(len(sizes)))
 
     def load(self, row: ir.Expr, vector: ir.Expr | int, lane: ir.Expr | int) -> ir.Expr:
+        """Returns the load of one lane of a vector of accumulators."""
         return emit.load(self.buffer, [self.offset(row, vector, lane)])
 
     def store(self, value: ir.Expr, row: ir.Expr, vector: ir.Expr | int, lane: ir.Expr | int) -> Stmt:
+        """Returns the store of a value into one lane of a vector of accumulators."""
         return emit.store(self.buffer, value, [self.offset(row, vector, lane)])
 
 
@@ -95,26 +97,29 @@ class Epilogue:
         return sum(access.operations(stage.value) for stage in self.stores if stage is not self.stage)
 
     def write(self, result: ir.Expr, point: Point) -> Stmt:
-        """Returns the stores of all stages for a finished result at a point."""
+        """Returns the stores of all epilogue stages for a finished result at a point (the value of each axis)."""
         point = {**point, **{var: point[var] + offset for var, offset in self.moved.items()}}
         return emit.sequence([_store_stage(stage, self.stage, result, point) for stage in self.stores])
 
 
 def _store_stage(stage: Stage, reduction: Stage, result: ir.Expr, point: Point) -> Stmt:
-    """Stores an epilogue stage at a point, with a result in place of the loads from the reduction's buffer."""
+    """Returns the store of an epilogue stage at a point; `result` replaces loads from the reduction's buffer."""
     value = substitute(stage.value, point) if stage is not reduction else result
     value = replace_loads(value, reduction.buffer, lambda _indices: result)
     return emit.store(stage.buffer, value, [point[axis.var] for axis in stage.spatial])
 
 
 def row_point(tile: Tile, row_axes: Sequence[Var], offsets: Sequence[ir.Expr]) -> Point:
-    """Returns the point of one row of a register tile, by its offsets from the tile's first row."""
+    """Returns the point (the value of each axis) of one row of a register tile.
+
+    `offsets` are the row's distances from the tile's first row, along `row_axes`.
+    """
     coordinates = {var: tile.base[var] + offset for var, offset in zip(row_axes, offsets, strict=True)}
     return {**tile.base, **coordinates}
 
 
 def row_number(sizes: Sequence[int], offsets: Sequence[ir.Expr]) -> ir.Expr:
-    """Returns the row of accumulators that belongs to a point in the tile, in row-major order."""
+    """Returns the row-major number of a row of accumulators, from its offsets along each tiled axis."""
     row: ir.Expr = index(0)
     for size, offset in zip(sizes, offsets, strict=True):
         row = row * size + offset
@@ -122,7 +127,10 @@ def row_number(sizes: Sequence[int], offsets: Sequence[ir.Expr]) -> ir.Expr:
 
 
 def update_value(stage: Stage, old: ir.Expr, point: Point) -> ir.Expr:
-    """Returns the value of a reduction after adding the term at a point to `old`, its value before."""
+    """Returns a reduction's update for one term, with `old` in place of the load of its old value.
+
+    `point` holds the value of each axis.
+    """
     value = substitute(stage.value, point)
     # For a single term, its index and the result's cancel, and TVM 0.27 would divide by zero.
     if stage.clips:
@@ -133,9 +141,9 @@ def update_value(stage: Stage, old: ir.Expr, point: Point) -> ir.Expr:
 
 
 def over_ranges(ranges: Sequence[Range], body: Callable[[Point], Stmt]) -> Stmt:
-    """Writes loops over parts of reduction axes, outermost first; `body` gets the values of their variables.
+    """Emits nested loops over ranges of reduction axes, outermost first; `body` gets the value of each axis.
 
-    An unrolled axis makes tests on it constants.
+    Unrolled, an axis is a constant in each copy of the body, so tests of it are decided.
     """
     if not ranges:
         return body({})
@@ -156,10 +164,13 @@ def over_edges(
     body: Callable[[Point, Sequence[Clip]], Stmt],
     tested: Sequence[Clip] = (),
 ) -> Stmt:
-    """Writes loops over reduction axes like `over_ranges`, with tests only near an image's edges.
+    """Emits nested loops over ranges of reduction axes, with tests for an image's edges only near the edges.
 
-    `body(point, tested)` also gets the `edges` to test at a point: those whose axis isn't within the range where all
-    terms are inside the image.
+    Args:
+        ranges: the ranges, outermost first.
+        edges: the edges of the image, as tests of one result axis and one reduction axis.
+        body: emits the innermost statement, given the axes' values and the edges to test for.
+        tested: the edges that must be tested for already, because of an outer axis.
     """
     if not ranges:
         return body({}, tested)
@@ -195,9 +206,9 @@ def over_edges(
 
 
 def clipped(range_: Range, clips: Sequence[Clip], base: Point, sizes: Mapping[Var, int]) -> Range:
-    """Restricts a range of terms to those that are nonzero for some result of a tile.
+    """Restricts a range of terms to the terms that are nonzero for some result of a tile.
 
-    The others would only add zeros of the border.
+    The other terms would only add zeros of the border. `base` and `sizes` are the tile's first point and its extents.
     """
     for clip in clips:
         if range_.axis.var.same_as(clip.term.var) and clip.result.var in base:
@@ -211,9 +222,9 @@ def clipped(range_: Range, clips: Sequence[Clip], base: Point, sizes: Mapping[Va
 def row_tile(
     stage: Stage, tile: Tile, lanes: int, vectors: int, ranges: Sequence[Range], combine: Combine, epilogue: Epilogue
 ) -> Stmt:
-    """Writes a tile whose vectors run along the last reduction axis, as in dot products.
+    """Emits a register tile whose vectors run along the last reduction axis, as for dot products.
 
-    Each result has a row of accumulators, whose lanes are combined at the end, pairwise.
+    Each result has a row of accumulators. At the end their lanes are combined by halves, and the epilogue runs.
     """
     row_axes = list(tile.sizes)
     sizes = tile.sizes_along(row_axes)
@@ -234,7 +245,7 @@ def row_tile(
         return accumulators.store(update_value(stage, accumulators.load(row, vector, lane), point), row, vector, lane)
 
     def sum_innermost(outer_point: Point) -> Stmt:
-        """Adds the terms of the innermost reduction axis to the tile's accumulators."""
+        """Emits the addition of all terms of the innermost reduction axis to the tile's accumulators."""
         return _in_vector_groups(
             ranges[-1],
             lanes,
@@ -269,9 +280,10 @@ LaneBody = Callable[[ir.Expr, ir.Expr, ir.Expr, int], Stmt]
 
 
 def _in_vector_groups(range_: Range, lanes: int, vectors: int, body: LaneBody) -> Stmt:
-    """Writes a loop over a reduction axis: groups of `vectors` vectors, then single vectors, then remaining terms.
+    """Emits a loop over a reduction axis: groups of vectors, then single vectors, then the remaining terms.
 
-    Several vectors at once hide the latency of an addition, which the next one to the same sum waits for.
+    An addition waits for the previous one to the same sum. The vectors of a group belong to different sums, which hides
+    this latency.
     """
     group_size = lanes * vectors
     extent = emit.as_expr(range_.extent)
@@ -297,12 +309,12 @@ def _in_vector_groups(range_: Range, lanes: int, vectors: int, body: LaneBody) -
 
 
 def _loop_unless_empty(count: ir.Expr, body: Callable[[ir.Expr], Stmt]) -> Stmt | None:
-    """Writes a loop; None if it is known to run not at all."""
+    """Returns a loop, or None if its extent is known to be 0."""
     return None if static(count) == 0 else emit.loop(count, body)
 
 
 def _remaining_terms(remaining: ir.Expr, start: ir.Expr, body: LaneBody) -> Stmt | None:
-    """Writes the terms that fill no whole vector: in shorter vectors if their number is static, else one by one."""
+    """Emits the terms after the last whole vector: in shorter vectors if their number is static, else one by one."""
     static_count = static(remaining)
     if static_count == 0:
         return None
@@ -314,7 +326,10 @@ def _remaining_terms(remaining: ir.Expr, start: ir.Expr, body: LaneBody) -> Stmt
 
 
 def _power_of_two_spans(extent: int) -> list[tuple[int, int]]:
-    """Cuts [0, extent) into (start, lanes) vectors whose lanes are powers of two: LLVM splits others."""
+    """Splits [0, extent) into (start, lanes) vectors whose lanes are powers of two, since LLVM splits others.
+
+    For example, 7 gives ``[(0, 4), (4, 2), (6, 1)]``.
+    """
     spans: list[tuple[int, int]] = []
     while extent:
         lanes = 1 << (extent.bit_length() - 1)
@@ -324,9 +339,9 @@ def _power_of_two_spans(extent: int) -> list[tuple[int, int]]:
 
 
 def _combine_lanes(accumulators: Accumulators, row: ir.Expr, combine: Combine, body: Callable[[ir.Expr], Stmt]) -> Stmt:
-    """Combines the lanes of a row of accumulators to one result by halves, then runs the body on it.
+    """Emits the combination of all lanes of a row of accumulators to one result, then `body` on this result.
 
-    Each step is a vector operation.
+    Halves of the row are combined as vectors until one lane is left.
     """
     statements: list[Stmt | None] = []
     width = accumulators.vectors * accumulators.lanes
@@ -338,7 +353,7 @@ def _combine_lanes(accumulators: Accumulators, row: ir.Expr, combine: Combine, b
 
 
 def _combine_halves(accumulators: Accumulators, row: ir.Expr, combine: Combine, half: int) -> Stmt:
-    """Combines the upper half of a row of accumulators with the lower one, lane by lane."""
+    """Emits the combination of the two halves of a row of accumulators, lane by lane, into the lower half."""
 
     def combine_lane(lane: ir.Expr) -> Stmt:
         return accumulators.store(

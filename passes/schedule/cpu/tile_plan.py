@@ -63,7 +63,7 @@ REUSE_THAT_PAYS_FOR_PADDING = 256
 VECTORS_OF_A_WIDE_TILE = 3
 BYTES_OF_A_NARROW_VECTOR = 16
 VECTORS_OF_A_SHORT_ROW = 6
-# Terms of a sum, in units of the square root of the number of results, from which on it is cut into slices.
+# Terms of a sum, in units of the square root of the number of results, from which on it is split into slices.
 LONG_REDUCTION = 16
 TILES_TO_TRY = 24
 USUAL_ROWS = 8
@@ -95,11 +95,10 @@ class Loads:
 class Plan:
     """How to run one reduction.
 
-    `vector` is a result axis (`along_terms` false: each lane is its own result) or the reduction axis to run along
-    (`along_terms` true: lanes are combined at the end). `sizes` are the register tile's extents per result axis.
-    `padded` is the number of lanes that the last vector of a row is summed with, if every operand read along the vector
-    is packed into whole vectors, and else 0. `transposed` is an operand to transpose, so that vectors run along its
-    memory.
+    Vectors run along the axis `vector`. It is a result axis (each lane is a result), or with `along_terms` a reduction
+    axis (lanes are combined at the end). `sizes` are the register tile's extents per result axis. `padded` is the
+    number of lanes in which the last vector of a row is summed; it is 0 unless all operands loaded as vectors are
+    packed with padding. `transposed` is an operand to transpose; vectors then run along its memory.
     """
 
     vector: Axis
@@ -118,7 +117,7 @@ class Plan:
 
 
 def plan_reduction(stage: Stage, target: CpuTarget) -> Plan | None:
-    """Returns the plan of a reduction: the direction of vectors, the register tile, operands to pack or transpose.
+    """Plans a reduction: the direction of its vectors, its register tile, and the operands to pack or transpose.
 
     None if the reduction has no result axis and no contiguous reduction axis.
     """
@@ -139,7 +138,7 @@ def plan_reduction(stage: Stage, target: CpuTarget) -> Plan | None:
 
 
 def _plan_along_results(stage: Stage, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> Plan:
-    """Plans a reduction with vectors along a result axis (`column`): the register tile, and the operands to pack."""
+    """Plans a reduction whose vectors run along the result axis `column`: register tile, and operands to pack."""
     lanes = _lanes_for_row(stage, column, target.lanes(stage.item_bytes))
     row_axes = _row_axes(stage, column, terms)
     strided_operands = [
@@ -182,20 +181,25 @@ def _plan_along_results(stage: Stage, column: Axis, terms: list[TensorLoad], tar
 
 
 def _lanes_of_last_vector(stage: Stage, column: Axis, lanes: int, target: CpuTarget) -> int:
-    """Returns the lanes of a row's last vector.
+    """Returns the number of lanes in a row's last vector.
 
-    It has fewer than the others where that takes half the time, as on processors that execute a vector in halves.
+    It is less than a whole vector only on processors that execute a vector in halves, where that takes half the time.
     """
     remaining = (column.size or 0) % lanes
+    # The largest power of two below `2 * remaining` is the smallest that holds the remaining results.
     shortest_lanes = max(BYTES_OF_A_NARROW_VECTOR // stage.item_bytes, _power_of_two(2 * remaining - 1))
     return shortest_lanes if target.is_halved and remaining and shortest_lanes < lanes else lanes
 
 
 def _lanes_for_row(stage: Stage, column: Axis, lanes: int) -> int:
-    """Returns the lanes of a vector; for a row shorter than a vector, the smallest power of two that holds it."""
+    """Returns the number of lanes of a row's vectors.
+
+    For a row shorter than a vector, that is the smallest power of two that holds the row.
+    """
     size = column.size
     if size is None or size <= 1:
         return lanes
+    # The largest power of two below `2 * size` is the smallest that holds the row.
     shortest = min(lanes, _power_of_two(2 * size - 1))
     is_read_often = all(
         reuse(stage, term) >= REUSE_THAT_PAYS_FOR_PACKING for term in vector_terms(terms_of(stage), column)
@@ -211,11 +215,11 @@ def _choose_register_tile(
     far_operands: list[TensorLoad],
     target: CpuTarget,
 ) -> tuple[int, dict[Var, int]]:
-    """Returns the register tile: its vectors along the column axis, and its size along each row axis.
+    """Returns the register tile: the number of vectors along the column axis, and the extent along each row axis.
 
-    Of all tiles that fit the registers, the cost model's fastest is the default. After a short sum, storing many
-    results at once stalls the next tile, so a smaller tile is preferred if it is almost as fast. `far_operands` are
-    those whose rows may lie far apart in memory.
+    The default is the tile with the fewest estimated cycles. After a short sum, storing many results at once stalls the
+    next tile. A smaller tile is then preferred if it is almost as fast. `far_operands` are the contiguous operands,
+    whose rows may lie far apart in memory.
     """
     lanes = _lanes_for_row(stage, column, target.lanes(stage.item_bytes))
     load_cycles = (
@@ -257,7 +261,7 @@ def _choose_register_tile(
 
 
 def _vectors_in_code(tile: tuple[int, dict[Var, int]], column: Axis, lanes: int) -> int:
-    """Returns how many vectors the code of a row of tiles has; two tiles are unrolled, more are a loop."""
+    """Returns the number of vectors in the code for a row of tiles: two equal tiles are unrolled, more are a loop."""
     tile_vectors, row_sizes = tile
     pieces = pieces_of(-(-(column.size or UNKNOWN_SIZE) // lanes), tile_vectors)
     return prod(row_sizes.values()) * sum(vectors * (2 if times == 2 else 1) for vectors, times in pieces)
@@ -270,19 +274,19 @@ def _vectors_of_results(tile: tuple[int, dict[Var, int]]) -> int:
 
 
 def _max_vectors_of_results(stage: Stage, target: CpuTarget) -> int:
-    """Returns the most vectors of results after which a short sum's stores don't stall; 0 if the sum isn't short."""
+    """Returns the largest tile, in vectors of results, whose stores don't stall after a short sum; 0 for a long sum."""
     is_short = _has_few_terms(stage, TERMS_OF_A_SHORT_SUM)
     return BYTES_OF_A_SHORT_TILE * BITS_PER_BYTE // target.vector_bits if is_short else 0
 
 
 def _has_few_terms(stage: Stage, limit: int) -> bool:
-    """Returns whether each result of a reduction is known to have at most `limit` terms."""
+    """Returns whether each result is a sum of at most `limit` terms; False for an unknown number of terms."""
     terms = access.points(stage.reduce)
     return terms is not None and terms <= limit
 
 
 def row_sizes(stage: Stage, target: CpuTarget) -> dict[Var, int]:
-    """Estimates a register tile's extents along its rows, before anything is planned."""
+    """Estimates the extents of a register tile along its rows, before the reduction is planned."""
     column = column_of(stage, terms_of(stage), target.lanes(stage.item_bytes))
     return {} if column is None else _distribute_rows(_row_axes(stage, column, terms_of(stage)), USUAL_ROWS)
 
@@ -298,6 +302,13 @@ def _possible_packings(
     """Yields each set of operands that tuning may pack.
 
     There are none for a value with branches, which may not read all operands.
+
+    Args:
+        stage: the reduction.
+        column: the axis of the vectors.
+        width: the tile's width along this axis.
+        packed_heights: the height of panels along row axes.
+        terms: the operands.
     """
     if has_calls(stage.value):
         return
@@ -322,14 +333,20 @@ def _possible_packings(
 
 
 def _packed_bytes(stage: Stage, term: TensorLoad) -> int:
-    """Returns the bytes of a packed copy of an operand; the largest allowed number if it isn't static."""
+    """Returns the size in bytes of an operand's packed copy.
+
+    A size that isn't static counts as ``MAX_BYTES_OF_PANELS`` items, more than is packed.
+    """
     used_vars = variables(access.flat_offset(term.source, list(term.indices)))
     points = access.points(tuple(axis for axis in stage.axes if axis.var in used_vars))
     return (MAX_BYTES_OF_PANELS if points is None else points) * stage.item_bytes
 
 
 def _packing_label(terms: list[TensorLoad], column: Axis, packings: list[Packing]) -> str:
-    """Describes packings for tuning records, in words that are the same for every kernel of the same structure."""
+    """Returns a description of packed operands for tuning records, such as ``0 by rows, 1 by columns``.
+
+    It is equal for all kernels of the same structure.
+    """
     names = [
         f"{number} by {'columns' if packing.axis is column else 'rows'}"
         for packing in packings
@@ -340,7 +357,10 @@ def _packing_label(terms: list[TensorLoad], column: Axis, packings: list[Packing
 
 
 def _pays_to_pad(stage: Stage, term: TensorLoad, column: Axis, target: CpuTarget) -> bool:
-    """Returns whether an operand is read so often along rows that end in a part of a vector that a padded copy pays."""
+    """Returns whether padding an operand's rows to whole vectors pays.
+
+    That needs an operand that is read often, and rows that end in a part of a vector.
+    """
     lanes = target.lanes(stage.item_bytes)
     if column.size is None or access.load_stride(term, column.var) != 1:
         return False
@@ -356,9 +376,10 @@ def _pays_to_pad(stage: Stage, term: TensorLoad, column: Axis, target: CpuTarget
 
 
 def _max_vectors(stage: Stage, column: Axis, contiguous_operands: list[TensorLoad], target: CpuTarget) -> int:
-    """Returns the most vectors of a register tile: few if rows end in a narrow vector that isn't padded.
+    """Returns the largest number of vectors in a row of a register tile.
 
-    A wide tile would mix whole vectors with narrow ones, which slows it down.
+    It is small if rows end in a narrow vector without padding: a wide tile would mix whole and narrow vectors, which is
+    slow.
     """
     lanes, size = target.lanes(stage.item_bytes), column.size or 0
     if not lanes < size <= VECTORS_OF_A_SHORT_ROW * lanes or not contiguous_operands:
@@ -369,14 +390,14 @@ def _max_vectors(stage: Stage, column: Axis, contiguous_operands: list[TensorLoa
 
 
 def _is_narrow_vector(items: int, lanes: int, item_bytes: int) -> bool:
-    """Returns whether LLVM widens this many items to a vector shorter than a whole one."""
+    """Returns whether LLVM widens a number of items to a vector that is shorter than a whole one."""
     return items <= lanes // 2 and items * item_bytes >= BYTES_OF_A_NARROW_VECTOR
 
 
 def _has_distant_rows(stage: Stage, term: TensorLoad, axis: Axis, width: int) -> bool:
-    """Returns whether a tile's rows of an operand are far apart in memory, and read so often that packing may pay.
+    """Returns whether an operand's rows are far apart in memory, and read so often that packing may pay.
 
-    A packed copy of a constant operand is made only once.
+    A constant operand always qualifies if its rows are wider than a tile: it is packed only once.
     """
     if axis.size is None or access.load_stride(term, axis.var) != 1 or axis.size <= width:
         return False
@@ -388,7 +409,7 @@ def _has_distant_rows(stage: Stage, term: TensorLoad, axis: Axis, width: int) ->
 
 
 def _pays_to_pack(stage: Stage, term: TensorLoad, axis: Axis, width: int) -> bool:
-    """Returns whether packing an operand with distant rows pays: it is constant, read very often, or large."""
+    """Returns whether packing an operand with distant rows pays: if it is constant, read very often, or large."""
     if not _has_distant_rows(stage, term, axis, width):
         return False
     is_constant, is_read_often = term.source in stage.constants, reuse(stage, term) >= REUSE_THAT_PAYS_ALWAYS
@@ -396,13 +417,13 @@ def _pays_to_pack(stage: Stage, term: TensorLoad, axis: Axis, width: int) -> boo
 
 
 def _has_page_sized_rows(stage: Stage, axis: Axis) -> bool:
-    """Returns whether rows are whole pages apart, conflict in the caches, and are more than the caches hold."""
+    """Returns whether rows lie whole pages apart, and are too many for the cache sets that such rows share."""
     terms = access.points(stage.reduce)
     return (axis.size or 0) * stage.item_bytes % PAGE_BYTES == 0 and terms is not None and terms >= ROWS_OF_MANY_PAGES
 
 
 def _row_axes(stage: Stage, column: Axis, terms: list[TensorLoad]) -> list[Axis]:
-    """Returns the result axes along which the vector operand is reused: the rows of the register tile."""
+    """Returns the result axes along which a vector operand is reused: the rows of a register tile."""
     # Only a product of two operands reuses one of them.
     if len(terms) != 2:
         return []
@@ -414,7 +435,7 @@ def _row_axes(stage: Stage, column: Axis, terms: list[TensorLoad]) -> list[Axis]
 def _possible_tiles(
     row_axes: list[Axis], column: Axis, lanes: int, target: CpuTarget
 ) -> Iterator[tuple[int, dict[Var, int]]]:
-    """Yields the register tiles that the registers hold, beside one vector per column and two temporaries."""
+    """Yields the register tiles that fit the registers, with a register per vector of the row and two temporaries."""
     most_vectors = -(-(column.size or UNKNOWN_SIZE) // lanes)
     for vectors in range(1, min(MAX_VECTORS, most_vectors) + 1):
         max_height = (target.vector_registers - 2 - vectors) // vectors
@@ -423,7 +444,7 @@ def _possible_tiles(
 
 
 def _distribute_rows(row_axes: list[Axis], height: int) -> dict[Var, int]:
-    """Distributes a tile's `height` rows over axes: as many as fit the innermost axis, the others to the next one."""
+    """Distributes a tile's `height` rows over axes: as many as fit the innermost axis, the rest to outer axes."""
     sizes: dict[Var, int] = {}
     for axis in reversed(row_axes):
         size = min(height, axis.size or UNKNOWN_SIZE)
@@ -434,7 +455,7 @@ def _distribute_rows(row_axes: list[Axis], height: int) -> dict[Var, int]:
 
 
 def _cycles_per_far_vector(stage: Stage, column: Axis, vectors: int, target: CpuTarget) -> float:
-    """Returns the cycles to fetch a vector of an operand that doesn't stay in the cache from tile to tile, or 0."""
+    """Estimates the cycles to load a vector of an operand that doesn't stay in the cache between tiles, else 0."""
     terms = access.points(stage.reduce)
     is_sliced = (target.cores > 1 or len(wide_axes(stage.reduce)) > 1) and is_long_sum(stage, target)
     if terms is None or is_sliced or vector_operand_bytes(stage, column) <= target.level2_bytes:
@@ -444,7 +465,7 @@ def _cycles_per_far_vector(stage: Stage, column: Axis, vectors: int, target: Cpu
 
 
 def is_long_sum(stage: Stage, target: CpuTarget) -> bool:
-    """Returns whether few results, which fit the cache, are sums of very many terms, so that slicing the terms pays."""
+    """Returns whether a reduction has so few results and so many terms that splitting its terms into slices pays."""
     results = access.points(stage.spatial)
     if results is None or results * stage.item_bytes > target.level2_bytes // 4:
         return False
@@ -455,7 +476,10 @@ def is_long_sum(stage: Stage, target: CpuTarget) -> bool:
 def _cycles_per_step(
     vectors: int, sizes: dict[Var, int], row_axes: list[Axis], column: Axis, lanes: int, loads: Loads
 ) -> tuple[float, int]:
-    """Returns the cycles of one reduction step over all results, and the tile's size as a tie breaker."""
+    """Estimates the cycles of one reduction step over all results, for a register tile.
+
+    The second member of the result is the tile's size, which decides between equal estimates.
+    """
     total = 0.0
     for height, count in _row_pieces(row_axes, sizes):
         for piece_vectors, times in pieces_of(-(-(column.size or UNKNOWN_SIZE) // lanes), vectors):
@@ -464,7 +488,7 @@ def _cycles_per_step(
 
 
 def _row_pieces(row_axes: list[Axis], sizes: dict[Var, int]) -> list[tuple[int, int]]:
-    """Returns the heights of the tiles that cover all rows, with their counts."""
+    """Returns the heights of the tiles that cover all rows, with the number of tiles of each height."""
     pieces = [(1, 1)]
     for axis in row_axes:
         pieces_of_axis = pieces_of(axis.size or UNKNOWN_SIZE, sizes.get(axis.var, 1))
@@ -473,13 +497,16 @@ def _row_pieces(row_axes: list[Axis], sizes: dict[Var, int]) -> list[tuple[int, 
 
 
 def pieces_of(extent: int, size: int) -> list[tuple[int, int]]:
-    """Returns the sizes of the pieces that cover an extent, with their counts: whole ones, then a remainder."""
+    """Splits an extent into pieces of a given size and a remainder; returns (size, count) of each kind.
+
+    For example, extent 10 and size 4 give ``[(4, 2), (2, 1)]``.
+    """
     whole_count, remainder = divmod(extent, size)
     return [(size, whole_count)] * bool(whole_count) + [(remainder, 1)] * bool(remainder)
 
 
 def tile_cycles(height: int, vectors: int, loads: Loads) -> float:
-    """Returns the cycles of one reduction step of a register tile: bound by latency, arithmetic or loads."""
+    """Estimates the cycles of one reduction step of a register tile, which latency, arithmetic or loads limit."""
     arithmetic = height * vectors / OPERATIONS_PER_CYCLE
     load_count = height * (vectors if loads.are_all_vectors else 1) + vectors
     return (
@@ -496,7 +523,7 @@ def tile_cycles(height: int, vectors: int, loads: Loads) -> float:
 def _plan_along_terms(
     stage: Stage, row: Axis, terms: list[TensorLoad], target: CpuTarget, lanes: int | None = None
 ) -> Plan:
-    """Plans a reduction with vectors along a reduction axis (`row`).
+    """Plans a reduction whose vectors run along the reduction axis `row`, as in dot products.
 
     Several vectors of terms, or several results, hide the latency of an addition.
     """
@@ -511,7 +538,7 @@ def _plan_along_terms(
 
 
 def _possible_row_tiles(axes: int, target: CpuTarget) -> Iterator[tuple[int, ...]]:
-    """Yields the tiles of dot products that registers hold, as heights along one or two axes."""
+    """Yields the tiles of dot products that fit the registers, as heights along one or two axes."""
     if axes == 1:
         yield from ((height,) for height in (1, 2, 4, 12, 16) if height < target.vector_registers)
     if axes == 2:
@@ -524,14 +551,14 @@ def _possible_row_tiles(axes: int, target: CpuTarget) -> Iterator[tuple[int, ...
 
 
 def _power_of_two(limit: int) -> int:
-    """Returns the largest power of two up to a limit."""
+    """Returns the largest power of two that isn't above a limit."""
     return 1 << (max(1, limit).bit_length() - 1)
 
 
 def _axes_with_reuse(stage: Stage, terms: list[TensorLoad]) -> list[Axis]:
-    """Returns the axes of a tile of dot products: for each operand, an axis along which only the other is reused.
+    """Returns the axes of a tile of dot products: for each operand, the last axis along which only the other is reused.
 
-    Along such an axis, the vector that was loaded of the one is used for several items of the other.
+    Along this axis, one loaded vector of the other operand serves several results.
     """
     axes = [axis for axis in stage.spatial if axis.size != 1]
     own_axes = [

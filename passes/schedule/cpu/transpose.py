@@ -22,9 +22,15 @@ Location = Callable[[int, ir.Expr], TensorLoad]
 def transposed_copy(
     read: Location, write: Location, shape: tuple[int, int], lanes: int, dtype: str, is_padded: bool = True
 ) -> Stmt:
-    """Copies a tile and transposes it, as `transposed_tile` does; `write(column, lane)` is a place in memory.
+    """Emits a transpose of a tile in registers, as a subroutine call if rows and columns have constant strides.
 
-    It is a call of a subroutine if rows and columns are at constant strides.
+    Args:
+        read: the element to read at a row and lane.
+        write: the element to write at a column and lane.
+        shape: the numbers of rows and columns, each at most `lanes`.
+        lanes: a power of two.
+        dtype: the items' type.
+        is_padded: whether columns are written with `lanes` items, of which those of missing rows are zeros.
     """
     zero = index(0)
     strides = [access.constant_offset(location(0, zero), location(1, zero)) for location in (write, read)]
@@ -43,10 +49,13 @@ def transposed_copy(
 
 @cache
 def _transpose(shape: tuple[int, int], lanes: int, dtype: str, is_padded: bool) -> str:
-    """Makes the subroutine that transposes a tile; its numbers are the strides of written columns and of read rows."""
+    """Makes the subroutine that transposes a tile, and returns its name.
+
+    Its numbers are the strides between written columns and between read rows.
+    """
 
     def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
-        """Reads and writes the tile by the strides of its rows and columns."""
+        """Emits the transpose on the subroutine's arguments."""
         (result, source), (column_stride, row_stride) = arrays, numbers
         return transposed_tile(
             lambda row, lane: emit.load(source, [row_stride * row + lane]),
@@ -63,7 +72,7 @@ def _transpose(shape: tuple[int, int], lanes: int, dtype: str, is_padded: bool) 
 def transposed_tile(
     read: Read, write: Write, shape: tuple[int, int], lanes: int, dtype: str, is_padded: bool = True
 ) -> Stmt:
-    """Reads a tile of `lanes` by `lanes` items along its rows and writes it along its columns.
+    """Emits a transpose of a tile in registers: reads it along its rows and writes it along its columns.
 
     Args:
         read: `read(row, lane)`, contiguous in memory along `lane`.
@@ -102,12 +111,12 @@ def transposed_tile(
 
 
 def _load_row(block: Var, row: int, lanes: int, count: int, read: Read) -> Stmt:
-    """Loads `count` items of a row into a block of vector registers."""
+    """Emits loads of `count` items of a row into a block of vector registers."""
     return emit.vectorized(count, lambda lane: emit.store(block, read(row, lane), [lane + row * lanes]))
 
 
 def _write_column(block: Var, column: int, lanes: int, height: int, write: Write, dtype: str) -> Stmt:
-    """Writes a column of the original tile, which is a row of the transposed block."""
+    """Emits the stores of one column of the original tile, which is a row of the transposed block."""
 
     def write_item(lane: ir.Expr) -> Stmt:
         return write(column, lane, emit.load(block, [lane + column * lanes]).astype(dtype))
@@ -116,10 +125,10 @@ def _write_column(block: Var, column: int, lanes: int, height: int, write: Write
 
 
 def _exchange_step(source: Var, result: Var, lanes: int, distance: int) -> list[Stmt]:
-    """Writes one step of a transpose: exchanges parts of rows with parts of the rows `distance` below.
+    """Returns the statements of one step of a transpose in registers.
 
-    The right part of the upper row changes places with the left part of the lower one. Steps at all distances, each
-    half of the one before, turn rows into columns.
+    The right part of a row changes places with the left part of the row `distance` below. Steps with half the distance
+    each time turn rows into columns.
     """
     upper_lanes = [lane + lanes - distance if lane & distance else lane for lane in range(lanes)]
     lower_lanes = [lane + lanes if lane & distance else lane + distance for lane in range(lanes)]
@@ -140,6 +149,9 @@ def _row_vector(block: Var, row: int, lanes: int) -> ir.Expr:
 
 
 def _store_shuffled(block: Var, row: int, rows: list[ir.Expr], lane_order: list[int], lanes: int) -> Stmt:
-    """Stores a row of a block: lanes of two rows, which are counted through, in a given order."""
+    """Returns the store of a block's row, made of lanes of two rows in a given order.
+
+    The lanes are counted over both rows.
+    """
     value = tirx.Shuffle(rows, [tirx.IntImm("int32", lane) for lane in lane_order])
     return emit.store(block, value, [tirx.Ramp(index(row * lanes), index(1), lanes)])

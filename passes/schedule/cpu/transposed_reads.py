@@ -40,9 +40,9 @@ class Transposed:
 
 
 def transposed_operands(stages: Sequence[Stage], loops: Sequence[Loop]) -> Transposed | None:
-    """Returns the operands to transpose: those that are contiguous along another loop than the results.
+    """Returns the operands to transpose in registers: they are contiguous along another loop than the results.
 
-    None if there are none, or they aren't all contiguous along the same loop, or aren't read unconditionally.
+    None unless there are such operands, all are contiguous along the same loop, and the stages have no branches.
     """
     if len(loops) < 2 or any(has_branch(stage.value) for stage in stages):
         return None
@@ -59,13 +59,13 @@ def transposed_operands(stages: Sequence[Stage], loops: Sequence[Loop]) -> Trans
 
 
 def _is_strided(load: TensorLoad, along: Loop) -> bool:
-    """Returns whether an operand has a constant stride above 1 along a loop."""
+    """Returns whether a load has a constant stride above 1 along a loop, which excludes vectors along the loop."""
     stride = access.load_stride(load, along.axes[-1].var)
     return stride is not None and stride > 1
 
 
 def has_branch(value: ir.Expr) -> bool:
-    """Returns whether a value evaluates only one of two expressions, by `if_then_else`."""
+    """Returns whether a value contains an `if_then_else`, which evaluates only one of its alternatives."""
     names: set[str] = set()
     structural_walk(value, (ir.Call, lambda call: names.add(str(getattr(call.op, "name", "")))))
     return bool(names & BRANCHES)
@@ -74,30 +74,30 @@ def has_branch(value: ir.Expr) -> bool:
 def emit_transposed(
     stages: Sequence[Stage], transposed: Transposed, target: CpuTarget, parallel: bool, fixed: Point
 ) -> Stmt:
-    """Writes elementwise stages with transposed operands tile after tile along the results' rows.
+    """Emits elementwise stages that read along another axis than they store, in square tiles transposed in registers.
 
-    A tile of an operand is transposed in registers, by which transposes are up to 19 times as fast.
+    Transposes are up to 19 times as fast this way.
     """
     lanes = min(MAX_LANES_OF_A_TILE, *(target.lanes(load.source.ty.dtype.dtype.bits // 8) for load in transposed.loads))
     task_counts = _task_counts(transposed, lanes, target) if parallel else [1, 1]
     row_axis, column_axis = (Axis(Var("part", "int64"), loop.extent) for loop in (transposed.along, transposed.across))
 
     def task(indices: list[ir.Expr]) -> Stmt:
-        """Computes one task: a strip of square tiles, each of which is transposed in registers."""
+        """Emits one task: a strip of square tiles, or a part of a strip."""
         base = dict(fixed)
         for loop, loop_index in zip(transposed.outer, indices, strict=False):
             base.update(loop.point(loop_index))
         *_, strip, part = indices
 
         def row_of_tiles(first_row: ir.Expr, height: int) -> Stmt:
-            """Writes the tiles of a strip that begin at one row."""
+            """Emits the tiles of a strip that begin at one row."""
 
             def write_tile(first_column: ir.Expr, width: int) -> Stmt:
                 return _emit_tile(
                     stages,
                     _TransposedTile(transposed, base, first_row, first_column, height, width),
                     lanes,
-                    not parallel,
+                    by_call=not parallel,
                 )
 
             return along_axis(column_axis, _tile_extents(column_axis, lanes), task_counts[0], strip, write_tile)
@@ -108,7 +108,10 @@ def emit_transposed(
 
 
 def _task_counts(transposed: Transposed, lanes: int, target: CpuTarget) -> list[int]:
-    """Returns how many parts to cut the two loops into: one for each strip of tiles, or several where these are few."""
+    """Returns the number of strips of tiles, and the number of parts to split each strip into, as parallel tasks.
+
+    A strip is one task if there are enough strips for all cores.
+    """
     enough_tasks = TASKS_PER_CORE * target.cores
     strips, tiles_per_strip = (
         max(1, (static(loop.extent) or enough_tasks * lanes) // lanes) for loop in (transposed.across, transposed.along)
@@ -118,7 +121,7 @@ def _task_counts(transposed: Transposed, lanes: int, target: CpuTarget) -> list[
 
 
 def _tile_extents(axis: Axis, lanes: int) -> list[int]:
-    """Returns the tile extents to use one after another along an axis."""
+    """Returns the extents of the tiles along an axis, used one after another."""
     if axis.size is None:
         return [lanes, 1]
     return [lanes, axis.size % lanes] if axis.size >= lanes else [axis.size]
@@ -136,15 +139,16 @@ class _TransposedTile:
     width: int
 
     def point(self, row: ir.Expr | int, column: ir.Expr | int) -> Point:
-        """Returns the point of a row and a column of the tile."""
+        """Returns the value of each axis at a row and a column of the tile."""
         along, across = self.transposed.along, self.transposed.across
         return {**self.base, **along.point(self.row + row), **across.point(self.column + column)}
 
 
 def _emit_tile(stages: Sequence[Stage], tile: _TransposedTile, lanes: int, by_call: bool) -> Stmt:
-    """Writes one tile: transposed operands in registers, then the stores along the results' rows.
+    """Emits one tile: transposes its operands in registers, then stores the results along their rows.
 
-    With `by_call`, a stage that only copies its operand calls a subroutine: 20 ns more a tile, and no code of its own.
+    With `by_call`, a stage that only copies its operand calls a subroutine. That takes 20 ns more a tile, but less
+    code.
     """
     # A single row or column needs no transpose.
     if tile.height == 1 or tile.width == 1:
@@ -158,7 +162,7 @@ def _emit_tile(stages: Sequence[Stage], tile: _TransposedTile, lanes: int, by_ca
     ]
 
     def store_column(column: int) -> Stmt:
-        """Stores one column of the tile, whose items are contiguous in the results."""
+        """Emits the store of one column of the tile, whose items are contiguous in the results."""
 
         def store_lane(lane: ir.Expr) -> Stmt:
             stages_on_tiles = [
@@ -172,7 +176,7 @@ def _emit_tile(stages: Sequence[Stage], tile: _TransposedTile, lanes: int, by_ca
 
 
 def _copy_tile(stage: Stage, tile: _TransposedTile, lanes: int) -> Stmt:
-    """Writes one tile of a stage that only copies its transposed operand."""
+    """Emits one tile of a stage that only copies its operand, as a transpose from memory to memory."""
     (load,) = tile.transposed.loads
     result = emit.load(stage.buffer, [axis.var for axis in stage.spatial])
     return transposed_copy(
@@ -186,7 +190,7 @@ def _copy_tile(stage: Stage, tile: _TransposedTile, lanes: int) -> Stmt:
 
 
 def _transpose_operand(load: TensorLoad, buffer: Var, tile: _TransposedTile, lanes: int) -> Stmt:
-    """Writes the transpose of one operand's tile into a buffer."""
+    """Emits the transpose of one operand's tile into a local buffer."""
     return transposed_tile(
         lambda row, lane: substitute(load, tile.point(row, lane)),
         lambda column, lane, item: emit.store(buffer, item, [lane + column * lanes]),
@@ -197,7 +201,7 @@ def _transpose_operand(load: TensorLoad, buffer: Var, tile: _TransposedTile, lan
 
 
 def _with_transposed_loads(stage: Stage, transposed: Transposed, tile_buffers: Sequence[Var], offset: ir.Expr) -> Stage:
-    """Returns a stage that reads its transposed operands from the tiles' buffers."""
+    """Replaces a stage's loads of transposed operands by loads from the tiles' buffers, at `offset`."""
 
     def replacement(load: TensorLoad) -> ir.Expr:
         """Returns the load from a tile's buffer that replaces a load of a transposed operand."""

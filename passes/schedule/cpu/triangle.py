@@ -25,22 +25,26 @@ Ends = dict[Var, int]
 def without_masked_columns(
     stages: Sequence[Stage], rows: Sequence[Var], last_row: int, local: Sequence[Var], added: Sequence[Var] = ()
 ) -> list[Stage]:
-    """Returns the stages of a block of a causal mask, without the columns in which all later values are zero.
+    """Returns the stages of a block of rows under a causal mask, with axes that end where all later values are zero.
 
-    `rows` holds each stage's axis of rows, `last_row` is the block's last row. `local` are the buffers that nothing
-    else reads, `added` those whose values are only added to others, so that zeros needn't be computed either.
+    Args:
+        stages: the stages of the block.
+        rows: the variable of each stage's axis of rows.
+        last_row: the block's last row.
+        local: the buffers that no other stage reads.
+        added: the buffers whose values are only added to others, so that zeros needn't be computed.
     """
     ends = _needed_ends(stages, rows, last_row, local, added)
     return [_with_ends(stage, ends) for stage in stages]
 
 
 def has_masked_columns(stages: Sequence[Stage], rows: Sequence[Var]) -> bool:
-    """Returns whether a causal mask zeroes columns of some stage's operands, so that blocks can leave them out."""
+    """Returns whether a causal mask zeroes columns of some stage, which blocks of rows can leave out."""
     return bool(_zero_columns(stages, rows, 0)[0])
 
 
 def _with_ends(stage: Stage, ends: Ends) -> Stage:
-    """Returns a stage whose axes end at the given ends, as far as these are known."""
+    """Returns a stage with its axes shortened to the given ends."""
 
     def shortened_axes(old_axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
         return tuple(
@@ -54,9 +58,10 @@ def _with_ends(stage: Stage, ends: Ends) -> Stage:
 def _needed_ends(
     stages: Sequence[Stage], rows: Sequence[Var], last_row: int, local: Sequence[Var], added: Sequence[Var]
 ) -> Ends:
-    """Returns where axes of stages may end: reductions over zeros, and results whose readers end there.
+    """Returns the ends to which axes of the stages can be shortened.
 
-    The last stage comes first: readers determine how much of a result is needed.
+    Reductions end where all terms are neutral, results where their readers end. The last stage is visited first, since
+    readers determine how much of a result is needed.
     """
     ends, zeros = _zero_columns(stages, rows, last_row)
     for stage in reversed(stages):
@@ -75,7 +80,7 @@ def _needed_ends(
 
 
 def _end_of_reads(stage: Stage, dim: int, stages: Sequence[Stage], ends: Ends) -> int | None:
-    """Returns the end of what a stage's readers read along a dim of its result, or None if that isn't known."""
+    """Returns the end of the indices that other stages read along a dim of a stage's result; None if it isn't known."""
     indices = [
         load.indices[dim] for other in stages if other is not stage for load in access.reads_of(other, stage.buffer)
     ]
@@ -86,9 +91,9 @@ def _end_of_reads(stage: Stage, dim: int, stages: Sequence[Stage], ends: Ends) -
 def _zero_columns(
     stages: Sequence[Stage], rows: Sequence[Var], last_row: int
 ) -> tuple[Ends, dict[tuple[Var, int], int]]:
-    """Returns the ends of reduction axes, and where results are zero from some place on, by buffer and dim.
+    """Returns where reductions can end, and from which index on results are zero, by buffer and dim.
 
-    A row of a masked matrix ends where the mask of the last row does.
+    A row of a masked matrix ends where the mask ends in the block's last row.
     """
     ends: Ends = {}
     zeros: dict[tuple[Var, int], int] = {}
@@ -110,9 +115,9 @@ def _zero_columns(
 
 
 def _term_and_neutral(stage: Stage) -> tuple[ir.Expr | None, ir.Expr]:
-    """Returns what a stage adds (or takes the maximum of), and the neutral value of that operation.
+    """Returns the term that a stage adds or takes the maximum of, and the neutral value of this operation.
 
-    Terms that are neutral can be left out. The term is None for other updates.
+    Neutral terms can be left out. The term is None for another update. An elementwise stage gives its value and 0.
     """
     if not stage.reduce:
         return stage.value, tirx.const(0, stage.dtype)
@@ -132,7 +137,10 @@ def _is_load_of(value: ir.Expr, buffer: Var) -> bool:
 def _first_neutral_column(
     value: ir.Expr, neutral: ir.Expr, row: Var, column: Var, last_row: int, zeros: dict[tuple[Var, int], int]
 ) -> int | None:
-    """Returns the column from which on an expression is neutral in all rows up to the last, or None."""
+    """Returns the column from which on an expression is neutral in all rows up to `last_row`; None if there is none.
+
+    `zeros` holds where results of earlier stages are zero, by buffer and dim.
+    """
     if isinstance(value, tirx.Select):
         is_masked_to_neutral = tvm_ffi.structural_equal(value.false_value, neutral)
         return _first_masked_column(value.condition, row, column, last_row) if is_masked_to_neutral else None
@@ -156,7 +164,10 @@ def _first_neutral_column(
 
 
 def _first_masked_column(condition: ir.Expr, row: Var, column: Var, last_row: int) -> int | None:
-    """Returns the first column for which `column <= row + offset` holds in no row up to the last, or None."""
+    """Returns the first column from which on ``column <= row + offset`` is false in all rows up to `last_row`.
+
+    None for a condition of another form.
+    """
     if isinstance(condition, (tirx.LE, tirx.LT)):
         left, right = condition.a, condition.b
     elif isinstance(condition, (tirx.GE, tirx.GT)):

@@ -39,10 +39,16 @@ PAGE_STRIDE_CYCLES = 3
 def default_direction(
     stage: Stage, row: Axis | None, column: Axis | None, terms: list[TensorLoad], target: CpuTarget
 ) -> str | None:
-    """Returns what the vectors of a reduction run along: "results", "terms" of one result, or "turned terms".
+    """Returns what the vectors of a reduction run along by default: "results", "terms" or "turned terms".
 
-    `column` is the candidate among the result axes, `row` among the reduction axes. With "turned terms", vectors run
-    along terms, and one operand is transposed.
+    With "turned terms", vectors run along the terms of one result, and one operand is transposed.
+
+    Args:
+        stage: the reduction.
+        row: the candidate among its reduction axes.
+        column: the candidate among its result axes.
+        terms: its operands.
+        target: the CPU.
     """
     lanes = target.lanes(stage.item_bytes)
     if row is not None and column is not None and _pays_to_transpose(stage, row, column, terms, target):
@@ -63,9 +69,9 @@ def default_direction(
 
 
 def _is_faster_along_terms(stage: Stage, row: Axis, terms: list[TensorLoad], lanes: int) -> bool:
-    """Returns whether short vectors along terms are faster than whole ones along results.
+    """Returns whether short vectors along terms are faster than vectors along results.
 
-    The latter's items aren't contiguous, and are fetched one by one.
+    Along results the items aren't contiguous, and are loaded one by one.
     """
     term_count = access.points(stage.reduce)
     if len(terms) != 2 or term_count is None or row.size is None or not runs_along(terms, row, MIN_LANES):
@@ -75,7 +81,7 @@ def _is_faster_along_terms(stage: Stage, row: Axis, terms: list[TensorLoad], lan
 
 
 def directions(stage: Stage, row: Axis | None, column: Axis | None, terms: list[TensorLoad]) -> Iterator[str]:
-    """Yields all directions in which the vectors of a reduction can run, from which tuning may choose."""
+    """Yields the directions that vectors of a reduction can run in, among which tuning chooses."""
     if column is not None:
         yield "results"
     if row is not None and runs_along(terms, row, 1):
@@ -85,14 +91,14 @@ def directions(stage: Stage, row: Axis | None, column: Axis | None, terms: list[
 
 
 def transposable(stage: Stage, row: Axis, terms: list[TensorLoad]) -> TensorLoad | None:
-    """Returns the operand of a matrix product to transpose: the only one that isn't contiguous along the terms."""
+    """Returns the operand of a matrix product to transpose: the only one that isn't contiguous along terms, or None."""
     strided_terms = [term for term in terms if not access.is_contiguous(term, row.var)]
     is_matrix = len(wide_axes(stage.spatial)) <= 2 and len(wide_axes(stage.reduce)) == 1
     return strided_terms[0] if len(terms) == 2 and len(strided_terms) == 1 and is_matrix else None
 
 
 def _pays_to_transpose(stage: Stage, row: Axis, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> bool:
-    """Returns whether results fill vectors so badly that transposing an operand, for vectors along terms, pays."""
+    """Returns whether transposing an operand pays, for vectors along terms, because results fill vectors badly."""
     lanes, transposed = target.lanes(stage.item_bytes), transposable(stage, row, terms)
     results, term_count = access.points(stage.spatial), access.points(stage.reduce)
     if transposed is None or results is None or term_count is None:
@@ -129,7 +135,7 @@ def wide_axes(axes: tuple[Axis, ...]) -> list[Axis]:
 
 
 def terms_of(stage: Stage) -> list[TensorLoad]:
-    """Returns the operands of a reduction: its loads other than of its own partial result, equal ones once."""
+    """Returns the operands of a reduction: its different loads, other than of its own partial result."""
     terms: list[TensorLoad] = []
     for load in stage.loads:
         if not load.source.same_as(stage.buffer) and not any(tvm_ffi.structural_equal(load, other) for other in terms):
@@ -138,13 +144,13 @@ def terms_of(stage: Stage) -> list[TensorLoad]:
 
 
 def has_reused_operand(stage: Stage) -> bool:
-    """Returns whether a stage is a contraction: a product of which an operand is read again for other results."""
+    """Returns whether a stage is a contraction: it has two operands, and reads one of them again for other results."""
     terms = terms_of(stage)
     return len(terms) == 2 and any(reuse(stage, term) > 1 for term in terms)
 
 
 def vector_operand_bytes(stage: Stage, vector: Axis) -> int:
-    """Returns the bytes of the operands that vectors are loaded from repeatedly: a filter, a right-hand matrix."""
+    """Returns the bytes of the operands from which vectors are loaded repeatedly, such as a right-hand matrix."""
     reused = [term for term in vector_terms(terms_of(stage), vector) if reuse(stage, term) > 1]
     shapes = [[static(extent) or 0 for extent in term.source.ty.shape] for term in reused]
     return sum(map(prod, shapes)) * stage.item_bytes
@@ -161,7 +167,10 @@ def last_wide(axes: tuple[Axis, ...]) -> Axis | None:
 
 
 def column_of(stage: Stage, terms: list[TensorLoad], lanes: int) -> Axis | None:
-    """Returns the result axis for vectors: the last one, or another contiguous one if the last fills no half vector."""
+    """Returns the result axis for vectors to run along.
+
+    It is the last axis, or another contiguous axis if the last one fills no half vector.
+    """
     last = last_wide(stage.spatial)
     if last is None or last.size is None or 2 * last.size >= lanes or len(terms) != 2:
         return last
@@ -170,19 +179,20 @@ def column_of(stage: Stage, terms: list[TensorLoad], lanes: int) -> Axis | None:
 
 
 def runs_along(terms: list[TensorLoad], axis: Axis, min_size: int) -> bool:
-    """Returns whether all operands are contiguous along an axis, which has at least `min_size` points."""
+    """Returns whether all operands are contiguous along an axis, and the axis has at least `min_size` points."""
     is_long_enough = axis.size is None or axis.size >= min_size
     return is_long_enough and all(access.is_contiguous(term, axis.var) for term in terms)
 
 
 def _pays_to_pack(stage: Stage, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> bool:
-    """Returns whether vectors along a result axis, with the packing they need, are faster than along the reduction."""
+    """Returns whether vectors along a result axis, with the packing they need, are faster than along terms."""
     lanes = target.lanes(stage.item_bytes)
     strided = [term for term in terms if not access.is_contiguous(term, column.var)]
     if column.size is None or column.size < lanes // 4 or len(terms) != 2:
         return False
     is_narrow = column.size < lanes // 2
     results, term_count = access.points(stage.spatial), access.points(stage.reduce)
+    # With symbolic sizes, packing pays if each element is read often.
     if results is None or term_count is None:
         return not is_narrow and all(reuse(stage, term) >= REUSE_THAT_PAYS_FOR_PACKING for term in strided)
     padding_factor = -(-column.size // lanes) * lanes / column.size
@@ -198,19 +208,19 @@ def _pays_to_pack(stage: Stage, column: Axis, terms: list[TensorLoad], target: C
 
 
 def _vectors_of_terms(stage: Stage, term_count: int, lanes: int) -> int:
-    """Returns the number of vectors along the last reduction axis, whose remainder is cut into powers of two."""
+    """Returns the number of vectors for the terms of one result, with remainders split into powers of two."""
     last_axis = last_wide(stage.reduce)
     size = (last_axis.size if last_axis else None) or term_count
     return term_count // size * (size // lanes + (size % lanes).bit_count())
 
 
 def _cycles_per_packed_item(stage: Stage, items: int, lanes: int, target: CpuTarget) -> float:
-    """Returns the cycles to pack one item of an operand that is transposed at the same time."""
+    """Estimates the cycles to pack one item of an operand that must be transposed."""
     if (stage.reduce[-1].size or UNKNOWN_SIZE) < lanes:
         return 1.0
     return 0.4 if items * stage.item_bytes <= target.level2_bytes else 1.0
 
 
 def reuse(stage: Stage, term: TensorLoad) -> int:
-    """Returns how often each element of an operand is read: the number of results that share it."""
+    """Returns how often a reduction reads each element of an operand: the number of results that share it."""
     return prod(axis.size or UNKNOWN_SIZE for axis in stage.spatial if access.load_stride(term, axis.var) == 0)

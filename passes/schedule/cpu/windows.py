@@ -84,12 +84,9 @@ class SlidingAxis:
         return self.inner() == (0, self.place.size)
 
     def range(self, place: ir.Expr) -> Range:
-        """Returns the taps that read inside the source at a place, as the range of a loop.
-
-        Loops over these taps need no test for the border.
-        """
+        """Returns the taps that read inside the source at a place, as the range of a loop without border tests."""
         if self.tap is None:
-            raise ValueError("Slide.range: expected an axis of places with taps")
+            raise ValueError("SlidingAxis.range: expected an axis of places with taps")
         if self.reaches_no_border:
             return Range.whole(self.tap)
         first = _ceil_div(self.low - place * self.stride, self.dilation)
@@ -100,6 +97,7 @@ class SlidingAxis:
 
 
 def _ceil_div(value: ir.Expr, divisor: int) -> ir.Expr:
+    """Returns a quotient rounded up."""
     return value if divisor == 1 else tirx.floordiv(value + (divisor - 1), index(divisor))
 
 
@@ -131,10 +129,14 @@ def as_windows(
     kernel: Kernel,
     target: CpuTarget,
 ) -> Windows | None:
-    """Returns a reduction over windows with its epilogue as one form, or None if it isn't one.
+    """Returns a reduction over sliding windows, such as a pool, with its epilogue as one form, or None.
 
-    `fused_stages` are the reduction and its epilogue, `later_stages` the stages after them. The reduction tests for the
-    border itself, or reads the padded copy `source`, which nothing else may read.
+    Args:
+        source: the padded copy that the reduction may read; nothing else may read it.
+        fused_stages: the reduction and its epilogue.
+        later_stages: the stages after these.
+        kernel: the kernel that the stages belong to.
+        target: the CPU.
     """
     windows = windows_of(None, fused_stages[0], target)
     if windows is None and source is not None and kernel.is_local(source.buffer):
@@ -144,7 +146,7 @@ def as_windows(
 
 
 def windows_at(stages: Sequence[Stage | Opaque], position: int, target: CpuTarget) -> int:
-    """Returns how many stages at a position form windows: 2 with a padded copy, 1 without one, 0 if none do."""
+    """Returns how many stages at a position form windows: 2 with a padded copy, 1 without one, 0 if they form none."""
     first, second = [*stages[position : position + 2], None, None][:2]  # None beyond the last stage
     if not isinstance(first, Stage):
         return 0
@@ -154,9 +156,9 @@ def windows_at(stages: Sequence[Stage | Opaque], position: int, target: CpuTarge
 
 
 def windows_of(source: Stage | None, reduction: Stage, target: CpuTarget) -> Windows | None:
-    """Returns a reduction as windows if each of its terms is read for one result only; else None.
+    """Returns a reduction as sliding windows if each term is read for one result only; else None.
 
-    Terms that several results read are better kept in the registers of a tile. Terms may be zero only at the border.
+    Terms that several results read are better kept in the registers of a tile.
     """
     windowed = without_unit_axes(reduction)
     if not windowed.reduce or len(windowed.spatial) < 3:
@@ -170,10 +172,10 @@ def windows_of(source: Stage | None, reduction: Stage, target: CpuTarget) -> Win
 
 
 def _without_own_test(reduction: Stage) -> tuple[list[ir.Expr], Stage] | None:
-    """Returns the border tests of a reduction that leaves out some terms, and the reduction without them.
+    """Returns the border tests of a reduction that skips some terms, and the reduction without these tests.
 
-    A reduction without tests is taken if other plans are slow for it: with results narrower than its operands. None for
-    others.
+    A reduction without tests qualifies only if other plans are slow for it: its results have smaller items than its
+    operands. None for others.
     """
     term = reduced_item(reduction)
     if term is None or combiner(reduction) is None or any(_is_reused(load, reduction) for load in terms_of(reduction)):
@@ -187,13 +189,13 @@ def _without_own_test(reduction: Stage) -> tuple[list[ir.Expr], Stage] | None:
 def _is_narrower(reduction: Stage) -> bool:
     """Returns whether results have smaller items than operands.
 
-    Other plans would load a vector of an operand for each vector of results.
+    Other plans would load a vector of an operand for each, shorter, vector of results.
     """
     return reduction.item_bytes < max(map(_item_bytes, reduction.loads))
 
 
 def _has_windows(reduction: Stage) -> bool:
-    """Returns whether each reduction axis moves along an axis of places, as the taps of a window do."""
+    """Returns whether each reduction axis is added to a result axis in an index, as the taps of a window are."""
     index_variables = [variables(place) for load in terms_of(reduction) for place in load.indices]
     places = {axis.var for axis in reduction.spatial[1:-1]}
     return all(
@@ -203,9 +205,9 @@ def _has_windows(reduction: Stage) -> bool:
 
 
 def _without_copy(source: Stage, reduction: Stage) -> tuple[list[ir.Expr], Stage] | None:
-    """Returns the border tests of a padded copy for each term, and the reduction reading the copy's source instead.
+    """Returns the border tests of a padded copy, and the reduction reading the image itself instead of the copy.
 
-    The windows then read the image itself, and the copy is never made. None if the copy has another form.
+    The copy is then never made. None if the copy has another form.
     """
     source_loads = access.reads_of(reduction, source.buffer)
     if (
@@ -232,12 +234,12 @@ def _without_copy(source: Stage, reduction: Stage) -> tuple[list[ir.Expr], Stage
 
 
 def _is_reused(load: TensorLoad, reduction: Stage) -> bool:
-    """Returns whether several results of a reduction read the same element of a load."""
+    """Returns whether several results of a reduction read the same element by a load."""
     return any(axis.size != 1 and access.load_stride(load, axis.var) == 0 for axis in reduction.spatial)
 
 
 def _is_neutral(border_value: ir.Expr, reduction: Stage) -> bool:
-    """Returns whether border terms change no result: the least value of a maximum, zeros of a sum or of a factor."""
+    """Returns whether border values change no result: the least value for a maximum, zeros for a sum or a factor."""
     term = reduced_item(reduction)
     if combiner(reduction) is None or not tvm_ffi.structural_equal(border_value, reduction.init):
         return False
@@ -246,7 +248,7 @@ def _is_neutral(border_value: ir.Expr, reduction: Stage) -> bool:
 
 
 def _conjunction(test: ir.Expr) -> list[ir.Expr] | None:
-    """Returns the comparisons that a test joins by `and`, or None if the test has another form."""
+    """Splits a test at its `and`s into comparisons; returns None if the test has another form."""
     if isinstance(test, tirx.And):
         parts = _conjunction(test.a), _conjunction(test.b)
         return None if parts[0] is None or parts[1] is None else parts[0] + parts[1]
@@ -254,12 +256,15 @@ def _conjunction(test: ir.Expr) -> list[ir.Expr] | None:
 
 
 def _replaced(value: ir.Expr, old: ir.Expr, new: ir.Expr) -> ir.Expr:
-    """Returns a value in which all expressions equal to `old` are replaced."""
+    """Replaces all expressions structurally equal to `old` in a value by `new`."""
     return structural_map(value, (ir.Expr, lambda node: new if tvm_ffi.structural_equal(node, old) else node))
 
 
 def _sliding_axes(tests: Sequence[ir.Expr], reduction: Stage) -> tuple[SlidingAxis, ...]:
-    """Returns how reads move along each axis of places; empty if sizes aren't static or tests have another form."""
+    """Returns how windows slide along each axis of places (the result axes but the first and the last).
+
+    Empty if a size isn't static, or a border test has another form.
+    """
     places = reduction.spatial[1:-1]
     if any(axis.size is None for axis in (*places, reduction.spatial[-1], *reduction.reduce)):
         return ()
@@ -275,9 +280,9 @@ def _sliding_axes(tests: Sequence[ir.Expr], reduction: Stage) -> tuple[SlidingAx
 
 
 def _sliding_axis(place: Axis, tests: Sequence[ir.Expr], reduction_axes: Sequence[Axis]) -> SlidingAxis | None:
-    """Returns an axis of places with the range of positions that pass all tests, or None for tests of another form.
+    """Returns how windows slide along one axis, from its border tests of `place * stride + tap * dilation`.
 
-    Expected are tests on `place * stride + tap * dilation`.
+    None if a test has another form.
     """
     used = {var for test in tests for var in variables(test)}
     taps = [axis for axis in reduction_axes if axis.var in used]
@@ -298,10 +303,10 @@ def _sliding_axis(place: Axis, tests: Sequence[ir.Expr], reduction_axes: Sequenc
 
 
 def _bound_of_test(test: ir.Expr, place: Axis, tap: Axis | None) -> tuple[int, int, int | None, int | None] | None:
-    """Returns a test as (stride, dilation, low, high) of `low <= place * stride + tap * dilation < high`.
+    """Parses a border test ``low <= place * stride + tap * dilation < high`` into (stride, dilation, low, high).
 
-    One of `low` and `high` is None. The whole is None if the test isn't linear in both with known factors of the same
-    sign, so that positions inside are no interval.
+    A test is one side only, so `low` or `high` is None. The result is None unless the test is linear in both variables
+    with constant factors of the same sign. With others, the places inside are no interval.
     """
     left, right = (test.a, test.b) if isinstance(test, (tirx.GE, tirx.GT)) else (test.b, test.a)
     value = emit.simplified(left - right - (1 if isinstance(test, (tirx.GT, tirx.LT)) else 0))
@@ -331,9 +336,10 @@ class _TileShape:
 
 
 def _choose_tile(windows: Windows, target: CpuTarget) -> _TileShape | None:
-    """Chooses the register tile of windows; None if channels fill no half vector or the code would be too long.
+    """Returns the register tile of windows; None if channels fill no half vector or the code would be too long.
 
-    A tile takes a part of the registers, since each result needs one for its term, too, and a mask if it is selected.
+    A tile takes a part of the registers: each result needs another one for its term, and a mask if the term is
+    selected.
     """
     stage, last = windows.bare, windows.sliding_axes[-1].place
     channel, lanes = stage.spatial[-1], target.lanes(max(stage.item_bytes, *map(_item_bytes, stage.loads)))
@@ -354,7 +360,7 @@ def _choose_tile(windows: Windows, target: CpuTarget) -> _TileShape | None:
 
 
 def _max_results(stage: Stage, taps: int, target: CpuTarget) -> tuple[int, int]:
-    """Returns the most vectors of results in a tile of windows, and the most of them along the channels."""
+    """Returns the most vectors of results in a tile of windows, and how many of them may lie along the channels."""
     if stage.broadcast_axis is not None:  # registers also hold all operands, plain and shuffled
         return max(1, (target.vector_registers - 2 * taps) // 3), 1
     if not has_calls(stage.value):
@@ -369,7 +375,7 @@ def _item_bytes(load: TensorLoad) -> int:
 
 
 def _with_edge_test(windows: Windows) -> Stage:
-    """Returns the reduction with a test for the border along the last axis of places, if windows reach it there.
+    """Returns the reduction with a border test along the last axis of places, if windows reach the border there.
 
     Along other axes, loops run only over taps that are inside.
     """
@@ -390,7 +396,7 @@ def _with_edge_test(windows: Windows) -> Stage:
 
 
 def emit_windows(windows: Windows, stored_buffers: set[Var], target: CpuTarget) -> Stmt:
-    """Writes a reduction over windows, with its epilogue, as a parallel loop over rows of results."""
+    """Emits a reduction over sliding windows with its epilogue, as a parallel loop over rows of results."""
     stages = on_same_axes(windows.fused_stages)
     windows = replace(windows, fused_stages=tuple(stages))
     stores = [stage for stage in stages if stage.buffer in stored_buffers]
@@ -403,7 +409,7 @@ def emit_windows(windows: Windows, stored_buffers: set[Var], target: CpuTarget) 
 
 
 class _WindowWriter:
-    """Writes the tiles of one row of results of windows: unrolled over the row's edges, in a loop between them."""
+    """Emits the tiles of one row of results of windows: unrolled over the row's edges, in a loop between them."""
 
     def __init__(self, windows: Windows, stores: list[Stage], tile: _TileShape) -> None:
         self.windows, self.tile = windows, tile
@@ -412,7 +418,7 @@ class _WindowWriter:
         self.epilogue = Epilogue(self.reduction, tuple(stores))
 
     def row(self, indices: list[ir.Expr]) -> Stmt:
-        """Writes one row of results of the windows, with loops over those taps of the other axes that read inside."""
+        """Emits one row of results. Loops over the taps of other axes cover only taps inside the image."""
         outer_axes = self.reduction.spatial[:-2]
         base = {axis.var: axis_index for axis, axis_index in zip(outer_axes, indices, strict=True)}
         axes_by_tap = {
@@ -420,6 +426,7 @@ class _WindowWriter:
             for sliding_axis in self.windows.sliding_axes
             if sliding_axis.tap is not None
         }
+        # The taps along the row itself are loops of each tile.
         ranges = [
             axes_by_tap[axis.var].range(base[axes_by_tap[axis.var].place.var])
             if axis.var in axes_by_tap
@@ -432,7 +439,7 @@ class _WindowWriter:
     def _tiles_of_row(self, base: Point, ranges: list[Range]) -> Iterator[Stmt]:
         """Yields the tiles along a row of results: over its first edge, inside in a loop, then over its last edge.
 
-        Only tiles over an edge contain tests for the border.
+        Only tiles over an edge test for the border. `base` is the row's point, `ranges` the taps of the other axes.
         """
         size, height = self.sliding_axis.place.size or 1, self.tile.height
         low, high = self.sliding_axis.inner()
@@ -447,6 +454,7 @@ class _WindowWriter:
                 lambda tile: self._tiles_along_channels(base, ranges, tile * height + loop_start, height, False),
             )
         start += whole_tiles * height
+        # The remaining results are split into tiles of about equal height.
         while start < size:
             remaining_tiles = -(-(size - start) // height)
             height = -(-(size - start) // remaining_tiles)
@@ -456,15 +464,16 @@ class _WindowWriter:
     def _tiles_along_channels(
         self, base: Point, ranges: list[Range], start: ir.Expr, height: int, is_edge: bool
     ) -> Stmt:
-        """Writes tiles side by side along the channels, the last one narrower where channels remain."""
+        """Emits tiles side by side along the channels; the last tile is narrower if channels remain."""
         channel, width = self.tile.vector, self.tile.width
         channels = channel.size or 1
         widths = [width, channels % width] if channels >= width else [channels]
         base = {**base, self.sliding_axis.place.var: emit.simplified(start)}
+        # The channels are one block, number 0 of 1.
         return along_axis(channel, widths, 1, index(0), partial(self._tile, base, ranges, height, is_edge))
 
     def _tile(self, base: Point, ranges: list[Range], height: int, is_edge: bool, start: ir.Expr, width: int) -> Stmt:
-        """Writes one register tile of windows; it tests for the border if it lies over an edge of the row."""
+        """Emits one register tile of windows. A tile over an edge of the row tests for the border."""
         channel, place, tap = self.tile.vector, self.sliding_axis.place, self.sliding_axis.tap
         # Unrolled, tests at static places are decided while compiling.
         is_unrolled = is_edge or self.reduction.broadcast_axis is not None

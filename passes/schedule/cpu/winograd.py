@@ -41,7 +41,7 @@ from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tile import Epilogue
 from tvtf.passes.schedule.cpu.tile_plan import Packing, Plan
 from tvtf.passes.schedule.cpu.vector_axis import terms_of
-from tvtf.passes.schedule.cpu.winograd_cuts import Shape, Tiling, fastest_tiling
+from tvtf.passes.schedule.cpu.winograd_cuts import FLOAT32_BYTES, Shape, Tiling, fastest_tiling
 from tvtf.passes.schedule.cpu.winograd_products import Products
 from tvtf.passes.schedule.cpu.winograd_transforms import (
     BY_WINDOW,
@@ -50,8 +50,6 @@ from tvtf.passes.schedule.cpu.winograd_transforms import (
     transform_tiles,
 )
 
-BYTES = 4
-"""Of a float32."""
 TileItem = Callable[[int, int, int, ir.Expr], TensorLoad]
 """Returns an item of a tile, by the tile's number in its row of tiles, the row and column in the tile, and the lane."""
 
@@ -60,8 +58,8 @@ TileItem = Callable[[int, int, int, ir.Expr], TensorLoad]
 class Operands:
     """The factors of a Winograd convolution's products, as loads.
 
-    The image is read at `[n, y + ky * dilation, x + kx * dilation, c]`, for volumes at `[n, plane, ...]` with a plane
-    for each `z` and `kz`; the filter's indices contain no `n`, `y` or `x`.
+    The image is read at `[n, y + ky * dilation, x + kx * dilation, c]`. For volumes there is an index of the plane
+    after `n`. The filter's indices contain no `n`, `y` or `x`.
     """
 
     image: TensorLoad
@@ -100,10 +98,14 @@ def as_winograd(
     kernel: Kernel,
     target: CpuTarget,
 ) -> Winograd | None:
-    """Plans a convolution by Winograd's method; None if direct sums are about as fast.
+    """Plans a convolution by Winograd's method; returns None if direct sums are about as fast.
 
-    `fused_stages` are the convolution and its epilogue, `later_stages` the stages after them. `source` is the padded
-    copy before it, which is inlined if nothing else reads it.
+    Args:
+        source: the padded copy before the convolution, which is inlined if nothing else reads it.
+        fused_stages: the convolution and its epilogue.
+        later_stages: the stages after these.
+        kernel: the kernel that the stages belong to.
+        target: the CPU.
     """
     convolution = fused_stages[0]
     operands = _factors(convolution)
@@ -113,7 +115,7 @@ def as_winograd(
     if (
         operands is None
         or shape is None
-        or (needs_whole_vectors and (convolution.reduce[-1].size or 1) % target.lanes(4))
+        or (needs_whole_vectors and (convolution.reduce[-1].size or 1) % target.lanes(FLOAT32_BYTES))
     ):
         return None
     direct_share = 1.0 if operands.dilation == 1 else needed_share(convolution, source, target)
@@ -126,10 +128,9 @@ def as_winograd(
 
 
 def _factors(stage: Stage) -> Operands | None:
-    """Returns the factors of a convolution over a square window in steps of one; None for any other stage.
+    """Returns the image and the filter of a convolution over a square window with stride 1; None for any other stage.
 
-    Besides 2D convolutions, these are volumes (one more result and one more reduction axis), and groups (one more
-    result axis).
+    2D convolutions qualify, 3D ones (one more result and reduction axis), and grouped ones (one more result axis).
     """
     if (len(stage.spatial), len(stage.reduce)) not in ((4, 3), (5, 4), (5, 3)) or stage.dtype != "float32":
         return None
@@ -147,26 +148,28 @@ def _factors(stage: Stage) -> Operands | None:
 
 
 def group_axis(stage: Stage) -> Axis | None:
-    """Returns a convolution's axis of groups, which stands before the output channel; None without groups."""
+    """Returns a convolution's axis of groups, which comes before the output channels; None without groups."""
     return stage.spatial[-2] if len(stage.spatial) > len(stage.reduce) + 1 else None
 
 
 def place_axes(stage: Stage) -> tuple[Axis, ...]:
-    """Returns a convolution's result axes for image, plane (of volumes), row and column."""
+    """Returns a convolution's result axes for image, plane (of volumes only), row and column."""
     return stage.spatial[: len(stage.reduce)]
 
 
 def _flat_offset(load: TensorLoad) -> ir.Expr:
+    """Returns the row-major offset of the item that a load reads."""
     return access.flat_offset(load.source, list(load.indices))
 
 
 def _window_dilation(load: TensorLoad, stage: Stage) -> int | None:
-    """Returns the dilation of a square window, equal in both directions; None if the load has another form.
+    """Returns the dilation of a square window, equal in both directions; None if the load reads no such window.
 
-    The expected form is `[image, ..., row + row_tap * dilation, column + column_tap * dilation, channel]`.
+    Its indices must be `[image, ..., row + row_tap * dilation, column + column_tap * dilation, channel]`.
     """
     image, *planes, row, column = (axis.var for axis in place_axes(stage))
     *plane_taps, row_tap, column_tap, _channel = (axis.var for axis in stage.reduce)
+    # There is an index of the image, and one for each tap and channel axis.
     if len(load.indices) != len(stage.reduce) + 1 or square_window_size(stage.reduce[-3:-1]) is None:
         return None
     stride = access.stride(load.indices[-3], row_tap)
@@ -182,7 +185,7 @@ def _window_dilation(load: TensorLoad, stage: Stage) -> int | None:
 
 
 def square_window_size(tap_axes: Sequence[Axis]) -> int | None:
-    """Returns the size of a square window for which there are Winograd transforms, else None."""
+    """Returns the size of a window that is square and has Winograd transforms, else None."""
     height, width = (axis.size for axis in tap_axes)
     return height if height is not None and height == width and height in BY_WINDOW else None
 
@@ -194,7 +197,7 @@ def channel_index(stage: Stage) -> ir.Expr:
 
 
 def needed_share(stage: Stage, source: Stage | None, target: CpuTarget) -> float:
-    """Returns the share of products that a direct convolution computes: it leaves out those with the zero border."""
+    """Returns the share of its products that a direct convolution computes: those with a zero border are left out."""
     clips = () if source is None else with_clips(stage, [source], target).clips
     return prod(1 - clip.saved(1) for clip in clips)
 
@@ -205,7 +208,7 @@ def is_equal_index(left: ir.Expr, right: ir.Expr) -> bool:
 
 
 def _conv_shape(stage: Stage, dilation: int) -> Shape | None:
-    """Returns the sizes of a convolution stage, with planes counted as images; None if one isn't static."""
+    """Returns the sizes of a convolution, with planes of volumes counted as images; None if one isn't static."""
     *outer_axes, row, column = place_axes(stage)
     group = group_axis(stage)
     images, channels = access.points(tuple(outer_axes)), access.points((*stage.reduce[:-3], stage.reduce[-1]))
@@ -215,9 +218,9 @@ def _conv_shape(stage: Stage, dilation: int) -> Shape | None:
 
 
 def shape_of_sizes(sizes: Sequence[int | None], dilation: int) -> Shape | None:
-    """Returns a convolution's shape from its sizes in order; None if one isn't static.
+    """Returns a convolution's shape from its sizes, in the order of `Shape`; None if one isn't static.
 
-    With a dilation, every n-th row and column form an image of their own (a phase), in which the window is dense.
+    With dilation n, every n-th row and column form an image (a phase), in which the window has no gaps.
     """
     known = [size for size in sizes if size is not None]
     if len(known) < len(sizes):
@@ -238,7 +241,7 @@ def is_only_reader(
     operands: Operands,
     kernel: Kernel,
 ) -> bool:
-    """Returns whether a padded copy is read by the convolution only, so that it needn't be stored."""
+    """Returns whether only the convolution reads the padded copy `source`, which then needn't be stored."""
     if source.reduce or not kernel.is_local(source.buffer) or not operands.image.source.same_as(source.buffer):
         return False
     readers = [*fused_stages[1:], *later_stages]
@@ -249,7 +252,7 @@ def is_only_reader(
 
 
 def emit_winograd(winograd: Winograd, stored_buffers: set[Var], target: CpuTarget) -> Stmt:
-    """Writes a convolution by Winograd's method: transforms its filter once, then a parallel loop over the tasks.
+    """Emits a convolution by Winograd's method: transforms its filter, then runs tasks over tiles in parallel.
 
     `stored_buffers` are the results that must be stored in memory.
     """
@@ -261,9 +264,10 @@ def emit_winograd(winograd: Winograd, stored_buffers: set[Var], target: CpuTarge
 
 
 class _WinogradWriter:
-    """Writes one Winograd convolution. A panel is a block of output channels, `width` of the tiling wide.
+    """Emits one Winograd convolution.
 
-    In its methods `block` is the number of a task's block of rows of tiles, `tile_row` a row of tiles in that block.
+    A panel is a block of output channels, as wide as the tiling's `width`. In the methods, `block` is the number of a
+    task's block of rows of tiles, and `tile_row` the number of a row of tiles in the block.
     """
 
     def __init__(self, winograd: Winograd, stores: list[Stage], target: CpuTarget) -> None:
@@ -272,7 +276,11 @@ class _WinogradWriter:
         if shape is None:
             raise ValueError("emit_winograd: expected the known sizes that as_winograd accepted")
         self.conv, self.stores, self.target, self.shape = winograd, stores, target, shape
-        self.tiling, self.transforms, self.lanes = winograd.tiling, winograd.tiling.transforms, target.lanes(4)
+        self.tiling, self.transforms, self.lanes = (
+            winograd.tiling,
+            winograd.tiling.transforms,
+            target.lanes(FLOAT32_BYTES),
+        )
         self.tile_rows, self.tile_columns = self.tiling.tiles(shape.height), self.tiling.tiles(shape.width)
         self.tiles_per_task = self.tiling.rows * self.tile_columns
         panels = self.tiling.panels(shape)
@@ -298,11 +306,10 @@ class _WinogradWriter:
         )
 
     def write(self, parallel: bool) -> Stmt:
-        """Writes the whole convolution by Winograd's method.
+        """Emits the whole convolution by Winograd's method.
 
         Usually a task takes a block of rows of tiles. If the tiling has blocks of channels, a task takes one panel of
-        output channels for all tiles instead; every task then reads the inputs of all tiles, which are therefore
-        transformed first.
+        output channels for all tiles. Every task then reads the inputs of all tiles, so these are transformed first.
         """
         row_blocks = self.shape.images * self.tile_rows // self.tiling.rows
         filter_load, transpose = self._contiguous_filter(parallel)
@@ -328,9 +335,9 @@ class _WinogradWriter:
         ])  # fmt: skip
 
     def _contiguous_filter(self, parallel: bool) -> tuple[TensorLoad, list[Stmt]]:
-        """Returns the filter with contiguous output channels, and the statements that transpose it if they aren't so.
+        """Returns the load of a filter with contiguous output channels, and the statements that transpose it if needed.
 
-        The filter's Winograd transform runs along vectors of output channels.
+        The Winograd transform of the filter runs along vectors of output channels.
         """
         stage, filter_load = self.conv.convolution, self.conv.operands.filter
         if access.load_stride(filter_load, stage.spatial[-1].var) == 1:
@@ -342,7 +349,7 @@ class _WinogradWriter:
         return next(term for term in terms_of(stage_on_copy) if not term.source.same_as(image)), statements
 
     def _transform_filter(self, filter_load: TensorLoad, parallel: bool) -> Stmt:
-        """Writes a loop that transforms the filter, window by window, for each panel and input channel."""
+        """Emits a loop that applies the Winograd transform to the filter's window for each panel and input channel."""
 
         def transform_window(panel_and_channel: list[ir.Expr]) -> Stmt:
             panel, channel = panel_and_channel
@@ -353,17 +360,17 @@ class _WinogradWriter:
     def _transform_window(
         self, filter_load: TensorLoad, panel: ir.Expr, channel_number: ir.Expr, buffer_place: Sequence[ir.Expr]
     ) -> Stmt:
-        """Transforms the filter's window for one input channel and a panel of output channels into the filter buffer.
+        """Emits the Winograd transform of the filter's window for one input channel and one panel of output channels.
 
-        `channel_number` counts the channels of all planes of the window; `buffer_place` is the panel and channel in the
-        buffer. Vectors run along output channels, as in the matrix products that follow.
+        `channel_number` counts the channels of all planes of the window. `buffer_place` is the panel and the channel in
+        the buffer. Vectors run along output channels, as in the matrix products that follow.
         """
         *planes, row_tap, column_tap, channel = self.conv.convolution.reduce
         channel_extents = [channel.extent] if not planes else [planes[0].extent, channel.extent]
         buffer_panel, buffer_channel = buffer_place
 
         def read(_tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
-            """Returns the filter's item at a tap of the window, for a lane of output channels."""
+            """Returns the filter's item at a tap (row, column) of the window; lanes are output channels."""
             plane_and_channel = zip((*planes, channel), emit.unflatten(channel_number, channel_extents), strict=True)
             point = {
                 row_tap.var: index(row),
@@ -383,7 +390,7 @@ class _WinogradWriter:
         )
 
     def _panel_in_blocks(self, filter_load: TensorLoad, panel: ir.Expr) -> Stmt:
-        """Computes one panel of output channels for all tiles, summing block by block of input channels."""
+        """Emits one panel of output channels for all tiles, which adds up products block by block of input channels."""
         zero, block_channels = tirx.const(0, "float32"), self.tiling.block
         vector_extents = [self.tiles_per_task, self.transforms.products, self.tiling.width // self.lanes]
 
@@ -395,7 +402,7 @@ class _WinogradWriter:
             )
 
         def add_block(block: ir.Expr) -> Stmt:
-            """Transforms one block of the filter, and adds its products to the sums."""
+            """Emits the transform of one block of the filter, and the addition of its products to the sums."""
             first_channel = block * block_channels
             # The filter is transformed block by block, just before it is used, so that it stays in the cache.
             transform_windows = emit.loop(
@@ -422,7 +429,7 @@ class _WinogradWriter:
         return emit.sequence([emit.allocate(buffer), body])
 
     def _result_indices(self, panel: ir.Expr, lane: ir.Expr) -> dict[Var, ir.Expr]:
-        """Returns the indices of the group and the output channel that a lane of a panel stands for, by axis."""
+        """Returns the group and the output channel that a lane of a panel stands for, by axis variable."""
         group, result = group_axis(self.conv.convolution), self.conv.convolution.spatial[-1].var
         if group is None:
             return {result: panel * self.tiling.width + lane}
@@ -439,9 +446,9 @@ class _WinogradWriter:
     def _for_whole_or_last_panel(
         self, panel: ir.Expr, write_channels: Callable[[int], Stmt], fill_unused: Stmt | None = None
     ) -> Stmt:
-        """Writes `write_channels(count)` for the output channels of a panel.
+        """Emits `write_channels(count)` for the output channels of a panel.
 
-        The last panel of a group may have fewer than `width`; then `fill_unused` is written, too.
+        A group's last panel may have fewer channels than others. For it, `fill_unused` is emitted, too.
         """
         remaining = self.shape.out_channels - self.full_panels * self.tiling.width
         whole_panel = write_channels(self.tiling.width)
@@ -449,12 +456,13 @@ class _WinogradWriter:
             return whole_panel
         last_panel = emit.sequence([write_channels(remaining), fill_unused])
         is_whole = emit.simplified(self._number_in_group(panel) < self.full_panels)
+        # `when` returns None only without an alternative.
         return emit.when(is_whole, whole_panel, last_panel) or whole_panel
 
     def _zeros_after_last_result(self, panel: ir.Expr, channel: ir.Expr) -> Stmt | None:
-        """Writes zeros to the filter's lanes beyond the last output channel; None if the last panel is full.
+        """Emits zeros for the filter's lanes after the last output channel; returns None if the last panel is full.
 
-        These lanes are multiplied and summed with the others, though never stored.
+        These lanes are multiplied and summed like the others, but their sums are never stored.
         """
         remaining = self.shape.out_channels - self.full_panels * self.tiling.width
         if not remaining:
@@ -477,10 +485,10 @@ class _WinogradWriter:
         channels: int,
         source_is_scratch: bool = False,
     ) -> Stmt:
-        """Transforms `tiles` neighbouring tiles: whole vectors of channels, then a shorter last vector."""
+        """Emits the transform of `tiles` neighbouring tiles: whole vectors of channels, then a shorter last vector."""
 
         def transform(start: int, vectors: int, lanes: int) -> Stmt:
-            """Transforms ``vectors`` times ``lanes`` channels, from ``start`` on."""
+            """Emits the transform of ``vectors`` times ``lanes`` channels, from ``start`` on."""
             read_first, write_first = (partial(_at_lane, item, index(start)) for item in (read, write))
             return transform_tiles(
                 matrices, read_first, write_first, (tiles, vectors), lanes, "float32", source_is_scratch
@@ -491,7 +499,7 @@ class _WinogradWriter:
         return emit.sequence([main, transform(whole_vectors * self.lanes, 1, remaining) if remaining else None])
 
     def _task(self, block: ir.Expr, panel_group: ir.Expr) -> Stmt:
-        """Writes one task: transforms the inputs of its rows of tiles, then computes its group of panels."""
+        """Emits one task: the input transforms of its rows of tiles, then its group of panels of output channels."""
         panels = emit.loop(
             self.panels_per_task, lambda number: self._panel(block, panel_group * self.panels_per_task + number)
         )
@@ -501,23 +509,24 @@ class _WinogradWriter:
         )
 
     def _image_and_top(self, block: ir.Expr, tile_row: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
-        """Returns the number of the image that a row of tiles is in, and the first row of results of these tiles."""
+        """Returns the image that a row of tiles belongs to, and the first row of results of these tiles."""
         row_number = block * self.tiling.rows + tile_row
         rows_per_image = index(self.tile_rows)
         image, row_in_image = tirx.floordiv(row_number, rows_per_image), tirx.floormod(row_number, rows_per_image)
         return emit.simplified(image), emit.simplified(row_in_image * self.transforms.size)
 
     def _transform_input_row(self, block: ir.Expr, tile_row: ir.Expr) -> Stmt:
-        """Copies the band of the input that one row of tiles reads, with a zero border, and transforms its tiles.
+        """Emits the input transform of one row of tiles.
 
-        The transform then reads the band without tests for the border.
+        The band of the input that these tiles read is copied with a zero border first. The transform then needs no
+        tests for the border.
         """
         image, top = self._image_and_top(block, tile_row)
         size, side = self.transforms.size, self.transforms.side
         height, width = (int(extent) for extent in self.band_buffer.ty.shape[:2])
 
         def copy_channels(first_channel: int, channels: int) -> Stmt:
-            """Copies some channels, which are contiguous in the input, into the band (row, column, channel)."""
+            """Emits the copy of some channels, which are contiguous in the input, into the band."""
             return copied_band(
                 lambda at: emit.load(self.band_buffer, [at[0], at[1], at[2] + first_channel]),
                 lambda at: self._input_item(image, top + at[0], at[1], first_channel, at[2]),
@@ -541,7 +550,10 @@ class _WinogradWriter:
     def _input_item(
         self, image_number: ir.Expr, row: ir.Expr, column: ir.Expr, first_channel: int, lane: ir.Expr
     ) -> ir.Expr:
-        """Returns an item of the convolution's input; zero where the last tiles reach beyond the input."""
+        """Returns an item of the convolution's input, or zero where the last tiles reach beyond the input.
+
+        `lane` counts channels from `first_channel` on.
+        """
         source, stage, load = self.conv.source, self.conv.convolution, self.conv.operands.image
         *planes, row_tap, column_tap, channel = stage.reduce
         # Channels are numbered over all planes of the window.
@@ -560,23 +572,24 @@ class _WinogradWriter:
         return tirx.if_then_else(tirx.all(*tests), value, tirx.const(0, "float32")) if tests else value
 
     def _place_in_images(self, image_number: ir.Expr, row: ir.Expr, column: ir.Expr) -> list[ir.Expr]:
-        """Converts a place in one plane and phase of an image to the indices of image, plane, row and column.
+        """Converts a row and column of one plane and phase to the indices of image, plane, row and column.
 
-        A phase is every n-th row and column of an image, which a window dilated by n touches.
+        A phase is every n-th row and column of an image, as a window with dilation n reads them. `image_number` counts
+        images, planes and phases.
         """
         outer_extents = [axis.extent for axis in place_axes(self.conv.convolution)[:-2]]
         *image, row_phase, column_phase = emit.unflatten(image_number, [*outer_extents, self.dilation, self.dilation])
         return [*image, row * self.dilation + row_phase, column * self.dilation + column_phase]
 
     def _panel(self, block: ir.Expr, panel: ir.Expr) -> Stmt:
-        """Writes a panel of output channels for a block of tiles: the products at all positions, then the results."""
+        """Emits one panel of output channels for a block of tiles: the products at all positions, then the results."""
         result_rows = emit.loop(self.tiling.rows, lambda tile_row: self._result_row(block, panel, tile_row))
         return emit.sequence([self._add_products(panel), result_rows])
 
     def _add_products(self, panel: ir.Expr, first_channel: ir.Expr | None = None) -> Stmt:
-        """Writes the products of a panel of output channels with the tiles, summed over the input channels.
+        """Emits the matrix products of a panel of output channels with all tiles, summed over the input channels.
 
-        With `first_channel`, the products of one block of channels from there on are added to the sums of those before.
+        With `first_channel`, only one block of channels is summed, and added to the sums of the blocks before.
         """
         channels = self.tiling.block or self.shape.in_channels
         products = Products(
@@ -593,12 +606,13 @@ class _WinogradWriter:
         return products.sums_of_panel(panel if first_channel is None else index(0), input_channel, self.target)
 
     def _result_row(self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr) -> Stmt:
-        """Writes the results of a row of tiles, and the epilogue on those that lie in the image.
+        """Emits the results of a row of tiles, and the epilogue on results inside the image.
 
         Results that need no epilogue and no test are stored directly.
         """
         if len(self.stores) == 1 and self.stores[0] is self.conv.convolution and not self._tiles_exceed_image:
             return self._store_result_row(block, panel, tile_row)
+        # With few input channels, a subroutine call would take a large part of the time.
         if self.shape.in_channels < FEWEST_TERMS:
             return emit.loop(self.tile_columns, lambda tile: self._tile_with_epilogue(block, panel, tile_row, tile))
         tiles = self._tiles_per_epilogue
@@ -609,8 +623,11 @@ class _WinogradWriter:
 
     @property
     def _tiles_per_epilogue(self) -> int:
-        """The number of tiles, a divisor of a row's, whose results fit half of the level-1 cache until the epilogue."""
-        limit = self.target.level1_bytes // 2 // (self.transforms.size**2 * self.tiling.width * BYTES)
+        """The number of tiles to transform before the epilogue runs, so that results fit half of the level-1 cache.
+
+        It divides the number of tiles in a row.
+        """
+        limit = self.target.level1_bytes // 2 // (self.transforms.size**2 * self.tiling.width * FLOAT32_BYTES)
         return max(
             count
             for count in range(1, self.tile_columns + 1)
@@ -618,7 +635,7 @@ class _WinogradWriter:
         )
 
     def _store_result_row(self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr) -> Stmt:
-        """Transforms the sums of a row of tiles straight into the convolution's results."""
+        """Emits the transform of the sums of a row of tiles straight into the convolution's result."""
         convolution = self.conv.convolution
 
         def result_item(tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
@@ -632,15 +649,15 @@ class _WinogradWriter:
         )
 
     def _tile_with_epilogue(self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr, tile: ir.Expr) -> Stmt:
-        """Transforms the sums of one tile in registers, and runs the epilogue on its results.
+        """Emits the transform of one tile's sums in registers, followed by the epilogue on its results.
 
-        With few input channels, a call of the transform's subroutine would cost a tenth of the time.
+        This is used with few input channels, where a call of the transform's subroutine would cost a tenth of the time.
         """
         size, (image, top) = self.transforms.size, self._image_and_top(block, tile_row)
         epilogue = Epilogue(self.conv.convolution, tuple(self.stores))
 
         def write_vector(first_lane: ir.Expr, lanes: int) -> Stmt:
-            """Transforms a vector of channels of the tile, and runs the epilogue on its items."""
+            """Emits the transform of one vector of channels of the tile, and the epilogue on its items."""
 
             def read(row: int, column_in_tile: int, lane: ir.Expr) -> ir.Expr:
                 position = index(row * self.transforms.side + column_in_tile)
@@ -659,7 +676,7 @@ class _WinogradWriter:
         return self._for_whole_or_last_panel(panel, lambda extent: self._in_vectors(extent, write_vector))
 
     def _in_vectors(self, channels: int, write_vector: Callable[[ir.Expr, int], Stmt]) -> Stmt:
-        """Writes `write_vector(start, lanes)` for the whole vectors of a panel's channels, then a shorter last one."""
+        """Emits `write_vector(start, lanes)` for some channels: whole vectors in a loop, then a shorter last one."""
         whole_vectors, remaining = divmod(channels, self.lanes)
         main = (
             emit.loop(whole_vectors, lambda number: write_vector(number * self.lanes, self.lanes))
@@ -671,7 +688,7 @@ class _WinogradWriter:
     def _tiles_with_epilogue(
         self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr, first_tile: ir.Expr, tiles: int
     ) -> Stmt:
-        """Transforms the sums of some tiles of a row, from `first_tile` on, into memory, then runs the epilogue."""
+        """Emits the result transform of some tiles of a row into a buffer, followed by the epilogue on its items."""
         size, (image, top) = self.transforms.size, self._image_and_top(block, tile_row)
         results = emit.scratch([size, tiles * size, self.tiling.width], "float32", "results")
         epilogue = Epilogue(self.conv.convolution, tuple(self.stores))
@@ -680,7 +697,7 @@ class _WinogradWriter:
             return emit.load(results, [index(row), index(tile * size + column_in_tiles), lane])
 
         def write_vector(row_and_column: list[ir.Expr], first_lane: ir.Expr, lanes: int) -> Stmt:
-            """Runs the epilogue on a vector of results."""
+            """Emits the epilogue on a vector of results."""
             row, column_in_tiles = row_and_column
             column = first_tile * size + column_in_tiles
 
@@ -705,7 +722,10 @@ class _WinogradWriter:
     def _transform_sums(
         self, tile_row: ir.Expr, first_tile: ir.Expr, write: TileItem, tiles: int, channels: int
     ) -> Stmt:
-        """Transforms the sums of some tiles of a row, from `first_tile` on, into the results that `write` addresses."""
+        """Emits the result transform of the sums of some tiles of a row, from `first_tile` on.
+
+        `write` returns the element where an item is stored.
+        """
 
         def read(tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
             return emit.load(
@@ -718,7 +738,7 @@ class _WinogradWriter:
     def _result_point(
         self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr, row: ir.Expr, column: ir.Expr, lane: ir.Expr
     ) -> dict[Var, ir.Expr]:
-        """Returns the value of each result axis, given a row and column within a row of tiles and a lane of a panel."""
+        """Returns the value of each result axis for a row and column in a row of tiles, and for a lane of a panel."""
         image, top = self._image_and_top(block, tile_row)
         place = self._place_in_images(image, top + row, column)
         axes = {axis.var: value for axis, value in zip(place_axes(self.conv.convolution), place, strict=True)}
@@ -726,14 +746,14 @@ class _WinogradWriter:
 
     @property
     def _tiles_exceed_image(self) -> bool:
-        """Whether the last tiles reach beyond the image, so that stores need a test."""
+        """Whether the last tiles reach beyond the image. Stores then need a test."""
         sizes = [tiles * self.transforms.size * self.dilation for tiles in (self.tile_rows, self.tile_columns)]
         return any(
             size > int(axis.extent) for size, axis in zip(sizes, place_axes(self.conv.convolution)[-2:], strict=True)
         )
 
     def _is_inside_image(self, place: list[ir.Expr]) -> ir.Expr | bool:
-        """Returns the test whether a place of a tile lies in the image; True where all tiles lie inside."""
+        """Returns the test whether a place of a tile lies in the image; True if all tiles lie inside."""
         extents = place_axes(self.conv.convolution)[-2:]
         axes = zip(place[-2:], extents, (self.tile_rows, self.tile_columns), strict=True)
         size = self.transforms.size * self.dilation
@@ -742,5 +762,5 @@ class _WinogradWriter:
 
 
 def _at_lane(item: TileItem, lane: ir.Expr, tile: int, row: int, column: int) -> TensorLoad:
-    """Returns an item of a tile at a given lane; with the lane first, so that `partial` can bind it."""
+    """Returns an item of a tile at a lane; the lane is an early parameter, which `partial` can bind."""
     return item(tile, row, column, lane)

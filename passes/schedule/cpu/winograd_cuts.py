@@ -13,6 +13,7 @@ from tvtf.passes.schedule.cpu.winograd_transforms import BY_WINDOW, GRADIENTS, T
 # Positions in the transformed tiles of a task: sixteen vectors of each, with their sums, fit the level-2 cache.
 MAX_POSITIONS = 1152
 OPERATIONS_PER_CYCLE = 2
+FLOAT32_BYTES = 4
 # Share of the peak that direct sums and products of transformed tiles reach, measured.
 EFFICIENCY = 0.85
 CYCLES_PER_TASK = 2000
@@ -27,8 +28,8 @@ TILINGS_TO_TRY = 8
 MIN_BLOCK = 64
 # To transform the filter where it is used: nine streams of short rows, and stores all over the block.
 CYCLES_PER_FILTER_TRANSFORM = {4: 200, 6: 400}
-# For a filter's gradient: the bytes of transformed operands beyond which a panel's sums stay on one core.
-MAX_LEVEL2_SIZES_OF_OPERANDS = 4
+# For a filter's gradient: the bytes of all panels' sums, in level-2 caches, beyond which a panel's sums stay on one core.
+MAX_LEVEL2_SIZES_OF_SUMS = 4
 # Blocks of twice the size are no faster, and take memory that no plan of a step's peak counts.
 MAX_LEVEL2_SIZES_OF_BLOCK = 2
 WIDEST_PANEL = 64
@@ -53,9 +54,9 @@ class Shape:
 class Tiling:
     """How a Winograd convolution is tiled and split into tasks.
 
-    A task has `rows` rows of tiles and one of `groups` groups of panels; a panel is a block of `width` output channels.
-    The last panel of each of the convolution's groups may be wider than the remaining channels. With a `block` of input
-    channels, a task takes one panel of all tiles, and transforms its filter block by block.
+    A panel is a block of `width` output channels; each group's last panel may be wider than its channels. A task
+    computes `rows` rows of tiles for one of `groups` groups of panels. With a `block` of input channels, a task
+    computes one panel of all tiles instead, and transforms its filter block by block.
     """
 
     transforms: Transforms
@@ -65,7 +66,7 @@ class Tiling:
     block: int = 0
 
     def tiles(self, extent: int) -> int:
-        """Returns the number of tiles along a side of an image; the last one may reach beyond it."""
+        """Returns the number of tiles along a side of an image; the last tile may reach beyond the image."""
         return -(-extent // self.transforms.size)
 
     def panels(self, shape: Shape) -> int:
@@ -74,12 +75,16 @@ class Tiling:
 
 
 def fastest_tiling(shape: Shape, is_constant: bool, target: CpuTarget, needed_share: float = 1.0) -> Tiling | None:
-    """Returns the tiling with the fewest estimated cycles; None if a direct convolution is about as fast.
+    """Returns the Winograd tiling with the fewest estimated cycles; None if a direct convolution is about as fast.
 
-    A direct convolution computes only the `needed_share` of its products: it leaves out those with the zero border.
-    With `is_constant`, the filter is the same in every call.
+    Args:
+        shape: the sizes of the convolution.
+        is_constant: whether the filter is the same in every call.
+        target: the CPU.
+        needed_share: the share of its products that a direct convolution computes, without those with a zero
+            border.
     """
-    lanes = target.lanes(4)
+    lanes = target.lanes(FLOAT32_BYTES)
     # Transforms run along vectors of channels.
     if shape.out_channels < lanes or shape.in_channels < lanes:
         return None
@@ -95,12 +100,12 @@ def fastest_tiling(shape: Shape, is_constant: bool, target: CpuTarget, needed_sh
 
 
 def _fastest_tilings(tilings: dict[Tiling, float]) -> list[Tiling]:
-    """Returns the tilings with the fewest estimated cycles, which tuning tries."""
+    """Returns the few tilings with the fewest estimated cycles, among which tuning chooses."""
     return sorted(tilings, key=tilings.__getitem__)[:TILINGS_TO_TRY]
 
 
 def _describe_tiling(tiling: Tiling | None) -> str:
-    """Returns the name of a tiling as it stands in tuning records."""
+    """Returns a description of a tiling for tuning records."""
     if tiling is None:
         return "no"
     text = f"{tiling.transforms.size} wide, {tiling.rows} rows, {tiling.groups} groups, panels of {tiling.width}"
@@ -108,11 +113,11 @@ def _describe_tiling(tiling: Tiling | None) -> str:
 
 
 def _candidate_tilings(shape: Shape, target: CpuTarget) -> Iterator[Tiling]:
-    """Yields the tilings whose tasks fit the level-2 cache, or have a single row of tiles.
+    """Yields the Winograd tilings whose tasks fit the level-2 cache, or have a single row of tiles.
 
-    Where few tiles fit at once, those with blocks of input channels follow.
+    If all tiles fit at once, tilings with blocks of input channels follow.
     """
-    lanes = target.lanes(4)
+    lanes = target.lanes(FLOAT32_BYTES)
     for transforms in BY_WINDOW[shape.window]:
         for vectors in (1, 2, 3, 4):
             tiling = Tiling(transforms, 1, 1, lanes * vectors)
@@ -132,15 +137,16 @@ def _candidate_tilings(shape: Shape, target: CpuTarget) -> Iterator[Tiling]:
 
 
 def _with_blocks_of_channels(shape: Shape, tiling: Tiling, target: CpuTarget) -> Iterator[Tiling]:
-    """Yields the tiling with the largest block of input channels, if one is large enough.
+    """Yields the tiling with the largest block of input channels that fits the cache, if this block is large enough.
 
     The block of the transformed filter and the sums of all tiles share three quarters of the level-2 cache.
     """
     products, tiles = tiling.transforms.products, tiling.rows * tiling.tiles(shape.width)
-    # Four bytes per float32.
-    free_bytes = target.level2_bytes * 3 // 4 - products * tiles * tiling.width * 4
+    free_bytes = target.level2_bytes * 3 // 4 - products * tiles * tiling.width * FLOAT32_BYTES
     blocks = [
-        channels for channels in _divisors(shape.in_channels) if products * channels * tiling.width * 4 <= free_bytes
+        channels
+        for channels in _divisors(shape.in_channels)
+        if products * channels * tiling.width * FLOAT32_BYTES <= free_bytes
     ]
     if blocks and blocks[-1] >= min(MIN_BLOCK, shape.in_channels):
         yield replace(tiling, block=blocks[-1])
@@ -161,27 +167,27 @@ class FilterTiling:
     is_local: bool
 
     def tiles(self, extent: int) -> int:
-        """Returns the number of tiles along a side of an image; the last one may reach beyond it."""
+        """Returns the number of tiles along a side of an image; the last tile may reach beyond the image."""
         return -(-extent // self.transforms.size)
 
 
 def fastest_filter_tiling(shape: Shape, target: CpuTarget, needed_share: float = 1.0) -> FilterTiling | None:
-    """Returns the tiling for a filter's gradient by Winograd's method; None if direct sums are about as fast.
+    """Returns the Winograd tiling for a convolution's filter gradient; None if direct sums are about as fast.
 
-    Direct sums need only the `needed_share` of their products, since they leave out those with the zero border.
+    Direct sums leave out products with a zero border; `needed_share` is the share of the others.
     """
-    lanes, transforms = target.lanes(4), GRADIENTS[shape.window]
+    lanes, transforms = target.lanes(FLOAT32_BYTES), GRADIENTS[shape.window]
     products = transforms.products
     # Transforms run along vectors of channels.
     if shape.out_channels < lanes or shape.in_channels < lanes:
         return None
     tile_rows, tile_columns = (-(-extent // transforms.size) for extent in (shape.height, shape.width))
-    most_filter_bytes = MAX_LEVEL2_SIZES_OF_OPERANDS * target.level2_bytes
+    most_sum_bytes = MAX_LEVEL2_SIZES_OF_SUMS * target.level2_bytes
     most_block_bytes = MAX_LEVEL2_SIZES_OF_BLOCK * target.level2_bytes
     # Sums of all panels that exceed the caches would be read and written again in every block.
-    is_local = products * shape.in_channels * shape.out_channels * shape.groups * 4 > most_filter_bytes
+    is_local = products * shape.in_channels * shape.out_channels * shape.groups * FLOAT32_BYTES > most_sum_bytes
     results = _least_padded_width(shape.out_channels, WIDEST_PANEL // (2 if is_local else 1), lanes)
-    bytes_per_row = products * tile_columns * (shape.in_channels + shape.out_channels) * shape.groups * 4
+    bytes_per_row = products * tile_columns * (shape.in_channels + shape.out_channels) * shape.groups * FLOAT32_BYTES
     all_rows = shape.images * tile_rows
     rows = (
         all_rows
@@ -201,20 +207,20 @@ def fastest_filter_tiling(shape: Shape, target: CpuTarget, needed_share: float =
 
 
 def _least_padded_width(extent: int, limit: int, lanes: int) -> int:
-    """Returns the panel width, a multiple of `lanes` up to `limit`, whose panels exceed the extent least.
+    """Returns the panel width, a multiple of `lanes` up to `limit`, that needs the least padding to cover an extent.
 
-    Of equally good widths the widest is taken.
+    Of equally good widths the widest is returned.
     """
     widths = range(lanes, max(lanes, limit) + 1, lanes)
     return min(widths, key=lambda width: (-(-extent // width) * width, -width))
 
 
 def _filter_gradient_cycles(shape: Shape, tiling: FilterTiling, target: CpuTarget) -> float:
-    """Estimates the cycles of a filter's gradient by Winograd's method, until the last core is done.
+    """Estimates the cycles of a filter gradient by Winograd's method, until the last core is done.
 
-    Counts the matrix products with their sums, the transfer of transformed operands, and the transforms.
+    It adds up the matrix products with their sums, the transfer of transformed operands, and the transforms.
     """
-    lanes, products = target.lanes(4), tiling.transforms.products
+    lanes, products = target.lanes(FLOAT32_BYTES), tiling.transforms.products
     transform_cycles = CYCLES_PER_TILE_TRANSFORM[tiling.transforms.side]
     tiles = shape.images * tiling.tiles(shape.height) * tiling.tiles(shape.width)
     channels, results = (
@@ -223,10 +229,12 @@ def _filter_gradient_cycles(shape: Shape, tiling: FilterTiling, target: CpuTarge
     )
     all_channels, filter_items = (channels + results) * shape.groups, channels * results * shape.groups
     blocks = shape.images * tiling.tiles(shape.height) // tiling.rows
+    # Each block of tiles loads and stores all sums.
     products_and_sums = (
         products * filter_items * (tiles / lanes / OPERATIONS_PER_CYCLE / EFFICIENCY + blocks * 2 / lanes)
     )
-    memory = products * tiles * all_channels * 4 * 2 * CYCLES_PER_LEVEL3_BYTE
+    # Transformed operands are stored once and loaded once.
+    memory = products * tiles * all_channels * FLOAT32_BYTES * 2 * CYCLES_PER_LEVEL3_BYTE
     transforms = (tiles * all_channels * TRANSFORMS_PER_COPY + filter_items) / lanes * transform_cycles
     return (products_and_sums + memory + transforms) / target.cores + blocks * CYCLES_PER_TASK * 6
 
@@ -237,20 +245,20 @@ def _divisors(number: int) -> list[int]:
 
 
 def _task_bytes(shape: Shape, tiling: Tiling) -> int:
-    """Returns the bytes of a task's transformed inputs and of its sums for one panel."""
+    """Returns the size in bytes of a task's transformed inputs, and of its sums for one panel."""
     tiles = tiling.rows * tiling.tiles(shape.width)
-    return tiling.transforms.products * tiles * (shape.in_channels * shape.groups + tiling.width) * 4
+    return tiling.transforms.products * tiles * (shape.in_channels * shape.groups + tiling.width) * FLOAT32_BYTES
 
 
 def _estimated_cycles(shape: Shape, tiling: Tiling, is_constant: bool, target: CpuTarget) -> float:
     """Estimates the cycles of a Winograd convolution until the last core is done.
 
-    Per task: transforms of inputs and sums, and the matrix products or the fetching of the transformed filter,
-    whichever takes longer. A filter that isn't constant must be transformed in each call.
+    A task transforms its inputs and sums. The matrix products and the loads of the transformed filter overlap, so the
+    longer of the two counts. A filter that isn't constant is transformed in each call.
     """
     if tiling.block:
         return _estimated_cycles_with_blocks(shape, tiling, target)
-    lanes, products = target.lanes(4), tiling.transforms.products
+    lanes, products = target.lanes(FLOAT32_BYTES), tiling.transforms.products
     transform_cycles = CYCLES_PER_TILE_TRANSFORM[tiling.transforms.side]
     tiles, results = tiling.rows * tiling.tiles(shape.width), tiling.panels(shape) * tiling.width / tiling.groups
     tasks = shape.images * tiling.tiles(shape.height) // tiling.rows * tiling.groups
@@ -258,11 +266,13 @@ def _estimated_cycles(shape: Shape, tiling: Tiling, is_constant: bool, target: C
     transforms = tiles * (shape.in_channels * shape.groups + results) / lanes * transform_cycles
     panel_cycles = _matrix_product_cycles(tiles, tiling.width // lanes, shape.in_channels, target)
     sums = products * results / tiling.width * panel_cycles
-    filter_bytes = products * shape.in_channels * results * 4
+    filter_bytes = products * shape.in_channels * results * FLOAT32_BYTES
     is_cached = filter_bytes * min(tiling.groups, target.cores) <= target.level2_bytes // 2
     fetch_cycles = filter_bytes * (CYCLES_PER_LEVEL2_BYTE if is_cached else CYCLES_PER_FAR_BYTE)
     if _task_bytes(shape, tiling) > target.level2_bytes:
-        fetch_cycles += products * tiles * shape.in_channels * 4 * results / tiling.width * CYCLES_PER_LEVEL3_BYTE
+        fetch_cycles += (
+            products * tiles * shape.in_channels * FLOAT32_BYTES * results / tiling.width * CYCLES_PER_LEVEL3_BYTE
+        )
     total = tasks_per_core * (transforms + max(sums / EFFICIENCY, fetch_cycles) + CYCLES_PER_TASK)
     # A constant filter is transformed once, before the first call.
     if is_constant:
@@ -271,15 +281,15 @@ def _estimated_cycles(shape: Shape, tiling: Tiling, is_constant: bool, target: C
     cycles_per_byte = (
         CYCLES_PER_LEVEL2_BYTE if filter_bytes * tiling.groups <= target.level2_bytes // 2 else CYCLES_PER_WRITTEN_BYTE
     )
-    return total + filter_transforms * (transform_cycles + products * lanes * 4 * cycles_per_byte)
+    return total + filter_transforms * (transform_cycles + products * lanes * FLOAT32_BYTES * cycles_per_byte)
 
 
 def _estimated_cycles_with_blocks(shape: Shape, tiling: Tiling, target: CpuTarget) -> float:
-    """Estimates the cycles of a Winograd convolution whose tasks take one panel of all tiles.
+    """Estimates the cycles of a Winograd convolution that is tiled with blocks of input channels.
 
-    Each task reads the transformed inputs of all tiles, and transforms its part of the filter itself.
+    Each task takes one panel of all tiles. It reads all transformed inputs, and transforms its part of the filter.
     """
-    lanes, products = target.lanes(4), tiling.transforms.products
+    lanes, products = target.lanes(FLOAT32_BYTES), tiling.transforms.products
     transform_cycles = CYCLES_PER_TILE_TRANSFORM[tiling.transforms.side]
     tiles, width = tiling.rows * tiling.tiles(shape.width), tiling.width
     input_cycles = tiles * shape.in_channels * shape.groups / lanes * transform_cycles / target.cores
@@ -289,8 +299,8 @@ def _estimated_cycles_with_blocks(shape: Shape, tiling: Tiling, target: CpuTarge
         // tiling.block
         * _matrix_product_cycles(tiles, width // lanes, tiling.block, target)
     )
-    fetched_inputs = products * tiles * shape.in_channels * 4 * CYCLES_PER_LEVEL3_BYTE
-    fetched_filter = shape.window**2 * shape.in_channels * width * 4 * CYCLES_PER_FAR_BYTE
+    fetched_inputs = products * tiles * shape.in_channels * FLOAT32_BYTES * CYCLES_PER_LEVEL3_BYTE
+    fetched_filter = shape.window**2 * shape.in_channels * width * FLOAT32_BYTES * CYCLES_PER_FAR_BYTE
     transforms = (
         (shape.in_channels * CYCLES_PER_FILTER_TRANSFORM[tiling.transforms.side] + tiles * transform_cycles)
         * width
@@ -305,9 +315,9 @@ def _estimated_cycles_with_blocks(shape: Shape, tiling: Tiling, target: CpuTarge
 
 
 def _matrix_product_cycles(tiles: int, vectors: int, channels: int, target: CpuTarget) -> float:
-    """Estimates the cycles of one matrix product of all tiles with one panel of a filter.
+    """Estimates the cycles of one matrix product of all tiles with one panel of a transformed filter.
 
-    As many tiles are processed at a time as there are registers for their sums.
+    As many tiles are processed at once as there are registers for their sums.
     """
     most_tiles = max(1, (target.vector_registers - 2 - vectors) // vectors)
     passes = -(-tiles // most_tiles)
@@ -320,11 +330,11 @@ def _matrix_product_cycles(tiles: int, vectors: int, channels: int, target: CpuT
 
 
 def _direct_cycles(shape: Shape, is_constant: bool, target: CpuTarget) -> float:
-    """Estimates the cycles of the direct convolution, with packing of a filter that exceeds the cache."""
+    """Estimates the cycles of a direct convolution, with the packing of a filter that exceeds the cache."""
     positions, taps = shape.images * shape.height * shape.width, shape.window**2 * shape.in_channels
     results = shape.out_channels * shape.groups
-    sums = positions * taps * results / target.lanes(4) / OPERATIONS_PER_CYCLE / target.cores / EFFICIENCY
-    filter_bytes = taps * results * 4 / target.cores
+    sums = positions * taps * results / target.lanes(FLOAT32_BYTES) / OPERATIONS_PER_CYCLE / target.cores / EFFICIENCY
+    filter_bytes = taps * results * FLOAT32_BYTES / target.cores
     is_cached = filter_bytes <= target.level2_bytes // 2
     packing = 0.0 if is_constant or is_cached else filter_bytes * CYCLES_PER_WRITTEN_BYTE
     return packing + max(sums, filter_bytes * (CYCLES_PER_LEVEL2_BYTE if is_cached else CYCLES_PER_FAR_BYTE))

@@ -68,10 +68,14 @@ def as_winograd_filter(
     kernel: Kernel,
     target: CpuTarget,
 ) -> WinogradFilter | None:
-    """Plans a filter gradient by Winograd's method; None if direct sums are about as fast.
+    """Plans a convolution's filter gradient by Winograd's method; returns None if direct sums are about as fast.
 
-    `fused_stages` are the gradient and its epilogue, `later_stages` the stages after them. `source` is the padded copy
-    before it, which is inlined if nothing else reads it.
+    Args:
+        source: the padded copy before the gradient, which is inlined if nothing else reads it.
+        fused_stages: the gradient and its epilogue.
+        later_stages: the stages after these.
+        kernel: the kernel that the stages belong to.
+        target: the CPU.
     """
     operands = _input_and_cotangent(fused_stages[0])
     shape = None if operands is None else _conv_shape(fused_stages[0], operands.dilation)
@@ -89,7 +93,7 @@ def as_winograd_filter(
 
 @dataclass(frozen=True)
 class _FilterGradientAxes:
-    """The roles of a filter gradient's axes: the filter's own, and those that it sums over.
+    """The roles of a filter gradient's axes: those of the filter, then the axes that are summed over.
 
     `plane_taps` and `planes` exist for volumes only: the third axis of the window and of the image.
     """
@@ -105,7 +109,7 @@ class _FilterGradientAxes:
 
     @staticmethod
     def of(stage: Stage) -> _FilterGradientAxes | None:
-        """Returns the axes of a stage that has as many as a filter gradient, else None."""
+        """Returns the roles of a stage's axes, if it has as many axes as a filter gradient; else None."""
         is_volume, has_groups = len(stage.reduce) - 3, len(stage.spatial) - len(stage.reduce) - 1
         # A volume has one more tap and one more plane axis, groups one more result axis; both at once aren't handled.
         if is_volume not in (0, 1) or has_groups not in (0, 1) or (is_volume and has_groups):
@@ -125,14 +129,14 @@ class _FilterGradientAxes:
         )
 
     def index_over_groups(self, axis: Axis) -> ir.Expr:
-        """Returns a channel or result of a group as an index over all groups."""
+        """Returns the index of a channel, counted over all groups; `axis` numbers channels within a group."""
         return axis.var if self.group is None else self.group.var * axis.extent + axis.var
 
 
 def _input_and_cotangent(stage: Stage) -> Operands | None:
-    """Returns the loads that a filter gradient multiplies, and their dilation; None for any other stage.
+    """Returns the loads of input and cotangent that a filter gradient multiplies, with the dilation; else None.
 
-    These are the input at `[n, y + ky, x + kx, c]` and the result's cotangent at `[n, y, x, k]`.
+    The input is at `[n, y + ky * dilation, x + kx * dilation, c]`, the result's cotangent at `[n, y, x, k]`.
     """
     axes = _FilterGradientAxes.of(stage)
     if axes is None or stage.dtype != "float32" or not is_zero(stage.init):
@@ -151,7 +155,8 @@ def _input_and_cotangent(stage: Stage) -> Operands | None:
 
 
 def _window_dilation(load: TensorLoad, axes: _FilterGradientAxes) -> int | None:
-    """Returns the dilation of the window that a load moves over the image, equal in both directions, or None."""
+    """Returns the dilation of the window that a load reads from the image, equal in both directions, or None."""
+    # There are indices of image, row, column and channel, and of the planes of a volume.
     if len(load.indices) != len(axes.planes) + 4:
         return None
     stride = access.stride(load.indices[-3], axes.taps[0].var)
@@ -166,12 +171,12 @@ def _window_dilation(load: TensorLoad, axes: _FilterGradientAxes) -> int | None:
 
 
 def _reads_at(load: TensorLoad, expected: Sequence[ir.Expr]) -> bool:
-    """Returns whether a load has exactly the expected indices."""
+    """Returns whether a load has provably the expected indices."""
     return len(load.indices) == len(expected) and all(map(is_equal_index, load.indices, expected))
 
 
 def _conv_shape(stage: Stage, dilation: int) -> Shape | None:
-    """Returns the sizes of the convolution that a stage is the filter gradient of, or None."""
+    """Returns the sizes of the convolution whose filter gradient a stage is; None if they aren't static."""
     axes = _FilterGradientAxes.of(stage)
     if axes is None:
         return None
@@ -182,7 +187,7 @@ def _conv_shape(stage: Stage, dilation: int) -> Shape | None:
 
 
 def _has_whole_vectors(stage: Stage, shape: Shape, lanes: int) -> bool:
-    """Returns whether no vector of channels would cross planes of a window, or groups."""
+    """Returns whether vectors of channels stay within one plane of a window and within one group."""
     axes = _FilterGradientAxes.of(stage)
     if axes is None or (not axes.plane_taps and shape.groups == 1):
         return True
@@ -190,9 +195,9 @@ def _has_whole_vectors(stage: Stage, shape: Shape, lanes: int) -> bool:
 
 
 def emit_winograd_filter(gradient: WinogradFilter, stored_buffers: set[Var], target: CpuTarget) -> Stmt:
-    """Writes a filter gradient by Winograd's method.
+    """Emits a convolution's filter gradient by Winograd's method.
 
-    For each block of tiles both operands are transformed, and their products added to the sums.
+    For each block of tiles it transforms both operands, and adds their products to the sums.
     """
     gradient = replace(gradient, fused_stages=tuple(on_same_axes(gradient.fused_stages)))
     writer = _FilterGradientWriter(
@@ -224,7 +229,7 @@ class _TransformedOperand:
 
 
 class _FilterGradientWriter:
-    """Writes one filter gradient by Winograd's method."""
+    """Emits one convolution's filter gradient by Winograd's method."""
 
     def __init__(self, gradient: WinogradFilter, stores: list[Stage], target: CpuTarget) -> None:
         self.gradient, self.stores, self.target, self.lanes = gradient, stores, target, target.lanes(4)
@@ -268,7 +273,16 @@ class _FilterGradientWriter:
         panel_width: int,
         contiguous_channels: int | None = None,
     ) -> _TransformedOperand:
-        """Returns an operand with its transforms and a scratch buffer for its transformed tiles."""
+        """Describes one operand of a filter gradient: its transforms, and a new buffer for its transformed tiles.
+
+        Args:
+            load: the load of the operand.
+            source: the padded copy to inline.
+            matrices: the operand's Winograd transform.
+            channels: the operand's channels per group.
+            panel_width: the channels per panel.
+            contiguous_channels: the channels that are contiguous in memory; all by default.
+        """
         extents = [int(extent) for extent in load.source.ty.shape[-3:-1]]
         tile_ends = [
             ((tiles - 1) * self.transforms.size + len(matrices[0][0])) * self.dilation
@@ -276,7 +290,7 @@ class _FilterGradientWriter:
         ]
 
         def item(place: list[ir.Expr], first_channel: int, lane: ir.Expr) -> ir.Expr:
-            """Returns an item of the operand; zero where the last tiles reach beyond the images."""
+            """Returns an item of the operand, or zero where the last tiles reach beyond the images."""
             indices = list(substitute(load, self._operand_indices(place, first_channel, lane)).indices)
             value = emit.load(load.source, indices) if source is None else source.at(indices)
             bounds_tests = [
@@ -297,9 +311,9 @@ class _FilterGradientWriter:
         )
 
     def _operand_indices(self, place: list[ir.Expr], first_channel: int, lane: ir.Expr) -> dict[Var, ir.Expr]:
-        """Returns the value of each axis, given a place (image, row, column), a first channel and a lane.
+        """Returns the value of each axis for a place (image, row, column), a first channel, and a lane after it.
 
-        Groups and the planes of a window are part of the channels.
+        Images count planes and phases, too; channels count groups and the planes of a window.
         """
         axes, outer_axes = self.axes, (self.axes.image, *self.axes.planes)
         *outer_indices, row_phase, column_phase = emit.unflatten(
@@ -321,9 +335,9 @@ class _FilterGradientWriter:
         }
 
     def write(self, parallel: bool) -> Stmt:
-        """Writes the whole filter gradient, block by block of tiles.
+        """Emits the whole filter gradient, block by block of tiles.
 
-        Local sums belong to one panel at a time; others are added up over all blocks, starting from zero.
+        If sums are local, they belong to one panel at a time. Others are added up over all blocks, starting from zero.
         """
         block_count = self.shape.images * self.tile_rows // self.tiling.rows
         both_operands = [self.input_operand, self.cotangent_operand]
@@ -335,7 +349,7 @@ class _FilterGradientWriter:
         ])  # fmt: skip
 
     def _clear_sums(self, parallel: bool) -> Stmt:
-        """Writes a loop that sets the sums of all panels to zero."""
+        """Emits a loop that sets the sums of all panels to zero."""
 
         def clear_channel(indices: list[ir.Expr]) -> Stmt:
             zero = tirx.const(0, "float32")
@@ -346,7 +360,7 @@ class _FilterGradientWriter:
         return emit.fused([*self.panel_counts, self.transforms.products, self.tiling.channels], clear_channel, parallel)
 
     def _in_vectors(self, extent: int, body: Callable[[int, ir.Expr], Stmt]) -> Stmt:
-        """Writes `body(start, lane)` for [0, extent) in vectors; the last one may be shorter."""
+        """Emits `body(start, lane)` for [0, extent) in vectors; the last vector may be shorter."""
 
         def vector(start: int, lanes: int) -> Stmt:
             return emit.vectorized(lanes, lambda lane: body(start, lane))
@@ -354,9 +368,9 @@ class _FilterGradientWriter:
         return emit.sequence([vector(*span) for span in emit.vector_spans(extent, self.lanes)])
 
     def _transform_and_multiply_block(self, block: ir.Expr, parallel: bool) -> Stmt:
-        """Writes one block of tiles: transforms both operands, then multiplies them.
+        """Emits one block of tiles: the transforms of both operands, then the matrix products of these.
 
-        Panels are independent tasks; where sums aren't local, so are a panel's products at different positions.
+        Panels are independent tasks. If sums aren't local, the positions of a panel are separate tasks, too.
         """
 
         def transform_rows(operand: _TransformedOperand) -> Stmt:
@@ -368,15 +382,17 @@ class _FilterGradientWriter:
 
         def write_product(numbers: list[ir.Expr]) -> Stmt:
             *panel, position = numbers
+            # The sums of all panels are kept, each at its panel's number.
             return self._write_product(panel, panel, position)
 
         products = emit.fused([*self.panel_counts, self.transforms.products], write_product, parallel)
         return emit.sequence([*transforms, products])
 
     def _transform_row(self, operand: _TransformedOperand, block: ir.Expr, tile_row: ir.Expr) -> Stmt:
-        """Copies the band of an operand that one row of tiles reads, with a zero border, and transforms its tiles.
+        """Emits the transform of one row of an operand's tiles.
 
-        Transforms read whole tiles, so that the copy has zeros where a tile reaches beyond the image.
+        The band that these tiles read is copied first, with zeros where a tile reaches beyond the image. Transforms
+        read whole tiles.
         """
         row_number = block * self.tiling.rows + tile_row
         image = tirx.floordiv(row_number, index(self.tile_rows))
@@ -385,7 +401,7 @@ class _FilterGradientWriter:
         band = emit.scratch([operand.tile_side, width, operand.channels], "float32", "band")
 
         def copy_channels(first_channel: int, channels: int) -> Stmt:
-            """Copies some channels, which are contiguous in the operand, into the band."""
+            """Emits the copy of some channels, which are contiguous in the operand, into the band."""
 
             def item(place: Sequence[ir.Expr]) -> ir.Expr:
                 row, column, lane = place
@@ -402,11 +418,11 @@ class _FilterGradientWriter:
         return emit.sequence([emit.allocate(band), copy, self._transform_channels(operand, band, tile_row)])
 
     def _transform_channels(self, operand: _TransformedOperand, band: Var, tile_row: ir.Expr) -> Stmt:
-        """Transforms all channels of a row of tiles, panel by panel; the last panel may be shorter."""
+        """Emits the transform of all channels of a row of tiles, panel by panel; the last panel may be narrower."""
         size = self.transforms.size
 
         def transform(panel: ir.Expr, channels: int, lanes: int, start: int = 0) -> Stmt:
-            """Transforms ``channels`` of a panel, from ``start`` on."""
+            """Emits the transform of ``channels`` of a panel, from ``start`` on."""
             first_channel = panel * operand.panel_width + start
             first_item = tile_row * self.tile_columns * operand.panel_width + start
             return transform_tiles(
@@ -430,13 +446,16 @@ class _FilterGradientWriter:
         ])  # fmt: skip
 
     def _write_panel(self, panel: list[ir.Expr]) -> Stmt:
-        """Computes one panel of the filter gradient, whose sums stay in the level-2 cache of one core."""
+        """Emits one panel of the filter gradient, whose sums stay in the level-2 cache of one core."""
         zero = [index(0)] * len(panel)
         products = emit.loop(self.transforms.products, lambda position: self._write_product(panel, zero, position))
         return emit.sequence([emit.allocate(self.sum_buffer), products, self._write_results(panel, zero)])
 
     def _write_product(self, panel: list[ir.Expr], sums_at: list[ir.Expr], position: ir.Expr) -> Stmt:
-        """Writes the matrix product of one position in the tiles: channels by tiles times tiles by results."""
+        """Emits the matrix product at one position of the tiles: (channels, tiles) times (tiles, results).
+
+        `panel` is a panel's number along each axis of panels, `sums_at` where its sums are in the buffer.
+        """
         sizes = [1, 1, 1, 1, self.tiling.channels, self.tiling.results, self.tiles_per_block]
         *outer_axes, channel, result, tile = (Axis(Var("at", "int64"), index(size)) for size in sizes)
         group, channel_panel, result_panel = panel
@@ -466,9 +485,9 @@ class _FilterGradientWriter:
         return run_tasks(product, [Range.whole(tile)], False, fixed)
 
     def _write_results(self, panel: list[ir.Expr], sums_at: list[ir.Expr]) -> Stmt:
-        """Transforms the sums of a panel into the filter gradient, and runs the epilogue on it.
+        """Emits the transform of a panel's sums into the filter gradient, and the epilogue on the gradient.
 
-        The last panel may have fewer channels, fewer vectors of results, and a part of one.
+        The last panel may have fewer channels, and a last vector with fewer results.
         """
         _group, channel_panel, result_panel = panel
         channels = tirx.min(index(self.tiling.channels), self.shape.in_channels - channel_panel * self.tiling.channels)
@@ -479,7 +498,7 @@ class _FilterGradientWriter:
         partial_vector = self.shape.out_channels % self.lanes
 
         def write_channel(channel: ir.Expr) -> Stmt:
-            """Writes all results of one input channel, in vectors."""
+            """Emits all results of one input channel, in vectors."""
 
             def write_vector(start: ir.Expr, lanes: int) -> Stmt:
                 return self._write_result_vector(panel, sums_at, channel, start, lanes)
@@ -498,7 +517,7 @@ class _FilterGradientWriter:
     def _write_result_vector(
         self, panel: list[ir.Expr], sums_at: list[ir.Expr], channel: ir.Expr, first_lane: ir.Expr, lanes: int
     ) -> Stmt:
-        """Transforms one vector of results of an input channel, and runs the epilogue on each tap of the window."""
+        """Emits the transform of one vector of an input channel's results, and the epilogue on each tap of a window."""
         gradient = self.gradient.fused_stages[0]
         epilogue = Epilogue(gradient, tuple(self.stores))
 
@@ -507,7 +526,7 @@ class _FilterGradientWriter:
             return emit.load(self.sum_buffer, [*sums_at, position, channel, first_lane])
 
         def write(row: ir.Expr, column: ir.Expr, lane: ir.Expr, item: ir.Expr) -> Stmt:
-            """Stores one element of the filter's gradient, or passes it to the stages that follow."""
+            """Emits the epilogue on one element of the filter gradient, which stores it."""
             group, channel_panel, result_panel = panel
             channel_number = channel_panel * self.tiling.channels + channel
             *plane_indices, channel_index = emit.unflatten(

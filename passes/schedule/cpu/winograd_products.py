@@ -38,7 +38,10 @@ class Products:
     is_added: bool
 
     def sums_of_panel(self, panel: ir.Expr, first_channel: ir.Expr, target: CpuTarget) -> Stmt:
-        """Writes the products of a panel at all positions, over the `channels` from `first_channel` on."""
+        """Emits the matrix products of a panel at all positions of a tile.
+
+        They are summed over the `channels` input channels from `first_channel` on.
+        """
         tiles, positions = (int(extent) for extent in self.sums.ty.shape[:2])
         sizes = {"place": positions, "tile": tiles, "result": self.width, "c": self.channels}
         position, *axes = (Axis(Var(name, "int64"), index(size)) for name, size in sizes.items())
@@ -56,7 +59,7 @@ class Products:
         zero = index(0)
 
         def body(arrays: Sequence[Var], _numbers: Sequence[ir.Expr]) -> Stmt:
-            """Writes the products at all positions on the subroutine's array arguments."""
+            """Emits the products at all positions, on the subroutine's array arguments."""
             sums, inputs, filters = arrays
             input_item = emit.load(inputs, [tile.var, position.var, channel.var])
             filter_item = emit.load(filters, [position.var, channel.var, result.var])
@@ -74,7 +77,7 @@ class Products:
         return subroutine.call(name, addresses, [])
 
     def _at_all_positions(self, stage: Stage, plan: Plan, position: Axis, target: CpuTarget) -> Stmt:
-        """Writes a serial loop over the positions of a transformed tile, with a tiled matrix product at each."""
+        """Emits a serial loop over the positions of a transformed tile, with one tiled matrix product at each."""
         product = PlannedReduction(stage, (stage,), plan, combiner(stage), target, stage if self.is_added else None)
         channel = Range.whole(stage.reduce[0])
         return emit.loop(position.extent, lambda number: run_tasks(product, [channel], False, {position.var: number}))
@@ -89,8 +92,12 @@ def _product_stage(
 
 
 def _dense_strides(buffer: Var) -> tuple[int, ...]:
-    """Returns the strides, in items, of a dense row-major buffer of static shape."""
+    """Returns the strides, in items, of a row-major buffer of static shape.
+
+    For example, shape ``(2, 3, 4)`` gives ``(12, 4, 1)``.
+    """
     strides = [1]
+    # The stride of an axis is the product of the extents after it.
     for extent in reversed(list(buffer.ty.shape)[1:]):
         strides.insert(0, strides[0] * int(extent))
     return tuple(strides)

@@ -126,14 +126,15 @@ BY_WINDOW = {3: (F2X2_3X3, F4X4_3X3), 5: (F2X2_5X5,)}
 
 
 def _transposed(matrix: Matrix) -> Matrix:
+    """Returns the transpose of a matrix."""
     return tuple(zip(*matrix, strict=True))
 
 
 def _filter_gradient_transforms(forward: Transforms) -> Transforms:
-    """Returns the transforms of a filter's gradient, given those of the forward convolution.
+    """Returns the Winograd transforms of a filter's gradient, given those of the forward convolution.
 
-    The convolution is a sum over three indices (input, filter, result) that is symmetric in them, so that the
-    gradient's matrices are the transposed ones of the other two, in reverse order.
+    A convolution is a sum over three indices (input, filter, result), which is symmetric in them. So the gradient's
+    matrices are the transposed matrices of filter and result, in reverse order.
     """
     return Transforms(
         forward.size,
@@ -165,10 +166,14 @@ class _RegisterColumn:
 
 
 def transform_tile(matrices: Sequence[Matrix], read: ReadItem, write: WriteItem, lanes: int, dtype: str) -> Stmt:
-    """Writes a two-dimensional Winograd transform of one tile: matrices times its columns, then times its rows.
+    """Emits a two-dimensional Winograd transform of one tile, in registers: along its columns, then along its rows.
 
-    Each item of the tile is a vector of channels. `read(row, column, lane)` returns an item, `write(row, column, lane,
-    item)` stores one.
+    Args:
+        matrices: the matrices to multiply by, in order.
+        read: returns the item at a row, column and lane; each item of a tile is a vector of channels.
+        write: returns the store of an item at a row, column and lane.
+        lanes: the channels of a vector.
+        dtype: the type of sums.
     """
     statements: list[Stmt] = []
     # The last matrix has a row for each row of the transformed tile, the first one a column for each of the tile.
@@ -194,9 +199,15 @@ def transform_tiles(
 ) -> Stmt:
     """Returns a call of the subroutine that transforms neighbouring tiles and vectors of channels.
 
-    `counts` are the numbers of tiles and of vectors. `read(tile, row, column)` and `write(tile, row, column)` return
-    the first lane of an item. Strides of a source that is a scratch buffer are the same in many kernels: with them the
-    subroutine is made, which is a tenth faster than to pass them.
+    Args:
+        matrices: the matrices of the Winograd transform, in order.
+        read: returns the first lane of an item to read, by tile, row and column.
+        write: returns the first lane of an item to write, by tile, row and column.
+        counts: the numbers of tiles and of vectors.
+        lanes: the channels of a vector.
+        dtype: the items' type.
+        source_is_scratch: whether to compile in the source's strides, a tenth faster. Those of scratch buffers are
+            equal in many kernels.
 
     Raises:
         ValueError: strides in memory aren't constant.
@@ -207,7 +218,7 @@ def transform_tiles(
     ]
     constant_strides = [step for step in strides if step is not None]
     if len(constant_strides) < len(strides):
-        raise ValueError(f"transform_tiles: expected constant distances, received those of {write(0, 0, 0)}")
+        raise ValueError(f"transform_tiles: expected constant strides, received those of {write(0, 0, 0)}")
     name = _transform_subroutine(matrices, lanes, dtype, tuple(constant_strides[3:]) if source_is_scratch else None)
     passed = constant_strides[:3] if source_is_scratch else constant_strides
     return subroutine.call(name, [location(0, 0, 0) for location in locations], [*counts, *passed])
@@ -217,19 +228,19 @@ def transform_tiles(
 def _transform_subroutine(
     matrices: tuple[Matrix, ...], lanes: int, dtype: str, source_strides: tuple[int, ...] | None
 ) -> str:
-    """Makes the subroutine of `transform_tiles` for some matrices, and returns its name.
+    """Makes the subroutine that applies a Winograd transform to several tiles, and returns its name.
 
-    Its arguments are the result and the source, the numbers of tiles and of vectors, and the strides to the next tile,
-    row and column of the result, then of the source unless the subroutine is made for given `source_strides`.
+    Its arguments are the result, the source, the numbers of tiles and of vectors, and strides to the next tile, row and
+    column: the result's, then the source's. With `source_strides`, the source's strides are compiled in.
     """
 
     def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
-        """Writes the loops over tiles and vectors; `strides` are the result's, then the source's."""
+        """Emits the loops over tiles and vectors; `strides` are the result's, then the source's."""
         (result, source), (tiles, vectors, *strides) = arrays, numbers
         strides = [*strides, *map(index, source_strides or ())]
 
         def tile_and_vector(numbers: list[ir.Expr]) -> Stmt:
-            """Transforms one vector of channels of one tile, given the numbers of both."""
+            """Emits the transform of one vector of channels of one tile, given the numbers of both."""
             tile, vector = numbers
 
             def offset(row: int, column: int, lane: ir.Expr, by: Sequence[ir.Expr]) -> list[ir.Expr]:
@@ -257,9 +268,9 @@ def transform_and_store_tile(
     lanes: int,
     dtype: str,
 ) -> Stmt:
-    """Transforms a tile of vectors into scratch memory, then runs `write(row, column, lane, item)` on each item.
+    """Emits the transform of a tile into scratch memory, then `write(row, column, lane, item)` for each item.
 
-    So the items can be stored at variable strides or passed to an epilogue, which the subroutine can't do.
+    Items can then have variable strides or an epilogue, which the transform's subroutine can't handle.
     """
     size = len(matrices[-1])
     result = emit.scratch([size, size, lanes], dtype, "square", "local")
@@ -276,10 +287,12 @@ def transform_and_store_tile(
 
 
 def _read_from_column(read: ReadItem, column: int, row: int, lane: ir.Expr) -> ir.Expr:
+    """Returns an item of a column of a tile; the column is an early parameter, which `partial` can bind."""
     return read(row, column, lane)
 
 
 def _read_from_row(columns: Sequence[_RegisterColumn], row: int, column: int, lane: ir.Expr) -> ir.Expr:
+    """Returns an item of one row of a tile held as columns; the row is an early parameter, which `partial` can bind."""
     return columns[column](row, lane)
 
 
@@ -291,7 +304,10 @@ def _store_item(write: WriteItem, row: int, column: int, product_row: _RegisterC
 def _multiply_column(
     matrices: Sequence[Matrix], read: ReadColumn, statements: list[Stmt], lanes: int, dtype: str
 ) -> _RegisterColumn:
-    """Multiplies a column of vectors by all matrices in turn, appending to `statements`; returns the product."""
+    """Emits the product of a transform's matrices with a column of vectors, appended to `statements`.
+
+    Returns the registers that hold the product.
+    """
     for matrix in matrices:
         column = _RegisterColumn(emit.scratch([len(matrix) * lanes], dtype, "square", "local"), lanes)
         statements.append(emit.allocate(column.buffer))
@@ -305,7 +321,8 @@ def _multiply_column(
 def _dot_product(factors: Sequence[float], read: ReadColumn, dtype: str, lane: ir.Expr) -> ir.Expr:
     """Returns the dot product of a matrix row with a column of vectors.
 
-    Terms whose factor isn't 1 or -1 come last, where each multiplication and addition is one FMA instruction.
+    Terms with another factor than 1 or -1 come last: each of their multiplications and additions is one FMA
+    instruction.
     """
     terms = sorted((abs(factor) != 1, row, factor) for row, factor in enumerate(factors) if factor)
     total: ir.Expr = tirx.const(0, dtype)

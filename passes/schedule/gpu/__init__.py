@@ -24,7 +24,7 @@ from tvtf.passes.schedule.gpu.target import GpuTarget
 
 
 def schedule(func: PrimFunc, target: Target) -> PrimFunc:
-    """Returns `func` with its loops written as GPU kernels.
+    """Schedules a function for a GPU: replaces its loops by kernels of blocks and threads.
 
     Args:
         func: a function of blocks as `te.create_prim_func` or FuseTIR makes it, or of plain loops.

@@ -55,7 +55,10 @@ class Block:
         return Registers(buffer, emulated)
 
     def shared(self, shape: Sequence[int], dtype: str, name: str, large: bool = False) -> Var:
-        """Allocates shared memory of the block; ``large`` parts may together exceed the 48 kB that any kernel has."""
+        """Allocates a buffer in the block's shared memory.
+
+        With ``large``, the memory is dynamic, and may exceed the 48 kB that every kernel has.
+        """
         scope = "shared.dyn" if large else "shared"
         buffer = emit.scratch(shape, dtype, name, "global" if self.target.emulated else scope)
         self.allocations.append(emit.allocate(buffer))
@@ -68,7 +71,7 @@ class Block:
         return _all_threads(self.threads, work)
 
     def then(self, *phases: Stmt) -> Stmt:
-        """Returns phases one after another, with barriers: each may read what the one before wrote."""
+        """Emits phases one after another, with a barrier between two: a phase may read what an earlier one wrote."""
         parts: list[Stmt] = []
         for phase in phases:
             parts += [self.barrier(), phase] if parts else [phase]
@@ -90,9 +93,9 @@ def _all_threads(threads: int, work: Work) -> Stmt:
 
 
 def launch(target: GpuTarget, blocks: int | ir.Expr, threads: int, body: Callable[[Block], Stmt]) -> Stmt:
-    """Returns a kernel of ``blocks`` blocks of ``threads`` threads, in each of which ``body`` writes the work.
+    """Emits the launch of a GPU kernel with a grid of ``blocks`` blocks of ``threads`` threads.
 
-    The number of blocks may be known only at run time, and may be zero.
+    ``body`` emits the work of a block. The number of blocks may be known only at run time, and may be zero.
     """
     # An emulation runs the blocks one after another.
     if target.emulated:
@@ -114,9 +117,9 @@ def _with_allocations(
 
 
 def _guard_of_empty_grid(number: ir.Expr, blocks: int | ir.Expr) -> Callable[[Stmt], Stmt]:
-    """Returns a guard for the one block that is launched even where there is nothing to do.
+    """Returns a function that guards a block's work by ``number < blocks``, unless ``blocks`` is known to be positive.
 
-    CUDA rejects a grid without blocks.
+    CUDA rejects a grid without blocks. One block is launched even if there is nothing to do.
     """
     return lambda work: work if emit.static(blocks) else emit.when(number < blocks, work)
 
@@ -133,13 +136,13 @@ def _thread_loop(var: Var, extent: ir.Expr, tag: str, body: Stmt) -> Stmt:
 
 
 def threads_over(target: GpuTarget, points: int | ir.Expr, work: Work) -> Stmt:
-    """Returns a kernel with one thread for each of ``points``; ``work`` gets the point's number."""
+    """Emits a GPU kernel with one thread for each of ``points`` points; ``work`` emits the work at a point's number."""
     known = emit.static(points)
     # Fewer points than a block has threads get a smaller block.
     threads = target.threads if known is None or known >= target.threads else power_of_two(known)
 
     def body(block: Block) -> Stmt:
-        """Runs one point per thread; the last block skips threads beyond the last point."""
+        """Emits the work of one block: each thread computes one point, and threads beyond the last point do nothing."""
 
         def point(thread: ir.Expr) -> Stmt | None:
             number = block.number * threads + thread

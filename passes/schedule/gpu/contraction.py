@@ -28,13 +28,14 @@ LARGE, MIDDLE, SMALL = (128, 128, 64, 32), (64, 64, 32, 32), (32, 32, 16, 16)
 
 
 def tile_of(product: Contraction, instruction: Instruction | None) -> Tile:
-    """Returns the largest tile of a product of which there are enough for the blocks that occupy a GPU.
+    """Chooses the tile of a matrix product that a block computes: the largest that leaves enough blocks for the GPU.
 
-    Without tensor cores, a thread computes 4 by 4 results of a fixed tile.
+    Without tensor cores, the tile is fixed, and each thread computes 4 by 4 results.
     """
     if instruction is None:
         return Tile(64, 64, 16, 4, 4, warps=False, stages=1)
-    # A sum shorter than the widest tile gets a tile of one instruction's terms; wider ones would be mostly zeros.
+    # If the sum is shorter than the widest tile, the tile has the terms of one instruction: a wider one would be mostly
+    # zeros.
     terms = min(
         instruction.widest,
         max(instruction.terms, size_of(product.stage.reduce) // instruction.terms * instruction.terms),
@@ -51,7 +52,7 @@ def tile_for(product: Contraction, target: GpuTarget) -> Tile:
 
 
 def blocks_of(product: Contraction, target: GpuTarget) -> int | None:
-    """Returns the number of blocks, one for each tile, of a product's kernel; None if it isn't static."""
+    """Returns the number of thread blocks (one for each tile) of a matrix product's kernel; None if it isn't static."""
     tile = tile_for(product, target)
     batch, rows, columns = (emit.static(size) for size in (volume_of(product.batch), product.rows, product.columns))
     if batch is None or rows is None or columns is None:
@@ -60,7 +61,10 @@ def blocks_of(product: Contraction, target: GpuTarget) -> int | None:
 
 
 def _is_suitable(product: Contraction, sizes: tuple[int, int, int, int]) -> bool:
-    """Returns whether a tile of these sizes is no larger than the product; the largest must also fill the GPU."""
+    """Returns whether a tile of these sizes suits a matrix product.
+
+    The tile mustn't be larger than the product, and tiles of the largest size must be enough to occupy the GPU.
+    """
     rows, columns = size_of(product.left.side), size_of(product.right.side)
     tile_rows, tile_columns, _, _ = sizes
     if rows < tile_rows or columns < tile_columns:
@@ -72,17 +76,23 @@ def _is_suitable(product: Contraction, sizes: tuple[int, int, int, int]) -> bool
 def emit_contraction(
     product: Contraction, stores: Sequence[Stage], needed: set[Var], local: Sequence[Var], target: GpuTarget
 ) -> Stmt:
-    """Writes a matrix product, and the stages that finish its results, as one kernel."""
+    """Emits a matrix product, and the elementwise stages that follow it, as one GPU kernel.
+
+    Args:
+      stores: the product's stage and the elementwise stages, in order.
+      needed: the buffers to store.
+      local: buffers that only this function uses.
+    """
     instruction = instruction_for(product, target)
     if instruction is not None:
-        # The instruction takes halves, so that their cast to float32 is left out.
+        # The instruction takes 16-bit operands: their casts to float32 are left out.
         product = instruction.narrowed(product)
     tile = tile_of(product, instruction)
     across, down = ceil_div(product.columns, tile.columns), ceil_div(product.rows, tile.rows)
     extents = [volume_of(product.batch), down, across]
 
     def body(block: Block) -> Stmt:
-        """Computes one tile of the product in a block of threads."""
+        """Emits the work of one block of threads, which computes one tile of the product."""
         batch, row, column = emit.unflatten(block.number, extents)
         indices = emit.unflatten(batch, [axis.extent for axis in product.batch])
         point = {axis.var: index for axis, index in zip(product.batch, indices, strict=True)}
@@ -109,7 +119,10 @@ class _TileKernel:
     ) -> None:
         """Lays out both operands' tiles in shared memory, and allocates registers for the sums of each thread.
 
-        ``row`` and ``column`` are the tile's first, and ``batch`` has the values of the batch axes.
+        Args:
+          batch: the indices of the batch axes.
+          row, column: the first row and column of the block's tile.
+          local: buffers that only this function uses.
         """
         self.block, self.product, self.tile, self.instruction, self.batch = block, product, tile, instruction, batch
         # Padding puts neighbouring lines of a tile into different banks of shared memory.
@@ -127,7 +140,10 @@ class _TileKernel:
         self.count = count
 
     def emit(self, stores: Sequence[Stage], needed: set[Var]) -> Stmt:
-        """Emits the work of a block: clear the sums, loop over tiles of terms, store the results."""
+        """Emits the work of a block.
+
+        The sums are cleared, a loop over tiles of terms adds the products, and the results are stored.
+        """
         steps = ceil_div(self.product.terms, self.tile.terms)
         clear = self.block.each(
             lambda thread: emit.loop(self.count, lambda i: self.sums.store(thread, self.product.stage.init, i))
@@ -145,15 +161,15 @@ class _TileKernel:
         return emit.sequence([clear, self.emit_pipelined_loop(steps), store])
 
     def emit_pipelined_loop(self, steps: int | ir.Expr) -> Stmt:
-        """Returns the pipelined loop over tiles of terms: later tiles are being copied while one is multiplied."""
-        # One buffer is being multiplied, so all others can be filled.
+        """Emits the software-pipelined loop over tiles of terms: later tiles are copied while one is multiplied."""
+        # One of the tiles in shared memory is multiplied; all others can be filled.
         ahead = self.tile.stages - 1
 
         def prologue(stage: int) -> Stmt:
             return self.block.each(lambda thread: self.copy_tiles_if_needed(thread, emit.index(stage), steps))
 
         def step(number: ir.Expr) -> Stmt:
-            """Writes one step of the software pipeline: fetches a later slice while the present one is multiplied."""
+            """Emits one step of the software pipeline: a later tile is fetched while the present one is multiplied."""
             # All copies but the oldest may still be under way.
             wait = self.block.each(lambda _: tensorcore.wait(self.block.target, ahead - 1))
 
@@ -166,7 +182,7 @@ class _TileKernel:
         return emit.sequence([*map(prologue, range(ahead)), emit.loop(steps, step, name="step")])
 
     def copy_tiles_if_needed(self, thread: ir.Expr, step: ir.Expr, steps: int | ir.Expr) -> Stmt:
-        """Copies both operands' tiles of a step to shared memory, if there is such a step."""
+        """Emits a copy of both operands' tiles of a step to shared memory, unless the step is beyond the last."""
         copies = emit.when(step < steps, self.copy_tiles(thread, step, emit.simplified(step % self.tile.stages)))
         # A step beyond the last commits an empty group, because `wait` counts groups.
         return emit.sequence([copies, tensorcore.commit(self.block.target)])
@@ -176,9 +192,13 @@ class _TileKernel:
         return emit.sequence([self._copy_tile(side, thread, step, stage) for side in (self.left, self.right)])
 
     def _copy_tile(self, side: Side, thread: ir.Expr, step: ir.Expr, stage: ir.Expr) -> Stmt:
-        """Copies one operand's tile to shared memory, with its elements or vectors spread over the threads.
+        """Emits a copy of one operand's tile to shared memory, whose elements or vectors the threads share.
 
-        Neighbouring threads copy neighbours in memory.
+        Neighbouring threads copy elements that are neighbours in memory.
+
+        Args:
+          step: the number of the step of the loop over terms.
+          stage: the number of the tile in shared memory.
         """
         width = side.vector_width if side.copies_vectors else 1
         count = side.line_count * side.line_length // width
@@ -196,9 +216,14 @@ class _TileKernel:
     def _copy_element(
         self, side: Side, row_or_column: ir.Expr, term: ir.Expr, indices: list[ir.Expr], width: int
     ) -> Stmt:
-        """Copies one element or vector of an operand to shared memory, zeros where it is outside.
+        """Emits a copy of one element or vector of an operand to shared memory; zeros replace elements outside.
 
-        Vectors are copied asynchronously, past the registers, by an instruction that fills with zeros itself.
+        A vector is copied asynchronously by an instruction that itself fills with zeros.
+
+        Args:
+          row_or_column, term: the position in the operand's tile of the row or column, and the term.
+          indices: the position in shared memory.
+          width: the number of elements.
         """
         point, inside = self._point_of(side, side.first + row_or_column, term)
         if width == 1 or self.instruction is None:
@@ -214,7 +239,10 @@ class _TileKernel:
         return self.instruction.move(self.block.target, self.shared, indices, load, inside, width)
 
     def _point_of(self, side: Side, row_or_column: ir.Expr, term: ir.Expr) -> tuple[Point, ir.Expr]:
-        """Returns the values of axes at an element of an operand's tile, and whether the element is inside."""
+        """Returns the indices of an operand's element, by axis variable, and a test that the element is inside.
+
+        ``row_or_column`` and ``term`` are positions along the operand's own axes and along the summed axes.
+        """
         point = dict(self.batch)
         tests = []
         for axes, number, tile_size in (
@@ -231,7 +259,10 @@ class _TileKernel:
         return point, tirx.all(*tests) if tests else tirx.const(True, "bool")
 
     def multiply_tiles(self, thread: ir.Expr, stage: ir.Expr) -> Stmt:
-        """Multiplies the tiles in shared memory: by the warp's instruction, else element by element."""
+        """Emits the product of two tiles in shared memory, by a tensor-core instruction or element by element.
+
+        ``stage`` is the number of the tiles in shared memory.
+        """
         if self.instruction is not None:
             row, column = self._origin_of_warp(thread)
             return self.instruction.multiply(
@@ -241,7 +272,7 @@ class _TileKernel:
         tile = self.tile
 
         def term(k: ir.Expr) -> Stmt:
-            """Adds the product of a column and a row to the thread's part of the tile, which is in registers."""
+            """Adds the outer product of a column and a row to the thread's sums, which are in registers."""
 
             def add_product(indices: list[ir.Expr]) -> Stmt:
                 i, j = indices
@@ -267,9 +298,9 @@ class _TileKernel:
         return tirx.floordiv(warp, warps_across) * self.tile.own_rows, (warp % warps_across) * self.tile.own_columns
 
     def store_results(self, thread: ir.Expr, stores: Sequence[Stage], needed: set[Var]) -> Stmt:
-        """Stores a thread's results, after the stages that finish them.
+        """Emits the elementwise stages that follow the product on a thread's sums, and stores the results.
 
-        The loop is unrolled, so that the sums, which are indexed by its variable, stay in registers.
+        The loop over the sums is unrolled: only registers with constant indices stay in registers.
         """
 
         def store_one(indices: list[ir.Expr]) -> Stmt:
@@ -282,7 +313,7 @@ class _TileKernel:
         return emit.unrolled_nest([self.count], store_one)
 
     def _position_of_sum(self, thread: ir.Expr, number: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
-        """Returns the row and column, in the block's tile, of a thread's sum with a number."""
+        """Returns the row and column, in the block's tile, of the sum with this number in a thread's registers."""
         if self.instruction is None:
             row, column = self._origin_of_thread(thread)
             columns = emit.index(self.tile.own_columns)
@@ -294,7 +325,7 @@ class _TileKernel:
     def _store_result(
         self, row: ir.Expr, column: ir.Expr, value: ir.Expr, stores: Sequence[Stage], needed: set[Var]
     ) -> Stmt:
-        """Stores one result, after the stages that finish it, if it is inside."""
+        """Emits the elementwise stages on one result of the product, and stores their results, unless it is outside."""
         point, tests = dict(self.batch), []
         for side, number in ((self.left, row), (self.right, column)):
             extents = [axis.extent for axis in side.operand.side]

@@ -23,9 +23,9 @@ LANES = {"float32": 4, "int32": 4, "uint32": 4, "float16": 4, "float64": 2, "int
 
 
 def emit_elementwise(stages: Sequence[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
-    """Writes elementwise stages over the same axes as one kernel.
+    """Emits elementwise stages over the same axes as one GPU kernel.
 
-    A thread computes one point, or a few neighbouring points that it loads and stores as one vector.
+    Each thread computes one point, or a few neighbouring points that are loaded and stored as one vector.
     """
     aligned = on_same_axes(stages)
     axis = next((axis for axis in reversed(aligned[0].spatial) if axis.size != 1), None)
@@ -36,7 +36,7 @@ def emit_elementwise(stages: Sequence[Stage], needed: set[Var], target: GpuTarge
 
 
 def _emit_by_point(stages: list[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
-    """Writes elementwise stages as a kernel with one thread for each point."""
+    """Emits elementwise stages as a GPU kernel with one thread for each point."""
     loops = merged_loops(stages, {})
     extents = [loop.extent for loop in loops]
 
@@ -50,7 +50,10 @@ def _emit_by_point(stages: list[Stage], needed: set[Var], target: GpuTarget) -> 
 
 
 def _lane_count(stages: list[Stage], needed: set[Var], axis: Axis) -> int:
-    """Returns how many neighbouring points a thread computes: those of one vector move, if enough threads remain."""
+    """Returns how many neighbouring points along an axis a thread computes.
+
+    The number is as large as a vector move allows, but small enough to leave work for ``ENOUGH_THREADS`` threads.
+    """
     total = access.points(stages[0].spatial)
     if total is None or axis.size is None:
         return 1
@@ -72,9 +75,9 @@ def _contiguous(stage: Stage, axis: Axis) -> list[TensorLoad]:
 
 
 def _is_unconditional(stage: Stage, load: TensorLoad) -> bool:
-    """Returns whether a load is done at every point, and not under a test.
+    """Returns whether a stage does a load at every point, and not only if a condition holds.
 
-    Only such a load can be moved to the front: a conditional one may be out of bounds at some points.
+    A conditional load can't be moved before the condition, since it may be out of bounds at some points.
     """
     calls: list[ir.Expr] = []
     structural_walk(stage.value, (ir.Call, lambda call: calls.append(call)))
@@ -83,9 +86,9 @@ def _is_unconditional(stage: Stage, load: TensorLoad) -> bool:
 
 
 def _emit_by_vector(stages: list[Stage], needed: set[Var], axis: Axis, lanes: int, target: GpuTarget) -> Stmt:
-    """Writes elementwise stages as a kernel with one thread for each vector of points along an axis.
+    """Emits elementwise stages as a GPU kernel with one thread for each vector of ``lanes`` points along an axis.
 
-    A vector move takes one instruction, and one transaction for the lanes of several threads.
+    A vector is loaded or stored by one instruction, and the accesses of several threads take one transaction.
     """
     axes = stages[0].spatial
     extents = [emit.index(int(axis.extent) // lanes) if other is axis else other.extent for other in axes]
@@ -104,9 +107,12 @@ def _emit_by_vector(stages: list[Stage], needed: set[Var], axis: Axis, lanes: in
 def _emit_vector(
     stages: list[Stage], needed: set[Var], axis: Axis, point: Callable[[ir.Expr], Point], lanes: int
 ) -> Stmt:
-    """Writes a thread's work: vector loads into registers, the stages lane by lane, then vector stores.
+    """Emits the work of one thread: vector loads into registers, the stages lane by lane, then vector stores.
 
     Lanes are computed one by one, because CUDA's vector types have no arithmetic.
+
+    Args:
+      point: returns the indices of a lane's point.
     """
     lane = Var("lane", "int64")
     vector_loads = [load for stage in stages for load in _loads_of_other_buffers(stage, stages, axis)]
@@ -132,13 +138,13 @@ def _emit_vector(
 
 
 def _loads_of_other_buffers(stage: Stage, stages: list[Stage], axis: Axis) -> list[TensorLoad]:
-    """Returns the contiguous loads of a stage that don't read a result of the stages."""
+    """Returns the contiguous loads of a stage, without loads of the results of ``stages``."""
     buffers = [other.buffer for other in stages]
     return [load for load in _contiguous(stage, axis) if not any(load.source.same_as(buffer) for buffer in buffers)]
 
 
 def _from_registers(value: ir.Expr, load_registers: list[tuple[TensorLoad, Var]], lane: Var) -> ir.Expr:
-    """Returns an expression with each load that was done as a vector replaced by one lane of its register."""
+    """Replaces each load that was done as a vector by a lane of the vector's register; returns the new expression."""
 
     def replace(load: TensorLoad) -> ir.Expr:
         register = next((register for other, register in load_registers if load.same_as(other)), None)

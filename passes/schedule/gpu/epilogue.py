@@ -20,10 +20,14 @@ Store = Callable[[Stage, ir.Expr], Stmt]
 def stores_at(
     stages: Sequence[Stage], needed: set[Var], point: Point, in_registers: InRegisters, store: Store | None = None
 ) -> Stmt:
-    """Returns the stores of all stages of a group at a point.
+    """Emits the computation and the stores of elementwise stages at one point.
 
-    ``in_registers`` has the values of buffers that needn't be loaded. ``store`` makes the store of a stage's value, by
-    default to the stage's buffer.
+    Args:
+      stages: the stages, in order.
+      needed: the buffers to store; other values are only read by later stages.
+      point: the indices of the point, by axis variable.
+      in_registers: the values of buffers that needn't be loaded.
+      store: emits the store of a stage's value; by default, the value goes to the stage's buffer.
     """
     in_registers, statements = dict(in_registers), []
     store = store or (lambda stage, value: emit.store(stage.buffer, value, [point[a.var] for a in stage.spatial]))

@@ -21,7 +21,7 @@ from tvtf.passes.schedule.gpu.target import GpuTarget
 
 
 def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: GpuTarget) -> Stmt:
-    """Groups the stages of a function, and writes each group as a kernel."""
+    """Groups the stages of a function, and emits the GPU kernels of each group after the buffers that they share."""
     groups = grouped(stages)
     needed = buffers_needed(groups, kernel)
     buffers = local_buffers(stages, kernel, needed)
@@ -30,7 +30,10 @@ def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: GpuTar
 
 
 def grouped(stages: Sequence[Stage | Opaque]) -> list[Member]:
-    """Groups the stages of a function: chains, and reductions or boxes with the stages that can run in their kernel."""
+    """Groups the stages of a function that run in one GPU kernel.
+
+    A group is a chain such as softmax, or a reduction or elementwise stage with the elementwise stages that follow.
+    """
     groups: list[Member] = []
     position = 0
     while position < len(stages):
@@ -44,7 +47,10 @@ def grouped(stages: Sequence[Stage | Opaque]) -> list[Member]:
 
 
 def _emit_group(group: Member, needed: set[Var], kernel: Kernel, target: GpuTarget) -> Stmt:
-    """Writes one group of stages by the rule for its kind: a nest, chain, box of points, product, or reduction."""
+    """Emits the GPU kernels of one group of stages.
+
+    The group is a loop nest that isn't understood, a chain, elementwise stages, a matrix product or a reduction.
+    """
     if isinstance(group, Opaque):
         return emit_opaque(group.body, target)
     if isinstance(group, Chain):
@@ -62,7 +68,7 @@ def _emit_group(group: Member, needed: set[Var], kernel: Kernel, target: GpuTarg
 
 
 def _stage_by_stage(chain: Chain, needed: set[Var], kernel: Kernel, target: GpuTarget) -> Stmt:
-    """Writes a chain whose rows are too long for one block stage by stage, with intermediate results in memory."""
+    """Emits a GPU kernel for each stage of a chain whose rows don't fit in shared memory."""
     intermediates = [stage.buffer for stage in chain.stages if stage.buffer not in needed]
     stored = {*needed, *intermediates}
     parts = [_emit_group(Group((stage,)), stored, kernel, target) for stage in chain.stages]

@@ -16,13 +16,17 @@ DECLARATIONS = (tirx.AllocBuffer, tirx.DeclBuffer)
 
 
 def emit_opaque(body: Stmt, target: GpuTarget) -> Stmt:
-    """Writes a loop nest that isn't read as stages as kernels, one for each outermost loop."""
+    """Emits GPU kernels for a loop nest that isn't understood as stages, one kernel for each outermost loop."""
     declarations, loops = _declarations_and_loops(body)
     return emit.sequence([_emit_kernel(loop, declarations, target) for loop in loops])
 
 
 def _declarations_and_loops(body: Stmt) -> tuple[list[Stmt], list[Stmt]]:
-    """Splits a nest into its outermost buffer declarations and loops; returns it whole if it contains anything else."""
+    """Splits a loop nest into its outermost buffer declarations and its outermost loops.
+
+    If the nest contains anything else, it is returned whole as the only loop.
+    """
+    # A loop of one iteration around the others is dropped.
     if isinstance(body, For) and emit.static(body.extent) == 1:
         return _declarations_and_loops(substitute(body.body, {body.loop_var: body.min}))
     parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
@@ -32,7 +36,7 @@ def _declarations_and_loops(body: Stmt) -> tuple[list[Stmt], list[Stmt]]:
 
 
 def _emit_kernel(body: Stmt, declarations: list[Stmt], target: GpuTarget) -> Stmt:
-    """Writes one loop nest as a kernel with a thread for each point of its outermost independent loops."""
+    """Emits a GPU kernel for one loop nest, with a thread for each iteration of the outermost independent loops."""
     loops: list[For] = []
     while isinstance(body, For) and _is_independent(body):
         loops.append(body)
@@ -59,9 +63,9 @@ def _is_independent(loop: For) -> bool:
 
 
 def _only_writer(body: Stmt) -> For | None:
-    """Returns an independent loop inside a nest that contains all of its stores, or None.
+    """Returns an independent loop inside a loop nest that contains all stores of the nest, or None.
 
-    Its extent mustn't depend on variables that are bound in the nest.
+    The loop's extent mustn't depend on variables that are bound in the nest.
     """
     loops: list[For] = []
     structural_walk(body, (For, loops.append))

@@ -42,7 +42,7 @@ class Operand:
 
     @cached_property
     def is_guarded(self) -> bool:
-        """Whether the elements are selected by a bounds test: a load or zero."""
+        """Whether the elements have the form ``if_then_else(test, load, 0)``, as those of a padded tensor."""
         value = self.value
         if not isinstance(value, ir.Call) or str(getattr(value.op, "name", "")) not in access.FREE_CALLS:
             return False
@@ -57,7 +57,7 @@ class Operand:
         return by_term > by_side
 
     def _contiguous(self, axes: tuple[Axis, ...]) -> int:
-        """Returns how many loads are contiguous along the last of some axes."""
+        """Counts the loads of the operand that are contiguous in memory along the last of ``axes``."""
         last = _last_long_axis(axes)
         return 0 if last is None else sum(access.load_stride(load, last.var) == 1 for load in loads(self.value))
 
@@ -66,18 +66,21 @@ class Operand:
         return str(self.value.ty.dtype)
 
     def has_vectors_of(self, width: int) -> bool:
-        """Returns whether ``width`` neighbours along the contiguous axis can always be copied as one vector."""
+        """Returns whether the operand can be copied in vectors of ``width`` elements along its contiguous axis."""
         contiguous = _last_long_axis(self.terms if self.runs_along_terms else self.side)
         if self.load is None or contiguous is None or contiguous.size is None or contiguous.size % width:
             return False
-        # Otherwise, some of the neighbours may be outside of the bounds.
+        # Some elements of a vector might be outside of the bounds.
         if self.is_guarded and contiguous.var in variables(self.value.args[0]):
             return False
         return access.load_stride(self.load, contiguous.var) == 1 and _is_aligned(self.load, contiguous, width)
 
 
 def _is_aligned(load: TensorLoad, contiguous: Axis, width: int) -> bool:
-    """Returns whether a load starts at a multiple of ``width`` elements where its contiguous axis is 0."""
+    """Returns whether the vectors of a load are aligned.
+
+    The offset at index 0 of the contiguous axis must be a multiple of ``width``, whatever the other indices are.
+    """
     offset = access.flat_offset(load.source, list(load.indices))
     start = emit.simplified(substitute(offset, {contiguous.var: emit.index(0)}))
     strides = [access.stride(start, var) for var in variables(start)]
@@ -113,7 +116,7 @@ class Contraction:
 
 
 def as_contraction(stage: Stage) -> Contraction | None:
-    """Returns a stage as a matrix product that is large enough for tiles, or None if it isn't one."""
+    """Reads a stage of a kernel as a matrix product, or returns None if it isn't one, or is too small for tiles."""
     factors = _factors(stage)
     if factors is None or not stage.reduce:
         return None
@@ -141,10 +144,11 @@ def as_contraction(stage: Stage) -> Contraction | None:
 
 
 def _factors(stage: Stage) -> tuple[ir.Expr, ir.Expr] | None:
-    """Returns the two factors of a sum of products that starts at 0, or None for any other value."""
+    """Returns the factors ``a, b`` of a stage that computes ``sum += a * b`` from 0, or None for any other stage."""
     value = stage.value
     if not isinstance(value, tirx.Add) or stage.init is None or not _is_zero(stage.init):
         return None
+    # Addition is commutative: either operand may be the sum so far.
     for sum_so_far, product in ((value.a, value.b), (value.b, value.a)):
         is_sum = isinstance(sum_so_far, TensorLoad) and sum_so_far.source.same_as(stage.buffer)
         if is_sum and isinstance(product, tirx.Mul):
@@ -205,7 +209,17 @@ class Side:
     def __init__(
         self, operand: Operand, first: ir.Expr, width: int, tile: Tile, start: int, pad: int, local: Sequence[Var]
     ) -> None:
-        """Lays an operand's tiles out in shared memory, from ``start`` on, with lines padded by ``pad`` elements."""
+        """Lays out an operand's tiles in shared memory.
+
+        Args:
+          operand: the left or the right operand.
+          first: the first row (of the left operand) or column (of the right one) of the tile.
+          width: the number of rows or columns.
+          tile: the sizes of the block's tile.
+          start: the offset of the first tile in shared memory.
+          pad: the elements of padding after each line.
+          local: buffers that only this function uses.
+        """
         self.operand, self.first, self.width, self.tile = operand, first, width, tile
         self.along_terms = operand.runs_along_terms
         self.line_length, self.line_count = (tile.terms, width) if self.along_terms else (width, tile.terms)
@@ -222,12 +236,21 @@ class Side:
         )
 
     def indices_of(self, stage: ir.Expr, side: ir.Expr, term: ir.Expr) -> list[ir.Expr]:
-        """Returns the indices in shared memory of an element of a tile, by its row or column ``side``, and its term."""
+        """Returns the indices of a tile's element in shared memory.
+
+        Args:
+          stage: the number of the tile, since several are in shared memory.
+          side: the element's row (of the left operand) or column (of the right one).
+          term: the element's position along the summed axis.
+        """
         line, offset = (side, term) if self.along_terms else (term, side)
         return [self.start + (stage * self.line_count + line) * self.line_stride + offset]
 
     def position_of(self, number: ir.Expr, width: int) -> tuple[ir.Expr, ir.Expr]:
-        """Returns the row or column, and the term, of an element or vector of ``width``, by its number in the tile."""
+        """Returns the row or column, and the term, at which the vector with a number begins.
+
+        The vectors of a tile, of ``width`` elements each, are numbered in the order of memory.
+        """
         vectors_per_line = self.line_length // width
         line, offset = tirx.floordiv(number, emit.index(vectors_per_line)), (number % vectors_per_line) * width
         return (line, offset) if self.along_terms else (offset, line)

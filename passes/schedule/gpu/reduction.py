@@ -26,9 +26,9 @@ Finish = Callable[[Point, ir.Expr], Stmt]
 
 @dataclass(frozen=True)
 class Split:
-    """How a block's threads share the work of a reduction: ``slices`` threads for each of some results.
+    """How the threads of a block share the work of a reduction: ``slices`` threads compute each of ``results`` results.
 
-    The threads of a result are neighbours if ``along_terms``; else those of neighbouring results are.
+    If ``along_terms``, neighbouring threads compute the same result; otherwise they compute neighbouring results.
     """
 
     slices: int
@@ -49,7 +49,15 @@ class Split:
 
 
 def emit_reduction(stage: Stage, stores: Sequence[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
-    """Writes a reduction and the stages that finish each of its results as a kernel; as two if it has many terms."""
+    """Emits a reduction, and the elementwise stages that follow it, as one GPU kernel.
+
+    A reduction of many terms to few results becomes two kernels, to keep all cores busy.
+
+    Args:
+      stage: the reduction.
+      stores: the reduction and the elementwise stages, in order.
+      needed: the buffers to store.
+    """
     merged = merged_reduction(stage)
     stores = [merged if other is stage else other for other in stores]
     combine = combiner(merged)
@@ -60,14 +68,19 @@ def emit_reduction(stage: Stage, stores: Sequence[Stage], needed: set[Var], targ
 
 
 def emit_kernel(stage: Stage, stores: Sequence[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
-    """Writes a reduction and the stages that finish each of its results as one kernel."""
+    """Emits a reduction, and the elementwise stages that follow it, as one GPU kernel."""
     return _emit_one_kernel(stage, combiner(stage), stores, needed, target)
 
 
 def _emit_one_kernel(
     stage: Stage, combine: Combine | None, stores: Sequence[Stage], needed: set[Var], target: GpuTarget
 ) -> Stmt:
-    """Writes a reduction as one kernel: each block reduces some results, each by several threads."""
+    """Emits a reduction as one GPU kernel. Each block computes some of the results, each by several threads.
+
+    Args:
+      combine: combines two partial results; None if a result must be reduced by one thread.
+      stores: the reduction and the elementwise stages that follow it.
+    """
     split = split_of(stage, combine, target.threads, access.points(stage.spatial), target)
     extents = [axis.extent for axis in stage.spatial]
     total = emit.volume(extents)
@@ -76,7 +89,7 @@ def _emit_one_kernel(
         return stores_at(stores, needed, point, {stage.buffer: value})
 
     def body(block: Block) -> Stmt:
-        """Reduces the results of one block, each in several threads."""
+        """Emits the work of one block, which computes some of the results, each by several threads."""
 
         def point(thread: ir.Expr) -> tuple[Point, ir.Expr]:
             number = block.number * split.results + split.result_of(thread)
@@ -90,7 +103,7 @@ def _emit_one_kernel(
 
 
 def _is_inside(number: ir.Expr, total: ir.Expr, results: int) -> ir.Expr:
-    """Returns whether a result with a number exists; no test is needed if blocks of ``results`` fit exactly."""
+    """Returns the test ``number < total``, or true if ``total`` is known to be a multiple of ``results``."""
     static_total = emit.static(total)
     return tirx.const(True, "bool") if static_total is not None and static_total % results == 0 else number < total
 
@@ -103,15 +116,20 @@ def reduce_in_block(
     point: Callable[[ir.Expr], tuple[Point, ir.Expr]],
     finish: Finish,
 ) -> Stmt:
-    """Reduces terms by slices, one for each thread, then combines the slices of a result in shared memory, by halves.
+    """Emits a block's work for a reduction: each thread reduces a slice of a result's terms, then slices are combined.
 
-    ``point(thread)`` returns the point of the thread's result, and whether it exists; ``finish`` gets each result.
+    Partial results are combined in shared memory, pair by pair, until one is left.
+
+    Args:
+      split: which thread reduces which slice of which result.
+      point: returns the indices of a thread's result, and whether the result exists.
+      finish: emits the code that stores a result.
     """
     zero = emit.index(0)
     accumulator = block.registers([1], stage.dtype, "accumulator")
 
     def slice_work(thread: ir.Expr) -> Stmt:
-        """Reduces a thread's own slice of the terms in registers."""
+        """Emits a thread's reduction of its own slice of the terms, in a register."""
         at, inside = point(thread)
         return emit.sequence(
             [
@@ -132,7 +150,7 @@ def reduce_in_block(
         return emit.sequence([slice_work(thread), emit.store(partials, accumulator.load(thread, zero), [thread])])
 
     def halve(step: int) -> Stmt:
-        """Combines the partial results of slices with those ``step`` slices further, which halves their number."""
+        """Combines each partial result with the one ``step`` slices further, which halves their number."""
 
         def work(thread: ir.Expr) -> Stmt:
             slice_index, result = split.slice_of(thread), split.result_of(thread)
@@ -143,6 +161,7 @@ def reduce_in_block(
         return block.each(work)
 
     steps = [split.slices >> k for k in range(1, split.slices.bit_length())]
+    # The thread of slice 0 has the combined result.
     last = block.each(lambda t: emit.when(split.slice_of(t) < 1, finished(t, emit.load(partials, [t]))))
     return block.then(block.each(share), *(halve(step) for step in steps), last)
 
@@ -150,9 +169,9 @@ def reduce_in_block(
 def _reduce_slice(
     stage: Stage, slices: int, slice_index: ir.Expr, point: Point, accumulator: object, thread: ir.Expr
 ) -> Stmt:
-    """Returns the loop that reduces one slice of a result's terms: every ``slices``-th term.
+    """Emits the loop in which a thread reduces its slice of a result's terms: every ``slices``-th term.
 
-    Where terms are contiguous, neighbouring threads read neighbours, which the GPU joins into one memory access.
+    If terms are contiguous, neighbouring threads read neighbouring elements, which the GPU joins into one access.
     """
     extents = [axis.extent for axis in stage.reduce]
     total = emit.volume(extents)
@@ -160,7 +179,7 @@ def _reduce_slice(
     zero = emit.index(0)
 
     def update(step: ir.Expr) -> Stmt:
-        """Combines one term with the accumulator; steps beyond the last term are skipped."""
+        """Emits the combination of one term with the accumulator, unless the step is beyond the last term."""
         number = step * slices + slice_index if slices > 1 else step
         terms = {axis.var: i for axis, i in zip(stage.reduce, emit.unflatten(number, extents), strict=True)}
         old = accumulator.load(thread, zero)  # type: ignore[attr-defined]
@@ -175,7 +194,12 @@ def _reduce_slice(
 def split_of(stage: Stage, combine: Combine | None, threads: int, results: int | None, target: GpuTarget) -> Split:
     """Chooses how the threads of a block share the results and terms of a reduction.
 
-    Neighbouring threads get what is contiguous in memory, terms or results, so that their accesses are joined.
+    Neighbouring threads get neighbouring elements, along terms or along results: the GPU joins such accesses.
+
+    Args:
+      combine: combines two partial results; None if a result must be reduced by one thread.
+      threads: the threads of a block.
+      results: the number of results, or None if it isn't static.
     """
     terms = access.points(stage.reduce) or UNKNOWN_SIZE
     count = results if results is not None else UNKNOWN_SIZE
@@ -190,10 +214,7 @@ def split_of(stage: Stage, combine: Combine | None, threads: int, results: int |
 
 
 def runs_along_terms(stage: Stage) -> bool:
-    """Returns whether neighbouring terms, rather than neighbouring results, are contiguous in memory.
-
-    Neighbouring threads should read neighbours, whichever these are.
-    """
+    """Returns whether more operands of a reduction are contiguous in memory along its terms than along its results."""
     last_term_axis, last_result_axis = _last_long_axis(stage.reduce), _last_long_axis(stage.spatial)
     if last_term_axis is None:
         return False
@@ -211,7 +232,10 @@ def _last_long_axis(axes: tuple[Axis, ...]) -> Axis | None:
 
 
 def _chunk_count(stage: Stage, target: GpuTarget) -> int:
-    """Returns into how many chunks the terms of few results are split, so that the whole GPU has work."""
+    """Returns the number of chunks that the terms of a reduction are split into, to give the whole GPU work.
+
+    The number is 1 if there are enough results or few terms, and if their numbers aren't static.
+    """
     terms, results = access.points(stage.reduce), access.points(stage.spatial)
     if terms is None or results is None or terms < LONG_REDUCTION or results == 0:
         return 1
@@ -222,9 +246,10 @@ def _chunk_count(stage: Stage, target: GpuTarget) -> int:
 def _emit_two_kernels(
     stage: Stage, combine: Combine, stores: Sequence[Stage], needed: set[Var], chunks: int, target: GpuTarget
 ) -> Stmt:
-    """Writes a reduction as two kernels: one computes partial results of chunks of the terms, and one combines them.
+    """Emits a reduction of many terms to few results as two GPU kernels.
 
-    A block reduces each chunk, so that few results keep more than a few blocks busy.
+    The first kernel reduces each of ``chunks`` parts of the terms in blocks of its own, which keeps the GPU busy. The
+    second kernel combines the partial results.
     """
     extents = [axis.extent for axis in stage.reduce]
     total = emit.volume(extents)

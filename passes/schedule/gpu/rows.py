@@ -26,9 +26,10 @@ SHORTEST_ROW = 32
 
 
 def chain_of(stages: Sequence[Stage | Opaque], start: int) -> Chain | None:
-    """Returns the chain that begins at a stage, if one block can run each row; None if there is none.
+    """Returns the chain that begins at the stage ``start``, or None if there is none that a GPU can run row by row.
 
-    Its rows must be long enough to occupy a block.
+    A chain is a sequence of stages such as softmax, which are computed for each row. A row must be long enough to
+    occupy a block of threads.
     """
     chain = chain_at(stages, start, ANY_CPU)
     if chain is None or not all(_fits_block(stage, chain.depth) for stage in chain.stages):
@@ -37,7 +38,11 @@ def chain_of(stages: Sequence[Stage | Opaque], start: int) -> Chain | None:
 
 
 def _fits_block(stage: Stage, depth: int) -> bool:
-    """Returns whether a block can run a stage of a row: of static size, and with one result if it is a reduction."""
+    """Returns whether a block of threads can run a chain's stage on a row.
+
+    The stage must have static sizes in the row; a reduction must have one result there. The first ``depth`` axes of the
+    stage number the rows.
+    """
     results = access.points(stage.spatial[depth:])
     if results is None or any(axis.size is None for axis in stage.reduce):
         return False
@@ -50,9 +55,9 @@ def _is_long(chain: Chain) -> bool:
 
 
 def emit_chain(chain: Chain, needed: set[Var], target: GpuTarget) -> Stmt | None:
-    """Returns one kernel for a chain, in which a block computes a row; None if a row doesn't fit into shared memory.
+    """Emits a GPU kernel for a chain, in which each block computes one row.
 
-    What only the chain's stages read stays in shared memory.
+    Results that only the chain's stages read stay in shared memory. Returns None if a row doesn't fit there.
     """
     intermediates = [stage for stage in chain.stages if stage.buffer not in needed]
     row_shapes = {
@@ -93,7 +98,7 @@ class _RowKernel:
         return self._emit_elementwise(replace(stage, value=self._value_from_shared(stage)), point)
 
     def _value_from_shared(self, stage: Stage) -> ir.Expr:
-        """Returns a stage's value with buffers in shared memory read from there."""
+        """Returns a stage's value in which intermediate results are loaded from shared memory."""
         value = stage.value
         for buffer, shared in self.shared_buffers.items():
             if not buffer.same_as(stage.buffer):
@@ -117,16 +122,16 @@ class _RowKernel:
         return emit.store(shared, value, self._indices_in_row(indices))
 
     def _emit_elementwise(self, stage: Stage, row: Point) -> Stmt:
-        """Emits an elementwise stage of the row; each thread takes every n-th element.
+        """Emits an elementwise stage of the row.
 
-        Neighbouring threads thus access neighbours in memory.
+        With n threads, each thread computes every n-th element: neighbouring threads access neighbours in memory.
         """
         axes = stage.spatial[self.depth :]
         extents = [axis.extent for axis in axes]
         total, threads = int(emit.volume(extents)), self.block.threads
 
         def work(thread: ir.Expr) -> Stmt:
-            """Computes a thread's elements of a row, one in every round of all threads."""
+            """Emits the loop over a thread's elements of the row; in each round, all threads compute one element."""
 
             def element(round_number: ir.Expr) -> Stmt | None:
                 number = round_number * threads + thread
@@ -140,10 +145,10 @@ class _RowKernel:
         return self.block.each(work)
 
     def _emit_reduction(self, stage: Stage, row: Point) -> Stmt:
-        """Emits a reduction of the row, whose terms all threads of the block share."""
+        """Emits a reduction of the row; all threads of the block share its terms."""
         combine = combiner(stage)
         point = {**row, **{axis.var: emit.index(0) for axis in stage.spatial[self.depth :]}}
-        exists = tirx.const(True, "bool")
+        exists = tirx.const(True, "bool")  # each block has a row
         from_shared = replace(stage, value=self._value_from_shared(stage))
         split = Split(slices=self.block.threads, results=1, along_terms=True)
         return reduce_in_block(

@@ -27,9 +27,10 @@ MIN_PARTS = 4
 def emit_product(
     product: Contraction, stores: Sequence[Stage], needed: set[Var], local: Sequence[Var], target: GpuTarget
 ) -> Stmt:
-    """Writes a product and the stages that finish its results as one kernel, or as two if it has too few tiles.
+    """Emits a matrix product, and the elementwise stages that follow it, as one GPU kernel or as two (split-K).
 
-    A tile is the work of one block, so that few tiles would leave most of a GPU idle.
+    A tile is the work of one block: a product with few tiles would leave most of a GPU idle. Such a product is split
+    along a summed axis, and a second kernel adds the results of the parts.
     """
     split = _split_stage(product, target)
     parts = as_contraction(split) if split is not None else None
@@ -47,9 +48,9 @@ def emit_product(
 
 
 def _split_stage(product: Contraction, target: GpuTarget) -> Stage | None:
-    """Returns the stage that computes the products of equal parts of a summed axis.
+    """Returns the stage that computes a matrix product separately for equal parts of a summed axis.
 
-    None if there are enough blocks without it, or there is no axis to split.
+    Returns None if there are enough blocks without a split, or if there is no axis to split.
     """
     stage = product.stage
     axis = next((axis for axis in stage.reduce if axis.size != 1), None)
@@ -58,7 +59,7 @@ def _split_stage(product: Contraction, target: GpuTarget) -> Stage | None:
         return None
     length = int(axis.extent) // count
     part, term = Axis(Var("part", "int64"), emit.index(count)), Axis(Var("term", "int64"), emit.index(length))
-    # A new first axis numbers the parts; the value accumulates into the part's own results.
+    # A new first axis numbers the parts; each part has its own results.
     partial = emit.scratch([part.extent, *(other.extent for other in stage.spatial)], stage.dtype, "partials")
     value = substitute(stage.value, {axis.var: part.var * length + term.var})
     indices = [part.var, *(other.var for other in stage.spatial)]
@@ -68,12 +69,12 @@ def _split_stage(product: Contraction, target: GpuTarget) -> Stage | None:
 
 
 def _part_count(product: Contraction, axis: Axis, target: GpuTarget) -> int:
-    """Returns the largest number of equal parts of a summed axis that are each worth a block, or 1."""
+    """Returns the largest number of equal parts of a summed axis that gives each part enough work for a block, or 1."""
     tile, blocks, terms = tile_for(product, target), blocks_of(product, target), emit.static(product.terms)
     if blocks is None or terms is None or axis.size is None or 2 * blocks > BLOCKS_THAT_FILL:
         return 1
     most_parts = min(2 * BLOCKS_THAT_FILL // blocks, terms // (tile.terms * MIN_STEPS))
-    # Parts of whole tiles need no bounds test; with several summed axes, tiles don't follow this one's ends.
+    # A part of whole tiles needs no bounds test. With several summed axes, tiles don't end where this axis ends.
     multiple = tile.terms if axis.size == terms else 1
     return next((count for count in range(most_parts, MIN_PARTS - 1, -1) if axis.size % (count * multiple) == 0), 1)
 

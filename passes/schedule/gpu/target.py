@@ -35,7 +35,10 @@ class GpuTarget:
 
     @staticmethod
     def of(target: Target) -> GpuTarget:
-        """Reads the facts from a TVM target of kind ``cuda``; any other kind is an emulation of the smallest GPU."""
+        """Reads the properties of a GPU from a TVM target of kind ``cuda``.
+
+        Any other kind of target stands for the emulation of a GPU with the smallest supported capability.
+        """
         tf32 = TF32 in target.keys
         if target.kind.name != "cuda":
             return GpuTarget(emulated=True, has_tf32=tf32)

@@ -40,7 +40,10 @@ class Instruction:
         return 32 if self.dtype in HALF_PTX else 16
 
     def narrowed(self, product: Contraction) -> Contraction:
-        """Returns the product with operands as they are before their cast to float32, which the instruction takes."""
+        """Returns the product without the casts of its operands from a 16-bit type to float32.
+
+        The tensor-core instruction takes 16-bit operands.
+        """
         if self.dtype not in HALF_PTX:
             return product
         left, right = (replace(operand, value=operand.value.value) for operand in (product.left, product.right))
@@ -63,9 +66,15 @@ class Instruction:
     def move(
         self, target: GpuTarget, buffer: Var, indices: list[ir.Expr], load: ir.Expr, inside: ir.Expr, width: int
     ) -> Stmt:
-        """Copies ``width`` elements to shared memory, or zeros where they are outside the operand.
+        """Emits an asynchronous copy of ``width`` elements of an operand to shared memory.
 
-        `cp.async` copies without a register, and writes zeros beyond ``size`` bytes.
+        Zeros are written if ``inside`` is false: `cp.async` fills with zeros beyond ``size`` bytes.
+
+        Args:
+          buffer: the shared memory.
+          indices: the position of the first element there.
+          load: the load of the first element.
+          inside: whether the elements are inside the operand.
         """
         if target.emulated:
             return _copy_one_by_one(self, target, buffer, indices, load, inside, width)
@@ -87,7 +96,13 @@ class Instruction:
         column: ir.Expr,
         thread: ir.Expr,
     ) -> Stmt:
-        """Multiplies a warp's parts of two tiles, and adds the products to the sums of each of its threads."""
+        """Emits the product of a warp's parts of two tiles in shared memory; each thread adds to its own sums.
+
+        Args:
+          sums: the registers with the sums of a thread.
+          stage: the number of the tiles in shared memory.
+          row, column: the first row and column of the warp's part.
+        """
         if target.emulated:
             return self._emulate(tile, sums, shared, left, right, stage, row, column, thread)
         zero = emit.index(0)
@@ -112,7 +127,7 @@ class Instruction:
         column: ir.Expr,
         thread: ir.Expr,
     ) -> Stmt:
-        """Computes the sums that the instruction would, element by element."""
+        """Emits the emulation of the instruction on a CPU: a thread's sums of products, element by element."""
         count = tile.own_rows * tile.own_columns // 32
 
         def add_product(indices: list[ir.Expr]) -> Stmt:
@@ -125,9 +140,13 @@ class Instruction:
         return emit.nest([count, tile.terms], add_product)
 
     def position_in_warp(self, lane: ir.Expr, number: ir.Expr, tile: Tile) -> tuple[ir.Expr, ir.Expr]:
-        """Returns the row and column, in the warp's part of the tile, of a thread's sum with a number.
+        """Returns the row and column of a thread's sum within the warp's part of the tile.
 
-        These are the fragments of the accumulators in the PTX ISA, "Matrix Fragments for mma.m16n8k16".
+        The layout is that of the accumulators in the PTX ISA, "Matrix Fragments for mma.m16n8k16".
+
+        Args:
+          lane: the thread's number in its warp.
+          number: the number of the sum in the thread.
         """
         matrices_across = emit.index(tile.own_columns // COLUMNS)
         matrix, number_in_matrix = tirx.floordiv(number, emit.index(SUMS)), number % SUMS
@@ -139,9 +158,10 @@ class Instruction:
         return row, (matrix % matrices_across) * COLUMNS + (lane % 4) * 2 + number_in_matrix % 2
 
     def _cuda_function(self, tile: Tile, left: Side, right: Side) -> tuple[str, str]:
-        """Returns the name and CUDA source of the function that multiplies one tile.
+        """Returns the name and the CUDA source of the function that multiplies a warp's parts of two tiles.
 
-        CUDA's compiler sees constants, and unrolls all loops; kernels with the same sizes share the function.
+        All sizes are constants in the source, and CUDA's compiler unrolls all loops. The name has the sizes: kernels
+        with the same sizes share the function.
         """
         constants = {
             "DOWN": tile.own_rows // ROWS,
@@ -169,7 +189,10 @@ def _copy_one_by_one(
     inside: ir.Expr,
     width: int,
 ) -> Stmt:
-    """Copies elements to shared memory one by one, for the emulation; zeros where they are outside."""
+    """Emits a copy of ``width`` elements to shared memory, one by one, for the emulation of a GPU.
+
+    Zeros are written if ``inside`` is false.
+    """
 
     def copy_lane(lane: ir.Expr) -> Stmt:
         source_indices = [*load.indices]
@@ -198,7 +221,8 @@ def wait(target: GpuTarget, left: int) -> Stmt | None:
 def instruction_for(product: Contraction, target: GpuTarget) -> Instruction | None:
     """Returns the tensor-core instruction that multiplies a product's operands, or None if there is none.
 
-    Halves are multiplied exactly, while tf32 rounds float32 operands, which the user has to allow.
+    Operands cast from a 16-bit type are multiplied exactly. The tf32 instruction rounds float32 operands, and is used
+    only if the user allows it.
     """
     if not target.has_tensor_cores or product.stage.dtype != "float32":
         return None
