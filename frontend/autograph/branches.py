@@ -46,7 +46,12 @@ def if_stmt(
 ) -> None:
     """Runs an ``if`` statement: one branch if the condition is a Python value; traces both if it is a tensor.
 
-    ``get_state`` and ``set_state`` read and write the variables (``symbol_names``) that a branch assigns.
+    Args:
+      cond: the condition.
+      body, orelse: run the statements of the two branches.
+      get_state, set_state: read and write the user's variables that a branch assigns.
+      symbol_names: the names of these variables.
+      nouts: the number of variables that are read after the statement; they come first.
     """
     if not is_symbolic(cond):
         body() if cond else orelse()
@@ -67,7 +72,7 @@ class _Branching:
         self.after: dict[str, tuple[Any, ...]] = {}
 
     def run(self, pred: Any, body: Callable[[], None], orelse: Callable[[], None]) -> None:
-        """Traces both branches into a ``cond``, and sets the symbols to its results."""
+        """Traces both branches into a ``cond``, and sets the user's variables to the results of the ``cond``."""
         # TensorArrays get their buffers before the cond, so that both branches have them.
         for run_branch in (body, orelse):
             self.before = with_array_buffers(self.before, partial(self.symbols_after, run_branch))
@@ -81,9 +86,9 @@ class _Branching:
         self.set_state((*merged, *self.before[self.nouts :]))
 
     def branch(self, branch_name: str, run: Callable[[], None]) -> Any:
-        """Traces one branch; returns as tensors the symbols' values after it.
+        """Traces one branch ("main" or "else"), and returns the user's variables after the branch as tensors.
 
-        After the second branch ("else"), checks that both gave each symbol the same structure, dtype and rank.
+        After "else", the second branch, checks that both branches gave each variable the same structure, dtype and rank.
         """
         self.set_state(self.before)
         run()
@@ -98,9 +103,9 @@ class _Branching:
         return as_tensors(values)
 
     def zeros_for_missing_returns(self, body: Callable[[], None], orelse: Callable[[], None]) -> dict[str, Any]:
-        """Returns, by name, zeros for return values that only one branch sets.
+        """Returns zeros, by variable name, for return values that only one branch sets.
 
-        In a loop one branch may return while the other goes on with the loop; a ``cond`` needs a value from both.
+        In a loop, one branch may return while the other continues the loop. A ``cond`` needs a value from both.
         """
         if (
             not status.scopes
@@ -121,7 +126,10 @@ class _Branching:
             return self.symbols_after(run, abstract)[: self.nouts]
 
     def symbols_after(self, run: Callable[[], None], _trace: AbstractTrace) -> tuple[Any, ...]:
-        """Runs a branch only to find out the types of its results; returns the symbols' values after it."""
+        """Runs a branch only to find the types of its results, and returns the user's variables after the branch.
+
+        ``_trace`` is unused: the branch runs in the active trace. ``with_array_buffers`` passes the trace.
+        """
         self.set_state(self.before)
         try:
             run()
@@ -143,7 +151,7 @@ def _require_defined(name: str, value: Any, branch_name: str) -> None:
 
 
 def _require_agreement(name: str, main: Any, other: Any) -> None:
-    """Raises an error if a symbol's values after both branches differ in structure, dtype or rank."""
+    """Checks that a variable has the same structure, dtype and rank after both branches, and raises an error if not."""
     require_same_structure(name, main, other, MSG_STRUCTURE)
     flat = (nest.flatten(values, expand_composites=True) for values in (main, other))
     for first_leaf, second_leaf in zip(*flat):
@@ -160,9 +168,9 @@ def _require_same_leaf(name: str, main: Any, other: Any) -> None:
 
 
 def if_exp(cond: Any, if_true: Callable[[], Any], if_false: Callable[[], Any], expr_repr: str) -> Any:
-    """Evaluates the expression ``if_true() if cond else if_false()``; a tensor as condition makes it a ``cond``.
+    """Evaluates the expression ``if_true() if cond else if_false()``, as a ``cond`` if the condition is a tensor.
 
-    ``expr_repr`` is its source text, for errors.
+    ``expr_repr`` is the source text of the expression, for error messages.
     """
     if not is_symbolic(cond):
         return if_true() if cond else if_false()

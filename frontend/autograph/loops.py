@@ -84,7 +84,12 @@ def while_stmt(
 ) -> None:
     """Runs a ``while`` statement: as a loop of the graph if its first condition is a tensor, else in Python.
 
-    ``get_state`` and ``set_state`` read and write the variables (``symbol_names``) that the loop uses.
+    Args:
+      test: evaluates the condition.
+      body: runs the statements of one iteration.
+      get_state, set_state: read and write the user's variables that the loop uses.
+      symbol_names: the names of these variables.
+      opts: the loop options, such as ``maximum_iterations``.
     """
     if state.trace is None:
         _python_while(test, body)
@@ -105,6 +110,7 @@ def _python_while(test: Callable[[], Any], body: Callable[[], None]) -> None:
 
 
 def _python_truth(value: Any, message: str) -> bool:
+    """Converts a condition to a bool, or raises NotImplementedError with ``message`` if it is a tensor of the graph."""
     try:
         return bool(value)
     except OperatorNotAllowedInGraphError as error:
@@ -130,10 +136,13 @@ class _Carried:
         return ["<ran>"] * self.flag_count + [name for name, value in zip(symbols, self.entry) for _ in _leaves(value)]
 
     def invariants(self, declared_pairs: Any, counter_count: int) -> list[Any] | None:
-        """Returns a shape invariant per carried tensor, None where its shape stays; None if no shape changes.
+        """Returns a list of shape invariants of the carried tensors, or None if no shape changes.
 
-        ``declared_pairs`` are the user's pairs of a value and its shape. The shapes of loop counters and of the flag
-        that the loop ran, which come first, stay.
+        An item of the list is None if the tensor keeps its shape.
+
+        Args:
+          declared_pairs: the user's pairs of a value and its shape invariant, or None.
+          counter_count: the number of loop counters. They come first and keep their shapes, as does the flag.
         """
         if not declared_pairs and not self.generalized:
             return None
@@ -147,7 +156,7 @@ class _Carried:
         return [None] * (counter_count + self.flag_count) + invariants
 
     def restored(self, tensors: Any) -> tuple[Any, ...]:
-        """Returns the symbols' values, made from the carried tensors; objects that aren't tensors stay as they were."""
+        """Converts the carried tensors back to the values of the user's variables. Objects without tensors stay."""
         values = tensors[self.flag_count :]
         return with_objects(repack(self.entry, values), self.before)
 
@@ -182,7 +191,7 @@ class _Loop:
         self.claimed = claimed_names(body, names)
 
     def run(self, test: Callable[[], Any], body: Callable[[], None]) -> None:
-        """Traces the loop and sets the symbols to its results."""
+        """Traces the loop, and sets the user's variables to the values after the loop."""
         scope = status.scopes[-1]
         scope.loops += 1
         try:
@@ -203,10 +212,10 @@ class _Loop:
         self.set_state(final)
 
     def traced(self, test: Callable[[], Any], body: Callable[[], None]) -> tuple[Any, ...]:
-        """Traces the loop, again if an assumption of the first attempt doesn't hold.
+        """Traces the loop, and returns the values of the user's variables after the loop.
 
-        It assumes that arrays need no more rows than were reserved, and that variables have the shapes that
-        ``set_shape`` claims.
+        Two things are assumed first: TensorArrays need only the reserved rows, and variables have the shapes that
+        ``set_shape`` claims. The loop is traced again without an assumption that doesn't hold.
         """
         try:
             return self.bind_loop(test, body)
@@ -220,9 +229,9 @@ class _Loop:
         return self.traced(test, body)
 
     def bind_loop(self, test: Callable[[], Any], body: Callable[[], None]) -> tuple[Any, ...]:
-        """Binds the loop primitive; returns the symbols' values after the loop.
+        """Binds the ``while`` primitive, and returns the values of the user's variables after the loop.
 
-        If symbols have no value before the loop, it also carries a flag whether an iteration ran.
+        If a variable is undefined before the loop, the loop also carries a flag: whether an iteration ran.
         """
         carried = _Carried(self.before, any(self.missing), self.generalized)
         graph_condition, graph_body, start, counter_count = self.with_iteration_limit(
@@ -243,7 +252,7 @@ class _Loop:
     def condition(self, test: Callable[[], Any], carried: _Carried) -> Callable[..., Any]:
         """Returns the loop's condition as a function of the carried tensors.
 
-        Symbols are set to the loop's own tensors, because the user's condition reads them by name.
+        The function first sets the user's variables to the tensors, because the user's condition reads them by name.
         """
 
         def graph_condition(*tensors: Any) -> Any:
@@ -256,7 +265,7 @@ class _Loop:
         """Returns the loop's body as a function of the carried tensors."""
 
         def graph_body(*tensors: Any) -> list[Any]:
-            """Runs one iteration on the carried tensors; returns their new values, with the flag that the loop ran."""
+            """Runs one iteration on the carried tensors, and returns their new values. The flag becomes True."""
             start = carried.restored(tensors)
             if self.row_limit is not None:
                 state.trace.room_for = {tensors[carried.flag_count]._var, COUNT}
@@ -271,9 +280,9 @@ class _Loop:
     def with_iteration_limit(
         self, graph_condition: Any, graph_body: Any, start: list[Any], limit: Any
     ) -> tuple[Any, Any, list[Any], int]:
-        """Adds a counter to a loop that has ``maximum_iterations``, as the first carried value.
+        """Adds a counter to a loop that has ``maximum_iterations``. The counter is the first carried tensor.
 
-        Returns the condition, the body, the initial values and the number of counters added, which is 0 or 1.
+        Returns the condition, the body, the initial values, and the number of counters added (0 or 1).
         """
         if limit is None:
             return graph_condition, graph_body, start, 0
@@ -289,9 +298,14 @@ class _Loop:
         )
 
     def initialized(self, has_run: Tensor, final: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Has symbols that only an iteration defines fail at run time if they are used and none ran.
+        """Adds a run-time check to variables that only an iteration defines: using one fails if no iteration ran.
 
-        ``has_run`` is the loop's flag, ``final`` the symbols' values after it.
+        Args:
+          has_run: the flag whether an iteration ran.
+          final: the values of the user's variables after the loop.
+
+        Returns:
+          the values, with the checks.
         """
         return tuple(
             nest.map_structure(
@@ -305,10 +319,9 @@ class _Loop:
     # -- symbols without a value before the loop
 
     def with_placeholders(self, body: Callable[[], None]) -> tuple[Any, ...]:
-        """Returns the symbols before the loop, with zeros for those that only an iteration defines.
+        """Returns the user's variables before the loop, with zeros for variables that only an iteration defines.
 
-        The loop needs an initial value of each tensor that it carries. One iteration is traced temporarily for the
-        types.
+        The loop needs an initial value of each carried tensor. One iteration is traced temporarily to find the types.
         """
         failure = ""
         first_results: tuple[Any, ...] = (None,) * len(self.before)
@@ -333,7 +346,12 @@ class _Loop:
     def computed_shapes(
         self, with_zeros: tuple[Any, ...], after_iteration: tuple[Any, ...]
     ) -> Iterator[tuple[int, TensorShape]]:
-        """Yields the shape invariants, by leaf index, of placeholders whose sizes only an iteration computes."""
+        """Yields pairs of a leaf index and a shape invariant, for placeholders that lack a size computed by an iteration.
+
+        Args:
+          with_zeros: the user's variables before the loop, with zeros as placeholders.
+          after_iteration: the user's variables after an iteration.
+        """
         first_index = 0
         for zero_value, inferred, missing in zip(with_zeros, after_iteration, self.missing):
             zero_leaves, inferred_leaves = (
@@ -350,9 +368,9 @@ class _Loop:
             first_index += len(zero_leaves)
 
     def first_iteration(self, body: Callable[[], None], abstract: AbstractTrace) -> tuple[Any, ...]:
-        """Runs the body once in a temporary trace; returns the symbols after it.
+        """Runs the body once in a temporary trace, and returns the user's variables after the iteration.
 
-        Values that become tensors of the graph are replaced by parameters; other objects stay as they are.
+        Values that become tensors of the graph are replaced by parameters of the trace ``abstract``.
         """
         values = nest.map_structure(
             lambda value: abstract.param_of(value) if becomes_tensor(value) else value,
@@ -366,10 +384,13 @@ class _Loop:
     # -- checks
 
     def check(self, start: tuple[Any, ...], end: tuple[Any, ...], declared: Sequence[Any]) -> None:
-        """Checks that an iteration keeps the structure, dtype and shape of each symbol.
+        """Checks that an iteration keeps the structure, dtype and shape of each of the user's variables.
 
-        ``declared`` has the declared shape of each leaf, or None. These errors name the user's symbols, while those of
-        ``traced_while`` could only number its tensors.
+        The errors name the user's variables. ``traced_while`` checks, too, but could only number its tensors.
+
+        Args:
+          start, end: the variables at the start and at the end of the iteration.
+          declared: the declared shape of each leaf, or None.
         """
         if self.row_limit is not None and grows_arrays(start, end):
             raise _ArrayOutgrowsRows
@@ -386,18 +407,18 @@ class _Loop:
 
 
 def claimed_names(body: Callable[..., None], names: Sequence[str]) -> frozenset[str]:
-    """Returns the symbols on which the loop's body calls ``set_shape``, according to its byte code.
+    """Returns the names of the variables on which the loop's body calls ``set_shape``.
 
-    They are read from byte code before the body is traced, so that it has to be traced only once.
+    The names are found in the byte code, before the body is traced. Otherwise the body would be traced twice.
     """
     return frozenset(_claimed_in(body.__code__)).intersection(names)
 
 
 def _claimed_in(code: CodeType) -> Iterator[str]:
-    """Yields the variables on which byte code calls ``set_shape``, including that of nested functions.
+    """Yields the names of the variables on which a function's byte code, or a nested function's, calls ``set_shape``.
 
-    The variable is the name that was loaded last before ``set_shape``. A loop variable may come back with the shape
-    that the body claims, as in TensorFlow.
+    The variable is the name that was loaded last before ``set_shape``. As in TensorFlow, a loop variable may have the
+    shape that the body claims.
     """
     last_loaded = ""
     for instruction in dis.get_instructions(code):
@@ -417,13 +438,20 @@ def _varies(before: Any, after: Any) -> bool:
 
 
 def _have_same_shape(zero: Tensor, inferred: Tensor) -> bool:
-    """Returns whether a placeholder has the shape that was inferred; unknown ranks count as equal."""
+    """Returns whether a placeholder has the inferred shape. A shape of unknown rank counts as the same."""
     shapes = zero._type.shape, inferred._type.shape
     return any(isinstance(shape, AnyShape) for shape in shapes) or same_shape(*shapes)
 
 
 def _require_start(name: str, value: Any, after_iteration: Any, failure: str) -> None:
-    """Raises TensorFlow's error if a symbol has no value before the loop; ``failure`` says why none was inferred."""
+    """Checks that a variable has a value before the loop, or a placeholder, and raises TensorFlow's error otherwise.
+
+    Args:
+      name: the name of the variable.
+      value: the value or placeholder, None if the variable has none.
+      after_iteration: the value after an iteration.
+      failure: text that says why no placeholder was inferred.
+    """
     if isinstance(value, UndefinedReturnValue) or (value is None and isinstance(after_iteration, UndefinedReturnValue)):
         raise NotImplementedError(
             "a return statement cannot be placed inside this TensorFlow loop; this may happen if a return statement "
@@ -457,7 +485,13 @@ def for_stmt(
 ) -> None:
     """Runs a ``for`` statement: as a loop of the graph over tensors and datasets, else in Python.
 
-    ``extra_test`` says whether the loop goes on after a ``break`` or ``return`` in it.
+    Args:
+      iter_: what is iterated over.
+      extra_test: returns whether the loop continues, for a loop with ``break`` or ``return`` in it; else None.
+      body: runs the statements of one iteration on an element.
+      get_state, set_state: read and write the user's variables that the loop uses.
+      symbol_names: the names of these variables.
+      opts: the loop options, such as ``maximum_iterations``.
     """
     iter_ = iter_._as_tensor() if hasattr(iter_, "_as_tensor") and not is_iterated(iter_) else iter_
     if state.trace is None or not (is_iterated(iter_) or isinstance(iter_, Tensor) or has_steps(iter_)):
@@ -476,9 +510,9 @@ def _python_for(iter_: Any, extra_test: Callable[[], Any] | None, body: Callable
 
 
 def _graph_for(iter_: Any, extra_test: Any, body: Any, get_state: Any, set_state: Any, names: Any, opts: Any) -> None:
-    """Runs a ``for`` as a ``while`` of the graph.
+    """Runs a ``for`` statement as a ``while`` loop of the graph; the arguments are those of ``for_stmt``.
 
-    The position in what is iterated is carried as one more symbol, before the user's.
+    The position of the iteration is an additional loop variable, before the user's variables.
     """
     steps = _steps(iter_)
 
@@ -517,7 +551,10 @@ def _graph_for(iter_: Any, extra_test: Any, body: Any, get_state: Any, set_state
 
 
 def _with_shapes_before(before: Any, after: Any) -> Any:
-    """Returns a symbol's value after an iteration; tensors that lost a known shape get a run-time check of it."""
+    """Returns a variable's value after an iteration, with run-time checks of shapes.
+
+    A tensor that lost its known shape in the iteration is checked to have the shape from before.
+    """
     try:
         return nest.map_structure(_with_shape_of, before, after, expand_composites=True)
     except (TypeError, ValueError):  # structures that differ: the loop raises an error for them
@@ -525,7 +562,7 @@ def _with_shapes_before(before: Any, after: Any) -> Any:
 
 
 def _with_shape_of(before: Any, after: Any) -> Any:
-    """Returns ``after``; if its rank is unknown, with a run-time check that it has the shape of ``before``."""
+    """Returns ``after``. If its rank is unknown, a run-time check is added that its shape is the shape of ``before``."""
     has_unknown_rank = isinstance(after, SymbolicTensor) and isinstance(after._type.shape, AnyShape)
     if (
         not has_unknown_rank
@@ -537,9 +574,9 @@ def _with_shape_of(before: Any, after: Any) -> Any:
 
 
 def _steps(iter_: Any) -> Any:
-    """Returns the object that goes through the elements of ``iter_`` in a loop of the graph.
+    """Returns the iteration (an object with a position) over the elements of ``iter_`` for a loop of the graph.
 
-    Its elements are the rows of a ragged tensor, a dataset's elements, the numbers of a range, or a tensor's slices.
+    The elements are the rows of a ragged tensor, the elements of a dataset, the numbers of a range, or slices of a tensor.
     """
     if is_ragged(iter_):
         return _RowSteps(iter_)
@@ -550,15 +587,16 @@ def _steps(iter_: Any) -> Any:
 
 
 def _value_or_range_start(name: str, value: Any, iterate_names: Any, steps: Any) -> Any:
-    """Returns a symbol's value; for a range loop's target that is undefined before the loop, the range's start.
+    """Returns the value of a variable before the loop.
 
-    So the target has a type before the first iteration.
+    The target of a loop over a range is often undefined before the loop. It gets the range's start, and so a type.
     """
     undefined = isinstance(value, Undefined) and name == iterate_names and isinstance(steps, _RangeSteps)
     return steps.position if undefined else value
 
 
 def _and_extra_test(has_more: Tensor, extra_test: Callable[[], Any]) -> Any:
+    """Returns whether there is another element and the loop continues. A constant True of ``extra_test`` adds no op."""
     extra = extra_test()
     return bind.logical_and(has_more, convert_to_tensor(extra)) if is_symbolic(extra) or not extra else has_more
 

@@ -37,9 +37,9 @@ class TracedFunction:
         return self.trace.finish([*self.leaves, *extra])
 
     def with_types(self, types: Sequence[TensorType]) -> TracedFunction:
-        """Returns the same function for other parameter types, made from its bindings.
+        """Returns the function traced again for other parameter types.
 
-        Running the user's Python again would repeat its prints and appends.
+        The trace's bindings are bound again. Running the user's Python again would repeat its prints and appends.
         """
         define_dims(self.trace)
         old_trace, variables = self.trace, list(self.trace.variables.values())
@@ -61,20 +61,21 @@ class TracedFunction:
 
 
 def _traced_result(value: Any) -> Tensor | None:
-    """Returns a function's result as a tensor of the trace; None for None and for an operation without results."""
+    """Converts a result of a traced function to a tensor of the trace, and None or a graph operation to None."""
     return None if value is None or isinstance(value, Operation) else state.trace.own(convert_to_tensor(value))
 
 
 def assigned_variables(functions: Sequence[TracedFunction]) -> list[Any]:
-    """Returns the Variables that any of the functions assigns, each once, in order."""
+    """Returns the Variables that the traced functions assign, each once, in order."""
     variables = {id(variable): variable for function in functions for variable, _ in function.trace.assigned()}
     return list(variables.values())
 
 
 def carried_variables(functions: Sequence[TracedFunction]) -> list[Any]:
-    """Returns the Variables that a loop made of these functions carries.
+    """Returns the Variables that are loop variables of a loop with this condition and body.
 
-    They are those that it assigns; if it calls Python, which may assign any, all that it uses.
+    These are the Variables that the loop assigns. If the loop calls the user's Python, they are all Variables that the
+    loop uses, because Python may assign any of them.
     """
     if not any(function.trace.is_after_python for function in functions):
         return assigned_variables(functions)
@@ -89,16 +90,17 @@ def variable_value(function: TracedFunction, variable: Any) -> SymbolicTensor:
 
 
 def lift(functions: Sequence[TracedFunction]) -> list[Tensor]:
-    """Gives functions the same captured tensors in the same order; returns these as tensors of the active trace."""
+    """Gives traced functions the same captured tensors in the same order, and returns these for the active trace."""
     return lift_traces([function.trace for function in functions])
 
 
 def lift_traces(traces: Sequence[Trace]) -> list[Tensor]:
-    """Gives traces the same captured tensors in the same order; returns these as tensors of the active trace.
+    """Gives traces the same captured tensors in the same order, and returns these tensors for the active trace.
 
-    Both branches of a cond, or a loop's condition and body, take the same arguments.
+    The two branches of a cond must have the same arguments, and so must the condition and the body of a loop.
     """
     if any(trace.is_after_python for trace in traces):
+        # A function calls the user's Python, which reads the Variables' memory: write assigned values there first.
         state.trace.settle()
         state.trace.root.python.barriers += 1
     for trace in traces:
@@ -113,7 +115,7 @@ def lift_traces(traces: Sequence[Trace]) -> list[Tensor]:
 
 
 def read_in_active_trace(outer: Tensor) -> Tensor:
-    """Returns a captured tensor as one of the active trace; a Variable's value is read, which tapes record."""
+    """Returns a captured tensor for use in the active trace. If it is a Variable's value, tapes record a read of it."""
     if state.trace is None:
         return outer._as_tensor() if hasattr(outer, "_as_tensor") else outer
     for variable, value in state.trace.variables.values():
@@ -123,16 +125,16 @@ def read_in_active_trace(outer: Tensor) -> Tensor:
 
 
 def _recorded_read(variable: Any, tensor: Tensor) -> Tensor:
-    """Has the tapes see that a Variable was read."""
+    """Records on all active tapes that a Variable was read, and returns the tensor read."""
     for tape in state.tapes:
         tape.read(variable, tensor)
     return tensor
 
 
 def without_unused(trace: Trace, results: Sequence[SymbolicTensor]) -> None:
-    """Removes from a traced function what its results don't need: dead code, and the captures that only it used.
+    """Removes dead code from a traced function, and the captures that only dead code used.
 
-    A capture is an argument of the control flow, so that one without a use would keep a tensor alive for nothing.
+    A capture is an argument of the control flow. An unused argument would keep a tensor alive for nothing.
     """
     params = [param._var for param in [*trace.params, *(inner for _, inner in trace.captures.values())]]
     trace.bindings = needed_bindings(params, trace.bindings, [result._var for result in results])
@@ -143,7 +145,9 @@ def without_unused(trace: Trace, results: Sequence[SymbolicTensor]) -> None:
 
 
 def define_dims(trace: Trace) -> None:
-    """Captures, for each symbolic dim that a traced function uses and no parameter has, a tensor that has it.
+    """Captures a tensor for each symbolic dim that a traced function uses and none of the parameters has.
+
+    The captured tensor has the dim in its shape.
 
     Raises:
       ValueError: no tensor has the dim, and the function doesn't compute it.
@@ -154,9 +158,12 @@ def define_dims(trace: Trace) -> None:
 
 
 def capture_dims(trace: Trace) -> list[Any]:
-    """Captures, for each symbolic dim that a traced function uses and only enclosing traces know, a tensor of that dim.
+    """Captures a tensor of an enclosing trace for each symbolic dim that only enclosing traces have.
 
-    Returns the dims that no tensor has. A compiled function reads a size from its arguments' shapes.
+    A compiled function reads sizes from the shapes of its arguments, so an argument must have the dim.
+
+    Returns:
+      the dims that no tensor has and no primitive computes.
     """
     params = [param._var for param in [*trace.params, *(inner for _, inner in trace.captures.values())]]
     block = relax.BindingBlock(trace.bindings)
@@ -178,7 +185,7 @@ COMPUTING = ("stack_sized", "told_dims", "common_dims", "call_python", *CONTROL)
 
 
 def _computed_by(primitive_call: dialect.Bound) -> set[Any]:
-    """Returns the symbolic dims that a primitive call defines: those in its attributes that no operand has."""
+    """Returns the symbolic dims that a primitive call computes: the dims in its attributes that no operand has."""
     if primitive_call.primitive.name not in COMPUTING and not primitive_call.primitive.host:
         return set()
     operand_dims = {
@@ -192,7 +199,7 @@ def _computed_by(primitive_call: dialect.Bound) -> set[Any]:
 
 
 def _deferred_dims(trace: Trace) -> Iterator[Any]:
-    """Yields the dims of deferred calls, which instances define."""
+    """Yields the symbolic dims of deferred calls, which become known when the function is traced for known ranks."""
     for binding in trace.bindings:
         if dialect.is_dialect(binding.value) and dialect.read(binding.value).primitive.name == "waiting":
             types = binding.var.ty.fields if isinstance(binding.var.ty, relax.TupleType) else [binding.var.ty]
@@ -200,17 +207,19 @@ def _deferred_dims(trace: Trace) -> Iterator[Any]:
 
 
 def _flattened(value: Any) -> Iterable[Any]:
+    """Returns the leaves of nested tuples."""
     if not isinstance(value, tuple):
         return [value]
     return [each for part in value for each in _flattened(part)]
 
 
 def _calls(trace: Trace) -> Iterable[dialect.Bound]:
+    """Returns the calls of primitives in a trace."""
     return (dialect.read(b.value) for b in trace.bindings if dialect.is_dialect(b.value))
 
 
 def carrier(trace: Trace | None, symbol: Any) -> SymbolicTensor | None:
-    """Returns a tensor of this or an enclosing trace that has ``symbol`` as a dim; None if there is none."""
+    """Returns a tensor of the trace or an enclosing trace that has ``symbol`` as a dim, None if no tensor has it."""
     for enclosing_trace in trace.enclosing() if trace is not None else ():
         for tensor in [
             *enclosing_trace.params,
@@ -226,7 +235,7 @@ def carrier(trace: Trace | None, symbol: Any) -> SymbolicTensor | None:
 
 
 def knows_dim(trace: Trace | None, dim: Any) -> bool:
-    """Returns whether enclosing traces have tensors with all symbols of a dim."""
+    """Returns whether tensors of the trace and its enclosing traces have all symbols of a dim in their shapes."""
     return isinstance(dim, int) or all(carrier(trace, v) is not None for v in tirx.analysis.undefined_vars(dim))
 
 
@@ -238,10 +247,10 @@ def _bound_tensors(trace: Trace) -> Iterable[SymbolicTensor]:
 
 
 def value_in_this_call(trace: Trace, tensor: SymbolicTensor) -> Tensor:
-    """Evaluates a traced tensor for the arguments of the call that is being traced: a Variable's initial value.
+    """Evaluates a traced tensor for the arguments of the call that is being traced.
 
-    Variables that it depends on, such as the state of random numbers, are assigned their new values. If the tensor
-    can't be evaluated, it is returned unchanged.
+    This gives the initial value of a Variable that a function creates. Variables that the tensor depends on, such as the
+    state of random numbers, are assigned their new values. A tensor that can't be evaluated is returned unchanged.
     """
     if tensor._trace is not trace or trace.parent is not None:
         return tensor
@@ -258,14 +267,14 @@ def value_in_this_call(trace: Trace, tensor: SymbolicTensor) -> Tensor:
 
 
 def _depend(trace: Trace, tensors: Sequence[SymbolicTensor], variable: Any) -> bool:
-    """Returns whether tensors depend on a Variable."""
+    """Returns whether tensors of a trace depend on the value that a captured Variable had before."""
     return trace.captures[id(variable)][1]._var in _needed_bindings_and_vars(trace, tensors)[1]
 
 
 def _needed_bindings_and_vars(trace: Trace, tensors: Sequence[SymbolicTensor]) -> tuple[list[Any], set[Any]]:
-    """Returns the bindings that tensors depend on, in order, and all variables that these read.
+    """Returns the bindings on which tensors depend, in order, and the variables that the bindings read.
 
-    Bindings are visited last to first, so that whatever reads a variable comes before its binding.
+    Bindings are visited from last to first, because a variable is read after its binding.
     """
     used = {tensor._var for tensor in tensors}
     bindings = []
@@ -279,9 +288,12 @@ def _needed_bindings_and_vars(trace: Trace, tensors: Sequence[SymbolicTensor]) -
 def _evaluate_if_known(
     trace: Trace, tensors: Sequence[SymbolicTensor], inputs: Mapping[Any, Any]
 ) -> tuple[Tensor, ...]:
-    """Evaluates traced tensors, given the values of parameters and captures by their variables (``inputs``).
+    """Evaluates traced tensors, or returns them unchanged if a value that they need is unknown.
 
-    Returns the tensors unchanged if a value that they need is unknown.
+    Args:
+      trace: the trace of the tensors.
+      tensors: the tensors to evaluate.
+      inputs: the known values of parameters and captures, by their Relax variables.
     """
     bindings, used_vars = _needed_bindings_and_vars(trace, tensors)
     params = [

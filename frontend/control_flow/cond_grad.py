@@ -26,7 +26,15 @@ from tvtf.ops.rules import bind, number, zeros_like
 def cond_vjp(
     cts: Any, outputs: Any, pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any, shapes: Any = ()
 ) -> Any:
-    """Returns the cotangents of a cond's operands (None for the condition), given those of its results (``cts``)."""
+    """Returns the cotangents of a cond's operands. The cotangent of the condition is None.
+
+    Args:
+      cts: the cotangents of the cond's results.
+      outputs: the cond's results.
+      pred: the condition.
+      captured: the arguments of both branches.
+      then_branch, else_branch, shapes: the attributes of the cond.
+    """
     attrs = {"then_branch": then_branch, "else_branch": else_branch, "shapes": shapes}
     if state.trace is None:  # eagerly it is known which branch was taken
         chosen = Replay(then_branch if pred.eager_array() else else_branch, captured)
@@ -42,8 +50,8 @@ def traced_cond_vjp(
 ) -> Any:  # fmt: skip
     """Returns the cotangents of a cond's operands, computed by a cond over the backward sweeps of both branches.
 
-    Reads of ``shared`` tensors give cotangents of the rows that were read. If the rows' shapes are known in one branch
-    only, dense cotangents are computed instead.
+    ``shared`` are tensors that all iterations of a loop read. For them, cotangents of the rows read are computed. If
+    the shapes of the rows are known in one branch only, dense cotangents are computed instead.
     """
     branches = [_Branch(then_branch, shared), _Branch(else_branch, shared)]
     for branch in branches:
@@ -65,9 +73,9 @@ class _Branch:
         self.function, self.shared = function, shared
 
     def swept(self, cts: Any, captured: Sequence[Tensor]) -> tuple[Any, ...]:
-        """Reruns the branch and sweeps it backward; returns the cotangents of what it captured.
+        """Reruns the branch, sweeps it backward, and returns the cotangents of the captured tensors.
 
-        ``rows`` are set to the cotangents of the rows that it reads of shared tensors.
+        ``self.rows`` becomes the cotangents of the rows of shared tensors that the branch reads.
         """
         replay = Replay(self.function, captured)
         shared = SharedTensors.within(self.shared, captured, replay.inputs)
@@ -80,7 +88,7 @@ class _Branch:
         return tuple(cotangents)
 
     def sweep(self, cts: Any, captured: Sequence[Tensor]) -> None:
-        """Traces the sweep of the branch."""
+        """Traces the backward sweep of the branch; ``cts`` are the cotangents of the branch's results."""
         self.traced = TracedFunction("cond_grad", lambda: self.swept(cts, captured))
         self.cotangents = self.traced.structure
 
@@ -89,14 +97,14 @@ class _Branch:
 
         Only then can the other branch return results of the same types.
         """
-        known = {d for x in captured for d in x._type.shape}
-        return all(isinstance(d, int) or d in known for r in self.rows for d in r.values._type.shape)
+        outer_dims = {d for x in captured for d in x._type.shape}
+        return all(isinstance(d, int) or d in outer_dims for r in self.rows for d in r.values._type.shape)
 
     def rows_of(self, branch: _Branch) -> list[Tensor]:
-        """Returns the row cotangents of ``branch`` as results of this branch.
+        """Returns the row cotangents of ``branch`` as results of this branch: indices and values in turn.
 
-        If it is the other branch, they are zeros at place -1, which means no row: both branches of a cond return the
-        same types.
+        Both branches of a cond must return the same types. For the other branch, the values are therefore zeros and the
+        indices are -1, which means no row.
         """
         if branch is self:
             return [tensor for rows in self.rows for tensor in (rows.places, rows.values)]
@@ -111,9 +119,9 @@ class _Branch:
 def _by_cond(
     pred: Tensor, captured: Sequence[Tensor], branches: Sequence[_Branch], shared: SharedTensors | None
 ) -> Any:
-    """Binds a cond over the branches' backward sweeps; returns the cotangents of the forward cond's operands.
+    """Binds a cond over the branches' backward sweeps, and returns the cotangents of the forward cond's operands.
 
-    Its cotangents of rows are added to ``shared``.
+    The cotangents of rows of shared tensors are appended to ``shared.rows``.
     """
     used = [i for i in range(len(captured)) if any(branch.cotangents[i] is not None for branch in branches)]
     # Both graphs return the same results: zeros where one branch has no cotangent, and no rows for the other's reads.
@@ -133,13 +141,14 @@ def _by_cond(
     for branch in branches:
         for rows in branch.rows:
             shared.rows.append(replace(rows, places=next(results), values=next(results)))  # type: ignore[union-attr]
+    # The condition, which is the first operand, has no cotangent.
     return (None, *(cotangents.get(i) for i in range(len(captured))))
 
 
 def with_shape_of_result(ct: Any, like: Tensor) -> Any:
-    """Returns the cotangent of a cond's result in the shape of one branch's result ``like``.
+    """Returns the cotangent ``ct`` of a result with the symbolic dims of ``like``, the result in a branch or iteration.
 
-    The cond and its branches may have different symbols for the same size.
+    A cond or loop and its functions may have different symbols for the same size.
     """
     if ct is None or same_shape(ct._type.shape, like._type.shape):
         return ct
@@ -147,6 +156,7 @@ def with_shape_of_result(ct: Any, like: Tensor) -> Any:
 
 
 def _or_zeros(inner: TracedFunction, ct: Any, like: Tensor) -> Any:
+    """Returns a cotangent of the traced branch ``inner``: ``ct``, or zeros in the shape of ``like`` if it is None."""
     if ct is not None:
         return ct
     with tracing(inner.trace):

@@ -101,7 +101,7 @@ def cond(
 
 
 def with_operations_as(value: Tensor, branch: Callable[[], Any]) -> Callable[[], Any]:
-    """Returns a branch that returns tensors only: ``value`` in place of each operation that ``branch`` returns."""
+    """Wraps a branch of a cond: the wrapper returns ``value`` for each graph operation that ``branch`` returns."""
     return lambda: nest.map_structure(
         lambda leaf: value if isinstance(leaf, Operation) else leaf, branch(), expand_composites=True
     )
@@ -114,9 +114,15 @@ def traced_cond(
     names: tuple[str, str] = ("true_fn", "false_fn"),
     op: str = "cond",
 ) -> Any:
-    """Binds the ``cond`` primitive over both branches; the Variables that they assign are assigned after it.
+    """Traces both branches, binds the ``cond`` primitive over the traces, and returns the results of the branch taken.
 
-    The primitive returns the branches' results, then the new values of these Variables.
+    The primitive also returns the new values of the Variables that a branch assigns. These are assigned afterwards.
+
+    Args:
+      pred: the scalar boolean condition.
+      true_fn, false_fn: functions of no arguments.
+      names: the branches' names in error messages.
+      op: the op's name in error messages.
     """
     from tvtf.frontend.control_flow.closure_conversion import assigned_variables, lift, variable_value
 
@@ -140,13 +146,13 @@ def traced_cond(
 
 
 def _ranks_differ(first: TracedFunction, other: TracedFunction) -> bool:
-    """Returns whether two branches return equally many tensors, some of different ranks."""
+    """Returns whether two branches return the same number of tensors, but tensors of different ranks."""
     pairs = [[leaf for leaf in branch.leaves if leaf is not None] for branch in (first, other)]
     return len(pairs[0]) == len(pairs[1]) and not all(agree_rank(a._type.shape, b._type.shape) for a, b in zip(*pairs))
 
 
 def _constant_condition(pred: Tensor) -> Any:
-    """Returns the value of a condition that is computed from constants alone; None for others."""
+    """Returns the value of a condition that depends on constants only, and None for other conditions."""
     symbol = state.trace.own(pred)
     return symbol._trace.computed_constants.value(symbol._var)
 
@@ -154,10 +160,11 @@ def _constant_condition(pred: Tensor) -> Any:
 def _traced_branches(
     op: str, true_fn: Callable[[], Any], false_fn: Callable[[], Any]
 ) -> tuple[TracedFunction, TracedFunction]:
-    """Traces both branches of a cond; gives untyped values in one of them the types that the other branch returns.
+    """Traces both branches of a cond, and returns the two traces.
 
-    In a trace for one call's shapes, a branch that is invalid for these shapes is replaced by one that raises an error
-    when it runs: the program may never take it.
+    Untyped values that one branch returns get the types of the other branch's results. If the trace is for one call's
+    shapes, a branch that is invalid for these shapes is replaced by a branch that raises an error when it runs. The
+    program may never take that branch.
     """
     from tvtf.frontend.control_flow.closure_conversion import TracedFunction
 
@@ -171,15 +178,17 @@ def _traced_branches(
     if isinstance(branch, ValueError):
         return first, _raising_branch(false_name, branch, first)
     second = branch
+    # The first branch was traced before the types of the second branch were known.
     if takes_type(first.structure, second.structure):
         first = TracedFunction(true_name, lambda: typed_as(true_fn(), second.structure))
     return first, second
 
 
 def _traced_or_error(name: str, branch: Callable[[], Any]) -> TracedFunction | ValueError:
-    """Traces a branch; returns the error if the branch is invalid for the shapes that the trace is for.
+    """Traces a branch of a cond, and returns the trace, or an error about shapes.
 
-    Calls with these shapes may never take the branch, so that it should fail only if it runs.
+    The error is returned, not raised, if the enclosing trace is for the shapes of one call. The call may never take the
+    branch, so the branch should fail only if it runs.
     """
     from tvtf.frontend.control_flow.closure_conversion import TracedFunction
 
@@ -197,7 +206,7 @@ def _traced_or_error(name: str, branch: Callable[[], Any]) -> TracedFunction | V
 
 
 def _raising_branch(name: str, error: ValueError, other: TracedFunction) -> TracedFunction:
-    """Returns a branch that raises ``error`` when it runs; its results have the other branch's types."""
+    """Returns a branch of a cond that raises ``error`` when it runs, and has results of the ``other`` branch's types."""
     from tvtf.frontend.control_flow.closure_conversion import TracedFunction
 
     # The branch must return a tensor of each type, and there are no zeros of unknown rank.
@@ -218,7 +227,15 @@ def _zeros_like_leaf(leaf: Tensor | None) -> Tensor | None:
 
 
 def _bound_cond(pred: Tensor, captured: Sequence[Tensor], graphs: Sequence[Graph]) -> tuple[Tensor, ...]:
-    """Binds the ``cond`` primitive over two graphs; defers that if they return tensors of unknown rank."""
+    """Binds the ``cond`` primitive over the graphs of its two branches.
+
+    If a branch returns tensors of unknown rank, the binding is deferred until the ranks are known.
+
+    Args:
+      pred: the scalar boolean condition.
+      captured: the arguments of both graphs.
+      graphs: the graph to run if the condition holds, and the graph to run otherwise.
+    """
     then_branch, else_branch = graphs
     then_types, else_types = then_branch.output_types, else_branch.output_types
     # The primitive's type rule needs ranks.
@@ -230,7 +247,7 @@ def _bound_cond(pred: Tensor, captured: Sequence[Tensor], graphs: Sequence[Graph
 
 
 def one_of(pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any) -> tuple[Tensor, ...]:
-    """Binds the primitive over two functions whose tensors now have known ranks."""
+    """Binds the ``cond`` primitive for a deferred cond. Its operands and results have known ranks now."""
     from tvtf.ir.trace import trace_graph
 
     types = [x._type for x in captured]
@@ -239,9 +256,9 @@ def one_of(pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any) 
 
 
 def _merged_shapes(first: Sequence[TensorType], other: Sequence[TensorType]) -> tuple[Any, ...]:
-    """Returns the shapes of the results, with a new symbol for each dim in which the branches differ.
+    """Merges the shapes of two branches' results: a dim in which the branches differ becomes a new symbolic dim.
 
-    The result is () if there is none.
+    For example, ``(2, n)`` and ``(3, n)`` give ``(size, n)``. Returns () if no dim differs.
     """
     merged = tuple(tuple(map(_merged_dim, a.shape, b.shape)) for a, b in zip(first, other))
     return () if all(m == tuple(a.shape) for m, a in zip(merged, first)) else merged
@@ -252,20 +269,29 @@ def _merged_dim(a: Any, b: Any) -> Any:
 
 
 def _dummy_result(branch: Any) -> list[Tensor]:
-    """Returns a dummy result for a branch without results: TVM's passes lose track of branches without a value."""
+    """Returns a list with a constant 0 for a branch without results, and an empty list for other branches.
+
+    TVM's passes lose track of branches that return nothing.
+    """
     return [] if branch.leaves else [branch.trace.own(convert_to_tensor(0))]
 
 
 def repack(structure: Any, tensors: Sequence[Tensor]) -> Any:
-    """Returns ``structure`` with its tensors replaced in order; None stays."""
+    """Replaces the leaves of ``structure`` by ``tensors``, in the order of ``tf.nest.flatten``. None stays None."""
     remaining = iter(tensors)
     return nest.map_structure(lambda leaf: None if leaf is None else next(remaining), structure, expand_composites=True)
 
 
 def check_branches(first: Any, other: Any, names: tuple[str, str], op: str, index: int = 1) -> None:
-    """Raises TensorFlow's errors if two branches return different structures, dtypes or ranks.
+    """Checks that two branches return the same structure, dtypes and ranks, and raises TensorFlow's errors otherwise.
 
-    Different ranks are an error only here: TensorFlow's branches may return them.
+    TensorFlow allows branches of different ranks, but compiled code does not.
+
+    Args:
+      first, other: the results of the two branches.
+      names: the branches' names in error messages.
+      op: the op's name in error messages.
+      index: the number of the other branch in error messages.
     """
     counts = [
         sum(leaf is not None for leaf in nest.flatten(structure, expand_composites=True))
@@ -289,7 +315,10 @@ class _RanksDiffer(ValueError):
 
 
 def _check_leaves(first: Any, other: Any) -> None:
-    """Raises an error if two branches' results at one place differ in dtype or rank, or only one of them is None."""
+    """Checks a result leaf of one branch against the other branch's: raises an error if dtype or rank differ.
+
+    A leaf may be None only if the other leaf is None, too.
+    """
     if first is None or other is None:
         if first is not other:
             raise TypeError(f"{first} and {other} have different types")
@@ -384,7 +413,7 @@ def _limited_while(cond: Any, body: Any, loop_vars: Any, shape_invariants: Any, 
     invariants = None if shape_invariants is None else (TensorShape([]), shape_invariants)
     _, results = traced_while(
         lambda counter, values: bind.logical_and(bind.less(counter, max_iterations), convert_to_tensor(cond(*values))),
-        # TensorArrays in `v` may still have no buffer when the body is traced to infer their shapes.
+        # TensorArrays in `values` may still have no buffer when the body is traced to infer their shapes.
         lambda counter, values: (bind.add(counter, one), _as_loop_vars(body(*values), values, expand_composites=False)),
         (zero, loop_vars),
         invariants,
@@ -394,7 +423,7 @@ def _limited_while(cond: Any, body: Any, loop_vars: Any, shape_invariants: Any, 
 
 
 def _constant_int(value: Any) -> int | None:
-    """Returns the value if it is known while tracing; else None."""
+    """Returns a limit on iterations as an int, with negative limits as 0, or None if it is unknown while tracing."""
     try:
         return max(0, int(value))
     except TypeError:
@@ -439,7 +468,10 @@ def traced_while(
         return nest.pack_sequence_as(loop_vars, tensors, expand_composites=True)
 
     def trace_functions() -> tuple[TracedFunction, TracedFunction, list[TensorType]]:
-        """Traces the condition and the body for the shape invariants so far; returns them and the condition's types."""
+        """Traces the condition and the body for the present shape invariants.
+
+        Returns both traces, and the types of the condition's parameters.
+        """
         types = _types(entry, shapes)
         traced_condition = TracedFunction("while_cond", lambda *tensors: cond(*unpacked(*tensors)), types)
         body_types = _own_types(types, shapes)
@@ -491,27 +523,36 @@ def traced_while(
 
 
 def _usable_bound(bound: Any) -> Any:
-    """Returns the bound, unless it is a dim in a trace of unknown rank: instances determine such dims."""
+    """Returns the bound on iterations, or None if it is a symbolic dim in a trace of unknown rank.
+
+    The dim is known only when the function is traced again for a known rank.
+    """
     return bound if isinstance(bound, int) or not of_any_rank() else None
 
 
 def _types(entry: Sequence[Tensor], shapes: Sequence[Any]) -> list[TensorType]:
-    """Returns the types of the loop variables, with a new symbol for each size that may change."""
+    """Returns the types of the loop variables, with a new symbolic dim for each size that may change.
+
+    Args:
+      entry: the values before the loop.
+      shapes: the shape invariants. None means that the shape stays.
+    """
     return [t._type._replace(shape=_with_own_dims(t._type.shape, s)) for t, s in zip(entry, shapes)]
 
 
 def _own_types(types: Sequence[TensorType], shapes: Sequence[Any]) -> list[TensorType]:
-    """Returns the same types with other symbols: the body's, where ``types`` are the condition's."""
+    """Returns the condition's parameter types for the body: each size that may change has a symbol of the body's own."""
     return [t._replace(shape=_with_own_dims(t.shape, s)) for t, s in zip(types, shapes)]
 
 
 def _without_reserved_rows(body: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a loop body for whose writes to TensorArrays no rows are reserved: the arrays grow inside of it.
+    """Wraps a loop body: in the wrapper, TensorArrays grow when they are written, and no rows are reserved before.
 
-    A loop that knows only some of its writes beforehand can't tell how many rows to reserve.
+    If only some of the writes are known before the loop, the number of rows to reserve is unknown.
     """
 
     def body_without_rows(*values: Any) -> Any:
+        # The active trace is the body's. The empty set means that no write has reserved rows.
         state.trace.room_for = frozenset()
         return body(*values)
 
@@ -519,7 +560,11 @@ def _without_reserved_rows(body: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _generalized_shapes(entry: Sequence[Tensor], traced_body: Any, shapes: Sequence[Any]) -> list[Any] | None:
-    """Returns shape invariants in which the sizes that an iteration changes are unknown; None if there are none."""
+    """Generalizes shape invariants: a size that one iteration changes becomes unknown.
+
+    The leaves of ``traced_body`` are the loop variables after an iteration. ``entry`` are the loop variables before the
+    loop, and ``shapes`` the invariants so far. Returns None if no invariant changes.
+    """
     invariants = [
         shape or varying_shape(before, after) for before, after, shape in zip(entry, traced_body.leaves, shapes)
     ]
@@ -527,10 +572,13 @@ def _generalized_shapes(entry: Sequence[Tensor], traced_body: Any, shapes: Seque
 
 
 def _invariant_shape(before: Tensor, start: Tensor, end: Tensor) -> TensorShape | None:
-    """Returns the shape invariant that a traced iteration shows; None if it keeps all sizes.
+    """Returns the shape invariant of a loop variable, inferred from an iteration that was traced with unknown sizes.
 
-    The loop was traced with unknown sizes: ``start`` and ``end`` are a loop variable at the start and the end of the
-    iteration, ``before`` is its value before the loop.
+    Sizes that the iteration keeps are static in the invariant. Returns None if the iteration keeps all sizes.
+
+    Args:
+      before: the loop variable before the loop.
+      start, end: the loop variable at the start and at the end of the iteration.
     """
     known_dim = state.trace.root.known_dim
     triples = zip(before._type.shape, start._type.shape, map(known_dim, end._type.shape))
@@ -539,7 +587,13 @@ def _invariant_shape(before: Tensor, start: Tensor, end: Tensor) -> TensorShape 
 
 
 def _show_shapes(tensors: Sequence[SymbolicTensor], entry: Sequence[Tensor], declared: Sequence[Any]) -> None:
-    """Lets Python see the static shapes with which values enter a loop, unless others were declared."""
+    """Sets the static shapes that Python code sees: the shapes before the loop, where no shape invariant is declared.
+
+    Args:
+      tensors: the loop variables in the loop, or after it.
+      entry: the loop variables before the loop.
+      declared: the declared shape invariants, None where there is none.
+    """
     for tensor, before, shape in zip(tensors, entry, declared):
         are_known = shape is None and None not in (tensor.shape.rank, before.shape.rank)
         if are_known and tensor.shape.as_list() != before.shape.as_list():
@@ -547,10 +601,13 @@ def _show_shapes(tensors: Sequence[SymbolicTensor], entry: Sequence[Tensor], dec
 
 
 def varying_shape(before: Tensor, after: SymbolicTensor) -> TensorShape | None:
-    """Returns a shape invariant in which the sizes that an iteration changes are unknown; None if it isn't needed.
+    """Returns a shape invariant in which the sizes that an iteration changes are unknown, None if none is needed.
 
-    ``before`` and ``after`` are a loop variable before the loop and after an iteration. TensorFlow lets a size change
-    that was unknown before the loop, and trusts the sizes that ``set_shape`` claims.
+    TensorFlow allows changes of sizes that were unknown before the loop. It trusts the sizes that ``set_shape`` claims.
+
+    Args:
+      before: the loop variable before the loop.
+      after: the loop variable after an iteration.
     """
     old_shape, new_shape = before._type.shape, after._type.shape
     if isinstance(old_shape, AnyShape) or isinstance(new_shape, AnyShape) or len(old_shape) != len(new_shape):
@@ -566,9 +623,15 @@ def varying_shape(before: Tensor, after: SymbolicTensor) -> TensorShape | None:
 
 
 def _invariants(entry: Sequence[Tensor], loop_vars: Any, declared: Any, names: Sequence[str]) -> list[Any]:
-    """Returns each loop tensor's declared shape invariant, checked; None where its shape before the loop stays.
+    """Checks the declared shape invariants, and returns the invariant of each loop tensor.
 
-    A rank that changes can't be compiled, though TensorFlow allows it.
+    None means that the tensor keeps its shape. TensorFlow allows invariants of unknown rank, but they can't be compiled.
+
+    Args:
+      entry: the loop tensors before the loop.
+      loop_vars: the loop variables in their structure.
+      declared: the user's shape invariants in that structure, or None.
+      names: the tensors' names in error messages.
     """
     if declared is None:
         return [None] * len(entry)
@@ -584,9 +647,10 @@ def _invariants(entry: Sequence[Tensor], loop_vars: Any, declared: Any, names: S
 
 
 def _leaves_like(declared: Any, loop_vars: Any) -> list[list[Any]]:
-    """Returns, for each leaf of the loop variables, the declared shape invariants of its tensors.
+    """Flattens the declared shape invariants into a list per leaf of the loop variables.
 
-    The loop variables' structure decides what a leaf is: where they have a tensor, the list ``[None, 3]`` is one shape.
+    The structure of the loop variables determines the leaves. For a tensor, the list ``[None, 3]`` is one shape. A
+    composite tensor has an invariant for each of its tensors.
     """
     if nest.is_nested(loop_vars):
         if isinstance(loop_vars, dict):
@@ -605,11 +669,12 @@ def _leaves_like(declared: Any, loop_vars: Any) -> list[list[Any]]:
 
 
 def _shape_of(invariant: Any) -> TensorShape | None:
+    """Returns the shape of a declared invariant, which may be a shape, a spec or None."""
     return None if invariant is None else as_shape(getattr(invariant, "shape", invariant))
 
 
 def _with_own_dims(dims: Any, invariant: TensorShape | None) -> Any:
-    """Returns the dims, with a new symbol for each that may change."""
+    """Returns the dims, with a new symbolic dim for each size that the shape invariant leaves unknown."""
     if invariant is None:
         return dims
     fresh = state.trace.root.unique
@@ -617,16 +682,22 @@ def _with_own_dims(dims: Any, invariant: TensorShape | None) -> Any:
 
 
 def _final_shapes(types: Sequence[TensorType], shapes: Sequence[Any]) -> tuple[Any, ...]:
-    """Returns the shapes after the last iteration; () if none changes. The condition's symbols stand for new sizes."""
+    """Returns the shapes of the loop variables after the loop, or () if no shape changes.
+
+    Args:
+      types: the types of the condition's parameters, with symbols for sizes that change.
+      shapes: the shape invariants.
+    """
     if all(s is None or s.is_fully_defined() for s in shapes):
         return ()
     return tuple(t.shape for t in types)
 
 
 def _carry_variables(functions: Sequence[Any], variables: Sequence[Any]) -> list[Tensor]:
-    """Makes the Variables that a loop assigns parameters of its condition and body, no longer captures.
+    """Turns the Variables that a loop assigns into loop variables: parameters of the condition and the body.
 
-    Returns the Variables' values before the loop. An iteration must read what the one before it assigned.
+    They are captures otherwise, but an iteration must read the value that the previous iteration assigned.
+    ``functions`` are the traces of the condition and the body. Returns the Variables' values before the loop.
     """
     from tvtf.frontend.control_flow.closure_conversion import read_in_active_trace
 
@@ -641,7 +712,14 @@ def _carry_variables(functions: Sequence[Any], variables: Sequence[Any]) -> list
 
 
 def _check_carried(entry: Sequence[Tensor], traced_body: Any, names: Sequence[str], shapes: Sequence[Any]) -> None:
-    """Raises TensorFlow's errors if an iteration changes a loop variable's dtype or shape against the invariant."""
+    """Checks that an iteration keeps each loop variable's dtype and shape invariant; raises TensorFlow's errors otherwise.
+
+    Args:
+      entry: the loop variables before the loop.
+      traced_body: the trace of the body, with the loop variables at the start and at the end of an iteration.
+      names: the variables' names in error messages.
+      shapes: the shape invariants. None means that the shape stays.
+    """
     for before, start, after, name, invariant in zip(entry, traced_body.params, traced_body.leaves, names, shapes):
         if before.dtype is not after.dtype:
             raise TypeError(MSG_LOOP_TYPE.format(name=name, entry=before.dtype, left=after.dtype))
@@ -652,7 +730,10 @@ def _check_carried(entry: Sequence[Tensor], traced_body: Any, names: Sequence[st
 
 
 def _check_within(before: Tensor, start: Tensor, after: Tensor, name: str, invariant: TensorShape) -> None:
-    """Raises an error if an iteration changes a loop variable's rank, or a size that its shape invariant fixes."""
+    """Checks that an iteration keeps a loop variable's rank and the sizes that the shape invariant fixes, else raises.
+
+    ``before`` is the loop variable before the loop, ``start`` and ``after`` at the start and the end of an iteration.
+    """
     if before.ndim != after.ndim:
         raise NotImplementedError(MSG_RANK.format(name=name, entry=before.shape, left=after.shape))
     dims = [(a, b) for a, b, known in zip(start._type.shape, after._type.shape, invariant) if known is not None]

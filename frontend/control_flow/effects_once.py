@@ -41,12 +41,18 @@ Bound = tuple[Sequence[Tensor], Sequence[Tensor]]
 
 
 def bound_once(prim: Any, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
-    """Binds control flow with effects; the tapes record its counterpart without them."""
+    """Binds control flow that has side effects, and records control flow without the effects on the tapes.
+
+    Gradients may run the recorded control flow again, but the effects must happen once.
+    """
     return tuple(_FLOWS[prim.name.removeprefix("effect_")](attrs).bind_with_effects(inputs)[0])
 
 
 def calls_effect_results(function: Any) -> bool:
-    """Returns whether a function attribute has effects with results, in nested functions too."""
+    """Returns whether a branch or loop function has a side effect with results, such as a call of Python.
+
+    Functions that it calls count, too.
+    """
     if hasattr(function, "all_params"):
         return not function.pure and _calls_effect_results(function.function, function.reachable())
     return _calls_effect_results(function.mod[function.name], function.mod.functions)
@@ -87,7 +93,10 @@ class EffectReplay:
         self.parts: list[Any] = []
 
     def run_with_effects(self, inputs: Sequence[Tensor]) -> Bound:
-        """Runs the function with its effects; returns its outputs and those results of the effects that are needed."""
+        """Runs the function with its side effects, and records these in ``self.parts``.
+
+        Returns the function's outputs, and the results of effects on which the outputs depend.
+        """
         run = evaluation_of(self.function, inputs, _RecordEffects)
         run.effects = effects = list[tuple[Any, Sequence[Tensor]]]()  # filled by the run
         outputs = [state.trace.own(x) for x in run.run()]
@@ -97,16 +106,19 @@ class EffectReplay:
         return outputs, [state.trace.own(x) for x in effect_results]
 
     def run_without_effects(self, inputs: Sequence[Tensor], effect_results: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Runs the function without its effects, which get their results from ``effect_results``."""
+        """Runs the function without its side effects, with the recorded results of the effects instead."""
         run = evaluation_of(self.function, inputs, _ReplayEffects)
         run.parts, run.remaining = iter(self.parts), iter(effect_results)
         return run.run()  # type: ignore[no-any-return]
 
 
 def _effect_record(part: Any, values: Sequence[Tensor], used: set[Any]) -> Any:
-    """Returns the record of an effect, once it is known which variables are used.
+    """Returns the complete record of a side effect.
 
-    ``part`` tells whether a primitive with effects returned a tuple; a record of control flow is complete already.
+    Args:
+      part: for a primitive, whether it returned a tuple; for control flow, a record that is already complete.
+      values: the results of the effect.
+      used: the variables on which the function's outputs depend.
     """
     if part is None or isinstance(part, bool):
         return _Effect(len(values), bool(part), any(x._var in used for x in values))  # type: ignore[attr-defined]
@@ -123,8 +135,11 @@ class _RecordEffects:
     effects: list[tuple[Any, Sequence[Tensor]]] | None = None  # None in nested functions
 
     def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """Binds a primitive, and records its results if it has effects; nested control flow records its own effects."""
-        if self.effects is None:
+        """Binds a primitive and returns the results. If the primitive has side effects, the results are recorded.
+
+        Control flow with effects is recorded with the results of all effects in it.
+        """
+        if self.effects is None:  # in a nested function
             return super().bind(prim, inputs, attrs)  # type: ignore[misc]
         if is_flow_with_effects(prim, attrs):
             flow = _FLOWS[prim.name.removeprefix("effect_")](attrs)
@@ -144,7 +159,7 @@ class _ReplayEffects(WithoutEffects):
     remaining: Iterator[Tensor]
 
     def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """Binds a primitive; instead of running effects again, takes their recorded results."""
+        """Binds a primitive and returns the results. A side effect isn't run again: the recorded results are returned."""
         if self.parts is None or not (has_effect_results(prim, attrs) or is_flow_with_effects(prim, attrs)):
             return super().bind(prim, inputs, attrs)
         part = next(self.parts)
@@ -154,7 +169,7 @@ class _ReplayEffects(WithoutEffects):
             return zeros_for(prim, inputs, attrs)
         values = tuple(next(self.remaining) for _ in range(part.size))
         if prim.name == "call_python" and attrs["differentiable"]:
-            shapes = tuple(x._type.shape for x in values[:-1])
+            shapes = tuple(x._type.shape for x in values[:-1])  # the last value is the number of the recorded call
             return bind.recall_python(*inputs, *values, **attrs | {"shapes": shapes})
         return values if part.is_tuple else values[0]
 
@@ -176,9 +191,13 @@ class _CondWithEffects:
         self.shapes = attrs.get("shapes", ())
 
     def bind_with_effects(self, inputs: Sequence[Tensor]) -> Bound:
-        """Binds the cond with its effects' results as extra results; returns its own results and these.
+        """Binds the cond with its side effects.
 
-        Both branches return the results of both branches' effects, with zeros for those of the other branch.
+        The branches of a cond must return the same types. Each branch therefore returns its outputs, the results of its
+        effects, and zeros in place of the results of the other branch's effects.
+
+        Returns:
+          the outputs of the cond, and the results of the effects of both branches.
         """
         types = [x._type for x in inputs[1:]]
         traces = [Trace("branch", state.trace) for _ in self.branches]
@@ -186,15 +205,15 @@ class _CondWithEffects:
         effect_types = [[x._type for x in effect_results] for _, effect_results in traced]
         self.counts = [len(types_of_branch) for types_of_branch in effect_types]
         self.count = len(effect_types[0]) + len(effect_types[1])
-        known, outputs = dims_in(types), traced[0][0]
+        input_dims, outputs = dims_in(types), traced[0][0]
         graphs = []
         for index, (trace, (values, effect_results)) in enumerate(zip(traces, traced)):
             with tracing(trace):
-                zeros = [trace.own(zeros_of(t, known)) for t in effect_types[1 - index]]
+                zeros = [trace.own(zeros_of(t, input_dims)) for t in effect_types[1 - index]]
             graphs.append(
                 trace.finish([*values, *([*effect_results, *zeros] if index == 0 else [*zeros, *effect_results])])
             )
-        effect_shapes = [_with_new_dims(t.shape, known) for t in (*effect_types[0], *effect_types[1])]
+        effect_shapes = [_with_new_dims(t.shape, input_dims) for t in (*effect_types[0], *effect_types[1])]
         shapes = (*(self.shapes or [x._type.shape for x in outputs]), *effect_shapes)
         varies = bool(self.shapes) or any(
             s != t.shape for s, t in zip(effect_shapes, (*effect_types[0], *effect_types[1]))
@@ -212,7 +231,12 @@ class _CondWithEffects:
         return bind.cond(*inputs, *effect_results, **self.without_effects([*inputs, *effect_results], ()))
 
     def without_effects(self, inputs: Sequence[Tensor], shapes: Any) -> dict[str, Any]:
-        """Returns the attributes of the cond without effects, which takes their results after the cond's own inputs."""
+        """Returns the attributes of a cond without side effects.
+
+        Args:
+          inputs: the inputs of the cond, followed by the results of the effects, which its branches read.
+          shapes: the shapes of the results if the branches differ in a size, else ().
+        """
         types = [x._type for x in inputs[1:]]
         # After the inputs come the results of the first branch's effects, then those of the second's.
         size, middle = len(types) - self.count, len(types) - self.counts[1]
@@ -230,13 +254,13 @@ class _CondWithEffects:
 
 
 def _traced_with_effects(trace: Trace, function: EffectReplay, types: Sequence[TensorType]) -> Bound:
-    """Runs a function with its effects in ``trace``."""
+    """Runs a function with its side effects in ``trace``, with parameters of the given types."""
     with tracing(trace):
         return function.run_with_effects([trace.add_param(t) for t in types])
 
 
 def _with_new_dims(shape: Any, known: Any) -> Any:
-    """Returns a shape with a new symbol for each dim that is not computable from the ``known`` ones."""
+    """Returns a shape with a new symbolic dim in place of each dim that can't be computed from the ``known`` dims."""
     return tuple(d if is_computable_from(d, known) else fresh_dim(state.trace.root.unique("size")) for d in shape)
 
 
@@ -257,10 +281,12 @@ class _WhileWithEffects:
         self.arrays = attrs.get("arrays", ())
 
     def bind_with_effects(self, inputs: Sequence[Tensor]) -> Bound:
-        """Binds the loop with a counter and with stacks, to which each iteration writes its effects' results.
+        """Binds the loop with its side effects. Each iteration saves the results of the effects on stacks.
 
-        Returns the loop's outputs, and the number of iterations and the stacks. The loop carries the counter, its own
-        variables, then the stacks.
+        The loop variables are a counter, the original loop variables, and the stacks.
+
+        Returns:
+          the outputs of the original loop, and a list of the number of iterations and the stacks.
         """
         loop_vars, invariants = inputs[: self.carried_count], inputs[self.carried_count :]
         types = self._with_varying_dims([x._type for x in loop_vars], self.shapes)
@@ -296,7 +322,10 @@ class _WhileWithEffects:
         return outputs, effects
 
     def _attributes_with_counter(self, stacks: Any, start: Sequence[TensorType]) -> tuple[Any, Any]:
-        """Returns ``shapes`` and ``arrays`` of the loop with a counter before its variables and stacks after them."""
+        """Returns the attributes ``shapes`` and ``arrays`` for loop variables with a counter before and stacks after them.
+
+        ``start`` are the types of the original loop variables.
+        """
         shapes = self.shapes or (tuple(tensor_type.shape for tensor_type in start) if stacks.vary else ())
         arrays = tuple(
             (1 + index, rows_per_iteration, tuple(1 + counter for counter in counters))

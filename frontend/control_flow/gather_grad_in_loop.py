@@ -28,9 +28,13 @@ class RowCotangents:
     values: Tensor
 
     def split_into_rows_at(self, shape: Sequence[Dim], depth: int) -> RowCotangents:
-        """Returns the same cotangents for the smaller rows behind ``depth`` axes of a tensor of this shape.
+        """Splits the cotangents of rows into cotangents of smaller rows, with more leading axes flattened.
 
-        Reads of one tensor at different depths can then be added to one buffer of rows.
+        Reads of one tensor with rows of different sizes can then be added to one buffer of rows.
+
+        Args:
+          shape: the shape of the tensor that is read.
+          depth: the number of leading axes to flatten, at least ``self.depth``.
         """
         if depth == self.depth:
             return self
@@ -67,7 +71,10 @@ class SharedTensors:
         return [self._replace_read(record, branches) for record in records]
 
     def _replace_read(self, record: Record, branches: Callable[..., Any]) -> Record:
-        """Returns a record, or its replacement if it reads a shared tensor; a reshaped shared tensor is shared too."""
+        """Returns the replacement of a tape's record if it reads a shared tensor, else the record.
+
+        A reshaped shared tensor is a shared tensor, too.
+        """
         prim, inputs, outputs, attrs = record
         if prim.name == "cond" and any(id(x) in self.stand_ins for x in inputs[1:]):
             return _CondWithReads(self, branches), inputs, outputs, attrs
@@ -79,7 +86,10 @@ class SharedTensors:
         return record if depth is None else (_RowRead(self, depth, prim.name), inputs, outputs, attrs)
 
     def _depth(self, record: Record) -> int | None:
-        """Returns how many axes of a shared tensor precede the rows that a record reads; None if it reads no rows."""
+        """Returns the number of axes before the rows that a record reads of a shared tensor, None if it reads no rows.
+
+        Axes are counted in the shape of the shared tensor before any reshape.
+        """
         prim, (x, *operands), _, attrs = record
         if prim.name not in READS:
             return None
@@ -98,7 +108,7 @@ class _RowRead:
         self.shared, self.depth, self.name = shared, depth, name
 
     def vjp(self, ct: Tensor, y: Tensor, x: Tensor, *operands: Tensor, **attrs: Any) -> tuple[None, ...]:
-        """Adds the cotangent ``ct`` of the rows that were read to the shared tensor's; the read itself gives none."""
+        """Appends the cotangent ``ct`` of the rows read to the rows of the shared tensor, and returns no cotangent."""
         key, shape = self.shared.stand_ins[id(x)]
         places = READS[self.name].places(x, *operands, **attrs)
         values = bind.reshape(ct, shape=(*places._type.shape, *shape[self.depth :]))
@@ -131,9 +141,13 @@ def _range(count: Dim) -> Tensor:
 
 
 def _combined_places(extents: Sequence[Dim], along: Sequence[Tensor]) -> Tensor:
-    """Returns the flattened row-major places of all combinations of the places ``along`` each axis.
+    """Returns the flattened row-major indices of all combinations of indices along several axes.
 
-    ``extents`` are the sizes of these axes.
+    For example, indices ``[0, 1]`` and ``[2]`` along axes of sizes 2 and 5 give ``[2, 7]``.
+
+    Args:
+      extents: the sizes of the axes.
+      along: the indices along each axis.
     """
     combined, *others = along
     for extent, places in zip(extents[1:], others):
@@ -148,13 +162,13 @@ def _as_int64(x: Tensor) -> Tensor:
 
 
 def _gather_places(x: Tensor, indices: Tensor, *, axis: int, batch_dims: int) -> Tensor:
-    """Returns the flattened places that ``gather`` reads along an axis, for all places along the axes before it."""
+    """Returns the flattened indices of the rows that ``gather`` reads, over ``axis`` and all axes before it."""
     flat_indices = bind.reshape(_as_int64(indices), shape=(size_of(indices._type.shape),))
     return _combined_places(x._type.shape, [*map(_range, x._type.shape[:axis]), flat_indices])
 
 
 def _gather_nd_places(x: Tensor, indices: Tensor) -> Tensor:
-    """Returns the flattened places that ``gather_nd`` reads, one per vector of indices."""
+    """Returns the flattened row-major indices of the rows that ``gather_nd`` reads, one per vector of indices."""
     *outer, depth = indices._type.shape
     vectors = bind.reshape(_as_int64(indices), shape=(size_of(tuple(outer)), depth))
     strides = [scalar_of(size_of(x._type.shape[i + 1 : depth])) for i in range(depth)]

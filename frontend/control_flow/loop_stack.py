@@ -19,9 +19,12 @@ from tvtf.ops.stack import new_stack
 
 
 def stacks_for(types: Sequence[TensorType], known: Collection[Any], bound: Dim | None) -> Stacks:
-    """Returns stacks for values of these types in a loop, one value per iteration.
+    """Makes the stacks in which a loop saves values, one value per iteration and type.
 
-    ``known`` are the dims known before the loop, ``bound`` its greatest number of iterations, if known.
+    Args:
+      types: the types of the values.
+      known: the symbolic dims that are known before the loop.
+      bound: the greatest number of iterations, None if unknown.
     """
     return Stacks(
         [
@@ -43,27 +46,30 @@ class Stacks:
         self.vary = any(not x for x in self._rows()) or bool(self.growing)
 
     def _rows(self) -> list[bool]:
-        """Returns, by buffer, whether it has a row per iteration."""
+        """Returns, for each buffer of all stacks, whether the buffer has one row per iteration."""
         return [x for s in self.stacks for x in s.rows]
 
     def shapes(self) -> list[Any]:
-        """Returns the shapes of the buffers after the loop."""
+        """Returns the shapes of the buffers after the loop, with a new symbolic dim for an unknown number of rows."""
         fixed = [x and self.is_bound for x in self._rows()]
         return [x._type.shape if is_fixed else _of_any_rows(x._type.shape) for x, is_fixed in zip(self.start, fixed)]
 
     def written(self, buffers: Sequence[Tensor], index: Tensor, values: Sequence[Tensor]) -> list[Tensor]:
         """Returns the buffers with an iteration's values written at ``index``."""
+        # A stack has one or two buffers: as many as its `rows`.
         remaining, results = iter(buffers), list[Tensor]()
         for stack, value in zip(self.stacks, values, strict=True):
             results += stack.written([next(remaining) for _ in stack.rows], index, value)
         return results
 
     def read(self, buffers: Sequence[Tensor], index: Tensor) -> list[Tensor]:
+        """Returns the values that iteration ``index`` wrote to the buffers."""
         remaining = iter(buffers)
         return [stack.read([next(remaining) for _ in stack.rows], index) for stack in self.stacks]
 
 
 def _of_any_rows(shape: Sequence[Dim]) -> tuple[Dim, ...]:
+    """Returns a buffer's shape with a new symbolic dim for the number of rows."""
     return (fresh_dim(state.trace.root.unique("rows")), *shape[1:])
 
 
@@ -97,6 +103,7 @@ class _VaryingSizeStack:
         return [new_stack(rows, TensorType((1 + len(self.of.shape),), int64)), new_stack(0, self.of._replace(shape=()))]
 
     def written(self, buffers: Sequence[Tensor], index: Tensor, value: Tensor) -> list[Tensor]:
+        """Appends the value's elements to the vector, and writes their offset and the value's dims to the table."""
         table, flat = buffers
         sizes = [flat._type.shape[0], *value._type.shape]
         entry = bind.concat(*(bind.reshape(_wide(d), shape=(1,)) for d in sizes), axis=0)
@@ -104,8 +111,9 @@ class _VaryingSizeStack:
         return [bind.stack_write(table, index, entry), bind.concat(flat, values, axis=0)]
 
     def read(self, buffers: Sequence[Tensor], index: Tensor) -> Tensor:
+        """Returns the value of iteration ``index``: looks offset and dims up in the table and slices the vector."""
         table, flat = buffers
-        entry = bind.stack_read(table, index)
+        entry = bind.stack_read(table, index)  # offset, then dims
         dims = [known if isinstance(known, int) else d for known, d in zip(self.of.shape, dims_of(entry[1:]))]
         values = bind.dynamic_slice(flat, entry[0], axes=(0,), sizes=(size_of(dims),), wrap=False)
         return bind.reshape(values, shape=tuple(dims))  # type: ignore[no-any-return]

@@ -40,9 +40,13 @@ class Replay:
     def __init__(
         self, function: Any, inputs: Sequence[Tensor], saved: Residuals | None = None, carried: int | None = None
     ) -> None:
-        """Runs ``function`` on ``inputs`` under a tape; results in ``saved`` are taken instead of computed.
+        """Runs a function again under a gradient tape, without its side effects.
 
-        ``carried``: for a loop's body, the number of loop variables, which the invariants follow.
+        Args:
+          function: a branch, or the body of a loop.
+          inputs: the tensors to run the function on.
+          saved: results of primitives, which are used instead of running the primitives.
+          carried: for a loop's body, the number of loop variables. Loop invariants follow them in ``inputs``.
         """
         trace = state.trace
         self.inputs = list(inputs) if trace is None else [trace.own(x).alias() for x in inputs]
@@ -62,7 +66,13 @@ class Replay:
         self.records: list[Record] = recorder.records
 
     def sweep(self, cts: Sequence[Any], sources: Sequence[Any], zeros: bool = True) -> list[Any]:
-        """Returns the cotangents of ``sources``, given those of the outputs (``cts``); None where there is none."""
+        """Sweeps the recorded run backward, and returns the cotangents of ``sources``.
+
+        Args:
+          cts: the cotangents of the outputs, None for outputs without one.
+          sources: the tensors to differentiate with respect to.
+          zeros: an option of ``reverse_mode.sweep``.
+        """
         seeds = [(y, ct) for y, ct in zip(self.outputs, cts) if ct is not None]
         cotangents = sweep(self.records, seeds, sources, zeros=zeros)
         return [as_dense(ct) for ct in cotangents]
@@ -72,10 +82,10 @@ class WithoutEffects:
     """An evaluation without effects: nothing is printed or checked again."""
 
     def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """Binds a primitive without its effects.
+        """Binds a primitive without its side effects, and returns the results.
 
-        Control flow becomes pure, checks are dropped, and primitives that only have effects give zeros, which nothing
-        reads.
+        Control flow is bound as its pure variant. A check returns its operand unchecked. A primitive that only has
+        effects is not bound: its results are zeros, which nothing reads.
         """
         if prim.name in CONTROL:
             prim, attrs = table[prim.name.removeprefix("effect_")], _without_growth(inputs, attrs)
@@ -91,9 +101,9 @@ class WithoutEffects:
 
 
 def with_effects(function: Any) -> Any:
-    """Returns a gradient function that runs with its effects, even in an evaluation without effects.
+    """Returns a gradient function that keeps its side effects, even in an evaluation without effects.
 
-    It runs there for the first time.
+    Other functions run a second time in such an evaluation, but a gradient function runs for the first time.
     """
     return Subfunction(function.mod, function.name) if isinstance(function, Subfunction) else function
 
@@ -105,9 +115,11 @@ class KeepResiduals:
     place = 0
 
     def start(self, saved: Residuals, loop_invariant: Sequence[Tensor] = ()) -> Any:
-        """Sets the ``saved`` results to take instead of computing them.
+        """Prepares the evaluation to run, and returns it.
 
-        ``loop_invariant`` are the inputs that all iterations of a loop share.
+        Args:
+          saved: results of primitives, which are used instead of running the primitives.
+          loop_invariant: the inputs that all iterations of a loop share.
         """
         self.saved = defaultdict[int, dict[int, Tensor]](dict)
         for (place, i), x in saved.items():
@@ -117,8 +129,12 @@ class KeepResiduals:
         return self
 
     def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """Binds a primitive or takes its saved results; keeps those of costly primitives and rows read from arrays."""
-        if self.saved is None:
+        """Binds a primitive, or uses its saved results, and returns the results.
+
+        Results of costly primitives, and rows read from arrays, are kept in ``residuals`` under the primitive's
+        position in the function.
+        """
+        if self.saved is None:  # in a nested function, which keeps nothing
             return super().bind(prim, inputs, attrs)  # type: ignore[misc]
         self.place += 1
         if self.place in self.saved:
@@ -130,9 +146,9 @@ class KeepResiduals:
         return result
 
     def _reads_varying_array(self, prim: Any, inputs: list[Any]) -> bool:
-        """Returns whether a primitive reads a row of an array that differs between iterations.
+        """Returns whether a primitive reads a row of an array, and the array differs between iterations.
 
-        Keeping the row saves keeping the array.
+        The row is then kept for the gradient instead of the whole array.
         """
         return prim.name == "stack_read" and not any(inputs[0] is x for x in self.loop_invariant)
 
@@ -142,9 +158,9 @@ class ResidualsWithoutEffects(KeepResiduals, WithoutEffects):
 
 
 def _saved_result(prim: Any, inputs: list[Any], attrs: dict[str, Any], saved: dict[int, Tensor]) -> Any:
-    """Returns the saved results of a primitive, and has the tapes record it as if it had run.
+    """Returns the saved results of a primitive, and records the primitive on the tapes as if it had run.
 
-    ``saved`` are the results by index. Only those that something reads were saved; the others are zeros.
+    ``saved`` maps indices of results to results. Results that nothing reads weren't saved: zeros take their place.
     """
     zeros = zeros_for(prim, inputs, attrs)
     if isinstance(zeros, Tensor):
@@ -156,15 +172,19 @@ def _saved_result(prim: Any, inputs: list[Any], attrs: dict[str, Any], saved: di
 
 
 def record_on_tapes(prim: Any, inputs: Sequence[Any], outputs: Any, attrs: dict[str, Any]) -> None:
-    """Has the tapes record a primitive."""
+    """Records a primitive with its inputs, outputs and attributes on all active gradient tapes."""
     for tape in state.tapes:
         tape.record(prim, inputs, outputs, attrs)
 
 
 def _without_growth(inputs: Sequence[Tensor], attrs: dict[str, Any]) -> dict[str, Any]:
-    """Returns a loop's attributes without growth of the arrays that already have all their rows.
+    """Returns the attributes of a loop that runs again, with no growth for arrays that have all rows already.
 
-    In a rerun of a loop, arrays start with the number of rows that they had at the end (``final_rows``).
+    Such arrays start with the number of rows that they had after the first run (``final_rows``).
+
+    Args:
+      inputs: the loop's inputs.
+      attrs: the loop's attributes.
     """
     if not attrs.get("arrays") or state.trace is None:
         return attrs
@@ -183,10 +203,12 @@ def has_effect_results(prim: Any, attrs: dict[str, Any]) -> bool:
 
 
 def zeros_for(prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
-    """Returns zeros for a primitive's results that are unused."""
+    """Returns zeros in place of a primitive's results: a tensor, or a tuple if the primitive returns a tuple."""
     types = prim.typed(*(x._type for x in inputs), **attrs)
-    known = dims_in(x._type for x in inputs)
-    return zeros_of(types, known) if isinstance(types, TensorType) else tuple(zeros_of(t, known) for t in types)
+    input_dims = dims_in(x._type for x in inputs)
+    return (
+        zeros_of(types, input_dims) if isinstance(types, TensorType) else tuple(zeros_of(t, input_dims) for t in types)
+    )
 
 
 def dims_in(types: Iterable[TensorType]) -> set[Any]:
@@ -195,7 +217,7 @@ def dims_in(types: Iterable[TensorType]) -> set[Any]:
 
 
 def zeros_of(of: TensorType, given: Collection[Any] = ()) -> Tensor:
-    """Returns zeros of a type; dims that are not computable from those ``given`` are 0."""
+    """Returns zeros of a type. A dim that can't be computed from the ``given`` symbolic dims becomes 0."""
     return bind.stack_new(shape=tuple(d if is_computable_from(d, given) else 0 for d in of.shape), dtype=of.dtype)  # type: ignore[no-any-return]
 
 
@@ -214,14 +236,20 @@ def _evaluation_class(base: Any, mixin: Any) -> Any:
 
 
 def evaluation_of(function: Any, inputs: Sequence[Tensor], mixin: Any = KeepResiduals) -> Any:
-    """Returns an evaluation of a function attribute on tensors, not yet started; ``mixin`` extends its class."""
+    """Makes an evaluation (an interpreter run) of a branch or a loop's function on tensors. ``start`` prepares it to run.
+
+    Args:
+      function: an attribute of a control flow primitive: a graph, or a function of a module.
+      inputs: the arguments of the function.
+      mixin: a class that changes how the evaluation binds primitives.
+    """
     is_graph = hasattr(function, "all_params")
     mod, name = (function.module(), "main") if is_graph else (function.mod, function.name)
     return _evaluation_class(Evaluation if is_graph else function.kind, mixin)(mod, mod[name], inputs)
 
 
 def read_by(function: Any) -> set[int]:
-    """Returns the indices of the parameters that a function attribute reads; others only supply dims."""
+    """Returns the indices of the parameters whose values a function reads. Other parameters only supply symbolic dims."""
     main = function.function if hasattr(function, "all_params") else function.mod[function.name]
     used = set(relax.analysis.free_vars(main.body))
     return {i for i, param in enumerate(main.params) if param in used}
@@ -231,17 +259,22 @@ def read_by(function: Any) -> set[int]:
 
 
 def has_effects(*functions: Any) -> bool:
-    """Returns whether graphs of the active trace have effects.
+    """Returns whether any of the functions is a graph with side effects.
 
-    Functions of modules have none: where they would, effect primitives call them.
+    Functions of modules count as pure, because primitives with ``effect_`` names call those that have effects.
     """
     return state.trace is not None and not all(getattr(f, "pure", True) for f in functions)
 
 
 def loop_position(bindings: Sequence[Any], outputs: Sequence[Any], has_effects: bool) -> int | None:
-    """Returns the index, in the active trace's bindings, of the loop with these outputs; None if it isn't there.
+    """Returns the index of the binding of a loop, None if the loop is not among the bindings.
 
-    In an outer trace, or after a rewrite, the loop can't be given stacks, and is run again instead.
+    A loop in an outer trace, or a rewritten loop, is not found. It can't get stacks and is run again instead.
+
+    Args:
+      bindings: the bindings of the active trace.
+      outputs: the results of the loop.
+      has_effects: whether the loop has side effects.
     """
     positions = {b.var: i for i, b in enumerate(bindings)}
     output_position = positions.get(getattr(outputs[0], "_var", None))
@@ -255,17 +288,23 @@ def loop_position(bindings: Sequence[Any], outputs: Sequence[Any], has_effects: 
 
 
 def replace_binding(position: int, first: int, results: Sequence[Tensor]) -> None:
-    """Replaces a binding of the active trace by the bindings from ``first`` on, which compute ``results``."""
+    """Replaces a binding of the active trace by later bindings that compute the same results.
+
+    Args:
+      position: the index of the binding to replace.
+      first: the index of the first new binding. All bindings from there on are moved to ``position``.
+      results: the tensors that the new bindings compute.
+    """
     bindings = state.trace.bindings
     replacement = relax.VarBinding(bindings[position].var, relax.Tuple([state.trace.own(x)._var for x in results]))
     bindings[position:] = [*bindings[first:], replacement, *bindings[position + 1 : first]]
 
 
 def variables_used_by(trace: Trace, results: Sequence[Any]) -> set[Any]:
-    """Returns the variables of a trace that the results depend on.
+    """Returns the Relax variables of a trace on which the results depend.
 
-    Of a loop's inputs, these are the ones that the loop needs for the results. A symbolic dim depends on the variable
-    that first has it.
+    A loop depends only on the inputs that it needs for the results that are used. A symbolic dim depends on the first
+    variable that has the dim.
     """
     used = {trace.own(result)._var for result in results if isinstance(trace.own(result)._var, relax.Var)}
     functions = {var: graph.function for var, graph in trace.subgraphs.items()}
@@ -275,7 +314,7 @@ def variables_used_by(trace: Trace, results: Sequence[Any]) -> set[Any]:
         value = binding.value
         if binding.var in used:
             used.update(dim_sources[dim] for dim in (*_dims(binding.var.ty), *_dims(value)) if dim in dim_sources)
-        if binding.var in used and isinstance(value, relax.TupleGetItem):
+        if binding.var in used and isinstance(value, relax.TupleGetItem):  # an item of a tuple, as loops return it
             loop_results[value.tuple_value].add(int(value.index))
         elif binding.var in loop_results and is_loop(value):
             used.update(Needs(functions, value, loop_results[binding.var]).operands())
@@ -285,7 +324,7 @@ def variables_used_by(trace: Trace, results: Sequence[Any]) -> set[Any]:
 
 
 def _dim_sources(trace: Trace) -> dict[Any, relax.Var]:
-    """Returns, for each symbolic dim that no parameter has, the first variable whose type has it."""
+    """Maps each symbolic dim that no parameter has to the first variable that has the dim in its type."""
     param_dims = {dim for param in trace.params for dim in _dims(param._var.ty)}
     sources: dict[Any, relax.Var] = {}
     for binding in trace.bindings:

@@ -47,11 +47,13 @@ class TracedArray:
     # -- as components
 
     def components(self) -> tuple[Tensor, ...]:
+        """Returns the tensors that represent the array in control flow: the buffer, and the count if that is dynamic."""
         if self.buffer is None:
             return ()
         return (self.buffer, _scalar(self.count)) if self.dynamic else (self.buffer,)
 
     def with_components(self, components: Sequence[Tensor]) -> TracedArray:
+        """Returns the array with other ``components``: the buffer, and the count if that is dynamic."""
         if not components:
             return self
         buffer, *count = components
@@ -65,10 +67,13 @@ class TracedArray:
         return array
 
     def with_settled_buffer(self, dims: Sequence[Dim] | None, extra_rows: Any) -> TracedArray:
-        """Returns the array with a buffer of elements of these dims, or of its ``element_shape``.
+        """Returns the array with its buffer allocated, if the shape of the elements is known.
 
-        If its size is dynamic, it gets ``extra_rows`` more rows. Control flow carries tensors, so that an array needs
-        its buffer before it begins.
+        Control flow carries tensors, so an array needs a buffer before the control flow begins.
+
+        Args:
+          dims: the shape of the elements; if None, the array's ``element_shape`` is used.
+          extra_rows: the number of rows to add to an array of dynamic size, or None.
         """
         array = self
         if self.dynamic and extra_rows is not None:
@@ -80,7 +85,10 @@ class TracedArray:
         return array._with_buffer(self.element_shape.as_list()) if self.element_shape.is_fully_defined() else array
 
     def _with_more_rows(self, more: Any) -> TracedArray:
-        """Returns the array with ``more`` rows of zeros added; without a buffer yet, only their number is recorded."""
+        """Returns the array with ``more`` rows of zeros added to the buffer.
+
+        Without a buffer, the larger number of rows is only recorded, for the buffer to come.
+        """
         if self.buffer is not None:
             rows = _stack(more, TensorType(self.buffer._type.shape[1:], self.dtype))
             return self._with(bind.concat(self.buffer, rows, axis=0))
@@ -95,7 +103,11 @@ class TracedArray:
         return self._with(_stack(self.room, TensorType(tuple(dims), self.dtype)))
 
     def _buffer_or_zeros(self) -> Tensor:
-        """Returns the buffer; zeros if nothing has been written."""
+        """Returns the buffer, or a buffer of zeros if nothing has been written.
+
+        Raises:
+          InvalidArgumentError: nothing has been written, and the shape of the elements is unknown.
+        """
         if self.buffer is None and not self.element_shape.is_fully_defined():
             raise InvalidArgumentError(
                 None,
@@ -108,7 +120,7 @@ class TracedArray:
     # -- elements
 
     def write(self, index: Any, value: Any) -> TracedArray:
-        """Returns the array with ``value`` at ``index``; an array of dynamic size gets enough elements for it."""
+        """Returns the array with ``value`` written at ``index``. An array of dynamic size grows if needed."""
         value = self.checked(convert_to_tensor(value, dtype_hint=self.dtype))
         array = self._with_buffer(value._type.shape)
         if self.dynamic:
@@ -139,10 +151,10 @@ class TracedArray:
         return value
 
     def _extended_to(self, index: Any) -> TracedArray:
-        """Returns an array of dynamic size with enough elements for this index.
+        """Returns an array of dynamic size that has an element at this index.
 
-        The buffer gets more rows now if index and size are static, and at run time if the loop reserves no row for the
-        write.
+        If index and size are static, the buffer gets more rows now. Otherwise it grows at run time, unless the loop has
+        reserved a row for the write.
         """
         last, row_count = _known(index), self.buffer._type.shape[0]  # type: ignore[union-attr]
         array = self
@@ -161,8 +173,8 @@ class TracedArray:
     def _has_reserved_row(self, index: Any) -> bool:
         """Returns whether the enclosing loop reserves a row for a write at this index.
 
-        It does for an index that is a loop variable (plus a constant), and for one more element at the array's count.
-        For any other index the number of rows is unknown before the loop, so that its body extends the array.
+        A loop reserves rows for two kinds of index: a loop variable plus a constant, and the array's count (an append).
+        For other indices the number of rows is unknown before the loop, and the loop's body extends the array.
         """
         loop = _loop()
         if loop is None:
@@ -177,9 +189,13 @@ class TracedArray:
         return is_reserved
 
     def _uses_reserved_row(self, reserved_for: set[Any], var: Any, loop: Any) -> bool:
-        """Returns whether the loop reserved a row for the index ``var``: for its counter, or for one more element.
+        """Returns whether the loop reserved a row for a write at index ``var``, and marks the row as used.
 
-        ``reserved_for`` says which rows are left: each is good for one write, which uses it up.
+        Args:
+          reserved_for: what the loop reserved rows for: the variable of its counter, and ``COUNT`` for an append. A row
+            serves one write, so the set changes.
+          var: the variable that the index is computed from.
+          loop: the trace of the loop body.
         """
         if var in reserved_for:
             reserved_for.discard(COUNT)
@@ -190,12 +206,13 @@ class TracedArray:
         return False
 
     def _is_count(self, var: Any, loop: Any) -> bool:
+        """Returns whether ``var`` is the array's count at the start of the loop's iteration."""
         return var is not None and _base_and_offset(self.count, loop) == (var, 0)
 
     def _require_index(self, index: Any, verb: str) -> None:
-        """Checks that there is such an element: now if index and size are static, else at run time.
+        """Checks that the array has an element at ``index``: now if index and size are static, else at run time.
 
-        ``verb`` is what the error message says was tried.
+        ``verb`` is for the error message: "modify" or "access".
         """
         size, known = self.buffer._type.shape[0], _known(index)  # type: ignore[union-attr]
         if known is not None and isinstance(size, int):
@@ -247,9 +264,9 @@ class TracedArray:
         return array._with(tensor_scatter_nd_update(array.buffer, positions[:, None], value))
 
     def split(self, value: Tensor, lengths: Tensor) -> TracedArray:
-        """Returns the array of consecutive parts of ``value`` of these lengths.
+        """Returns the array whose elements are consecutive parts of ``value`` of the given lengths.
 
-        They must be equal, as the elements are rows of one tensor.
+        The lengths must be equal, because the elements are rows of one tensor.
         """
         sizes = static_value(lengths)
         if sizes is None or len(set(sizes.tolist())) > 1:
@@ -267,7 +284,7 @@ class TracedArray:
 
 
 def _loop() -> Any:
-    """Returns the trace of the loop body that is being traced."""
+    """Returns the trace of the innermost while loop around the active trace, None if there is no loop."""
     trace = state.trace
     while trace is not None and not trace.name.startswith("while"):
         trace = trace.parent
@@ -275,14 +292,14 @@ def _loop() -> Any:
 
 
 def _reserves_no_rows(loop: Any) -> bool:
-    """Returns whether this loop, or an enclosing one, reserves no rows: its arrays grow by themselves."""
+    """Returns whether this loop or an enclosing loop reserves no rows for writes, so that its arrays grow at run time."""
     while loop is not None and loop.room_for != frozenset():
         loop = loop.parent
     return loop is not None
 
 
 def _buffer_extended_to(buffer: Tensor, index: Any) -> Tensor:
-    """Returns the buffer, extended at run time by rows of zeros so that it has this index."""
+    """Returns the buffer extended at run time by rows of zeros, to at least ``index + 1`` rows."""
     rows, *dims = buffer._type.shape
     new_row_count = bind.maximum(scalar_of(rows), bind.add(bind.cast(_scalar(index), dtype=dtypes.int64), scalar_of(1)))
     (new_size,) = dims_of(state.trace.own(bind.reshape(new_row_count, shape=(1,))))
@@ -291,7 +308,7 @@ def _buffer_extended_to(buffer: Tensor, index: Any) -> Tensor:
 
 
 def _count(size: Any) -> Any:
-    """Returns a size as a number, a dim, or a tensor that is computed at run time."""
+    """Converts a size to an int, to a symbolic dim, or to an int32 tensor if it is computed at run time."""
     if isinstance(size, SymbolicTensor) and size.known is not None:
         return size.known.item()
     known = _known(size)
@@ -299,6 +316,7 @@ def _count(size: Any) -> Any:
 
 
 def _known(index: Any) -> int | None:
+    """Returns the value of an index that is known while tracing, None for other indices."""
     if isinstance(index, Tensor):
         value = static_value(index)
         return None if value is None else int(value)
@@ -319,9 +337,14 @@ def _stack(count: Any, of: TensorType) -> Tensor:
 
 
 def _base_and_offset(index: Any, loop: Any) -> tuple[Any, int]:
-    """Returns the variable of the loop's body that an index is computed from by adding a constant, and that constant.
+    """Splits an index into a variable of the loop's body and a constant offset.
 
-    The variable is None if the index depends on no tensor of the body.
+    For example, the index ``i + 2`` gives the variable of ``i`` and 2. The variable is None if the index depends on no
+    tensor of the body.
+
+    Args:
+      index: the index.
+      loop: the trace of the loop body.
     """
     var, offset = None, 0
     while isinstance(index, SymbolicTensor):
@@ -334,7 +357,7 @@ def _base_and_offset(index: Any, loop: Any) -> tuple[Any, int]:
 
 
 def _base_and_addend(index: SymbolicTensor) -> tuple[Any, int]:
-    """Returns the variable that an index is computed from, in its own trace, by adding constants, and their sum."""
+    """Splits an index into a variable of the index's own trace and the sum of the constants that are added to it."""
     from tvm import ir
 
     from tvtf.ir import dialect

@@ -48,12 +48,15 @@ class Batched(Tensor):
 
 
 def is_mapped(tensors: Sequence[Tensor]) -> bool:
-    """Returns whether a tensor stands for many elements, which compiled code cannot take."""
+    """Returns whether any tensor is batched (stands for all elements of a vectorized map). Compiled code can't take it."""
     return bool(state.batches) and any(x.is_batched for x in tensors)
 
 
 def bind_batched(prim: Primitive[Any], inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
-    """Binds a primitive whose inputs stand for many elements, over the innermost map that any of them belongs to."""
+    """Binds a primitive with batched inputs for all elements at once, and returns batched results.
+
+    In nested maps, the primitive is bound for the elements of the innermost map that has batched an input.
+    """
     level = max(x.level for x in inputs if x.is_batched)  # type: ignore[attr-defined]
     # Values of outer maps are the same for all elements of this one.
     are_batched = [x.is_batched and x.level == level for x in inputs]  # type: ignore[attr-defined]
@@ -79,6 +82,7 @@ def _apply(prim: Primitive[Any], size: Any, raw: list[Any], flags: list[bool], a
 
 
 def _wrapped(results: Any, level: int) -> Any:
+    """Returns the results of a batched primitive as batched tensors of a map's level."""
     if isinstance(results, (tuple, list)):
         return tuple(Batched(t, level) for t in results)
     return Batched(results, level)
@@ -88,6 +92,13 @@ def loop_over_elements(
     prim: Primitive[Any], size: Any, inputs: Sequence[Any], batched: Sequence[bool], attrs: dict[str, Any]
 ) -> Any:
     """Applies a primitive without batching rule to each element in a loop, and stacks the results.
+
+    Args:
+      prim: the primitive.
+      size: the number of elements.
+      inputs: the operands.
+      batched: for each operand, whether its leading axis is over the elements.
+      attrs: the attributes of the primitive.
 
     Raises:
       ValueError: ``fallback_to_while_loop=False`` was passed.
@@ -104,9 +115,9 @@ def loop_over_elements(
 
 
 def _empty_results(function: Callable[[Sequence[Any]], Any], elements: Sequence[Any]) -> list[Any]:
-    """Returns the results of mapping ``function`` over no elements: empty tensors of its result types.
+    """Returns the results of mapping ``function`` over zero elements: tensors with a leading size of 0.
 
-    Only tracing shows these types, as there is no element to call it with.
+    There is no element to call the function with, so it is traced to find the types of its results.
     """
     from tvtf.ir.trace import Trace, tracing
 
@@ -210,7 +221,7 @@ def _map_by_loop(fn: Callable[..., Any], tensors: Sequence[Tensor], elems: Any) 
 
 
 def _require_loop(op: str, inputs: Sequence[Any]) -> None:
-    """Warns that an op runs element by element; raises ValueError if that is not allowed."""
+    """Warns that an op runs element by element, or raises ValueError if the user has not allowed the loop."""
     allowed, warns = state.one_by_one
     if not allowed:
         raise ValueError(MSG_NO_RULE.format(op=op, inputs=list(inputs)))
@@ -219,7 +230,9 @@ def _require_loop(op: str, inputs: Sequence[Any]) -> None:
 
 
 def _common_size(tensors: Sequence[Tensor]) -> Any:
-    """Returns the leading size of the elements; a size of 1 fits any.
+    """Returns the leading size that all tensors have, except for tensors of leading size 1.
+
+    For example, leading sizes 1 and 3 give 3.
 
     Raises:
       ValueError: there are none, or scalars among them.
@@ -242,10 +255,10 @@ def _shapes(tensors: Sequence[Tensor]) -> list[tuple[Any, ...]]:
 
 
 def by_element(function: Callable[..., Any], tensors: Sequence[Tensor], place: Tensor | None = None) -> Any:
-    """Traces ``function`` for one element of batched tensors, and runs it for all at once, control flow included.
+    """Traces ``function`` for one element of batched tensors, and runs the trace for all elements at once.
 
-    ``place`` is the element's index if the function is a user's: random numbers depend on it. Variables that are
-    assigned get the first element's value, as in TensorFlow.
+    In the trace, control flow is primitives, which have batching rules. Assigned Variables get the first element's
+    value, as in TensorFlow. ``place`` is the element's index for a user's function: random numbers depend on it.
     """
     from tvtf.frontend.control_flow.closure_conversion import TracedFunction, assigned_variables, lift, variable_value
 
@@ -288,7 +301,7 @@ class level:
 
 
 def unwrapped(result: Any, map_level: int, size: Any) -> Tensor:
-    """Returns all elements of a mapped result; one that does not depend on the element is repeated."""
+    """Returns the results of all elements as one tensor. A result that is the same for all elements is repeated."""
     result = convert_to_tensor(result)
     is_batched_here = result.is_batched and result.level == map_level  # type: ignore[attr-defined]
     return result.inner if is_batched_here else stretch(size, result, False)  # type: ignore[attr-defined]

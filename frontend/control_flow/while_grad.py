@@ -48,9 +48,15 @@ from tvtf.passes.autodiff.reverse_mode import at_once
 
 
 def while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
-    """Returns the cotangents of a loop's inputs, given those of its results (``cts``).
+    """Returns the cotangents of a while loop's inputs.
 
-    The forward loop gets stacks for what its gradient needs; a second loop reads them backward.
+    The forward loop saves the values that the gradient needs on stacks. A second loop reads the stacks backward.
+
+    Args:
+      cts: the cotangents of the loop's results.
+      outputs: the loop's results.
+      inputs: the loop variables before the loop, then the loop invariants.
+      attrs: the attributes of the loop.
     """
     if state.trace is None or is_mapped(cts):
         return by_element(lambda *element_cts: at_once(while_vjp)(element_cts, outputs, *inputs, **attrs), cts)
@@ -61,7 +67,10 @@ def while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
 
 
 def effect_while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
-    """Returns the cotangents of a loop with effects, which only one run of the loop performs."""
+    """Returns the cotangents of the inputs of a while loop that has side effects.
+
+    The effects must happen once, so the loop is not run again to count its iterations.
+    """
     if state.trace is None or is_mapped(cts):
         return by_element(lambda *element_cts: at_once(effect_while_vjp)(element_cts, outputs, *inputs, **attrs), cts)
     return _LoopOnce(inputs, outputs, True, **attrs).backward(cts, outputs)
@@ -101,21 +110,25 @@ class _Loop:
         self.shapes_after = [y._type.shape for y in outputs]
 
     def _with_final_rows(self, index: int, before: Tensor, after: Tensor) -> Tensor:
-        """Returns the initial value of an array with the rows that it has at the end."""
+        """Returns the initial value of a loop variable, extended to its final number of rows if it is a growing array."""
         if same_shape(before._type.shape, after._type.shape) or index not in (i for i, *_ in self.arrays):
             return before
         rows = after._type.shape[0]
+        # A rerun of the loop finds by this symbol that the array is complete (`_without_growth`).
         state.trace.root.final_rows.add(rows)
         return bind.concat(
             before, new_stack(rows - before._type.shape[0], TensorType(after._type.shape[1:], after.dtype)), axis=0
         )
 
     def varies(self, index: int) -> set[int]:
-        """Returns the axes of a loop variable whose size changes between iterations."""
+        """Returns the axes on which the size of a loop variable differs between iterations."""
         return varying_dims(self.extended_start[index]._type, self.shapes_after, index)
 
     def types(self) -> list[TensorType]:
-        """Returns the types of the loop variables at the start, or the end, of an iteration."""
+        """Returns new types of the loop variables, with a new symbolic dim for each size that differs between iterations.
+
+        They serve for the start of an iteration. A second call gives types for the end.
+        """
         return [x._type._replace(shape=own_dims(x._type, self.varies(i))) for i, x in enumerate(self.extended_start)]
 
     def backward(self, cts: Any, outputs: Sequence[Any]) -> list[Any]:
@@ -157,9 +170,12 @@ class _Loop:
         return self.cotangents_by_input(iteration, results[1 : 1 + len(entry)], results[1 + len(entry) :])
 
     def cotangents_by_input(self, iteration: _Sweep, cts: Sequence[Tensor], sums: Sequence[Tensor]) -> list[Any]:
-        """Returns the cotangents in the order of the loop's inputs; None where there is none.
+        """Returns the cotangents in the order of the loop's inputs, None for inputs without a cotangent.
 
-        ``cts`` are those of the active loop variables after the backward loop, ``sums`` those of the invariants.
+        Args:
+          iteration: the sweep of one iteration.
+          cts: the results of the backward loop for the differentiable loop variables.
+          sums: the results of the backward loop for the invariants: sums over all iterations.
         """
         shaped = [bind.reshape(x, shape=self.invariants[index]._type.shape) for index, x in zip(iteration.summed, sums)]
         by_variable, by_invariant = dict(zip(self.active, cts)), self.zeros() | dict(zip(iteration.summed, shaped))
@@ -170,7 +186,10 @@ class _Loop:
         return [*starts, *map(by_invariant.get, range(len(self.invariants)))]
 
     def zeros(self) -> dict[int, Any]:
-        """Returns zero cotangents, by index, for differentiable invariants that the loop reads, as TensorFlow does."""
+        """Returns zero cotangents of the differentiable invariants that the loop reads, by their indices.
+
+        TensorFlow gives zeros, not None, for these invariants. The zeros are functions, which are called if needed.
+        """
         read_indices = {index - len(self.start) for index in read_by(self.condition) | read_by(self.body)}
         return {
             i: partial(zeros_like, x) for i, x in enumerate(self.invariants) if i in read_indices and differentiable(x)
@@ -179,10 +198,11 @@ class _Loop:
     def backward_step(
         self, iteration: _Sweep, stacks: Sequence[Tensor], count: Tensor, cotangents: Sequence[Tensor]
     ) -> Any:
-        """Runs one backward iteration: reads an iteration's inputs and residuals from the stacks, then sweeps it.
+        """Runs one iteration of the backward loop, and returns its new loop variables.
 
-        ``count`` is the number of iterations left, ``cotangents`` those of the active variables and the invariants'
-        sums.
+        The loop variables are ``count``, the number of iterations left, and ``cotangents``: those of the forward loop's
+        variables, then the sums for the invariants. The inputs and residuals of the forward iteration are read from the
+        ``stacks``.
         """
         cts, sums = cotangents[: len(self.active)], cotangents[len(self.active) :]
         index = bind.subtract(count, _int(1))
@@ -196,19 +216,24 @@ class _Loop:
 
     @property
     def vary(self) -> bool:
+        """Whether any loop variable changes a size between iterations."""
         return any(map(self.varies, range(len(self.extended_start))))
 
     def read(self, stacks: Sequence[Tensor], index: Tensor) -> list[Tensor]:
+        """Returns the values that iteration ``index`` saved on the stacks."""
         return [bind.stack_read(s, index) for s in stacks]
 
     def written(self, stacks: Sequence[Tensor], index: Tensor, values: Sequence[Tensor]) -> list[Tensor]:
+        """Returns the stacks with the values of iteration ``index`` written, one to each stack."""
         return [bind.stack_write(s, index, x) for s, x in zip(stacks, values)]
 
     def forward(self, iteration: _Sweep, outputs: Sequence[Any]) -> tuple[Tensor, Sequence[Tensor]]:
-        """Returns the number of forward iterations, and the stacks that these fill.
+        """Binds a copy of the forward loop that saves values on stacks.
 
-        If the loop is in this trace, it isn't run twice: a copy with stacks takes its place. Else the copy is run in
-        addition.
+        If the original loop is in the active trace, the copy replaces it. Otherwise both loops run.
+
+        Returns:
+          the number of iterations, and the filled stacks.
         """
         bindings = state.trace.bindings
         position, first = loop_position(bindings, outputs, self.effects), len(bindings)
@@ -218,9 +243,12 @@ class _Loop:
         return count, stacks
 
     def bind_with_stacks(self, iteration: _Sweep, is_original: bool) -> Run:
-        """Binds the forward loop with stacks; returns the number of iterations, the final values, and the stacks.
+        """Binds the forward loop with stacks.
 
-        Without a bound, a first run counts the iterations, so that the stacks have a known size.
+        If no bound on the iterations is known, a first run counts them. The stacks then have a known size.
+        Subclasses need ``is_original``: whether this loop replaces the original loop.
+
+        Returns the number of iterations, the final values of the loop variables, and the filled stacks.
         """
         types = iteration.stacked_types()
         if not types or self.bound is not None:
@@ -231,9 +259,12 @@ class _Loop:
     def run(
         self, iteration: _Sweep, start: Sequence[Tensor], stacks: Sequence[Tensor], arrays: Any = (), shapes: Any = ()
     ) -> Run:
-        """Binds the forward loop with a counter and stacks; ``shapes`` are given if some vary.
+        """Binds the forward loop with a counter and stacks as additional loop variables.
 
-        Returns the number of iterations, the final values, and the stacks.
+        ``start`` are the loop variables before the loop, ``stacks`` the empty stacks. ``arrays`` and ``shapes`` are the
+        attributes of the loop: the growing arrays, and the final shapes of all variables if any shape changes.
+
+        Returns the number of iterations, the final values of the loop variables, and the filled stacks.
         """
         values = [state.trace.own(x) for x in (_int(0), *start, *stacks)]
         types = [
@@ -251,12 +282,14 @@ class _Loop:
         return count, final_values, filled_stacks
 
     def counted_condition(self, count: Tensor, *values: Tensor) -> Tensor:
+        """Evaluates the loop's condition on its variables, without the counter and the stacks of the forward loop."""
         return self.evaluation(self.condition, values[: len(self.start)]).run()[0]  # type: ignore[no-any-return]
 
     def step(self, iteration: _Sweep, count: Tensor, *values_and_stacks: Tensor) -> list[Tensor]:
-        """Runs one forward iteration, and writes its inputs and residuals to the stacks.
+        """Runs one iteration of the forward loop, and saves its inputs and residuals on the stacks.
 
-        ``values_and_stacks`` are the loop variables and the stacks.
+        ``count`` is the number of earlier iterations. ``values_and_stacks`` are the loop variables, then the stacks.
+        Returns the count, loop variables and stacks for the next iteration.
         """
         size = len(self.start)
         run = self.evaluation(self.body, values_and_stacks[:size])
@@ -268,6 +301,7 @@ class _Loop:
         return [bind.add(count, _int(1)), *values, *self.written(values_and_stacks[size:], count, residuals)]
 
     def evaluation(self, function: Any, values: Sequence[Tensor]) -> Any:
+        """Returns an evaluation, ready to run, of the condition or the body on the loop variables ``values``."""
         return evaluation_of(function, [*values, *self.invariants], self.evaluation_class).start({}, self.invariants)
 
 
@@ -279,13 +313,17 @@ class _LoopOnce(_Loop):
     """A ``while`` whose trip count is known only at run time: it has effects, or its values vary in size."""
 
     def bind_with_stacks(self, iteration: _Sweep, is_original: bool) -> Run:
-        """Binds the forward loop with stacks; returns the trip count, the final values, and the stacks.
+        """Binds the forward loop with stacks, which grow while the loop runs if no bound is known.
 
-        In the original loop's place, arrays start with the rows that they had before the loop; in a rerun with all
-        rows.
+        Returns the trip count, the final values of the loop variables, and the filled stacks.
+
+        Args:
+          iteration: the sweep of one iteration, which says what is saved.
+          is_original: whether this loop replaces the original loop. Arrays then start with the rows that they had
+            before the loop. In a second run they start with all rows, and effects don't happen again.
         """
-        known = dims_in(x._type for x in (*self.extended_start, *self.invariants))
-        self.stacks = stacks = stacks_for(iteration.stacked_types(), known, self.bound)
+        known_dims = dims_in(x._type for x in (*self.extended_start, *self.invariants))
+        self.stacks = stacks = stacks_for(iteration.stacked_types(), known_dims, self.bound)
         start, growing = self.extended_start, self.arrays[:0]
         shapes = [tensor_type.shape for tensor_type in self.types()]
         if is_original:
@@ -301,18 +339,26 @@ class _LoopOnce(_Loop):
         )
 
     def read(self, stacks: Sequence[Tensor], index: Tensor) -> list[Tensor]:
+        """Returns the values that iteration ``index`` saved on the stacks, which may differ in size."""
         return self.stacks.read(stacks, index)
 
     def written(self, stacks: Sequence[Tensor], index: Tensor, values: Sequence[Tensor]) -> list[Tensor]:
+        """Returns the stacks with the values of iteration ``index`` written."""
         return self.stacks.written(stacks, index, values)
 
 
-def _first_rows(ct: Any, like: Tensor) -> Any:
-    """Returns the cotangent of an array before it grew, which are the first rows of ``ct``; ``like`` is that array."""
-    if ct is None or same_shape(ct._type.shape, like._type.shape):
+def _first_rows(ct: Any, before: Tensor) -> Any:
+    """Returns the cotangent of an array before the loop: the first rows of the cotangent of the grown array.
+
+    Args:
+      ct: the cotangent of the array with its final rows, or None.
+      before: the array before the loop.
+    """
+    if ct is None or same_shape(ct._type.shape, before._type.shape):
         return ct
-    rows = like._type.shape[0]
-    return partial(lambda: bind.ensure_shape(ct[: scalar_of(rows)], shape=like._type.shape))
+    rows = before._type.shape[0]
+    # A function, which is called if the cotangent is needed.
+    return partial(lambda: bind.ensure_shape(ct[: scalar_of(rows)], shape=before._type.shape))
 
 
 class _Sweep:
@@ -323,12 +369,13 @@ class _Sweep:
         self.needed: list[int] = []
         self.saved: Residuals = {}
         self.saved = self._plan()
-        self._plan()
+        self._plan()  # with the residuals saved, an iteration needs fewer inputs
 
     def _plan(self) -> Residuals:
-        """Finds out what the sweep of an iteration reads and sums, by tracing it in a temporary trace.
+        """Determines which values the backward sweep of an iteration needs, by tracing the sweep in a temporary trace.
 
-        Returns the types of the residuals that the sweep uses.
+        Sets ``needed`` (the loop variables that the sweep reads), ``summed`` (the invariants with a cotangent) and
+        ``depths`` (of the invariants of which only rows are read). Returns the types of the residuals to save.
         """
         loop = self.loop
         # All invariants are summed at first, until it is known below which of them get a cotangent.
@@ -351,18 +398,19 @@ class _Sweep:
         types = {key: x._type for key, x in residuals.items() if getattr(x, "_var", None) in used}
         return {key: tensor_type for key, tensor_type in types.items() if self._is_known(tensor_type)}
 
-    def _is_known(self, of: TensorType) -> bool:
+    def _is_known(self, tensor_type: TensorType) -> bool:
         """Returns whether all sizes of a type are known before the loop."""
-        known = {d for t in (*self.loop.start, *self.loop.invariants) for d in t._type.shape}
-        return all(isinstance(d, int) or d in known for d in of.shape)
+        known_dims = {d for t in (*self.loop.start, *self.loop.invariants) for d in t._type.shape}
+        return all(isinstance(d, int) or d in known_dims for d in tensor_type.shape)
 
     def stacked_types(self) -> list[TensorType]:
+        """Returns the types of the values that each iteration saves: needed loop variables, then residuals."""
         return [self.starts[j] for j in self.needed] + list(self.saved.values())
 
     def sum_start(self, index: int) -> Tensor:
-        """Returns zeros to which the cotangents of invariant ``index`` are added.
+        """Returns zeros, to which the cotangents of invariant ``index`` are added in each iteration.
 
-        If only rows of the invariant are read, they are a buffer of rows.
+        If iterations read single rows of the invariant, the zeros are a buffer of such rows.
         """
         x = self.loop.invariants[index]
         if index in self.depths:
@@ -373,10 +421,12 @@ class _Sweep:
     def swept(
         self, values: Sequence[Tensor], cts: Sequence[Any], saved: Residuals
     ) -> tuple[list[Any], list[Any], list[RowCotangents], Residuals]:
-        """Runs one iteration again under a tape, and sweeps it backward.
+        """Runs one forward iteration again under a tape, and sweeps it backward.
 
-        Returns the cotangents of the carried values and of the invariants, those of rows read from invariants, and
-        the residuals that the run kept.
+        ``values`` are the loop variables at the start, ``cts`` the cotangents of the differentiable ones at the end.
+        Results of costly primitives in ``saved`` are not computed again.
+
+        Returns the cotangents of the loop variables, of the invariants, and of rows of invariants, and the residuals.
         """
         loop = self.loop
         replay = Replay(loop.body, [*values, *loop.invariants], saved, len(values))
@@ -399,9 +449,12 @@ class _Sweep:
     def run(
         self, values: Sequence[Tensor], cts: Sequence[Tensor], sums: Sequence[Tensor], saved: Residuals
     ) -> tuple[list[Any], list[Any]]:
-        """Sweeps one iteration and adds the invariants' cotangents to their sums.
+        """Sweeps one iteration backward, and adds the invariants' cotangents to their sums over all iterations.
 
-        Returns the cotangents of the iteration's inputs, and the sums.
+        ``values`` are the loop variables at the start, ``cts`` the cotangents of the differentiable ones at the end.
+        ``sums`` are the sums so far. Results of costly primitives in ``saved`` are not computed again.
+
+        Returns the cotangents of the differentiable loop variables at the start, and the new sums.
         """
         new_cts, invariant_cts, rows, _ = self.swept(values, cts, saved)
         totals = dict(zip(self.summed, sums))
@@ -417,6 +470,7 @@ class _Sweep:
 
 
 def _of_shape(ct: Any, like: Tensor) -> Any:
+    """Returns a cotangent with the symbolic dims of ``like``, checked when it runs; None stays None."""
     return ct if ct is None else bind.ensure_shape(ct, shape=like._type.shape)
 
 

@@ -84,9 +84,10 @@ class ConcreteFunction(function_types.ConcreteFunction):
 
     @classmethod
     def trace(cls, function: Function, arguments: Arguments) -> ConcreteFunction:
-        """Runs the Python function on symbolic tensors and returns the trace.
+        """Traces the Python function for the given arguments: runs it on symbolic tensors.
 
-        It runs a second time if the first trace created Variables, as in TensorFlow: later calls don't create them.
+        If the first trace created Variables, the function is traced a second time, as in TensorFlow. Later calls then
+        use the Variables and don't create them.
         """
 
         def run(tensors: list[SymbolicTensor], variables: list[Variable]) -> Any:
@@ -103,7 +104,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
         if creation.created:
             function.log.count_second_trace()
             return cls.trace(function, arguments)
-        with suppress(TypeError):  # an object that can't be referred to weakly
+        with suppress(TypeError):  # some callables don't support weak references
             concrete.python = weakref.ref(function.python_function)
         for observer in observers:
             observer(concrete)
@@ -118,7 +119,15 @@ class ConcreteFunction(function_types.ConcreteFunction):
         signature: inspect.Signature,
         specialization: Specialization,
     ) -> ConcreteFunction:
-        """Traces ``run``, a function of the tensors and Variables among the arguments."""
+        """Traces ``run`` and returns the trace as a concrete function.
+
+        Args:
+          name: the name of the function.
+          arguments: the arguments to trace for.
+          run: a function of two lists, the tensors and the Variables among the arguments.
+          signature: the signature of the Python function.
+          specialization: how far ranks and sizes are fixed in the trace.
+        """
         trace = Trace(name, caller=state.trace, specialization=specialization)
         try:
             with tracing(trace):
@@ -137,29 +146,37 @@ class ConcreteFunction(function_types.ConcreteFunction):
 
     @property
     def _defers(self) -> bool:
-        """Whether calls in it are deferred, so that only its instances can be compiled."""
+        """Whether ops need ranks or sizes that are unknown. Their calls are deferred, and only instances can be compiled."""
         return self.specialization.deferred is not None
 
     @staticmethod
     def bound(captured: Any, variables: Sequence[Variable]) -> Any:
-        """Returns what a capture stands for in a call: for a Variable argument, the Variable that was passed."""
+        """Returns the value of a capture in a call with the given Variable arguments.
+
+        A stand-in for a Variable argument gives the Variable that the call passes. Other captures are returned as they are.
+        """
         return variables[captured.position] if isinstance(captured, VariableArgument) else captured
 
     # -- calling
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls it with the Python function's arguments; those traced with a Python value may be left out."""
+        """Calls the trace with the Python function's arguments. Arguments that were Python values in tracing may be omitted."""
         return self.call_flat(*bind_call(self, args, kwargs))
 
     def call_flat(self, tensors: Sequence[Tensor], variables: Sequence[Variable] = ()) -> Any:
-        """Calls it on tensors, in the order of the specs, and on the Variables among the arguments."""
+        """Calls the trace on flattened arguments.
+
+        Args:
+          tensors: the tensor arguments, in the order of the argument specs.
+          variables: the Variable arguments.
+        """
         if state.trace is not None:
             with state.trace.together():
                 return self.inline(tensors, variables)
         if is_mapped(tensors):
             return self.inline(tensors, variables)
         python = self.graph.root.python
-        # Such Python must not assign Variables that the program uses afterwards (`PythonCalls`).
+        # Python called by the program must not assign Variables that the program uses afterwards (`PythonCalls`).
         if python.any or (variables and python.barriers):
             with AssignmentsForbidden([*self._used_after_python, *variables]):
                 return self._call_eagerly(tensors, variables)
@@ -171,44 +188,48 @@ class ConcreteFunction(function_types.ConcreteFunction):
         return bool(self.graph.root.python.any)
 
     def _call_eagerly(self, tensors: Sequence[Tensor], variables: Sequence[Variable]) -> Any:
+        """Calls the trace outside of other traces, recorded on the gradient tapes if any are active."""
         if state.tapes:
             return self._call_recorded(tensors, variables)
         return self.call(tensors, variables)  # type: ignore[arg-type]  # outside of traces and maps they are eager
 
     @cached_property
     def _used_after_python(self) -> list[Variable]:
-        """The Variables that the code uses after it calls Python, which therefore must not assign them.
+        """The Variables that the compiled code uses after it calls Python.
 
-        The code keeps them in its own memory, so such an assignment would be lost silently.
+        The called Python must not assign them. The code keeps the Variables' values in memory of its own, so an
+        assignment would be lost silently.
         """
         python = self.graph.root.python
         if python.in_control_flow:
+            # In a loop, every use of a Variable follows the call of an earlier iteration.
             return self.variables
         updated = [v for v, _ in self.results.updates] if python.any else []
         return [*updated, *python.used_later.values()]
 
     def call(self, tensors: Sequence[EagerTensor], variables: Sequence[Variable] = ()) -> Any:
-        """Calls it on eager tensors, outside of tapes and traces."""
+        """Calls the trace on eager tensors, outside of gradient tapes and other traces."""
         if self._compiled is None and self._of_python.specs:
+            # Python calls return tensors of unknown rank: run, and make an instance for the ranks found.
             return self._of_python.run(tensors, variables, ConcreteFunction.call)
         return (self._plan or self._compiled or self.instance(tensors)._runner())(tensors, variables)
 
     def _runner(self) -> Plan | executor.Compiled:
-        """Returns the callable that runs it: a plan of NumPy kernels if possible, else compiled code."""
+        """Returns the callable that runs the trace: a plan of NumPy kernels if possible, else compiled code."""
         self._require_scope()
         return self.plan() or self.code()
 
     def plan(self) -> Plan | None:
-        """Returns the plan that runs it without compiled code; None if it has to be compiled."""
+        """Returns a plan that runs the trace with NumPy kernels, None if the trace has to be compiled."""
         if not (self._plan or self._compiled or self._of_python.specs or self._defers):
             self._plan = planned(self)
         return self._plan
 
     def code(self) -> executor.Compiled:
-        """Returns the compiled code, compiled at the first request.
+        """Returns the compiled code of the trace, compiled at the first request.
 
         Raises:
-          ValueError: the function is of unknown rank, or of unknown sizes that it needs.
+          ValueError: an argument has an unknown rank, or an unknown size that an op needs.
         """
         self._require_scope()
         self.require_known_ranks()
@@ -217,7 +238,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
         return self._compiled
 
     def require_known_ranks(self) -> None:
-        """Raises ValueError where code can't be made: the function is of unknown rank, or of unknown sizes that it needs."""
+        """Checks that the ranks and sizes needed for compilation are known, and raises ValueError if they aren't."""
         if self._of_python.specs:
             raise ValueError(
                 f"{self.name} calls Python that returns tensors of unknown rank; it is compiled when a call has shown it: pass "
@@ -233,15 +254,18 @@ class ConcreteFunction(function_types.ConcreteFunction):
             )
 
     def loses_gradients_of(self, tapes: Sequence[Any]) -> bool:
-        """Returns whether a tape watches a tensor whose value is a constant in the code: its gradient would be lost.
+        """Returns whether a gradient tape watches a tensor that is a constant in the code, and would get no gradient.
 
-        Small eager tensors become constants if no tape watches them while tracing; a tape may be opened later.
+        Tracing embeds small eager tensors as constants if no tape watches them. A tape may start to watch them later.
         """
         embedded = self.graph.root.embedded.values()
         return any(tape.watches(tensor) for tape in tapes for tensor in embedded)
 
     def _require_scope(self) -> None:
-        """Raises InaccessibleTensorError if it captures tensors of a trace and is called outside of that trace."""
+        """Raises InaccessibleTensorError if the function captured tensors of an enclosing trace.
+
+        Such a function can be called in the enclosing trace only, where calls are inlined and don't get here.
+        """
         if self.scope is not None:
             captured = next(c for c in self.captures if isinstance(c, SymbolicTensor))
             raise captured.out_of_scope(
@@ -249,7 +273,10 @@ class ConcreteFunction(function_types.ConcreteFunction):
             )
 
     def _call_recorded(self, tensors: Sequence[Tensor], variables: Sequence[Variable]) -> Any:
-        """Calls it under tapes, as a function of values: the tapes see reads of its Variables."""
+        """Calls the trace under gradient tapes.
+
+        The values of captured Variables are read first and passed as inputs, so that the tapes record the reads.
+        """
         self._require_scope()
         if self._of_python.specs:
             return self._of_python.run(tensors, variables, ConcreteFunction._call_recorded)
@@ -262,21 +289,25 @@ class ConcreteFunction(function_types.ConcreteFunction):
         return self.results.assemble_values(computed, tensors, captured, variables)
 
     def _captured_values(self, variables: Sequence[Variable]) -> list[Any]:
-        """Returns the values of the captures in a call."""
+        """Returns the values of the captures in a call. Variables are read, which gradient tapes see."""
         outer = [self.bound(c, variables) for c in self.captures]
         return [c._as_tensor() if isinstance(c, Variable) else c for c in outer]
 
     def inline(self, tensors: Sequence[Tensor], variables: Sequence[Variable]) -> Any:
-        """Binds its primitives again in the active trace.
+        """Inlines the function: binds its primitives again in the active trace, or under ``vectorized_map``.
 
-        So the enclosing program is optimized as a whole, and gradients go through it.
+        The enclosing program is then optimized as a whole, and gradients flow through the function's ops.
+
+        Args:
+          tensors: the tensor arguments, in the order of the argument specs.
+          variables: the Variable arguments.
         """
         trace, python = state.trace, self.graph.root.python
         if trace is not None:
             trace.root.embedded |= self.graph.root.embedded
             trace.root.python.join(python, trace.parent is not None)
             if python.barriers:
-                trace.settle()
+                trace.settle()  # writes Variables assigned so far to memory, where the function's Python reads them
         captured = self._captured_values(variables)
         if trace is None:
             computed = evaluate(self.graph.module(), "main", [*tensors, *captured], Instance)
@@ -290,9 +321,14 @@ class ConcreteFunction(function_types.ConcreteFunction):
     def instance(
         self, tensors: Sequence[Tensor], ranks: Mapping[int, tuple[int, ...]] | None = None
     ) -> ConcreteFunction:
-        """Returns the function to compile for these tensors: itself, unless its ranks or sizes are unknown.
+        """Returns the function to compile for these tensors.
 
-        ``ranks`` are those of the tensors that Python calls return.
+        The result is the function itself if the needed ranks and sizes are known. Otherwise it is an instance: the
+        function traced again for the ranks or shapes of the tensors. Each combination of these has an instance.
+
+        Args:
+          tensors: the arguments of a call.
+          ranks: the ranks of the tensors that calls of Python return.
         """
         if not self._defers or (self._of_python.specs and ranks is None):
             return self
@@ -306,7 +342,12 @@ class ConcreteFunction(function_types.ConcreteFunction):
         return instance
 
     def _instantiated(self, tensors: Sequence[Tensor], ranks: Mapping[int, tuple[int, ...]]) -> ConcreteFunction:
-        """Makes an instance for the tensors' ranks, or for their sizes if it needs those."""
+        """Traces an instance of the function for the ranks of the tensors, or for their shapes if ops need sizes.
+
+        Args:
+          tensors: the arguments of a call.
+          ranks: the ranks of the tensors that calls of Python return.
+        """
         try:
             if not self._by_shape:
                 try:
@@ -314,7 +355,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
                 except UnknownSize:
                     pass  # the ranks are not enough: instantiate for the sizes
             instance = self._instance_for(self.arguments.of_sizes(tensors), Level.SHAPES, ranks, tensors)
-            self._by_shape = True
+            self._by_shape = True  # later calls don't try the ranks alone
             return instance
         except (TypeError, ValueError) as error:
             raise runtime_error(self.name, error) from error
@@ -322,6 +363,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
     def _instance_for(
         self, arguments: Arguments, level: Level, ranks: Mapping[int, tuple[int, ...]], tensors: Sequence[Tensor]
     ) -> ConcreteFunction:
+        """Traces the function again for more specific arguments, by inlining the first trace."""
         specialization = specialization_for(arguments, tensors, level, ranks)
         return ConcreteFunction.of(self.name, arguments, self.inline, self._signature, specialization)
 
@@ -434,12 +476,16 @@ class ConcreteFunction(function_types.ConcreteFunction):
         )
 
     def _described_inputs(self) -> list[str]:
-        shown = self.arguments.described(Leaf.typed_text)
-        named = [f"{name} ({kind}): {_text(value)}" for (name, kind), value in zip(self._positions(), shown[0])]
-        return named + [f"{key} (KEYWORD_ONLY): {_text(value)}" for key, value in shown[1].items()]
+        """Returns a line for each argument: its name, its kind as ``inspect.Parameter`` names it, and its type."""
+        args, kwargs = self.arguments.described(Leaf.typed_text)
+        positional = [f"{name} ({kind}): {_text(value)}" for (name, kind), value in zip(self._positions(), args)]
+        return positional + [f"{key} (KEYWORD_ONLY): {_text(value)}" for key, value in kwargs.items()]
 
     def _positions(self) -> Iterator[tuple[str, str]]:
-        """Yields names and kinds of the positional arguments; those before ``*args`` cannot be passed by name."""
+        """Yields pairs of name and kind of the positional arguments, without end if the signature has ``*args``.
+
+        Arguments before ``*args`` are positional-only. The arguments in ``*args`` are named ``args_0``, ``args_1`` and so on.
+        """
         parameters = list(self._signature.parameters.values())
         variadic = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL]
         for p in parameters:
@@ -454,10 +500,16 @@ def specialization_for(
     level: Level = Level.SPECS,
     python_ranks: Mapping[int, tuple[int, ...]] | None = None,
 ) -> Specialization:
-    """Returns how a function is specialized that is traced at ``level`` for a call on ``tensors``.
+    """Returns the specialization of a trace: which ranks and sizes are fixed, and whether a finer trace is possible.
 
-    It can be traced again with more known if the tensors have sizes that the arguments' specs leave unknown, if it is an
-    instance for ranks, or if the enclosing trace can supply what is missing.
+    A finer trace is possible in three cases: the trace fixes ranks only, the tensors have sizes that the specs leave
+    unknown, or the enclosing trace may supply missing sizes.
+
+    Args:
+      arguments: the arguments to trace for.
+      tensors: the tensors of the call, None for arguments given as specs.
+      level: whether the trace is for specs, for ranks or for shapes.
+      python_ranks: the ranks of the tensors that calls of Python return.
     """
     enclosing_may = state.trace is not None and state.trace.specialization.may_know_more
     is_refinable = level is Level.RANKS or enclosing_may or arguments.are_refined_by(tensors)
@@ -465,7 +517,10 @@ def specialization_for(
 
 
 def _user_error(needed: UnknownSize, name: str) -> Exception:
-    """Returns the user's error for a size that is nowhere known, with the user's lines."""
+    """Returns the error to raise for a size that tracing needs and nothing supplies.
+
+    The message names the function ``name`` and shows the lines of the user's code.
+    """
     error = needed.error
     if isinstance(error, ArgumentError):
         error = error.graph(error.traced.replace("{op}", name))
@@ -476,7 +531,7 @@ def _user_error(needed: UnknownSize, name: str) -> Exception:
 
 
 def named_spec(leaf: Leaf) -> Any:
-    """Returns a leaf as signatures show it: a tensor's spec with a name, or the Python value."""
+    """Returns an argument leaf as signatures show it: a spec with a name for a tensor, or the Python value."""
     if leaf.is_dataset:
         return leaf.value.argument_spec()
     spec = leaf.spec
@@ -514,7 +569,10 @@ class _Text(str):
 
 
 def _text(value: Any) -> str:
-    """Formats nested descriptions as TensorFlow writes an argument's type."""
+    """Formats a nest of descriptions as TensorFlow prints an argument's type.
+
+    For example, a list of two specs gives ``List[TensorSpec(...), TensorSpec(...)]``.
+    """
     if isinstance(value, Mapping):
         return f"Dict[{', '.join(f'[{k!r}, {_text(v)}]' for k, v in value.items())}]"
     if nest.is_record(value) and nest.metadata_of(value) is not None:
@@ -529,7 +587,7 @@ def _text(value: Any) -> str:
 
 
 def _described(value: Any) -> Any:
-    """Returns a tensor's spec, or the value, as text that prints without quotes."""
+    """Returns the text of a tensor's or composite's spec, or of another value, which prints without quotes in containers."""
     if isinstance(value, (Tensor, Variable)):
         return _Text(TensorSpec(value.shape, value.dtype))
     return _Text(nest.spec_of(value) if nest.is_composite(value) else value)
@@ -550,25 +608,33 @@ class VariableArgument(Variable):
 
 
 def stand_ins(variables: Sequence[Variable]) -> list[VariableArgument]:
-    """Returns a stand-in for each Variable argument; aliased arguments share one."""
+    """Returns a stand-in for each Variable argument, to trace with.
+
+    Arguments that are the same Variable share a stand-in.
+    """
     arguments = {i: VariableArgument(v, i) for i, v in enumerate(variables)}
     return [arguments[first] for first in aliases(variables)]
 
 
 def param_types(arguments: Arguments) -> list[TensorType]:
-    """Returns the parameters' types: each unknown dim becomes a symbol; dims of the same name share it."""
+    """Returns the types of a trace's parameters.
+
+    Each unknown dim becomes a symbolic dim. Dims with the same name in their specs share a symbolic dim.
+    """
     named: dict[str, Any] = {}
     leaves = [(leaf, leaf.spec) for leaf in arguments.leaves if leaf.spec is not None]
     return [TensorType(_dims(leaf, spec, named), spec.dtype) for leaf, spec in leaves]
 
 
 def _dims(leaf: Leaf, spec: TensorSpec, named: dict[str, Any]) -> Any:
-    if spec.dim_names is None:
+    """Returns the shape of the parameter for an argument leaf; ``named`` maps names to symbolic dims made so far."""
+    if spec.dim_names is None:  # of unknown rank
         return argument_shape(leaf.name, leaf.tensor)
     return tuple(_dim(d, n, f"{leaf.name}_{i}", named) for i, (d, n) in enumerate(zip(spec.shape, spec.dim_names)))
 
 
 def _dim(size: int | None, name: str | None, default: str, named: dict[str, Any]) -> Any:
+    """Returns a known size, or the symbolic dim called ``name`` or ``default``, added to ``named`` if it is new."""
     if size is not None:
         return size
     symbol = name or default
@@ -591,12 +657,15 @@ class variables_allowed:
 
     def __exit__(self, kind: Any, *_: Any) -> None:
         _creation.scope = self.outer
-        if kind is None:
+        if kind is None:  # a trace that failed doesn't count as the first
             self.function._variables_made = True
 
 
 def check_variable_creation(_: Variable) -> None:
-    """Raises ValueError if a Variable is created in a later trace of a function."""
+    """Raises ValueError if a Variable is created in any but the first trace of a function.
+
+    In the first trace, the creation is noted, and the function is traced again afterwards.
+    """
     scope = getattr(_creation, "scope", None)
     if scope is None:
         return
@@ -634,11 +703,11 @@ class Results:
 
     @property
     def hidden(self) -> set[int]:
-        """The indices of computed values that the user does not get."""
-        return set(range(len(self.computed))) - {which for kind, which in self.leaves if kind == "computed"}
+        """The indices of computed values that are not part of the result: only Variables get them."""
+        return set(range(len(self.computed))) - {index for kind, index in self.leaves if kind == "computed"}
 
     def _computed(self, value: SymbolicTensor) -> int:
-        """Returns the index of ``value`` among the computed values, where it is added if it is new."""
+        """Returns the index of ``value`` in ``self.computed``. Appends the value if it is new."""
         index = self._index.get(value._var)
         if index is None:
             index = self._index[value._var] = len(self.computed)
@@ -646,9 +715,9 @@ class Results:
         return index
 
     def _source(self, leaf: Any) -> tuple[str, Any]:
-        """Returns how a result leaf is obtained: a constant, a parameter, or a computed value.
+        """Returns the source of a result leaf as a pair of a kind and a value or index.
 
-        A parameter whose memory the code may write is copied, so that the result has the value from before.
+        The pair is ``("value", constant)``, ``("param", index of a parameter)`` or ``("computed", index of an output)``.
         """
         if not isinstance(leaf, SymbolicTensor):
             return "value", leaf
@@ -657,28 +726,41 @@ class Results:
         param = self._params.get(leaf._var)
         if param is None:
             return "computed", self._computed(leaf)
+        # The code may overwrite the memory of a changing parameter: the result is a copy with the value from before.
         return (
             ("param", param) if leaf._var not in self._changing else ("computed", self._computed(bind.identity(leaf)))
         )
 
-    def assemble(self, pick: dict[str, Callable[[Any], Any]]) -> Any:
-        """Builds the result; ``pick`` fetches a leaf by its kind."""
-        return self.packed([pick[kind](which) for kind, which in self.leaves])
+    def assemble(self, fetch: dict[str, Callable[[Any], Any]]) -> Any:
+        """Builds the function's result.
+
+        ``fetch`` has a function for each kind of source ("computed", "param", "value"), which returns the leaf for
+        the index or value of the source.
+        """
+        return self.packed([fetch[kind](source) for kind, source in self.leaves])
 
     def packed(self, flat: list[Any]) -> Any:
-        """Packs the leaves into the structure that the function returns."""
-        if self.is_flat_tuple:
+        """Packs a flat list of leaves into the structure that the Python function returned."""
+        if self.is_flat_tuple:  # needs no general packer
             return tuple(flat)
         return self._packer(iter(flat)) if self.is_nested else flat[0]
 
     @cached_property
     def _packer(self) -> Callable[[Iterator[Any]], Any]:
+        """The function that packs an iterator of leaves into the result's structure."""
         return nest.packer(self.structure)
 
     def assemble_values(
         self, computed: Sequence[Any], tensors: Sequence[Tensor], captured: Sequence[Any], variables: Sequence[Variable]
     ) -> Any:
-        """Builds the result from values, in another trace or under tapes, and assigns the Variables' new values."""
+        """Builds the function's result in another trace or under gradient tapes, and assigns the Variables' new values.
+
+        Args:
+          computed: the outputs of the graph.
+          tensors: the tensor arguments of the call.
+          captured: the values of the captures.
+          variables: the Variable arguments of the call.
+        """
         params = [*tensors, *captured]
         result = self.assemble({"computed": computed.__getitem__, "param": params.__getitem__, "value": lambda v: v})
         for variable, index in self.updates:
@@ -687,14 +769,18 @@ class Results:
 
 
 def _is_constant(leaf: Any) -> bool:
-    """Returns whether a returned Python value can be converted to a tensor."""
+    """Returns whether a Python value that a traced function returns can be converted to a constant tensor."""
     if isinstance(leaf, TensorShape):
         return leaf.is_fully_defined()
     return isinstance(leaf, (bool, int, float, complex, str, bytes, np.ndarray, np.generic))
 
 
 def _result(trace: Trace, leaf: Any) -> Any:
-    """Converts a returned leaf to a tensor of the trace; None stays None."""
+    """Converts a leaf of the Python function's result to a tensor of the trace. None stays None.
+
+    Raises:
+      TypeError: the leaf is neither a tensor nor a number, string or array.
+    """
     if leaf is None:
         return None
     if not is_tensor(leaf) and not _is_constant(leaf):

@@ -75,9 +75,9 @@ HOLDABLE_TYPES = (
 
 
 def argument_shape(name: str, tensor: Any) -> AnyShape:
-    """Returns the shape of an argument of unknown rank, as a function of the example traced.
+    """Returns the shape of an argument of unknown rank: a function of the example (a sample rank that is traced).
 
-    The first example has the rank of ``tensor``, if that is given.
+    The first example has the rank of ``tensor`` if a tensor is given.
     """
     if tensor is None:
         return example_shape(name)
@@ -95,9 +95,9 @@ class Example:
 
     @classmethod
     def for_any_sizes(cls, examples: Sequence[tuple[Sizes, Example]]) -> Example | None:
-        """Merges the examples that were traced for several sizes into one that holds for any sizes.
+        """Merges examples that were traced for several sample sizes into one example that holds for any sizes.
 
-        Returns None if their dtypes differ, as a dtype can't be left open until sizes are known.
+        Returns None if the dtypes of the results depend on the sizes, because a dtype must be known while tracing.
         """
         merged = cls.__new__(cls)
         _, first = examples[0]
@@ -157,7 +157,7 @@ class Call:
         return [convert_to_tensor(self.leaves[i]) for i in self.places]
 
     def learn(self, inputs: Sequence[Any]) -> None:
-        """Infers the types of the call's results by tracing it for examples of its arguments.
+        """Infers the types of the call's results by tracing the call for examples (sample ranks) of its arguments.
 
         Raises:
           The function's error for the first example, if every other example fails too.
@@ -186,7 +186,7 @@ class Call:
         return any(isinstance(leaf, Subfunction) for leaf in self.leaves)
 
     def _first_example(self) -> Example:
-        """Returns the example of the first rank or, if the function fails for it, of the next that it accepts."""
+        """Returns the example of the first sample rank that the function accepts. Raises an error if it accepts none."""
         try:
             return self.examples.example(0)
         except (Exception, UnknownRank) as error:  # any op's error
@@ -198,7 +198,7 @@ class Call:
             return example
 
     def _example_or_none(self, index: int) -> Example | None:
-        """Returns an example; None if the function fails for its rank."""
+        """Returns the example of number ``index``, None if the function fails for the rank of that example."""
         try:
             return self.examples.example(index)
         except (Exception, UnknownRank) as error:  # any op's error
@@ -206,10 +206,10 @@ class Call:
             return None
 
     def _type(self, index: int, first: TensorType, second: TensorType | None) -> TensorType:
-        """Returns the type of result number ``index`` for every rank, given those of two examples.
+        """Returns the type of result number ``index`` for arguments of any rank.
 
-        The examples have very different ranks, so that they show which sizes, and whether the result's rank, depend on
-        it.
+        ``first`` and ``second`` are the types in two examples of very different ranks. Sizes that differ between them,
+        or the rank, depend on the rank of the arguments.
         """
         if second is not None and _have_one_rank(first.shape, second.shape):
             dims = tuple(map(_common_dim, first.shape, second.shape))
@@ -220,7 +220,13 @@ class Call:
         )
 
     def _record_dims(self, place: int, axes: Sequence[int], dims: Sequence[Any]) -> None:
-        """Records the sizes, in each example, of the dims that vary with the rank."""
+        """Records the size in each example for symbolic dims that depend on the rank of the arguments.
+
+        Args:
+          place: the number of the result.
+          axes: the axes whose size depends on the rank.
+          dims: the dims of the result.
+        """
         for axis in axes:
             self.specialization.dim_examples[dims[axis]] = self._size_of(place, axis)
 
@@ -228,9 +234,9 @@ class Call:
         return Examples(lambda index: self._from_example(index, lambda each: each.types[place].shape[axis]))
 
     def _value(self, result_index: int, first: Any, second: Any) -> Any:
-        """Returns the known value of an integer result for every rank, given those of two examples; None if unknown.
+        """Returns the value of an integer result for arguments of any rank, None if the value is unknown while tracing.
 
-        A value that depends on the rank has a value per example.
+        ``first`` and ``second`` are the values in two examples. If they differ, the result has a value per example.
         """
         if first is None or second is None:
             return None
@@ -242,13 +248,13 @@ class Call:
         return AnyValue(lambda number: self._from_example(number, lambda example: example.known[result_index]))
 
     def _from_example(self, index: int, pick: Callable[[Example], Any]) -> Any:
-        """Returns what ``pick`` takes from example number ``index``; None if the function fails for it."""
+        """Returns ``pick(example)`` for example number ``index``, None if the function fails for that example."""
         example = self._example_or_none(index)
         picked = example and pick(example)
         return picked.example(index) if isinstance(picked, Examples) else picked
 
     def _traced_example(self, arguments: Sequence[tuple[TensorType, Any]], example: int) -> Example:
-        """Traces the call for one example of ranks or, if it needs sizes, for several sizes of that example."""
+        """Traces the call for one example of the arguments' ranks. If the call needs sizes, sample sizes are tried."""
         inputs = [_argument_in_example(*argument, example, self.specialization.dim_examples) for argument in arguments]
         try:
             return self._example(inputs, example, self.specialization.may_know_more)
@@ -273,7 +279,10 @@ class Call:
             return Example(structure, [trace.own(leaf) for leaf in leaves])
 
     def _for_any_sizes(self, inputs: Sequence[tuple[TensorType, Any]], example: int) -> Example | None:
-        """Traces the function for several sizes; returns what the examples have in common, None if it fails for all."""
+        """Traces the function for several sample sizes, and returns an example with what the traces have in common.
+
+        Returns None if the function fails for all sample sizes.
+        """
         errors: list[BaseException] = []
 
         def try_sizes(sizes: Sizes) -> Example | None:
@@ -294,10 +303,9 @@ class Call:
         return Example.for_any_sizes(examples) if examples else None
 
     def _run(self, inputs: Sequence[Any], evaluation_class: Any = None) -> tuple[list[Tensor], Any]:
-        """Calls the function with the tensors ``inputs`` in their places among its arguments.
+        """Calls the function with the tensors ``inputs`` among its arguments.
 
-        Returns the tensors in its result, and the result itself with a flag per leaf, which says whether it is a
-        tensor.
+        Returns a list of the tensors in the result, and a pair: the result, and for each leaf whether it is a tensor.
         """
         args, kwargs = self.arguments(inputs, evaluation_class)
         result = self._naming_errors(*args, **kwargs)
@@ -414,7 +422,13 @@ def _symbols(shape: Sequence[Any]) -> set[Any]:
 def _argument_in_example(
     tensor_type: TensorType, known: Any, example: int, dim_examples: Mapping[Any, Examples]
 ) -> tuple[TensorType, Any]:
-    """Returns the type and the known value that an argument has in an example.
+    """Returns the type and the known value of an argument in an example (a sample of unknown ranks).
+
+    Args:
+      tensor_type: the type, with a shape or dims that may depend on the example.
+      known: the known value of an integer tensor, or None.
+      example: the number of the example.
+      dim_examples: the sizes of symbolic dims in each example.
 
     Raises:
       UnknownRank: the argument has no such example.
@@ -488,7 +502,14 @@ def _run_as_python(call: Call, inputs: Sequence[Any], needed: UnknownSize) -> Se
 
 
 def _vjp(ct: Any, y: Any, *inputs: Any, key: int) -> list[Any]:
-    """Returns the cotangents of a deferred call's inputs: its function runs under a tape, which is swept backward."""
+    """Returns the cotangents of a deferred call's inputs: runs the function under a tape, and sweeps the tape backward.
+
+    Args:
+      ct: the cotangents of the results.
+      y: the results; unused, because the function runs again.
+      inputs: the operands.
+      key: the key of the call.
+    """
     if of_any_rank():
         raise UnknownRank("a gradient")
     if (rule := calls[key].vjp) is not None:
@@ -551,9 +572,12 @@ def defer(
     needed: Unspecialized | None = None,
     recorded: bool = True,
 ) -> Any:
-    """Defers a call until the rank or the sizes that it ``needed`` are known, and returns its results.
+    """Defers a call until the needed ranks or sizes are known, and returns symbolic results of the call.
 
-    Tapes record it if ``recorded``.
+    Args:
+      function, args, kwargs: the call.
+      needed: the error that says what is unknown; None for an unknown rank.
+      recorded: whether gradient tapes record the call.
 
     Raises:
       UnknownSize: the active trace cannot defer calls that need sizes.
@@ -644,7 +668,7 @@ def with_shape(x: Tensor, shape: TensorShape) -> Tensor:
 
 
 def with_checked_shape(tensor: Tensor, shape: TensorShape) -> Any:
-    """Gives a tensor of unknown rank a known one, which instances check as ``tf.ensure_shape`` does."""
+    """Returns a tensor of unknown rank with a known shape. When the rank is known, ``tf.ensure_shape`` checks the shape."""
     call = Call.of(ensure_shape, (tensor, shape), {})
     call.types = [_type_of_shape(shape, tensor.dtype)]
     return waiting.bind(*call.tensors(), key=new_key(call))

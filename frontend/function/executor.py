@@ -48,12 +48,13 @@ if TYPE_CHECKING:
 
 
 def executable_for(mod: ir.IRModule) -> Executable:
-    """Returns the compiled module, from the cache if it is there."""
+    """Returns the executable of a module. Compiles the module only if the cache lacks the executable."""
     register_host_functions()
     target = target_of(state.device)
 
     def build(path: Path) -> None:
-        pipeline = import_whole("tvtf.passes.pipeline")  # 50 ms that a call with code in the cache doesn't take
+        # Imported here because the import takes 50 ms. A call that finds its code in the cache saves them.
+        pipeline = import_whole("tvtf.passes.pipeline")
         pipeline.compile_module(mod, target, path)
 
     if target.kind.name == "llvm":
@@ -64,10 +65,11 @@ def executable_for(mod: ir.IRModule) -> Executable:
 
 
 def _options() -> list[str]:
-    """Returns what else the compiled code depends on: user passes, and debug dials that change the pipeline."""
+    """Returns the parts of the cache key besides module and target: user passes and debug settings."""
     names = [name for name, _ in user_passes]
-    watching = [f"{dials.verify} {dials.dump}"] if dials.verify or dials.dump else []
-    return [*names, digest_of(run for _, run in user_passes), *watching]
+    # Verifying and dumping change the pipeline.
+    debug_settings = [f"{dials.verify} {dials.dump}"] if dials.verify or dials.dump else []
+    return [*names, digest_of(run for _, run in user_passes), *debug_settings]
 
 
 class GraphFunction:
@@ -95,14 +97,21 @@ class GraphFunction:
 
     def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         if state.trace is not None or is_mapped(inputs):
+            # Inlines the graph: its primitives are bound again, in the active trace or under vectorized_map.
             return evaluate(self.graph.module(), "main", inputs)
         _check_inferred_sizes(self.graph, inputs)
         watched = tuple(i for i, x in enumerate(inputs) if any(tape.watches(x) for tape in state.tapes))
         return self._call_watched(inputs, watched) if watched else self.run(inputs)
 
     def _call_watched(self, inputs: Sequence[Tensor], watched: tuple[int, ...]) -> tuple[Tensor, ...]:
-        """Runs the forward code, and has the tapes record the call with its residuals."""
+        """Runs the forward code, and records the call and its residuals on the active gradient tapes.
+
+        Args:
+          inputs: the arguments of the graph.
+          watched: the indices of the inputs that a tape watches.
+        """
         pair = self._pair(watched)
+        # The code overwrites the memory of `written` inputs, but the tapes need the values from before the call.
         arguments = [_memory_before_call(x) if i in self.written else x for i, x in enumerate(inputs)]
         outputs, call = (self.run(arguments), self) if pair is None else pair.run(arguments, inputs)
         for tape in state.tapes:
@@ -110,9 +119,9 @@ class GraphFunction:
         return outputs
 
     def _pair(self, watched: tuple[int, ...]) -> ForwardBackward | None:
-        """Returns the forward and backward code; None if an op has no gradient.
+        """Returns the forward and backward code for gradients with respect to the watched inputs.
 
-        The tape then reports it only when a gradient is requested.
+        Returns None if an op has no gradient. The tape reports the missing gradient only when a gradient is requested.
         """
         if watched not in self._pairs:
             try:
@@ -122,16 +131,19 @@ class GraphFunction:
         return self._pairs[watched]
 
     def run(self, inputs: Sequence[Any]) -> tuple[EagerTensor, ...]:
-        """Runs the code on eager tensors, without recording on tapes."""
+        """Runs the compiled code on eager tensors, without recording on gradient tapes."""
         if self.graph.holds_texts:
-            with string_table():
+            with string_table():  # compiled code gets strings as numbers: their indices in this table
                 return self._run(inputs)
         return self._run(inputs)
 
     def _run(self, inputs: Sequence[Any]) -> tuple[EagerTensor, ...]:
-        """Runs the code; falls back to code for any sizes if the speculated equalities don't hold."""
+        """Runs the compiled code on eager tensors.
+
+        The code assumes that certain unknown sizes are equal. If they differ, code for any sizes runs instead.
+        """
         handles = list(map(handle_of, inputs))
-        if not _fit(handles, self.fixed):
+        if not _have_sizes(handles, self.fixed):
             return self._for_any_sizes._run(inputs)
         run = self._executable().function()
         try:
@@ -143,10 +155,11 @@ class GraphFunction:
 
     @cached_property
     def _for_any_sizes(self) -> GraphFunction:
+        """The same function compiled without the assumption that unknown sizes are equal."""
         return GraphFunction(self.graph, speculative=False)
 
     def _executable(self) -> Executable:
-        """Returns the code for the device in use."""
+        """Returns the executable for the device in use, compiled at the first request."""
         executable = self._executables.get(state.device)
         if executable is None:
             executable = self._executables[state.device] = executable_for(
@@ -155,6 +168,7 @@ class GraphFunction:
         return executable
 
     def vjp(self, cts: tuple[Tensor, ...], outputs: tuple[Tensor, ...], *inputs: Tensor) -> list[Any]:
+        """Returns the cotangents of the inputs for the cotangents ``cts`` of the outputs (the vector-Jacobian product)."""
         if self._backward is None:
             self._backward = Backward(self)
         return self._backward(inputs, cts)
@@ -188,9 +202,13 @@ class ForwardBackward:
         self.pure = function if self.graph.pure else self._pure(replay, [x._type for x in effect_results])
 
     def _pure(self, replay: EffectReplay, effect_types: Sequence[TensorType]) -> GraphFunction:
-        """Returns the function without its effects; their results are further inputs.
+        """Returns the function without its side effects. The effects' results become additional inputs.
 
-        Tapes may take gradients of it any number of times, while effects happen once.
+        Higher-order derivatives call this function any number of times, but effects must happen once.
+
+        Args:
+          replay: runs the graph with the effects, or with their recorded results.
+          effect_types: the types of the effects' results.
         """
         types = [p._type for p in self.graph.all_params]
         count = len(types)
@@ -202,7 +220,11 @@ class ForwardBackward:
         return pure
 
     def _locate_residuals(self, forward: Trace, outputs: Sequence[Any], residuals: Sequence[Any]) -> None:
-        """Decides where each residual comes from: a constant, an input, or a result, which is added if needed."""
+        """Determines the source of each residual, and builds ``self.forward``, the function that computes the residuals.
+
+        A residual (a forward value that the backward graph needs) is a constant, an input or a result of the forward
+        graph. ``self.sources`` gets a pair for each residual: the kind of its source, and the value or an index.
+        """
         results = list(outputs)
         self.sources: list[tuple[str, Any]] = []
         inputs = [*forward.params, *(inner for _, inner in forward.captures.values())]
@@ -213,6 +235,7 @@ class ForwardBackward:
             elif value._var in positions:
                 self.sources.append(("input", positions[value._var]))
             else:
+                # The forward graph returns the residual as an additional result.
                 self.sources.append(("result", len(results)))
                 results.append(value)
         self.constants = [outer for outer, _ in forward.captures.values()]
@@ -220,19 +243,26 @@ class ForwardBackward:
         self.forward = GraphFunction(forward.finish(results))
 
     def run(self, arguments: Sequence[Any], inputs: Sequence[Any]) -> tuple[tuple[Tensor, ...], Residuals]:
-        """Runs the forward code on ``arguments``; returns the outputs, and the residuals that tapes record."""
+        """Runs the forward code; returns the function's outputs, and the residuals for the tapes to record.
+
+        Args:
+          arguments: the arguments of the code, whose memory the code may overwrite.
+          inputs: the same arguments with the values from before the call.
+        """
         results = self.forward.run([*arguments, *self.constants])
         inputs = [*inputs, *self.constants]
-        pick: dict[str, Callable[[Any], Any]] = {
+        fetch: dict[str, Callable[[Any], Any]] = {
             "value": lambda v: v, "input": inputs.__getitem__, "result": results.__getitem__,
         }  # fmt: skip
-        return results[: self.count], Residuals(self, [pick[kind](which) for kind, which in self.sources])
+        # The results after the first `count` are residuals only.
+        return results[: self.count], Residuals(self, [fetch[kind](source) for kind, source in self.sources])
 
 
 def _memory_before_call(x: Any) -> Tensor:
-    """Returns a Variable's memory for the call to write, and gives the tensor that was read a copy.
+    """Returns a tensor on a Variable's memory for a call to write, and gives ``x`` a copy of the value.
 
-    The call writes the memory before it calls Python; the value that was read must not change.
+    The compiled code writes the Variable's memory before it calls Python. The tensor ``x`` was read from the Variable,
+    so the value of ``x`` must not change.
     """
     memory = EagerTensor(x._array)
     x._array = x._array.copy()
@@ -248,21 +278,27 @@ class Residuals:
         self.tf_name = pair.function.tf_name
 
     def vjp(self, cts: tuple[Tensor, ...], outputs: tuple[Tensor, ...], *inputs: Tensor) -> list[Any]:
-        """Returns the cotangents of the inputs.
+        """Returns the cotangents of the inputs, computed from the recorded residuals.
 
-        Under tapes, for higher-order derivatives, it is a function of the inputs: the residuals depend on them.
+        Under tapes or in a trace, the cotangents are computed from the inputs. The residuals depend on the inputs, so a
+        higher-order derivative through recorded residuals would miss that dependence.
+
+        Args:
+          cts: the cotangents of the outputs.
+          outputs: unused; every ``vjp`` gets them.
         """
+        # The recorded values after the first `used` are results of effects.
         residuals, effect_results = self.values[: self.pair.used], self.values[self.pair.used :]
         if state.tapes or state.trace is not None:
             return self.pair.pure.vjp(cts, outputs, *inputs, *effect_results)[: len(inputs)]
-        if not self.pair.gradients.connected:
+        if not self.pair.gradients.connected:  # no input has a gradient
             return [None] * len(inputs)
         cotangents = self.pair.backward(*(cts[i] for i in self.pair.seeded), *residuals)
         return self.pair.gradients.of(inputs, cotangents)
 
 
 def _watching(params: Sequence[Any]) -> Recorder:
-    """Returns a recorder that watches the differentiable parameters."""
+    """Returns a new gradient recorder that watches the parameters of differentiable (real or complex) dtype."""
     recorder = Recorder()
     for p in params:
         if p._type.dtype.is_differentiable:
@@ -270,18 +306,21 @@ def _watching(params: Sequence[Any]) -> Recorder:
     return recorder
 
 
-def _cotangent(trace: Trace, like: Tensor, params: Sequence[Tensor]) -> Tensor:
-    """Adds a parameter for the cotangent of a result.
+def _cotangent(trace: Trace, output: Tensor, params: Sequence[Tensor]) -> Tensor:
+    """Adds a parameter for the cotangent of ``output`` to a trace, and returns the parameter.
 
-    Dims that the function itself computes get new symbols, tied to the result's when both are compared.
+    The parameter has the shape of the output. A dim that can't be computed from the dims of ``params`` gets a new
+    symbol, because the function itself computes the dim.
     """
-    known = dims_in(p._type for p in params)
-    dims = tuple(d if is_computable_from(d, known) else fresh_dim(trace.unique("size")) for d in like._type.shape)
-    return with_shape_of_result(trace.add_param(like._type._replace(shape=dims), "ct"), like)  # type: ignore[no-any-return]
+    param_dims = dims_in(p._type for p in params)
+    dims = tuple(
+        d if is_computable_from(d, param_dims) else fresh_dim(trace.unique("size")) for d in output._type.shape
+    )
+    return with_shape_of_result(trace.add_param(output._type._replace(shape=dims), "ct"), output)  # type: ignore[no-any-return]
 
 
 def _recorded(recorder: Recorder, run: Callable[[], Any]) -> Any:
-    """Runs ``run`` in the active trace with the recorder as the only tape."""
+    """Calls ``run`` with the recorder as the only gradient tape, and returns the result of ``run``."""
     state.tapes = [recorder]
     try:
         return run()
@@ -307,22 +346,27 @@ class Backward:
         self.function = GraphFunction(trace.finish(self.gradients.tensors))
 
     def __call__(self, inputs: Sequence[Tensor], cts: Sequence[Tensor]) -> list[Any]:
-        if not self.gradients.connected:
+        """Returns a cotangent per input, None for inputs without one; ``cts`` are the outputs' cotangents."""
+        if not self.gradients.connected:  # no input has a gradient
             return [None] * len(inputs)
         return self.gradients.of(inputs, self.function(*inputs, *(cts[i] for i in self.seeded)))
 
 
 class Gradients:
-    """The cotangents that a sweep returned: flattened to tensors that code can return, and packed again."""
+    """The cotangents that a reverse-mode sweep returned: flattened to tensors that code can return, and packed again."""
 
-    def __init__(self, places: Sequence[int], cotangents: Sequence[Any]) -> None:
-        found_at = {i: ct for i, ct in zip(places, cotangents) if ct is not None}
+    def __init__(self, indices: Sequence[int], cotangents: Sequence[Any]) -> None:
+        """Flattens ``cotangents``; ``indices`` are the positions of their inputs among all inputs."""
+        found_at = {i: ct for i, ct in zip(indices, cotangents) if ct is not None}
         self.connected = list(found_at)
         self.rows = {i for i, ct in found_at.items() if isinstance(ct, IndexedSlices)}
         self.tensors = [x for ct in found_at.values() for x in _computed(ct)]
 
     def of(self, inputs: Sequence[Tensor], tensors: Sequence[Tensor]) -> list[Any]:
-        """Returns a gradient per input, None where there is none."""
+        """Packs the tensors that the backward code returned into a gradient per input, None for inputs without one.
+
+        A gradient of some rows (``IndexedSlices``) takes two tensors: its values and its indices.
+        """
         gradients: list[Any] = [None] * len(inputs)
         remaining = iter(tensors)
         for i in self.connected:
@@ -331,28 +375,36 @@ class Gradients:
 
 
 def _computed(ct: Any) -> list[Any]:
-    """Returns a cotangent as tensors that code can return; the dense shape of row gradients is known outside."""
+    """Returns a cotangent as a list of tensors that compiled code can return.
+
+    An ``IndexedSlices`` becomes its values and indices. Its dense shape is the shape of the input.
+    """
     return [ct.values, bind.identity(state.trace.own(ct.indices))] if isinstance(ct, IndexedSlices) else [ct]
 
 
-def _fit(handles: Sequence[Any], sizes: Sequence[tuple[int, int, int]]) -> bool:
-    """Returns whether the arguments have the sizes that the code was compiled for."""
-    return all(handles[place].shape[axis] == size for place, axis, size in sizes)
+def _have_sizes(handles: Sequence[Any], sizes: Sequence[tuple[int, int, int]]) -> bool:
+    """Returns whether the arguments have the sizes that the code was compiled for.
+
+    Args:
+      handles: memory handles of the arguments.
+      sizes: triples of an argument's position, an axis, and the size of that axis.
+    """
+    return all(handles[position].shape[axis] == size for position, axis, size in sizes)
 
 
 def _check_inferred_sizes(graph: Graph, arguments: Sequence[Any]) -> None:
-    """Raises InvalidArgumentError if an argument lacks a size that tracing inferred.
+    """Checks that arguments have the sizes that tracing inferred, and raises InvalidArgumentError if one has another size.
 
-    Code for a static size doesn't look at the argument's own.
+    Compiled code takes an inferred size for granted and doesn't check the argument.
     """
-    for place, axis, size in graph.inferred_sizes:
-        if arguments[place].shape[axis] != size:
-            var = graph.all_params[place]._var
+    for position, axis, size in graph.inferred_sizes:
+        if arguments[position].shape[axis] != size:
+            var = graph.all_params[position]._var
             shape = ", ".join(str(graph.root.known_dim(d)) for d in var.ty.shape.values)
             raise InvalidArgumentError(
                 None,
                 graph.name,
-                f"{graph.name}: Incompatible shapes: {var.name!r} has size {arguments[place].shape[axis]} in dim {axis}, but the "
+                f"{graph.name}: Incompatible shapes: {var.name!r} has size {arguments[position].shape[axis]} in dim {axis}, but the "
                 f"program needs the shape [{shape}]",
             )
 
@@ -370,19 +422,34 @@ class Code(NamedTuple):
 
 
 def donations(graph: Graph, updates: Sequence[tuple[Variable, int]]) -> list[tuple[int, int]]:
-    """Outputs that are Variables' new values, with the parameters whose memory they take."""
-    first = len(graph.params)
-    place = {id(outer): first + i for i, (outer, _) in enumerate(graph.captures)}
-    return [(index, place[id(variable)]) for variable, index in updates]
+    """Returns pairs of an output and a parameter for buffer donation: the output may reuse the parameter's memory.
+
+    The output is the new value of a Variable, and the parameter is the old value of the Variable.
+
+    Args:
+      graph: the graph of the function, whose captures include the Variables.
+      updates: pairs of a Variable and the index of the output that is the Variable's new value.
+    """
+    first = len(graph.params)  # the parameters for captures follow those for arguments
+    position = {id(outer): first + i for i, (outer, _) in enumerate(graph.captures)}
+    return [(index, position[id(variable)]) for variable, index in updates]
 
 
 def entry_module(concrete: ConcreteFunction, leading: LeadingCall | None, speculative: bool) -> ir.IRModule:
-    """Returns the module of a traced function as it is compiled, with what is donated and known of its parameters."""
+    """Returns the Relax module to compile for a traced function.
+
+    The module states which buffers are donated, which parameters are constant, and which constants are causal masks.
+
+    Args:
+      concrete: the traced function.
+      leading: a call of Python that runs before the code, whose results become parameters; None if there is none.
+      speculative: whether the code may assume that unknown sizes are equal.
+    """
     graph = concrete.graph
-    first = len(graph.params)
+    first = len(graph.params)  # the parameters for captures follow those for arguments
     constants = {first + i: capture for i, capture in enumerate(concrete.captures) if is_constant(capture)}
-    known = {TRIANGLES: described(constants)}
-    entry = graph.entry(donations(graph, concrete.results.updates), list(constants), known, speculative)
+    facts = {TRIANGLES: described(constants)}
+    entry = graph.entry(donations(graph, concrete.results.updates), list(constants), facts, speculative)
     return without_leading(entry, leading)
 
 
@@ -426,10 +493,11 @@ class Compiled:
         self.code()
 
     def module(self) -> ir.IRModule:
-        """Returns the module that is compiled: the traced function, with what is donated."""
+        """Returns the Relax module that is compiled, with its buffer donations."""
         return entry_module(self.concrete, self.leading, self.speculative)
 
     def __call__(self, tensors: Sequence[EagerTensor], variables: Sequence[Variable] = ()) -> Any:
+        """Calls the code on tensor arguments and Variable arguments, and returns the function's result."""
         if self.leading is None:
             return self._call_after_leading((), tensors, variables)
         return self._call_after_leading(self.leading.run([*tensors, *self.captures]), tensors, variables)
@@ -437,12 +505,15 @@ class Compiled:
     def _call_after_leading(
         self, leading_results: Sequence[Any], tensors: Sequence[EagerTensor], variables: Sequence[Variable]
     ) -> Any:
-        """Calls the code with the results of the leading Python call."""
+        """Calls the code; ``leading_results`` are the results of the Python call that runs before the code.
+
+        If the arguments contradict the speculated equal sizes, code for any sizes runs instead.
+        """
         try:
-            if self.simple:
+            if self.simple:  # one computed result, no Variables, captures or strings: the shortest path
                 return tensor_of(self._execute([t._handle or handle_of(t) for t in tensors]))
             if self.holds_texts:
-                with string_table():
+                with string_table():  # compiled code gets strings as numbers: their indices in this table
                     return self._call_locked(leading_results, tensors, variables)
             return self._call_locked(leading_results, tensors, variables)
         except OtherSizes:
@@ -450,14 +521,16 @@ class Compiled:
 
     @cached_property
     def _for_any_sizes(self) -> Compiled:
+        """The same function compiled without the assumption that unknown sizes are equal."""
         return Compiled(self.concrete, speculative=False)
 
     def _call_locked(
         self, leading_results: Sequence[Any], tensors: Sequence[EagerTensor], variables: Sequence[Variable]
     ) -> Any:
-        """Calls the code while holding the locks of its Variables.
+        """Calls the code while holding the locks of the Variables that the code uses.
 
-        No other thread may see, or write, a Variable between its donation and its new value.
+        The code overwrites the donated memory of Variables. No other thread may read or write a Variable until the
+        Variable has its new value.
         """
         if variables:
             return self._call_bound(leading_results, tensors, variables)
@@ -469,10 +542,16 @@ class Compiled:
     def _call_bound(
         self, leading_results: Sequence[Any], tensors: Sequence[EagerTensor], variables: Sequence[Variable]
     ) -> Any:
-        """Calls the code with Variables among the arguments.
+        """Calls the code of a function that has Variables among its arguments.
 
-        They are other Variables in each call, so that locks and updates can't be prepared.
+        Each call may pass other Variables, so their locks and updates are looked up in each call.
+
+        Args:
+          leading_results: the results of the Python call that runs before the code.
+          tensors: the tensor arguments.
+          variables: the Variable arguments.
         """
+        # Tracing captured a stand-in for each Variable argument: `bound` returns the Variable of this call.
         captures = [self.bound(c, variables) for c in self.captures]
         updates = [(self.bound(v, variables), index) for v, index in self.updates]
         with join([c.lock for c in captures if isinstance(c, Variable)]) as lock:
@@ -486,19 +565,21 @@ class Compiled:
         lock: Any,
         tensors: Sequence[EagerTensor],
         captures: list[Any],
-        updates: Any,
+        updates: list[tuple[Variable, int]],
     ) -> Any:
-        """Calls code that calls Python, which may assign its Variables, or wait for threads that use them.
+        """Calls compiled code that calls Python, and releases the Variables' ``lock`` while Python runs.
 
-        The lock is released while Python runs: Python that waits for a thread that uses a Variable would wait
-        forever. The code goes on with the memory that it was given; holding references here makes an assignment take
-        new memory. If the code writes a Variable at its end, nothing may see the memory before, so the lock is kept.
+        Python may wait for another thread that uses a Variable. With the lock held, both would wait forever.
+        Python may also assign a Variable whose memory the compiled code still reads.
         """
         if updates:
+            # The code writes new values into the Variables' memory. No thread may see that memory: keep the lock.
             return self._call(leading_results, tensors, captures, updates)
         for variable in self.settled:
+            # The code writes these Variables before it calls Python: no tensor may share their memory.
             if variable._seen:
                 variable.own_memory()
+        # While these references live, an assignment gives a Variable new memory instead of overwriting the old.
         references = [c._show() for c in captures if isinstance(c, Variable)]
         with released_for_python(lock):
             result = self._call(leading_results, tensors, captures, updates)
@@ -512,10 +593,10 @@ class Compiled:
         captures: list[Any],
         updates: list[tuple[Variable, int]],
     ) -> Any:
-        """Runs the code on tensors and captures, with its Variables' memory donated.
+        """Runs the code on tensors and captures, with the memory of updated Variables donated.
 
-        Variables are examined only if one was read since the last call, as the counter says: that, and fewer results
-        of the code, made a step of 20 narrow layers under Adam take 50 us instead of 71.
+        Variables are examined only if a counter shows that a Variable was read since the last call. This, and fewer
+        results of the code, made a step of 20 narrow layers under Adam take 50 us instead of 71.
         """
         if updates and state.depth:
             for variable, _ in updates:
@@ -534,10 +615,10 @@ class Compiled:
         return self._finish(tensors, captures, updates, by_index)
 
     def _own_memory(self, updates: list[tuple[Variable, int]]) -> None:
-        """Gives Variables new memory if their present one is visible elsewhere, before the code writes it.
+        """Gives each updated Variable memory of its own if a tensor may share the present memory.
 
-        Otherwise reads in other threads mix old and new values: of 100,000 floats, a third to a half of the reads
-        did.
+        The code is about to overwrite the memory. Reads in other threads would mix old and new values: of 100,000
+        floats, a third to a half of the reads did.
         """
         count = alias_counter.count
         for variable, _ in updates:
@@ -548,10 +629,11 @@ class Compiled:
     def code(self) -> Code:
         """Returns the code for the device in use, compiled at the first request.
 
-        What it computes from constants alone (packed operands) is computed once, for all calls.
+        Values that depend on constants alone (such as packed operands) are computed once, for all calls.
         """
         code = self._codes.get(state.device)
         if code is None:
+            # A function without computed results and effects needs no code.
             executable = executable_for(self.module()) if self.count or not self.graph.pure else None
             constants = [handle_of(c) for c in self.captures if is_constant(c)]
             prepared = list(executable.function(PREPARE)(*constants)) if constants and executable else []
@@ -560,17 +642,21 @@ class Compiled:
         return code
 
     def forget(self) -> None:
-        """Drops the code, so that it is compiled again: there may be better tuning records."""
+        """Drops the compiled code. The next call compiles it again, with the tuning records found by then."""
         self._codes = {}
 
     def _execute(self, handles: list[Any]) -> Any:
-        """Runs the code on memory handles; raises OtherSizes if the speculated sizes don't hold."""
+        """Runs the code on memory handles and returns what the code returns.
+
+        Raises:
+          OtherSizes: the arguments don't have the sizes that the code assumes.
+        """
         executable = (self._codes.get(state.device) or self.code()).executable
         if executable is None:
             return ()
         if self.inferred_sizes:
             _check_inferred_sizes(self.graph, handles)
-        if self.fixed and not _fit(handles, self.fixed):
+        if self.fixed and not _have_sizes(handles, self.fixed):
             raise OtherSizes
         run = executable.function()
         try:
@@ -581,7 +667,7 @@ class Compiled:
             raise raised_by(self.name, error) from error
 
     def _computed(self, outputs: Any) -> Any:
-        """Packs results that are all computed."""
+        """Packs the code's outputs into the function's result; used if every part of the result is an output."""
         tensors = [tensor_of(outputs)] if self.single else [tensor_of(outputs[i]) for i in range(self.count)]
         return self.results.packed([tensors[index] for _, index in self.results.leaves])
 
@@ -592,11 +678,19 @@ class Compiled:
         updates: list[tuple[Variable, int]],
         outputs: dict[int, Any],
     ) -> Any:
-        """Assigns the Variables' new values, and packs the results."""
-        self._take(updates, outputs)
+        """Assigns the Variables' new values, and packs the function's result.
+
+        Args:
+          tensors: the tensor arguments of the call.
+          captures: the captured tensors and Variables.
+          updates: pairs of a Variable and the index of its new value.
+          outputs: the outputs of the code by their indices.
+        """
+        self._assign_updates(updates, outputs)
         updated = self.updated if updates is self.updates else {index: variable for variable, index in updates}
 
         def computed(index: int) -> EagerTensor:
+            # The output that is a Variable's new value is the Variable's memory by now.
             variable = updated.get(index)
             return tensor_of(outputs[index]) if variable is None else EagerTensor(variable._array)
 
@@ -604,25 +698,29 @@ class Compiled:
             {"computed": computed, "param": lambda i: current([*tensors, *captures][i]), "value": lambda v: v}
         )
 
-    def _take(self, updates: list[tuple[Variable, int]], outputs: dict[int, Any]) -> None:
-        """Gives the Variables their new values; donated ones already have them.
+    def _assign_updates(self, updates: list[tuple[Variable, int]], outputs: dict[int, Any]) -> None:
+        """Gives Variables their new values, where these are in new memory and not in the Variables' donated memory.
 
-        Without branches the same Variables are donated in every call on a device, so the list of the others is kept.
+        A program without branches donates the same Variables in every call on a device. The positions of the other
+        updates are cached for such a program.
         """
         cached = self.moving.get(state.device)
-        moving = [place for place, (_, index) in enumerate(updates) if index in outputs] if cached is None else cached
-        moved = [place for place in moving if updates[place][0].take(outputs[updates[place][1]])]
+        moving = [i for i, (_, index) in enumerate(updates) if index in outputs] if cached is None else cached
+        moved = [i for i in moving if updates[i][0].take(outputs[updates[i][1]])]
         if cached is None and not self.graph.subgraphs:
             self.moving[state.device] = moved
 
 
 def is_constant(capture: Any) -> bool:
-    """Returns whether a capture is the same in every call; strings are not, as their handles are new each time."""
+    """Returns whether the code gets the same value for a capture in every call.
+
+    A string tensor has new handles in each call, so it is not constant.
+    """
     return isinstance(capture, EagerTensor) and capture.dtype is not string
 
 
 def current(param: Any) -> EagerTensor:
-    """Returns a parameter as a result: for a Variable, its present value."""
+    """Converts a parameter that the function returns to a tensor: for a Variable, a tensor of its present value."""
     return EagerTensor(param._array) if isinstance(param, Variable) else param
 
 

@@ -104,11 +104,15 @@ class Function(PolymorphicFunction):
     # -- calling
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the function; calls outside of traces find the trace of an earlier call by a cheap key."""
+        """Calls the function, with a trace that was made for arguments of the same kinds.
+
+        A call outside of traces looks the trace up by a cheap key first. If none is cached, the slow path binds the
+        arguments to the signature and traces if needed.
+        """
         if state.trace is None and not _run_eagerly[0]:
             concrete = None if kwargs else self._fast.get(fast_key(args))
             if concrete is not None and not state.tapes:
-                self.calls.since += 1
+                self.calls.since += 1  # calls since the last trace
                 return concrete.call(args)
             values: list[Any] = list(args)
             if concrete is None and self._nested:
@@ -120,15 +124,19 @@ class Function(PolymorphicFunction):
         return self._call_slow_path(args, kwargs)
 
     def _nested_key(self, args: tuple[Any, ...], kwargs: dict[str, Any], values: list[Any]) -> Any:
-        """Returns the key of a call in ``_nested``, and appends its tensors and arrays; None if it can't have one."""
+        """Returns the key of a call in the cache ``_nested``, None if the call can't have a key.
+
+        The tensors and arrays among the arguments, and in nests of them, are appended to ``values``.
+        """
         if not kwargs:
             return nested_key(args, values)
         placed = self._keyword_places.placed(args, kwargs)
         key = None if placed is None else nested_key(placed, values)
+        # Marked by the class, so that it differs from the key of a call without keywords.
         return None if key is None else (KeywordPlaces, key)
 
     def _call_slow_path(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Calls with full argument binding: traces if needed, and caches a key for the fast path."""
+        """Binds the arguments to the signature, traces if needed, caches a key for the fast path, and calls the trace."""
         if _run_eagerly[0]:
             return self.python_function(*args, **kwargs)
         traces = self.log.count
@@ -138,7 +146,7 @@ class Function(PolymorphicFunction):
         return concrete.call_flat(arguments.values, arguments.variables)
 
     def _count_call(self, traced: bool) -> None:
-        """Counts a call, and warns if too many of the last calls were traced."""
+        """Counts a call, and warns if too many of the latest calls traced the function again."""
         if not traced:
             self.calls.since += 1
             return
@@ -149,17 +157,23 @@ class Function(PolymorphicFunction):
     def _remember(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], arguments: Arguments, concrete: ConcreteFunction
     ) -> None:
-        """Caches the trace under a cheap key: of eager tensors alone, or of nests of them with other values.
+        """Caches a trace under a cheap key of the call, for the fast path of later calls.
 
-        A function that calls Python is not called by the shortest path: Python could see Variables that the call has
-        not written yet.
+        The key goes to ``_fast`` if all arguments are eager tensors, else to ``_nested``.
+
+        Args:
+          args: the positional arguments of the call.
+          kwargs: the keyword arguments of the call.
+          arguments: the same arguments, bound to the signature.
+          concrete: the trace that the call used.
         """
         if state.trace is not None or concrete.scope is not None or arguments.variables:
-            return
+            return  # such a trace depends on more than the arguments' kinds
         if not kwargs and not self._keyword_places.has_fixed_defaults(len(args)):
             return
         count = len(arguments.tensors)
         key = None if kwargs else fast_key(args)
+        # Not on the shortest path if it calls Python: Python could see Variables that the call has not written yet.
         if key is not None and count == len(args) and not concrete.calls_python:
             if len(self._fast) < MAX_TRACES:
                 self._fast[key] = concrete
@@ -167,19 +181,23 @@ class Function(PolymorphicFunction):
         values: list[Any] = []
         key = self._nested_key(args, kwargs, values)
         if self.input_signature is not None and any(a is not b for a, b in zip(values, arguments.values)):
-            return  # it converts some of them
+            return  # the signature converts some values, which the fast path would not
         by_values = key is not None and count == len(values) and not self.granularity.by_dataset
         if by_values and len(self._nested) < MAX_TRACES:
             self._nested[key] = concrete
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """Returns the function bound to ``instance``; always the same one, so that its traces are reused."""
-        if instance is None:
+        """Returns the function bound to ``instance`` as a method.
+
+        Each object gets the same bound function every time, so that the traces are reused.
+        """
+        if instance is None:  # read from the class
             return self
-        if isinstance(instance, CompositeTensor):
+        if isinstance(instance, CompositeTensor):  # a composite is an argument like any tensor
             return MethodType(self, instance)
         cache = self._bound_cache(instance)
         bound = cache.get(self._bound_name)
+        # A copy of an object (`copy.copy`) has the cached function of the original.
         if bound is None or bound.python_function.__self__ is not instance:
             bound = cache[self._bound_name] = self._bind(instance)
         return bound
@@ -187,30 +205,32 @@ class Function(PolymorphicFunction):
     def _bound_cache(self, instance: Any) -> dict[str, Any]:
         """Returns the cache of functions bound to ``instance``.
 
-        It is the object's own ``__dict__`` where it has one, so that the functions are freed together with the
-        object.
+        The cache is the ``__dict__`` of the object. The functions are then freed together with the object.
         """
+        # A class's __dict__ is read-only, and objects with __slots__ have none.
         if isinstance(instance, type) or not hasattr(instance, "__dict__"):
             return self._bound.setdefault(id(instance), {})
         return instance.__dict__
 
     @property
     def _bound_name(self) -> str:
+        """The attribute in which an object caches this function bound to the object."""
         return f"{BOUND}{self.name}_{id(self)}"
 
     def _bind(self, instance: Any) -> Function:
+        """Returns a new function, without traces, for the Python function bound to ``instance``."""
         function = getattr(self.python_function, "__func__", self.python_function)
         return self.of_python(function.__get__(instance))
 
     def of_python(self, python_function: Callable[..., Any]) -> Function:
-        """Returns a function with the same options for another Python function; it has no traces yet."""
+        """Returns a new function, without traces, for another Python function and with the same options."""
         return Function(python_function, self.input_signature, self.autograph, self.reduce_retracing, self.name)
 
     def _decorate(self, decorator: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-        """Puts ``decorator`` around the Python function; TensorFlow's private name.
+        """Replaces the Python function by ``decorator`` of the Python function; TensorFlow's private name.
 
         Raises:
-          ValueError: it has been traced.
+          ValueError: the function has been traced.
         """
         if self._concrete:
             raise ValueError("Functions cannot be decorated after they have been traced.")
@@ -231,7 +251,11 @@ class Function(PolymorphicFunction):
     # -- tracing
 
     def _bound_to(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Arguments, ConcreteFunction]:
-        """Returns the call's arguments, bound to the signature, and the trace for them, traced now if there is none."""
+        """Binds the arguments of a call to the signature, and finds or makes the trace for the arguments.
+
+        Returns:
+          the bound arguments, and the trace.
+        """
         arguments = self.granularity.applied_to(self.signature.bind(args, kwargs))
         with self._lock:
             concrete = self._find(arguments)
@@ -240,8 +264,8 @@ class Function(PolymorphicFunction):
     def _find(self, arguments: Arguments) -> ConcreteFunction | None:
         """Returns a cached trace that accepts the arguments, None if there is none.
 
-        An exact match wins over a more general trace. A trace that embeds the value of a tensor that a tape watches
-        is skipped: it would give no gradient.
+        A trace for exactly these arguments is preferred to a more general trace. A trace is skipped if it treats a
+        tensor watched by a tape as a constant, because the gradient of that tensor would be lost.
         """
         tapes = [*state.tapes, *(() if state.trace is None else state.trace.tapes_around)]
         for traces in (*self._capturing(), self._concrete):
@@ -253,15 +277,18 @@ class Function(PolymorphicFunction):
         return None
 
     def _capturing(self) -> list[dict[Any, ConcreteFunction]]:
-        """Returns the traces that capture an enclosing trace's tensors, which no other caller can use.
+        """Returns the caches of traces that capture tensors of the enclosing traces.
 
-        The enclosing trace owns them; another trace makes its own.
+        Only calls inside the enclosing trace can use these traces, so the enclosing trace holds the cache.
         """
         enclosing = () if state.trace is None else state.trace.enclosing()
         return [trace.functions[self] for trace in enclosing if self in trace.functions]
 
     def _generalized(self, arguments: Arguments) -> Arguments:
-        """Returns arguments with symbolic dims for those that changed since an earlier trace (``reduce_retracing``)."""
+        """Returns arguments with symbolic dims for the dims that differ from an earlier trace (``reduce_retracing``).
+
+        For example, shape ``(3, 4)`` after a trace for ``(2, 4)`` becomes ``(None, 4)``.
+        """
         if not self.reduce_retracing or self.granularity.by_shape is not None:
             return arguments
         for concrete in reversed(self._concrete.values()):
@@ -271,10 +298,13 @@ class Function(PolymorphicFunction):
         return arguments
 
     def _trace(self, arguments: Arguments) -> tuple[Arguments, ConcreteFunction]:
-        """Traces for the arguments' specs; if that is not enough, again for the call's ranks or sizes.
+        """Traces the function for the specs of the arguments, and again for the call's ranks or sizes if tracing needs them.
 
-        Returns the arguments with what the trace needed. An error of a trace for sizes is raised as one of the program's
-        run if the sizes are certainly needed; else as the error of the trace without them: sizes were not the cause.
+        An error in a trace for sizes is reported as an error of running the program if the sizes are certainly needed.
+        Otherwise the sizes were not the cause, and the error of the trace without sizes is reported.
+
+        Returns:
+          the arguments, with the ranks or sizes that the trace needed, and the trace.
         """
         load_tvm()
         with without_interrupts():
@@ -303,11 +333,14 @@ class Function(PolymorphicFunction):
                 return arguments, concrete
 
     def _add(self, arguments: Arguments, concrete: ConcreteFunction) -> None:
-        """Logs why a trace was made, and caches it: with the enclosing trace if it captures tensors of that."""
+        """Logs why a trace was made, and caches the trace.
+
+        A trace that captures tensors of an enclosing trace is cached in the enclosing trace.
+        """
         if self.granularity.by_dataset:
-            self._nested.clear()
+            self._nested.clear()  # these keys don't tell one dataset from another
         self.log.record(arguments, [c.arguments for c in self._concrete.values()])
-        if concrete.scope is not None:
+        if concrete.scope is not None:  # the enclosing trace
             concrete.scope.functions.setdefault(self, {})[arguments.key] = concrete
             return
         self._concrete[arguments.key] = concrete
@@ -315,13 +348,13 @@ class Function(PolymorphicFunction):
             self._forget()
 
     def _forget(self) -> None:
-        """Drops the oldest trace."""
+        """Drops the oldest trace from all caches."""
         oldest = self._concrete.pop(next(iter(self._concrete)))
         self._fast = {k: c for k, c in self._fast.items() if c is not oldest}
         self._nested = {k: c for k, c in self._nested.items() if c is not oldest}
 
     def converted(self) -> Callable[..., Any]:
-        """Returns the Python function to trace: converted by AutoGraph unless that is off."""
+        """Returns the Python function to trace, converted by AutoGraph unless ``autograph`` is off."""
         return convert(self.python_function) if self.autograph else self.python_function
 
     # -- inspection
@@ -507,14 +540,16 @@ class Function(PolymorphicFunction):
         return tune(code, arguments.values, arguments.variables, Budget(seconds, trials))
 
     def _code_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Compiled, Arguments]:
+        """Returns the compiled code for a call, and the bound arguments of the call."""
         instance, arguments = self._instance_for(args, kwargs)
         return instance.code(), arguments
 
     def _instance_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[ConcreteFunction, Arguments]:
-        """What is compiled for these arguments, and they themselves."""
+        """Returns the trace to compile for a call, of known ranks if tensors are given, and the bound arguments."""
         if not args and not kwargs and self.input_signature is not None:
             args = tuple(self.input_signature)
         arguments, concrete = self._bound_to(args, kwargs)
+        # An argument given as a TensorSpec has no tensor, whose rank and sizes would select an instance.
         return concrete if None in arguments.tensors else concrete.instance(arguments.values), arguments
 
 

@@ -66,13 +66,13 @@ class Leaf:
 
     @staticmethod
     def as_tensor(value: Any) -> Tensor | None:
-        """Returns the value as a tensor if ``tf.function`` traces it as one; else None."""
+        """Converts an argument to a tensor if ``tf.function`` traces it as a tensor. Returns None for other arguments."""
         if isinstance(value, Tensor):
             return value if value.dtype in TRACED else None
         return convert_to_tensor(value) if isinstance(value, (np.ndarray, np.generic)) else None
 
     def accepts(self, other: Leaf) -> bool:
-        """Returns whether a trace for this leaf serves the other: an equal value, or a tensor of a narrower type."""
+        """Returns whether a trace for this leaf serves the ``other`` leaf: an equal value, or a tensor that fits the spec."""
         if self.spec is None or other.spec is None or self.is_dataset or other.is_dataset:
             return self.key == other.key
         return self.spec.dtype is other.spec.dtype and _covers(self.spec, other.spec)
@@ -87,13 +87,13 @@ class Leaf:
         return self.with_spec(self.spec.most_general(other.spec) or of_unknown_rank)
 
     def of_rank(self, rank: int) -> Leaf:
-        """Returns the leaf with this rank, if its rank was unknown."""
+        """Returns the leaf with a spec of the given rank. A leaf of known rank is returned unchanged."""
         if self.spec is None or self.spec.shape.rank is not None:
             return self
         return self.with_spec(TensorSpec([None] * rank, self.spec.dtype, self.spec.name))
 
     def of_sizes(self, tensor: Any) -> Leaf:
-        """Returns the leaf with the tensor's shape."""
+        """Returns the leaf with a spec of the shape of ``tensor``."""
         return self if self.is_dataset else self.with_spec(TensorSpec(tensor.shape, self.spec.dtype, self.spec.name))  # type: ignore[union-attr]
 
     def with_spec(self, spec: TensorSpec) -> Leaf:
@@ -122,7 +122,10 @@ class Leaf:
 
 
 def _covers(wide: TensorSpec, narrow: TensorSpec) -> bool:
-    """Returns whether every shape of ``narrow`` is one of ``wide``."""
+    """Returns whether the spec ``wide`` allows every shape that the spec ``narrow`` allows.
+
+    For example, ``(None, 2)`` covers ``(3, 2)``.
+    """
     if wide.shape.rank is None:
         return True
     if wide.shape.rank != narrow.shape.rank:
@@ -149,6 +152,7 @@ def value_key(value: Any) -> Any:
 
 
 def _compares_by_value(value: Any) -> bool:
+    """Returns whether equality of such values means equal values: true for numbers, texts and types that define a hash."""
     return (
         value is None
         or isinstance(value, (bool, int, float, complex, str, bytes))
@@ -231,7 +235,7 @@ class Arguments:
         return sized
 
     def are_refined_by(self, tensors: Sequence[Any]) -> bool:
-        """Returns whether the tensors' shapes have sizes that are unknown here."""
+        """Returns whether the shapes of the tensors have sizes that the specs of these arguments leave unknown."""
         if all(spec.shape.is_fully_defined() for spec in self.specs) or any(t is None for t in tensors):
             return False
         return self.of_sizes(tensors).key != self.key
@@ -247,7 +251,12 @@ class Arguments:
     def rebuild(
         self, tensors: Sequence[Any], variables: Sequence[Any] | None = None
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Returns the Python function's ``(args, kwargs)`` with these tensors and Variables in their places."""
+        """Returns the Python function's ``(args, kwargs)`` with other tensors and Variables.
+
+        Args:
+          tensors: the tensors, in the order of the leaves.
+          variables: the Variables, in the order of the leaves; the original ones if None.
+        """
         remaining, stand_ins = iter(tensors), iter(self.variables if variables is None else variables)
         flat = [self._replaced(leaf, remaining, stand_ins) for leaf in self.leaves]
         return nest.pack_sequence_as(self.structure, flat, expand_composites=True)
@@ -276,7 +285,7 @@ class Arguments:
 
 
 def aliases(variables: Sequence[Any]) -> tuple[int, ...]:
-    """Returns, for each Variable, the index of its first occurrence."""
+    """Returns the index of the first occurrence of each Variable: ``(0, 1, 0)`` if the third is the first one again."""
     first: dict[int, int] = {}
     return tuple(first.setdefault(id(v), i) for i, v in enumerate(variables))
 
@@ -331,6 +340,7 @@ class Signature:
         return Arguments(nest.map_structure(spec_if_composite, structure), leaves)
 
     def _structure(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Binds a call to the Python signature, fills in defaults, and returns the pair ``(args, kwargs)``."""
         try:
             bound = self.python.bind(*args, **kwargs)
         except TypeError as error:
@@ -350,7 +360,10 @@ class Signature:
         return [n for name, value in named for n in _names_of(name, value, expand_composites)]
 
     def _bind_specs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        """Binds a call's arguments to ``input_signature``; those without a spec are values that the trace embeds."""
+        """Binds the arguments of a call to ``input_signature``.
+
+        Arguments without a spec are Python values, which the trace embeds.
+        """
         values, keyword_values = self._structure(args, kwargs)
         specs = self.specs or ()
         specified, unspecified = tuple(values[: len(specs)]), tuple(values[len(specs) :])
@@ -383,6 +396,7 @@ class Signature:
         return TypeError(f"Binding inputs to tf.function failed due to `{why}`. {self._received(args, kwargs)}")
 
     def _specified(self, name: str, value: Any, spec: TypeSpec, args: Any, kwargs: Any) -> Leaf:
+        """Returns the leaf of an argument that has a spec; ``args`` and ``kwargs`` of the call are for error messages."""
         if isinstance(spec, TensorSpec):
             return self._tensor_leaf(name, value, spec, args, kwargs)
         if not spec.is_compatible_with(value):
@@ -390,7 +404,10 @@ class Signature:
         return Leaf(name, value)
 
     def _tensor_leaf(self, name: str, value: Any, spec: TensorSpec, args: Any, kwargs: Any) -> Leaf:
-        """Returns the leaf of a tensor argument; it is named as its spec or, if that has no name, as its parameter."""
+        """Returns the leaf of a tensor argument. The name is the spec's name or, if the spec has none, the parameter's.
+
+        ``args`` and ``kwargs`` of the call are for error messages.
+        """
         # The constructor takes the dims' names from the shape, which has lost them.
         named = TensorSpec.__new__(TensorSpec)
         named.shape, named.dtype = spec.shape, spec.dtype
@@ -403,7 +420,10 @@ class Signature:
         return leaf.with_spec(named)
 
     def _cast(self, value: Any, spec: TensorSpec, args: Any, kwargs: Any) -> Tensor:
-        """Converts an argument to a tensor; raises an error if that doesn't fit the spec."""
+        """Converts an argument to a tensor, and raises TypeError if the tensor doesn't fit the spec.
+
+        ``args`` and ``kwargs`` of the call are for error messages.
+        """
         try:
             tensor = convert_to_tensor(value, dtype_hint=spec.dtype)
         except (TypeError, ValueError) as error:
@@ -441,7 +461,7 @@ def flatten_up_to(shallow: Any, deep: Any) -> list[Any] | None:
 
 
 def _positional_names(signature: inspect.Signature, count: int) -> list[str]:
-    """Returns the parameters' names of ``count`` positional arguments; those that go to ``*args`` are numbered."""
+    """Returns the parameter names of ``count`` positional arguments. Arguments in ``*args`` are numbered: ``args_0``."""
     names: list[str] = []
     for parameter in signature.parameters.values():
         if parameter.kind is parameter.VAR_POSITIONAL:
@@ -452,7 +472,10 @@ def _positional_names(signature: inspect.Signature, count: int) -> list[str]:
 
 
 def _names_of(name: str, value: Any, expand_composites: bool = False) -> list[str]:
-    """Returns TensorFlow's names for an argument's leaves: its name with the keys or indices of each level."""
+    """Returns TensorFlow's names for the leaves of an argument: the argument's name, followed by keys or indices.
+
+    For example, argument ``x`` with the value ``[1, {"a": 2}]`` gives ``["x_0", "x_1_a"]``.
+    """
     if expand_composites and nest.is_composite(value):
         return _component_names(name, len(nest.flatten(value, expand_composites=True)))
     if not nest.is_nested(value):
@@ -465,6 +488,7 @@ def _component_names(name: str, count: int) -> list[str]:
 
 
 def spec_if_composite(value: Any) -> Any:
+    """Returns the spec of a composite tensor. Other values are returned unchanged."""
     return nest.spec_of(value) if nest.is_composite(value) else value
 
 
@@ -482,6 +506,7 @@ def _leaves_of(name: str, value: Any) -> list[Leaf]:
 
 
 def _component(leaf: Leaf, spec: TensorSpec) -> Leaf:
+    """Returns the leaf of a component of a composite tensor with the component's spec, of known rank if possible."""
     shape = spec.shape
     if shape.rank is None and leaf.spec is not None and leaf.spec.shape.rank is not None:
         shape = TensorShape([None] * leaf.spec.shape.rank)

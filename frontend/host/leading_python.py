@@ -20,44 +20,51 @@ from tvtf.state.variable import Variable
 
 
 class LeadingCall:
-    """A call of Python that ``main`` begins with; ``places`` are the parameters of ``main`` that it takes."""
+    """A call of Python at the start of ``main``, to be run before the compiled code."""
 
     is_only: bool
     """Whether the program calls no other Python."""
 
-    def __init__(self, call: relax.VarBinding, places: Sequence[int]) -> None:
+    def __init__(self, call: relax.VarBinding, positions: Sequence[int]) -> None:
+        """Makes the record of ``call``; ``positions`` are the indices of its operands among the parameters of ``main``."""
         self.call = call
-        self.key, *self.inputs = places
+        self.key, *self.inputs = positions  # the first operand says which Python function is called
         self.ranks = [len(shape) for shape in dialect.read(call.value).attrs["shapes"]]
 
     def without(self, main: relax.Function) -> relax.Function:
-        """Returns ``main`` with the call's results as its last parameters."""
+        """Returns ``main`` without the call. The results of the call become the last parameters of ``main``."""
         block, *other_blocks = main.body.blocks
-        parts = [b for b in block.bindings if self._is_part(b.value)]
-        rest = [b for b in block.bindings if not (b.var.same_as(self.call.var) or self._is_part(b.value))]
-        body = relax.SeqExpr([relax.BindingBlock(rest), *other_blocks], main.body.body)
+        result_bindings = [b for b in block.bindings if self._is_result(b.value)]
+        other_bindings = [b for b in block.bindings if not (b.var.same_as(self.call.var) or self._is_result(b.value))]
+        body = relax.SeqExpr([relax.BindingBlock(other_bindings), *other_blocks], main.body.body)
         # The last result is the number under which a gradient finds the recorded call; nothing is recorded here.
-        params = [*main.params, *(b.var for b in parts[:-1])]
+        params = [*main.params, *(b.var for b in result_bindings[:-1])]
         return relax.Function(params, body, main.ret_ty, main.is_pure, main.attrs)
 
-    def _is_part(self, value: Any) -> bool:
+    def _is_result(self, value: relax.Expr) -> bool:
+        """Returns whether ``value`` is an item of the tuple that the call returns."""
         return isinstance(value, relax.TupleGetItem) and value.tuple_value.same_as(self.call.var)
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
-        """Calls Python on the arguments of ``main``; returns its results as compiled code takes them.
+        """Calls Python with the arguments of ``main``, and returns the results as handles for compiled code.
 
         Raises:
-          OtherRanks: the results have other ranks than those that the code was compiled for.
+          OtherRanks: the results don't have the ranks that the code was compiled for.
         """
-        key, *inputs = (arguments[place].eager_array() for place in (self.key, *self.inputs))
+        key, *inputs = (arguments[position].eager_array() for position in (self.key, *self.inputs))
+        # The last result is the number of a recorded call; nothing is recorded here.
         return [to_handle(array) for array in run_of_ranks(key, inputs, plain, self.ranks)[:-1]]
 
 
 def leading_call(graph: Any, captures: Sequence[Any]) -> LeadingCall | None:
-    """Returns the call of Python that can run before the code of ``graph``, None if there is none.
+    """Returns the call of Python that can run before the compiled code of ``graph``, None if there is none.
 
-    There is none if a gradient may need its record, if Variables are written before it (``tf.py_function``), if it
-    takes a Variable's value, or if strings pass through it.
+    The first call of Python in the graph can't run before the code in four cases: a gradient may need the record of
+    the call, the code must write Variables first (``tf.py_function``), an operand is a Variable, or the program has strings.
+
+    Args:
+      graph: the traced graph.
+      captures: the captured tensors and Variables of the graph.
     """
     python, blocks = graph.root.python, graph.function.body.blocks
     if not python.any or python.barriers or graph.holds_texts or not blocks:
@@ -65,35 +72,37 @@ def leading_call(graph: Any, captures: Sequence[Any]) -> LeadingCall | None:
     call = next((b for b in blocks[0].bindings if not _is_harmless(b)), None)
     if call is None or not _is_plain(call.value):
         return None
-    places = {param._var: place for place, param in enumerate(graph.all_params)}
+    positions = {param._var: position for position, param in enumerate(graph.all_params)}
     arguments = dialect.read(call.value).inputs
-    operands = [places[argument] for argument in arguments if argument in places]
+    operands = [positions[argument] for argument in arguments if argument in positions]
     variables = {len(graph.params) + i for i, capture in enumerate(captures) if isinstance(capture, Variable)}
+    # Operands that the code computes don't exist before the code runs.
     if len(operands) < len(arguments) or not variables.isdisjoint(operands):
         return None
     leading = LeadingCall(call, operands)
     main = leading.without(graph.function)
-    if relax.analysis.free_vars(main):
+    if relax.analysis.free_vars(main):  # the code uses the tuple of results as a whole, or the number of the record
         return None
     leading.is_only = not any(map(calls_python, (main, *graph.reachable().values())))
     return leading
 
 
 def _is_harmless(binding: relax.Binding) -> bool:
-    """Returns whether a binding may run before or after the call of Python: it can't fail and has no effects."""
+    """Returns whether a binding can't fail and has no side effects, so that a call of Python may move ahead of it."""
     value = binding.value
-    if not isinstance(value, relax.Call):
+    if not isinstance(value, relax.Call):  # a constant, a variable or an item of a tuple
         return True
     if not dialect.is_dialect(value) or not isinstance(binding.var.ty, relax.TensorType):
         return False
     bound = dialect.read(value)
     prim, type_ = bound.primitive, binding.var.ty
+    # Ops on unknown sizes may find at run time that the sizes don't match.
     is_static = type_.shape is not None and all(isinstance(d, tirx.IntImm) for d in type_.shape.values)
     return is_static and prim.pure and prim.guard is None and not runs_on_host(prim, dialect.dtypes_of(value, bound))
 
 
-def _is_plain(value: Any) -> bool:
-    """Returns whether a value is a call of Python on numbers that needs no gradient."""
+def _is_plain(value: relax.Expr) -> bool:
+    """Returns whether a value is a call of Python that no gradient needs, without string operands and results."""
     if not dialect.is_dialect(value) or value.op.name != f"tvtf.{PYTHON}":
         return False
     attrs = dialect.read(value).attrs
@@ -101,7 +110,10 @@ def _is_plain(value: Any) -> bool:
 
 
 def without_leading(mod: ir.IRModule, call: LeadingCall | None) -> ir.IRModule:
-    """Returns the module whose ``main`` takes the results of ``call``."""
+    """Returns the module with ``call`` removed from ``main``, which gets the results as parameters instead.
+
+    Returns the module itself if ``call`` is None.
+    """
     if call is None:
         return mod
     main = mod.get_global_var("main")
