@@ -180,7 +180,10 @@ def norm(
 
 
 def _vector_norm(x: Tensor, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-    """Computes ``sum(|x| ** ord) ** (1 / ord)`` over ``axes``, for orders 1, 2 and infinity by cheaper formulas."""
+    """Computes the vector norm ``sum(|x| ** ord) ** (1 / ord)`` over ``axes``.
+
+    The orders 1, 2 and infinity have cheaper formulas.
+    """
     if ord in ("euclidean", "fro", 2):
         require_dtype(x._type, FLOATING_AND_COMPLEX)
         return _root_of_squares(x, axes, keepdims)
@@ -202,9 +205,10 @@ def _spectral_norm(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
 
 
 def _matrix_norm(x: Tensor, ord: Any, axes: tuple[int, ...], ordered_axes: tuple[int, int], keepdims: bool) -> Tensor:
-    """Computes a norm of the matrices in two axes.
+    """Computes a norm of the matrices that lie in two axes of ``x``.
 
-    ``axes`` is the sorted pair. ``ordered_axes`` has rows before columns, as the norms 1 and inf distinguish the two.
+    ``axes`` is the sorted pair of axes. ``ordered_axes`` names the row axis before the column axis, because the norms 1
+    and inf distinguish rows from columns.
     """
     if ord in ("euclidean", "fro"):
         return _vector_norm(x, "euclidean", axes, keepdims)

@@ -137,9 +137,9 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
 
 
 def _filled_at_run_time(x: Tensor, computed: Any) -> Tensor:
-    """Replaces the -1, if any, in a reshape's target shape that is computed at run time.
+    """Replaces a -1 in a reshape's target shape by the size that it stands for, at run time.
 
-    It emits the computation of :func:`filled` as ops of the traced program.
+    ``computed`` is the target shape, an integer vector. The emitted ops compute what :func:`filled` computes.
     """
     sizes = bind.cast(computed, dtype=int64)
     is_inferred, is_zero = (bind.equal(sizes, number(size, sizes)) for size in (-1, 0))
@@ -181,9 +181,10 @@ def _may_broadcast(own: Dim, wide: Dim) -> bool:
 
 
 def _broadcast_guard(x: Tensor, *, shape: tuple[Dim, ...]) -> list[Any]:
-    """Returns the run-time check of ``broadcast_to``, unless each dim is known to be 1 or the target's.
+    """Returns the run-time check of ``broadcast_to``: each dim of ``x`` is 1 or the target's dim.
 
-    The check is a tuple of the condition, the error's message, and the dims that fill the message's placeholders.
+    No check is needed if tracing proves that. The check is a tuple of the condition, the error's message, and the dims
+    that fill the message's placeholders.
     """
     trailing = shape[len(shape) - x.ndim :]
     unproven = [
@@ -220,7 +221,7 @@ MOST_KNOWN = 64
 
 
 def _known_broadcast(x: Any, *, shape: tuple[Dim, ...]) -> np.ndarray | None:
-    """Returns the elements of a small broadcast of integers that the trace knows, else None.
+    """Evaluates ``broadcast_to`` while tracing, for a small result of integers known then; else returns None.
 
     Programs build shapes from such broadcasts: ``tf.ones(tf.rank(x) - 1, tf.int32)``.
     """
@@ -288,7 +289,7 @@ def shape_of(input: Any, dtype: DType) -> Any:
 
 
 def _shape_node(emitter: Any, inputs: Sequence[str], outputs: Sequence[str], dtype: DType) -> None:
-    """Writes ONNX's Shape, which returns int64, and a cast."""
+    """Emits ONNX's Shape, and a cast because Shape always returns int64."""
     dims = outputs[0] if dtype is int64 else emitter.temp()
     emitter.node("Shape", inputs, [dims])
     if dtype is not int64:
@@ -362,7 +363,7 @@ def rank(input: Any, name: str | None = None) -> Tensor:
 
 
 def _transpose_type(x: TensorType, *, perm: tuple[int, ...]) -> TensorType:
-    """Returns the type of a transpose after checking that ``perm`` is a permutation, with TensorFlow's errors."""
+    """Checks that ``perm`` is a permutation of the axes, with TensorFlow's errors; returns the transpose's type."""
     rank = len(x.shape)
     if len(perm) != rank:
         raise ArgumentError(
@@ -484,7 +485,10 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
 
 
 def _single(axis: Any) -> Any:
-    """Unwraps the axis of expand_dims from a list or tensor of one element, which may be nested."""
+    """Unwraps the argument ``axis`` of expand_dims: a number, or nested lists or a tensor with a single element.
+
+    For example, ``[[2]]`` gives 2.
+    """
     value = static_value(axis, "axis")
     if isinstance(value, (list, tuple)):
         if len(value) != 1:
@@ -523,7 +527,9 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
 
 
 def _guard_against_ones(x: Tensor) -> Tensor:
-    """Makes ``x`` fail at run time if a dim unknown while tracing is 1, for squeezing all axes would have to remove it.
+    """Emits checks that fail at run time if a dim of ``x`` unknown while tracing is 1; returns the checked ``x``.
+
+    A squeeze of all axes would have to remove such a dim, but the rank of its result is fixed while tracing.
 
     Raises:
       UnknownSize: the trace may be specialized to the sizes of its calls instead.
@@ -549,7 +555,10 @@ def _axes_of_size_one(dims: Sequence[Dim]) -> set[int]:
 
 
 def _axes_to_remove(dims: Sequence[Dim], axes: Any) -> set[int]:
-    """Returns the axes that squeeze removes: ``axes``, which must be able to have size 1, or all of size 1 for none."""
+    """Returns the axes that squeeze removes: those in ``axes``, or all axes of size 1 if ``axes`` is empty.
+
+    Raises an error for an axis that is out of range or has a known size other than 1.
+    """
     removed = set()
     for axis in map(int, axes):
         if not -len(dims) <= axis < len(dims):

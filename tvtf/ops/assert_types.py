@@ -55,9 +55,10 @@ def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: str | Non
 
 
 def _assert_rank(x: Any, rank: Any, message: Any, qualifier: str, matches: Callable[[int, int], bool]) -> Any:
-    """Raises ValueError unless ``matches(x's rank, rank)``; ``qualifier`` comes before the rank in the error's text.
+    """Raises ValueError unless ``matches(x.ndim, rank)``; returns an op without effect.
 
-    Returns an op without effect, as TensorFlow does if the rank is known while tracing.
+    TensorFlow returns such an op, too, if the rank is known while tracing. ``qualifier`` is text that comes before the
+    expected rank in the error, such as " at least".
     """
     x, expected = convert_to_tensor(x), _known_rank(rank)
     if not matches(x.ndim, expected):
@@ -69,7 +70,7 @@ def _assert_rank(x: Any, rank: Any, message: Any, qualifier: str, matches: Calla
 
 
 def _known_rank(rank: Any) -> int:
-    """Converts the rank that an assertion expects to an int; it must be an int32 scalar that is known while tracing."""
+    """Converts the expected rank of an assertion to an int. It must be an int32 scalar known while tracing."""
     rank = convert_to_tensor(rank)
     assert_type(rank, dtypes.int32)
     known = static_value(rank)
@@ -174,7 +175,7 @@ def assert_shapes(
 
 
 def _constraint(x: Tensor, shape: Any, message: Any) -> _Constraint:
-    """Parses the shape that ``assert_shapes`` gets for a tensor; a first entry ``...`` stands for any leading dims."""
+    """Parses a tensor's specified shape in ``assert_shapes``. A first entry ``...`` matches any leading dims."""
     if not hasattr(shape, "__iter__"):
         raise ValueError(
             f"{prefix(message)}Tensor {called(x, shape_and_dtype(x))}.  Specified shape must be an iterable.  "
@@ -194,7 +195,10 @@ def _constraint(x: Tensor, shape: Any, message: Any) -> _Constraint:
 
 
 def _check_rank(constraint: _Constraint, message: Any) -> None:
-    """Checks that a tensor has as many axes as its specified shape, or at least as many if that begins with ``...``."""
+    """Checks that a tensor has as many axes as its specified shape has entries.
+
+    If the specified shape begins with ``...``, the tensor may have more axes.
+    """
     rank = len(constraint.symbols)
     if constraint.innermost:
         if rank > 1:
@@ -216,9 +220,10 @@ class _ErrorFormat(NamedTuple):
 def _check_size(
     constraint: _Constraint, axis: int, symbol: Any, known_sizes: dict[Any, Any], error_format: _ErrorFormat
 ) -> None:
-    """Checks the size of an axis against a number or a name, which stands for the size of the first axis that has it.
+    """Checks the size of an axis against a symbol of the specified shape, which is a number or a name.
 
-    ``known_sizes`` maps each name found before to its size and to text about where that comes from.
+    All axes with the same name must have the same size. ``known_sizes`` maps each name that occurred before to its size
+    and to text about the origin of that size. A new name is added.
     """
     size = constraint.dims[axis]
     if _is_size(symbol):
@@ -239,9 +244,9 @@ def _is_size(symbol: Any) -> bool:
 
 
 def _require_size(constraint: _Constraint, axis: int, expected: Dim, origin: str, error_format: _ErrorFormat) -> None:
-    """Checks that an axis has the expected size: now if both are known, else when the program runs.
+    """Checks that an axis has the expected size: at once if both sizes are known, else when the program runs.
 
-    ``origin`` says in the error's text where the expected size comes from.
+    ``origin`` is text for the error that tells where the expected size comes from.
     """
     size = constraint.dims[axis]
     if isinstance(size, int) and isinstance(expected, int):

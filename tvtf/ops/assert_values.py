@@ -32,9 +32,9 @@ _COMPARISONS = {
 
 
 def _assert_comparison(sign: str, x: Any, y: Any, message: Any, summarize: int | None, data: Data = None) -> Any:
-    """Asserts that ``x sign y`` (such as ``x <= y``) holds for all elements.
+    """Asserts that a comparison of ``x`` with ``y`` by ``sign`` (such as ``<=``) holds for all elements.
 
-    The check happens at once in eager execution and for constants, else when the traced program runs. ``data`` are the
+    In eager execution and for constants the check happens at once, else when the traced program runs. ``data`` are the
     values that the error shows, by default both operands.
     """
     x, y = convert_to_tensor(x), convert_to_tensor(y)
@@ -66,9 +66,9 @@ def _check_constants(sign: str, x: Tensor, y: Tensor, data: Sequence[Any]) -> No
 
 
 def _eager_message(sign: str, x: Tensor, y: Tensor, holds: Tensor, summarize: int | None, message: Any) -> list[Any]:
-    """Returns the parts of an eager assertion's error: the comparison, where it fails, and the operands.
+    """Returns the parts of the error text of a failed eager assertion: the comparison, where it fails, the operands.
 
-    ``holds`` is the comparison's result.
+    ``holds`` is the elementwise result of the comparison. ``summarize`` limits the number of elements shown.
     """
     limit = _limit(summarize)
     parts = [*([] if message is None else [message]), f"Condition x {sign} y did not hold."]
@@ -95,7 +95,7 @@ def _limit(summarize: int | None) -> int:
 
 
 def _formatted(item: Any, summarize: int | None) -> str:
-    """Formats a part of an eager error's text; of a tensor it shows the first ``summarize`` elements."""
+    """Formats a part of an eager error's text. A tensor shows its first ``summarize`` elements."""
     if not isinstance(item, Tensor):
         return str(item)
     array, limit = item.eager_array(), _limit(summarize)
@@ -198,9 +198,9 @@ def assert_greater_equal(x: Any, y: Any, message: Any = None, summarize: int | N
 
 
 def _assert_sign(x: Any, sign: str, message: Any, summarize: int | None, describe: Callable[[str], list[str]]) -> Any:
-    """Asserts that ``x sign 0`` (such as ``x > 0``) holds for all elements.
+    """Asserts that a comparison of ``x`` with 0 by ``sign`` (such as ``>``) holds for all elements.
 
-    ``describe`` returns the error's first lines from text about ``x``.
+    ``describe`` maps text about ``x`` to the first lines of the error.
     """
     x = convert_to_tensor(x)
     zero = convert_to_tensor(0, x.dtype)

@@ -66,7 +66,7 @@ def _summarized_eagerly(tensor: Tensor, summarize: int | None) -> str:
 
 
 def guarded(condition: Tensor, data: Sequence[Any], summarize: int | None, name: str | None = None) -> Operation | None:
-    """Emits a guard into the traced program, which fails there unless the condition holds; its error shows ``data``."""
+    """Emits a run-time check of ``condition`` into the traced program. Its error shows ``data``."""
     if static_value(condition) is not None and static_value(condition):
         return done("NoOp")
     limit = FEW if summarize is None else np.iinfo(np.int64).max if summarize < 0 else summarize

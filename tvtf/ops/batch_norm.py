@@ -258,7 +258,7 @@ def fused_batch_norm(
 
 
 def _is_fused_input_channels_first(x: Tensor, data_format: str) -> bool:
-    """Checks rank and dtype of fused_batch_norm's input; returns whether channels come first in its data format."""
+    """Checks rank and dtype of fused_batch_norm's input ``x``; returns whether ``data_format`` has channels first."""
     if x.ndim not in (4, 5):
         raise ArgumentError(f"x must be 4 or 5-dimensional, but got shape {show_shape(x._type.shape)}").for_op(
             "FusedBatchNormV3"
@@ -271,7 +271,10 @@ def _is_fused_input_channels_first(x: Tensor, data_format: str) -> bool:
 
 
 def _per_channel(value: Any, x: Tensor, channel_axis: int, name: str) -> Tensor:
-    """Reshapes a vector of one value per channel so that it broadcasts with ``x``."""
+    """Reshapes a vector of one value per channel to broadcast with ``x``, after checking its length.
+
+    For example, 3 channels in the last axis of a rank-4 ``x`` give the shape ``(1, 1, 1, 3)``.
+    """
     vector = _cast(convert_to_tensor(value), x.dtype)
     channels = x._type.shape[channel_axis]
     if vector.ndim != 1 or not agree_dim(vector._type.shape[0], channels):
@@ -291,9 +294,10 @@ def _inference(
     epsilon: float,
     channel_axis: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Does fused_batch_norm's inference: normalizes by the running statistics, which are returned unchanged.
+    """Normalizes by the running mean and variance, as fused_batch_norm does in inference.
 
-    ``widened`` is ``x``, in float32 if that has 16-bit floats.
+    Returns the normalized ``x``, and the two statistics unchanged. ``widened`` is ``x``, cast to float32 if ``x`` has
+    16-bit floats.
     """
     if mean is None or variance is None:
         raise ValueError(
@@ -307,7 +311,10 @@ def _inference(
 
 
 def _bessel_correction(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """Returns the factor ``n / (n - 1)`` that makes a variance over ``axes`` unbiased; 1 for a single value."""
+    """Returns the factor ``n / (n - 1)`` that makes a variance over the ``n`` elements in ``axes`` unbiased.
+
+    The factor of a single element is 1.
+    """
     count = size_of(x._type.shape[a] for a in axes)
     if isinstance(count, int):
         return number(count / max(1, count - 1), x)
@@ -327,10 +334,10 @@ def _moving_average(new: Tensor, old: Any, factor: float, axes: tuple[int, ...])
 
 
 def group_norm(x: Any, scale: Any, offset: Any, groups: int, epsilon: float = 1e-3) -> Tensor:
-    """Applies group normalisation to ``x`` (batch, ..., channels), which standardises groups of each item's channels.
+    """Applies group normalisation to ``x`` (batch, ..., channels): standardises each item's channels group by group.
 
-    ``scale`` and ``offset`` hold one value per channel or are None; as many groups as channels
-    is instance normalisation.
+    ``scale`` and ``offset`` have one value per channel, or are None. With as many groups as channels, this is instance
+    normalisation.
 
     Source: https://arxiv.org/abs/1803.08494 (Wu, He, Group Normalization, 2018)
     """
@@ -381,9 +388,10 @@ def local_response_normalization(
 
 
 def _neighbour_squares(x: Tensor, radius: int) -> Tensor:
-    """Sums the squares of each channel and of those within ``radius`` of it.
+    """Sums, for local response normalization, the squares of each channel and its neighbours within ``radius``.
 
-    It multiplies averages by the number of channels in each window, which is smaller at the ends.
+    Average pooling along the channels gives the mean of each window. The mean is multiplied by the number of channels
+    in the window, which is smaller at the ends.
     """
     shape, depth = x._type.shape, x._type.shape[-1]
     squares = bind.reshape(bind.square(x), shape=(size_of(shape[:-1]), depth, 1))

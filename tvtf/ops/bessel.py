@@ -29,8 +29,12 @@ def _special(
 ) -> Any:
     """Returns a decorator that declares an elementwise op computed by a function of scipy.special.
 
-    Tests draw arguments from the range ``samples``. ``derivative(y, x)`` is the derivative at ``x``, where the function
-    is ``y``. The op is public in ``tf.math.special``, and under the names ``public``.
+    Args:
+      kernel: The function, or its name.
+      samples: The range from which tests draw arguments.
+      derivative: Computes the derivative from the result ``y`` and the argument ``x``.
+      public: Public names beside that in ``tf.math.special``.
+      shows: The docstring's example: a call and its result.
     """
 
     def declare(front: Callable[..., Any]) -> Any:

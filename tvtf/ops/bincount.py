@@ -110,7 +110,7 @@ def _ids_in_range(numbers: Tensor, ids: Tensor, length: Dim) -> Tensor:
 
 
 def _bin_count(numbers: Tensor, minlength: Any, maxlength: Any) -> Dim:
-    """Returns the number of bins: one more than the largest number, within the bounds."""
+    """Returns the number of bins of bincount: the largest number plus one, clamped to the two lengths."""
     low, high = (None if v is None else convert_to_tensor(v, numbers.dtype) for v in (minlength, maxlength))
     if not all(x is None or isinstance(x, EagerTensor) for x in (numbers, low, high)):
         return _computed_bin_count(numbers, low, high)
@@ -123,7 +123,10 @@ def _bin_count(numbers: Tensor, minlength: Any, maxlength: Any) -> Dim:
 
 
 def _computed_bin_count(numbers: Tensor, low: Tensor | None, high: Tensor | None) -> Dim:
-    """Returns the number of bins for numbers or bounds computed at run time, where a negative number fails."""
+    """Returns the number of bins of bincount if numbers or bounds are computed at run time.
+
+    The program then also checks that no number is negative.
+    """
     # without the -1, the maximum of no numbers would be the lowest of the dtype
     flat = bind.concat(number([-1], numbers), flattened(numbers), axis=0)
     length = bind.add(bind.reduce_max(flat, axis=(0,), keepdims=False), number(1, numbers))

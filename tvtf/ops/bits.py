@@ -16,7 +16,10 @@ def _unsigned(dtype: DType) -> DType:
 
 
 def _bitwise(numpy: Callable[..., Any], lower: Callable[..., Any], onnx: Any, shows: tuple[str, str]) -> Any:
-    """Returns a decorator that declares an elementwise op on the bits of two integers, public in ``tf.bitwise``."""
+    """Returns a decorator that declares an elementwise bitwise op of two integer tensors, public in ``tf.bitwise``.
+
+    ``numpy``, ``lower`` and ``onnx`` implement the op. ``shows`` is the docstring's example: a call and its result.
+    """
 
     def declare(front: Callable[..., Any]) -> Any:
         public = (f"bitwise.{front.__name__}",)
@@ -68,9 +71,9 @@ def _within_width(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _shift(emitter: Any, direction: str, x: str, y: str, dtype: DType) -> str:
-    """Writes ONNX's BitShift of ``x`` by ``y`` on unsigned integers, the only ones that ONNX shifts; returns its name.
+    """Emits ONNX's BitShift of ``x`` by ``y`` and returns the name of its result, which is cast back to ``dtype``.
 
-    Counts are clamped, for ONNX doesn't define a shift by more than the width.
+    ONNX shifts unsigned integers only. Counts are clamped, because ONNX doesn't define shifts by more than the width.
     """
     last_bit = emitter.const(np.array(8 * dtype.size - 1, dtype.np))
     count = emitter.computed("Min", [emitter.computed("Max", [y, emitter.const(np.array(0, dtype.np))]), last_bit])
@@ -85,7 +88,10 @@ def _left_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
 
 
 def _right_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
-    """Writes an arithmetic right shift; it shifts a negative number's complement, so that ones enter at the left."""
+    """Emits ONNX nodes for an arithmetic right shift.
+
+    Of a negative number the complement is shifted and complemented again: ones enter at the left.
+    """
     x, y = inputs
     input_types, _ = types
     dtype = input_types[0].dtype

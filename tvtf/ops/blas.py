@@ -86,9 +86,9 @@ class OneThread:
 
 
 def serial(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes a kernel that calls LAPACK use one thread for small matrices, for which more threads don't pay.
+    """Returns a LAPACK kernel that uses one thread for small matrices, for which more threads don't pay.
 
-    For tiny matrices LAPACK uses one thread by itself, and for large ones it may use more.
+    For tiny matrices LAPACK uses one thread anyway. For large matrices it may use more.
     """
 
     @functools.wraps(kernel)

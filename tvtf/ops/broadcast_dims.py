@@ -38,9 +38,10 @@ def broadcast_operands(inputs: Sequence[Tensor], matrices: bool = False) -> Sequ
 
 
 def common(shapes: Sequence[Sequence[Dim]], tensors: Sequence[Tensor] = ()) -> list[tuple[Dim, ...]] | None:
-    """Returns for each shape what it must broadcast to for elementwise ops; None if no symbolic dim has to change.
+    """Returns, for each shape, the shape to which its tensor must be broadcast before an elementwise op.
 
-    A dim that the trace can't infer becomes a symbol bound at run time: from ``tensors`` of these shapes, if given.
+    Returns None if no symbolic dim has to change. A dim that tracing can't infer becomes a symbol bound at run time,
+    from ``tensors`` of these shapes if given.
     """
     axes = [_distinct(dims) for dims in _dims_by_axis(shapes)]
     # static dims that differ don't broadcast, which the op itself rejects
@@ -78,7 +79,10 @@ def _distinct(dims: Sequence[Dim]) -> list[Dim]:
 
 
 def _known(distinct: Sequence[Dim]) -> Dim | None:
-    """Returns the dim that the distinct dims of an axis broadcast to; None if it is known only at run time."""
+    """Returns the dim to which the distinct dims of an axis broadcast, or None if it is known only at run time.
+
+    ``distinct`` has no ones.
+    """
     if len(distinct) < 2:
         return distinct[0] if distinct else 1
     static = [d for d in distinct if isinstance(d, int)]
@@ -110,9 +114,9 @@ class CommonDims(Primitive[Any]):
     """The primitive ``common_dims``, which is bound only for dims that the trace doesn't know yet."""
 
     def bind(self, *inputs: Any, dims: tuple[Dim, ...]) -> Any:
-        """Binds the primitive in the active trace, or returns a constant if the trace knows all the sizes.
+        """Binds the primitive in the active trace, or returns a constant if all sizes are known while tracing.
 
-        The result is an empty tensor, whose type carries the dims.
+        The result is an empty tensor. Only its type matters, which has the dims.
         """
         if state.batches and any(x.is_batched for x in inputs):
             return super().bind(*inputs, dims=dims)
@@ -128,7 +132,10 @@ class CommonDims(Primitive[Any]):
 
 
 def _batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, dims: tuple[Dim, ...]) -> Tensor:
-    """Gives every operand the batch axis, with axes of size 1 behind it so that all have one rank."""
+    """Maps ``common_dims`` over a leading batch axis, which every operand gets.
+
+    Axes of size 1 after the batch axis give all operands the same rank.
+    """
     lifted = [x if b else bind.reshape(x, shape=(1, *x._type.shape)) for x, b in zip(inputs, batched)]
     aligned = [
         bind.reshape(x, shape=(x._type.shape[0], *(1,) * (len(dims) + 1 - x.ndim), *x._type.shape[1:])) for x in lifted

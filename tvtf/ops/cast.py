@@ -41,9 +41,10 @@ def _cast_numpy(x: np.ndarray, *, dtype: DType) -> np.ndarray:
 
 
 def float_to_integer(x: np.ndarray, target: np.dtype) -> np.ndarray:
-    """Converts floats to integers as x86 does, and with it TensorFlow; NumPy's own result depends on the machine.
+    """Converts floats to integers as TensorFlow does on x86. NumPy's own result depends on the machine.
 
-    It truncates towards 0 to int32, or to int64 for wider targets; numbers that don't fit become the smallest one.
+    Numbers are truncated towards 0 to int32, or to int64 for wider targets. Numbers that don't fit become the smallest
+    integer.
     """
     float_dtype = np.float32 if x.dtype.itemsize <= 2 else x.dtype
     values = np.trunc(x.astype(float_dtype))
@@ -73,7 +74,7 @@ def _cast_vjp(ct: Tensor, y: Tensor, x: Tensor, *, dtype: DType) -> Tensor | Non
 
 
 def _cast_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, dtype: DType) -> None:
-    """Writes Cast without saturation to float8: numbers too large become NaN or infinity, as in NumPy."""
+    """Emits ONNX's Cast. To float8 it doesn't saturate: numbers too large become NaN or infinity, as in NumPy."""
     attributes = {"saturate": 0} if dtype in FLOAT8 else {}
     emitter.node("Cast", inputs, outputs, to=emitter.element(dtype), **attributes)
 
@@ -184,9 +185,10 @@ def _bounds(source: DType, target: DType) -> tuple[Any, Any]:
 
 
 def _bitcast_type(x: TensorType, *, dtype: DType) -> TensorType:
-    """Returns the type of a bitcast: to a narrower dtype it adds a last axis, to a wider one it removes the last axis.
+    """Returns the type of a bitcast's result after checking the dtypes and the last axis.
 
-    Both dtypes must be numeric, and the axis that is removed must hold just the bytes of one element.
+    A narrower dtype adds a last axis, and a wider dtype removes the last axis. For example, int64 of shape ``(3,)``
+    becomes int32 of shape ``(3, 2)``.
     """
     for each in (x.dtype, dtype):
         if not each.is_numeric:

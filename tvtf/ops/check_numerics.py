@@ -119,7 +119,7 @@ class _NumericsWatch:
         """Ignores reads of Variables: their values were checked when they were computed."""
 
     def record(self, prim: Any, inputs: Sequence[Any], outputs: Any, attrs: dict[str, Any]) -> None:
-        """Checks the floating outputs of an op that was just called: at once, or if traced, when the program runs."""
+        """Checks that the floating outputs of an op are finite: at once, or for a traced op when the program runs."""
         if prim.tf_name in _COPYING_OPS:
             return
         check = _check_now if state.trace is None else _check_when_run
@@ -134,9 +134,9 @@ class _NumericsWatch:
 
 
 def _check_now(place: str, output: Tensor, inputs: Sequence[Any]) -> None:
-    """Raises TensorFlow's error, with counts of infinities and NaN, if an eager op's output has any.
+    """Raises TensorFlow's error if the output of an eager op has infinities or NaN; the error has their counts.
 
-    ``place`` is text about the op and the output, with a placeholder for how it was run.
+    ``place`` is text about the op and the output, with a placeholder for the execution mode.
     """
     array = output.eager_array().astype(np.float64)
     kinds = {"-Inf": array == -np.inf, "+Inf": array == np.inf, "NaN": np.isnan(array)}
@@ -151,9 +151,9 @@ def _check_now(place: str, output: Tensor, inputs: Sequence[Any]) -> None:
 
 
 def _check_when_run(place: str, output: Tensor, inputs: Sequence[Any]) -> None:
-    """Emits a run-time check that a traced op's output is finite; its message names the op and the user's line.
+    """Emits a run-time check that the output of a traced op is finite. The error names the op and the user's line.
 
-    ``place`` is text about the op and the output, with a placeholder for how it was run.
+    ``place`` is text about the op and the output, with a placeholder for the execution mode.
     """
     from tvtf.ir.trace import user_span
 

@@ -53,10 +53,12 @@ def _limit(clip_norm: Any, like: Tensor) -> Tensor:
 
 
 def _tensors(t_list: Any) -> list[Any]:
-    """Checks that an argument is a sequence, of tensors, IndexedSlices and None, and returns it as a list.
+    """Converts the argument ``t_list`` of the clipping functions to a list.
+
+    Its elements may be tensors, IndexedSlices or None.
 
     Raises:
-      TypeError: it is not a sequence.
+      TypeError: the argument is not a sequence.
     """
     if not isinstance(t_list, Sequence) or isinstance(t_list, str):
         raise TypeError(f"`t_list` should be a sequence of tensors. Received {type(t_list)}.")

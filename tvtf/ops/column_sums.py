@@ -39,7 +39,10 @@ def computed(formula: Any, operands: Sequence[Any], operators: Mapping[str, Call
 
 
 def _type(*operands: TensorType, formulas: tuple[Any, ...], axis: tuple[int, ...]) -> tuple[TensorType, ...]:
-    """Returns the types of the sums: the first operand's shape, to which all must broadcast, without ``axis``."""
+    """Returns the result types of ``column_sums``, one for each formula, after checking the operands.
+
+    All operands must broadcast to the shape of the first. The sums have that shape without ``axis``.
+    """
     require_same_dtype(operands)
     first, *others = operands
     for other in others:
@@ -52,7 +55,10 @@ def _type(*operands: TensorType, formulas: tuple[Any, ...], axis: tuple[int, ...
 def _batch(
     size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, formulas: tuple[Any, ...], axis: tuple[int, ...]
 ) -> Any:
-    """Gives every operand the batch axis, with axes of size 1 behind it so that all have one rank."""
+    """Maps ``column_sums`` over a leading batch axis, which every operand gets.
+
+    Axes of size 1 after the batch axis give all operands the same rank.
+    """
     stretched = [stretch(size, x, is_batched) for x, is_batched in zip(inputs, batched)]
     rank = stretched[0].ndim
     aligned = [
@@ -63,7 +69,7 @@ def _batch(
 
 
 def _samples() -> list[Sample]:
-    """Returns samples with two or three operands, whose first or middle axes are summed."""
+    """Returns test samples of ``column_sums``: two or three operands, summed over their first or middle axes."""
     product, centered = ("multiply", 0, 1), ("multiply", 0, ("subtract", 1, 2))
     negated = ("negative", ("multiply", ("add", 0, 1), 2))
     cases: tuple[tuple[tuple[tuple[int, ...], ...], tuple[int, ...], tuple[Any, ...]], ...] = (

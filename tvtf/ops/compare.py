@@ -122,7 +122,10 @@ def _flags(*types: TensorType) -> TensorType:
 
 
 def _raise_not_bool(position: int, dtype: DType, name: str) -> None:
-    """Raises TensorFlow's error for an operand that isn't bool; it has the position eagerly, the name while tracing."""
+    """Raises TensorFlow's error for an operand that isn't bool.
+
+    The error names the operand by its position in eager execution, and by ``name`` while tracing.
+    """
     names = {"float32": "float", "float64": "double", "float16": "half"}
     raise ArgumentError(
         f"cannot compute {{op}} as input #{position}(zero-based) was expected to be a bool tensor but is a "
@@ -210,7 +213,10 @@ def logical_xor(x: Any, y: Any, name: str | None = "LogicalXor") -> Any:
 
 
 def _select_type(condition: TensorType, x: TensorType, y: TensorType) -> TensorType:
-    """Returns the type of a select after checking that a bool condition and two values of one dtype broadcast."""
+    """Returns the type of a select's result after checking the operands.
+
+    The condition must be bool, ``x`` and ``y`` must have the same dtype, and all three must broadcast.
+    """
     if condition.dtype is not bool_:
         _raise_not_bool(0, condition.dtype, "condition")
     require_same_dtype((x, y), ("t", "e"))  # TensorFlow's names: then, else
@@ -232,7 +238,10 @@ _MASK_THRESHOLD = 4096
 
 
 def _select_array(condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Selects by ``y ^ (mask & (x ^ y))`` on the bits of large arrays: three vectorized passes without branches."""
+    """Computes a select elementwise by NumPy.
+
+    Large arrays are combined by ``y ^ (mask & (x ^ y))`` on their bits: three vectorized passes without branches.
+    """
     integer = f"i{x.dtype.itemsize}"
     if condition.size < _MASK_THRESHOLD or x.dtype != y.dtype or x.dtype.hasobject or x.dtype.itemsize > 8:
         return np.where(condition, x, y)
@@ -320,7 +329,10 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
 def _number_test(
     ufunc: np.ufunc, lower: Callable[..., Any], onnx: Any, shows: tuple[str, str]
 ) -> Callable[[Callable[..., Any]], Primitive[Any]]:
-    """Returns a decorator that declares an elementwise test of floats, such as for NaN, public in ``tf.math``."""
+    """Returns a decorator that declares an elementwise test of floats, such as ``is_nan``, public in ``tf.math``.
+
+    ``shows`` is the docstring's example: a call and its result.
+    """
 
     def declare(front: Callable[..., Any]) -> Primitive[Any]:
         """Declares the elementwise primitive whose public function is ``front``."""

@@ -44,7 +44,7 @@ def permuted(x: Tensor, perm: Tensor) -> Tensor:
 
 
 def _canonical_axis(axis: Any, rank: int) -> Tensor:
-    """Converts computed axes to a non-negative int32 tensor, and checks at run time that they are in range."""
+    """Converts axes computed at run time to a non-negative int32 tensor; emits a check that they are in range."""
     index = _as_int32(axis)
     is_valid = bind.logical_and(bind.less_equal(_as_int32(-rank), index), bind.less(index, _as_int32(rank)))
     bind.guard(
@@ -84,7 +84,10 @@ def _axis_removed(function: Callable[..., Any], x: Tensor, axis: Any, arguments:
 
 
 def _several_axes(function: Callable[..., Any], x: Tensor, axis: Any, arguments: dict[str, Any]) -> Tensor:
-    """Applies reverse, or roll with its argument ``shift``, along axes computed at run time, one after the other."""
+    """Applies reverse or roll along axes computed at run time, one axis after the other.
+
+    ``arguments`` has ``shift`` only for roll: a shift for each axis.
+    """
     shifts = scalars_of(arguments.pop("shift", ()))
     axes = [axis[i] for i in range(_count(axis))] if axis.ndim else [axis]
     for i, each in enumerate(axes):
@@ -99,7 +102,10 @@ def _several_axes(function: Callable[..., Any], x: Tensor, axis: Any, arguments:
 
 
 def _reduced(function: Callable[..., Any], x: Tensor, axis: Any, arguments: dict[str, Any]) -> Tensor:
-    """Reduces along axes computed at run time, after moving them to the end."""
+    """Reduces ``x`` along axes computed at run time, by a transpose that moves these axes to the end.
+
+    The number of axes is known while tracing, so that the reduction then has static axes.
+    """
     rank, keepdims = x.ndim, bool(arguments.pop("keepdims", False))
     axes = reshape(_canonical_axis(axis, rank), [-1])
     count = _count(axes)
@@ -118,7 +124,10 @@ def _reduced(function: Callable[..., Any], x: Tensor, axis: Any, arguments: dict
 
 
 def _sorting_indices(keys: Tensor) -> Tensor:
-    """Returns the indices that sort a vector of distinct keys: the rank of a key is the number of smaller ones."""
+    """Returns the indices that sort a vector of distinct keys.
+
+    The rank of a key is the number of smaller keys. For example, the keys ``[5, 3]`` have the ranks ``[1, 0]``.
+    """
     n = keys.ndim and _count(keys)
     smaller = bind.less(reshape(keys, [1, n]), reshape(keys, [n, 1]))
     rank = bind.reduce_sum(bind.cast(smaller, dtype=int32), axis=(1,), keepdims=False)
@@ -132,7 +141,7 @@ def _sorting_indices(keys: Tensor) -> Tensor:
 
 
 def _count(x: Tensor) -> int:
-    """Returns the length of a vector of axes, which must be known while tracing."""
+    """Returns the number of axes in a vector of axes. This number must be known while tracing."""
     (count,) = x._type.shape
     if not isinstance(count, int):
         raise unknown_size(
@@ -207,7 +216,10 @@ def _with_computed_axis(name: str, implementation: Callable[..., Any]) -> Callab
 
 
 def _deferred(handle: Callable[..., Any], function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Defers a call until the ranks of its tensors are known, when ``handle`` gets its arguments again."""
+    """Defers a call of ``function`` until the ranks of its tensors are known.
+
+    Then ``handle`` gets the arguments again. If it returns NotImplemented, ``function`` itself is called.
+    """
 
     def call_with_known_ranks(*args: Any, **kwargs: Any) -> Any:
         result = handle(function, *args, **kwargs)

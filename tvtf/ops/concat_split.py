@@ -34,7 +34,10 @@ from tvtf.ops.rules import (
 
 
 def _concat_type(*parts: TensorType, axis: int) -> TensorType:
-    """Returns the type of a concatenation after checking the parts: their sizes along the axis are added up."""
+    """Returns the type of a concatenation's result after checking the parts.
+
+    The parts' sizes along the axis are added up. For example, ``(2, 3)`` and ``(2, 4)`` along axis 1 give ``(2, 7)``.
+    """
     _require_one_dtype(parts)
     first = parts[0].shape
     if not first:
@@ -152,7 +155,10 @@ def _inferred(values: Sequence[Any]) -> DType:
 
 
 def _stack_type(*parts: TensorType, axis: int) -> TensorType:
-    """Returns the type of a stack after checking that all parts have one shape, into which the new axis is inserted."""
+    """Returns the type of a stack's result after checking that all parts have the same shape.
+
+    For example, two parts of shape ``(3,)`` stacked along axis 0 give ``(2, 3)``.
+    """
     _require_one_dtype(parts)
     first = parts[0].shape
     for i, part in enumerate(parts):
@@ -201,9 +207,9 @@ def stack_all(values: Sequence[Tensor], axis: int) -> Any:
 
 
 def _known_stacked(parts: Sequence[Any], axis: int) -> np.ndarray | None:
-    """Returns the elements of a stack if the trace knows those of all parts.
+    """Evaluates a stack while tracing if the elements of all parts are known then, else returns None.
 
-    They may be symbolic dims, so the array holds objects.
+    The elements may be symbolic dims, so the array holds objects.
     """
     known_parts = [p.known for p in parts]
     if any(part is None for part in known_parts):
@@ -320,7 +326,10 @@ def _uneven_message(axis: int, extent: Any, count: int) -> str:
 
 
 def _split_type(x: TensorType, *, sizes: tuple[Dim, ...], axis: int) -> tuple[TensorType, ...]:
-    """Returns the types of a split's pieces after checking that their known sizes add up to the axis."""
+    """Returns the types of a split's pieces after checking that their sizes add up to the size of the axis.
+
+    A sum of symbolic sizes is left to the run-time check.
+    """
     rank = len(x.shape)
     if not 0 <= axis < rank:
         raise ArgumentError(f"-input rank({-rank}) <= split_dim < input rank ({rank}), but got {axis}")
@@ -331,9 +340,10 @@ def _split_type(x: TensorType, *, sizes: tuple[Dim, ...], axis: int) -> tuple[Te
 
 
 def _split_guard(x: Tensor, *, sizes: tuple[Dim, ...], axis: int) -> list[tuple[Any, ...]]:
-    """Returns the run-time check that a split's sizes add up to the axis, if the trace can't prove it.
+    """Returns the run-time check that the sizes of a split add up to the size of the axis.
 
-    The check is a tuple of the condition, the error's message, and the number that fills the message's placeholder.
+    No check is needed if tracing proves that. The check is a tuple of the condition, the error's message, and the
+    number that fills the message's placeholder.
     """
     total, extent = simplify_dim(sum(sizes[1:], sizes[0])), x._type.shape[axis]
     if same_dim(total, extent):
@@ -408,7 +418,8 @@ def split(
 def _split_sizes(shape: Sequence[Dim], axis: int, requested: Any) -> tuple[Dim, ...]:
     """Returns the sizes of a split's pieces along ``axis``.
 
-    ``requested`` is the number of equal pieces, or their sizes, of which one may be -1 for what remains.
+    ``requested`` is the number of equal pieces, or a list of sizes. One size may be -1, for the remaining elements. For
+    example, an axis of 7 with sizes ``[2, -1]`` gives ``(2, 5)``.
     """
     extent = shape[axis]
     if is_computed(requested) and len(requested._type.shape) == 1 and isinstance(requested._type.shape[0], int):

@@ -27,9 +27,9 @@ EXPORT = "a subgraph is not a list of nodes; the exporter writes If and Loop by 
 
 
 def signature(function: Any) -> tuple[list[TensorType], list[TensorType]]:
-    """Returns the types of the parameters and of the results of a branch or loop body, in any of its three forms.
+    """Returns the types of the parameters, and the types of the results, of a branch or loop body.
 
-    It may be a traced ``Graph``, the ``Subfunction`` of a module that is evaluated, or a Relax ``GlobalVar``.
+    The function may be a traced ``Graph``, the ``Subfunction`` of a module that is evaluated, or a Relax ``GlobalVar``.
     """
     if hasattr(function, "all_params"):
         return [p._type for p in function.all_params], list(function.output_types)
@@ -58,7 +58,10 @@ def _result_type(ty: Any) -> TensorType:
 
 
 def result_types(function: Any, arguments: Sequence[TensorType]) -> tuple[TensorType, ...]:
-    """Returns the types of a function's results for arguments of the given types."""
+    """Returns the result types of a branch or loop body for arguments of the given types.
+
+    Symbolic dims of the parameters are replaced by the arguments' dims.
+    """
     params, results = signature(function)
     dims: dict[Any, Any] = {}
     for param, argument in zip(params, arguments):
@@ -67,7 +70,7 @@ def result_types(function: Any, arguments: Sequence[TensorType]) -> tuple[Tensor
 
 
 def call(function: Any, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Applies a function attribute to tensors: evaluates it, or inlines it into the active trace."""
+    """Calls a branch or loop body with tensors: evaluates it eagerly, or inlines it into the active trace."""
     if not hasattr(function, "all_params"):
         return function(*inputs)
     from tvtf.ir.interpreter import evaluate
@@ -76,7 +79,7 @@ def call(function: Any, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 def call_numpy(function: Any, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-    """Applies a function attribute to arrays, with no tape recording."""
+    """Calls a branch or loop body with NumPy arrays, without recording by gradient tapes."""
     tapes, state.tapes = state.tapes, []
     try:
         return tuple(t.eager_array() for t in call(function, [EagerTensor(a) for a in arrays]))
@@ -85,7 +88,7 @@ def call_numpy(function: Any, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray,
 
 
 def require_condition(pred: TensorType, what: str) -> None:
-    """Checks that the condition of an if or a loop is a scalar boolean; ``what`` names it in the error."""
+    """Checks that the condition of a branch or while loop is a scalar boolean. ``what`` is its name in the error."""
     if not pred.dtype.is_bool or pred.shape:
         raise ArgumentError(
             f"{what} must be a scalar of dtype bool, but has shape {show_shape(pred.shape)} and dtype "
@@ -98,9 +101,10 @@ def require_condition(pred: TensorType, what: str) -> None:
 def _cond_type(
     pred: TensorType, *captured: TensorType, then_branch: Any, else_branch: Any, shapes: Any = ()
 ) -> tuple[TensorType, ...]:
-    """Returns the result types of ``cond``, after checking that both branches have the same ones.
+    """Returns the result types of ``cond`` after checking that both branches have the same result types.
 
-    With ``shapes``, dims may differ between the branches: such a dim is the symbol that ``shapes`` has there.
+    ``shapes`` allows dims that differ between the branches. It has a symbol for each such dim, which becomes the dim of
+    the result.
     """
     require_condition(pred, "pred")
     if shapes and _is_emitted(then_branch):
@@ -144,9 +148,10 @@ def _cond_numpy(
 def _while_type(
     *inputs: TensorType, condition: Any, body: Any, carried: int, bound: Any, shapes: Any = (), arrays: Any = ()
 ) -> tuple[TensorType, ...]:
-    """Returns the types of a loop's results, the carried values, after checking condition and body.
+    """Returns the types of a while loop's results, which are its carried values, after checking condition and body.
 
-    The condition must return a boolean, and the body the carried values with the types that they enter with.
+    The condition must return a boolean. The body must return each carried value with the type it had at the start,
+    except for dims that may vary according to ``shapes``.
     """
     loop_types = _loop_types(inputs, shapes)
     carried_types = loop_types[:carried]
@@ -210,9 +215,10 @@ def _while_numpy(
 def _with_free_rows(
     values: Sequence[np.ndarray], arrays: Sequence[tuple[int, int, tuple[int, ...]]]
 ) -> list[np.ndarray]:
-    """Grows carried arrays that lack free rows for the writes of one iteration, to at least twice their size.
+    """Grows those arrays in a while loop's carried values that are too short for the writes of one iteration.
 
-    ``arrays`` holds for each its index, the rows that an iteration may write, and the indices of its row counters.
+    A grown array has at least twice as many rows. ``arrays`` has a tuple for each array: its index in ``values``, the
+    number of rows that an iteration may write, and the indices of its row counters.
     """
     grown = list(values)
     for index, rows_written, counters in arrays:

@@ -30,7 +30,10 @@ CONV_TYPES = (*FLOATING, int32)
 def _conv_type(
     x: TensorType, w: TensorType, *, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
 ) -> TensorType:
-    """Returns the type of a convolution's result after checking dtypes, shapes and the depths of input and filter."""
+    """Returns the type of a convolution's result after checking dtypes, shapes and depths of input and filter.
+
+    Layouts are channels last: ``x`` is (batch, spatial axes, depth), ``w`` (spatial axes, depth per group, results).
+    """
     require_same_dtype((x, w), ("input", "filter"))
     require_dtype(x, CONV_TYPES, "input")
     require_filter(w, len(strides))
@@ -66,9 +69,9 @@ def _depth_mismatch(depth: Dim, per_group: Dim) -> ArgumentError:
 
 
 def group_count(depth: Dim, per_group: int) -> int:
-    """Returns a convolution's number of groups: the input's channels, ``depth``, divided by those of a group.
+    """Returns a convolution's number of groups: the input's ``depth`` divided by the filter's channels ``per_group``.
 
-    An unknown depth means one group, unless the filter has one channel, as in depthwise convolutions, or unknown ones.
+    An unknown depth means one group, unless the filter's channels are unknown or 1, as in depthwise convolutions.
 
     Raises:
       UnknownSize: the trace may be specialized to the depth of its calls.
@@ -114,7 +117,7 @@ def _grouped_product_filter_grad(x: np.ndarray, dy: np.ndarray, groups: int) -> 
 def _conv_array(
     x: np.ndarray, w: np.ndarray, *, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
 ) -> np.ndarray:
-    """Computes a convolution as a sum of one matrix product for each tap, that is each position in the filter."""
+    """Computes a convolution as a sum of matrix products, one for each tap (a tap: a position in the filter)."""
     x, w = padded(wide(x), padding), wide(w)
     sizes = result_sizes(x.shape[1:-1], w.shape[:-2], strides, ((0, 0),) * len(strides), dilations)
     total = np.zeros((x.shape[0], *sizes, w.shape[-1]), x.dtype)
@@ -126,7 +129,10 @@ def _conv_array(
 def _input_grad_array(
     dy: np.ndarray, w: np.ndarray, *, shape: Sizes, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
 ) -> np.ndarray:
-    """Computes the gradient by the input: adds each tap's product to the elements that the tap read."""
+    """Computes a convolution's gradient with respect to its input, of the given ``shape``.
+
+    For each tap (a tap: a position in the filter), a matrix product is added to the elements that the tap reads.
+    """
     dy, w = wide(dy), wide(w)
     padded_sizes = [n + low + high for n, (low, high) in zip(shape[1:-1], padding)]
     total = np.zeros((shape[0], *padded_sizes, shape[-1]), dy.dtype)
@@ -138,7 +144,10 @@ def _input_grad_array(
 def _filter_grad_array(
     x: np.ndarray, dy: np.ndarray, *, shape: Sizes, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
 ) -> np.ndarray:
-    """Computes the gradient by the filter tap by tap: a product of the elements that a tap reads with the cotangent."""
+    """Computes a convolution's gradient with respect to its filter, of the given ``shape``.
+
+    Each tap (a tap: a position in the filter) gets the product of the elements that it reads with the cotangent.
+    """
     x, dy = padded(wide(x), padding), wide(dy)
     total = np.zeros(shape, x.dtype)
     for tap, inputs_of_tap in taps(shape[:-2], dy.shape[1:-1], strides, dilations):
@@ -147,9 +156,10 @@ def _filter_grad_array(
 
 
 def _input_grad_type(dy: TensorType, w: TensorType, *, shape: tuple[Dim, ...], **attrs: Any) -> TensorType:
-    """Returns the type of the gradient by the input, of the given ``shape``, after checking the cotangent ``dy``.
+    """Returns the type of a convolution's gradient with respect to its input, after checking the cotangent ``dy``.
 
-    Axes with a stride above 1 must be static, for several input sizes give one result size.
+    ``shape`` is the input's shape. Axes with a stride above 1 must be static, because several input sizes give the same
+    result size.
     """
     y_type = _conv_type(TensorType(shape, dy.dtype), w, **attrs)
     _require_gradient(dy, y_type)
@@ -198,9 +208,10 @@ def _conv_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **
 def _input_grad_batch(
     size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, shape: tuple[Dim, ...], **attrs: Any
 ) -> Any:
-    """Maps the gradient by the input over a new batch axis of ``size``, which is merged into the input's own.
+    """Maps a convolution's gradient with respect to its input over a new leading axis of ``size`` items.
 
-    If the filter has that axis, too, each item needs a convolution of its own.
+    The new axis is merged into the batch axis of the input. If each item has its own filter, each item needs its own
+    convolution.
     """
     dy, w = inputs
     _, is_filter_batched = batched
@@ -218,9 +229,9 @@ def _filter_grad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bo
 def _for_each_item(
     name: str, size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], attrs: dict[str, Any]
 ) -> Any:
-    """Applies the op ``name`` to each of a batch of ``size`` items and stacks the results.
+    """Applies the convolution op ``name`` to each of ``size`` items and stacks the results.
 
-    Items with filters of their own can't share a convolution.
+    Items with different filters can't share a convolution.
     """
     if not isinstance(size, int):
         raise unknown_size(
@@ -266,7 +277,7 @@ def _conv_onnx(
     dilations: Sizes,
     groups: int,
 ) -> None:
-    """Writes ONNX's Conv between transpositions, for its layout is channels first."""
+    """Emits ONNX's Conv for a convolution, between transposes to and from ONNX's layout with channels first."""
     x, w = inputs
     rank, y = len(strides), emitter.temp()
     operands = [_channels_first(emitter, x, rank), _filter_channels_first(emitter, w, rank)]
@@ -280,7 +291,10 @@ def _input_grad_onnx(
     emitter: Any, inputs: Any, outputs: Any, types: Any, *, shape: tuple[Dim, ...], strides: Sizes, padding: Padding,
     dilations: Sizes, groups: int,
 ) -> None:  # fmt: skip
-    """Writes ONNX's ConvTranspose; the last elements of the input, which no window reached, become output padding."""
+    """Emits ONNX's ConvTranspose for a convolution's gradient with respect to its input.
+
+    The input's last elements that no window reached become output padding.
+    """
     dy, w = inputs
     (_, w_type), _ = types
     rank, y = len(strides), emitter.temp()
@@ -303,9 +317,10 @@ def _filter_grad_onnx(
     emitter: Any, inputs: Any, outputs: Any, types: Any, *, shape: Sizes, strides: Sizes, padding: Padding, dilations: Sizes,
     groups: int,
 ) -> None:  # fmt: skip
-    """Writes the filter's gradient: convolves the input with the cotangent, batch and channel axes swapped.
+    """Emits ONNX nodes for a convolution's gradient with respect to its filter.
 
-    Strides and dilations swap, too.
+    This gradient is a convolution of the input with the cotangent. Batch and channel axes are swapped, and so are
+    strides and dilations.
     """
     (x, dy), ((x_type, dy_type), _) = inputs, types
     rank, sizes = len(strides), x_type.shape[1:-1]
@@ -324,7 +339,10 @@ def _filter_grad_onnx(
 
 
 def _shortened(emitter: Any, name: str, lengths: list[Any], sizes: Any) -> str:
-    """Slices off the last elements, which no window reached, to leave ``lengths``: ONNX has no negative padding."""
+    """Emits a slice that shortens the spatial axes from ``sizes`` to ``lengths``, and returns the result's name.
+
+    It removes the last elements, which no window reaches. ONNX has no negative padding.
+    """
     axes = [i + 1 for i, (length, size) in enumerate(zip(lengths, sizes)) if length != size]  # axis 0 is the batch
     if not axes:
         return name
@@ -341,7 +359,10 @@ def _extents(shape: Sizes, dilations: Sizes) -> list[int]:
 def _filter_grad_group(
     emitter: Any, inputs: Any, group: int, groups: int, shape: Sizes, rank: int, attrs: dict[str, Any]
 ) -> str:
-    """Writes the filter's gradient for one group of channels, as a convolution of that group's input and cotangent."""
+    """Emits the filter's gradient for one group of channels, and returns the result's name.
+
+    It is a convolution of the group's input with the group's cotangent.
+    """
     x, dy = inputs
     channels, results = shape[-2], shape[-1] // groups
     x = _sliced(emitter, x, rank + 1, group * channels, channels, groups)
@@ -355,7 +376,7 @@ def _filter_grad_group(
 
 
 def _sliced(emitter: Any, name: str, axis: int, start: int, count: int, groups: int) -> str:
-    """Writes a slice of ``count`` channels from ``start``; a single group needs none."""
+    """Emits a slice of ``count`` channels from ``start`` on, and returns its name. A single group needs no slice."""
     if groups == 1:
         return name
     result = emitter.temp()

@@ -24,7 +24,10 @@ def _rank_error(value: Tensor, name: str, rank: int, op: str) -> BaseException:
 
 
 def _checked_operands(x: Any, w: Any, rank: int, op: str) -> tuple[Tensor, Tensor]:
-    """Converts a convolution's input and filter to tensors of one dtype, and checks their ``rank`` of spatial axes."""
+    """Converts a convolution's input and filter to tensors of the same dtype, and checks their ranks.
+
+    ``rank`` is the number of spatial axes. The input may have more than one batch axis.
+    """
     x = convert_to_tensor(x)
     _, w = operands(x, w)
     if x.ndim < rank + 2:
@@ -51,7 +54,10 @@ def convolve(
 def _convolve_one_batch_axis(
     x: Tensor, w: Tensor, strides: Any, padding: Any, has_channels_first: bool, dilations: Any, op: str
 ) -> Tensor:
-    """Convolves an input with a single batch axis; one with channels first is transposed, and the result back."""
+    """Convolves an input that has a single batch axis.
+
+    An input with channels first is transposed to channels last, and the result is transposed back.
+    """
     x = channels_last(x) if has_channels_first else x
     attrs = _window_attrs(x._type.shape[1:-1], w, strides, padding, dilations, has_channels_first, op)
     y = bind.conv(x, w, groups=_groups(x, w, op), **attrs)
@@ -70,7 +76,7 @@ def _window_attrs(
 ) -> dict[str, Any]:
     """Converts TensorFlow's strides, padding and dilations to attributes of ``conv``: an item for each spatial axis.
 
-    ``sizes`` are the input's spatial sizes; ``has_channels_first`` says whether its channels come first.
+    ``sizes`` are the spatial sizes of the input. ``has_channels_first`` is for arguments with an item for every axis.
     """
     rank, window = len(sizes), w._type.shape[:-2]
     strides = spatial_steps(strides, rank, has_channels_first, "strides", op)

@@ -63,7 +63,7 @@ def confusion_matrix(
 
 
 def _same_rank(labels: Tensor, predictions: Tensor) -> tuple[Tensor, Tensor]:
-    """Removes a last axis of size 1 from labels or predictions if the other has one axis less."""
+    """Removes a last axis of size 1 from labels or predictions if the other tensor has one axis less."""
     difference = predictions.ndim - labels.ndim
     if difference == 1 and predictions.shape[-1] == 1:
         predictions = bind.reshape(predictions, shape=predictions._type.shape[:-1])
@@ -80,9 +80,9 @@ def _classes(x: Tensor, what: str) -> Tensor:
 
 
 def _checked(x: Tensor, holds: Any, holds_at_run_time: Any, message: str) -> Tensor:
-    """Returns ``x`` after a check of its values, which raises an error with ``message``.
+    """Returns ``x`` after a check of its values; a failure raises an error with ``message``.
 
-    ``holds`` checks an array if the values are known, ``holds_at_run_time`` a tensor if the program computes them.
+    ``holds`` tests known values, an array. ``holds_at_run_time`` tests values that the program computes, a tensor.
     """
 
     def check(array: np.ndarray) -> None:

@@ -173,7 +173,7 @@ def arithmetic(size: Dim, start: Any, delta: Any, dtype: DType) -> Any:
 
 
 def _range_nodes(emitter: Any, outputs: Sequence[str], size: Dim, start: Any, delta: Any, dtype: DType) -> None:
-    """Writes a range as ONNX's Range from 0 to ``size`` in steps of 1, times ``delta``, plus ``start``."""
+    """Emits ONNX nodes for a range of ``size`` numbers: ONNX's Range from 0 in steps of 1, times delta, plus start."""
     computed = int64 if dtype.is_integer else dtype
     count = emitter.temp()
     emitter.node("Squeeze", [emitter.shape((size,))], [count])
@@ -189,7 +189,7 @@ def _range_nodes(emitter: Any, outputs: Sequence[str], size: Dim, start: Any, de
 
 
 def _scalar_dim(emitter: Any, dim: Dim) -> str:
-    """Writes a dim as an ONNX scalar."""
+    """Emits a dim as an ONNX scalar."""
     result = emitter.temp()
     emitter.node("Squeeze", [emitter.shape((dim,))], [result])
     return result
@@ -246,7 +246,10 @@ def _ascends(start: Any, delta: Any) -> bool:
 
 
 def _computed_range(start: Any, limit: Any, delta: Any, dtype: DType) -> Tensor:
-    """Returns a range whose bounds are computed at run time, where the sign of the step is checked against them."""
+    """Computes ``tf.range`` for bounds or a step computed at run time.
+
+    The program checks that the step is not 0 and that its sign fits the bounds.
+    """
     first, last, step = (bind.cast(convert_to_tensor(bound), dtype=dtype) for bound in (start, limit, delta))
     zero = number(0, step)
     bind.guard(bind.not_equal(step, zero), step, message=f"Requires delta != 0: {HOLE}", shown=1)
@@ -291,7 +294,10 @@ def _number(bound: Any, kind: DType) -> Any:
 
 
 def _bound(value: Any, what: str, dtype: DType) -> Any:
-    """Converts a range's start, limit or step, which ``what`` names, to a number of the range's dtype, or to a dim."""
+    """Converts the start, limit or step of a range to a number of the range's dtype, or to a symbolic dim.
+
+    ``what`` is the argument's name in errors.
+    """
     shape = convert_to_tensor(value).shape
     if shape.rank:
         raise ArgumentError(f"{what} must be a scalar, not shape {brackets(shape)}").for_op("Range")
@@ -304,7 +310,7 @@ def _bound(value: Any, what: str, dtype: DType) -> Any:
 
 
 def _range_size(start: Any, limit: Any, delta: Any, dtype: DType) -> Dim:
-    """Returns the number of elements of a range, which is symbolic if ``start`` or ``limit`` is a symbolic dim."""
+    """Returns the number of elements of a range. It is symbolic if ``start`` or ``limit`` is a symbolic dim."""
     if delta == 0:
         raise ArgumentError("Requires delta != 0: 0").for_op("Range")
     if all(isinstance(bound, (int, float)) for bound in (start, limit)):
@@ -314,9 +320,9 @@ def _range_size(start: Any, limit: Any, delta: Any, dtype: DType) -> Dim:
 
 
 def _static_range_size(start: Any, limit: Any, delta: Any, dtype: DType) -> int:
-    """Returns ``ceil((limit - start) / delta)``, the number of elements of a range whose bounds are known numbers.
+    """Returns the number of elements of a range with known bounds: ``ceil((limit - start) / delta)``.
 
-    Floats are divided in the range's dtype, whose rounding can change the number.
+    Floats are divided in the range's dtype, because its rounding can change the result.
     """
     if (limit - start) * delta < 0:
         sign, order = (">", "<=") if delta > 0 else ("<", ">=")
@@ -374,7 +380,10 @@ def _expanded(x: Tensor, axis: int) -> Tensor:
 
 
 def _one_hot_type(indices: TensorType, on: TensorType, off: TensorType, *, depth: Dim, axis: int) -> TensorType:
-    """Returns the type of one-hot vectors after checking the arguments: ``indices`` with an axis of ``depth``."""
+    """Returns the type of one_hot's result after checking the arguments.
+
+    The result has the shape of ``indices`` with an axis of size ``depth`` inserted at ``axis``.
+    """
     require_dtype(indices, tuple(map(as_dtype, ("uint8", "int8", "int32", "int64"))), "indices")
     require_same_dtype((on, off), ("on_value", "off_value"))
     rank = len(indices.shape)
@@ -400,7 +409,10 @@ def _one_hot_vjp(ct: Tensor, y: Tensor, indices: Tensor, on: Tensor, off: Tensor
 
 
 def _one_hot_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, depth: Dim, axis: int) -> Tensor:
-    """Maps one_hot over a batch of ``size``; ``on`` and ``off`` that differ by item are selected by one-hot bools."""
+    """Maps one_hot over a leading batch axis of ``size`` items.
+
+    Values ``on`` and ``off`` that differ by item are selected by one-hot bools.
+    """
     indices, *values = inputs
     are_indices_batched, *are_values_batched = batched
     if not any(are_values_batched):
@@ -416,9 +428,9 @@ def _one_hot_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool],
 def _one_hot_nodes(
     emitter: Any, inputs: Sequence[str], outputs: Sequence[str], types: Any, *, depth: Dim, axis: int
 ) -> None:
-    """Writes one_hot as a comparison of the indices with the positions 0 to ``depth - 1`` along the new axis.
+    """Emits ONNX nodes for one_hot: compares the indices with 0 to ``depth - 1`` along the new axis.
 
-    It doesn't write ONNX's OneHot, which counts negative indices from the end and takes no scalar.
+    ONNX's OneHot doesn't fit: it counts negative indices from the end and accepts no scalar.
     """
     indices, on, off = inputs
     (indices_type, *_), _ = types
@@ -493,7 +505,10 @@ def one_hot(
 
 
 def _on_and_off(values: list[Any], dtype: DType | None) -> tuple[Tensor, Tensor]:
-    """Returns one_hot's values ``on`` and ``off`` as scalars of one dtype; those that are None become 1 and 0."""
+    """Returns the values ``on`` and ``off`` of one_hot as scalars of the same dtype.
+
+    ``values`` are the two arguments, where None stands for the defaults 1 and 0. ``dtype`` may be None, too.
+    """
     names = ("on_value", "off_value")
     value_dtype = next((v.dtype for v in values if v is not None), None)
     for name, value in zip(names, values):

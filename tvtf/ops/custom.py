@@ -30,7 +30,11 @@ def _vjp(cts: Any, outputs: Any, *inputs: Tensor, backward: Any, count: int, giv
 
 
 def gradients_of(inputs: Sequence[Tensor], results: Iterable[Tensor], given: Iterable[tuple[int, bool]]) -> list[Any]:
-    """Arranges a backward function's results by input: None, a tensor, or IndexedSlices."""
+    """Returns the gradient of each input from the results of a user's backward function.
+
+    It is None, a tensor, or IndexedSlices. ``given`` has, for each gradient, the number of its input and whether it is
+    IndexedSlices.
+    """
     gradients: list[Any] = [None] * len(inputs)
     remaining = iter(results)
     for place, is_rows in given:

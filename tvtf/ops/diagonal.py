@@ -16,7 +16,10 @@ from tvtf.ops.rules import bind, draw, kernel
 
 
 def _take_type(x: TensorType, *, first: int, second: int) -> TensorType:
-    """Returns the type of the diagonal along two axes, which must have one size: ``x`` without the second axis."""
+    """Returns the type of the diagonal along two axes after checking that these axes have the same size.
+
+    The result has the shape of ``x`` without the second axis.
+    """
     expected, got = x.shape[first], x.shape[second]
     if not agree_dim(expected, got):
         raise ArgumentError(

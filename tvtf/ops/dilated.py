@@ -79,7 +79,10 @@ def with_space_to_batch(
 
 
 def _paddings(padding: str, filter_shape: Any, rates: np.ndarray) -> np.ndarray:
-    """Returns how many zeros SAME or VALID padding adds before and after each dim for windows dilated by ``rates``."""
+    """Returns the numbers of zeros that the padding "SAME" or "VALID" adds, for windows dilated by ``rates``.
+
+    The result has a row (before, after) for each spatial axis.
+    """
     if padding == "VALID":
         return np.zeros((len(rates), 2), np.int64)
     if padding != "SAME":

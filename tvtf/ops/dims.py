@@ -13,7 +13,7 @@ from tvtf.ops.rules import bind
 
 
 def _analyzer(*dims: Dim) -> Any:
-    """Returns TVM's arithmetic analyzer, told that the variables in ``dims`` are not negative, as sizes are."""
+    """Returns TVM's arithmetic analyzer with all variables in ``dims`` bound to be non-negative, as sizes are."""
     from tvm import sym, tirx
 
     from tvtf.core.tvm_visitor import structural_walk
@@ -71,7 +71,10 @@ def ceil_div(dim: Dim, step: int) -> Dim:
 
 
 def from_end(index: Dim, extent: Dim) -> Dim:
-    """Returns a Python index counted from the start: a negative one counts from the end."""
+    """Converts a Python index to one that counts from the start. For example, -1 and extent 3 give 2.
+
+    The sign of a symbolic index may be known only at run time, which then selects the result.
+    """
     if proves(index >= 0, index):
         return index
     if proves(index < 0, index):

@@ -31,9 +31,9 @@ def _guard(x: Tensor, y: Tensor) -> list[tuple[Tensor, str]]:
 
 
 def _numpy_by_dtype(integers: Callable[..., Any], floats: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a NumPy kernel that calls ``integers`` or ``floats``, depending on the operands' dtype.
+    """Returns the NumPy kernel of a division: it calls ``integers`` or ``floats``, depending on the operands' dtype.
 
-    Integer divisors must not be 0; 16-bit floats are computed in float32.
+    An integer divisor of 0 raises an error. 16-bit floats are computed in float32.
     """
 
     def run(x: np.ndarray, y: np.ndarray) -> Any:
@@ -57,9 +57,9 @@ def _floored_remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _known_quotient(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a rule that evaluates a quotient while tracing, from integers or dims that the trace knows.
+    """Returns a rule that evaluates a division while tracing, if both operands are known then.
 
-    It returns None if the trace doesn't know an operand, and for a divisor of 0, which fails at run time.
+    The rule returns None for an unknown operand, and for a divisor of 0, which fails at run time.
     """
 
     def value(x: Any, y: Any) -> Any:
@@ -75,7 +75,7 @@ _SIGN_DIFFERS = ("And", ("Not", ("Equal", _REMAINDER, 0.0)), ("Xor", ("Less", 1,
 
 
 def _onnx_by_dtype(integers: tuple[Any, ...], floats: tuple[Any, ...]) -> Callable[..., None]:
-    """Returns an ONNX rule that writes one tree of nodes for integers and another for floats."""
+    """Returns the ONNX rule of a division: it emits one tree of nodes for integers and another for floats."""
     write_integers, write_floats = nodes(integers), nodes(floats)
 
     def emit(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
@@ -278,7 +278,7 @@ def _zero_with_x(
         return unbroadcast(ct_of_x, x), unbroadcast(bind.multiply(ct, conj(by_y(x, y))), y)
 
     def declare(front: Callable[..., Any]) -> Any:
-        """Declares the elementwise op: ``lower``'s product, replaced by 0 where ``x`` is 0 in every form of the op."""
+        """Declares the elementwise op that computes the product of ``lower``, but 0 if ``x`` is 0."""
         return binary_op(
             domain=FLOATING_AND_COMPLEX,
             numpy=run,

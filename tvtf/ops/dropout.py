@@ -83,7 +83,10 @@ def general_dropout(
 
 
 def _apply_dropout(x: Any, rate: Any, sampler: Sampler, noise_shape: Any) -> Tensor:
-    """Sets elements to 0 whose random number is below the rate, and divides the others by ``1 - rate``."""
+    """Applies dropout: sets random elements to 0 with probability ``rate`` and divides the others by ``1 - rate``.
+
+    ``sampler(shape, dtype)`` draws uniform random numbers. An element is dropped if its number is below the rate.
+    """
     x = convert_to_tensor(x)
     if not x.dtype.is_floating:
         raise ValueError(
@@ -105,7 +108,7 @@ def _scaled(x: Tensor, rate: Any) -> Tensor:
 
 
 def _checked_rate(rate: Any, x: Tensor) -> Any:
-    """Checks a dropout rate: a number in [0, 1), which is returned as a float, or a tensor of x's dtype."""
+    """Returns a dropout rate after checking it: a number in [0, 1) as a float, or a tensor that has x's dtype."""
     if isinstance(rate, Tensor) or hasattr(rate, "_as_tensor"):
         rate = convert_to_tensor(rate)
         if rate.dtype is not x.dtype:
@@ -126,7 +129,10 @@ def _scalar(value: Any, like: Tensor) -> Tensor:
 
 
 def _noise_shape(noise_shape: Any, x: Tensor) -> tuple[Dim, ...]:
-    """Returns the shape of dropout's random mask: that of ``x``, or ``noise_shape`` with x's dims in place of None."""
+    """Returns the shape of dropout's random mask.
+
+    This is the shape of ``x``, or the argument ``noise_shape`` with the dims of ``x`` in place of None.
+    """
     shape = x._type.shape
     if noise_shape is None:
         return tuple(shape)

@@ -34,7 +34,10 @@ def _parts(equation: str) -> tuple[str, str, str]:
 
 
 def _contract_type(a: TensorType, b: TensorType, *, equation: str) -> TensorType:
-    """Returns the type of a contraction after checking that both inputs have one size for each label they share."""
+    """Returns the type of a contraction (an einsum of two inputs) after checking the inputs.
+
+    Axes with the same label must have the same size. For example, "ab,bc->ac" maps ``(2, 3), (3, 4)`` to ``(2, 4)``.
+    """
     require_same_dtype((a, b), ("inputs[0]", "inputs[1]"))
     require_dtype(a, NUMERIC, "inputs")
     left, right, result = _parts(equation)
@@ -55,9 +58,10 @@ def _dim_mismatch(expected: Dim, axis: int, x: TensorType, got: Dim) -> Argument
 
 
 def _contract_array(a: np.ndarray, b: np.ndarray, *, equation: str) -> np.ndarray:
-    """Contracts two arrays by one batched matrix product, of which each axis merges the axes of one kind of label.
+    """Computes an einsum of two arrays by one batched matrix product.
 
-    Batch labels are in both inputs and the result, summed ones not in the result, rows and columns in one input only.
+    Each axis of the product merges the axes of one kind of label. Batch labels occur in both inputs and the result,
+    summed labels in both inputs only, rows in ``a`` only, columns in ``b`` only.
     """
     left, right, result = _parts(equation)
     batch = [label for label in left if label in right and label in result]
@@ -94,7 +98,7 @@ def _contract_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]
 
 
 def _contract_samples() -> list[Sample]:
-    """Returns samples of ``contract`` with batch, free and summed labels, a size of 0 and a symbolic dim."""
+    """Returns test samples of ``contract`` with batch, free and summed labels, a size of 0 and a symbolic dim."""
     cases = (
         ("ab,bc->ac", (2, 3), (3, 2)), ("abcd,aecd->acbe", (1, 2, 2, 3), (1, 3, 2, 3)), ("a,b->ba", (2,), (3,)),
         ("ab,ab->", (2, 3), (2, 3)), ("ab,cb->ca", (0, 3), (2, 3)),
@@ -134,7 +138,9 @@ def contract(a: Tensor, b: Tensor, equation: str) -> Any:
 
 
 def _parsed(equation: str, count: int) -> tuple[list[str], str]:
-    """Splits an einsum equation into the subscripts of its inputs and of the result, with ellipses as written.
+    """Parses an einsum equation: returns the subscripts of each input, and those of the result, with ellipses.
+
+    For example, ``"i...j,j->i..."`` gives ``["i...j", "j"]`` and ``"i..."``. Implicit output is completed.
 
     Raises:
       ValueError: the equation is malformed, or isn't one of ``count`` inputs.
@@ -169,9 +175,10 @@ def _check_output(terms: list[str], output: str, equation: str) -> None:
 
 
 def _labels_of(term: str, rank: int, position: int) -> Labels:
-    """Returns a label for each axis of an einsum's input from its subscripts, such as ``i...j``, and its rank.
+    """Returns a label for each axis of an einsum's input.
 
-    The axes that the ellipsis stands for are numbered from its right end (.1, .0), as broadcasting aligns them.
+    The axes of the ellipsis are numbered from the right, as broadcasting aligns them. For example, the subscripts
+    ``i...j`` and rank 4 give ``("i", ".1", ".0", "j")``. ``position`` is the input's number in errors.
     """
     before, ellipsis, after = term.partition(ELLIPSIS)
     named = len(before) + len(after)
@@ -186,7 +193,10 @@ def _labels_of(term: str, rank: int, position: int) -> Labels:
 
 
 def _output_labels(output: str, inputs: list[Labels]) -> Labels:
-    """Returns a label for each axis of an einsum's result; its ellipsis has as many axes as the longest input one."""
+    """Returns a label for each axis of an einsum's result, from the subscripts ``output``.
+
+    The ellipsis of the result has as many axes as the longest ellipsis of the inputs.
+    """
     ellipsis_rank = max((sum(label.startswith(".") for label in labels) for labels in inputs), default=0)
     before, ellipsis, after = output.partition(ELLIPSIS)
     if ellipsis_rank and not ellipsis:
@@ -231,7 +241,7 @@ class Operand:
         return Operand(total, tuple(label for label in self.labels if label in needed))
 
     def squeezed(self, other: Operand) -> Operand:
-        """Removes ellipsis axes of size 1 that are larger in the other operand, for ``contract`` doesn't broadcast."""
+        """Removes ellipsis axes of size 1 that are larger in ``other``, because ``contract`` doesn't broadcast."""
         shape = self.tensor._type.shape
         removed = [
             i for i, label in enumerate(self.labels) if shape[i] is not None and _broadcasts(label, shape[i], other)
@@ -277,9 +287,9 @@ def _contracted(a: Operand, b: Operand, result: Labels) -> Operand:
 
 
 def _evaluate(operands: list[Operand], output: Labels) -> Tensor:
-    """Evaluates an einsum: multiplies its operands pair by pair, the cheapest pair first.
+    """Emits the ops of an einsum: multiplies its operands pair by pair, the cheapest pair first.
 
-    ``output`` are the labels of the result's axes; a label is summed as soon as no other operand has it.
+    ``output`` are the labels of the result's axes. Another label is summed as soon as no other operand has it.
     """
     operands = [operand.diagonal() for operand in operands]
     while len(operands) > 2:

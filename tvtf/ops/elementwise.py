@@ -76,7 +76,11 @@ EXAMPLE = """
 
 
 def _declare(front: Callable[..., Any], numpy: Any, lower: Any, columns: dict[str, Any]) -> Primitive[Any]:
-    """Declares an elementwise primitive with the public function ``front``, to whose docstring its example is added."""
+    """Declares an elementwise primitive with the public function ``front``.
+
+    ``columns`` are the other arguments of the declaration. If they have an example ``shows``, a call and its result,
+    it is added to the docstring of ``front``.
+    """
     if "shows" in columns:
         call, result = columns.pop("shows")
         public = columns["public"]
@@ -248,7 +252,7 @@ def shifted(x: Tensor, amount: float) -> Tensor:
 
 
 def widened(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes a NumPy kernel compute 16-bit floats in float32 and round only its result."""
+    """Returns a NumPy kernel that computes 16-bit floats in float32 and rounds only the result."""
 
     def run(*arrays: np.ndarray, **attrs: Any) -> Any:
         dtype = arrays[0].dtype
@@ -263,9 +267,9 @@ def widened(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def nodes(tree: tuple[Any, ...]) -> Callable[..., None]:
-    """Returns an ONNX rule that writes a tree of nodes, such as ``("Not", ("Equal", 0, 1))``.
+    """Returns an ONNX rule that emits a tree of nodes, such as ``("Not", ("Equal", 0, 1))``.
 
-    An int is an input by position, a float a constant of the first input's dtype; a dict at the end holds attributes.
+    An int is the position of an input, a float a constant of the first input's dtype. A dict at the end has attributes.
     """
 
     def emit(emitter: Any, inputs: Sequence[str], outputs: Sequence[str], types: Any, **_: Any) -> None:
@@ -284,7 +288,7 @@ def _parts(tree: tuple[Any, ...]) -> tuple[str, list[Any], dict[str, Any]]:
 
 
 def _argument(emitter: Any, argument: Any, inputs: Sequence[str], dtype: DType) -> str:
-    """Writes an argument of a node, which is a tree, an input's position or a constant; returns its name in ONNX."""
+    """Emits an argument of a node, which is a tree, an input's position or a constant; returns its name in ONNX."""
     if isinstance(argument, tuple):
         op, arguments, attributes = _parts(argument)
         return emitter.computed(op, [_argument(emitter, each, inputs, dtype) for each in arguments], **attributes)

@@ -21,7 +21,7 @@ ADDRESSABLE = 1 << 47
 
 
 def require_countable(dims: tuple[Dim, ...], dtype: DType) -> None:
-    """Checks that the dims that are known fit the integer dtype of a shape vector, as TensorFlow's kernels do.
+    """Checks that known dims fit the integer dtype of a shape vector, as TensorFlow's kernels do.
 
     Raises:
       ArgumentValueError: one is too large.
@@ -37,9 +37,9 @@ def _vector_type(*, dims: tuple[Dim, ...], dtype: DType) -> TensorType:
 
 
 def _guard(*, dims: tuple[Dim, ...], dtype: DType) -> list[tuple[Any, str]]:
-    """Returns the run-time check that dims fit a dtype: only of those that the program computes.
+    """Returns the run-time check that the dims which the program computes fit a dtype.
 
-    Dims of its arguments fit, for their arrays exist.
+    Dims of the program's arguments fit anyway, because the arrays exist.
     """
     computed = tuple(d for d in dims if _is_computed(d))
     fits = bind.dims_fit(dims=computed, most=int(dtype.max)) if computed else None
@@ -47,7 +47,10 @@ def _guard(*, dims: tuple[Dim, ...], dtype: DType) -> list[tuple[Any, str]]:
 
 
 def _is_computed(dim: Dim) -> bool:
-    """Returns whether the program computes a dim: it depends on symbols other than those of the trace's parameters."""
+    """Returns whether the program computes a dim, instead of reading it from the shapes of its arguments.
+
+    Such a dim depends on symbols that the trace's parameters don't have.
+    """
     if isinstance(dim, int):
         return False
     from tvm import tirx

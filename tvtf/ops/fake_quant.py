@@ -25,7 +25,7 @@ from tvtf.ops.rules import (
 
 
 def _nudged(low: Any, high: Any, bits: int, narrow: bool) -> tuple[Any, Any, Any]:
-    """Moves the range of a quantization so that it represents zero exactly; returns its new ends and the step size.
+    """Moves the range of a quantization to represent zero exactly; returns the new low, the new high and the step size.
 
     Source: tensorflow/core/kernels/fake_quant_ops_functor.h
     """
@@ -37,7 +37,10 @@ def _nudged(low: Any, high: Any, bits: int, narrow: bool) -> tuple[Any, Any, Any
 
 
 def _array(x: np.ndarray, low: np.ndarray, high: np.ndarray, bits: int, narrow: bool) -> np.ndarray:
-    """Quantizes and dequantizes ``x`` with TensorFlow's order of roundings; the empty range gives zeros."""
+    """Computes fake quantization: quantizes ``x`` and dequantizes it, with the roundings in TensorFlow's order.
+
+    The empty range, with both ends 0, gives zeros.
+    """
     nudged_low, nudged_high, step = _nudged(low, high, bits, narrow)
     half = np.float32(0.5)
     with np.errstate(all="ignore"):
@@ -91,9 +94,10 @@ def fake_quant_edges(low: Tensor, high: Tensor, bits: int, narrow: bool) -> Any:
 
 
 def _vjp(ct: Tensor, y: Tensor, x: Tensor, low: Tensor, high: Tensor, bits: int, narrow: bool) -> tuple[Tensor, ...]:
-    """Returns the cotangents of fake quantization, which passes those of numbers inside the range on to ``x``.
+    """Returns the cotangents of ``x``, ``low`` and ``high`` of fake quantization.
 
-    Those of numbers outside go to the end of the range that they were clipped to.
+    A number inside the range passes its cotangent on to ``x``. A clipped number passes it on to the end of the range to
+    which it was clipped.
     """
     first, last = bind.fake_quant_edges(low, high, bits=bits, narrow=narrow)
     zero = number(0, ct)

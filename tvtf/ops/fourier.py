@@ -31,7 +31,7 @@ def _scipy(name: str) -> Callable[..., np.ndarray]:
 
 
 def require_rank(x: TensorType, axes: Sequence[int]) -> None:
-    """Checks that a tensor has the axes of a Fourier transform, which are negative: counted from the last."""
+    """Checks that a tensor has the axes of a Fourier transform. The axes are negative, counted from the last."""
     least = -min(axes)
     if len(x.shape) < least:
         raise ArgumentError(
@@ -162,9 +162,10 @@ def _whole_array(x: np.ndarray, axes: tuple[int, ...], size: int, norm: str) -> 
 
 
 def _whole_vjp(ct: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], size: Any, norm: str) -> Tensor:
-    """Returns the cotangent of the half spectrum that an inverse real transform got: the transform of ``ct``, weighted.
+    """Returns the cotangent of an inverse real FFT's input, a half spectrum: the weighted real FFT of ``ct``.
 
-    The weight is 2 for frequencies that have a mirror image: all but 0 and, for an even size, the middle one.
+    The weight is 2 for each frequency that the half spectrum represents together with its mirror image. Only frequency
+    0 and, for an even size, the middle frequency have no mirror image.
     """
     if not isinstance(size, int):
         raise unknown_size(NotImplementedError("the gradient of irfft needs a known fft_length"))

@@ -39,7 +39,10 @@ def _rows_before_heads(shape: tuple[Any, ...]) -> tuple[Any, ...]:
 def _type(
     q: TensorType, k: TensorType, v: TensorType, *masks: TensorType, scale: float, fill: float, causal: int | None
 ) -> tuple[TensorType, TensorType]:
-    """Returns the types of attention's output and of each row's log of sums, after checking the operands."""
+    """Returns the types of fused attention's two results after checking the operands.
+
+    The results are the output, and the logarithm of each row's sum of exponentials.
+    """
     require_dtype(q, FLOATING, "query")
     require_same_dtype((q, k, v), ("query", "key", "value"))
     scores = (*q.shape[:-1], k.shape[-2])
@@ -69,8 +72,8 @@ def _scores(
 ) -> np.ndarray:
     """Computes attention's scaled scores of queries and keys, with masks applied.
 
-    Where a bool mask is False, the score is ``fill``; a mask of numbers is added. With ``causal``, the score of query i
-    is -inf for the keys after i + causal.
+    A bool mask replaces the score by ``fill`` where it is False. A mask of numbers is added. With ``causal``, the score
+    of query i is -inf for all keys after key ``i + causal``.
     """
     scores = np.matmul(wide(q), np.swapaxes(wide(k), -1, -2)) * wide(q).dtype.type(scale)
     if causal is not None:
@@ -108,7 +111,10 @@ def _grad_array(
     fill: float,
     causal: int | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Recomputes the probabilities from the log of sums and returns the cotangents of query, key and value."""
+    """Returns the cotangents of query, key and value of attention, from the cotangent ``ct`` of the output ``out``.
+
+    The probabilities are recomputed from ``log``, the logarithm of each row's sum of exponentials.
+    """
     order = rows_first(q.ndim)
     ct, out = (wide(x).transpose(order) for x in (ct, out))
     probabilities = np.exp(_scores(q, k, masks, scale, fill, causal) - log[..., None])
@@ -144,7 +150,7 @@ def _grad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **
 
 
 def _with_batch_axis(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> list[Tensor]:
-    """Gives the operands a leading batch axis, and the mask one only if it is batched."""
+    """Returns attention's operands with a leading batch axis of ``size``. Masks that all items share don't get it."""
     operands = [stretch(size, x, b) for x, b in zip(inputs[:3], batched)]
     masks = [lifted(x, operands[0].ndim - 1) if b else x for x, b in zip(inputs[3:], batched[3:])]
     return [*operands, *masks]

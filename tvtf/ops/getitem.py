@@ -49,9 +49,9 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 
 
 def _resolved(x: Tensor, key: Any) -> tuple[Tensor, list[AxisSlice], tuple[Dim, ...]]:
-    """Resolves ``x[key]`` to the tensor to slice, what to take of each of its axes, and the result's shape.
+    """Resolves ``x[key]``: returns the tensor to slice, the slice of each of its axes, and the shape of the result.
 
-    A slice whose bounds are computed at run time is gathered here, and its axis then taken whole.
+    A slice with bounds computed at run time is gathered here. The returned tensor is then whole along that axis.
     """
     entries = [_entry(k) for k in (key if isinstance(key, (list, tuple)) else [key])]
     axis = 0
@@ -72,7 +72,7 @@ def _bounds(part: builtins.slice) -> tuple[Any, Any, Any]:
 def _gather_slice(x: Tensor, bounds: builtins.slice, axis: int) -> Tensor:
     """Computes the slice ``bounds`` of ``x`` along ``axis`` by a gather, for bounds or a step computed at run time.
 
-    Bounds are clamped as Python does for the sign of the step, which is known only then.
+    Bounds are clamped as in Python. How depends on the sign of the step, which is known only at run time.
     """
     zero, one = (convert_to_tensor(i, int64) for i in (0, 1))
     extent = bind.cast(scalar_of(x._type.shape[axis]), dtype=int64)
@@ -110,9 +110,9 @@ def is_mask(key: Any) -> bool:
 
 
 def _entry(key: Any) -> Any:
-    """Checks an entry of the key in ``x[key]`` and unwraps its numbers to ints, dims or scalar tensors.
+    """Returns an entry of the key in ``x[key]`` after checking it: None, Ellipsis, a slice or a number.
 
-    The entry is None, Ellipsis, a slice or a number.
+    Numbers are converted to ints, dims or scalar tensors.
     """
     if key is None or key is Ellipsis:
         return key
@@ -124,7 +124,7 @@ def _entry(key: Any) -> Any:
 
 
 def _number(value: Any) -> Any:
-    """Converts an index to an int or dim if it is known while tracing, else to the scalar tensor that holds it."""
+    """Converts an index to an int or a dim if it is known while tracing, else to a scalar tensor."""
     original = value
     if hasattr(value, "_as_tensor"):
         value = value._as_tensor()
@@ -147,7 +147,7 @@ def _scalar_value(value: Tensor) -> Any:
 
 
 def axis_slices(dims: Sequence[Dim], key: Any) -> tuple[list[AxisSlice], tuple[Dim, ...]]:
-    """Returns what ``x[key]`` takes of each axis of an ``x`` with these dims, and the shape of the result."""
+    """Returns the slice of each axis that ``x[key]`` selects, for an ``x`` with these dims, and the result's shape."""
     entries = [_entry(k) for k in (key if isinstance(key, (list, tuple)) else [key])]
     slices: list[AxisSlice] = []
     shape: list[Dim] = []
@@ -171,7 +171,10 @@ def axis_slices(dims: Sequence[Dim], key: Any) -> tuple[list[AxisSlice], tuple[D
 
 
 def _without_ellipsis(entries: list[Any], rank: int) -> list[Any]:
-    """Replaces the ellipsis of a key, or what is missing at its end, by full slices, to index ``rank`` axes."""
+    """Replaces the ellipsis of a key by full slices, to index ``rank`` axes.
+
+    A key without ellipsis is completed by full slices at its end.
+    """
     ellipses = [i for i, entry in enumerate(entries) if entry is Ellipsis]
     if len(ellipses) > 1:
         raise ArgumentError("Multiple ellipses in slice spec not allowed")
@@ -182,7 +185,10 @@ def _without_ellipsis(entries: list[Any], rank: int) -> list[Any]:
 
 
 def _indexed_axis(index: Any, extent: Dim, axis: int) -> AxisSlice:
-    """Returns the slice that takes one element of an axis; an index not known to be in range is checked at run time."""
+    """Returns the slice of one element of an axis.
+
+    An index that can't be proved to be in range while tracing is checked at run time.
+    """
     if isinstance(index, Tensor):
         return AxisSlice(0, extent, 1, dynamic=index)
     begin = from_end(index, extent)
@@ -196,7 +202,10 @@ def _lies_within(begin: Dim, extent: Dim) -> bool:
 
 
 def _sliced_axis(part: builtins.slice, extent: Dim, axis: int) -> AxisSlice:
-    """Returns what a Python slice takes of an axis; its step must be known, for its sign decides how bounds clamp."""
+    """Returns the :class:`AxisSlice` of a Python slice of an axis.
+
+    Its step must be known while tracing, because the sign of the step decides how bounds are clamped.
+    """
     step = 1 if part.step is None else part.step
     if not isinstance(step, int):
         raise unknown_size(
@@ -228,9 +237,9 @@ def _clamped(index: Any, extent: Dim, low: int, high: Dim) -> Dim:
 
 
 def _apply(x: Tensor, axes: list[AxisSlice], shape: tuple[Dim, ...]) -> Tensor:
-    """Emits the ops of a slice: a dynamic slice for computed indices, a strided slice for other axes, and a reshape.
+    """Emits the ops of ``x[key]``: a dynamic slice for computed indices, a strided slice, and a reshape.
 
-    ``axes`` says what is taken of each axis; the reshape to ``shape`` inserts new axes and removes indexed ones.
+    ``axes`` has the slice of each axis of ``x``. The reshape to ``shape`` inserts new axes and removes indexed axes.
     """
     dynamic = [(i, axis.dynamic) for i, axis in enumerate(axes) if axis.dynamic is not None]
     if dynamic:  # first, together with fixed indices, so that only the selected elements are copied
@@ -259,9 +268,10 @@ def takes_all(shape: Sequence[Dim], begin: Sequence[Dim], size: Sequence[Dim], s
 
 
 def _getitem_eagerly(x: EagerTensor, key: Any) -> Tensor:
-    """Computes ``x[key]`` by NumPy where nothing is traced or recorded, and the key means the same to NumPy.
+    """Computes ``x[key]`` by NumPy if nothing is traced or recorded and NumPy gives the key the same meaning.
 
-    ``Tensor.__getitem__`` does the rest, and raises the errors; ``tf.experimental.numpy`` may have set another one.
+    Otherwise ``Tensor.__getitem__`` computes it and raises the errors. ``tf.experimental.numpy`` may replace that
+    method.
     """
     entries = key if type(key) is tuple else (key,)
     if state.trace is None and not state.tapes and all(map(_is_basic, entries)) and x._array.dtype != object:
@@ -388,7 +398,7 @@ def scalars_of(values: Any) -> list[Any]:
 
 
 def _windowed_slice(x: Tensor, starts: list[Any], sizes: Sequence[Dim]) -> Tensor:
-    """Computes ``tf.slice``: a strided slice of axes with known starts, a dynamic slice of those with computed ones."""
+    """Computes ``tf.slice`` by a strided slice of axes with known starts and a dynamic slice of the other axes."""
     dims = x._type.shape
     fixed = [0 if isinstance(start, Tensor) else start for start in starts]
     dynamic = [i for i, start in enumerate(starts) if isinstance(start, Tensor)]
@@ -411,9 +421,9 @@ def _fits(begin: Dim, size: Dim, extent: Dim) -> bool:
 
 
 def _slice_size(axis: int, extent: Dim, begin: Any, size: Dim) -> Dim:
-    """Returns how many elements ``tf.slice`` takes of an axis, after checking that they lie inside if all is known.
+    """Returns the number of elements that ``tf.slice`` selects along an axis, after checking known bounds.
 
-    A ``size`` of -1 takes all from ``begin`` on; a size computed at run time becomes a symbolic dim.
+    A ``size`` of -1 stands for all elements from ``begin`` on. A size computed at run time becomes a symbolic dim.
     """
     if isinstance(size, Tensor) or (isinstance(begin, Tensor) and isinstance(size, int) and size == -1):
         remaining, requested = bind.subtract(_as_int64(extent), _as_int64(begin)), _as_int64(size)

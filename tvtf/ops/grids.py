@@ -81,7 +81,10 @@ def eye(
 
 
 def _band_type(x: TensorType, *, lower: int, upper: int) -> TensorType:
-    """Returns the type of ``x`` after checking that it holds matrices and that the band is no wider than they are."""
+    """Returns the type of band_part's result, which is that of ``x``, after checking ``x`` and the band's widths.
+
+    ``x`` must hold matrices. The band has ``lower`` diagonals below the main diagonal and ``upper`` above it.
+    """
     if len(x.shape) < 2:
         raise ArgumentError(f"input must be at least 2-dim, received shape: {brackets(x.shape)}")
     for what, extent, width in (("lower", x.shape[-2], lower), ("upper", x.shape[-1], upper)):
@@ -100,7 +103,7 @@ def _band_numpy(x: np.ndarray, *, lower: int, upper: int) -> np.ndarray:
 
 
 def _band_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, lower: int, upper: int) -> None:
-    """Writes ONNX's Trilu once for each side of the band, in a dtype that every ONNX runtime has it for."""
+    """Emits ONNX's Trilu for each side of a matrix band, in a dtype for which every ONNX runtime has Trilu."""
     (x_type, *_), _ = types
     dtype = x_type.dtype
     supported = dtype
@@ -158,7 +161,10 @@ def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = Non
 
 
 def _computed_band(x: Tensor, num_lower: Any, num_upper: Any) -> Tensor:
-    """Computes band_part for widths that are computed at run time, where they are checked against the matrix's size."""
+    """Computes band_part for widths computed at run time.
+
+    The program checks each width against the number of rows or columns.
+    """
     if x.ndim < 2:
         raise ArgumentError(f"input must be at least 2-dim, received shape: {brackets(x.shape)}").for_op(
             "MatrixBandPart"
@@ -276,7 +282,7 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
 
 
 def _broadcast_known(a: int | None, b: int | None, first: TensorShape, second: TensorShape) -> int | None:
-    """Returns the dim that two dims broadcast to, either of which may be unknown, for ``broadcast_static_shape``.
+    """Returns the dim to which two dims broadcast, for ``broadcast_static_shape``. None is an unknown dim.
 
     ``first`` and ``second`` are the whole shapes, for the error.
     """
@@ -326,9 +332,9 @@ def _is_of_any_length(sizes: Any) -> bool:
 
 
 def _broadcast_sizes(shape_x: Any, shape_y: Any) -> Tensor:
-    """Computes ``broadcast_dynamic_shape`` by ops on the vectors, for shapes whose rank is unknown while tracing.
+    """Computes ``broadcast_dynamic_shape`` at run time, for shapes whose rank is unknown while tracing.
 
-    The shorter vector is padded with ones in front.
+    The two shapes are vectors. The shorter vector is padded with ones in front.
     """
     dtype = next(s.dtype for s in (shape_x, shape_y) if isinstance(s, SymbolicTensor))
     vectors = [convert_to_tensor(s, dtype) for s in (shape_x, shape_y)]
@@ -412,7 +418,10 @@ def _divided(dim: Dim, divisor: int) -> Dim:
 
 
 def _checked_block_size(block_size: Any, extents: Sequence[Dim]) -> int:
-    """Returns the block size as an int after checking that it is at least 2 and divides ``extents``, where known."""
+    """Returns the block size of space_to_depth as an int after checking it.
+
+    It must be at least 2 and divide all known ``extents``.
+    """
     size = attribute_int(block_size, "block_size", -(2**31))
     if size < 2:
         raise ArgumentError(f"Block size should be > 1, but was: {size}").for_op("SpaceToDepth")
@@ -458,7 +467,7 @@ def invert_permutation(x: Any, name: str | None = None) -> Tensor:
 
 
 def _check_permutation(array: np.ndarray) -> None:
-    """Raises TensorFlow's error unless ``array`` has each of 0, ..., n - 1 once."""
+    """Checks that ``array`` is a permutation of 0, ..., n - 1, and raises TensorFlow's error if it isn't."""
     count = len(array)
     outside = array[(array < 0) | (array >= count)]
     if outside.size:

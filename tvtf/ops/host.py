@@ -33,10 +33,10 @@ _alive: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
 
 class HostFunction(EagerTensor):
-    """A scalar tensor that names a Python function on arrays.
+    """A scalar tensor that holds the number of a Python function on arrays.
 
-    ``run`` computes the results. ``record``, of a differentiable function, returns the results and a function from
-    their cotangents to those of the floating inputs.
+    ``run`` computes the function's results. ``record`` exists for a differentiable function. It returns the results and
+    a gradient function, which maps cotangents of the results to cotangents of the floating inputs.
     """
 
     __slots__ = ("run", "record", "is_brief", "of_variable")
@@ -54,29 +54,35 @@ class HostFunction(EagerTensor):
         self.run = run
         self.record = record
         self.is_brief = is_brief
-        """Whether it returns soon, without waiting for other threads: the executable's lock can stay locked."""
+        """Whether the function returns soon, without waiting for other threads. The executable then stays locked."""
         self.of_variable = of_variable
-        """Whether it reads or writes a Variable as compiled code does: run again when a call is repeated."""
+        """Whether the function reads or writes a Variable as compiled code does. A repeated call runs it again."""
         _alive[number] = self
 
 
 def call(function: HostFunction, inputs: Sequence[Tensor], results: Sequence[TensorType]) -> tuple[Tensor, ...]:
-    """Emits a call of ``function`` at this point of the traced program; ``results`` are the result types."""
+    """Emits a call of a Python function at this point of the traced program, and returns the call's results.
+
+    ``results`` are the types of the function's results.
+    """
     return call_by(state.trace.pass_in(function), inputs, results, function.record is not None)
 
 
 def call_by(key: Tensor, inputs: Sequence[Tensor], results: Sequence[TensorType], differentiable: bool) -> Any:
-    """Emits a call of the function that the tensor ``key`` of the trace names."""
+    """Emits a call of the Python function whose number the traced tensor ``key`` holds; returns the call's results.
+
+    ``results`` are the types of the function's results.
+    """
     register_host_functions()
     shapes, dtypes = tuple(r.shape for r in results), tuple(r.dtype for r in results)
     outputs = bind.call_python(
         key, *inputs, shapes=shapes, dtypes=dtypes, differentiable=differentiable, backward=False
     )
-    return outputs[: len(results)]
+    return outputs[: len(results)]  # without the number of the record for the gradient
 
 
 def unknown_dim() -> Dim | None:
-    """Returns a fresh symbol for a result's dim that is known only at run time; None in eager execution."""
+    """Returns a fresh symbol for a dim of a result that is known only at run time. Eager execution gets None."""
     return None if state.trace is None else fresh_dim(state.trace.root.unique("found"))
 
 
@@ -92,20 +98,24 @@ KERNEL_SYMBOL = "tvtf.call_host"
 
 @functools.cache
 def register_host_functions() -> None:
-    """Registers the functions that compiled code calls by name, once per process."""
+    """Registers the global functions that compiled code calls by name.
+
+    The cache makes this happen once per process.
+    """
     import tvm_ffi
 
     from tvtf.core.dlpack_view import to_array, to_handle
 
     def call_function(mode: Callable[..., Any], ranks: Any, key: Any, *inputs: Any) -> list[Any]:
+        """Runs a user's Python function; ``ranks`` is a JSON list of the ranks that its results must have."""
         with storing_failure():
             arrays = [to_array(x) for x in inputs]
             return [to_handle(a) for a in run_of_ranks(to_array(key), arrays, mode, json.loads(str(ranks)))]
 
     def call_kernel(name: Any, attrs: Any, *inputs: Any) -> list[Any]:
-        """Runs a primitive's kernel.
+        """Runs the NumPy kernel of the primitive ``name``; the last input may be a shape with dims of the attributes.
 
-        Arrays are not copied: kernels keep none, and their results share no memory with inputs.
+        Arrays are not copied. Kernels keep none, and :func:`run_kernel` returns no memory of the inputs.
         """
         dims = tuple(inputs[-1]) if inputs and isinstance(inputs[-1], tvm_ffi.Shape) else ()
         arrays = [to_array(x) for x in (inputs[:-1] if dims else inputs)]
@@ -118,9 +128,15 @@ def register_host_functions() -> None:
 
 
 def run(key: np.ndarray, inputs: Sequence[np.ndarray], mode: Callable[..., Any]) -> tuple[np.ndarray, ...]:
-    """Runs the function that ``key`` names, by ``mode``, eagerly even inside a trace or tape.
+    """Runs the Python function with the number ``key``, eagerly even inside a trace or tape.
 
-    The last result is the number under which the call's record is kept for its gradient, or zero.
+    Args:
+      key: The number of a :class:`HostFunction`.
+      inputs: The function's arguments.
+      mode: :func:`plain`, :func:`recorded` or :func:`way_back`.
+
+    Returns:
+      The function's results, then the number under which the call's gradient function is kept, or zero.
     """
     function = _alive.get(int(key))
     if function is None:
@@ -138,9 +154,9 @@ def run(key: np.ndarray, inputs: Sequence[np.ndarray], mode: Callable[..., Any])
 def run_of_ranks(
     key: np.ndarray, inputs: Sequence[np.ndarray], mode: Callable[..., Any], ranks: list[int]
 ) -> tuple[np.ndarray, ...]:
-    """Runs a function as :func:`run` does, on copies.
+    """Runs a Python function on copies of its inputs and returns the results of :func:`run`.
 
-    Compiled code reuses the inputs' memory, and Python may keep them.
+    The function may keep its arguments, but compiled code reuses the memory of the inputs.
 
     Raises:
       OtherRanks: the results' ranks differ from ``ranks``, which the code was compiled for.
@@ -152,18 +168,24 @@ def run_of_ranks(
 
 
 def plain(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    """Returns the results of a function, and 0 as the number of no record."""
     return *function.run(*inputs), np.array(0)
 
 
 def recorded(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    """Returns the results of a function, and the number under which its gradient function is kept."""
     results, back = function.record(*inputs)  # type: ignore[misc]
     return *results, np.array(_records.keep(back))
 
 
 def way_back(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-    """Returns the inputs' cotangents of a recorded call; calls the function again if its record was dropped."""
-    number, count, *rest = inputs
-    cotangents, arguments = rest[: int(count)], rest[int(count) :]
+    """Returns the cotangents of the floating inputs of a recorded call, and 0 as the number of no record.
+
+    ``inputs`` are the number of the record, the number of results, their cotangents, and the arguments of the call.
+    If the record was dropped, the function is recorded again from these arguments.
+    """
+    number, count, *cotangents_and_arguments = inputs
+    cotangents, arguments = cotangents_and_arguments[: int(count)], cotangents_and_arguments[int(count) :]
     back = _records.find(int(number))
     if back is None:
         _, back = function.record(*arguments)  # type: ignore[misc]
@@ -173,7 +195,7 @@ def way_back(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[np.n
 class _Records:
     """The gradient functions of recorded calls, by number.
 
-    One that was used is dropped when the next call is recorded, so that its gradient may be computed again until then.
+    A gradient function that was used stays until the next call is recorded. Until then it can be used again.
     """
 
     MOST = 256  # older ones are dropped: a call whose gradient never comes would keep its record for ever
@@ -185,7 +207,10 @@ class _Records:
         self.used: dict[int, Any] = {}
 
     def keep(self, back: Callable[..., Any]) -> int:
-        """Keeps the gradient function of a call and returns its number; drops used ones, and the oldest beyond MOST."""
+        """Keeps the gradient function of a call and returns its number.
+
+        Used gradient functions are dropped. So is the oldest unused one if there are more than MOST.
+        """
         with self.lock:
             self.used.clear()
             number = next(self.numbers)
@@ -195,6 +220,7 @@ class _Records:
             return number
 
     def find(self, number: int) -> Any:
+        """Returns the gradient function ``number`` and marks it as used; returns None if it was dropped."""
         with self.lock:
             if number in self.unused:
                 self.used[number] = self.unused.pop(number)
@@ -209,9 +235,10 @@ class OtherRanks(errors.InvalidArgumentError):
 
 
 class Effects:
-    """A log of Python calls made by compiled code.
+    """A log of the results of Python calls made by compiled code.
 
-    If the code is compiled and called again, for other ranks, results come from the log: effects happen once.
+    The code may be compiled and called again for other ranks. The log then provides the results of the calls that
+    already happened, and the effects of these calls happen once.
     """
 
     def __init__(self) -> None:
@@ -224,7 +251,7 @@ class Effects:
         self.place = 0
 
     def next(self, run: Callable[[], Any]) -> tuple[np.ndarray, ...]:
-        """Returns the next call's results, from the log if it ran before."""
+        """Returns copies of the next call's results: logged ones if the call already ran, else those of ``run``."""
         if self.place == len(self.results):
             self.results.append(tuple(run()))
         self.place += 1
@@ -232,13 +259,16 @@ class Effects:
 
 
 def once(run: Callable[[], Any]) -> tuple[np.ndarray, ...]:
-    """Runs something with effects outside traces and tapes; a repeated call gets the logged results."""
+    """Calls ``run``, which has effects, outside traces and tapes, and returns its results.
+
+    If compiled code repeats the call, the results come from the effect log instead.
+    """
     with _OutsideTraces() as effects:
         return tuple(run()) if effects is None else effects.next(run)
 
 
 class _OutsideTraces:
-    """A context without trace, tapes and effect log; entering returns the log that was active."""
+    """A context without trace, tapes and effect log. ``__enter__`` returns the effect log that was active before."""
 
     __slots__ = ("before",)
 
@@ -255,9 +285,9 @@ class _OutsideTraces:
 
 @contextmanager
 def released_for_python(lock: Any) -> Iterator[None]:
-    """Names the ``lock`` that a call of compiled code releases while it calls Python.
+    """Returns a context in which compiled code releases ``lock`` while it calls Python.
 
-    That Python may wait for another thread that needs the lock.
+    The called Python function may wait for another thread that needs the lock.
     """
     state.released_for_python.append(lock)
     try:
@@ -268,9 +298,9 @@ def released_for_python(lock: Any) -> Iterator[None]:
 
 @contextmanager
 def without_locks() -> Iterator[None]:
-    """Releases the lock of the running compiled code while Python runs that it called."""
+    """Returns a context in which the lock of the running compiled code is released, for a Python function it calls."""
     lock = state.released_for_python[-1]
-    state.released_for_python.append(nullcontext())
+    state.released_for_python.append(nullcontext())  # a nested call of Python has no lock to release
     lock.__exit__(None, None, None)
     try:
         yield
@@ -280,7 +310,7 @@ def without_locks() -> Iterator[None]:
 
 
 class AssignmentsForbidden:
-    """A context in which compiled code runs: Python that it calls may not assign these Variables."""
+    """A context in which compiled code runs. Python functions that the code calls may not assign ``variables``."""
 
     __slots__ = ("variables",)
 
@@ -306,6 +336,7 @@ def run_kernel(prim: Primitive[Any], attrs: dict[str, Any], inputs: Sequence[np.
     """
 
     def computed() -> list[np.ndarray]:
+        """Runs the kernel and copies each result that may share memory with an input."""
         results = as_tuple(prim.run([EagerTensor(a) for a in inputs], attrs))
         return [_unshared(t.eager_array(), inputs) for t in results]
 
@@ -323,7 +354,9 @@ _DTYPE, _DIM = "dtype", "dim"
 
 
 def written(attrs: dict[str, Any], is_known: Callable[[Any], bool] = lambda dim: False) -> tuple[str, list[Any]]:
-    """Returns a primitive's attributes as JSON, and the dims in them that are known before it runs; others become null.
+    """Converts a primitive's attributes to JSON; returns the text, and a list of the dims that it refers to.
+
+    ``is_known`` tells whether a dim is known before the primitive runs. Other dims become null.
 
     >>> from tvtf.dtypes import int64
     >>> text, _ = written({"out_type": int64, "pieces": ("a", 1)})
@@ -333,6 +366,7 @@ def written(attrs: dict[str, Any], is_known: Callable[[Any], bool] = lambda dim:
     dims: list[Any] = []
 
     def special(value: Any) -> Any:
+        """Converts a dtype, or a dim, to what JSON can represent: an object with one key, or null."""
         if isinstance(value, DType):
             return {_DTYPE: value.name}
         if not is_known(value):
@@ -345,10 +379,12 @@ def written(attrs: dict[str, Any], is_known: Callable[[Any], bool] = lambda dim:
 
 @functools.lru_cache(maxsize=1024)
 def _read(text: str, dims: tuple[int, ...]) -> dict[str, Any]:
+    """Parses a primitive's attributes from the JSON of :func:`written`, with ``dims`` as the values of its dims."""
     return {k: _plain(v, dims) for k, v in json.loads(text).items()}
 
 
 def _plain(value: Any, dims: tuple[int, ...]) -> Any:
+    """Converts a parsed JSON value to an attribute's value: lists to tuples, objects to dtypes or dims."""
     if isinstance(value, list):
         return tuple(_plain(v, dims) for v in value)
     if not isinstance(value, dict):
@@ -357,12 +393,17 @@ def _plain(value: Any, dims: tuple[int, ...]) -> Any:
 
 
 def runs_on_host(prim: Primitive[Any], dtypes: Sequence[DType]) -> bool:
-    """Returns whether compiled code calls a primitive's ``numpy`` kernel for tensors of these dtypes."""
+    """Returns whether compiled code calls the ``numpy`` kernel of a primitive for tensors of these dtypes."""
     return prim.host or any(d in ON_HOST for d in dtypes)
 
 
 def host_primitive(*, why_not: dict[str, str] | None = None, **columns: Any) -> Callable[..., Any]:
-    """Declares a primitive whose only kernel is ``numpy``, which compiled code calls."""
+    """Returns a decorator that declares a primitive with a ``numpy`` kernel only, which compiled code calls.
+
+    Args:
+      why_not: Reasons for missing columns, by column. They replace the usual reasons.
+      columns: The other arguments of :func:`tvtf.core.primitive.primitive`.
+    """
     reasons = {
         "onnx": "it is computed by Python, and no ONNX node does it",
         "samples": "its results are compared with TensorFlow's: tests/parity",
@@ -385,7 +426,7 @@ MARK = "tvtf: a Python function failed"
 
 @contextmanager
 def storing_failure() -> Iterator[None]:
-    """Stores an exception raised inside for :func:`take_failure` and raises a plain RuntimeError in its place."""
+    """Returns a context that stores an OpError for :func:`take_failure` and raises a plain RuntimeError instead."""
     try:
         yield
     except errors.OpError as error:
@@ -394,19 +435,26 @@ def storing_failure() -> Iterator[None]:
 
 
 def take_failure(text: str) -> Exception | None:
-    """Returns and clears this thread's stored exception, if the text of the machine's error says that Python failed."""
+    """Returns this thread's stored exception and clears it.
+
+    Returns None if ``text``, the error message of TVM's virtual machine, doesn't contain the mark of a Python failure.
+    """
     error, _failure.error = _failure.error, None
     return error if MARK in text else None
 
 
 def _types(*inputs: TensorType, shapes: Any, dtypes: Any, **_: Any) -> tuple[TensorType, ...]:
+    """Returns the result types of a call of Python: those in the attributes, and int64 for the record's number."""
     return (*(TensorType(tuple(s), d) for s, d in zip(shapes, dtypes)), TensorType((), int64))
 
 
 def _vjp(ct: Any, y: Any, key: Tensor, *inputs: Tensor, differentiable: bool, backward: bool, **_: Any) -> Any:
-    """Calls the gradient of a recorded call; inputs that aren't floating get none."""
+    """Returns the cotangents of ``call_python``'s inputs, by a call of the recorded gradient function.
+
+    The key and inputs that aren't floating get None. A gradient call is itself not differentiable.
+    """
     if not differentiable or backward:
-        return (None,) * (1 + len(inputs))
+        return (None,) * (1 + len(inputs))  # the key and the inputs
     *outputs, token = y
     cotangents = [zeros_like(o) if c is None else c for c, o in zip(ct, outputs)]
     floating = [x for x in inputs if x.dtype.is_floating]
@@ -444,13 +492,19 @@ def call_python(
     differentiable: bool,
     backward: bool,
 ) -> Any:
-    """Calls a Python function; the last result is the number of the record for its gradient, or zero."""
+    """Calls the Python function whose number is ``key``, or its gradient function if ``backward``.
+
+    The last result is the number under which the call's gradient function is kept, or zero.
+    """
     attrs = {"shapes": shapes, "dtypes": dtypes, "differentiable": differentiable, "backward": backward}
     return (key, *inputs), attrs
 
 
 def _recalled_vjp(ct: Any, y: Any, *inputs: Tensor, **attrs: Any) -> Any:
-    """Works as ``_vjp`` of the call that is recalled; the recalled results get no cotangents."""
+    """Returns the cotangents of ``recall_python``'s inputs.
+
+    The last inputs are the results of the repeated call. They get None, the others the cotangents of that call.
+    """
     last = len(inputs) - len(y)
     return (*_vjp(ct, y, *inputs[:last], **attrs), *(None for _ in y))
 
@@ -471,6 +525,9 @@ def recall_python(
     differentiable: bool,
     backward: bool,
 ) -> Any:
-    """Stands for a ``call_python`` that ran before, in recomputed code: its results are the last inputs."""
+    """Replaces a ``call_python`` in recomputed code, where the call already ran. It returns its last inputs.
+
+    These inputs are the results of the first call.
+    """
     attrs = {"shapes": shapes, "dtypes": dtypes, "differentiable": differentiable, "backward": backward}
     return (key, *inputs), attrs

@@ -64,7 +64,7 @@ def _density(a: Tensor, x: Tensor) -> Tensor:
 
 
 def _igamma_vjp(sign: float) -> Any:
-    """Returns the vjp of ``igamma`` for ``sign`` 1, and that of ``igammac``, which is ``1 - igamma``, for -1."""
+    """Returns the vjp rule of ``igamma`` for ``sign`` 1, and of ``igammac`` for -1: igammac is ``1 - igamma``."""
 
     def vjp(ct: Tensor, y: Tensor, a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         ct = scaled(ct, sign)
@@ -157,7 +157,7 @@ def _betainc_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor, x: Tensor) -> tupl
 
 
 def _betainc_sample(seed: int, *shapes: tuple[int, ...]) -> Sample:
-    """Returns a sample of ``betainc`` whose arguments, of the given shapes, are in the function's domain."""
+    """Returns a test sample of ``betainc``: arguments of the given shapes within the domain of the function."""
     ranges = ((0.5, 3.0), (0.5, 3.0), (0.1, 0.9))  # of a, b and x
     inputs = tuple(
         lambda dtype, i=i, shape=shape, low=low, high=high: random_array(seed + i, shape, dtype, low, high)

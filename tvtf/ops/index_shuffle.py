@@ -66,9 +66,10 @@ def _half_block_bits(last: Words) -> Words:
 
 
 def _shuffled(index: np.ndarray, seed: np.ndarray, last: np.ndarray, *, rounds: int) -> np.ndarray:
-    """Computes the positions of indices in a shuffled ``[0, ..., last]``, by a block cipher with the key ``seed``.
+    """Computes the positions of indices in a random permutation of ``[0, ..., last]``.
 
-    A result out of range is encrypted again until it is in range, which keeps the mapping a permutation.
+    A block cipher with the key ``seed`` encrypts the indices. A result above ``last`` is encrypted again until it is in
+    range: the mapping then still is a permutation.
     """
     key_words = [seed[..., i].astype(np.uint32).astype(np.uint64) for i in range(3)]
     indices, limit, *keys = np.broadcast_arrays(index.astype(np.uint64), last.astype(np.uint64), *key_words)
@@ -84,9 +85,9 @@ def _shuffled(index: np.ndarray, seed: np.ndarray, last: np.ndarray, *, rounds: 
 
 
 def _type(index: TensorType, seed: TensorType, last: TensorType, *, rounds: int) -> TensorType:
-    """Returns the type of the shuffled indices after checking indices, seeds of three integers and largest indices.
+    """Returns the type of random_index_shuffle's result after checking indices, seeds and largest indices.
 
-    Of each there is one, or n.
+    A seed has three integers. Each operand is a single item or a batch of n items.
     """
     for operand, role in ((index, "index"), (seed, "seed"), (last, "max_index")):
         require_dtype(operand, INTEGERS, role)

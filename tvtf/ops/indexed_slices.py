@@ -15,7 +15,7 @@ from tvtf.ops.rules import bind, static_dims
 
 
 def _densified(value: IndexedSlices, dtype: Any = None, **_: Any) -> Tensor:
-    """Converts IndexedSlices to a tensor of zeros to which each slice is added at its index."""
+    """Converts IndexedSlices to a dense tensor: zeros to which each slice is added at its index."""
     if dtype is not None and dtype is not value.dtype:
         raise ValueError(
             f"Incompatible tensor conversion requested to `dtype` {dtype.name} for IndexedSlices ({value!s}) with dtype "
@@ -92,7 +92,8 @@ def as_dense(ct: Any) -> Any:
 def total(known: Any, more: Any) -> Any:
     """Adds two cotangents of one value; IndexedSlices beside a tensor are converted to a tensor.
 
-    Two IndexedSlices are concatenated, those of ``more`` first: it was found later, for an earlier op of the program.
+    Two IndexedSlices are concatenated. Those of ``more`` come first, because they belong to an earlier op of the
+    program, although the gradient found them later.
     """
     if type(known) is not IndexedSlices and type(more) is not IndexedSlices:
         return bind.add(known, more)

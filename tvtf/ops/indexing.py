@@ -59,9 +59,10 @@ def in_range(indices: Tensor, extent: Dim, low: int = 0) -> Tensor:
 
 
 def _gather_type(params: TensorType, indices: TensorType, *, axis: int, batch_dims: int) -> TensorType:
-    """Returns the type of a gather after checking its arguments: the indices' axes replace the gathered one.
+    """Returns the type of a gather's result after checking the arguments.
 
-    The first ``batch_dims`` axes of params and indices are paired.
+    The axes of ``indices`` replace the gathered axis. For example, params ``(4, 3)`` and indices ``(2, 5)`` on axis 0
+    give ``(2, 5, 3)``. The first ``batch_dims`` axes of both operands are paired.
     """
     require_index(indices)
     rank, index_rank = len(params.shape), len(indices.shape)
@@ -80,7 +81,7 @@ def _gather_type(params: TensorType, indices: TensorType, *, axis: int, batch_di
 
 
 def _gather_numpy(params: np.ndarray, indices: np.ndarray, *, axis: int, batch_dims: int) -> np.ndarray:
-    """Gathers by ``np.take``, or with batch dims by advanced indexing and a transpose of its result."""
+    """Computes a gather by ``np.take``, or by advanced indexing and a transpose if there are batch dims."""
     check_range(indices, params.shape[axis])
     if not batch_dims:
         return np.take(params, indices, axis)
@@ -105,9 +106,9 @@ def _gather_numpy(params: np.ndarray, indices: np.ndarray, *, axis: int, batch_d
 def _gather_vjp(
     ct: Tensor, y: Tensor, params: Tensor, indices: Tensor, *, axis: int, batch_dims: int
 ) -> tuple[Any, ...]:
-    """Returns the cotangent of a gather's params: adds the slices of ``ct`` up at their indices.
+    """Returns the cotangents of a gather's inputs: that of ``params`` sums the slices of ``ct`` by index.
 
-    Gathering along the first axis gives IndexedSlices, as in TensorFlow: no tensor of the parameters' size is made.
+    For a gather along the first axis it is IndexedSlices, as in TensorFlow, without a tensor of the size of ``params``.
     """
     if not axis:
         return rows_of(params, ct, indices), None
@@ -135,9 +136,9 @@ def flat_ids(indices: Tensor, batch: Sequence[Dim], extent: Dim) -> Tensor:
 def _gather_batch(
     size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, axis: int, batch_dims: int
 ) -> Tensor:
-    """Maps a gather over a leading axis of ``size`` of its batched inputs.
+    """Maps a gather over a leading batch axis of ``size`` items.
 
-    An input without that axis is repeated along it only where no gather without batch dims does the same.
+    An input that all items share is repeated only if no gather without batch dims has the same result.
     """
     params, indices = inputs
     are_params_batched, are_indices_batched = batched
@@ -153,7 +154,7 @@ def _gather_batch(
 
 
 def _gather_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, batch_dims: int) -> None:
-    """Writes a gather as ONNX's Gather, or GatherND if it has batch dims."""
+    """Emits ONNX's Gather for a gather, or GatherND if the gather has batch dims."""
     if batch_dims:
         _batched_gather_nodes(emitter, inputs, outputs, types, axis, batch_dims)
         return
@@ -164,9 +165,9 @@ def _gather_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: 
 
 
 def _batched_gather_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, axis: int, batch_dims: int) -> None:
-    """Writes a gather with batch dims as ONNX's GatherND, which has them, unlike Gather.
+    """Emits ONNX's GatherND for a gather with batch dims, which ONNX's Gather doesn't support.
 
-    The gathered axis is moved right behind the batch axes, and the result's axes are moved back.
+    A transpose moves the gathered axis right behind the batch axes, and another one restores the order of the result.
     """
     params, indices = inputs
     (params_type, indices_type), _ = types
@@ -184,7 +185,7 @@ def _batched_gather_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, a
 
 
 def _gather_samples() -> list[Sample]:
-    """Returns samples of gathers along several axes, with batch dims, a scalar index, and no indices."""
+    """Returns test samples of gathers along several axes, with batch dims, a scalar index, and no indices."""
     cases: tuple[tuple[Any, ...], ...] = (
         ((4, 3), [0, 2, 3, 0], 0, 0),
         ((4, 3), [[2, 0]], 1, 0),
@@ -292,7 +293,10 @@ def gather_densely(x: Tensor, at: Tensor, axis: int = 0) -> Tensor:
 
 
 def _nd_type(params: TensorType, indices: TensorType) -> TensorType:
-    """Returns the type of gather_nd after checking that the index vectors are no longer than the rank of ``params``."""
+    """Returns the type of gather_nd's result after checking the arguments.
+
+    The index vectors, along the last axis of ``indices``, must not be longer than the rank of ``params``.
+    """
     require_index(indices)
     if not indices.shape:
         raise ArgumentError("indices must be at least a vector")
@@ -315,9 +319,9 @@ def index_depth(indices: TensorType) -> int:
 
 
 def check_nd(indices: np.ndarray, shape: Sequence[int], what: str = "shape") -> None:
-    """Raises TensorFlow's error for the first vector in the last axis of ``indices`` that is no index into ``shape``.
+    """Checks index vectors, along the last axis of ``indices``; raises TensorFlow's error for the first out of range.
 
-    ``what`` says in the error whose shape it is.
+    ``shape`` is the shape that they index. ``what`` describes it in the error.
     """
     extents = np.array(shape[: indices.shape[-1]], np.int64)
     is_outside = ((indices < 0) | (indices >= extents)).any(-1)

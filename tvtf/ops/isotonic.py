@@ -26,9 +26,9 @@ class IsotonicRegression(NamedTuple):
 
 
 def _pool_violators(row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the nearest sequence that does not rise by pooling adjacent violators: rising ones become their mean.
+    """Computes the isotonic regression of a row, the nearest sequence that never rises, by pooling adjacent violators.
 
-    Also returns for each element the number of the segment of equal elements that it is in.
+    Neighbouring segments that rise are replaced by their mean. Also returns the segment number of each element.
     """
     blocks: list[list[float]] = []  # sum and number of the elements of each segment
     for value in row.tolist():

@@ -246,7 +246,7 @@ def matrix(seed: int, *shape: int, definite: bool = False) -> Callable[[DType], 
 
 
 def samples_of(*shapes: tuple[int, ...], gradient: bool = True, **attrs: Any) -> list[Sample]:
-    """Returns samples of an op on one matrix, for each shape and for real and for complex numbers.
+    """Returns test samples of an op on one matrix, for each shape and for real and for complex numbers.
 
     Gradients are checked of real ones only: complex ones, defined up to a phase, have tests of their own.
     """

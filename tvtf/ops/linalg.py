@@ -106,7 +106,7 @@ def conjugate(x: Tensor) -> Tensor:
 def _matmul_vjp(
     ct: Tensor, y: Tensor, a: Tensor, b: Tensor, *, transpose_a: bool, transpose_b: bool, output_type: DType | None
 ) -> tuple[Any, Any]:
-    """Returns the cotangents of a matrix product's operands as closures, so that none is computed without need."""
+    """Returns the cotangents of a matrix product's operands as functions, to compute only those that are needed."""
     if not a.dtype.is_differentiable:
         return None, None
     ct = ct if output_type is None else table["cast"](ct, a.dtype)
@@ -122,9 +122,10 @@ def _cotangent_of_first(ct: Tensor, a: Tensor, b: Tensor, transpose_a: bool, tra
 
 
 def _cotangent_of_second(ct: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
-    """Returns the cotangent of a matrix product's second operand.
+    """Returns the cotangent of the second operand of a matrix product.
 
-    If that is one matrix for a batch of first operands, their rows are merged, so that one product does for all.
+    A single second matrix may be shared by a batch of first matrices. Then the rows of the batch are merged, and one
+    product computes the cotangent.
     """
     a = conjugate(a)
     if b.ndim == 2 and a.ndim > 2 and not transpose_a:
@@ -158,7 +159,7 @@ def _matmul_onnx(
     transpose_b: bool,
     output_type: DType | None,
 ) -> None:
-    """Writes ONNX's MatMul, with nodes that transpose operands, for it has no flags for that."""
+    """Emits ONNX's MatMul. MatMul has no flags for transposed operands, so transposes are nodes of their own."""
     operands = []
     input_types, _ = types
     for name, input_type, transpose in zip(inputs, input_types, (transpose_a, transpose_b)):
@@ -174,7 +175,7 @@ def _transposed_onnx(emitter: Any, name: str, rank: int) -> str:
 
 
 def _matmul_samples() -> list[Sample]:
-    """Returns samples of matmul: transposed operands, batches that broadcast, sizes of 0, and a symbolic dim."""
+    """Returns test samples of matmul: transposed operands, batches that broadcast, sizes of 0, and a symbolic dim."""
     cases = (
         ((2, 3), (3, 4), False, False), ((3, 2), (3, 4), True, False), ((2, 3), (4, 3), False, True),
         ((3, 2), (4, 3), True, True), ((2, 1, 2, 3), (3, 3, 2), False, False), ((2, 2, 3), (3, 2), False, False),
@@ -257,9 +258,9 @@ def matmul(
 
 
 def _is_swapped(transpose: Any, adjoint: Any, batches: bool, names: tuple[str, str]) -> bool:
-    """Returns whether matmul swaps an operand's last two axes: for its arguments ``transpose`` and ``adjoint``.
+    """Returns whether matmul swaps the last two axes of an operand, from the arguments ``transpose`` and ``adjoint``.
 
-    Errors name the attribute of TensorFlow's op, which differs for ``batches``.
+    Errors name the attribute of TensorFlow's op: ``names[0]`` for matrices, ``names[1]`` for ``batches`` of matrices.
     """
     if transpose is False and adjoint is False:  # the usual case
         return False
@@ -335,7 +336,10 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
 
 
 def _paired_axes(x: Tensor, y: Tensor, axes: Any) -> tuple[list[int], list[int]]:
-    """Returns the axes of each operand that tensordot sums over, from two lists, or a number of last and first axes."""
+    """Returns the summed axes of each operand of tensordot.
+
+    ``axes`` is two lists of axes, or a number n: the last n axes of ``x`` and the first n axes of ``y``.
+    """
     if isinstance(axes, (list, tuple)):
         return _listed_axes(x, y, axes)
     if axes < 0:
@@ -365,9 +369,10 @@ def _existing(axis: int, x: Tensor, name: str) -> int:
 
 
 def _as_matrix(x: Tensor, summed: list[int], last: bool) -> tuple[Tensor, list[Dim]]:
-    """Reshapes an operand of tensordot to a matrix: one axis merges the ``summed`` axes, the other one the free axes.
+    """Reshapes an operand of tensordot to a matrix; returns the matrix and the sizes of the free axes.
 
-    The summed axis comes ``last`` or first. Also returns the sizes of the free axes.
+    One axis of the matrix merges the ``summed`` axes, the other axis the free axes. The summed axis is the last axis if
+    ``last``, else the first.
     """
     shape = x._type.shape
     free = [i for i in range(x.ndim) if i not in summed]

@@ -20,7 +20,7 @@ from tvtf.ops.softmax import log_softmax_array, softmax_array, wide
 
 
 def _dense_type(labels: TensorType, logits: TensorType) -> TensorType:
-    """Returns the type of softmax cross entropy, one loss per row, after checking that labels and logits fit."""
+    """Returns the type of softmax cross entropy's result, one loss per row, after checking labels and logits."""
     require_dtype(logits, FLOATING, "features")
     require_same_dtype((logits, labels), ("features", "labels"))
     fits = len(logits.shape) == len(labels.shape) and all(map(agree_dim, logits.shape, labels.shape))
@@ -78,7 +78,7 @@ def _distributions(seed: int, shape: Any) -> Any:
 
 
 def _dense_samples() -> list[Sample]:
-    """Returns samples of softmax cross entropy with distributions as labels: of several ranks, symbolic, not finite."""
+    """Returns test samples of softmax cross entropy: several ranks, symbolic sizes, and logits that aren't finite."""
     shapes = ((4,), (2, 3), (2, 2, 5), (0, 3), (3, 1))
     samples = [Sample((_distributions(i, shape), draw(i + 9, shape)), {}, FLOATING) for i, shape in enumerate(shapes)]
     dims = (("n", "classes"), ("n", "classes"))
@@ -101,7 +101,7 @@ def _dense_grad_samples() -> list[Sample]:
 
 
 def _dense_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
-    """Writes softmax cross entropy as ONNX nodes: minus the sum of labels times the log of the softmax."""
+    """Emits ONNX nodes for softmax cross entropy: ``-sum(labels * log_softmax(logits))``."""
     (labels, logits), ((_, logits_type), _) = inputs, types
     log, product, total = emitter.temp(), emitter.temp(), emitter.temp()
     emitter.node("LogSoftmax", [logits], [log], axis=-1)
@@ -111,14 +111,14 @@ def _dense_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
 
 
 def _row_scaled_onnx(emitter: Any, ct: str, rows: str, outputs: Any) -> None:
-    """Writes the product of each row and its cotangent, which gets a last axis for that."""
+    """Emits ONNX nodes that multiply each row by the row's cotangent. The cotangents get a last axis of size 1."""
     expanded = emitter.temp()
     emitter.node("Unsqueeze", [ct, emitter.const(np.array([-1], np.int64))], [expanded])
     emitter.node("Mul", [expanded, rows], outputs)
 
 
 def _dense_grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
-    """Writes the gradient as ONNX nodes: softmax minus labels, times each row's cotangent."""
+    """Emits ONNX nodes for the gradient of softmax cross entropy: ``(softmax(logits) - labels) * ct``."""
     ct, labels, logits = inputs
     probabilities, difference = emitter.temp(), emitter.temp()
     emitter.node("Softmax", [logits], [probabilities], axis=-1)
@@ -225,7 +225,10 @@ def _sparse_grad_type(ct: TensorType, labels: TensorType, logits: TensorType) ->
 
 
 def _check_sparse_shapes(labels: Tensor, logits: Tensor) -> None:
-    """Raises ValueError unless the labels, class numbers, have the shape of the logits without the last axis."""
+    """Checks the shapes of sparse cross entropy's operands and raises ValueError if they don't fit.
+
+    Labels are class numbers. They have the shape of the logits without the last axis.
+    """
     shape_texts = f"labels.shape={labels.shape} and logits.shape={logits.shape}"
     if not logits.ndim:
         raise ValueError(f"Logits cannot be scalars. Received: logits of shape {logits.shape}")
@@ -254,9 +257,10 @@ def _require_labels(labels: np.ndarray, classes: int) -> None:
 
 
 def _sparse_guard(labels: Tensor, logits: Tensor) -> list[tuple[Any, ...]]:
-    """Returns the run-time check that all labels are class numbers.
+    """Returns the run-time check of sparse cross entropy that all labels are class numbers.
 
-    It is a tuple of the condition, the message, and an unknown number of classes, to fill the message's placeholder.
+    The check is a tuple of the condition and the error's message. If the number of classes is unknown while tracing, it
+    is a third member, which fills the message's placeholder.
     """
     classes = logits._type.shape[-1]
     is_valid = in_range(labels, classes)
@@ -291,7 +295,7 @@ def _labels(seed: int, shape: Any, classes: int, dtype: Any) -> np.ndarray:
 
 
 def _sparse_samples() -> list[Sample]:
-    """Returns samples of sparse cross entropy with class numbers of both dtypes as labels, and with symbolic dims."""
+    """Returns test samples of sparse cross entropy with int32 and int64 labels, no rows, and symbolic dims."""
     shapes = ((4,), (2, 3), (2, 2, 5), (0, 3))
     label_dtypes = (np.int32, np.int64, np.int32, np.int64)
     samples = [
@@ -311,7 +315,7 @@ def _sparse_grad_samples() -> list[Sample]:
 
 
 def _sparse_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
-    """Writes sparse cross entropy as ONNX nodes: minus the log of the softmax at the label."""
+    """Emits ONNX nodes for sparse cross entropy: ``-log_softmax(logits)`` at the label of each row."""
     (labels, logits), ((_, logits_type), _) = inputs, types
     log, expanded, gathered, squeezed = emitter.temp(), emitter.temp(), emitter.temp(), emitter.temp()
     last_axis = emitter.const(np.array([-1], np.int64))
@@ -324,7 +328,7 @@ def _sparse_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
 
 
 def _sparse_grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
-    """Writes the gradient as ONNX nodes: softmax minus one-hot labels, times each row's cotangent."""
+    """Emits ONNX nodes for the gradient of sparse cross entropy: ``(softmax(logits) - one_hot(labels)) * ct``."""
     ct, labels, logits = inputs
     (_, labels_type, logits_type), _ = types
     classes = np.arange(logits_type.shape[-1], dtype=labels_type.dtype.np)

@@ -52,7 +52,7 @@ def _lu_array(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _lu_of_matrix(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Factorizes one matrix by SciPy; returns both factors in one matrix, and the permutation of its rows.
+    """Computes the LU decomposition of one matrix by SciPy; returns both factors in one matrix, and the row order.
 
     A singular matrix raises TensorFlow's error instead of SciPy's warning.
     """
@@ -172,7 +172,10 @@ def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, nam
 
 
 def _factors(lower_upper: Any, perm: Any, square: bool = False) -> tuple[Tensor, Tensor]:
-    """Converts LU factors and permutation to tensors and checks that their shapes match; with ``square``, n by n."""
+    """Converts LU factors and their permutation to tensors and checks that their shapes match.
+
+    ``square`` requires square matrices.
+    """
     factors, order = convert_to_tensor(lower_upper), convert_to_tensor(perm)
     if factors.ndim < 2:
         raise ValueError("Input `lower_upper` must have at least 2 dimensions.")

@@ -204,10 +204,13 @@ def _selected_to(like: Tensor, condition: Tensor, if_true: Tensor, if_false: Ten
 
 
 def _extreme(numpy: np.ufunc, is_x: Callable[[Tensor, Tensor], Tensor], onnx: str, shows: tuple[str, str]) -> Any:
-    """Declares maximum or minimum, which chooses ``x`` where ``is_x(x, y)``; the gradient of a tie goes to ``x``."""
+    """Returns a decorator that declares maximum or minimum.
+
+    ``is_x(x, y)`` tells where the result is ``x``. The cotangent goes to ``x`` there, also for equal elements.
+    """
 
     def declare(front: Callable[..., Any]) -> Any:
-        """Declares the primitive whose public function is ``front``, by whose name the scalar library has it."""
+        """Declares the primitive with the public function ``front``. The scalar library has the same name for it."""
         name = front.__name__
         return binary_op(
             domain=REAL,
@@ -265,9 +268,9 @@ def _pow_by_base(ct: Tensor, x: Tensor, y: Tensor) -> Tensor:
 
 
 def _pow_by_exponent(ct: Tensor, z: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """Returns the cotangent of the exponent of ``z = x ** y``: ``ct * conj(z * log(x))``.
+    """Returns the cotangent of the exponent ``y`` of the power ``z = x ** y``: ``ct * conj(z * log(x))``.
 
-    It is 0 where log(x) isn't real, as in TensorFlow.
+    As in TensorFlow, it is 0 for a base that has no logarithm: real numbers up to 0, or the complex 0.
     """
     has_log = bind.not_equal(x, number(0, x)) if x._type.dtype.is_complex else bind.greater(x, number(0, x))
     logarithms = bind.select(has_log, bind.log(bind.select(has_log, x, number(1, x))), number(0, x))
@@ -400,9 +403,9 @@ def squared_difference(x: Any, y: Any, name: str | None = None) -> Any:
 
 
 def _squared_difference_vjp(ct: Tensor, x: Tensor, y: Tensor) -> tuple[Any, Any]:
-    """Returns functions for the cotangents of the squared difference's operands: ``2 * ct * (x - y)`` and its negative.
+    """Returns the cotangents of squared_difference's operands as functions: ``2 * ct * (x - y)`` and its negative.
 
-    The result is real: only the real part of a complex cotangent counts.
+    The result of the op is real, so only the real part of a complex cotangent counts.
     """
     difference = bind.subtract(x, y)
     if ct._type.dtype.is_complex:

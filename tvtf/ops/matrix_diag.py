@@ -72,9 +72,9 @@ class Band(NamedTuple):
 
 
 def _diagonal_range(k: Any, align: str) -> tuple[int, int]:
-    """Returns the lowest and highest diagonal that ``k`` names, an int or a pair, after checking ``align`` too.
+    """Returns the numbers of the lowest and the highest diagonal, from the argument ``k``; also checks ``align``.
 
-    Both must be known while tracing.
+    ``k`` is an int or a pair of ints, known while tracing. For example, 1 gives ``(1, 1)``.
     """
     if align not in ALIGNMENTS:
         raise ArgumentError(f"align must be one of {', '.join(ALIGNMENTS)}, but got {align!r}").for_op(
@@ -105,7 +105,7 @@ def _padding_value(value: Any, x: Tensor) -> Tensor:
 def _gather_or_default(source: Tensor, indices: np.ndarray, shape: tuple[Dim, ...], default: Tensor) -> Tensor:
     """Gathers ``source[..., indices]`` and reshapes the last axis of the result to ``shape``.
 
-    Where an index is NOWHERE, the result is ``default``.
+    The index NOWHERE gives ``default``.
     """
     if (indices == NOWHERE).all():  # nothing to gather: the source may be empty
         return bind.broadcast_to(default, shape=(*source._type.shape[:-1], *shape))  # type: ignore[no-any-return]
@@ -116,7 +116,7 @@ def _gather_or_default(source: Tensor, indices: np.ndarray, shape: tuple[Dim, ..
 
 
 def _static_matrix_size(x: Tensor) -> tuple[int, int]:
-    """Returns the matrices' numbers of rows and columns, which must be known while tracing."""
+    """Returns the numbers of rows and columns of matrices. Both must be known while tracing."""
     if x.ndim < 2:
         raise ArgumentError(f"input must be at least 2-dim, received shape: {brackets(x.shape)}").for_op(
             "MatrixDiagPartV3"
@@ -128,7 +128,7 @@ def _static_matrix_size(x: Tensor) -> tuple[int, int]:
 
 
 def _band(x: Tensor, k: Any, align: str) -> Band:
-    """Returns the band of a matrix for the arguments ``k`` and ``align``.
+    """Returns the band of diagonals of a matrix that the arguments ``k`` and ``align`` describe.
 
     Raises:
       InvalidArgumentError: a diagonal lies outside the matrix.
@@ -245,8 +245,8 @@ def _diagonal_mask(size: Dim, k: int) -> Tensor:
 def _matrix_size(size: int, low: int, high: int, rows: int, columns: int) -> tuple[int, int]:
     """Returns the numbers of rows and columns of the result of ``tf.linalg.diag``.
 
-    ``size`` is the length of the longest diagonal of ``low`` to ``high``. A number of -1 becomes as small as the
-    diagonals allow.
+    ``size`` is the length of the longest diagonal from ``low`` to ``high``. For ``rows`` or ``columns`` of -1, the
+    result has the smallest number that holds the diagonals.
     """
     min_rows, min_columns = size - min(high, 0), size + max(low, 0)
     for name, requested, minimum in (("rows", rows, min_rows), ("columns", columns, min_columns)):
@@ -308,9 +308,9 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
 
 
 def _symbolic_diagonal_number(x: Tensor, k: Any, align: str) -> int | None:
-    """Returns the number of a single diagonal of matrices of symbolic size, or None for static sizes and for bands.
+    """Returns the number of the diagonal if matrices of symbolic size and a single diagonal are given, else None.
 
-    A single diagonal needs no indices that are known while tracing; a band does.
+    A band of diagonals needs indices that are known while tracing. A single diagonal doesn't.
     """
     if x.ndim < 2 or is_static_shape(x._type.shape[-2:]):
         return None

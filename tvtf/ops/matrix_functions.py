@@ -32,9 +32,9 @@ from tvtf.ops.solve import cholesky_solve
 
 
 def _block_vjp(name: str) -> Callable[..., Tensor]:
-    """Returns the vjp of the analytic matrix function ``name``.
+    """Returns the vjp rule of the analytic matrix function ``name``.
 
-    The function's value at the block matrix ``[[x, dx], [0, x]]`` has the derivative in direction dx as its upper right
+    Applied to the block matrix ``[[x, dx], [0, x]]``, the function gives its derivative in direction dx as upper right
     block.
 
     Source: https://epubs.siam.org/doi/book/10.1137/1.9780898717778, 3.2
@@ -61,7 +61,7 @@ def _real_part(x: np.ndarray) -> np.ndarray:
 def _scipy_kernel(name: str) -> Callable[[np.ndarray], np.ndarray]:
     """Returns a NumPy kernel that applies the function ``name`` of scipy.linalg to each matrix of a batch.
 
-    Where the result for a real matrix is complex, the kernel returns NaN.
+    If a real matrix has a complex result, the kernel returns NaN.
     """
 
     def of_matrix(x: np.ndarray) -> np.ndarray:
@@ -108,7 +108,7 @@ def matrix_exponential(input: Any, name: str | None = None) -> Any:
 
 
 def _complex_square(x: TensorType) -> TensorType:
-    """Checks that the input holds complex square matrices; the result has its type."""
+    """Returns the type of a matrix function's result, which is the input's: complex square matrices."""
     require_matrices(x, domain=COMPLEX_MATRICES)
     require_square(x)
     return x
@@ -191,10 +191,9 @@ def _largest_singular_value(singular_values: Tensor) -> Tensor:
 
 
 def _threshold(singular_values: Tensor, x: Tensor, factor: float, bound: Any) -> Tensor:
-    """Returns for each matrix ``x`` the bound up to which its ``singular_values`` count as zero.
+    """Returns the bound up to which singular values of the matrices ``x`` count as zero.
 
-    The bound is the argument ``bound``, or where that is None ``factor`` times epsilon times the larger dim times the
-    largest singular value.
+    If ``bound`` is None, this is ``factor * epsilon * max(rows, columns) * (largest singular value)`` for each matrix.
     """
     if bound is not None:
         return convert_to_tensor(bound, singular_values.dtype)

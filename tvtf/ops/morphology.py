@@ -81,7 +81,10 @@ def _windows(x: Tensor, size: Sequence[int], strides: Sequence[int], rates: Sequ
 
 
 def _first_largest(values: Sequence[Tensor], payloads: Sequence[Tensor] = ()) -> Tensor:
-    """Returns the largest of tensors elementwise, or the entry of ``payloads`` at the first largest of ``values``."""
+    """Returns the elementwise maximum of ``values``.
+
+    With ``payloads``, one for each value, it returns elementwise the payload of the first largest value instead.
+    """
     best, result = values[0], (payloads or values)[0]
     for value, payload in zip(values[1:], (payloads or values)[1:]):
         is_larger = bind.greater(value, best)
@@ -164,9 +167,9 @@ def max_pool_with_argmax(
 
 
 def _spatial_attribute(value: Any, argument: str) -> list[int]:
-    """Returns the strides or rates of a dilation as four ints, of which the first and last must be 1.
+    """Returns the strides or rates of a morphological dilation as four ints after checking them.
 
-    Only the two in the middle, for rows and columns, may differ from 1.
+    The first and last, for batch and channels, must be 1.
     """
     values = attribute_ints([] if value is None else value, argument, "dilation2d")
     if len(values) < 4:

@@ -51,7 +51,10 @@ def _bias_vjp(ct: Tensor, y: Tensor, x: Tensor, bias: Tensor) -> tuple[Tensor, T
 
 
 def _bias_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
-    """Adds a bias in a batch. A batched bias is reshaped and added elementwise, for the primitive takes one vector."""
+    """Maps ``bias_add`` over a leading batch axis of ``size`` items.
+
+    If each item has its own bias, the biases are added elementwise, because the primitive accepts one vector only.
+    """
     x, bias = inputs
     x_batched, bias_batched = batched
     if not bias_batched:
@@ -111,7 +114,7 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
 
 
 def _bias_add_channels_first(x: Tensor, bias: Tensor) -> Tensor:
-    """Adds a bias along the second axis, where the formats "NC..." have the channels."""
+    """Adds a bias along the second axis, which has the channels in the data formats "NC..."."""
     try:
         require_same_dtype((x._type, bias._type), ("value", "bias"))
         check_bias(x._type, bias._type, 1)

@@ -30,7 +30,10 @@ from tvtf.ops.softmax import wide
 
 
 def _type(x: TensorType, scale: TensorType, offset: TensorType, *, first: int, epsilon: float) -> TensorType:
-    """Checks that scale and offset have the dtype of ``x`` and the shape of its axes from ``first`` on."""
+    """Returns the type of layer_norm's result, which is that of ``x``, after checking scale and offset.
+
+    Both must have the dtype of ``x`` and the shape of its axes from ``first`` on.
+    """
     require_dtype(x, FLOATING, "x")
     require_same_dtype((x, scale, offset), ("x", "scale", "offset"))
     for value, name in ((scale, "scale"), (offset, "offset")):
@@ -53,9 +56,9 @@ def _axes(x: Any, first: int) -> tuple[int, ...]:
 
 
 def _standardised(x: np.ndarray, first: int, epsilon: float) -> tuple[np.ndarray, np.ndarray]:
-    """Subtracts from each row its mean and divides by its standard deviation; also returns one over the deviation.
+    """Standardises each row (a row: the elements along the axes from ``first`` on) to mean 0 and deviation 1.
 
-    A row is what lies along the axes from ``first`` on.
+    Also returns the inverse of each row's standard deviation.
     """
     x, axes = wide(x), _axes(x, first)
     centered = x - x.mean(axes, keepdims=True)
@@ -74,7 +77,10 @@ def _grad_array(g: np.ndarray, x: np.ndarray, *, first: int, epsilon: float) -> 
 def _vjp(
     ct: Tensor, y: Tensor, x: Tensor, scale: Tensor, offset: Tensor, *, first: int, epsilon: float
 ) -> tuple[Any, ...]:
-    """Returns the cotangents of x, scale and offset; x's by the primitive ``layer_norm_grad``."""
+    """Returns the cotangents of ``x``, ``scale`` and ``offset`` of layer_norm.
+
+    That of ``x`` is computed by the primitive ``layer_norm_grad``.
+    """
     batch_axes = tuple(range(first))
     standard = bind.layer_norm(x, ones_like(scale), zeros_like(offset), first=first, epsilon=epsilon)
     to_x = bind.layer_norm_grad(bind.multiply(ct, scale), x, first=first, epsilon=epsilon)
@@ -92,10 +98,10 @@ def _mean(x: Tensor, first: int) -> Tensor:
 
 
 def _grad_vjp(c: Tensor, y: Tensor, g: Tensor, x: Tensor, *, first: int, epsilon: float) -> tuple[Tensor, Tensor]:
-    """Returns the cotangents of ``layer_norm_grad``'s inputs, for second derivatives.
+    """Returns the cotangents of ``layer_norm_grad``'s inputs ``g`` and ``x``, for second derivatives.
 
-    The map is symmetric in g. With < > for row means, s the standardised x, r one over its deviation, p = <c s> and
-    q = <g s>, x gets ``layer_norm_grad(-r (q c + p g)) - r^2 s (<c g> - <c> <g> - p q)``.
+    The op is linear in g, and symmetric. Let < > be row means, s the standardised x, r the inverse deviation of x,
+    p = <c s> and q = <g s>. Then x gets ``layer_norm_grad(-r (q c + p g)) - r^2 s (<c g> - <c> <g> - p q)``.
     """
     centered = bind.subtract(x, _mean(x, first))
     variance = _mean(bind.square(centered), first)
@@ -110,9 +116,10 @@ def _grad_vjp(c: Tensor, y: Tensor, g: Tensor, x: Tensor, *, first: int, epsilon
 
 
 def _batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, first: int, epsilon: float) -> Tensor:
-    """Normalises a batch: the normalised axes begin one later.
+    """Maps ``layer_norm`` over a leading batch axis of ``size`` items: the normalised axes begin one later.
 
-    A scale or offset that is batched too is applied afterwards, as the primitive takes one for all rows.
+    The primitive accepts one scale and one offset for all rows. Scales or offsets that differ by item are applied
+    afterwards.
     """
     x, scale, offset = inputs
     if not any(batched[1:]):
@@ -142,7 +149,7 @@ def _onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: int, ep
 
 
 def _grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: int, epsilon: float) -> None:
-    """Writes the gradient as ONNX nodes, by the formula of the kernel ``layer_norm_grad``."""
+    """Emits ONNX nodes for ``layer_norm_grad``, by the formula of its NumPy kernel."""
     _, x_type = types[0]
     dtype, axes = x_type.dtype.np, tuple(range(first, len(x_type.shape)))
 
@@ -179,7 +186,7 @@ def _sample(seed: int, shape: Any, first: int, **options: Any) -> Sample:
 
 
 def _grad_samples() -> list[Sample]:
-    """Makes samples of ``layer_norm_grad``: a cotangent and an input."""
+    """Returns test samples of ``layer_norm_grad``: a cotangent and an input."""
     cases = (((2, 5), 1), ((2, 3, 4), 1), ((4,), 0))
     return [
         Sample((draw(seed, shape), draw(seed + 20, shape)), {"first": first, "epsilon": 2.0**-10}, FLOATING)
@@ -226,7 +233,10 @@ def layer_norm(x: Any, scale: Any, offset: Any, axis: Any = -1, epsilon: float =
 
 
 def _first_axis(axis: Any, rank: int) -> int:
-    """Returns the first of the axes to normalise, which must be the last axes."""
+    """Returns the first axis to normalise, after checking that the axes to normalise are the last axes.
+
+    For example, ``[1, 2]`` and rank 3 give 1.
+    """
     value = static_value(axis, "axis")
     if not isinstance(value, (list, tuple)):
         return static_int(value, "axis") % rank

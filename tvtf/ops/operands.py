@@ -171,7 +171,7 @@ class Attributes:
         self.first = self.places[0][0]
 
     def __call__(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """Returns the positional and keyword arguments of a call with the attributes among them converted."""
+        """Returns the positional and keyword arguments of a call, with those that are attributes converted."""
         if len(args) > self.first:
             args = list(args)
             for position, name in self.places:

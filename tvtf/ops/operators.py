@@ -27,7 +27,7 @@ Operator = Callable[[Any, Any], Any]
 
 
 def _logical_or_bitwise(logical_name: str, bitwise_name: str) -> Operator:
-    """Returns the operator ``&``, ``|`` or ``^``: a logical op on bools, a bitwise op on integers."""
+    """Returns the operator ``&``, ``|`` or ``^``: it calls a logical op for bools and a bitwise op for integers."""
 
     def operate(x: Any, y: Any) -> Any:
         name = logical_name if convert_to_tensor(x).dtype.is_bool else bitwise_name
@@ -76,7 +76,10 @@ def _is_in_graph() -> bool:
 
 
 def _compare_or_default(op: Callable[..., Any], x: Any, y: Any, default: bool) -> Any:
-    """Compares elementwise by ``op``; returns ``default`` for None and for shapes that don't broadcast."""
+    """Computes ``==`` or ``!=`` elementwise by ``op``.
+
+    A comparison with None, or of shapes that don't broadcast, returns ``default``.
+    """
     if y is None:
         return default
     if isinstance(y, CompositeTensor) and type(y).__eq__ is not object.__eq__:
@@ -89,7 +92,10 @@ def _compare_or_default(op: Callable[..., Any], x: Any, y: Any, default: bool) -
 
 
 def _reflected(operate: Operator) -> Operator:
-    """Returns a reflected operator, such as ``__radd__``: the other operand comes first, in the tensor's dtype."""
+    """Returns a reflected operator, such as ``__radd__``, which calls ``operate(y, x)`` instead of ``operate(x, y)``.
+
+    The other operand ``y`` is converted to the dtype of ``x``.
+    """
 
     def reflected(x: Any, y: Any) -> Any:
         x = convert_to_tensor(x)
@@ -110,13 +116,14 @@ def _invert(x: Any) -> Any:
 
 
 def _deferring_to_right(operate: Operator, reflected: str) -> Operator:
-    """Returns an operator that calls the right operand's method ``reflected`` (``__r...__``) if it rejects it.
+    """Returns an operator that tries the right operand's method ``reflected`` (``__r...__``) if ``operate`` fails.
 
-    Tensors and NumPy's types don't count. Where the method returns NotImplemented, the error is raised.
+    The error of ``operate`` is raised if that method returns NotImplemented, or if the right operand is a tensor or has
+    a type of NumPy.
     """
 
     def operate_or_defer(x: Any, y: Any) -> Any:
-        """Applies the operator; on an error it tries the right operand's own method first."""
+        """Applies the operator, or after an error the right operand's own method."""
         try:
             return operate(x, y)
         except (TypeError, ValueError):
@@ -140,9 +147,9 @@ The complete operator then computes the result or raises TensorFlow's error.
 
 
 def _fits_dtype(dtype: np.dtype, value: int) -> bool:
-    """Returns whether NumPy converts an int to this dtype without an error.
+    """Returns whether NumPy converts an int to ``dtype`` without an error.
 
-    It compares larger ints exactly, where TensorFlow wraps them around.
+    For a larger int, NumPy's comparisons are exact, while TensorFlow wraps the int around.
     """
     # the small ints fit every signed dtype
     return dtype.kind == "f" or (
@@ -182,7 +189,10 @@ def _with_fast_path(ufunc: np.ufunc, kinds: str, complete: Operator) -> Operator
 
 
 def _with_fast_reflected_path(ufunc: np.ufunc, kinds: str, complete: Operator) -> Operator:
-    """Returns ``complete`` with the fast path of :func:`_with_fast_path`, for a Python number on the left."""
+    """Returns a reflected operator with a fast path by NumPy, for a Python number on the left.
+
+    ``complete`` handles all other cases. ``kinds`` are the dtype kinds (NumPy's letters) that the fast path serves.
+    """
 
     def operate(x: Any, y: Any) -> Any:
         """Calls NumPy if the left operand is a Python number that fits the tensor's dtype."""
@@ -202,7 +212,10 @@ def _with_fast_reflected_path(ufunc: np.ufunc, kinds: str, complete: Operator) -
 
 
 def _with_fast_unary_path(ufunc: np.ufunc, kinds: str, complete: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Returns ``complete`` with the fast path of :func:`_with_fast_path`, for one operand."""
+    """Returns a unary operator with a fast path by NumPy for eager tensors.
+
+    ``complete`` handles all other cases. ``kinds`` are the dtype kinds (NumPy's letters) that the fast path serves.
+    """
 
     def operate(x: Any) -> Any:
         if x._array.dtype.kind in kinds and state.trace is None and not state.tapes:

@@ -37,7 +37,10 @@ Pairs = tuple[tuple[Dim, Dim], ...]
 
 
 def _pad_type(x: TensorType, value: TensorType, *, paddings: Pairs) -> TensorType:
-    """Checks that there is one pair of non-negative paddings for each axis; the result's dims include them."""
+    """Returns the type of a pad's result after checking the paddings: a pair of non-negative sizes for each axis.
+
+    For example, shape ``(3,)`` and paddings ``((1, 2),)`` give ``(6,)``.
+    """
     require_same_dtype((x, value), ("input", "constant_values"))
     if len(paddings) != len(x.shape):
         raise ArgumentError(
@@ -59,9 +62,9 @@ def _pad_vjp(ct: Tensor, y: Tensor, x: Tensor, value: Tensor, *, paddings: Pairs
 
 
 def _pad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, paddings: Pairs) -> Tensor:
-    """Pads all axes but the batch axis.
+    """Maps ``pad`` over a leading batch axis of ``size`` items, which isn't padded.
 
-    The primitive takes a scalar padding value, so a batch of values is selected in afterwards where padding is.
+    The primitive accepts one scalar as padding. Padding values that differ by item are inserted by a select.
     """
     (x, value), (x_batched, value_batched) = inputs, batched
     x = stretch(size, x, x_batched)
@@ -75,7 +78,7 @@ def _pad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, 
 
 
 def _pad_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, paddings: Pairs) -> None:
-    """Writes ONNX's Pad, which takes all paddings before the axes, then all after them."""
+    """Emits ONNX's Pad, whose list of paddings has the paddings before all axes first, then those after them."""
     if not paddings:  # a scalar has no axis to pad
         emitter.node("Identity", inputs[:1], outputs)
         return
@@ -144,7 +147,7 @@ def pad(
 
 
 def _pairs(paddings: Any, x: Tensor) -> Pairs:
-    """Returns the argument ``paddings`` as pairs of dims, one for each axis of ``x``."""
+    """Converts the argument ``paddings`` to a pair of dims for each axis of ``x``, after checking its shape."""
     rows = dims_value(integers(paddings, "paddings"), "paddings")
     if not isinstance(rows, (list, tuple)) or not all(isinstance(row, (list, tuple)) and len(row) == 2 for row in rows):
         raise ArgumentError(f"paddings must be a matrix with 2 columns: {brackets(np.shape(rows))}").for_op("Pad")
@@ -157,9 +160,9 @@ def _pairs(paddings: Any, x: Tensor) -> Pairs:
 
 
 def _mirror_padded(x: Tensor, axis: int, before: Dim, after: Dim, skipped: int) -> Tensor:
-    """Pads one axis with its own elements in reverse order, ``before`` it and ``after`` it.
+    """Pads one axis by ``before`` and ``after`` of its own elements in reverse order, as ``tf.pad`` mirrors.
 
-    ``skipped`` is 1 to leave out the edge element, as the mode "REFLECT" does, and 0 for "SYMMETRIC".
+    ``skipped`` is 1 for the mode "REFLECT", which omits the edge element, and 0 for "SYMMETRIC".
     """
     extent = x._type.shape[axis]
     known = all(isinstance(dim, int) for dim in (extent, before, after))
@@ -191,7 +194,10 @@ def part(x: Tensor, axis: int, begin: Dim, size: Dim, step: int = 1) -> Tensor:
 
 
 def _tile_type(x: TensorType, *, multiples: tuple[Dim, ...]) -> TensorType:
-    """Checks that there is one count of repeats per axis, none negative; multiplies each dim by its count."""
+    """Returns the type of a tile's result after checking ``multiples``: a non-negative count for each axis.
+
+    For example, shape ``(2, 3)`` and multiples ``(1, 2)`` give ``(2, 6)``.
+    """
     if len(multiples) != len(x.shape):
         raise ArgumentError(
             f"Expected multiples argument to be a vector of length {len(x.shape)} but got length {len(multiples)}"
@@ -311,9 +317,9 @@ def _are_computed(repeats: Any) -> bool:
 
 
 def _repeated_by_tensor(x: Tensor, counts: Tensor, axis: int) -> Tensor:
-    """Repeats rows by counts that the program computes.
+    """Repeats the slices of ``x`` along an axis by counts computed at run time.
 
-    Row i of the result comes from the first row whose running sum of counts exceeds i.
+    Slice i of the result is the first slice of ``x`` for which the running sum of counts exceeds i.
     """
     if not agree_dim(x._type.shape[axis], counts._type.shape[0]):
         raise ValueError(f"Dimensions {x._type.shape[axis]} and {counts._type.shape[0]} are not compatible")
@@ -403,7 +409,7 @@ def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
 
 
 def _rolled_by_tensor(x: Tensor, shift: Tensor, axis: int) -> Tensor:
-    """Rolls by a shift that the program computes: gathers element i from index (i - shift) modulo the axis's size."""
+    """Rolls an axis by a shift computed at run time: gathers element i from ``(i - shift) % size``."""
     extent = x._type.shape[axis]
     indices = bind.range(size=extent, start=0, delta=1, dtype=int64)
     # at least 1: the axis may be empty when the program runs
@@ -413,7 +419,7 @@ def _rolled_by_tensor(x: Tensor, shift: Tensor, axis: int) -> Tensor:
 
 
 def _rolled_by_int(x: Tensor, shift: int, axis: int) -> Tensor:
-    """Rolls by a shift known while tracing: the last ``shift`` elements come first."""
+    """Rolls an axis by a shift known while tracing: the last ``shift`` elements become the first."""
     extent = x._type.shape[axis]
     if not isinstance(extent, int):  # the extent may be 0 at run time, and a remainder by 0 ends the process
         return _rolled_by_tensor(x, EagerTensor(np.array(shift)), axis)

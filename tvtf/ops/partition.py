@@ -78,7 +78,7 @@ def dynamic_partition(data: Any, partitions: Any, num_partitions: int, name: str
 
 
 def _require_within(numbers: np.ndarray, count: int) -> None:
-    """Raises the error for the first partition number that is not in [0, count), in TensorFlow's words."""
+    """Checks that partition numbers are in [0, count); raises TensorFlow's error for the first that is not."""
     wrong = np.argwhere((numbers < 0) | (numbers >= count))
     if len(wrong):
         index = tuple(int(i) for i in wrong[0])
@@ -96,7 +96,11 @@ def _rows_where(rows: Tensor, mask: Tensor) -> Tensor:
 
 
 def _stitch_type(*inputs: TensorType, size: Any) -> TensorType:
-    """Checks that each data tensor starts with the shape of its indices; ``inputs`` are all indices, then all data."""
+    """Returns the type of dynamic_stitch's result, with ``size`` rows, after checking the inputs.
+
+    ``inputs`` are all index tensors, then all data tensors. The shape of a data tensor must start with that of its
+    indices.
+    """
     count = len(inputs) // 2
     indices, data = inputs[:count], inputs[count:]
     require_same_dtype(data, [f"data{i}" for i in range(count)])
@@ -111,9 +115,9 @@ def _stitch_type(*inputs: TensorType, size: Any) -> TensorType:
 
 
 def _stitch_numpy(*arrays: np.ndarray, size: Any) -> np.ndarray:
-    """Computes dynamic_stitch: writes each row of data at its index; later tensors win, rows without an index are zero.
+    """Computes dynamic_stitch: stores each row of data at its index. Rows without an index are zero.
 
-    ``arrays`` are all indices, then all data.
+    ``arrays`` are all index arrays, then all data arrays. For a repeated index, the last array decides.
     """
     half = len(arrays) // 2
     indices, data = arrays[:half], arrays[half:]
@@ -274,7 +278,7 @@ def reverse_sequence(
 
 
 def _require_lengths(lengths: np.ndarray, size: int, axis: int) -> None:
-    """Raises TensorFlow's error of reverse_sequence for the first length that is not in [0, size].
+    """Checks the lengths of reverse_sequence; raises TensorFlow's error for the first that is not in [0, size].
 
     ``axis`` is the number of the sequence axis, for the message.
     """
@@ -317,9 +321,9 @@ def required_space_to_batch_paddings(
 
 
 def _block_arguments(x: Tensor, block_shape: Any, pairs: Any, name: str) -> tuple[list[int], list[tuple[int, int]]]:
-    """Returns the block sizes and the pairs of paddings or crops of ``x`` as ints, after checking their shapes.
+    """Converts the arguments of space_to_batch or batch_to_space to ints, after checking their shapes.
 
-    ``name`` is that of the pairs in errors: "paddings" or "crops".
+    Returns the block sizes, and a pair of paddings or crops for each. ``name`` is "paddings" or "crops", for errors.
     """
     blocks = [int(size) for size in static_value(_require_vector(block_shape, "block_shape"), "block_shape")]
     pair_array = np.array(static_value(integers(pairs, name), name))
@@ -341,7 +345,7 @@ def _require_vector(value: Any, name: str) -> Any:
 
 
 def _divided_dim(dim: Dim, divisor: int, x: Tensor) -> Dim:
-    """Divides a dim of ``x`` by a block's size; a symbolic dim is taken to be a multiple."""
+    """Divides a dim of ``x`` by the size of a block. A symbolic dim is assumed to be a multiple of it."""
     if isinstance(dim, int):
         if dim % divisor:
             raise ValueError(
@@ -474,9 +478,9 @@ def extract_volume_patches(input: Any, ksizes: Any, strides: Any, padding: str, 
 
 
 def _tap_slices(start: Sequence[int], counts: Sequence[int], strides: Sequence[int]) -> tuple[slice, ...]:
-    """Returns the index, into padded volumes, of the element at one window position (tap) in all windows.
+    """Returns the index that selects, from padded volumes, the elements of all windows at one tap.
 
-    ``start`` is the tap's position in the window, ``counts`` the numbers of windows along each axis.
+    A tap is a position in the window. ``start`` is its offset along each axis, ``counts`` the numbers of windows.
     """
     return (
         slice(None),

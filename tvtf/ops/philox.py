@@ -36,9 +36,9 @@ def blocks_at(state: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 
 def _rounds(counter: list[np.ndarray], key: tuple[int, int]) -> list[np.ndarray]:
-    """Applies Philox's ten rounds to the four words of each counter, for a key of two words.
+    """Applies the ten rounds of the random number generator Philox to the four words of each counter.
 
-    The 32-bit words are in uint64, which holds the product of two of them.
+    The key has two words. All words have 32 bits, stored as uint64, because a uint64 holds the product of two words.
     """
     for round_number in range(ROUNDS):
         keys = [

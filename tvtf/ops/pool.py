@@ -28,10 +28,10 @@ def _ones(strides: Sizes) -> Sizes:
 
 
 def _pool_type(domain: Any) -> Any:
-    """Returns the type rule of pooling for a set of dtypes; padding must be smaller than the window."""
+    """Returns the type rule of a pooling op for the dtypes ``domain``. Padding must be smaller than the window."""
 
     def rule(x: TensorType, *, window: Sizes, strides: Sizes, padding: Padding) -> TensorType:
-        """Checks dtype, rank and padding of an input; returns the type of the pooled result."""
+        """Returns the type of the pooled result after checking dtype, rank and padding of the input."""
         require_dtype(x, domain, "input")
         if len(x.shape) != len(window) + 2:
             raise ArgumentError(f"Input must be {len(window) + 2}-dimensional, but got shape {show_shape(x.shape)}")
@@ -61,13 +61,16 @@ def _max_grad_type(ct: TensorType, x: TensorType, y: TensorType, **attrs: Any) -
 
 
 def _max_pick_type(c: TensorType, x: TensorType, y: TensorType, **attrs: Any) -> TensorType:
-    """Checks that ``c`` has the shape of ``x``; the result has the shape of the pooled one."""
+    """Returns the result type of picking elements of ``c`` where max pooling of ``x`` finds the maxima.
+
+    ``c`` must have the shape of ``x``. The result has the shape of the pooled ``x``.
+    """
     _require_shape(c, x, "grad")
     return TensorType(_max_type(x, **attrs).shape, c.dtype)
 
 
 def _avg_grad_type(ct: TensorType, *, shape: tuple[Dim, ...], **attrs: Any) -> TensorType:
-    """Checks that the cotangent has the shape that pools an input of ``shape``, which the gradient has."""
+    """Returns the type of average pooling's gradient, of the input's ``shape``, after checking the cotangent."""
     _require_shape(ct, _avg_type(TensorType(shape, ct.dtype), **attrs), "out_backprop")
     return TensorType(shape, ct.dtype)
 
@@ -91,7 +94,7 @@ def _tap_slices(padded_x: np.ndarray, window: Sizes, strides: Sizes, sizes: Sequ
 
 
 def _max_array(x: np.ndarray, *, window: Sizes, strides: Sizes, padding: Padding) -> np.ndarray:
-    """Computes max pooling: the elementwise maximum over the taps of a window."""
+    """Computes max pooling: the elementwise maximum over the taps (a tap: a position in the window)."""
     padded_x = padded(wide(x), padding, _lowest(x.dtype))
     counts = _window_counts(padded_x, window, strides)
     largest = np.full((x.shape[0], *counts, x.shape[-1]), _lowest(x.dtype), padded_x.dtype)
@@ -101,9 +104,9 @@ def _max_array(x: np.ndarray, *, window: Sizes, strides: Sizes, padding: Padding
 
 
 def _first_largest(x: np.ndarray, y: np.ndarray, window: Sizes, strides: Sizes, padding: Padding) -> np.ndarray:
-    """Returns for each window the row-major number of its first largest value, where NaN counts as largest.
+    """Returns for each window of max pooling the row-major position of its first largest value.
 
-    Padding is never chosen, even where all values are as low as it.
+    NaN counts as largest. Padding is never chosen, even if all values are as low as the padding.
     """
     padded_x, is_element = padded(wide(x), padding, _lowest(x.dtype)), padded(np.ones(x.shape, bool), padding)
     first = np.full(y.shape, -1)
@@ -116,7 +119,7 @@ def _first_largest(x: np.ndarray, y: np.ndarray, window: Sizes, strides: Sizes, 
 def _max_grad_array(
     ct: np.ndarray, x: np.ndarray, y: np.ndarray, *, window: Sizes, strides: Sizes, padding: Padding
 ) -> np.ndarray:
-    """Adds each window's cotangent at its first largest value: the gradient of max pooling."""
+    """Computes the gradient of max pooling: adds the cotangent of each window at the window's first largest value."""
     winners, ct = _first_largest(x, y, window, strides, padding), wide(ct)
     total = padded(np.zeros(x.shape, ct.dtype), padding)
     for tap, slices in enumerate(_tap_slices(total, window, strides, y.shape[1:-1])):
@@ -127,7 +130,10 @@ def _max_grad_array(
 def _max_pick_array(
     c: np.ndarray, x: np.ndarray, y: np.ndarray, *, window: Sizes, strides: Sizes, padding: Padding
 ) -> np.ndarray:
-    """Reads ``c``, of the shape of ``x``, where each window of ``x`` has its first largest value."""
+    """Selects, for each window of max pooling of ``x``, the element of ``c`` at the window's first largest value.
+
+    ``c`` has the shape of ``x``.
+    """
     winners, padded_x = _first_largest(x, y, window, strides, padding), padded(c, padding)
     result = np.zeros(y.shape, c.dtype)
     for tap, slices in enumerate(_tap_slices(padded_x, window, strides, y.shape[1:-1])):
@@ -136,7 +142,7 @@ def _max_pick_array(
 
 
 def _avg_array(x: np.ndarray, *, window: Sizes, strides: Sizes, padding: Padding) -> np.ndarray:
-    """Averages each window over its values, without padding."""
+    """Computes average pooling: the mean of each window's values, of which padding is none."""
     padded_x = padded(wide(x), padding)
     counts = _window_counts(padded_x, window, strides)
     total = np.zeros((x.shape[0], *counts, x.shape[-1]), padded_x.dtype)
@@ -154,7 +160,7 @@ def _element_counts(shape: Any, window: Sizes, strides: Sizes, padding: Padding,
 
 
 def _avg_grad_array(ct: np.ndarray, *, shape: Any, window: Sizes, strides: Sizes, padding: Padding) -> np.ndarray:
-    """Divides each window's cotangent among its values: the gradient of average pooling."""
+    """Computes the gradient of average pooling: divides the cotangent of each window among the window's values."""
     ct, sizes = wide(ct), ct.shape[1:-1]
     share = ct / _element_counts(shape, window, strides, padding, sizes, ct.dtype)
     total = padded(np.zeros(shape, ct.dtype), padding)
@@ -188,12 +194,12 @@ def _avg_grad_batch(size: Dim, inputs: Any, batched: Any, *, shape: Any, **attrs
 
 
 def _pool_onnx(node: str) -> Any:
-    """Returns the ONNX rule of a pooling node, between transposes to channels first and back."""
+    """Returns the ONNX rule of a pooling op: the node ``node`` between transposes to channels first and back."""
 
     def write(
         emitter: Any, inputs: Any, outputs: Any, types: Any, *, window: Sizes, strides: Sizes, padding: Padding
     ) -> None:
-        """Writes the pooling node with channels first; all paddings before the axes come before those after them."""
+        """Emits the pooling node. Its list of paddings has those before all axes first, then those after them."""
         rank = len(window)
         channels_first, pooled = emitter.temp(), emitter.temp()
         pads = [low for low, _ in padding] + [high for _, high in padding]
@@ -205,24 +211,27 @@ def _pool_onnx(node: str) -> Any:
 
 
 def _node(emitter: Any, op: str, *inputs: str, **attrs: Any) -> str:
-    """Writes an ONNX node of one result, and returns the result's name."""
+    """Emits an ONNX node with a single result, and returns the name of the result."""
     result = emitter.temp()
     emitter.node(op, list(inputs), [result], **attrs)
     return result
 
 
 def _channels_first(emitter: Any, name: str, rank: int) -> str:
-    """Writes a transpose of (n, *spatial, channels) to ONNX's (n, channels, *spatial)."""
+    """Emits a transpose from (n, *spatial, channels) to ONNX's layout (n, channels, *spatial); returns its name."""
     return _node(emitter, "Transpose", name, perm=[0, rank + 1, *range(1, rank + 1)])
 
 
 def _flattened(emitter: Any, name: str) -> str:
-    """Writes a reshape to one axis."""
+    """Emits an ONNX reshape of a tensor to one axis, and returns its name."""
     return _node(emitter, "Reshape", name, emitter.const(np.array([-1], np.int64)))
 
 
 def _max_indices(emitter: Any, x: str, window: Sizes, strides: Sizes, padding: Padding) -> str:
-    """Writes a MaxPool for its second result: the index of each window's first largest value in the flattened input."""
+    """Emits ONNX's MaxPool and returns the name of its second result, the indices of the maxima.
+
+    They are, for each window, the index of the first largest value in the flattened input.
+    """
     indices = emitter.temp()
     pads = [low for low, _ in padding] + [high for _, high in padding]
     emitter.node("MaxPool", [x], [emitter.temp(), indices], kernel_shape=list(window), strides=list(strides), pads=pads)
@@ -230,7 +239,7 @@ def _max_indices(emitter: Any, x: str, window: Sizes, strides: Sizes, padding: P
 
 
 def _max_pick_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, **attrs: Any) -> None:
-    """Writes a Gather from the flattened values at the indices that MaxPool returns."""
+    """Emits ONNX's Gather from flattened values, at the indices that MaxPool returns."""
     rank = len(attrs["window"])
     values, x, _ = inputs
     indices = _max_indices(emitter, _channels_first(emitter, x, rank), **attrs)
@@ -239,7 +248,10 @@ def _max_pick_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, **attrs:
 
 
 def _max_grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, **attrs: Any) -> None:
-    """Writes a scatter-add of the cotangents at the indices that MaxPool returns; 16-bit floats add in float32."""
+    """Emits ONNX nodes for max pooling's gradient: a scatter-add of the cotangents at MaxPool's indices.
+
+    16-bit floats are added in float32.
+    """
     (ct, x, _), (ct_type, x_type, _) = inputs, types[0]
     rank = len(attrs["window"])
     shape = (x_type.shape[0], x_type.shape[-1], *x_type.shape[1:-1])
@@ -256,7 +268,10 @@ def _max_grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, **attrs:
 def _avg_grad_onnx(
     emitter: Any, inputs: Any, outputs: Any, types: Any, *, shape: Any, window: Sizes, strides: Sizes, padding: Padding
 ) -> None:
-    """Writes a transposed convolution with ones, channel by channel, which adds each window's share to its places."""
+    """Emits ONNX nodes for average pooling's gradient: a transposed depthwise convolution with ones.
+
+    It adds the share of each window (the cotangent divided by the number of values) to the values of the window.
+    """
     (ct,), (ct_type,) = inputs, types[0]
     rank, channels = len(window), shape[-1]
     counts = _element_counts(shape, window, strides, padding, ct_type.shape[1:-1], ct_type.dtype.np)
@@ -307,7 +322,7 @@ def _pooled_shape(case: Any) -> tuple[int, ...]:
 
 
 def _max_samples() -> list[Sample]:
-    """Returns samples of max pooling of distinct integers, one with a symbolic batch."""
+    """Returns test samples of max pooling of distinct integers, one of them with a symbolic batch."""
     exported = (*FLOATING, int8, uint8, int16, uint16, int32)
     samples = [Sample((_distinct_integers(seed, case[0]),), _attrs(case), exported) for seed, case in enumerate(_CASES)]
     symbolic_case, symbolic = _CASES[1], (("n", None, None, None),)
@@ -333,14 +348,14 @@ def _max_grad_sample(seed: int, case: Any, first_shape: Any) -> Sample:
 
 
 def _avg_samples() -> list[Sample]:
-    """Makes samples of average pooling, one with a symbolic batch."""
+    """Returns test samples of average pooling, one with a symbolic batch."""
     samples = [Sample((draw(seed, case[0]),), _attrs(case), FLOATING) for seed, case in enumerate(_CASES)]
     symbolic_case, symbolic = _CASES[1], (("n", None, None, None),)
     return [*samples, Sample((draw(1, symbolic_case[0]),), _attrs(symbolic_case), FLOATING, symbolic=symbolic)]
 
 
 def _avg_grad_samples() -> list[Sample]:
-    """Makes samples of average pooling's gradient for the cases with elements."""
+    """Returns test samples of average pooling's gradient for the cases with elements."""
     cases = enumerate(_CASES[:-1])
     return [
         Sample((draw(seed, _pooled_shape(case)),), {"shape": case[0], **_attrs(case)}, FLOATING) for seed, case in cases
@@ -367,9 +382,10 @@ def max_pool_primitive(x: Tensor, window: Sizes, strides: Sizes, padding: Paddin
 
 
 def _max_position_op(name: str, transpose: str, **columns: Any) -> Any:
-    """Declares an op that moves values between windows and the positions of their largest elements.
+    """Returns a decorator that declares an op between max pooling's windows and the positions of their maxima.
 
-    The first input is moved; ``transpose`` names the op that moves it back, which is the gradient.
+    The op moves its first input from one to the other. ``transpose`` names the op for the opposite direction, which
+    computes the gradient.
     """
     return primitive(
         lower=kernel(f"nn.{name}"),

@@ -258,7 +258,11 @@ def pool(
 
 
 def _dilated_pool(x: Tensor, pooling_type: str, window: tuple[int, ...], dilations: tuple[int, ...]) -> Tensor:
-    """Computes pooling with dilated windows: the maximum or mean of one shifted view of ``x`` per tap of the window."""
+    """Computes max or average pooling with dilated windows.
+
+    For each tap (a tap: a position in the window), a shifted view of ``x`` has the elements of all windows at the tap.
+    The result is the maximum or mean of these views.
+    """
     ones = (1,) * len(dilations)
     counts = result_sizes(x._type.shape[1:-1], window, ones, ((0, 0),) * len(dilations), dilations)
     views = []

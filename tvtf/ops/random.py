@@ -41,7 +41,7 @@ def check_seed(seed: TensorType) -> None:
 
 
 def _type(domain: Sequence[DType]) -> Callable[..., TensorType]:
-    """Returns the type rule of an op that draws random numbers of an attribute ``dtype``, one of ``domain``."""
+    """Returns the type rule of a random op. Its attribute ``dtype`` must be one of ``domain``."""
 
     def rule(seed: TensorType, *_: TensorType, shape: tuple[Dim, ...], dtype: DType) -> TensorType:
         check_seed(seed)
@@ -60,7 +60,7 @@ def _seed_sample(*values: int) -> np.ndarray:
 
 
 def _samples(domain: Sequence[DType]) -> Callable[[], list[Sample]]:
-    """Returns a function that makes samples of drawing numbers of each dtype: four shapes and seeds."""
+    """Returns a function that makes the test samples of a random op: four shapes and seeds for each dtype."""
 
     def make() -> list[Sample]:
         cases = [
@@ -140,7 +140,10 @@ def stateless_random_uniform(seed: Any, shape: Any, dtype: Any = float32) -> Any
 
 
 def _integers_type(seed: TensorType, low: TensorType, high: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
-    """Checks the seed and scalar bounds of one dtype, int32 or int64; returns the type of the random integers."""
+    """Returns the type of random integers after checking the seed and the bounds.
+
+    The bounds must be scalars, both int32 or both int64.
+    """
     check_seed(seed)
     for name, end in (("minval", low), ("maxval", high)):
         if end.shape:
@@ -153,7 +156,7 @@ def _integers_type(seed: TensorType, low: TensorType, high: TensorType, *, shape
 
 
 def _integers_numpy(seed: np.ndarray, low: np.ndarray, high: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
-    """Draws integers in [low, high): raw words modulo the span, with the same small bias as TensorFlow's."""
+    """Draws random integers in [low, high): random words modulo the span, with the same small bias as TensorFlow's."""
     count = prod(shape)
     if low >= high and count:
         raise ArgumentError(MSG_EMPTY_RANGE.format(low, high))
@@ -198,10 +201,10 @@ def stateless_random_integers(seed: Any, low: Any, high: Any, shape: Any) -> Any
 
 
 def _box_muller(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Returns interleaved pairs of normal numbers from pairs of uniform ones.
+    """Converts pairs of uniform numbers to pairs of normal numbers by the Box-Muller transform.
 
-    Each step is rounded as in TensorFlow's kernel. Functions are computed in float64 and then rounded, so that compiled
-    code gives the same bits: NumPy's own float32 functions, and those of compiled code, err in other last bits.
+    Each step is rounded as in TensorFlow's kernel. Functions are computed in float64 and then rounded, to get the same
+    bits as compiled code. The float32 functions of NumPy and of compiled code differ in their last bits.
     """
     dtype = first.dtype
     angle = (2 * np.pi * second.astype(np.float64)).astype(dtype).astype(np.float64)
@@ -248,9 +251,10 @@ def _truncated_numpy(seed: np.ndarray, *, shape: tuple[int, ...], dtype: DType) 
 
 
 def _rejection_sampled(state: np.ndarray, groups: int, dtype: DType) -> np.ndarray:
-    """Returns for each group its first normal numbers within (-2, 2), shape (groups, numbers per block).
+    """Draws truncated normal numbers by rejection; the result has the shape (groups, numbers per block).
 
-    A group draws from its own RESERVED_BLOCKS blocks until it is full.
+    A group is a row of numbers that have their own RESERVED_BLOCKS random blocks. It keeps the first numbers within
+    (-2, 2) until it is full.
     """
     group_size = _numbers_per_block(dtype)
     numbers, filled = np.zeros((groups, group_size), float64.np), np.zeros(groups, np.intp)
@@ -285,7 +289,7 @@ def stateless_random_truncated_normal(seed: Any, shape: Any, dtype: Any = float3
 
 
 def _permutation_numpy(seed: np.ndarray, *, size: int) -> np.ndarray:
-    """Shuffles the numbers from 0 to size - 1 by Durstenfeld's algorithm, with one random word for each swap."""
+    """Draws a random permutation of 0, ..., size - 1 by Durstenfeld's shuffle, with a random word for each swap."""
     words = philox.words(seed, size).tolist()
     order = list(range(size))
     for i in range(size - 1):
@@ -319,7 +323,7 @@ def stateless_random_permutation(seed: Any, size: Dim) -> Any:
 
 
 def _skip_type(state: TensorType, *, blocks: Dim) -> TensorType:
-    """Checks that the state is a generator's, of three 64-bit integers; the result has its type."""
+    """Returns the type of philox_skip's result after checking the generator state: three 64-bit integers."""
     if state.dtype not in STATE or state.shape != (3,):
         raise ArgumentError(
             f"state must be int64 or uint64 of shape (3,), but got {state.dtype.name} of shape {show_shape(state.shape)}"
@@ -404,7 +408,10 @@ _UNIFORM = (float16, bfloat16, float32, float64, int32, int64, uint32, uint64)
 
 
 def _check_uniform(dtype: DType, minval: Any, maxval: Any) -> None:
-    """Checks dtype and limits of uniform numbers; without limits, integers span their whole range."""
+    """Checks dtype and limits of uniform random numbers, with TensorFlow's errors.
+
+    Without limits, integers span the whole range of the dtype.
+    """
     if dtype not in _UNIFORM:
         raise ValueError(f"Argument `dtype` got invalid value {dtype}. Accepted dtypes are {_UNIFORM}.")
     if not dtype.is_integer:
@@ -621,7 +628,10 @@ def sampled(seed: Tensor, logits: Tensor, num_samples: Any, dtype: DType) -> Ten
 
 
 def _running_sums(logits: Tensor) -> Tensor:
-    """Returns each row's running sums of ``exp(logits)``, divided by its largest; logits not finite count as 0."""
+    """Returns the cumulative sums along each row of ``exp(logits - max)``, where max is the row's largest logit.
+
+    The exponential of a logit that isn't finite counts as 0.
+    """
     finite = bind.less(bind.abs(logits), number(np.inf, logits))
     row_maximum = bind.reduce_max(
         bind.select(finite, logits, number(np.finfo(np.float64).min, logits)), axis=(1,), keepdims=True

@@ -64,10 +64,10 @@ class _Streams:
 
 
 def _until_accepted(count: int, attempt: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Samples ``count`` numbers by rejection, each from its own random stream.
+    """Draws ``count`` random numbers by rejection sampling, each from its own random stream.
 
-    ``attempt(streams)`` returns a number for each of the stream numbers, and whether to accept it. NaN is always
-    accepted: it comes from a NaN parameter, and no later attempt would end.
+    ``attempt(streams)`` returns a number for each stream, and whether to accept it. NaN is always accepted, because it
+    comes from a NaN parameter and every later attempt would give NaN again.
     """
     results, pending = np.zeros(count), np.arange(count)
     while pending.size:
@@ -94,7 +94,7 @@ def _gamma_numbers(seed: np.ndarray, alpha: np.ndarray) -> np.ndarray:
     c = 1 / 3 / np.sqrt(d)
 
     def attempt(chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Attempts a gamma number for each chosen alpha: returns numbers and whether to accept them."""
+        """Proposes a gamma random number for each chosen alpha; returns the numbers and whether to accept each."""
         x = streams.draw("normal", chosen)
         v = 1 + c[chosen] * x
         is_positive = v > 0
@@ -125,13 +125,13 @@ def _broadcasts_to(parameter_shape: Sequence[Dim], shape: Sequence[Dim]) -> bool
 
 
 def _trailing_type(domain: tuple[DType, ...]) -> Callable[..., TensorType]:
-    """Returns the type rule of random numbers with one parameter, whose shape broadcasts to the last dims of theirs.
+    """Returns the type rule of a random op with one parameter, whose dtype must be in ``domain``.
 
-    ``domain`` are the parameter's dtypes.
+    The parameter's shape must broadcast to the last dims of the result.
     """
 
     def rule(seed: TensorType, parameter: TensorType, *, shape: tuple[Dim, ...], dtype: DType) -> TensorType:
-        """Checks seed and parameter; the result has the attributes' shape and dtype."""
+        """Returns the type of the random numbers after checking seed and parameter."""
         check_seed(seed)
         require_dtype(parameter, domain, "parameter")
         if not _broadcasts_to(parameter.shape, shape):
@@ -164,7 +164,9 @@ def _ordered_by_parameter(values: Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def _gamma_vjp(ct: Tensor, y: Tensor, seed: Tensor, alpha: Tensor, **_: Any) -> tuple[None, Tensor]:
-    """Differentiates a sample by ``alpha`` implicitly: the distribution function of the sample stays constant.
+    """Returns the cotangents of a gamma sampler's seed, which has none, and of its parameter ``alpha``.
+
+    Implicit differentiation: the distribution function's value at the sample ``y`` stays constant.
 
     Source: https://arxiv.org/abs/1805.08498
     """
@@ -238,7 +240,9 @@ def stateless_gamma(
 
 
 def _poisson_numbers(seed: np.ndarray, rate: np.ndarray) -> np.ndarray:
-    """Draws a Poisson number for each rate: below 10 by Knuth's products of uniform numbers, else by rejection.
+    """Draws a Poisson random number for each rate.
+
+    Rates below 10 use Knuth's products of uniform numbers, larger rates use rejection sampling.
 
     Source: Hörmann, The transformed rejection method for Poisson variables, 1993
     """
@@ -263,9 +267,9 @@ def _poisson_numbers(seed: np.ndarray, rate: np.ndarray) -> np.ndarray:
 
 
 def _transformed_rejection(streams: _Streams, chosen: np.ndarray, rate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Attempts a Poisson number for each rate by Hörmann's algorithm PTRS; returns numbers and whether to accept them.
+    """Proposes a Poisson number for each rate by Hörmann's algorithm PTRS; returns them and whether to accept each.
 
-    ``chosen`` are the numbers of the streams to draw from. Variables and constants are those of the algorithm.
+    ``chosen`` are the numbers of the random streams to draw from. Variables and constants are those of the algorithm.
     """
     from scipy.special import gammaln
 
@@ -320,7 +324,10 @@ def stateless_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = int32, name:
 
 
 def _broadcast_type(seed: TensorType, *parameters: TensorType, shape: tuple[Dim, ...], dtype: DType) -> TensorType:
-    """Checks the seed of a random op and that its floating parameters broadcast to ``shape``, the result's."""
+    """Returns the type of a random op's result after checking the seed and the parameters.
+
+    The parameters must be floating and broadcast to the result's ``shape``.
+    """
     check_seed(seed)
     for parameter in parameters:
         require_dtype(parameter, FLOATING, "parameter")
@@ -332,9 +339,9 @@ def _broadcast_type(seed: TensorType, *parameters: TensorType, shape: tuple[Dim,
 
 
 def _parameter_combinations(shape: tuple[int, ...], parameters: Sequence[np.ndarray]) -> tuple[list[np.ndarray], int]:
-    """Broadcasts parameters to vectors, one element for each combination of their values.
+    """Broadcasts a distribution's parameters to vectors with one element for each combination of their values.
 
-    Also returns how many numbers of the result's ``shape`` each combination needs.
+    Also returns the number of random numbers of each combination in a result of the given ``shape``.
     """
     rank = max(parameter.ndim for parameter in parameters)
     tail = shape[len(shape) - rank :] if rank else ()
@@ -354,9 +361,10 @@ FEW = 10
 
 
 def _by_inversion(streams: _Streams, streams_used: np.ndarray, n: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """Draws binomial numbers: counts how many geometric distances between successes fit into ``n`` trials.
+    """Draws binomial random numbers by inversion.
 
-    ``streams_used`` are the numbers of the streams to draw from, one for each ``n`` and probability ``p``.
+    Distances between successes are geometric random numbers. The result is how many distances fit into ``n`` trials.
+    ``streams_used`` are the numbers of the random streams, one for each ``n`` and success probability ``p``.
     """
     total, successes = np.zeros(streams_used.size), np.zeros(streams_used.size)
     pending = np.arange(streams_used.size)
@@ -387,7 +395,7 @@ def _by_rejection(streams: _Streams, chosen: np.ndarray, n: np.ndarray, p: np.nd
     alpha, mode = (2.83 + 5.1 / b) * deviation, np.floor((n + 1) * p)
 
     def attempt(indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Attempts binomial numbers at ``indices``: returns numbers and whether to accept them."""
+        """Proposes binomial random numbers at ``indices``; returns the numbers and whether to accept each."""
         u, v = streams.draw("uniform", chosen[indices]) - 0.5, streams.draw("uniform", chosen[indices])
         distance = 0.5 - np.abs(u)
         k = np.floor((2 * a[indices] / distance + b[indices]) * u + n[indices] * p[indices] + 0.5)
@@ -406,9 +414,10 @@ def _by_rejection(streams: _Streams, chosen: np.ndarray, n: np.ndarray, p: np.nd
 
 
 def _binomial_array(seed: np.ndarray, counts: np.ndarray, probs: np.ndarray, *, shape: Any, dtype: DType) -> np.ndarray:
-    """Draws binomial numbers of the rarer of success and failure, by inversion if few are expected, else by rejection.
+    """Draws binomial random numbers: counts the rarer of success and failure.
 
-    Without trials, or with a probability of 0 or 1, the result is certain; it is NaN for a NaN parameter.
+    If few of these are expected, the numbers are drawn by inversion, else by rejection. Without trials, or with a
+    probability of 0 or 1, the result is certain. A NaN parameter gives NaN.
     """
     vectors, times = _parameter_combinations(shape, (counts, probs))
     n, p = (np.repeat(x, times) for x in vectors)
@@ -479,7 +488,10 @@ class _Limits:
     """
 
     def __init__(self, mean: Any, deviation: Any, low: Any, high: Any) -> None:
-        """Checks the parameters and converts the limits; the deviation is negative if they are mirrored."""
+        """Checks the parameters and standardises the limits ``low`` and ``high``.
+
+        Limits below the mean are mirrored at it, which makes the deviation negative.
+        """
         if not (0 < deviation < np.inf and low < high and np.isfinite([low, high]).any()):
             raise ArgumentValueError("Invalid parameters")
         is_mirrored = (np.isinf(low) and low < 0) or high < mean
@@ -517,9 +529,9 @@ def _units(words: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def _truncated_normals(state: np.ndarray, limits: _Limits, count: int, dtype: DType) -> tuple[np.ndarray, np.ndarray]:
-    """Draws ``count`` normal numbers between the limits by rejection.
+    """Draws ``count`` truncated normal numbers by rejection sampling.
 
-    Also returns the generator state after the last block that the numbers used.
+    Also returns the state of the random generator after the last block used.
     """
     accepted_chunks, missing = [np.zeros(0, dtype.np)], count
     while missing:
@@ -543,7 +555,10 @@ def _truncated_normal_array(
     shape: Any,
     dtype: DType,
 ) -> np.ndarray:
-    """Draws truncated normal numbers; the random stream continues from one combination of parameters to the next."""
+    """Draws truncated normal numbers for parameters that broadcast.
+
+    The random stream continues from one combination of parameters to the next.
+    """
     vectors, times = _parameter_combinations(shape, (mean, deviation, low, high))
     rows, state = [], philox.state_of(seed)
     for parameters in zip(*vectors):

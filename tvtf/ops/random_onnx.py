@@ -22,7 +22,7 @@ Words = Sequence[str]
 
 
 class Nodes:
-    """Writes ONNX nodes for integer arithmetic: ``n("Add", name, 1)`` returns the sum's name; ints become constants."""
+    """Emits ONNX nodes for integer arithmetic: ``n("Add", name, 1)`` returns the sum's name; ints become constants."""
 
     def __init__(self, emitter: Any) -> None:
         self.emitter = emitter
@@ -35,35 +35,38 @@ class Nodes:
         return value if isinstance(value, str) else self.emitter.const(np.array([value], np.int64))
 
     def low(self, value: str) -> str:
-        """Writes the lower 32 bits of 64-bit integers."""
+        """Emits the lower 32 bits of 64-bit integers."""
         return self("BitwiseAnd", value, MASK)
 
     def high(self, value: str) -> str:
-        """Writes the upper 32 bits of 64-bit integers; ONNX shifts only unsigned integers."""
+        """Emits the upper 32 bits of 64-bit integers; ONNX shifts only unsigned integers."""
         shift = self.emitter.const(np.array([32], np.uint64))
         return self.emitter.cast(
             self.emitter.computed("BitShift", [self.emitter.cast(value, uint64), shift], direction="RIGHT"), int64
         )
 
     def halves(self, value: str) -> tuple[str, str]:
-        """Writes the lower and the upper 32 bits of 64-bit integers."""
+        """Emits the lower and the upper 32 bits of 64-bit integers."""
         return self.low(value), self.high(value)
 
     def joined(self, low: str, high: str) -> str:
-        """Writes the 64-bit integers of which ``low`` and ``high`` are the 32-bit halves."""
+        """Emits the 64-bit integers of which ``low`` and ``high`` are the 32-bit halves."""
         return self("Add", low, self("Mul", high, 1 << 32))
 
     def item(self, values: str, index: int) -> str:
-        """Writes the element of a vector at an index, as a vector of one element."""
+        """Emits the element of a vector at an index, as a vector of one element."""
         return self("Gather", values, index)
 
     def vector(self, *values: Any) -> str:
-        """Writes a constant int64 vector."""
+        """Emits a constant int64 vector."""
         return self.emitter.const(np.array(values, np.int64))
 
 
 def rounds(n: Nodes, counter: Words, key: Words) -> Words:
-    """Writes Philox's ten rounds on the four words of each counter, for a key of two words; see ``philox._rounds``."""
+    """Emits the ten rounds of the random generator Philox, as ``philox._rounds`` computes them.
+
+    A counter has four words, the key two.
+    """
     for round_number in range(ROUNDS):
         keys = [
             n.low(n("Add", key_word, round_number * increment & MASK)) for key_word, increment in zip(key, KEY_STEPS)
@@ -78,7 +81,10 @@ def rounds(n: Nodes, counter: Words, key: Words) -> Words:
 
 
 def state(n: Nodes, seed: str, seed_type: TensorType) -> tuple[Words, Words]:
-    """Writes the counter's four words and the key's two, from a seed of two integers or a generator state of three."""
+    """Emits Philox's four counter words and two key words.
+
+    They come from a seed of two integers or a generator state of three.
+    """
     seed_int64 = seed if seed_type.dtype is int64 else n.emitter.cast(seed, int64)
     if seed_type.shape == (3,):
         words = [half for i in range(3) for half in n.halves(n.item(seed_int64, i))]
@@ -90,7 +96,7 @@ def state(n: Nodes, seed: str, seed_type: TensorType) -> tuple[Words, Words]:
 
 
 def advanced(n: Nodes, counter: Words, steps: str) -> Words:
-    """Writes the 128-bit counter advanced by ``steps`` (not negative), with carries from word to word."""
+    """Emits the addition of ``steps``, not negative, to Philox's 128-bit counter, with carries from word to word."""
     sums: list[str] = []
     carry = n.name(0)
     addends = [*n.halves(steps), n.name(0), n.name(0)]
@@ -102,7 +108,7 @@ def advanced(n: Nodes, counter: Words, steps: str) -> Words:
 
 
 def blocks(n: Nodes, seed: str, seed_type: TensorType, count: str) -> str:
-    """Writes the random words of the first ``count`` Philox blocks of a seed, shape (count, 4)."""
+    """Emits the random words of the first ``count`` Philox blocks of a seed, shape (count, 4)."""
     counter, key = state(n, seed, seed_type)
     block_numbers = n.emitter.computed(
         "Range", [n.emitter.const(np.array(0)), n("Squeeze", count), n.emitter.const(np.array(1))]
@@ -112,12 +118,12 @@ def blocks(n: Nodes, seed: str, seed_type: TensorType, count: str) -> str:
 
 
 def size(n: Nodes, shape: Sequence[Dim]) -> str:
-    """Writes the number of elements of a tensor of ``shape``, as a vector of one element."""
+    """Emits the number of elements of a tensor of ``shape``, as a vector of one element."""
     return n.emitter.computed("ReduceProd", [n.emitter.shape(shape)], keepdims=1) if shape else n.name(1)
 
 
 def words_for(n: Nodes, inputs: Words, types: Any, shape: Sequence[Dim], width: int) -> str:
-    """Writes as many Philox blocks as ``shape`` needs, where each block gives ``width`` elements."""
+    """Emits as many Philox blocks as ``shape`` needs. Each block has the words for ``width`` elements."""
     # the number of elements divided by the width, rounded up
     count = n("Div", n("Add", size(n, shape), width - 1), width)
     seed, seed_type = inputs[0], types[0][0]
@@ -125,25 +131,28 @@ def words_for(n: Nodes, inputs: Words, types: Any, shape: Sequence[Dim], width: 
 
 
 def shaped(n: Nodes, values: str, shape: Sequence[Dim], outputs: Words) -> None:
-    """Writes the first of ``values`` as the op's output of ``shape``; the last block may give more than are needed."""
+    """Emits a random op's output of ``shape``: the first of ``values``.
+
+    The last Philox block may have more values than needed.
+    """
     flat = n("Reshape", values, n.vector(-1))
     elements = n("Slice", flat, n.vector(0), size(n, shape), n.vector(0))
     n.emitter.node("Reshape", [elements, n.emitter.shape(shape)], outputs)
 
 
 def wide_words(n: Nodes, words: str) -> str:
-    """Writes pairs of 32-bit words as 64-bit integers, shape (pairs,)."""
+    """Emits pairs of 32-bit words as 64-bit integers, shape (pairs,)."""
     pairs = n("Reshape", words, n.vector(-1, 2))
     return n.joined(column(n, pairs, 0), column(n, pairs, 1))
 
 
 def column(n: Nodes, table: str, index: int) -> str:
-    """Writes one column of a matrix, as a vector."""
+    """Emits one column of a matrix, as a vector."""
     return n.emitter.computed("Gather", [table, n.emitter.const(np.array(index))], axis=1)
 
 
 def bits(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: Sequence[Dim], dtype: DType) -> None:
-    """Writes ``stateless_random_bits``."""
+    """Emits ONNX nodes for ``stateless_random_bits``."""
     n = Nodes(emitter)
     words = words_for(n, inputs, types, shape, LANES if dtype.size == 4 else 2)
     values = words if dtype.size == 4 else wide_words(n, words)
@@ -151,7 +160,7 @@ def bits(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: Sequ
 
 
 def integers(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: Sequence[Dim]) -> None:
-    """Writes ``stateless_random_integers``: raw words modulo the span."""
+    """Emits ONNX nodes for ``stateless_random_integers``: random words modulo the span, plus the lower bound."""
     n, (result_type,) = Nodes(emitter), types[1]
     dtype = result_type.dtype
     low, high = (x if dtype is int64 else emitter.cast(x, int64) for x in inputs[1:])
@@ -168,7 +177,7 @@ def integers(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: 
 
 
 def uniform(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: Sequence[Dim], dtype: DType) -> None:
-    """Writes ``stateless_random_uniform``."""
+    """Emits ONNX nodes for ``stateless_random_uniform``."""
     n = Nodes(emitter)
     words = words_for(n, inputs, types, shape, 2 if dtype is float64 else LANES)
     values = unit64(n, words) if dtype is float64 else unit(n, words, MANTISSA_BITS[dtype.name])
@@ -176,20 +185,20 @@ def uniform(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: S
 
 
 def unit(n: Nodes, words: str, mantissa_bits: int) -> str:
-    """Writes numbers in [0, 1) made of the words' low bits, as many as the dtype's mantissa has."""
+    """Emits numbers in [0, 1) made of the words' low bits, as many as the dtype's mantissa has."""
     number = n.emitter.cast(n("BitwiseAnd", words, (1 << mantissa_bits) - 1), float32)
     return n.emitter.computed("Mul", [number, n.emitter.const(np.float32(2.0**-mantissa_bits))])
 
 
 def unit64(n: Nodes, words: str) -> str:
-    """Writes pairs of words as float64 numbers in [0, 1), shape (pairs,): 52 bits, the upper 20 from the first word."""
+    """Emits pairs of words as float64 numbers in [0, 1), shape (pairs,): 52 bits, the upper 20 from the first word."""
     pairs = n("Reshape", words, n.vector(-1, 2))
     mantissa = n.joined(column(n, pairs, 1), n("BitwiseAnd", column(n, pairs, 0), 0xFFFFF))
     return n.emitter.computed("Mul", [n.emitter.cast(mantissa, float64), n.emitter.const(np.float64(2.0**-52))])
 
 
 def normal(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: Sequence[Dim], dtype: DType) -> None:
-    """Writes ``stateless_random_normal``."""
+    """Emits ONNX nodes for ``stateless_random_normal``."""
     n = Nodes(emitter)
     words = words_for(n, inputs, types, shape, 2 if dtype is float64 else LANES)
     units = unit64(n, words) if dtype is float64 else unit(n, words, MANTISSA_BITS["float32"])
@@ -199,9 +208,10 @@ def normal(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: Se
 
 
 def box_muller(n: Nodes, first: str, second: str, dtype: DType) -> str:
-    """Writes pairs of normal numbers from pairs of uniform ones; functions are computed in float64, then rounded.
+    """Emits the Box-Muller transform: pairs of normal numbers from pairs of uniform numbers.
 
-    Eager calls do the same (``random._box_muller``), for the same bits.
+    Functions are computed in float64, then rounded. ``random._box_muller`` does the same, so eager calls give the same
+    bits.
     """
     emitter = n.emitter
 
@@ -219,7 +229,7 @@ def box_muller(n: Nodes, first: str, second: str, dtype: DType) -> str:
 
 
 def skip(emitter: Any, inputs: Words, outputs: Words, types: Any, *, blocks: Dim) -> None:
-    """Writes ``philox_skip``."""
+    """Emits ONNX nodes for ``philox_skip``."""
     n, (generator_state,), (state_type,) = Nodes(emitter), inputs, types[0]
     dtype = state_type.dtype
     state_int64 = generator_state if dtype is int64 else emitter.cast(generator_state, int64)

@@ -43,7 +43,7 @@ def expand_reduced(ct: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool)
 
 
 def reduction_samples(domain: Any, **options: Any) -> Any:
-    """Returns a function that makes samples of a reduction: of one, two and no axes, of empty and symbolic shapes."""
+    """Returns a function that makes test samples of a reduction: one, two and no axes, empty and symbolic shapes."""
     cases = (((3,), (0,)), ((2, 3, 4), (1,)), ((2, 3, 4), (0, 2)), ((2, 3), ()), ((), ()))
 
     def make() -> list[Sample]:
@@ -111,9 +111,9 @@ _LONG_ROW = 4096
 
 
 def _sum_array(x: np.ndarray, *, axis: tuple[int, ...], keepdims: Any) -> np.ndarray:
-    """Sums over ``axis`` in an accumulation dtype.
+    """Computes ``reduce_sum`` in an accumulation dtype.
 
-    Leading axes of a large contiguous array are summed as long rows, which NumPy adds faster.
+    Sums over the leading axes of a large contiguous array add long rows, which is faster in NumPy.
     """
     if x.size < 4 * _LONG_ROW or axis != tuple(range(len(axis))) or not x.flags.c_contiguous:
         return np.add.reduce(x, axis, wide_type(x), keepdims=keepdims)
@@ -123,9 +123,9 @@ def _sum_array(x: np.ndarray, *, axis: tuple[int, ...], keepdims: Any) -> np.nda
 
 
 def _summed_rows(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Sums a matrix over its rows.
+    """Returns the sum of a matrix's rows.
 
-    Short rows are taken together to long ones, which are summed first: this is faster, with less rounding.
+    Groups of short rows are joined to long rows. Adding the long rows first is faster and rounds less.
     """
     rows, columns = x.shape
     rows_per_group = _LONG_ROW // columns
@@ -166,7 +166,7 @@ def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
 
 def _mean_array(x: np.ndarray, *, axis: tuple[int, ...], keepdims: Any) -> np.ndarray:
-    """Divides the sum by the count; integers are divided towards zero, as TensorFlow does."""
+    """Computes ``reduce_mean``: the sum divided by the count. Integers round towards zero, as in TensorFlow."""
     count = math.prod(x.shape[a] for a in axis)
     if x.dtype.kind not in "iu":
         sum_dtype = wide_type(x)
@@ -190,7 +190,7 @@ def shared(total: Tensor, x: Tensor, axis: tuple[int, ...]) -> Tensor:
 
 
 def _mean_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
-    """Writes ReduceMean, but for no elements a division 0 / 0: ONNX runtimes disagree on the mean of nothing."""
+    """Emits ONNX's ReduceMean, or 0 / 0 for empty reduction axes, whose mean differs between ONNX runtimes."""
     (x_type,) = types[0]
     count = size_of(x_type.shape[a] for a in axis)
     if not isinstance(count, int) or count:
@@ -311,10 +311,10 @@ def reduce_min(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
 
 def _prod_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdims: bool) -> Tensor:
-    """Returns the cotangent of a product's input: the cotangent times the product of all other elements.
+    """Returns the cotangent of reduce_prod's input: the result's cotangent times the product of all other elements.
 
-    That is the product of those before times that of those after, by two cumulative products: dividing the whole
-    product by the element would fail where it is zero.
+    Two cumulative products give the product of the elements before, and of the elements after each element. Dividing
+    the whole product by the element would fail for zeros.
     """
     kept_axes = tuple(i for i in range(x.ndim) if i not in axis)
     perm = (*axis, *kept_axes)
@@ -358,14 +358,17 @@ def _bool_front(input_tensor: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def _any_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
-    """Writes "any" as a sum of int32 cast to bool: ONNX's reductions of bools are recent and not in every runtime."""
+    """Emits ONNX nodes for reduce_any: a sum of int32 numbers, cast to bool.
+
+    ONNX's reductions of bools are recent and not in every runtime.
+    """
     count = emitter.temp()
     emitter.reduce("ReduceSum", [emitter.cast(inputs[0], int32)], [count], axis, keepdims)
     emitter.node("Cast", [count], outputs, to=9)  # ONNX's number for bool
 
 
 def _all_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
-    """Writes "all" as "not any not", on top of :func:`_any_nodes`."""
+    """Emits ONNX nodes for reduce_all, as ``not any(not x)`` by :func:`_any_nodes`."""
     negated, any_negated = emitter.temp(), emitter.temp()
     emitter.node("Not", inputs, [negated])
     _any_nodes(emitter, [negated], [any_negated], types, axis=axis, keepdims=keepdims)
@@ -420,7 +423,10 @@ def reduce_all(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
 
 def _arg_type(x: TensorType, *, axis: int, output_type: DType) -> TensorType:
-    """Checks the axis of argmax or argmin, which must not be empty unless there are no results."""
+    """Returns the type of argmax's or argmin's result after checking the axis, which isn't negative here.
+
+    An empty axis is an error if the result has elements.
+    """
     require_dtype(x, COMPILED, "input")
     rank = len(x.shape)
     if not 0 <= axis < rank:
@@ -432,9 +438,10 @@ def _arg_type(x: TensorType, *, axis: int, output_type: DType) -> TensorType:
 
 
 def _arg_array(find: Any, worst: Any) -> Any:
-    """Returns the NumPy kernel of argmax or argmin, from NumPy's function and the value that is never found.
+    """Returns the NumPy kernel of argmax or argmin.
 
-    NaN is replaced by that value, as in Eigen's reducer; NumPy's functions would find it.
+    ``find`` is NumPy's function. It would return the index of a NaN, but Eigen's reducer ignores NaN. So NaN is
+    replaced by ``worst(dtype)``, such as minus infinity for argmax.
     """
 
     def find_index(x: np.ndarray, *, axis: int, output_type: DType) -> np.ndarray:
@@ -447,7 +454,10 @@ def _arg_array(find: Any, worst: Any) -> Any:
 
 
 def _arg_guard(x: Tensor, *, axis: int, output_type: DType) -> list[tuple[Tensor, str]]:
-    """Checks at run time that an axis of unknown size is not empty, unless there are no results at all."""
+    """Returns the run-time check of argmax or argmin for an axis of unknown size, if any.
+
+    The axis must not be empty if the result has elements. The check is a pair of the condition and the error's message.
+    """
     shape = x._type.shape
     if isinstance(shape[axis], int):
         return []
@@ -458,7 +468,7 @@ def _arg_guard(x: Tensor, *, axis: int, output_type: DType) -> list[tuple[Tensor
 
 
 def _arg_samples() -> list[Sample]:
-    """Makes samples of argmax and argmin, also of an input without elements."""
+    """Returns test samples of argmax and argmin, one of them with an empty input."""
     cases = (((3,), 0), ((2, 3, 4), 1), ((2, 5), 1), ((0, 3), 1))
     types = tuple(REAL)
     return [
@@ -486,9 +496,9 @@ def _arg_front(input: Any, axis: Any, output_type: Any) -> Any:
 
 
 def _arg_op(name: str, find: Any, worst: Any) -> Callable[[Callable[P, Any]], Primitive[P]]:
-    """Declares argmax or argmin under the name that TensorFlow and ONNX have for it: ``ArgMax`` is ``tf.argmax``.
+    """Returns a decorator that declares argmax or argmin. ``name`` is TensorFlow's and ONNX's, such as "ArgMax".
 
-    ``find`` is NumPy's function, ``worst(dtype)`` a value that it finds only if all elements have it.
+    ``find`` is NumPy's function. It finds the value ``worst(dtype)`` only if all elements have that value.
     """
     public_name = name.lower()
     return primitive(

@@ -35,7 +35,10 @@ class _Binder:
     """Finds primitives by attribute: ``bind.cos(x)`` is ``table["cos"].bind(x)``, looked up when the rule runs."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """Returns the bound primitive ``name``; a primitive of tvtf's own is kept as an attribute for further calls."""
+        """Returns the function that binds the primitive ``name``.
+
+        For a primitive of tvtf's own, it becomes an attribute, to make further look-ups fast.
+        """
         try:
             prim = table[name]
         except KeyError:
@@ -122,10 +125,10 @@ def static_value(value: Any, name: str) -> Any:
 
 
 def _known_value(value: SymbolicTensor, name: str) -> Any:
-    """Returns a symbolic tensor's value where tracing knows it or can compute it from constants.
+    """Returns the value of a symbolic tensor if tracing knows the value or can compute it from constants.
 
     Raises:
-      TypeError: the value depends on the program's inputs; ``name`` is the argument's name in the message.
+      TypeError: the value depends on the program's inputs. ``name`` is the argument's name in the message.
     """
     if value.known is None:
         if isinstance(value._type.shape, AnyShape):
@@ -225,7 +228,7 @@ def drawn_dims(shape: Any) -> tuple[Dim, ...]:
 
 
 def _require_sizes(dims: Sequence[Any], name: str) -> None:
-    """Checks that a list of dims converts to a vector of int32 or int64, as TensorFlow converts it."""
+    """Checks that a list of dims converts to a vector of int32 or int64, with TensorFlow's rules of conversion."""
     # the usual case: ints of 64 bits, symbolic dims and whatever converts to an int
     if all(dim.bit_length() < 64 if type(dim) is int else is_dim(dim) or hasattr(dim, "__index__") for dim in dims):
         return
@@ -392,7 +395,10 @@ Shapes have at most 254 dims, paddings twice that.
 
 
 def _bind_dims(values: SymbolicTensor, name: str) -> np.ndarray:
-    """Returns an array of dims for the elements of an integer tensor: its values when the program runs."""
+    """Binds each element of an integer tensor to a symbolic dim; returns an array of the dims.
+
+    ``name`` is the argument's name in errors.
+    """
     shape = values._type.shape
     if not is_static_shape(shape):
         if of_any_rank():
@@ -441,7 +447,7 @@ def not_among(dtype: DType, allowed: Sequence[DType], attribute: str, parameter:
 
 
 def require_same_dtype(types: Sequence[TensorType], names: Sequence[str] = ("x", "y", "z")) -> None:
-    """Checks that all inputs have the first one's dtype; the error is TensorFlow's, eager or of a graph."""
+    """Checks that all inputs have the dtype of the first. The error is TensorFlow's for eager execution or graphs."""
     first = types[0].dtype
     for i, other in enumerate(types[1:], 1):
         if other.dtype is not first:
@@ -472,7 +478,7 @@ def broadcast_types(*types: TensorType) -> tuple[Dim, ...]:
 
 
 def _incompatible_shapes(types: Sequence[TensorType]) -> ArgumentError:
-    """Returns the error for shapes that don't broadcast, in TensorFlow's words."""
+    """Returns the error for operands whose shapes don't broadcast, with TensorFlow's text."""
     shape_texts = " vs. ".join("[" + ",".join(map(str, each.shape)) + "]" for each in types)
     return ArgumentError(
         f"Incompatible shapes: {shape_texts}",
@@ -482,7 +488,7 @@ def _incompatible_shapes(types: Sequence[TensorType]) -> ArgumentError:
 
 
 def unary(domain: Sequence[DType], result: DType | None = None) -> Callable[..., TensorType]:
-    """Returns the type rule of an elementwise op of one input, whose result has dtype ``result`` or the input's."""
+    """Returns the type rule of an elementwise op of one input. The result has the dtype ``result``, or the input's."""
 
     def rule(x: TensorType, **_: Any) -> TensorType:
         require_dtype(x, domain)
@@ -513,7 +519,10 @@ def reduction(domain: Sequence[DType], result: DType | None = None) -> Callable[
     """Returns the type rule of an op that reduces the axes of its attribute ``axis``."""
 
     def rule(x: TensorType, *, axis: tuple[int, ...], keepdims: bool, **_: Any) -> TensorType:
-        """Checks the dtype and the axes; the result lacks the axes, or has size 1 in them."""
+        """Returns the type of a reduction's result after checking dtype and axes.
+
+        The reduced axes are removed, or have size 1 with ``keepdims``.
+        """
         require_dtype(x, domain, "input")
         rank = len(x.shape)
         for index in axis:
@@ -563,7 +572,7 @@ def ones_like(x: Tensor) -> Tensor:
 
 
 def full_like(x: Tensor, value: float) -> Tensor:
-    """Returns a tensor of the shape and dtype of ``x`` filled with ``value``; in eager execution NumPy makes it."""
+    """Returns a tensor of the shape and dtype of ``x``, filled with ``value``. Eager execution calls NumPy for it."""
     if type(x) is EagerTensor and state.trace is None:
         array = np.empty(x._array.shape, x._array.dtype)
         array.fill(value)
@@ -656,7 +665,7 @@ def kernel(path: str) -> Callable[..., Any]:
 
 
 def random_array(seed: int, shape: Sequence[int], dtype: DType, low: float = -2.0, high: float = 2.0) -> np.ndarray:
-    """Returns reproducible sample data of any dtype, spread over [low, high)."""
+    """Returns reproducible test data of any dtype, spread over [low, high)."""
     values = np.random.default_rng(seed).uniform(low, high, shape)
     if dtype.is_bool:
         return values > (low + high) / 2
@@ -689,7 +698,7 @@ def binary_samples(
     """Returns a function that makes samples of two inputs whose shapes broadcast in different ways."""
 
     def make() -> list[Sample]:
-        """Makes samples of equal shapes, of shapes that broadcast, and of scalars."""
+        """Returns test samples of equal shapes, of shapes that broadcast, and of scalars."""
         shapes = (((), ()), ((3,), (3,)), ((2, 1, 5), (4, 1)), ((0, 3), (1, 3)), ((2, 3), ()))
         return [
             Sample(

@@ -25,7 +25,7 @@ def wide_type(x: np.ndarray) -> np.dtype:
 
 
 def _scan_type(x: TensorType, *, axis: int, exclusive: bool, reverse: bool) -> TensorType:
-    """Checks a numeric input and an axis in range; the result has the input's type."""
+    """Returns the type of a cumulative op's result, which is the input's, after checking input and axis."""
     require_dtype(x, NUMERIC)
     rank = len(x.shape)
     if not 0 <= axis < rank:
@@ -34,10 +34,10 @@ def _scan_type(x: TensorType, *, axis: int, exclusive: bool, reverse: bool) -> T
 
 
 def _scan_numpy(accumulate: Any, start: int) -> Any:
-    """Returns the NumPy kernel of a cumulative op; ``start`` is the first element of an exclusive scan."""
+    """Returns the NumPy kernel of a cumulative op, such as cumsum. ``start`` is the first element if exclusive."""
 
     def scan(x: np.ndarray, *, axis: int, exclusive: bool, reverse: bool) -> np.ndarray:
-        """Accumulates along the axis; backwards by flipping it before and after."""
+        """Accumulates along ``axis``. A reverse scan flips the axis before and after."""
         ordered = np.flip(x, axis) if reverse else x
         total = accumulate(ordered, axis, wide_type(x))
         if exclusive and total.shape[axis]:
@@ -59,7 +59,7 @@ def _scan_batch(name: str) -> Any:
 
 
 def _scan_samples() -> list[Sample]:
-    """Makes samples of cumulative ops: exclusive and reversed ones, also over an axis of size 0."""
+    """Returns test samples of cumulative ops: exclusive, reverse, with an empty axis, and with a symbolic size."""
     cases = (((4,), 0, False, False), ((2, 3), 1, True, False), ((3, 2), 0, False, True), ((2, 3, 2), 1, True, True))
     samples = [
         Sample((draw(seed, shape),), {"axis": axis, "exclusive": exclusive, "reverse": reverse}, NUMERIC)
@@ -83,7 +83,7 @@ def _scan_front(x: Any, axis: Any, exclusive: bool, reverse: bool) -> Any:
 def _cumsum_nodes(
     emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, exclusive: bool, reverse: bool
 ) -> None:
-    """Writes ONNX's CumSum, whose options are ints."""
+    """Emits ONNX's CumSum, whose options ``exclusive`` and ``reverse`` are ints."""
     options = {"exclusive": int(exclusive), "reverse": int(reverse)}
     emitter.node("CumSum", [inputs[0], emitter.const(np.array(axis))], outputs, **options)
 
@@ -131,9 +131,10 @@ def conjugate(x: Tensor) -> Tensor:
 
 
 def _cumprod_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: int, exclusive: bool, reverse: bool) -> Tensor:
-    """Multiplies the product before each element by a linear recurrence over the cotangents after it.
+    """Returns the cotangent of cumprod's input.
 
-    Unlike a quotient of products this doesn't divide by the elements, which may be zero.
+    It is the product of the elements before, times a linear recurrence over the cotangents after. Unlike a quotient of
+    products, this doesn't divide by the elements, which may be zero.
     """
     factors = conjugate(x)
     products_before = bind.cumprod(factors, axis=axis, exclusive=True, reverse=reverse)
@@ -204,7 +205,10 @@ def _recurrence_type(a: TensorType, b: TensorType, *, axis: int, reverse: bool) 
 
 
 def _recurrence_numpy(a: np.ndarray, b: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
-    """Computes ``h[t] = a[t] * h[t - 1] + b[t]`` one t after the other, in the accumulation dtype."""
+    """Computes the linear recurrence ``h[t] = a[t] * h[t - 1] + b[t]`` step by step, in the accumulation dtype.
+
+    With ``reverse``, ``h[t + 1]`` replaces ``h[t - 1]``.
+    """
     factors, terms = (np.moveaxis(x, axis, 0).astype(wide_type(x)) for x in (a, b))
     result = np.empty_like(terms)
     value = np.zeros_like(terms[0]) if len(terms) else None
@@ -250,7 +254,7 @@ def linear_recurrence(a: Any, b: Any, axis: int = 0, reverse: bool = False) -> A
 
 
 def _logsum_type(x: TensorType, *, axis: int, reverse: bool) -> TensorType:
-    """Checks a floating input and an axis in range; the result has the input's type."""
+    """Returns the type of a cumulative log-sum-exp, which is the input's, after checking input and axis."""
     require_dtype(x, FLOATING)
     rank = len(x.shape)
     if not 0 <= axis < rank:
@@ -266,9 +270,9 @@ def _logsum_numpy(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
 
 
 def _logsum_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: int, reverse: bool) -> Tensor:
-    """Differentiates the cumulative log-sum-exp y[i] = log(sum of exp(x[j])).
+    """Returns the cotangent of the input of a cumulative log-sum-exp, ``y[i] = log(sum(exp(x[: i + 1])))``.
 
-    It is a recurrence with the factors exp(y[j] - y[j + 1]), which are at most one, so that nothing overflows.
+    It is a linear recurrence with the factors ``exp(y[j] - y[j + 1])``. They are at most 1, so nothing overflows.
     """
     direction = 1 if reverse else -1
     factors = bind.exp(_difference(y, moved_by_one(y, axis, direction)))
@@ -327,7 +331,7 @@ def cumulative_logsumexp(
 
 
 def _made_exclusive(total: Tensor, axis: int, reverse: bool) -> Tensor:
-    """Makes a cumulative log-sum-exp exclusive: shifts it by one, with -inf at the start."""
+    """Converts a cumulative log-sum-exp to an exclusive one: shifts it by one and inserts -inf, the log of 0."""
     shape = total._type.shape
     first_shape = (*shape[:axis], 1, *shape[axis + 1 :])
     first = bind.broadcast_to(EagerTensor(np.array(-np.inf, total.dtype.np)), shape=first_shape)

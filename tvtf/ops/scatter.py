@@ -42,9 +42,9 @@ from tvtf.ops.scan import wide_type
 
 
 def _segment_type(data: TensorType, ids: TensorType, *, num_segments: Dim) -> TensorType:
-    """Checks the inputs of a segment reduction: ``data`` starts with the shape of the ids.
+    """Returns the type of a segment reduction's result after checking the inputs.
 
-    In the result one axis of the segments replaces the axes of the ids.
+    The shape of ``data`` must start with the shape of ``ids``. An axis of the segments replaces the axes of ``ids``.
     """
     require_dtype(data, NUMERIC, "data")
     require_index(ids)
@@ -59,7 +59,7 @@ def _segment_type(data: TensorType, ids: TensorType, *, num_segments: Dim) -> Te
 
 
 def check_ids(ids: np.ndarray, num_segments: int) -> None:
-    """Raises TensorFlow's error for the first segment id that is too large; negative ids are allowed and skipped."""
+    """Checks segment ids and raises TensorFlow's error for the first that is too large. Negative ids are skipped."""
     wrong = np.argwhere(ids >= num_segments)
     if len(wrong):
         index = tuple(wrong[0])
@@ -68,9 +68,9 @@ def check_ids(ids: np.ndarray, num_segments: int) -> None:
 
 
 def segment_numpy(ufunc: Any, value_of_empty: Any) -> Any:
-    """Returns the NumPy kernel of a segment reduction, which combines rows of the same id by ``ufunc.at``.
+    """Returns the NumPy kernel of a segment reduction, which combines rows with the same id by ``ufunc.at``.
 
-    ``value_of_empty(dtype)`` is the result of a segment without rows; rows with a negative id are left out.
+    ``value_of_empty(dtype)`` is the result of an empty segment. Rows with a negative id are ignored.
     """
 
     def reduce_segments(data: np.ndarray, ids: np.ndarray, *, num_segments: int) -> np.ndarray:
@@ -94,9 +94,9 @@ def segment_guard(data: Tensor, ids: Tensor, *, num_segments: Dim) -> list[tuple
 
 
 def segment_batch(name: str) -> Callable[..., Any]:
-    """Returns the batch rule of a segment reduction: each item's segments follow those of the item before.
+    """Returns the batch rule of the segment reduction ``name``.
 
-    All items are reduced at once, over ``size * num_segments`` segments.
+    All items are reduced at once, over ``size * num_segments`` segments: each item has its own range of ids.
     """
 
     def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, num_segments: Dim) -> Tensor:
@@ -114,7 +114,7 @@ def segment_batch(name: str) -> Callable[..., Any]:
 
 
 def gathered(rows: Tensor, ids: Tensor) -> Tensor:
-    """Returns for each id the row of ``rows`` that it names, and zeros for negative ids."""
+    """Gathers the row of ``rows`` for each id. A negative id gives zeros."""
     zero = EagerTensor(np.zeros((), ids.dtype.np))
     rows_of_ids = bind.gather(rows, bind.maximum(ids, zero), axis=0, batch_dims=0)
     is_valid = bind.greater_equal(ids, zero)
@@ -123,13 +123,13 @@ def gathered(rows: Tensor, ids: Tensor) -> Tensor:
 
 
 def _real_segment_type(data: TensorType, ids: TensorType, *, num_segments: Dim) -> TensorType:
-    """Works as :func:`_segment_type` for reductions that complex numbers don't have."""
+    """Returns the type of a segment reduction's result, for reductions that complex numbers don't have."""
     require_dtype(data, REAL, "data")
     return _segment_type(data, ids, num_segments=num_segments)
 
 
 def segment_samples() -> list[Sample]:
-    """Makes samples of a segment reduction: with negative ids, with ids of rank 2, and without rows."""
+    """Returns test samples of a segment reduction: with negative ids, with ids of rank 2, and without rows."""
     types = REAL
     return [
         Sample((draw(0, (4, 3)), np.array([0, 2, 0, -1], "int32")), {"num_segments": 3}, types),
@@ -139,13 +139,14 @@ def segment_samples() -> list[Sample]:
 
 
 def _segment_nodes(mode: str, value_of_empty: Callable[[np.dtype], Any]) -> Any:
-    """Returns the ONNX rule of a segment reduction, by ScatterND with the reduction ``mode``.
+    """Returns the ONNX rule of a segment reduction: ScatterND with the reduction ``mode``.
 
-    Rows with a negative id go to an extra row, which is sliced off.
+    ``value_of_empty(dtype)`` is the result of an empty segment. Rows with a negative id are reduced into an extra row,
+    which is sliced off.
     """
 
     def onnx_rule(emitter: Any, inputs: Any, outputs: Any, types: Any, *, num_segments: Dim) -> None:
-        """Writes ScatterND into rows of the initial value, one more than there are segments."""
+        """Emits ScatterND into rows of the initial value, with one row more than there are segments."""
         (data, ids), ((data_type, _), (result_type,)) = inputs, types
         dtype, shape = data_type.dtype, result_type.shape
         initial_rows, is_negative, row_numbers, index_vectors = (emitter.temp() for _ in range(4))
@@ -164,9 +165,9 @@ def _segment_nodes(mode: str, value_of_empty: Callable[[np.dtype], Any]) -> Any:
 
 
 def scatter_node(emitter: Any, inputs: Sequence[str], dtype: DType, mode: str) -> str:
-    """Writes ScatterND with the reduction ``mode`` and returns its result's name; 16-bit floats are reduced in float32.
+    """Emits ONNX's ScatterND with the reduction ``mode``, and returns the name of the result.
 
-    ``inputs`` are data, index vectors and updates.
+    ``inputs`` are data, index vectors and updates. 16-bit floats are reduced in float32.
     """
     reduced_dtype = float32 if dtype in FLOATING and dtype.size == 2 and mode != "none" else dtype
     data, indices, updates = inputs
@@ -183,9 +184,9 @@ def scatter_node(emitter: Any, inputs: Sequence[str], dtype: DType, mode: str) -
 def _segment_op(
     suffix: str, ufunc: np.ufunc, value_of_empty: Callable[[np.dtype], Any], mode: str, **columns: Any
 ) -> Callable[[Callable[..., Any]], Primitive[Any]]:
-    """Declares ``math.unsorted_segment_{suffix}``.
+    """Returns a decorator that declares the segment reduction ``math.unsorted_segment_{suffix}``.
 
-    ``value_of_empty(dtype)`` is a segment's result without elements, ``mode`` ONNX's name of the reduction.
+    ``value_of_empty(dtype)`` is the result of an empty segment. ``mode`` is ONNX's name of the reduction.
     """
     name = f"unsorted_segment_{suffix}"
     columns = {"type": _segment_type, "samples": segment_samples, **columns}
@@ -251,7 +252,7 @@ def _extreme_vjp(ct: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segmen
 
 
 def _extreme_samples() -> list[Sample]:
-    """Makes samples of segment maxima and minima; empty segments have no numeric gradient."""
+    """Returns test samples of segment maxima and minima; empty segments have no numeric gradient."""
     return [
         Sample((draw(0, (4, 3)), np.array([0, 1, 0, -1], "int32")), {"num_segments": 2}, REAL),
         Sample((draw(1, (4,)), np.array([0, 2, 0, -1], "int32")), {"num_segments": 3}, REAL, gradient=False),
@@ -296,10 +297,10 @@ def unsorted_segment_min(data: Any, segment_ids: Any, num_segments: Any, name: s
 
 
 def _prod_vjp(ct: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segments: Dim) -> tuple[Any, ...]:
-    """Returns the cotangent of the data of a segment product: the cotangent times the product of the other elements.
+    """Returns the cotangent of a segment product's data: the result's cotangent times the product of other elements.
 
-    For an element that isn't zero this is the product of the segment's nonzero elements divided by it, for a zero that
-    product itself. Where another element is zero the product is zero.
+    Let P be the product of a segment's nonzero elements. The product of the others is P for a zero, and P divided by
+    the element otherwise. It is 0 if another element is zero.
     """
     zero, one = (EagerTensor(np.array(value, data.dtype.np)) for value in (0, 1))
     is_zero = bind.equal(data, zero)
@@ -331,7 +332,10 @@ def unsorted_segment_prod(data: Any, segment_ids: Any, num_segments: Any, name: 
 
 
 def _scatter_type(x: TensorType, indices: TensorType, updates: TensorType) -> TensorType:
-    """Checks that the updates' shape is that of the slices of ``x`` which the index vectors name."""
+    """Returns the type of a scatter's result, which is that of ``x``, after checking indices and updates.
+
+    The last axis of ``indices`` has index vectors. The updates must have the shape of the slices at these indices.
+    """
     require_index(indices)
     require_same_dtype((x, updates), ("tensor", "updates"))
     if not indices.shape:
@@ -354,10 +358,13 @@ def _scatter_type(x: TensorType, indices: TensorType, updates: TensorType) -> Te
 
 
 def _scatter_numpy(ufunc: Any) -> Any:
-    """Returns the NumPy kernel of a scatter: ``ufunc.at`` in an accumulation dtype, or assignment for None."""
+    """Returns the NumPy kernel of a scatter.
+
+    It combines elements by ``ufunc.at`` in an accumulation dtype. Without a ufunc, it assigns the updates.
+    """
 
     def scatter(x: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> np.ndarray:
-        """Combines the updates with a copy of ``x`` at the index vectors, after a bounds check."""
+        """Combines the updates with a copy of ``x`` at the index vectors, after a bounds check of these."""
         check_nd(indices, x.shape)
         result = x.astype(wide_type(x))
         positions = nd_places(indices) if indices.shape[-1] else ...
@@ -379,7 +386,7 @@ def _scatter_guard(x: Tensor, indices: Tensor, updates: Tensor) -> list[tuple[Te
 
 
 def _scatter_batch(name: str) -> Any:
-    """Returns the batch rule of a scatter: each index vector is prefixed with its item's number."""
+    """Returns the batch rule of the scatter op ``name``: each index vector gets the item's number in front."""
 
     def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> Tensor:
         x, indices, updates = (stretch(size, tensor, is_batched) for tensor, is_batched in zip(inputs, batched))
@@ -389,7 +396,7 @@ def _scatter_batch(name: str) -> Any:
 
 
 def _scatter_nodes(mode: str) -> Any:
-    """Returns the ONNX rule of a scatter, by ScatterND with the reduction ``mode``."""
+    """Returns the ONNX rule of a scatter: ScatterND with the reduction ``mode``."""
 
     def onnx_rule(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
         (x, indices, updates), (x_type, *_) = inputs, types[0]
@@ -400,7 +407,7 @@ def _scatter_nodes(mode: str) -> Any:
 
 
 def _scatter_samples(domain: Sequence[DType], repeated: bool = True) -> Any:
-    """Returns a function that makes samples of a scatter, with duplicate indices if ``repeated``."""
+    """Returns a function that makes the test samples of a scatter, with duplicate indices if ``repeated``."""
     second_index = 2 if repeated else 1
     cases = (
         ((4, 2), [[0], [second_index], [2]], (3, 2), "int32"),
@@ -450,10 +457,10 @@ def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str 
 
 
 def _scatter_front(tensor: Any, indices: Any, updates: Any, policy: str | None = "", op: str = "") -> Any:
-    """Converts the operands of a scatter, and applies the policy for bad indices.
+    """Converts the operands of a scatter, and applies the policy for indices that are out of range.
 
-    Updates that the policy ignores go to the first slice with a value that leaves it unchanged: zero where updates are
-    added, else the slice itself.
+    Updates that the policy ignores are written to the first slice, with a value that doesn't change the slice: zero if
+    updates are added, else the slice itself.
     """
     x, new_values = operands(tensor, updates)
     index_vectors, is_valid = by_policy(policy, convert_to_tensor(indices), x._type.shape, op)
@@ -468,7 +475,7 @@ def _scatter_front(tensor: Any, indices: Any, updates: Any, policy: str | None =
 def _scatter_op(
     suffix: str, ufunc: np.ufunc, domain: Sequence[DType], vjp: Callable[..., Any]
 ) -> Callable[[Callable[..., Any]], Primitive[Any]]:
-    """Declares ``tensor_scatter_nd_{suffix}``, which combines old and new elements by ``ufunc``."""
+    """Returns a decorator that declares ``tensor_scatter_nd_{suffix}``, which combines elements by ``ufunc``."""
     name = f"tensor_scatter_{suffix}"
     return primitive(
         name=name,

@@ -61,7 +61,7 @@ def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name
 
 
 def require_ids(ids: Tensor, attribute: str = "Tindices", parameter: str = "segment_ids") -> None:
-    """Checks the dtype of ids, before any shape as TensorFlow does.
+    """Checks the dtype of segment ids. TensorFlow checks it before any shape.
 
     Raises:
       ArgumentError: it is neither int32 nor int64.
@@ -74,9 +74,9 @@ _IDS = (int32, int64)
 
 
 def _sorted_operands(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Tensor, Dim]:
-    """Converts and checks the operands of a sorted segment reduction.
+    """Converts and checks the operands of a sorted segment reduction; ``op`` is the name in errors.
 
-    Returns data, ids, and the number of segments: the last id plus one.
+    Returns the data, the ids, and the number of segments, which is the last id plus one.
     """
     x, ids = convert_to_tensor(data), convert_to_tensor(segment_ids)
     require_dtype(x._type, NUMERIC, "data")
@@ -96,7 +96,10 @@ def _sorted_operands(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Tens
 
 
 def _sorted_at_run_time(ids: Tensor) -> tuple[Tensor, Dim]:
-    """Adds a run-time check that computed ids ascend from 0 or more; returns them and the number of segments."""
+    """Returns computed segment ids and the number of segments.
+
+    The program checks that the ids ascend and that none is negative.
+    """
     are_ascending = bind.greater_equal(ids[1:], ids[:-1])
     are_not_negative = bind.greater_equal(ids, number(0, ids))
     are_valid = bind.logical_and(

@@ -13,10 +13,10 @@ from tvtf.ops.rules import bind, number, zeros_like
 
 
 def _same_shaped(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
-    """Converts labels and logits to tensors of the same shape, and returns them in this order.
+    """Converts labels and logits to tensors, and returns both in this order after checking their shapes.
 
     Raises:
-      ValueError: their shapes differ.
+      ValueError: the shapes differ.
     """
     logits_tensor, labels_tensor = convert_to_tensor(logits), convert_to_tensor(labels)
     if logits_tensor.ndim != labels_tensor.ndim or not all(
@@ -114,9 +114,9 @@ def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = Fal
 
 
 def _stirling(y: Tensor) -> Tensor:
-    """Returns Stirling's approximation of log(y!), ``y log y - y + log(2 pi y) / 2``, and 0 for y in [0, 1].
+    """Computes Stirling's approximation of ``log(y!)``: ``y log y - y + log(2 pi y) / 2``.
 
-    In that range the approximation is worse than 0.
+    The result is 0 for y in [0, 1], where 0 is a better approximation.
     """
     zero, one, half = number(0, y), number(1, y), number(0.5, y)
     terms = bind.add(

@@ -73,7 +73,10 @@ def with_slice(x: Tensor, key: Any, value: Tensor) -> Tensor:
 
 
 def _replaced(x: Tensor, axes: Sequence[AxisSlice], value: Tensor) -> Tensor:
-    """Returns ``x`` with a slice replaced, by a scatter over the leading axes up to the last that is taken in part."""
+    """Returns ``x`` with a slice replaced by ``value``.
+
+    It is a scatter whose index vectors cover the leading axes, up to the last axis that isn't replaced as a whole.
+    """
     dims = x._type.shape
     partial_axes = [i for i, (axis_slice, dim) in enumerate(zip(axes, dims)) if not _is_whole(axis_slice, dim)]
     if not partial_axes:
@@ -90,9 +93,10 @@ def _is_whole(axis_slice: AxisSlice, dim: Dim) -> bool:
 
 
 def _index_vectors(axes: Sequence[AxisSlice], shape: tuple[Dim, ...], dims: Sequence[Dim]) -> Tensor:
-    """Returns the index vectors of the taken elements in the leading axes, shape ``(*shape, len(axes))``.
+    """Returns the index vectors of the elements that slices of the leading axes select.
 
-    ``dims`` are the sizes of the axes.
+    The result has the shape ``(*shape, len(axes))``, where ``shape`` has the sizes of the slices. ``dims`` are the
+    sizes of the axes.
     """
     axis_indices = [_axis_indices(axis, axis_slice, shape, dims[axis]) for axis, axis_slice in enumerate(axes)]
     if all(isinstance(column, np.ndarray) for column in axis_indices):
@@ -102,9 +106,9 @@ def _index_vectors(axes: Sequence[AxisSlice], shape: tuple[Dim, ...], dims: Sequ
 
 
 def _axis_indices(axis: int, axis_slice: AxisSlice, shape: tuple[Dim, ...], dim: Dim) -> Any:
-    """Returns the indices that a slice takes of one axis, in a shape that broadcasts to ``shape``.
+    """Returns the indices that a slice selects along one axis, in a shape that broadcasts to ``shape``.
 
-    They are a NumPy array where they are known while tracing, else a tensor.
+    Indices known while tracing are a NumPy array, other indices a tensor.
     """
     aligned_shape = tuple(size if i == axis else 1 for i, size in enumerate(shape))
     if axis_slice.dynamic is not None:

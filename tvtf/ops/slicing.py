@@ -33,7 +33,7 @@ def _numpy_slice(begin: int, size: int, step: int) -> builtins.slice:
 
 
 def _strided_numpy(x: np.ndarray, *, begin: Any, size: Any, strides: Any, checked: Any) -> np.ndarray:
-    """Takes a static slice of an array, after a bounds check of the ``checked`` axes."""
+    """Computes ``strided_slice`` of an array, after a bounds check of the ``checked`` axes."""
     for axis in checked:
         if not 0 <= begin[axis] <= x.shape[axis] - size[axis]:
             raise ArgumentError(f"slice index {begin[axis]} of dimension {axis} out of bounds.")
@@ -46,9 +46,9 @@ def _strided_guard(x: Tensor, *, begin: Any, size: Any, strides: Any, checked: A
 
 
 def _index_guard(x: Tensor, axis: int, begin: Dim, size: Dim) -> tuple[Tensor, str]:
-    """Returns the run-time check that the slice lies within an axis, and its message.
+    """Returns the run-time check that a slice lies within an axis: a pair of the condition and the error's message.
 
-    A begin that was counted from the end may be negative.
+    ``begin`` may be negative if it was counted from the end of the axis.
     """
     extent, begin_scalar, end = scalar_of(x._type.shape[axis]), scalar_of(begin), scalar_of(simplify_dim(begin + size))
     is_inside = bind.logical_and(
@@ -65,7 +65,7 @@ def _strided_vjp(ct: Tensor, y: Tensor, x: Tensor, *, begin: Any, size: Any, str
 def _strided_batch(
     size_: Dim, inputs: Any, batched: Any, *, begin: Any, size: Any, strides: Any, checked: Any
 ) -> Tensor:
-    """Slices every batch item in the same way: the leading batch axis is not sliced."""
+    """Maps ``strided_slice`` over a leading batch axis, which isn't sliced itself."""
     (x,) = inputs
     return bind.strided_slice(
         x,
@@ -79,7 +79,7 @@ def _strided_batch(
 def _strided_nodes(
     emitter: Any, inputs: Any, outputs: Any, types: Any, *, begin: Any, size: Any, strides: Any, checked: Any
 ) -> None:
-    """Writes ONNX's Slice with explicit bounds and steps for every axis."""
+    """Emits ONNX's Slice for ``strided_slice``, with explicit bounds and steps for every axis."""
     if not begin:  # a scalar has no axis to slice
         emitter.node("Identity", inputs, outputs)
         return
@@ -96,7 +96,7 @@ def _strided_nodes(
 def _onnx_bounds(begin: Dim, size: Dim, stride: int) -> tuple[Dim, Dim, int]:
     """Returns start, end and step of ONNX's Slice for ``size`` elements of an axis from ``begin``.
 
-    For a backward slice that reaches the first element the end is the smallest int64: ONNX counts -1 from the end.
+    A backward slice that reaches the first element gets the smallest int64 as end, because ONNX counts -1 from the end.
     """
     if isinstance(size, int) and size == 0:
         return 0, 0, 1
@@ -153,7 +153,10 @@ def _grad_batch(size: Dim, inputs: Any, batched: Any, *, shape: Any, begin: Any,
 
 
 def _grad_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, shape: Any, begin: Any, strides: Any) -> None:
-    """Writes ONNX nodes axis by axis: interleaves zeros for a step above 1, reverses for a negative one, then pads."""
+    """Emits ONNX nodes for strided_slice's gradient, which places the cotangent into zeros of ``shape``.
+
+    Along each axis, a step above 1 interleaves zeros, and a negative step reverses the axis. Then all axes are padded.
+    """
     (value,), (ct_type,) = inputs, types[0]
     zero = emitter.const(np.zeros((), ct_type.dtype.np))
     sizes = list(ct_type.shape)
@@ -172,10 +175,10 @@ def _grad_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, shape: A
 
 
 def _interleave_zeros(emitter: Any, value: str, zero: str, sizes: list[Dim], axis: int, stride: int) -> str:
-    """Writes ``stride - 1`` zeros between the elements of an axis, and returns the result's name; updates ``sizes``.
+    """Emits ONNX nodes that insert ``stride - 1`` zeros between the elements of an axis; returns the result's name.
 
-    Each element gets an axis of its own, which is padded to ``stride`` elements and merged; the zeros after the last
-    are cut off.
+    A new axis is padded to ``stride`` elements and merged into the old one. The zeros after the last element are
+    sliced off. ``sizes[axis]`` is updated.
     """
     if stride == 1:
         return value
@@ -197,7 +200,7 @@ def _interleave_zeros(emitter: Any, value: str, zero: str, sizes: list[Dim], axi
 
 
 def _reversed(emitter: Any, value: str, axis: int) -> str:
-    """Writes a Slice that reverses an axis."""
+    """Emits an ONNX Slice that reverses an axis, and returns its name."""
     result = emitter.temp()
     # start, end, axis and step; the smallest int64 as the end takes the first element, too
     bounds = [emitter.const(np.array([bound])) for bound in (-1, np.iinfo(np.int64).min, axis, -1)]
@@ -246,7 +249,7 @@ def _shape_with_sizes(shape: Sequence[Dim], axes: Sequence[int], sizes: Sequence
 
 
 def _window(shape: Sequence[int], starts: Sequence[np.ndarray], axes: Any, sizes: Any, wrap: bool) -> Any:
-    """Returns the NumPy index of a window, after checking that it lies within the array of ``shape``.
+    """Returns the NumPy index of dynamic_slice's window, after checking that it lies within an array of ``shape``.
 
     With ``wrap``, a negative start counts from the end.
     """
@@ -272,7 +275,10 @@ def _place_guard(ct: Tensor, *starts: Tensor, axes: Any, extents: Any, wrap: boo
 
 
 def _window_guard(extent: Dim, start: Tensor, axis: int, size: Dim, wrap: bool) -> tuple[Tensor, str]:
-    """Returns the run-time check that a window lies within its axis, and its message, with the start if it is known."""
+    """Returns the run-time check that dynamic_slice's window lies within an axis.
+
+    The check is a pair of the condition and the error's message. A start known while tracing is part of the message.
+    """
     extent_scalar, last_start, zero = (
         bind.cast(scalar_of(dim), dtype=start.dtype) for dim in (extent, extent - size, 0)
     )
@@ -284,7 +290,7 @@ def _window_guard(extent: Dim, start: Tensor, axis: int, size: Dim, wrap: bool) 
 
 
 def _dynamic_numpy(x: np.ndarray, *starts: np.ndarray, axes: Any, sizes: Any, wrap: bool) -> np.ndarray:
-    """Takes a window of an array, after a bounds check."""
+    """Computes ``dynamic_slice``: copies a window of an array, after a bounds check."""
     return x[_window(x.shape, starts, axes, sizes, wrap)].copy()
 
 
@@ -297,7 +303,7 @@ def _dynamic_vjp(
 
 
 def _dynamic_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axes: Any, sizes: Any, wrap: bool) -> None:
-    """Writes ONNX's Slice with computed bounds."""
+    """Emits ONNX's Slice for ``dynamic_slice``, with bounds computed at run time."""
     (x, *starts), (x_type, *_) = inputs, types[0]
     begin = _starts(emitter, starts, x_type.shape, axes)
     end = emitter.temp()
@@ -306,7 +312,10 @@ def _dynamic_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axes:
 
 
 def _starts(emitter: Any, starts: Sequence[str], shape: Sequence[Dim], axes: Sequence[int]) -> str:
-    """Writes scalar start indices as one int64 vector, in which negative ones are counted from the end of ``axes``."""
+    """Emits ONNX nodes that combine scalar start indices to one int64 vector, and returns its name.
+
+    Negative starts are counted from the end of their axis.
+    """
     vectors = []
     for start in starts:
         int64_start, vector = emitter.temp(), emitter.temp()
@@ -322,9 +331,9 @@ def _starts(emitter: Any, starts: Sequence[str], shape: Sequence[Dim], axes: Seq
 
 
 def _dynamic_batch(size: Dim, inputs: Any, batched: Any, *, axes: Any, sizes: Any, wrap: bool) -> Tensor:
-    """Takes the windows of a batch: one window of all items where they share the starts.
+    """Maps ``dynamic_slice`` over a leading batch axis of ``size`` items.
 
-    Otherwise each item's window is gathered, axis by axis.
+    If all items share the starts, one slice covers all items. Otherwise the windows are gathered, axis by axis.
     """
     (x, *starts), (x_batched, *starts_batched) = inputs, batched
     if not any(starts_batched):
@@ -341,7 +350,7 @@ def _dynamic_batch(size: Dim, inputs: Any, batched: Any, *, axes: Any, sizes: An
 
 
 def _window_indices(starts: Tensor, count: Dim, extent: Dim, wrap: bool) -> Tensor:
-    """Returns the ``count`` indices from each start on, along a new last axis.
+    """Returns the indices of windows of ``count`` elements: from each start on, along a new last axis.
 
     With ``wrap``, a negative start counts from the end of an axis of size ``extent``.
     """
@@ -401,7 +410,10 @@ def _place_batch(size: Dim, inputs: Any, batched: Any, *, axes: Any, extents: An
 
 
 def _place_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axes: Any, extents: Any, wrap: bool) -> None:
-    """Writes ONNX's Pad with computed paddings: the window's start before it, what remains of the axis after it."""
+    """Emits ONNX's Pad for dynamic_slice's gradient, which places the cotangent ``ct`` into zeros.
+
+    The padding before an axis is the start of the window, the padding after it is the remainder of the axis.
+    """
     (ct, *starts), ((ct_type, *_), (result_type,)) = inputs, types
     begin = _starts(emitter, starts, result_type.shape, axes)
     surplus, after, paddings = emitter.temp(), emitter.temp(), emitter.temp()

@@ -20,7 +20,7 @@ def wide(x: np.ndarray) -> np.ndarray:
 
 
 def _type(x: TensorType, *, axis: int) -> TensorType:
-    """Checks the logits of a softmax, which must be floating, and its axis; the result has their type."""
+    """Returns the type of a softmax's result, which is that of the logits ``x``, after checking logits and axis."""
     require_dtype(x, FLOATING, "logits")
     if not x.shape:
         raise ArgumentError("logits must be at least 1-dimensional, but got a scalar", ValueError)
@@ -79,7 +79,7 @@ def _grad_of_log_softmax_grad(c: Tensor, g: Tensor, ct: Tensor, y: Tensor, *, ax
 
 
 def _samples() -> list[Sample]:
-    """Makes samples of softmax: with other axes, empty and symbolic ones, and with large and infinite logits."""
+    """Returns test samples of softmax: several axes, empty and symbolic sizes, large and infinite logits."""
     cases = (((5,), 0), ((2, 3), 1), ((2, 3, 4), 1), ((3, 1), 1), ((0, 4), 1))
     samples = [Sample((draw(seed, shape),), {"axis": axis}, FLOATING) for seed, (shape, axis) in enumerate(cases)]
     return [
@@ -91,20 +91,20 @@ def _samples() -> list[Sample]:
 
 
 def _large_logits_sample() -> Sample:
-    """Makes a sample of logits whose exponentials overflow or vanish."""
+    """Returns a test sample of logits whose exponentials overflow or vanish."""
     return Sample(
         (lambda dtype: np.array([[1e4, -1e4, 1e4], [-1e4, 0, 1]], dtype.np),), {"axis": 1}, FLOATING, gradient=False
     )
 
 
 def _non_finite_sample() -> Sample:
-    """Makes a sample of rows with infinities or NaN; none has a numeric gradient."""
+    """Returns a test sample of rows with infinities or NaN; none has a numeric gradient."""
     rows = [[-np.inf, 0, 1], [np.nan, 0, 1], [-np.inf] * 3, [np.inf, 0, 1]]
     return Sample((lambda dtype: np.array(rows, dtype.np),), {"axis": 1}, FLOATING, gradient=False)
 
 
 def _grad_samples() -> list[Sample]:
-    """Makes samples of a cotangent and a result of softmax or log-softmax."""
+    """Returns test samples of a cotangent and a result of softmax or log-softmax."""
     cases = (((5,), 0), ((2, 3), 1), ((2, 3, 4), 1), ((0, 4), 1))
     return [
         Sample((draw(seed, shape), draw(seed + 20, shape, -1, 0)), {"axis": axis}, FLOATING)
@@ -113,7 +113,7 @@ def _grad_samples() -> list[Sample]:
 
 
 def batch_rows(name: str) -> Any:
-    """Returns the batch rule of ops whose inputs all have the result's shape, and which have an ``axis``."""
+    """Returns the batch rule of the op ``name``, which has an ``axis`` and inputs of the result's shape."""
 
     def rule(size: Any, inputs: Any, batched: Any, *, axis: int) -> Any:
         return batch_elementwise(name)(size, _stretched(size, inputs, batched), [True] * len(inputs), axis=axis + 1)
@@ -184,9 +184,9 @@ def softmax_grad(ct: Tensor, y: Tensor, axis: int) -> Any:
 
 
 def _log_softmax_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: int) -> None:
-    """Writes ONNX's LogSoftmax; for float64 it adds 0 times Softmax.
+    """Emits ONNX's LogSoftmax. For float64, 0 times Softmax is added to get NaN for rows with NaN or infinity.
 
-    onnxruntime 1.31 returns numbers for float64 rows with NaN or infinity, where its Softmax returns NaN.
+    The LogSoftmax of onnxruntime 1.31 returns numbers for such rows, but its Softmax returns NaN.
     """
     (logits_type,) = types[0]
     if logits_type.dtype is not float64:
@@ -239,7 +239,7 @@ def log_softmax_grad(ct: Tensor, y: Tensor, axis: int) -> Any:
 
 
 def _softmax_grad_onnx(emitter: Any, inputs: Any, outputs: Any, axis: int) -> None:
-    """Writes ``y * (ct - sum(ct * y))``."""
+    """Emits ONNX nodes for softmax's gradient ``y * (ct - sum(ct * y))``, where ``y`` is the softmax."""
     ct, y = inputs
     product, total, difference = emitter.temp(), emitter.temp(), emitter.temp()
     emitter.node("Mul", [ct, y], [product])
@@ -249,7 +249,7 @@ def _softmax_grad_onnx(emitter: Any, inputs: Any, outputs: Any, axis: int) -> No
 
 
 def _log_softmax_grad_onnx(emitter: Any, inputs: Any, outputs: Any, axis: int) -> None:
-    """Writes ``ct - exp(y) * sum(ct)``."""
+    """Emits ONNX nodes for log_softmax's gradient ``ct - exp(y) * sum(ct)``, where ``y`` is the log_softmax."""
     ct, y = inputs
     total, probabilities, product = emitter.temp(), emitter.temp(), emitter.temp()
     emitter.reduce("ReduceSum", [ct], [total], (axis,), True)

@@ -49,7 +49,7 @@ SINGULAR = "Input matrix is not invertible."
 
 
 def _inverse_type(x: TensorType) -> TensorType:
-    """Checks square matrices, which may also be float16; the result has their type."""
+    """Returns the type of matrix_inverse's result, which is that of ``x``, after checking for square matrices."""
     require_matrices(x, domain=(*MATRICES, float16))
     require_square(x)
     return x
@@ -92,7 +92,7 @@ def _adjoint_if(flag: bool, x: Tensor) -> Tensor:
 
 
 def _scalar_type(x: TensorType) -> TensorType:
-    """Checks square matrices; returns the type of one scalar for each."""
+    """Returns the type of a result with one scalar for each matrix, after checking that ``x`` has square matrices."""
     square_type(x)
     return TensorType(x.shape[:-2], x.dtype)
 
@@ -131,9 +131,9 @@ def matrix_determinant(input: Any, name: str | None = None) -> Any:
 
 
 def _log_vjp(ct: Any, y: Any, x: Tensor) -> Tensor:
-    """Returns the cotangent of slogdet's input ``x`` from those of the sign and the logarithm.
+    """Returns the cotangent of slogdet's input ``x`` from the cotangents of the sign and the logarithm.
 
-    ``d log|det x|`` is the real part of ``tr(x^-1 dx)``, the sign's rotation its imaginary part.
+    The real part of ``tr(x^-1 dx)`` is the change of the logarithm. Its imaginary part is the rotation of the sign.
     """
     to_sign, to_log = (zeros_like(output) if cotangent is None else cotangent for cotangent, output in zip(ct, y))
     sign, _ = y
@@ -200,7 +200,10 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
 
 
 def _solve_type(a: TensorType, b: TensorType) -> TensorType:
-    """Checks square matrices and right-hand sides of one dtype and batch shape; the result is like the latter."""
+    """Returns the type of matrix_solve's result, which is that of ``b``, after checking matrices and right-hand sides.
+
+    The matrices ``a`` must be square. Both operands must have the same dtype and batch dims.
+    """
     require_same_dtype((a, b), ("matrix", "rhs"))
     require_matrices(a, name="matrix")
     require_matrices(b, " 1", name="rhs")
@@ -225,7 +228,7 @@ def _solve_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Ten
 
 
 def _pairs(*shapes: tuple[Any, Any], **attrs: Any) -> list[Sample]:
-    """Makes samples of matrices and right-hand sides of the given pairs of shapes, real and complex."""
+    """Returns test samples of matrices and right-hand sides of the given pairs of shapes, real and complex."""
     return [
         Sample((matrix(seed, *matrix_shape), matrix(seed + 9, *rhs_shape)), attrs, dtypes)
         for seed, (matrix_shape, rhs_shape) in enumerate(shapes)
@@ -267,7 +270,10 @@ def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None 
 
 
 def _triangular_type(a: TensorType, b: TensorType, lower: bool) -> TensorType:
-    """Checks triangular matrices and right-hand sides, whose batches broadcast; returns the type of the solution."""
+    """Returns the type of matrix_triangular_solve's result after checking matrices and right-hand sides.
+
+    The batch dims of both broadcast.
+    """
     require_same_dtype((a, b), ("matrix", "rhs"))
     allowed = (*MATRICES, float16, bfloat16)
     require_matrices(a, name="matrix", allowed=allowed)
@@ -280,10 +286,11 @@ def _triangular_type(a: TensorType, b: TensorType, lower: bool) -> TensorType:
 
 
 def _triangular_array(a: np.ndarray, b: np.ndarray, lower: bool) -> np.ndarray:
-    """Solves each system by BLAS, after checking that no diagonal holds a zero.
+    """Solves triangular systems by BLAS, after checking that no diagonal has a zero.
 
-    BLAS reads matrices by columns, so it gets transposes, which are views: x' a' = b'. (`scipy.linalg.solve_triangular` takes
-    17 us for two numbers, this 1.3, and one and a half times as long for 160 x 160.)
+    BLAS expects matrices stored by columns. It gets transposes, which are views, and solves x' a' = b'.
+    (`scipy.linalg.solve_triangular` takes 17 us for two numbers, this 1.3, and one and a half times as long for
+    160 x 160.)
     """
     from scipy.linalg import get_blas_funcs
 
@@ -357,9 +364,10 @@ def matrix_triangular_solve(
 
 
 def _cholesky_array(x: np.ndarray) -> np.ndarray:
-    """Factors each matrix by LAPACK; the factor of one that isn't positive definite is NaN, as in TensorFlow.
+    """Computes Cholesky decompositions by LAPACK. A matrix that isn't positive definite gives NaN, as in TensorFlow.
 
-    LAPACK reads matrices by columns, so it gets the transpose, which is a view, and returns the transposed factor.
+    LAPACK expects matrices stored by columns. It gets the transpose, which is a view, and returns the transposed
+    factor.
     """
     from scipy.linalg import get_lapack_funcs
 
@@ -375,7 +383,7 @@ def _cholesky_array(x: np.ndarray) -> np.ndarray:
 
 
 def _cholesky_vjp(ct: Tensor, y: Tensor, x: Tensor) -> Tensor:
-    """Returns the cotangent of a Cholesky decomposition's input, symmetric as in TensorFlow.
+    """Returns the cotangent of a Cholesky decomposition's input. It is symmetric, as in TensorFlow.
 
     Source: https://arxiv.org/abs/1602.07527
     """

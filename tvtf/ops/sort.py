@@ -36,9 +36,9 @@ from tvtf.ops.rules import (
 
 
 def _order(x: np.ndarray, descending: bool) -> np.ndarray:
-    """Returns the indices that sort each row, with equal elements in their order.
+    """Returns the indices that sort each row stably: equal elements keep their order.
 
-    For descending order the reversed row is sorted and the result reversed, so that a stable sort keeps that order.
+    A descending sort reverses the row before an ascending sort and the indices after it, to keep that order.
     """
     # 16-bit floats are sorted as float32
     keys = x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
@@ -49,7 +49,10 @@ def _order(x: np.ndarray, descending: bool) -> np.ndarray:
 
 
 def _row_type(x: TensorType, result: DType | None = None) -> TensorType:
-    """Checks a real input of rank 1 or more; the result has its shape and the dtype ``result``, or the input's."""
+    """Returns the type of a sort's result, with the shape of the input, after checking the input's dtype and rank.
+
+    Its dtype is ``result``, or the input's for None.
+    """
     require_dtype(x, REAL, "values")
     if not x.shape:
         raise ArgumentError("input must be >= 1-D, got shape []")
@@ -69,11 +72,11 @@ def _sort_vjp(ct: Tensor, y: Tensor, x: Tensor, *, descending: bool) -> Tensor:
 
 
 def _row_samples(**options: Any) -> Any:
-    """Returns a function that makes samples of sorting rows, also with equal elements and symbolic sizes."""
+    """Returns a function that makes the test samples of a sort; ``options`` are further fields of a sample."""
     shapes = ((7,), (2, 5), (0,), (2, 1, 3), (3, 0))
 
     def make() -> list[Sample]:
-        """Makes samples of several shapes, with equal elements, and with symbolic sizes."""
+        """Returns test samples of several shapes, with equal elements, and with symbolic sizes."""
         samples = [
             Sample((draw(seed, shape),), {"descending": bool(seed % 2)}, REAL, **options)
             for seed, shape in enumerate(shapes)
@@ -89,9 +92,9 @@ def _row_samples(**options: Any) -> Any:
 
 
 def _top_nodes(emitter: Any, x: str, dtype: DType, count: Dim, descending: bool) -> tuple[str, str]:
-    """Writes ONNX's TopK of each row of ``x`` in a dtype that ONNX runtimes sort.
+    """Emits ONNX's TopK of each row of ``x``, in a dtype that ONNX runtimes can sort.
 
-    Returns the names of the values, cast back to ``dtype``, and of the int64 indices.
+    Returns the name of the values, cast back to ``dtype``, and the name of the int64 indices.
     """
     sortable_dtypes = {"int8": int32, "int16": int32, "uint8": int32, "uint16": int32, "uint32": int64, "uint64": int64}
     sortable_dtypes |= {"float16": as_dtype("float32"), "bfloat16": as_dtype("float32")}
@@ -104,14 +107,14 @@ def _top_nodes(emitter: Any, x: str, dtype: DType, count: Dim, descending: bool)
 
 
 def _sort_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, descending: bool) -> None:
-    """Writes a sort of each row, as TopK of all its elements."""
+    """Emits ONNX's TopK of all elements of each row, which sorts the row."""
     (x,), (x_type,) = inputs, types[0]
     values, _ = _top_nodes(emitter, x, x_type.dtype, x_type.shape[-1], descending)
     emitter.node("Identity", [values], outputs)
 
 
 def _argsort_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, descending: bool) -> None:
-    """Writes the order of each row, as the indices of TopK of all its elements."""
+    """Emits ONNX's TopK of all elements of each row, whose indices are the row's sorting order."""
     (x,), (x_type,) = inputs, types[0]
     _, indices = _top_nodes(emitter, x, x_type.dtype, x_type.shape[-1], descending)
     emitter.node("Cast", [indices], outputs, to=6)  # ONNX's number for int32
@@ -147,7 +150,7 @@ def sort_rows(x: Tensor, descending: bool) -> Any:
 
 
 def _along_axis(values: Any, axis: Any, direction: str, apply: Any, op: str) -> Tensor:
-    """Applies ``apply``, a sort of rows, along any axis, by transposing that axis to the end and back.
+    """Sorts along any axis by ``apply``, which sorts rows: a transpose moves the axis to the end, another one back.
 
     ``op`` is the name of the op in errors.
     """
@@ -225,7 +228,10 @@ class TopKV2(NamedTuple):
 
 
 def _top_type(x: TensorType, *, k: Dim, index_type: DType) -> tuple[TensorType, TensorType]:
-    """Checks that ``k`` fits the last axis where both sizes are known; returns the types of values and indices."""
+    """Returns the types of top_k's values and indices after checking that the last axis has at least ``k`` elements.
+
+    An unknown size isn't checked here.
+    """
     require_dtype(x, REAL, "input")
     if not x.shape:
         raise ArgumentError("input must be >= 1-D, got shape []")
@@ -244,7 +250,10 @@ def _top_numpy(x: np.ndarray, *, k: int, index_type: DType) -> tuple[np.ndarray,
 
 
 def _top_vjp(cts: Any, ys: Any, x: Tensor, *, k: Dim, index_type: DType) -> Tensor:
-    """Returns the cotangent of the input: adds the cotangents of the values at their indices in the flattened input."""
+    """Returns the cotangent of top_k's input: adds the cotangents of the values at the indices of the values.
+
+    The indices are converted to those of the flattened input.
+    """
     shape = x._type.shape
     rows, extent = shape[:-1], shape[-1]
     (to_values, _), (_, indices) = cts, ys
@@ -263,7 +272,7 @@ def _top_guard(x: Tensor, *, k: Dim, index_type: DType) -> list[tuple[Tensor, st
 
 
 def _top_k_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, k: Dim, index_type: DType) -> None:
-    """Writes ONNX's TopK, with the indices cast to ``index_type``."""
+    """Emits ONNX's TopK for top_k, with the indices cast to ``index_type``."""
     (x,), (x_type,) = inputs, types[0]
     values, indices = _top_nodes(emitter, x, x_type.dtype, k, True)
     emitter.node("Identity", [values], outputs[:1])
@@ -362,7 +371,10 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) ->
 
 
 def _search_type(sequence: TensorType, values: TensorType, *, side: str, out_type: DType) -> TensorType:
-    """Checks that searchsorted's inputs agree in dtype and leading axes; the result has the values' shape."""
+    """Returns the type of searchsorted's result, with the shape of the values, after checking the inputs.
+
+    Both inputs must have the same dtype and leading axes.
+    """
     require_same_dtype((sequence, values), ("sorted_sequence", "values"))
     require_dtype(sequence, REAL, "sorted_sequence")
     rows = len(sequence.shape) - 1
@@ -374,9 +386,9 @@ def _search_type(sequence: TensorType, values: TensorType, *, side: str, out_typ
 
 
 def _search_numpy(sequence: np.ndarray, values: np.ndarray, *, side: Any, out_type: DType) -> np.ndarray:
-    """Searches by bisection for the index at which each value belongs in its sorted row.
+    """Computes searchsorted by bisection: the index at which each value belongs in its sorted row.
 
-    NaN, whose comparisons all fail, comes first for "left" and last for "right".
+    All comparisons with NaN fail, so NaN belongs first for "left" and last for "right".
     """
     low, high = np.zeros(values.shape, np.int64), np.full(values.shape, sequence.shape[-1])
     for _ in range(sequence.shape[-1].bit_length()):
@@ -393,9 +405,9 @@ def _search_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], 
 
 
 def _search_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, side: str, out_type: DType) -> None:
-    """Writes searchsorted as a count of the sequence's elements below (for "right": not above) each value.
+    """Emits ONNX nodes for searchsorted: count the elements of the row that are below each value.
 
-    Every value is compared with its whole row, by broadcasting.
+    For "right", count the elements that aren't above it. Broadcasting compares every value with its whole row.
     """
     sequence, values = inputs
     sequence_rows, value_columns, is_before, is_after, count = (emitter.temp() for _ in range(5))
@@ -485,7 +497,7 @@ class UniqueWithCounts(NamedTuple):
 
 
 def _unique_elements(x: Any, out_idx: Any) -> tuple[Tensor, ...]:
-    """Returns the distinct elements of a vector, each element's index among them, and how often each occurs."""
+    """Returns the distinct elements of a vector, the index of each element among these, and their counts."""
     vector, index_dtype = convert_to_tensor(x), as_dtype(out_idx)
     if vector.ndim != 1:
         raise ArgumentError(f"unique expects a 1D vector, but got shape {brackets(vector._type.shape)}").for_op(

@@ -18,7 +18,7 @@ NO_ONNX = {"onnx": "ONNX has no operator for this function nor one that computes
 def scipy(name: str) -> Callable[..., Any]:
     """Returns a NumPy kernel that applies a function of scipy.special.
 
-    The module is imported at the first call, for the import takes 0.1 s.
+    SciPy is imported at the first call, because the import takes 0.1 s.
     """
 
     def apply(*arrays: np.ndarray) -> Any:
@@ -155,7 +155,10 @@ def digamma(x: Any, name: str | None = None) -> Any:
 
 
 def _trigamma(x: np.ndarray) -> np.ndarray:
-    """Computes trigamma by the zeta function, of negative numbers by the reflection formula; infinite at poles."""
+    """Computes the trigamma function by the zeta function.
+
+    Numbers up to 0 use the reflection formula. The result at a pole is infinity.
+    """
     import scipy.special
 
     zeta = scipy.special.zeta(2.0, np.where(x > 0, x, 1 - x).astype(np.float64))
@@ -177,7 +180,10 @@ def trigamma(x: Any) -> Any:
 
 
 def _polygamma(n: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Computes polygamma of order ``n`` by SciPy's zeta for n > 0; NaN for orders that are negative or not whole."""
+    """Computes the polygamma function of order ``n``: digamma for 0, else by the zeta function.
+
+    Negative or fractional orders give NaN.
+    """
     import scipy.special
 
     is_order = (n >= 0) & (n == np.floor(n))

@@ -70,7 +70,7 @@ def _times_inverse_adjoint(x: Tensor, r: Tensor) -> Tensor:
 
 
 def _tall_qr_grad(q: Tensor, r: Tensor, to_q: Tensor, to_r: Tensor) -> Tensor:
-    """Returns the cotangent of a QR decomposition's input, of at least as many rows as columns.
+    """Returns the cotangent of a QR decomposition's input for matrices with at least as many rows as columns.
 
     ``to_q`` and ``to_r`` are the cotangents of q and r.
 
@@ -90,7 +90,7 @@ def _tall_qr_grad(q: Tensor, r: Tensor, to_q: Tensor, to_r: Tensor) -> Tensor:
 def _qr_vjp(ct: Any, y: Any, x: Tensor, full_matrices: bool) -> Tensor:
     """Returns the cotangent of a QR decomposition's input.
 
-    That of wide matrices comes from their left square part, as in TensorFlow.
+    For wide matrices it is computed from their left square part, as in TensorFlow.
     """
     (q, r), (q_ct, r_ct) = y, ct
     to_q, to_r = or_zeros(q_ct, q), upper_part(or_zeros(r_ct, r))
@@ -161,7 +161,7 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
 
 
 def _svd_types(x: TensorType, full_matrices: bool) -> tuple[TensorType, TensorType, TensorType]:
-    """Returns the types of singular values, left and right singular vectors."""
+    """Returns the types of an SVD's results: singular values, left and right singular vectors."""
     require_matrices(x)
     *batch, rows, columns = x.shape
     size = _smaller_dim(rows, columns)
@@ -177,9 +177,9 @@ def _svd_array(x: np.ndarray, full_matrices: bool) -> tuple[np.ndarray, np.ndarr
 
 
 def _svd_or_nan(x: np.ndarray, decompose: Any) -> list[np.ndarray]:
-    """Applies an SVD by ``decompose``; matrices with NaN or infinities give NaN, as in TensorFlow.
+    """Computes an SVD by ``decompose``. Matrices with NaN or infinities give NaN, as in TensorFlow.
 
-    LAPACK doesn't get to see them, for it may never return.
+    LAPACK gets zeros in place of such matrices, because it may never return for them.
     """
     is_finite = np.isfinite(x).all((-2, -1), keepdims=True)
     parts = with_lapack_error("Singular values did not converge.", decompose, np.where(is_finite, x, x.dtype.type(0)))
@@ -204,7 +204,10 @@ def _reciprocal(x: Tensor) -> Tensor:
 
 
 def _svd_vjp(ct: Any, y: Any, x: Tensor, full_matrices: bool) -> Tensor:
-    """Returns the cotangent of an SVD's input; of matrices with more rows than columns by that of their adjoint."""
+    """Returns the cotangent of an SVD's input.
+
+    For matrices with more rows than columns it is computed from the SVD of the adjoint.
+    """
     s, u, v = y
     to_s, to_u, to_v = (or_zeros(cotangent, output) for cotangent, output in zip(ct, y))
     rows, columns = x._type.shape[-2:]
@@ -412,7 +415,7 @@ def _eig_array(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _eig_vjp(ct: Any, y: Any, x: Tensor) -> Tensor:
-    """Returns the cotangent of eig's input from those of eigenvalues and eigenvectors.
+    """Returns the cotangent of eig's input from the cotangents of the eigenvalues and eigenvectors.
 
     Source: https://arxiv.org/abs/1701.00392, eq. 4.77
     """

@@ -31,7 +31,7 @@ def _last_axes(rank: int) -> tuple[int, ...]:
 
 
 def _with_size(x: Tensor, axis: int, size: Any) -> Tensor:
-    """Crops an axis to ``size``, or pads it with zeros."""
+    """Crops an axis of ``x`` to ``size`` elements, or pads it with zeros at the end."""
     extent = x._type.shape[axis]
     if extent is size or extent == size:
         return x
@@ -44,7 +44,7 @@ def _with_size(x: Tensor, axis: int, size: Any) -> Tensor:
 
 
 def _fft_lengths(fft_length: Any, count: int) -> list[int] | None:
-    """Returns the argument ``fft_length`` as ints after checking that there is one for each of ``count`` axes."""
+    """Converts the argument ``fft_length`` to a list of ints, one for each of ``count`` axes; None stays None."""
     if fft_length is None:
         return None
     lengths = [int(n) for n in np.atleast_1d(np.array(static_value(fft_length, "fft_length")))]
@@ -54,7 +54,10 @@ def _fft_lengths(fft_length: Any, count: int) -> list[int] | None:
 
 
 def _real_fft(x: Tensor, axes: tuple[int, ...], fft_length: Any, norm: str) -> Tensor:
-    """Crops or pads the axes to ``fft_length`` and computes the non-negative frequencies of a real signal."""
+    """Computes the FFT of a real signal: the non-negative frequencies.
+
+    The axes are first cropped or padded to ``fft_length``.
+    """
     require_least_rank(x, axes)
     lengths = _fft_lengths(fft_length, len(axes))
     for axis, size in zip(axes, lengths or ()):
@@ -78,7 +81,10 @@ def _signal_size(half: Dim) -> Dim:
 
 
 def _inverse_real_fft(x: Tensor, axes: tuple[int, ...], fft_length: Any, norm: str) -> Tensor:
-    """Crops or pads half a spectrum to what ``fft_length`` needs and computes the real signal."""
+    """Computes the inverse FFT of a half spectrum: the real signal.
+
+    The axes are first cropped or padded to the size that ``fft_length`` needs.
+    """
     require_least_rank(x, axes)
     lengths = _fft_lengths(fft_length, len(axes))
     if lengths is None:
@@ -291,7 +297,10 @@ def irfft3d(input_tensor: Any, fft_length: Any = None, name: str | None = None) 
 def _fft_over_axes(
     x: Tensor, axes: Any, norm: Any, transform: Callable[[Tensor, tuple[int, ...], str], Tensor]
 ) -> Tensor:
-    """Applies ``transform(x, axes, norm)``, which works on the last axes, to any axes, by transposing them there."""
+    """Applies a Fourier transform along any axes, by transposing these to the end and back.
+
+    ``transform(x, axes, norm)`` transforms the last axes only.
+    """
     if norm not in (None, "backward", "forward", "ortho"):
         raise ValueError(f"norm must be None, 'backward', 'forward' or 'ortho', but got {norm!r}")
     transformed_axes = canonical_axes(None if axes is None else static_value(axes, "axes"), x.ndim)

@@ -36,7 +36,7 @@ def _require_index(index: TensorType) -> None:
 
 
 def _read_type(buffer: TensorType, index: TensorType) -> TensorType:
-    """Checks a buffer of rows and an integer index; returns the type of one row."""
+    """Returns the type of stack_read's result, one row of ``buffer``, after checking buffer and index."""
     _require_index(index)
     if not buffer.shape:
         raise ArgumentError("Cannot iterate over a scalar tensor.", TypeError)
@@ -44,7 +44,10 @@ def _read_type(buffer: TensorType, index: TensorType) -> TensorType:
 
 
 def _write_type(buffer: TensorType, index: TensorType, value: TensorType) -> TensorType:
-    """Checks an integer index and a value that has the type of one row of ``buffer``; the result is like ``buffer``."""
+    """Returns the type of stack_write's result, which is that of ``buffer``, after checking index and value.
+
+    The index must be an integer. The value must have the type of one row of ``buffer``.
+    """
     _require_index(index)
     if buffer.dtype is not value.dtype or not same_shape(buffer.shape[1:], value.shape):
         raise ArgumentError(
@@ -69,7 +72,7 @@ def _added(buffer: np.ndarray, index: np.ndarray, value: np.ndarray) -> np.ndarr
 
 
 def _write_samples(domain: tuple[DType, ...], gradient: Any) -> list[Sample]:
-    """Returns samples of a write, for a matrix and a vector; an overwritten row depends on ``value`` only."""
+    """Returns test samples of a write, for a matrix and a vector; an overwritten row depends on ``value`` only."""
     matrix = Sample((draw(0, (4, 2)), np.int32(1), draw(1, (2,))), {}, domain, gradient, (("n", "k"), (), ("k",)))
     return [matrix, Sample((draw(0, (3,)), np.int64(2), draw(1, ())), {}, domain, gradient)]
 
@@ -129,9 +132,10 @@ def _read_vjp(ct: Tensor, y: Tensor, buffer: Tensor, index: Tensor) -> tuple[Any
 
 
 def _read_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
-    """Reads a row of each item: a gather where each has an index.
+    """Maps ``stack_read``, which reads one row of a buffer, over a leading batch axis.
 
-    An index that is shared reads one row of the buffer with its rows moved first, before the items.
+    If each item has its own index, the rows are gathered. A shared index reads one row of the transposed buffer, whose
+    first axis is the rows.
     """
     (buffer, index), (buffer_batched, index_batched) = inputs, batched
     if index_batched:
@@ -157,13 +161,14 @@ def stack_read(buffer: Tensor, index: Tensor) -> Any:
 
 
 def _masked_batch_rule(update: Any) -> Any:
-    """Returns the batch rule of a write of one row by ``update(mask, buffer, value)``.
+    """Returns the batch rule of an op that writes one row of a buffer.
 
-    The items of a batch write different rows, so that each has a mask that is true at its index.
+    The items of a batch write different rows. ``update(mask, buffer, value)`` writes all of them: the mask of each item
+    is true at the item's index.
     """
 
     def rule(size: Dim, inputs: Any, batched: Any) -> Tensor:
-        """Updates each item's row, with the items' buffers as one tensor."""
+        """Updates one row of each item. The buffers of all items are one tensor."""
         buffer, index, value = (stretch(size, each, is_batched) for each, is_batched in zip(inputs, batched))
         count = buffer._type.shape[1]
         row_numbers = bind.range(size=count, start=0, delta=1, dtype=index.dtype)
@@ -204,7 +209,10 @@ def stack_add(buffer: Tensor, index: Tensor, value: Tensor) -> Any:
 
 
 def _rows_type(buffer: TensorType, places: TensorType, values: TensorType) -> TensorType:
-    """Checks one integer place for each row, and rows like those of ``buffer``; the result is like ``buffer``."""
+    """Returns the type of stack_add_rows's result, which is that of ``buffer``, after checking places and values.
+
+    Each row in ``values`` needs an integer place, the row number in ``buffer``. Rows of both must have the same type.
+    """
     count = values.shape[:1]
     if len(places.shape) != 1 or not places.dtype.is_integer or not same_shape(places.shape, count):
         raise ArgumentError(
@@ -228,7 +236,10 @@ def _rows_vjp(ct: Tensor, y: Tensor, buffer: Tensor, places: Tensor, values: Ten
 
 
 def _rows_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
-    """Adds the rows of all items at once, to one merged buffer, to whose parts the items' places are moved."""
+    """Maps ``stack_add_rows`` over a leading batch axis of ``size`` items.
+
+    The buffers of all items are merged to one buffer. The places of each item are moved to its part of that buffer.
+    """
     buffer, places, values = (stretch(size, each, is_batched) for each, is_batched in zip(inputs, batched))
     count, rows = buffer._type.shape[1], places._type.shape[1]
     offsets = bind.multiply(

@@ -132,7 +132,7 @@ def compute_average_loss(per_example_loss: Any, sample_weight: Any = None, globa
 
 
 def _batch_size(size: Any) -> Tensor:
-    """Converts the argument ``global_batch_size`` to an integer scalar, with TensorFlow's errors for others."""
+    """Converts the argument ``global_batch_size`` to an integer scalar tensor, or raises TensorFlow's error."""
     tensor = convert_to_tensor(size)
     if tensor.ndim:
         raise ValueError(f"global_batch_size must be scalar.. Expected scalar shape, saw shape: {tensor.shape}.")

@@ -70,9 +70,9 @@ def frame(
 
 
 def _frame_symbolic(x: Tensor, axis: int, length: int, step: int, pad_value: Tensor | None) -> Tensor:
-    """Computes :func:`frame` for a signal of symbolic size, with the number of frames computed at run time.
+    """Splits a signal of symbolic size into frames, as :func:`frame` does.
 
-    The end is padded if ``pad_value`` is given.
+    The number of frames is computed at run time. The end is padded if ``pad_value`` is given.
     """
     tf = public_names()
     extent = tf["shape"](x)[axis]
@@ -98,7 +98,7 @@ def _signal(value: Any, least_rank: int) -> Tensor:
 
 
 def _sample_count(value: Any, name: str) -> int:
-    """Returns the argument ``name``, a number of samples, which must be known while tracing.
+    """Converts the argument ``name``, a number of samples known while tracing, to an int.
 
     Raises:
       ValueError: it is not a scalar.
@@ -226,7 +226,7 @@ def inverse_stft(
 
 
 def _cosine_transform(x: Tensor, transform_type: int, norm: Any) -> Tensor:
-    """Applies a cosine transform of type 1 to 4 to the last axis, as a product with the transform's matrix."""
+    """Computes a discrete cosine transform of type 1 to 4 along the last axis, by a matrix product."""
     import scipy.fft
 
     size = x._type.shape[-1]
@@ -272,7 +272,7 @@ def dct(input: Any, type: int = 2, n: Any = None, axis: int = -1, norm: Any = No
 
 
 def _check_cosine_arguments(x: Tensor, transform_type: Any, axis: Any, norm: Any) -> None:
-    """Raises TensorFlow's errors for wrong arguments of a discrete cosine transform."""
+    """Checks the arguments of a discrete cosine transform and raises TensorFlow's errors for wrong ones."""
     if axis != -1:
         raise NotImplementedError(f"axis must be -1. Got: {axis}")
     if transform_type not in (1, 2, 3, 4):
@@ -300,9 +300,9 @@ def idct(input: Any, type: int = 2, n: Any = None, axis: int = -1, norm: Any = N
 
 
 def _folded(x: Any, quarter_length: int) -> Tensor:
-    """Folds the windows of a modified cosine transform to half their length, as a type-4 transform takes them.
+    """Folds the windows of a modified cosine transform to half their length, as input of a type-4 transform.
 
-    A window of the quarters a, b, c, d becomes (-reversed(c) - d, a - reversed(b)).
+    A window with the quarters a, b, c, d becomes (-reversed(c) - d, a - reversed(b)).
     """
     a, b, c, d = (x[..., i * quarter_length : (i + 1) * quarter_length] for i in range(4))
     first = bind.subtract(bind.negative(reverse(c, [-1])), d)

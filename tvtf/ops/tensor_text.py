@@ -26,9 +26,11 @@ def tensor_text(array: np.ndarray, summarize: int) -> str:
 
 
 def _elements(array: Any, depth: int, edge_count: int) -> str:
-    """Formats the elements of nested dims, ``edge_count`` at both ends of each, as TensorFlow's ``PrintOneDimV2``.
+    """Formats the elements of an array like TensorFlow's ``PrintOneDimV2``.
 
-    ``depth`` is the nesting depth, by which lines are indented. Source: core/framework/tensor.cc
+    Each dim shows ``edge_count`` elements at both ends. ``depth`` is the nesting depth, by which lines are indented.
+
+    Source: core/framework/tensor.cc
     """
     if np.ndim(array) == 0:
         return _number(array)

@@ -14,7 +14,7 @@ from tvtf.ops.windows import channels_first, channels_last, is_channels_first, p
 
 
 def _checked(x: Any, filters: Any, rank: int, op: str) -> tuple[Tensor, Tensor]:
-    """Converts the input ``x`` and the filter to tensors and checks that they have ``rank`` spatial axes."""
+    """Converts input and filter of a transposed convolution to tensors, and checks for ``rank`` spatial axes."""
     x = convert_to_tensor(x)
     filters = convert_to_tensor(filters, dtype_hint=x.dtype)
     for tensor, name in ((x, "input"), (filters, "filter")):
@@ -28,9 +28,9 @@ def _checked(x: Any, filters: Any, rank: int, op: str) -> tuple[Tensor, Tensor]:
 def _result_shape(
     shape: tuple[Dim, ...], x: Tensor, filters: Tensor, has_channels_first: bool, op: str
 ) -> tuple[Dim, ...]:
-    """Returns the transposed convolution's result shape, channels last, from the argument ``output_shape``.
+    """Returns the shape of a transposed convolution's result, with channels last.
 
-    Batch and channels are inferred if only spatial sizes were given.
+    ``shape`` is the argument ``output_shape``. If it has spatial sizes only, batch and channels are inferred.
     """
     rank = x.ndim - 2
     if len(shape) == rank:

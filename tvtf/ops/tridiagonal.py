@@ -34,7 +34,10 @@ from tvtf.ops.rules import bind, require_dtype, require_same_dtype, zeros_like
 
 
 def _solve_type(diagonals: TensorType, rhs: TensorType) -> TensorType:
-    """Checks three diagonals of length n, as rows, and right-hand sides with n rows; the result is like the latter."""
+    """Returns the type of a tridiagonal solve's result, which is that of ``rhs``, after checking the operands.
+
+    ``diagonals`` has three rows of length n. The right-hand sides ``rhs`` have n rows.
+    """
     require_same_dtype((diagonals, rhs), ("diagonals", "rhs"))
     require_matrices(diagonals, name="diagonals", allowed=MATRICES)
     require_matrices(rhs, " 1", name="rhs")
@@ -49,9 +52,9 @@ def _solve_type(diagonals: TensorType, rhs: TensorType) -> TensorType:
 
 
 def _solve_banded(diagonals: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-    """Solves each tridiagonal system by SciPy.
+    """Solves tridiagonal systems by SciPy, for which the outer diagonals are rolled by one.
 
-    SciPy aligns the outer diagonals differently: they are rolled by one.
+    TensorFlow stores an element of a diagonal at the index of its matrix row, SciPy at the index of its matrix column.
     """
     import scipy.linalg
 
@@ -111,7 +114,7 @@ def _solve_perturbed(bands: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _divided_by_pivot(row: np.ndarray, pivot: Any, perturbation: Any) -> np.ndarray:
-    """Divides a row by a pivot, which is moved away from 0 until the quotient doesn't overflow."""
+    """Divides a row by a pivot. A pivot near 0 is moved away from 0 until the quotient doesn't overflow."""
     tiny = np.finfo(row.dtype).tiny
     largest, perturbation = np.abs(row).max(initial=0), np.copysign(max(abs(perturbation), tiny), pivot.real)
     while abs(pivot) < 1:
@@ -177,7 +180,8 @@ def _row_inner_products(a: Tensor, b: Tensor) -> Tensor:
 def _solve_gradient(solve: Any, ct: Tensor, y: Tensor, diagonals: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the cotangents of diagonals and right-hand sides of a tridiagonal solve.
 
-    The latter is one solve with the transposed matrix, the former are products along the diagonals.
+    A solve with the transposed matrix gives that of the right-hand sides. Inner products of this with the rows of the
+    solution ``y`` give that of the diagonals.
     """
     to_rhs = solve(_transposed(diagonals), ct)
     to_diagonals = _rows(
@@ -207,7 +211,7 @@ def tridiagonal_system(diagonals: Tensor, rhs: Tensor) -> Any:
 
 
 def _dominant_diagonals(seed: int, *batch: int) -> Any:
-    """Returns sample diagonals, of which the main one dominates, so that the matrix is far from singular."""
+    """Returns a function that draws sample diagonals. The main diagonal dominates: the matrix is far from singular."""
 
     def draw(dtype: Any) -> np.ndarray:
         rows = np.abs(matrix(seed, *batch, 4, 4)(dtype))[..., :3, :] % 1
@@ -217,7 +221,10 @@ def _dominant_diagonals(seed: int, *batch: int) -> Any:
 
 
 def _compact_diagonals(diagonals: Any, format: str, dtype: Any = None) -> Tensor:
-    """Returns the three diagonals, given in the format "compact", "sequence" or "matrix", as the rows of one tensor."""
+    """Converts the three diagonals of a tridiagonal matrix to the rows of one tensor.
+
+    ``format`` is "compact" (already rows), "sequence" (a list of three vectors) or "matrix".
+    """
     if format == "compact":
         return convert_to_tensor(diagonals, dtype)
     if format == "sequence":
@@ -370,7 +377,10 @@ def banded_triangular_solve(
 
 
 def _dense_matrix(bands: Tensor, count: int, size: int, lower: bool) -> Tensor:
-    """Builds triangular matrices from ``count`` diagonals of length ``size``, as the sum of one matrix for each."""
+    """Builds triangular matrices from ``count`` diagonals, as the sum of one ``size`` x ``size`` matrix per diagonal.
+
+    ``lower`` tells whether the diagonals lie below the main diagonal or above it.
+    """
     diag = public_names()["linalg.diag"]
     matrices = [
         diag(bands[..., i, i:], k=-i) if lower else diag(bands[..., count - 1 - i, : size - i], k=i)  # type: ignore[index]
@@ -388,7 +398,10 @@ def _dense_matrix(bands: Tensor, count: int, size: int, lower: bool) -> Tensor:
 def _eigen_types(
     alpha: TensorType, beta: TensorType, select: str, limits: Any, count: Any
 ) -> tuple[TensorType, TensorType]:
-    """Checks two floating vectors; returns the types of ``count`` eigenvalues and their eigenvectors."""
+    """Returns the types of ``count`` eigenvalues and eigenvectors of a tridiagonal matrix after checking its diagonals.
+
+    ``alpha`` is the main diagonal, ``beta`` the outer one. Both must be floating vectors.
+    """
     require_same_dtype((alpha, beta), ("alpha", "beta"))
     require_dtype(alpha, (float32, float64), "alpha")
     if len(alpha.shape) != 1 or len(beta.shape) != 1:
@@ -401,7 +414,10 @@ def _eigen_types(
 def _eigen_array(
     alpha: np.ndarray, beta: np.ndarray, select: str, limits: Any, count: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the selected eigenvalues and eigenvectors of a symmetric tridiagonal matrix by SciPy."""
+    """Computes the selected eigenvalues and eigenvectors of a symmetric tridiagonal matrix by SciPy.
+
+    ``alpha`` is the main diagonal, ``beta`` the outer one. All rules of the op have the parameter ``count``.
+    """
     import scipy.linalg
 
     result = scipy.linalg.eigh_tridiagonal(alpha, beta, select=select, select_range=limits)

@@ -36,9 +36,10 @@ _ATAN2 = ("Where", _has_sign(1), ("Add", ("Atan", _SLOPE), _HALF_TURN), ("Atan",
 
 
 def _circular(numpy: np.ufunc, derivative: Callable[[Tensor, Tensor], Tensor], **columns: Any) -> Any:
-    """Declares an elementwise function with the same name in the scalar library, ONNX and ``tf.math``.
+    """Returns a decorator that declares an elementwise function such as ``sin``.
 
-    Its derivative is ``derivative(y, x)``.
+    The function has the same name in the scalar library, ONNX and ``tf.math``. ``derivative(y, x)`` is its derivative,
+    computed from the result ``y`` and the argument ``x``.
     """
 
     def declare(front: Callable[..., Any]) -> Any:

@@ -47,9 +47,10 @@ def required(x: Tensor, check: Check, holds: Callable[..., Tensor], message: str
 
 
 def _passes(check: Check, known: list[np.ndarray | None]) -> bool:
-    """Returns whether known values pass a check.
+    """Returns whether values known while tracing pass ``check``.
 
-    In a trace, wrong values must fail only when the program reaches the check.
+    Eager execution raises the error of the check. In a trace, wrong values must fail only when the program reaches the
+    check.
     """
     active_trace, state.trace = state.trace, None  # the check computes with NumPy arrays, eagerly
     try:

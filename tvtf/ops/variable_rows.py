@@ -41,9 +41,9 @@ def _factor_products(x: Tensor, index_vectors: Tensor, factors: Tensor) -> Tenso
 def _write_rows(
     variable: Variable, operation: str, index_vectors: Tensor, updates: Tensor, read_value: bool = True
 ) -> Any:
-    """Assigns a Variable its value with some slices changed by ``operation``, a key of ``_BINDS``.
+    """Updates some slices of a Variable by ``operation``, a key of ``_BINDS``; returns the result of ``assign``.
 
-    No tape records it.
+    No gradient tape records the update.
     """
     with variable.lock:
         tapes, state.tapes = state.tapes, []
@@ -65,13 +65,13 @@ def _checked(op: str, check: Callable[..., None], indices: Tensor, *args: Any) -
 
 
 def _scatter_method(operation: str) -> Callable[..., Any]:
-    """Returns a method of Variables that writes the rows of IndexedSlices by ``operation``, a key of ``_BINDS``."""
+    """Returns a method of Variables that updates the rows of IndexedSlices by ``operation``, a key of ``_BINDS``."""
     op = f"ResourceScatter{operation.capitalize()}"
 
     def scatter(
         self: Variable, sparse_delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Any:
-        """Writes rows into the Variable; the values are broadcast to the rows' shape."""
+        """Updates rows of the Variable. The values are broadcast to the shape of the rows."""
         if not isinstance(sparse_delta, IndexedSlices):
             raise TypeError(f"Argument `sparse_delta` must be a `tf.IndexedSlices`. Received arg: {sparse_delta}")
         indices = convert_to_tensor(sparse_delta.indices)
@@ -88,7 +88,7 @@ def _scatter_method(operation: str) -> Callable[..., Any]:
 
 
 def _scatter_nd_method(operation: str) -> Callable[..., Any]:
-    """Returns a method of Variables that writes slices named by index vectors by ``operation``, a key of ``_BINDS``."""
+    """Returns a method of Variables that updates the slices at index vectors by ``operation``, a key of ``_BINDS``."""
     op = f"ResourceScatterNd{operation.capitalize()}"
 
     def scatter_nd(self: Variable, indices: Any, updates: Any, name: str | None = None) -> Any:
@@ -101,7 +101,7 @@ def _scatter_nd_method(operation: str) -> Callable[..., Any]:
 
 
 def _require_rows(op: str, variable: Variable, index_vectors: Tensor, updates: Tensor) -> None:
-    """Checks that updates have the shape of the Variable's slices that the index vectors name."""
+    """Checks that updates have the shape of the Variable's slices at the index vectors, and raises an error if not."""
     depth, dims, update_dims = index_vectors._type.shape[-1], variable._type.shape, updates._type.shape
     slice_dims = update_dims[index_vectors.ndim - 1 :]
     if isinstance(depth, int) and not same_shape(dims[depth:], slice_dims):

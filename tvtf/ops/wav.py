@@ -60,7 +60,7 @@ def _expect(data: bytes, position: int, expected: bytes) -> None:
 
 
 def _samples(data: bytes) -> tuple[np.ndarray, int]:
-    """Decodes a WAV file; returns its samples, one row for each point in time, and the sample rate."""
+    """Decodes a WAV file. Returns its samples, with shape (points in time, channels), and the sample rate."""
     _expect(data, 0, b"RIFF")
     _expect(data, 8, b"WAVE")
     # of chunks of one name the first counts
@@ -83,9 +83,9 @@ def _samples(data: bytes) -> tuple[np.ndarray, int]:
 def _decoded(
     contents: np.ndarray, wanted_channels: int, wanted_samples: int, **_: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Decodes a WAV file to as many channels and samples as are wanted, or as it has where a number is negative.
+    """Decodes a WAV file to the wanted numbers of channels and samples. A negative number stands for that of the file.
 
-    Extra channels repeat the last one, and zeros follow a sound that is too short.
+    Additional channels repeat the last channel. Additional samples are zeros.
     """
     samples, rate = _samples(contents.item())
     if wanted_channels >= 0:
@@ -97,7 +97,7 @@ def _decoded(
 
 
 def _decoded_type(contents: TensorType, sizes: Any, **_: Any) -> tuple[TensorType, TensorType]:
-    """Checks that the contents are one string; returns the types of samples and sample rate."""
+    """Returns the types of decode_wav's results, samples and sample rate. The input must be one string."""
     require_dtype(contents, (string,), "contents")
     if contents.shape:
         raise ArgumentError(f"contents must be scalar, got shape [{','.join(map(str, contents.shape))}]")
@@ -144,7 +144,7 @@ def decode_wav(
 
 
 def _encoded(audio: np.ndarray, rate: np.ndarray) -> np.ndarray:
-    """Encodes float samples as a WAV file of 16-bit ones, rounded half away from zero and clipped."""
+    """Encodes float samples as a WAV file of 16-bit samples. They are rounded half away from zero and clipped."""
     if rate <= 0:
         raise ArgumentValueError(f"sample_rate must be in (0, 2^32), got: {int(rate) % 2**64}")
     scaled_samples = audio * np.float32(_SCALE)
@@ -158,7 +158,7 @@ def _encoded(audio: np.ndarray, rate: np.ndarray) -> np.ndarray:
 
 
 def _encoded_type(audio: TensorType, rate: TensorType) -> TensorType:
-    """Checks float32 samples of rank 2 and a scalar int32 rate; the result is a string."""
+    """Returns the type of encode_wav's result, a scalar string, after checking samples and sample rate."""
     require_dtype(audio, (float32,), "audio")
     require_dtype(rate, (int32,), "sample_rate")
     if len(audio.shape) != 2:

@@ -19,7 +19,7 @@ from tvtf.ops.rules import static_int, static_value
 
 
 def _checked_arguments(window_length: Any, dtype: Any) -> tuple[int, DType]:
-    """Returns a window's length and its floating dtype after checking both, with TensorFlow's errors."""
+    """Returns the length and the floating dtype of a window function after checking both, with TensorFlow's errors."""
     float_dtype = as_dtype(dtype)
     if not float_dtype.is_floating:
         raise ValueError(f"dtype must be a floating point type. Found {float_dtype}")
@@ -43,7 +43,7 @@ def _constant(values: np.ndarray, dtype: DType) -> Tensor:
 
 
 def _raised_cosine(window_length: Any, periodic: Any, dtype: Any, mean: float) -> Tensor:
-    """Returns the window ``mean - (1 - mean) * cos(2 * pi * i / period)``: Hann's or Hamming's.
+    """Computes the Hann or Hamming window ``mean - (1 - mean) * cos(2 * pi * i / period)``.
 
     A window of odd length is symmetric even if ``periodic``, as in TensorFlow.
     """
@@ -150,7 +150,7 @@ def inverse_stft_window_fn(
 
     @name_errors
     def inverse_window(frame_length: Any, dtype: Any) -> Tensor:
-        """Returns the window that undoes the forward window, in frames ``frame_step`` apart."""
+        """Computes the inverse window for overlap-add: it undoes the forward window in frames ``frame_step`` apart."""
         length, float_dtype = scalar_int(convert_to_tensor(frame_length), "frame_length"), as_dtype(dtype)
         forward_window = np.array(static_value(forward_window_fn(length, dtype=float_dtype), "window"), np.float64)
         overlap_count = -(-length // step)

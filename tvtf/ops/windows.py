@@ -82,7 +82,7 @@ def _unsupported_axis(name: str, op: str) -> Exception:
 
 
 def spatial_steps(value: Any, rank: int, has_channels_first: bool, name: str, op: str) -> tuple[int, ...]:
-    """Returns strides, dilations or window sizes per spatial axis as :func:`steps`, which must be positive."""
+    """Returns strides, dilations or window sizes per spatial axis, as :func:`steps`. All must be positive."""
     sizes = steps(value, rank, 1 if has_channels_first else rank + 1, name, op)
     if any(size < 1 for size in sizes):
         label = {"strides": "Stride", "dilations": "Dilation rate"}.get(name, f"Sliding window {name}")
@@ -99,7 +99,7 @@ def paddings(
     padding: Any, sizes: Sequence[Dim], window: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
     first: bool, op: str,
 ) -> Padding:  # fmt: skip
-    """Returns SAME, VALID or a list of pairs as pairs of zeros before and after each spatial axis.
+    """Converts the argument ``padding`` ("SAME", "VALID" or a list of pairs) to a pair of sizes per spatial axis.
 
     Raises:
       ValueError: SAME padding depends on a size that isn't known while tracing, or the list is malformed.
@@ -111,7 +111,7 @@ def paddings(
 
 
 def _named_padding(padding: str, sizes: Any, window: Any, strides: Any, dilations: Any, op: str) -> Padding:
-    """Returns the padding, ``(before, after)`` for each spatial axis, that "VALID" or "SAME" stands for."""
+    """Returns the padding that "VALID" or "SAME" stands for: ``(before, after)`` for each spatial axis."""
     if padding.upper() == "VALID":
         return ((0, 0),) * len(window)
     if padding.upper() != "SAME":
@@ -128,7 +128,10 @@ def _named_padding(padding: str, sizes: Any, window: Any, strides: Any, dilation
 
 
 def _same_padding(size: Dim, extent: int, stride: int, op: str) -> tuple[int, int]:
-    """Returns the "SAME" padding, for ceil(size / stride) results; an odd zero goes behind, as in TensorFlow."""
+    """Returns the "SAME" padding ``(before, after)`` of an axis, which gives ``ceil(size / stride)`` results.
+
+    If the total is odd, one more zero is added after the axis, as in TensorFlow. ``extent`` is the dilated window's.
+    """
     if stride == 1:
         total = extent - 1
     elif isinstance(size, int):
@@ -144,7 +147,7 @@ def _same_padding(size: Dim, extent: int, stride: int, op: str) -> tuple[int, in
 
 
 def _explicit_padding(padding: Any, rank: int, has_channels_first: bool) -> Padding:
-    """Checks explicit padding, a list of one pair for each axis, and returns the pairs of the spatial axes."""
+    """Returns explicit padding, a pair for each spatial axis, after checking the given list of a pair for each axis."""
     value = static_value(padding, "padding")
     if not isinstance(value, (list, tuple)):
         raise TypeError(
@@ -183,7 +186,7 @@ def result_sizes(
 
 
 def _result_size(size: Dim, window: int, stride: int, padding: tuple[int, int], dilation: int) -> Dim:
-    """Returns how many positions a window has along an axis: where it fits into the padded axis, ``stride`` apart."""
+    """Returns the number of windows along an axis: positions within the padded axis, ``stride`` apart."""
     extent = extent_of(window, dilation)
     last_start = size + sum(padding) - extent
     if isinstance(last_start, int) and last_start < 0:
@@ -212,9 +215,9 @@ def cropped(x: np.ndarray, padding: Padding) -> np.ndarray:
 def taps(
     window: Sequence[int], sizes: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
-    """Yields each tap of the window (its index along each axis), and the slices of the padded input that it reads.
+    """Yields each tap (a tap: a position in the window), and the slices of the padded input that the tap reads.
 
-    The slices are strided: they hold the tap's element at ``sizes`` window positions.
+    The slices are strided. They select the tap's element of all windows, of which there are ``sizes``.
     """
     for tap in itertools.product(*map(range, window)):
         starts = [tap_index * dilation for tap_index, dilation in zip(tap, dilations)]

@@ -18,7 +18,10 @@ Function = Callable[[ir.Expr], ir.Expr]
 
 @dataclass(frozen=True)
 class Format:
-    """A binary floating-point format; `least` and `most` bound the arguments at which exp is 0 or overflows."""
+    """A binary floating-point format: float32 or float64.
+
+    At `least` and below exp is 0, at `most` and above it overflows. `integer` is the integer dtype of the same size.
+    """
 
     dtype: str
     integer: str
@@ -50,7 +53,10 @@ def format_of(x: ir.Expr) -> Format:
 
 
 def elementary(function: Function) -> Function:
-    """Extends a function of float32 or float64 to 16-bit floats, which are computed in float32."""
+    """Extends a function of a float32 or float64 expression to all floating dtypes.
+
+    16-bit floats are computed in float32, and the result is rounded. The argument is bound to a variable.
+    """
 
     @wraps(function)
     def of_any_dtype(x: Any) -> ir.Expr:
@@ -64,7 +70,7 @@ def elementary(function: Function) -> Function:
 
 
 def through_double(function: Function) -> Function:
-    """Extends a function of float64 to all floating dtypes, with one rounding at the end."""
+    """Extends a function of a float64 expression to all floating dtypes: the result is rounded once, at the end."""
 
     @wraps(function)
     def of_any_dtype(x: Any) -> ir.Expr:
@@ -85,7 +91,7 @@ def like(value: float, x: ir.Expr) -> Any:
 
 
 def let(value: ir.Expr, body: Function) -> ir.Expr:
-    """Binds a value to a variable, so that it is computed once, and returns `body` of the variable."""
+    """Binds an expression to a new variable, and returns `body(variable)`; the expression is computed only once."""
     if isinstance(value, (tirx.Var, tirx.FloatImm, tirx.IntImm)):  # nothing to compute
         return body(value)
     variable = tirx.Var("t", dtype_of(value))
@@ -93,23 +99,23 @@ def let(value: ir.Expr, body: Function) -> ir.Expr:
 
 
 def polynomial(x: ir.Expr, coefficients: Sequence[float]) -> ir.Expr:
-    """Evaluates a polynomial by Horner's rule, the highest power first."""
+    """Evaluates a polynomial of x by Horner's rule; the coefficient of the highest power comes first."""
     highest, *others = coefficients
     return reduce(lambda total, coefficient: total * x + like(coefficient, x), others, like(highest, x))
 
 
 def at_most(x: ir.Expr, limit: float) -> ir.Expr:
-    """Returns the smaller of x and `limit`; NaN stays."""
+    """Returns the smaller of x and `limit`; a NaN in x stays NaN."""
     return tirx.Select(like(limit, x) < x, like(limit, x), x)
 
 
 def at_least(x: ir.Expr, limit: float) -> ir.Expr:
-    """Returns the larger of x and `limit`; NaN stays."""
+    """Returns the larger of x and `limit`; a NaN in x stays NaN."""
     return tirx.Select(x < like(limit, x), like(limit, x), x)
 
 
 def with_sign(magnitude: ir.Expr, sign: ir.Expr) -> ir.Expr:
-    """Returns `magnitude`, which is not negative, with the sign of another number, also of -0.0."""
+    """Returns a non-negative number with the sign bit of the number `sign`, which may be -0.0."""
     form = format_of(magnitude)
     sign_mask = tirx.const(-(2**form.sign_bit), form.integer)
     return tirx.reinterpret(form.dtype, bits(magnitude) | (bits(sign) & sign_mask))
@@ -131,44 +137,51 @@ def integer(value: int, form: Format) -> Any:
 
 
 def shifted(x: ir.Expr, offset: int, body: Function) -> ir.Expr:
-    """Returns `body` of the bits of n + offset + the format's shifter, where n is the nearest integer to x.
+    """Rounds x to the nearest integer n by adding a large constant (the format's shifter), and returns `body(bits)`.
 
-    The shifter moves n to the low bits of the sum. They are passed as bits, for TVM's simplifier folds (x + c) - c to
-    x.
+    ``bits`` are the bits of the sum n + offset + shifter. Their low bits hold n + offset. A float would not do, because
+    TVM's simplifier folds (x + c) - c to x.
     """
     return let(bits(x + like(format_of(x).shifter + offset, x)), body)
 
 
 def whole(shifted_bits: ir.Expr, form: Format, offset: int) -> ir.Expr:
-    """Returns as a float the integer n whose bits `shifted` passed on."""
+    """Converts the bits that `shifted` passes to its body back to the rounded integer n, as a float."""
     return tirx.reinterpret(form.dtype, shifted_bits) - tirx.const(form.shifter + offset, form.dtype)
 
 
 def power_of_two(shifted_bits: ir.Expr, form: Format) -> ir.Expr:
-    """Returns 2**n, a normal number, from the bits that `shifted` passed on with the format's bias as the offset."""
+    """Computes 2**n from the bits that `shifted` passes to its body, if `offset` was the format's exponent bias.
+
+    The low bits are n + bias, which is the exponent field of 2**n. The result must be a normal number.
+    """
     return tirx.reinterpret(form.dtype, shifted_bits << integer(form.mantissa_bits, form))
 
 
 def rounded(x: ir.Expr) -> ir.Expr:
-    """Hides x from TVM's simplifier, which would merge it with further sums and so undo its rounding."""
+    """Returns x unchanged, but hidden from TVM's simplifier.
+
+    The simplifier would merge the sum x with further sums, and so undo its rounding.
+    """
     return tirx.reinterpret(dtype_of(x), bits(x))
 
 
 def unless_tiny(x: ir.Expr, value: ir.Expr) -> ir.Expr:
-    """Returns `value`, or x itself where it is denormal or a zero of either sign."""
+    """Returns `value`, but x itself if x is denormal or a zero of either sign."""
     return tirx.Select(tirx.abs(x) < like(format_of(x).smallest_normal, x), x, value)
 
 
 def unless(is_rare: Function, x: ir.Expr, common: Function, rare: Function) -> ir.Expr:
-    """Returns `common(x)`, or `rare(x)` for the few numbers for which `common` is wrong, by `is_rare(x)`.
+    """Returns `rare(x)` if `is_rare(x)`, else `common(x)`, which is wrong for rare numbers.
 
-    Schedules compute a vector by `common` if none of its elements is rare, else its elements one by one.
+    Schedules compute a vector by `common` if none of its elements is rare. Otherwise they compute its elements one by
+    one.
     """
     # The test repeats x, for it stands alone before the vector; TVM's code generation gives both one name.
     return tirx.if_then_else(tirx.likely(tirx.Not(is_rare(x))), let(x, common), rare(x))
 
 
 def below_infinity(x: ir.Expr, value: ir.Expr) -> ir.Expr:
-    """Returns `value`, or x itself where it is infinite or NaN."""
+    """Returns `value`, but x itself if x is positive infinity or NaN."""
     # `x == x` would be folded to true by TVM's simplifier.
     return tirx.Select(x < like(float("inf"), x), value, x)

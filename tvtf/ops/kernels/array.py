@@ -18,7 +18,7 @@ from tvtf.ops.kernels.scalar import broadcast_index, dims
 
 
 def reshape(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
-    """Reads each element of the reshaped tensor from where it was before; a -1 in ``shape`` is filled in."""
+    """Reshapes a tensor: computes each element's index in ``x``. A -1 in ``shape`` is replaced by the missing dim."""
     new_shape, old_shape = filled(dims(x), shape), dims(x)
     if is_static_shape((*new_shape, *old_shape)):
         return topi.reshape(x, tuple(map(long, new_shape)))
@@ -26,10 +26,10 @@ def reshape(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
 
 
 def _source_index(index: Sequence[Any], shape: Sequence[Any], old_shape: Sequence[Any]) -> list[Any]:
-    """Returns the index, in a tensor of shape ``old_shape``, of the element at ``index`` of its reshape to ``shape``.
+    """Converts an index of a reshaped tensor, whose shape is ``shape``, to the index in ``old_shape`` before the reshape.
 
-    Dims that both shapes begin or end with keep their index. Only those between are flattened and split again, by
-    divisions that cost LLVM minutes where many dims are symbolic.
+    Leading and trailing dims that both shapes have in common keep their index. Only the dims between are flattened and
+    split again: the divisions cost LLVM minutes if many dims are symbolic.
     """
     new_axes = [(i, dim) for i, dim in zip(index, shape) if not same_dim(dim, 1)]
     old_dims = [dim for dim in old_shape if not same_dim(dim, 1)]
@@ -66,9 +66,9 @@ def broadcast_to(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
 
 
 def _broadcast_index_at_run_time(x: te.Tensor, index: Sequence[Any], result_shape: Sequence[Any]) -> list[Any]:
-    """Returns the index in ``x`` of an element of its broadcast result, also where symbolic dims may be 1.
+    """Converts an index of a broadcast result to the index in the operand ``x``, which may have symbolic dims.
 
-    The index of such a dim is multiplied by whether the dim isn't 1.
+    Whether a symbolic dim is broadcast is only known at run time. So its index is multiplied by ``dim != 1``.
     """
     new_rank = len(result_shape) - len(x.shape)
     return [
@@ -80,9 +80,13 @@ def _broadcast_index_at_run_time(x: te.Tensor, index: Sequence[Any], result_shap
 
 
 def common_dims(*inputs: te.Tensor) -> te.Tensor:
-    """Returns the dims that the inputs' shapes broadcast to: in each axis the last that is not 1."""
+    """Computes the shape to which the inputs' shapes broadcast, as an int64 vector.
+
+    Each dim is the last of the inputs' dims that is not 1. For example, (2, 1) and (3,) give [2, 3].
+    """
     shapes = [dims(x) for x in inputs]
     rank = max(map(len, shapes))
+    # the dims of all inputs along each axis, aligned at the last axis
     columns = (
         [shape[axis - rank + len(shape)] for shape in shapes if axis >= rank - len(shape)] for axis in range(rank)
     )
@@ -95,7 +99,7 @@ def _last_but_one(a: Any, b: Any) -> Any:
 
 
 def transpose(x: te.Tensor, *, perm: tuple[int, ...]) -> te.Tensor:
-    """Reads the element at each index from the input, whose axis ``perm[i]`` is axis i of the result."""
+    """Permutes the axes of ``x``: axis i of the result is axis ``perm[i]`` of ``x``."""
     extents = [x.shape[axis] for axis in perm]
     position_of_axis = {axis: position for position, axis in enumerate(perm)}
     return compute(extents, lambda *i: x(*(i[position_of_axis[axis]] for axis in range(len(perm)))), "transpose")
@@ -106,12 +110,12 @@ def shape(x: te.Tensor, *, dtype: str) -> te.Tensor:
 
 
 def dims_vector(*, dims: tuple[Any, ...], dtype: str) -> te.Tensor:
-    """Returns dims as a vector of the program, whose values are known when it runs."""
+    """Converts dims, which may be symbolic, to a vector that holds their values at run time."""
     return vector([tirx.Cast(dtype, long(d)) for d in dims], dtype)
 
 
 def dims_fit(*, dims: tuple[Any, ...], most: int) -> te.Tensor:
-    """Returns whether all dims are at most ``most``, computed in float64, which doesn't wrap around."""
+    """Computes whether all dims are at most ``most``, as a bool scalar; in float64, which doesn't wrap around."""
     fits = [floating(long(d)) < tirx.FloatImm("float64", float(most + 1)) for d in dims]
     return compute((), lambda: functools.reduce(tirx.And, fits, tirx.const(True, "bool")), "fits")
 
@@ -135,19 +139,25 @@ SPARE = 4.0
 
 
 def memory_fits(*, sizes: tuple[Any, ...]) -> te.Tensor:
-    """Returns whether tensors of these sizes in bytes fit into the machine's memory, computed in float64."""
+    """Computes whether tensors of these sizes in bytes fit into the machine's memory, as a bool scalar.
+
+    Sizes are compared in float64, in which large products don't wrap around.
+    """
     fits = [_fits(floating(long(size))) for size in sizes]
     return compute((), lambda: functools.reduce(tirx.And, fits, tirx.const(True, "bool")), "fits")
 
 
 def _fits(size: Any) -> Any:
-    """Returns whether a size in bytes is allowed; a small one is compared without a query of the machine."""
+    """Returns whether a tensor of ``size`` bytes fits into memory; for a small size the machine isn't queried."""
     is_little = size < tirx.FloatImm("float64", float(LITTLE))
     return tirx.Or(is_little, size < _most_bytes())
 
 
 def _most_bytes() -> Any:
-    """Returns SPARE times the machine's memory, or on a GPU, whose code can't call sysconf, what is addressable."""
+    """Returns the largest allowed size of a tensor in bytes: SPARE times the machine's memory.
+
+    On a GPU it is the addressable memory, because the GPU's code can't call sysconf.
+    """
     limit = tirx.FloatImm("float64", float(ADDRESSABLE))
     target = Target.current(allow_none=True)
     pages = os.sysconf_names.get("SC_PHYS_PAGES")
@@ -160,7 +170,7 @@ def _most_bytes() -> Any:
 
 
 def concat(*parts: te.Tensor, axis: int) -> te.Tensor:
-    """Joins ``parts`` along ``axis``: an element's position on it decides which part it comes from."""
+    """Concatenates tensors along ``axis``; an element's position on ``axis`` tells which part it is read from."""
     offsets = _offsets([part.shape[axis] for part in parts])
     extents = list(parts[0].shape)
     extents[axis] = offsets[-1]
@@ -175,10 +185,10 @@ def concat(*parts: te.Tensor, axis: int) -> te.Tensor:
 
 
 def stack(*parts: te.Tensor, axis: int) -> te.Tensor:
-    """Joins ``parts`` along a new axis: an element's position on it is the number of its part."""
+    """Stacks tensors along a new axis; an element's position on that axis is the number of its part."""
     extents = [*parts[0].shape]
     extents.insert(axis, len(parts))
-    bounds = list(range(len(parts) + 1))
+    bounds = list(range(len(parts) + 1))  # each part has one position on the axis
     return compute(
         extents,
         lambda *i: choose(i[axis], bounds, 0, len(parts), lambda part: parts[part](*i[:axis], *i[axis + 1 :])),
@@ -195,9 +205,10 @@ def _offsets(sizes: Sequence[Any]) -> list[Any]:
 
 
 def choose(index: Any, bounds: Sequence[Any], low: int, high: int, value_of: Any) -> Any:
-    """Returns ``value_of(part)`` for the part whose [bounds[part], bounds[part + 1]) holds ``index``.
+    """Emits a binary search for the part of a concatenation that contains ``index``; returns ``value_of(part)``.
 
-    The part is searched by bisection, between ``low`` and ``high``.
+    Part number p contains the positions from ``bounds[p]`` up to ``bounds[p + 1]``. Only parts from ``low`` up to, but
+    without, ``high`` are searched.
     """
     if high - low == 1:
         return value_of(low)
@@ -207,9 +218,9 @@ def choose(index: Any, bounds: Sequence[Any], low: int, high: int, value_of: Any
 
 
 def when(conditions: Sequence[Any], value: Any, otherwise: Any) -> Any:
-    """Reads ``value`` only where all conditions hold; elsewhere the result is ``otherwise``.
+    """Returns ``value`` if all conditions hold, else ``otherwise``; only the chosen expression is evaluated.
 
-    A bfloat16 goes by way of float32, for TVM's code for it is wrong.
+    bfloat16 values are selected in float32, because TVM generates wrong code for a choice of bfloat16.
     """
     if str(value.ty.dtype) != "bfloat16":
         return tirx.if_then_else(tirx.all(*conditions), value, otherwise)
@@ -226,10 +237,10 @@ def strided_slice(
 def strided_slice_grad(
     ct: te.Tensor, *, shape: tuple[Any, ...], begin: tuple[Any, ...], strides: tuple[int, ...]
 ) -> te.Tensor:
-    """Returns zeros of ``shape`` with ``ct`` where the slice was taken."""
+    """Computes the gradient of a strided slice: zeros of ``shape``, with ``ct`` at the positions of the slice."""
 
     def element(*i: Any) -> Any:
-        """Reads the cotangent of an element of the input, which is zero outside of the slice."""
+        """Reads the cotangent of the input's element at an index; it is zero outside the slice."""
         distances = [
             (position - long(first)) * (1 if stride > 0 else -1) for position, first, stride in zip(i, begin, strides)
         ]
@@ -258,14 +269,17 @@ def split(x: te.Tensor, *, sizes: tuple[Any, ...], axis: int) -> list[te.Tensor]
 
 
 def _part(x: te.Tensor, offset: Any, size: Any, axis: int) -> te.Tensor:
-    """Returns the ``size`` elements from ``offset`` on along ``axis``."""
+    """Copies one part of a split: the ``size`` elements from ``offset`` on along ``axis``."""
     extents = [*x.shape]
     extents[axis] = size
     return compute(extents, lambda *i: x(*i[:axis], i[axis] + offset, *i[axis + 1 :]), "part")
 
 
 def arithmetic(*, size: Any, start: Any, delta: Any, dtype: str) -> te.Tensor:
-    """Computes ``start + i * delta`` for ``i`` below ``size``, in int64 or the accumulation dtype of floats."""
+    """Computes the vector of ``start + i * delta`` for ``i`` below ``size``.
+
+    Integers are computed in int64, and 16-bit floats in float32, before the cast to ``dtype``.
+    """
     computed_dtype = "int64" if "int" in dtype else accumulator_dtype(dtype)
 
     def element(i: Any) -> Any:
@@ -276,7 +290,10 @@ def arithmetic(*, size: Any, start: Any, delta: Any, dtype: str) -> te.Tensor:
 
 
 def one_hot(indices: te.Tensor, on: te.Tensor, off: te.Tensor, *, depth: Any, axis: int) -> te.Tensor:
-    """Writes ``on`` where the position on the new ``axis`` is the index, else ``off``."""
+    """Computes one-hot vectors along a new ``axis``: ``on`` at the position ``indices``, ``off`` elsewhere.
+
+    ``depth`` is the length of the vectors.
+    """
     extents = [*indices.shape]
     extents.insert(axis, depth)
 
@@ -292,11 +309,15 @@ def ensure_shape(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
 
 
 def pad(x: te.Tensor, value: te.Tensor, *, paddings: tuple[tuple[Any, Any], ...]) -> te.Tensor:
-    """Surrounds ``x`` with ``value``, ``(before, after)`` elements for each axis; negative counts remove elements."""
+    """Pads ``x`` with the scalar ``value``; ``paddings`` has the counts ``(before, after)`` for each axis.
+
+    Negative counts remove elements.
+    """
     extents = [long(dim) + long(before) + long(after) for dim, (before, after) in zip(x.shape, paddings)]
 
     def element(*i: Any) -> Any:
         source_index = [position - long(before) for position, (before, _) in zip(i, paddings)]
+        # an axis without padding needs no test of its bounds
         conditions = []
         for position, extent, (before, after) in zip(source_index, x.shape, paddings):
             conditions += [] if isinstance(before, int) and before == 0 else [position >= 0]
@@ -307,7 +328,7 @@ def pad(x: te.Tensor, value: te.Tensor, *, paddings: tuple[tuple[Any, Any], ...]
 
 
 def tile(x: te.Tensor, *, multiples: tuple[Any, ...]) -> te.Tensor:
-    """Repeats ``x`` along each axis; an axis repeated once is read without a remainder."""
+    """Repeats ``x`` ``multiples[i]`` times along axis i; indices of an axis with one copy need no remainder."""
     extents = [long(extent) * long(count) for extent, count in zip(x.shape, multiples)]
     is_single = [isinstance(count, int) and count == 1 for count in multiples]
     return compute(
@@ -323,7 +344,10 @@ def tile(x: te.Tensor, *, multiples: tuple[Any, ...]) -> te.Tensor:
 
 
 def band_part(x: te.Tensor, *, lower: int, upper: int) -> te.Tensor:
-    """Copies the diagonals from ``lower`` below the main one to ``upper`` above it; -1 keeps all on that side."""
+    """Copies a band of each matrix, and sets other elements to zero.
+
+    The band reaches from ``lower`` diagonals below the main one to ``upper`` above it. -1 keeps all on that side.
+    """
 
     def element(*i: Any) -> Any:
         below, above = i[-2] - i[-1], i[-1] - i[-2]

@@ -18,16 +18,16 @@ Body = Callable[..., Any]
 
 
 class Heads:
-    """Holds scaled and masked scores of queries ``q`` (..., m, d) and keys ``k`` (..., n, d), as TE stages.
+    """Builds TE stages of attention: the scaled and masked scores of queries ``q`` (..., m, d) and keys ``k`` (..., n, d).
 
-    They are in the accumulation dtype. ``fill`` is the score of a pair that a bool mask excludes; with ``causal``,
-    query i sees the keys up to i + ``causal``.
+    Scores have the accumulation dtype. ``fill`` is the score of a pair that a bool mask excludes. With causal attention,
+    query i may see the keys up to i + ``causal``; None means no causal mask.
     """
 
     def __init__(
         self, q: te.Tensor, k: te.Tensor, mask: te.Tensor | None, scale: float, fill: float, causal: int | None
     ) -> None:
-        """Declares the stage of products of queries and keys; scores are scaled and masked when they are read."""
+        """Declares the stage of dot products of queries and keys; `score` scales and masks the products."""
         self.q, self.k, self.mask, self.causal = q, k, mask, causal
         self.lead = list(q.shape[:-2])
         self.rows, self.columns, self.depth = q.shape[-2], k.shape[-2], q.shape[-1]
@@ -50,7 +50,10 @@ class Heads:
         return compute([*self.lead, *extents], lambda *place: body(place[:split], *place[split:]), name)
 
     def summed(self, extents: list[Any], extent: Any, body: Body, name: str, combine: Any = te.sum) -> te.Tensor:
-        """Reduces ``body(leading indices, *indices, k)`` over an axis k of ``extent``, by default to its sum."""
+        """Reduces ``body(leading indices, *indices, k)`` over k below ``extent``; the reducer is a sum by default.
+
+        ``extents`` are the dims of the result behind the leading dims (batch and heads).
+        """
         axis = reduce_axis(extent, "at")
         return self.compute(extents, lambda *place: combine(body(*place, axis.var), axis=[axis]), name)
 
@@ -66,26 +69,33 @@ class Heads:
         return tirx.Select(mask_value, scaled, self.fill) if self.chooses else scaled + as_dtype(mask_value, self.dtype)
 
     def seen(self, i: Any, j: Any, value: Any, otherwise: Any) -> Any:
-        """Returns ``value`` where query ``i`` may see key ``j``, else ``otherwise``.
+        """Applies the causal mask: returns ``value`` if query ``i`` may attend to key ``j``, else ``otherwise``.
 
-        The schedule skips blocks of keys that no query of its block sees.
+        The schedule skips a block of keys if no query of the current block attends to the keys.
         """
         return value if self.causal is None else tirx.Select(j <= i + self.causal, value, otherwise)
 
     @property
     def chooses(self) -> bool:
-        """Returns whether the mask is of bools, which choose pairs of query and key."""
+        """Returns whether the attention mask is a bool mask, which selects pairs; a float mask is added to scores."""
         return self.mask is not None and str(self.mask.dtype) == "bool"
 
     def allowed(self, value: Any, place: Place) -> Any:
-        """Returns ``value`` where a bool mask is True, else zero; ``place`` is the index of the score."""
+        """Applies the bool mask to a score's gradient: returns ``value`` if the pair is allowed, else zero.
+
+        ``place`` is the index of the score. A float mask, or none, changes nothing.
+        """
         if self.mask is None or not self.chooses:
             return value
         return tirx.Select(self.mask(*_broadcast(self.mask, place)), value, tirx.const(0, self.dtype))
 
     def joined(self, extents: list[Any], body: Body, name: str, dtype: str) -> te.Tensor:
-        """Computes ``body(leading indices, row, column)`` with rows before heads: ``(..., rows, heads, columns)``."""
+        """Computes ``body(leading indices, row, column)`` in the layout ``(..., rows, heads, columns)``.
+
+        Inside attention, heads come before rows.
+        """
         rows, columns = extents
+        # without heads there is no axis to move
         if len(self.lead) < 2:
             return self.compute(extents, lambda *place: as_dtype(body(*place), dtype), name)
         shape = [*self.lead[:-1], rows, self.lead[-1], columns]
@@ -94,13 +104,13 @@ class Heads:
         )
 
     def from_joined(self, x: te.Tensor) -> Body:
-        """Returns a function that reads a tensor in the layout of :meth:`joined` by head, row and column."""
+        """Returns a function of (leading indices, row, column) that reads ``x``, whose layout is that of :meth:`joined`."""
         wide = self.wide(x)
         return lambda lead, i, e: wide(*lead[:-1], i, *lead[-1:], e) if len(lead) > 1 else wide(*lead, i, e)
 
 
 def _broadcast(x: te.Tensor, place: Place) -> list[Any]:
-    """Returns the index in a mask of the score at ``place``: 0 in the axes of size 1."""
+    """Converts the index of a score to the index in a broadcast mask ``x``: 0 along the mask's axes of size 1."""
     own_index = place[len(place) - len(x.shape) :]
     return [
         tirx.IntImm("int64", 0) if _is_one(extent) else index for extent, index in zip(x.shape, own_index, strict=True)

@@ -12,9 +12,9 @@ from tvtf.ops.kernels.scalar import dims
 
 
 def bitcast(x: te.Tensor, *, dtype: str) -> te.Tensor:
-    """Reinterprets the bits of elements in another dtype, as ``tvtf.ops.cast.bitcast``.
+    """Reinterprets the bits of elements as another dtype, as ``tvtf.ops.cast.bitcast``.
 
-    A wider element is split into several, or made of them, lowest bytes first.
+    For a narrower dtype each element is split into several, for a wider dtype several are joined, lowest bytes first.
     """
     source, target = as_dtype(str(x.dtype)).size, as_dtype(dtype).size
     if source == target:
@@ -33,7 +33,10 @@ def _unsigned(size: int) -> str:
 
 
 def _split(x: te.Tensor, dtype: str, count: int) -> te.Tensor:
-    """Reinterprets each element as ``count`` smaller ones on a new last axis, the lowest bytes first."""
+    """Splits the bits of each element into ``count`` elements of a narrower dtype, on a new last axis; lowest bytes first.
+
+    Bytes are extracted by shifts of unsigned integers.
+    """
     size = as_dtype(dtype).size
     wide_dtype = _unsigned(size * count)
 
@@ -45,7 +48,7 @@ def _split(x: te.Tensor, dtype: str, count: int) -> te.Tensor:
 
 
 def _joined(x: te.Tensor, dtype: str, count: int) -> te.Tensor:
-    """Reinterprets the ``count`` elements of each last axis as one larger element, the lowest bytes first."""
+    """Joins the bits of the ``count`` elements along the last axis to one element of a wider dtype; lowest bytes first."""
     size = as_dtype(str(x.dtype)).size
     wide_dtype = _unsigned(size * count)
 

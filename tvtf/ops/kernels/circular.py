@@ -77,10 +77,14 @@ TURN_DIGITS = (0x28BE60DB9391054A, 0x7F09D5F47D4D3770, 0x36D8A5664F10E410)
 
 
 def _reduced_angle(x: ir.Expr, body: Reduced, is_small: bool = False) -> ir.Expr:
-    """Returns `body(remainder, quadrant)` in float64: x = remainder + quadrant * pi / 2 with |remainder| <= pi / 4.
+    """Reduces an angle to x = remainder + quadrant * pi / 2 with |remainder| <= pi / 4, and returns ``body`` of both.
 
-    The quadrant is an int64. A large float32 is reduced first. A float64, or an angle that `is_small`, is not: beyond
-    2**27 its remainder loses accuracy.
+    The remainder is a float64, the quadrant an int64. A large float32 is first reduced by Payne and Hanek's method.
+
+    Args:
+        x: the angle in radians, float32 or float64.
+        body: computes the result from the remainder and the quadrant.
+        is_small: whether the caller only passes angles below 2**27; beyond, the direct remainder loses accuracy.
     """
     if is_small or format_of(x) is DOUBLE:
         return let(x.astype("float64"), lambda angle: _reduce_to_eighth_turn(angle, body))
@@ -89,7 +93,10 @@ def _reduced_angle(x: ir.Expr, body: Reduced, is_small: bool = False) -> ir.Expr
 
 
 def _reduce_to_eighth_turn(angle: ir.Expr, body: Reduced) -> ir.Expr:
-    """Returns `body(remainder, quadrant)` of an angle in float64, with pi / 2 in three parts (Cody and Waite)."""
+    """Reduces a float64 angle to a remainder in [-pi / 4, pi / 4] and a quadrant, and returns ``body`` of both.
+
+    The multiple of pi / 2 is subtracted in three parts (Cody and Waite's reduction) to keep the remainder accurate.
+    """
 
     def with_quadrant(quadrant_bits: ir.Expr) -> ir.Expr:
         first, second, third = (like(constant, angle) for constant in HALF_PI)
@@ -100,17 +107,17 @@ def _reduce_to_eighth_turn(angle: ir.Expr, body: Reduced) -> ir.Expr:
 
 
 def _reduce_large_angle(x: ir.Expr) -> ir.Expr:
-    """Reduces a float32 of at least 2**23 to within half a turn, with error 2**-38: Payne and Hanek's reduction (1983).
+    """Reduces an angle, a float32 of at least 2**23, to [-pi, pi] by Payne and Hanek's method (1983); error 2**-38.
 
-    Of the number's m 2**e times 1 / (2 pi) only the digits from 2**-1 on matter: m times the 64 digits that begin at
-    digit e.
+    The angle is m * 2**e. Only the fraction of m * 2**e / (2 pi) matters, because whole turns change nothing. The
+    fraction is m times the 64 bits of 1 / (2 pi) from bit e on.
     """
     reduced_magnitude = let(bits(x) & tirx.const(0x7FFFFFFF, "int32"), _angle_from_bits)
     return let(reduced_magnitude, lambda angle: tirx.Select(x < like(0, x), like(0, angle) - angle, angle))
 
 
 def _angle_from_bits(magnitude_bits: ir.Expr) -> ir.Expr:
-    """Returns the reduced angle in radians of the float32 with these bits, which have no sign."""
+    """Reduces a positive float32 angle, given by its bits, to the equivalent angle in [-pi, pi], a float64."""
     one = tirx.const(1, "uint64")
     # the exponent of the last mantissa bit: 150 is the bias 127 plus the 23 bits of the mantissa
     exponent = tirx.max((magnitude_bits >> tirx.const(23, "int32")) - tirx.const(150, "int32"), tirx.const(0, "int32"))
@@ -118,11 +125,11 @@ def _angle_from_bits(magnitude_bits: ir.Expr) -> ir.Expr:
     first, second, third = (tirx.const(digits, "uint64") for digits in TURN_DIGITS)
 
     def angle(e: ir.Expr) -> ir.Expr:
-        """Multiplies the mantissa by the 64 digits of 1 / (2 pi) from digit ``e`` on, modulo one turn."""
+        """Multiplies the mantissa by 64 bits of 1 / (2 pi), from bit ``e`` on, modulo one turn (2**64)."""
         is_in_later_word = e >= tirx.const(64, "int32")
         shift = (e & tirx.const(63, "int32")).astype("uint64")
         high, low = tirx.Select(is_in_later_word, second, first), tirx.Select(is_in_later_word, third, second)
-        # A shift by 64 is undefined, so that the low part is shifted by one digit first.
+        # A shift by 64 bits is undefined. So the low word is shifted by one bit first, then by at most 63.
         window = let(shift, lambda s: (high << s) | ((low >> one) >> (tirx.const(63, "uint64") - s)))
         return (mantissa * window).astype("int64").astype("float64") * tirx.const(2 * pi / 2.0**64, "float64")
 
@@ -142,12 +149,15 @@ def _cosine(r: ir.Expr) -> ir.Expr:
 
 
 def _is_odd_quadrant(quadrant: ir.Expr) -> ir.Expr:
-    """Returns whether a quadrant's number is odd: there sine and cosine change places."""
+    """Returns whether a quadrant's number is odd; in odd quadrants sine and cosine are exchanged."""
     return tirx.EQ(quadrant & tirx.const(1, "int64"), tirx.const(1, "int64"))
 
 
 def _shifted_sine(x: ir.Expr, quadrants_ahead: int, is_small: bool = False) -> ir.Expr:
-    """Computes the sine of x + quadrants_ahead * pi / 2; NaN where x is infinite."""
+    """Computes the sine of x + quadrants_ahead * pi / 2; NaN where x is infinite.
+
+    With ``quadrants_ahead`` 0 it is the sine of x, with 1 the cosine.
+    """
     dtype = dtype_of(x)
 
     def of_remainder(remainder: ir.Expr, quadrant: ir.Expr) -> ir.Expr:
@@ -155,6 +165,7 @@ def _shifted_sine(x: ir.Expr, quadrants_ahead: int, is_small: bool = False) -> i
         value = let(
             remainder.astype(dtype), lambda angle: tirx.Select(_is_odd_quadrant(turned), _cosine(angle), _sine(angle))
         )
+        # the sine is negative in the third and fourth quadrant (2 and 3 modulo 4), which have bit 1 set
         is_negative = tirx.EQ(turned & tirx.const(2, "int64"), tirx.const(2, "int64"))
         return let(value, lambda v: tirx.Select(is_negative, like(0, x) - v, v))
 
@@ -162,7 +173,10 @@ def _shifted_sine(x: ir.Expr, quadrants_ahead: int, is_small: bool = False) -> i
 
 
 def of_small_angle(bind: Function, x: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
-    """Returns the sine and cosine of an angle of a few turns; ``bind`` binds a shared subexpression to a variable."""
+    """Computes the sine and the cosine of an angle of at most a few turns, as a pair.
+
+    ``bind`` binds a subexpression to a variable, and returns the variable; both results share these subexpressions.
+    """
     form = format_of(x)
     quadrant_bits = bind(bits(x * like(2 / pi, x) + like(form.shifter, x)))
     first, second, third = (like(constant, x) for constant in SMALL_HALF_PI[form.dtype])
@@ -172,7 +186,7 @@ def of_small_angle(bind: Function, x: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
     one = integer(1, form)
 
     def sine_of_quadrant(quadrant: ir.Expr) -> ir.Expr:
-        """Selects and negates by bits: with conditions, TVM would widen their integers to 64 bits."""
+        """Selects sine or cosine and its sign by bit operations: with conditions, TVM would use 64-bit integers."""
         odd_mask = integer(0, form) - (quadrant & one)
         sign = (quadrant & integer(2, form)) << integer(form.sign_bit - 1, form)
         return tirx.reinterpret(form.dtype, (sine ^ ((sine ^ cosine) & odd_mask)) ^ sign)
@@ -196,7 +210,10 @@ def _cosine_of(x: ir.Expr, is_small: bool = False) -> ir.Expr:
 
 
 def _tangent_of(x: ir.Expr, is_small: bool = False) -> ir.Expr:
-    """Computes the tangent of any angle: sine by cosine of the remainder, or minus cosine by sine in odd quadrants."""
+    """Computes the tangent of any angle from the sine and the cosine of the remainder after whole quadrants.
+
+    It is sine / cosine in even quadrants, and -cosine / sine in odd ones. Zeros keep their sign.
+    """
 
     def of_remainder(remainder: ir.Expr, quadrant: ir.Expr) -> ir.Expr:
         def ratio(s: ir.Expr, c: ir.Expr) -> ir.Expr:
@@ -214,9 +231,13 @@ sin, cos, tan = map(elementary, (_sine_of, _cosine_of, _tangent_of))
 
 
 def of_any_angle(function: Callable[..., ir.Expr], name: str) -> Function:
-    """Returns a function of any angle that is vectorized for small ones, from ``function(x, is_small=...)``.
+    """Returns a sine, cosine or tangent of any angle that computes small angles by vector code.
 
-    Large angles are computed one by one, those of float64 by the C library's function ``name``.
+    Large angles are computed one element at a time.
+
+    Args:
+        function: computes the function of an expression; it has a parameter ``is_small``.
+        name: the function of the C library that computes large angles in float64.
     """
 
     def compute(x: ir.Expr) -> ir.Expr:
@@ -240,9 +261,10 @@ def _arc_tangent(x: ir.Expr) -> ir.Expr:
 
 
 def _arc_tangent_of_fraction(numerator: ir.Expr, denominator: ir.Expr) -> ir.Expr:
-    """Computes the arc tangent of numerator / denominator, where 0 <= numerator <= denominator.
+    """Computes the arc tangent of a fraction n / d in [0, 1].
 
-    Above tan(pi / 8) it is pi / 4 plus the arc tangent of (n - d) / (n + d).
+    A fraction above tan(pi / 8) is too large for the polynomial. For it, the identity
+    atan(n / d) = pi / 4 + atan((n - d) / (n + d)) is used.
     """
     is_steep = numerator > denominator * like(TAN_PI_8, denominator)
     top = tirx.Select(is_steep, numerator - denominator, numerator)
@@ -272,8 +294,12 @@ def atan2(y: ir.Expr, x: ir.Expr) -> ir.Expr:
 
 
 def _atan2(y: ir.Expr, x: ir.Expr) -> ir.Expr:
-    """Computes the arc tangent of the smaller size over the larger one, then moves it to the point's octant."""
+    """Computes the angle of the point (x, y) by octants, with C's rules for zeros, infinities and NaN.
+
+    First comes the arc tangent of min(|x|, |y|) / max(|x|, |y|). Then the angle is reflected into the point's octant.
+    """
     x_size, y_size = tirx.abs(x), tirx.abs(y)
+    # two infinities count as equal: C's atan2 gives the angle of a diagonal
     both_infinite = tirx.min(x_size, y_size) >= like(float("inf"), x)
     larger = tirx.max(x_size, y_size)
     smaller = tirx.Select(both_infinite, like(float("inf"), x), tirx.min(x_size, y_size))
@@ -281,8 +307,10 @@ def _atan2(y: ir.Expr, x: ir.Expr) -> ir.Expr:
     ratio = tirx.Select(both_infinite, like(1, x), tirx.Select(tirx.EQ(larger, zero), zero, smaller / larger))
     in_first_octant = let(ratio, lambda bound_ratio: _arc_tangent_of_fraction(bound_ratio, like(1, x)))
     in_first_quadrant = let(in_first_octant, lambda arc: tirx.Select(y_size > x_size, like(pi / 2, x) - arc, arc))
+    # by the sign bit, as -0.0 counts as negative
     is_left = bits(x) < integer(0, format_of(x))
     angle = let(in_first_quadrant, lambda arc: with_sign(tirx.Select(is_left, half_turn - arc, arc), y))
+    # comparisons with NaN are false; the sum x + y then is NaN
     is_ordered = tirx.And(x_size <= like(float("inf"), x), y_size <= like(float("inf"), x))
     return tirx.Select(is_ordered, angle, x + y)
 
@@ -293,7 +321,7 @@ def _arc_sine(t: ir.Expr) -> ir.Expr:
 
 
 def _half_complement_sine(sine: ir.Expr) -> ir.Expr:
-    """Returns the sine of half the complementary angle, of an angle whose sine is given."""
+    """Computes sin((pi / 2 - angle) / 2), half the complementary angle's sine, from ``sine`` = sin(angle)."""
     return tirx.sqrt((like(1, sine) - sine) * like(0.5, sine))
 
 
@@ -302,6 +330,7 @@ def asin(x: ir.Expr) -> ir.Expr:
     """Computes the arc sine within 3 ulp; NaN beyond -1 and 1."""
 
     def of_magnitude(magnitude: ir.Expr) -> ir.Expr:
+        # The polynomial holds up to 1 / 2. Beyond, asin(m) = pi / 2 - 2 asin(sqrt((1 - m) / 2)).
         is_far = magnitude > like(0.5, x)
         arc = _arc_sine(tirx.Select(is_far, _half_complement_sine(magnitude), magnitude))
         return let(arc, lambda a: tirx.Select(is_far, like(pi / 2, x) - (a + a), a))
@@ -314,7 +343,10 @@ def acos(x: ir.Expr) -> ir.Expr:
     """Computes the arc cosine within 3 ulp; NaN beyond -1 and 1."""
 
     def of_magnitude(magnitude: ir.Expr) -> ir.Expr:
-        """Computes the arc cosine from the arc sine; near 1 from that of the complement, which is more exact."""
+        """Computes the arc cosine as pi / 2 minus the arc sine, and beyond 1 / 2 as twice a half angle.
+
+        Near 1 the difference would lose accuracy.
+        """
         is_far, is_left = magnitude > like(0.5, x), x < like(0, x)
         arc = _arc_sine(tirx.Select(is_far, _half_complement_sine(magnitude), magnitude))
 

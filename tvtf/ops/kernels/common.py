@@ -28,7 +28,7 @@ _FLOATING = {tirx.Mul: tirx.Mul, tirx.Add: tirx.Add, tirx.Sub: tirx.Sub, tirx.Ma
 
 
 def floating(size: ir.Expr) -> ir.Expr:
-    """Returns the expression of a size in float64, which doesn't wrap around where int64 would."""
+    """Rewrites an int64 expression of a size to float64, in which large sizes don't wrap around."""
     float_operation = _FLOATING.get(type(size))
     if float_operation is not None:
         return float_operation(floating(size.a), floating(size.b))
@@ -54,14 +54,17 @@ TVM lowers a floor division to an expression that contains its operands three ti
 
 
 def has_few_unknown(shape: Sequence[Extent]) -> bool:
-    """Returns whether a shape has so few symbolic dims that TVM's floor divisions by them stay small."""
+    """Returns whether a shape has at most FEW_UNKNOWN symbolic dims.
+
+    TVM's code for nested floor divisions grows exponentially with the number of symbolic dims.
+    """
     return sum(not isinstance(d, (int, tirx.IntImm)) for d in shape) <= FEW_UNKNOWN
 
 
 def unravelled(flat: ir.Expr, shape: Sequence[Extent]) -> list[ir.Expr]:
-    """Splits a flat index into the indices of a shape.
+    """Splits a flat (row-major) index into the indices of a shape.
 
-    It uses truncated divisions, which lower to one instruction each; for non-negative numbers they equal floor
+    Truncated divisions are used, which lower to one instruction each. For non-negative numbers they equal floor
     divisions.
     """
     remainders = []
@@ -72,7 +75,7 @@ def unravelled(flat: ir.Expr, shape: Sequence[Extent]) -> list[ir.Expr]:
 
 
 def flat_buffer(buffer: tirx.Buffer) -> Any:
-    """Returns a view of a buffer that is read and written at flat (row-major) indices."""
+    """Returns a view of a buffer for reads and writes at flat (row-major) indices."""
     return T.buffer_proxy(buffer) if has_few_unknown(buffer.shape) else _FlatView(buffer)
 
 
@@ -98,9 +101,9 @@ def compute(shape: Sequence[Extent], body: Callable[..., ir.Expr], name: str) ->
 
 
 def _canonical(extent: Extent) -> ir.Expr:
-    """Returns an extent in the canonical form of types.
+    """Converts an extent to int64, and a symbolic one to the canonical form that dims in types have.
 
-    FuseTIR takes ``a + b + c`` and ``a + (b + c)`` for different.
+    For example, the pass FuseTIR treats ``a + b + c`` and ``a + (b + c)`` as different dims.
     """
     return long(extent if isinstance(extent, (int, tirx.IntImm)) else simplify_dim(extent))
 
@@ -125,7 +128,14 @@ def cast(x: te.Tensor, dtype: str) -> te.Tensor:
 def padded(
     x: te.Tensor, padding: Sequence[tuple[int, Extent]], value: float | int = 0, first_axis: int = 1
 ) -> te.Tensor:
-    """Pads the axes of `x` from `first_axis` on; negative padding crops. The padding behind may be symbolic."""
+    """Pads a tensor with a constant; negative padding crops.
+
+    Args:
+        x: the tensor.
+        padding: counts (before, after) for the axes from `first_axis` on; those after may be symbolic.
+        value: the constant.
+        first_axis: the first axis to pad.
+    """
     if all(isinstance(high, int) and low == high == 0 for low, high in padding):
         return x
     befores = _for_all_axes(x, [low for low, _high in padding], first_axis)
@@ -145,7 +155,7 @@ def padded(
 
 
 def _for_all_axes(x: te.Tensor, values: list[Extent], first_axis: int) -> list[Extent]:
-    """Returns values for the axes from `first_axis` on as values for all axes, 0 for the others."""
+    """Extends per-axis values for the axes from `first_axis` on to all axes of `x`, with 0 for the other axes."""
     by_axis: list[Extent] = [0] * first_axis + values
     return by_axis + [0] * (len(x.shape) - len(by_axis))
 

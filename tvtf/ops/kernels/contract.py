@@ -10,14 +10,14 @@ from tvtf.ops.kernels.common import accumulator_dtype, as_dtype, cast, compute, 
 
 
 def contract(a: te.Tensor, b: te.Tensor, *, equation: str) -> te.Tensor:
-    """Multiplies ``a`` and ``b`` and sums over the labels that the result lacks, without transposing operands.
+    """Computes an einsum of two tensors without transposing them; ``equation`` is, for example, "ij,jk->ik".
 
-    ``equation`` is in the notation of einsum, such as "ij,jk->ik".
+    Products are summed over all labels that the result lacks.
     """
     operands, result = equation.split("->")
     left, right = operands.split(",")
     extents = dict(zip(left, a.shape)) | dict(zip(right, b.shape))
-    # labels that the result lacks are summed over
+    # a reduction axis for each label that the result lacks
     summed = {
         label: reduce_axis(extents[label], f"k_{label}") for label in dict.fromkeys(left + right) if label not in result
     }
@@ -44,7 +44,7 @@ def take_diagonal(x: te.Tensor, *, first: int, second: int) -> te.Tensor:
 
 
 def put_diagonal(x: te.Tensor, *, first: int, second: int) -> te.Tensor:
-    """Writes ``x`` on the diagonal of axis ``first`` and a new axis ``second``, among zeros."""
+    """Inserts the axis ``second``, and puts ``x`` on the diagonal of the axes ``first`` and ``second``; the rest is 0."""
     shape = [*x.shape[:second], x.shape[first], *x.shape[second:]]
     zero = tirx.const(0, str(x.dtype))
 

@@ -59,7 +59,7 @@ def conv_nd(
     dtype = accumulator_dtype(str(x.dtype))
 
     def term(batch: ir.Expr, place: Sequence[ir.Expr], group: ir.Expr, result: ir.Expr) -> ir.Expr:
-        """Sums the products over taps and channels, for one element of the result."""
+        """Computes one element of the result: the sum of products over the window's taps and the group's channels."""
         source = [
             position * stride + tap * dilation
             for position, stride, tap, dilation in zip(place, strides, taps, dilations, strict=True)
@@ -133,8 +133,11 @@ def _spatial_extent(extent: Extent, phases: int) -> Extent:
 class _PhaseAxis:
     """Describes the split of one spatial dim of a strided convolution's input into phases.
 
-    A position plus the padding before it is ``phases * quotient + phase``. ``taps`` are the window's taps for each
-    phase, rounded up; ``first`` and ``quotients`` are the first quotient and their number.
+    A phase holds the positions with the same remainder modulo the stride: padding + position =
+    ``phases * quotient + phase``. A filter tap only meets positions of one phase.
+
+    ``taps`` is the number of the window's taps for each phase, rounded up. ``first`` is the first quotient, and
+    ``quotients`` is the number of quotients.
     """
 
     def __init__(self, size: Extent, low: int, phases: int, dilation: int, window: int) -> None:
@@ -150,13 +153,19 @@ class _PhaseAxis:
         return (self.taps - 1) * self.dilation
 
     def padding(self, extent: Extent) -> tuple[int, Extent]:
-        """Returns the zeros before and after `dy` (of ``extent``) that let every tap of every quotient read a value."""
+        """Returns how many zeros to pad before and after this dim of `dy`, which has ``extent`` elements.
+
+        With the padding, each tap of each quotient reads inside the padded tensor.
+        """
         before = self.reach - self.first
         after = self.quotients + self.reach - before - _spatial_extent(extent, self.phases)
         return before, after if isinstance(after, int) else _int_if_static(simplify_dim(after))
 
     def own_quotients(self, phase: int) -> tuple[int, Extent]:
-        """Returns the first quotient of a phase's positions, counted from `first`, and their number."""
+        """Returns the first quotient of a phase, counted from `first`, and the phase's number of quotients.
+
+        Phases differ in both, because the input may begin and end within a stride.
+        """
         if self.phases == 1:
             return 0, self.quotients
         start = -(-(self.low - phase) // self.phases)
@@ -164,14 +173,15 @@ class _PhaseAxis:
         return start - self.first, stop - start
 
     def tap(self, step: ir.Expr, phase: ir.Expr) -> ir.Expr:
-        """Returns the filter's tap for a step of the reduction over taps, which runs backwards through the window."""
+        """Returns the filter's tap at a step of the reduction; steps run backwards, as in a transposed convolution."""
         return (self.taps - 1 - step) * self.phases + phase
 
 
 def _phase_sums(dy: te.Tensor, w: te.Tensor, axes: list[_PhaseAxis], channels: int, groups: int) -> te.Tensor:
-    """Computes the input's gradient in one stage, with an axis for each spatial dim's quotients and one for its phases.
+    """Computes a strided convolution's input gradient for all phases (positions modulo stride) in one stage.
 
-    The filter is padded to whole phases.
+    The result has one axis for each spatial dim's quotients, then one for each dim's phases. The filter is padded with
+    zeros to the same number of taps for each phase.
     """
     rank, results = len(axes), int(w.shape[-1])
     per_group, dtype = results // groups, accumulator_dtype(str(dy.dtype))
@@ -181,7 +191,7 @@ def _phase_sums(dy: te.Tensor, w: te.Tensor, axes: list[_PhaseAxis], channels: i
     result = reduce_axis(per_group, "o")
 
     def term(batch: ir.Expr, indices: Sequence[ir.Expr], group: ir.Expr, channel: ir.Expr) -> ir.Expr:
-        """Sums the products over taps and results for one quotient and phase of each spatial dim."""
+        """Computes one element: the sum over taps and results, at one quotient and phase of each spatial dim."""
         quotients, phases = indices[:rank], indices[rank:]
         source = [
             quotient + tap_step * axis.dilation
@@ -200,9 +210,10 @@ def _phase_sums(dy: te.Tensor, w: te.Tensor, axes: list[_PhaseAxis], channels: i
 
 
 def _stage_per_phase_pays(axes: list[_PhaseAxis], is_depthwise: bool) -> bool:
-    """Returns whether a stage for each phase pays: phases are few, and depthwise sums save many products with zero.
+    """Returns whether a stage for each phase of a strided convolution's input gradient is faster than one for all.
 
-    A depthwise sum uses no operand twice, so that it gains only by the products it saves.
+    There must be few phases. A depthwise sum uses no operand twice. It gains only by skipped products with the
+    filter's padding, of which there must be many.
     """
     if prod(axis.phases for axis in axes) > MOST_PHASES:
         return False
@@ -213,7 +224,10 @@ def _stage_per_phase_pays(axes: list[_PhaseAxis], is_depthwise: bool) -> bool:
 def _sums_by_phase(
     dy: te.Tensor, w: te.Tensor, axes: list[_PhaseAxis], channels: int, groups: int
 ) -> dict[tuple[int, ...], te.Tensor]:
-    """Computes the input's gradient in a stage per phase, over that phase's taps; phases without taps are left out."""
+    """Computes a strided convolution's input gradient with one stage for each phase (position modulo stride).
+
+    Returns a dict from the phase of each spatial dim to its gradients. Phases without taps are left out: they are zero.
+    """
     padded_dy = padded(dy, [axis.padding(extent) for axis, extent in zip(axes, dy.shape[1:-1], strict=True)])
     phases = product(*(range(min(axis.phases, axis.window)) for axis in axes))
     return {phase: _sums_of_phase(padded_dy, dy, w, axes, phase, channels, groups) for phase in phases}
@@ -228,14 +242,17 @@ def _sums_of_phase(
     channels: int,
     groups: int,
 ) -> te.Tensor:
-    """Computes the input's gradient at one phase's positions, from the taps that reach them."""
+    """Computes a strided convolution's input gradient at the positions of one phase (position modulo stride).
+
+    Only those taps of the filter are summed that reach the phase.
+    """
     per_group, dtype = int(w.shape[-1]) // groups, accumulator_dtype(str(dy.dtype))
     counts = [-(-(axis.window - own) // axis.phases) for axis, own in zip(axes, phase, strict=True)]
     ranges = [axis.own_quotients(own) for axis, own in zip(axes, phase, strict=True)]
     tap_steps, result = [reduce_axis(count, "k") for count in counts], reduce_axis(per_group, "o")
 
     def term(batch: ir.Expr, place: Sequence[ir.Expr], group: ir.Expr, channel: ir.Expr) -> ir.Expr:
-        """Sums the products over the phase's taps and the results."""
+        """Computes one element of the phase: the sum of products over the phase's taps and the group's results."""
         positions = [quotient + start for quotient, (start, _count) in zip(place, ranges, strict=True)]
         spatial = list(zip(positions, tap_steps, counts, phase, axes, strict=True))
         source = [
@@ -254,10 +271,13 @@ def _sums_of_phase(
 def _select_by_phase(
     sums: dict[tuple[int, ...], te.Tensor], axes: list[_PhaseAxis], shape: Sequence[Extent]
 ) -> te.Tensor:
-    """Reads each position's value from the sums of its phase; it is zero for a phase without taps."""
+    """Merges the gradients of all phases (positions modulo stride) into one tensor of ``shape``.
+
+    ``sums`` maps a phase to its gradients. A phase that is missing has no taps, and gets zeros.
+    """
 
     def body(batch: ir.Expr, *position: ir.Expr) -> ir.Expr:
-        """Selects the sum of the phase that an element belongs to."""
+        """Selects the gradient of an element from the tensor of the element's phase."""
         padded_positions = [index + axis.low for index, axis in zip(position[:-1], axes, strict=True)]
         quotients = [
             tirx.floordiv(index, long(axis.phases)) - axis.first
@@ -283,7 +303,10 @@ def _filter_of_whole_phases(w: te.Tensor, axes: list[_PhaseAxis]) -> te.Tensor:
 
 
 def _read_phase_axes(y: te.Tensor, axes: list[_PhaseAxis], shape: Sequence[Extent]) -> te.Tensor:
-    """Reads each position's value from the axes of its quotients and phases."""
+    """Merges the axes of quotients and phases into spatial axes: position = phases * quotient + phase - padding.
+
+    ``y`` has the shape (batch, quotients of each dim, phases of each dim, channels).
+    """
 
     def body(batch: ir.Expr, *position: ir.Expr) -> ir.Expr:
         padded_positions = [index + axis.low for index, axis in zip(position[:-1], axes, strict=True)]
@@ -298,7 +321,10 @@ def _read_phase_axes(y: te.Tensor, axes: list[_PhaseAxis], shape: Sequence[Exten
 
 
 def _insert_zeros(dy: te.Tensor, strides: Sequence[int]) -> te.Tensor:
-    """Inserts zeros between the positions of `dy`, so that the strides become 1."""
+    """Inserts stride - 1 zeros between neighbours along each spatial dim of `dy`.
+
+    The gradient of a strided convolution then is that of a convolution with strides of 1.
+    """
     spatial = [(int(extent) - 1) * stride + 1 for extent, stride in zip(dy.shape[1:-1], strides, strict=True)]
 
     def body(batch: ir.Expr, *position: ir.Expr) -> ir.Expr:
@@ -342,7 +368,7 @@ def conv_nd_filter_grad(
     rank, results_per_group = len(window), results // groups
 
     def term(*indices: ir.Expr) -> ir.Expr:
-        """Sums the products of input and gradient over batch and positions, for one element of the filter."""
+        """Computes one element of the filter's gradient: the sum of products over the batch and all positions."""
         taps, channel, group, result = indices[:rank], indices[rank], indices[rank + 1], indices[rank + 2]
         source = [
             position * stride + tap * dilation
@@ -358,9 +384,9 @@ def conv_nd_filter_grad(
 def _filter_sums(
     window: list[int], channels: int, groups: int, results_per_group: int, term: Callable[..., ir.Expr]
 ) -> te.Tensor:
-    """Computes `term(*taps, channel, group, result)` at every point of the filter: its gradient.
+    """Computes `term(*taps, channel, group, result)` for each element of a grouped convolution's filter.
 
-    Groups get an axis of their own only where there is more than one group and more than one result for each.
+    Groups get an axis only if there are several groups with several results each. The axis is merged at the end.
     """
     zero = long(0)
     if groups == 1:
@@ -383,9 +409,10 @@ def _compute_per_group(
     term: Callable[..., ir.Expr],
     name: str,
 ) -> te.Tensor:
-    """Computes `term(batch, place, group, result)` at every point; `result` counts through all groups.
+    """Computes `term(batch, spatial index, group, result)` for each element of a grouped convolution's result.
 
-    Groups get an axis of their own only where there is more than one group and more than one result for each.
+    `result` is the channel's number among the results of all groups. Groups get an axis only if there are several
+    groups with several results each. The axis is merged at the end.
     """
     zero = long(0)
     if groups == 1:
@@ -400,7 +427,7 @@ def _compute_per_group(
 
 
 def _merge_groups(y: te.Tensor, results_per_group: int) -> te.Tensor:
-    """Merges the last two axes, groups and results per group, into one."""
+    """Merges the last two axes of a grouped convolution, groups and results per group, into one axis of results."""
     size = long(results_per_group)
     shape = [*y.shape[:-2], y.shape[-2] * y.shape[-1]]
     return compute(
@@ -421,7 +448,10 @@ def _filter_extents(w: te.Tensor) -> tuple[list[int], int, int]:
 def _result_extents(
     padded_x: te.Tensor, window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> list[Extent]:
-    """Returns the number of window positions along each spatial dim of the padded input."""
+    """Returns the spatial dims of a convolution's result: the number of window positions in the padded input.
+
+    A window with n taps and dilation d covers (n - 1) * d + 1 elements.
+    """
     sizes = zip(padded_x.shape[1:-1], window, strides, dilations, strict=True)
     return [
         tirx.floordiv(long(size) - ((taps - 1) * dilation + 1), long(stride)) + 1

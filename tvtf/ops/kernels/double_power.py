@@ -40,9 +40,12 @@ MOST, LEAST = 1030.0, -1100.0
 
 
 def power(x: ir.Expr, y: ir.Expr) -> ir.Expr:
-    """Computes x to the power y; C's pow does where one of them is zero, denormal, huge or NaN."""
-    # The test repeats its operands and stands alone before a vector, as in `approx.unless`. What is usual has its name
-    # before the choice: TVM takes time exponential in the depth of names bound inside one.
+    """Computes x to the power y in float64 by vector code within one ulp.
+
+    C's pow computes the result if x or y is zero, denormal, huge or NaN.
+    """
+    # The test repeats its operands and stands alone before a vector, as in `approx.unless`. The usual value is bound to a
+    # variable before the choice: TVM takes time exponential in the depth of variables bound inside a choice.
     magnitude, large = tirx.abs(x), like(MOST_EXPONENT, y)
     is_usual = tirx.And(
         tirx.And(magnitude >= like(SMALLEST_NORMAL, x), magnitude < like(float("inf"), x)), tirx.abs(y) <= large
@@ -52,7 +55,7 @@ def power(x: ir.Expr, y: ir.Expr) -> ir.Expr:
 
 
 def _power_of_usual(x: ir.Expr, y: ir.Expr) -> ir.Expr:
-    """Computes x to the power y where x is normal and y not huge."""
+    """Computes x to the power y in float64, if |x| is a normal number and y is not huge."""
     is_negative = x < like(0.0, x)
     is_whole = tirx.EQ(tirx.floor(y), y)
     is_odd = let(y * like(0.5, y), lambda half_exponent: tirx.And(is_whole, tirx.floor(half_exponent) < half_exponent))
@@ -66,7 +69,10 @@ def _power_of_usual(x: ir.Expr, y: ir.Expr) -> ir.Expr:
 
 
 def _power_from_bits(base_bits: ir.Expr, exponent: ir.Expr) -> ir.Expr:
-    """Computes a power from the bits of its base's magnitude, 2**n m with m near 1 or near 1.5."""
+    """Computes a float64 power from the bits of the base's magnitude, which is split into 2**n * m.
+
+    The mantissa m is near 1 or near 1.5 (the reference). For the logarithm only the distance to the reference matters.
+    """
     mantissa = base_bits & _int64(MANTISSA)
     is_near_two, is_above_one = mantissa >= _int64(BELOW_TWO), mantissa > _int64(ABOVE_ONE)
     is_near_1_5 = tirx.And(is_above_one, tirx.Not(is_near_two))
@@ -92,13 +98,13 @@ def _logarithm(
     reference_log_low: ir.Expr,
     body: Callable[..., ir.Expr],
 ) -> ir.Expr:
-    """Computes the base-2 logarithm of 2**n m, as a high and a low part, and returns ``body`` of them.
+    """Computes the base-2 logarithm of 2**n * m as a high and a low part, and returns ``body(high, low)``.
 
-    ``reference`` is the number 1 or 1.5 near m; its logarithm is given in two parts.
+    ``reference`` is the number 1 or 1.5 near m. Its logarithm is given in two parts.
     """
 
     def quotient(u: ir.Expr, v: ir.Expr, total: ir.Expr) -> ir.Expr:
-        """Splits s = (m - reference) / (m + reference), by whose powers the series of the logarithm goes."""
+        """Splits s = (m - reference) / (m + reference) into a high and a low part; the series has powers of s."""
         total_low = m - rounded(total - reference)
         return _let_all(
             (u * v, total_low), lambda s, total_low: let(_high(s), lambda h: low_part(u, v, s, h, total, total_low))
@@ -109,9 +115,9 @@ def _logarithm(
         return _let_all((low, h * h, s * s), lambda low, square, z: series(s, h, low, square, z))
 
     def series(s: ir.Expr, h: ir.Expr, low: ir.Expr, square: ir.Expr, z: ir.Expr) -> ir.Expr:
-        """Multiplies s, of which h is the high part, by the series 3 + z + z^2 p(z) with z = s^2.
+        """Multiplies s by the logarithm's series 3 + z + z^2 p(z) with z = s^2; h is the high part of s.
 
-        The series and the product have a high and a low part.
+        The series and the product each have a high and a low part.
         """
         series_tail = z * z * polynomial(z, LOG) + low * (h + s)
         three = like(3.0, s)
@@ -126,7 +132,7 @@ def _logarithm(
         )
 
     def products(u: ir.Expr, v: ir.Expr) -> ir.Expr:
-        """Scales the sum of a high and a low product to a logarithm of base 2, in two parts."""
+        """Scales the sum of a high and a low product to a base-2 logarithm with a high and a low part."""
 
         def scaled(high: ir.Expr) -> ir.Expr:
             low = v - rounded(high - u)
@@ -145,7 +151,7 @@ def _logarithm(
 
 
 def _power_of_two_parts(high: ir.Expr, low: ir.Expr, exponent: ir.Expr) -> ir.Expr:
-    """Computes 2 to the power of ``exponent * (high + low)``."""
+    """Computes 2 to the power of ``exponent * (high + low)``, where ``high + low`` is a logarithm in two parts."""
 
     def with_high_part(high_exponent: ir.Expr, low: ir.Expr) -> ir.Expr:
         small = (exponent - high_exponent) * high + exponent * low
@@ -175,7 +181,7 @@ def _exp2(z: ir.Expr, small: ir.Expr, large: ir.Expr) -> ir.Expr:
         return let(_let_all((t, w), rest), lambda r: let(rounded(z - r), lambda more: ended(z, r, more, n)))
 
     def ended(z: ir.Expr, r: ir.Expr, more: ir.Expr, n: ir.Expr) -> ir.Expr:
-        """Adds one and ``more``, and the errors of two roundings."""
+        """Computes 1 + ``more``, plus the errors of two roundings, and multiplies the sum by 2**n."""
         one = like(1.0, z)
         lost = rounded(rounded(z - more) - r)
         whole = lambda total: total + (rounded(more - rounded(total - one)) + lost)  # noqa: E731
@@ -187,7 +193,7 @@ def _exp2(z: ir.Expr, small: ir.Expr, large: ir.Expr) -> ir.Expr:
 
 
 def _scaled(value: ir.Expr, n: ir.Expr) -> ir.Expr:
-    """Multiplies by 2**n in two steps of half n, as 2**n itself may overflow or underflow."""
+    """Multiplies a float64 by 2**n in two steps of about n / 2, because 2**n itself may overflow or underflow."""
 
     def in_two_steps(n: ir.Expr) -> ir.Expr:
         half = n >> _int64(1)
@@ -202,7 +208,7 @@ def _power_of_two(n: ir.Expr) -> ir.Expr:
 
 
 def _high(x: ir.Expr) -> ir.Expr:
-    """Returns a float64 without its last 32 bits, so that products of two such numbers are exact."""
+    """Clears the last 32 bits of a float64; the product of two such numbers is exact."""
     return tirx.reinterpret("float64", bits(x) & _int64(HIGH_WORD))
 
 

@@ -95,7 +95,10 @@ def _erf_of_large(magnitude: ir.Expr) -> ir.Expr:
 
 
 def _erfc_of_large(magnitude: ir.Expr) -> ir.Expr:
-    """Computes erfc of a float64 of at least 0.45: exp(-x^2) / (1 + 2 x) times a polynomial."""
+    """Computes erfc of a float64 of at least 0.45 as exp(-x^2) / (1 + 2 x) times a polynomial.
+
+    Arguments are clamped to ERFC_IS_ZERO, where erfc is 0.
+    """
 
     def of_bounded(x: ir.Expr) -> ir.Expr:
         centre, one = like(ERFC_CENTRE, x), like(1, x)
@@ -108,12 +111,12 @@ def _erfc_of_large(magnitude: ir.Expr) -> ir.Expr:
 def _gauss(x: ir.Expr) -> ir.Expr:
     """Computes exp(-x^2) of a float64.
 
-    The square of x's leading digits is exact in float64, and that of all digits differs by little: the factor for this
-    is near 1.
+    The square of x rounded to float32 (the leading digits) is exact in float64. A factor near 1 corrects the result for
+    the remaining digits of x.
     """
 
     def from_leading_digits(leading: ir.Expr) -> ir.Expr:
-        """Corrects exp(-leading^2), exact in its argument, by the small difference of the squares."""
+        """Computes exp(-leading^2), and multiplies it by exp(leading^2 - x^2), a short polynomial."""
         difference = (leading - x) * (leading + x)
         correction = let(
             difference,
@@ -129,7 +132,10 @@ def _gauss(x: ir.Expr) -> ir.Expr:
 
 @elementary
 def erfc(x: ir.Expr) -> ir.Expr:
-    """Computes 1 - erf(x) within 5 ulp in float32, 8 in float64, also where it is small."""
+    """Computes erfc(x) = 1 - erf(x) within 5 ulp in float32 and 8 in float64, also for large x, where erfc is small.
+
+    Up to |x| = 0.5 it is 1 minus a polynomial, and beyond an approximation of erfc itself.
+    """
     one, two = like(1, x), like(2, x)
     is_double = format_of(x) is DOUBLE
     complement, terms = (_erfc_of_large, ERF_DOUBLE) if is_double else (_erfc_single, ERF_NEAR_SINGLE)
@@ -139,15 +145,17 @@ def erfc(x: ir.Expr) -> ir.Expr:
 
 
 def _erfc_single(magnitude: ir.Expr) -> ir.Expr:
-    """Computes erfc of a float32 that is not negative: exp(-x^2) / (1 + 2 x) times a polynomial."""
+    """Computes erfc of a non-negative float32 as exp(-x^2) / (1 + 2 x) times a polynomial."""
 
     def of_bounded(x: ir.Expr) -> ir.Expr:
         """Computes erfc of an argument that is at most ERFC_SINGLE_IS_ZERO."""
         centre, one = like(ERFC_SINGLE_CENTRE, x), like(1, x)
         factor = let((x - centre) / (x + centre), lambda t: polynomial(t, ERFC_SINGLE))
+        # without its last 12 bits, x has an exact square in float32
         leading = tirx.reinterpret("float32", bits(x) & tirx.const(LEADING_BITS, "int32"))
 
         def gauss(leading: ir.Expr) -> ir.Expr:
+            """Computes exp(-x^2) as exp(-leading^2) times exp(leading^2 - x^2), a short polynomial."""
             correction = let((leading - x) * (leading + x), lambda d: polynomial(d, EXP_OF_LITTLE))
             return exp(like(0, x) - leading * leading) * correction
 
@@ -159,7 +167,7 @@ def _erfc_single(magnitude: ir.Expr) -> ir.Expr:
 
 @through_double
 def erfinv_single(x: ir.Expr) -> ir.Expr:
-    """Computes the inverse of erf of a float32 within 1 ulp; infinite at -1 and 1, NaN beyond."""
+    """Computes the inverse error function of a float32 within 1 ulp; infinite at -1 and 1, NaN beyond."""
     one, infinity = like(1, x), like(float("inf"), x)
 
     # with w = -log(1 - x^2), one polynomial in w serves up to 5, and one in sqrt(w) beyond
@@ -177,7 +185,7 @@ def power_single(x: ir.Expr, y: ir.Expr) -> ir.Expr:
 
 
 def _power(x: ir.Expr, y: ir.Expr) -> ir.Expr:
-    """Computes exp(y log |x|) in float64 with C's rules for signs, zeros, infinities and NaN."""
+    """Computes x to the power y as exp(y log |x|) in float64, with C's rules for signs, zeros, infinities and NaN."""
     zero, one = like(0, x), like(1, x)
     magnitude = exp(y * log(tirx.abs(x)))
     half_exponent = y * like(0.5, y)

@@ -91,7 +91,8 @@ TANH_IS_ONE = {"float32": 8.9, "float64": 20.0}
 def exp(x: ir.Expr) -> ir.Expr:
     """Computes e to the power x within 2 ulp, denormal results included.
 
-    With x = 2 n ln 2 + r, the factor 2**n is applied twice, so that it needn't overflow at the ends of the range.
+    The argument is split into x = 2 n ln 2 + r, and exp(r) is multiplied by 2**n twice. A single factor 2**(2 n) would
+    overflow at the ends of the range.
     """
     form = format_of(x)
     bounded = at_least(at_most(x, form.most), form.least)
@@ -99,9 +100,9 @@ def exp(x: ir.Expr) -> ir.Expr:
 
 
 def _exp(x: ir.Expr, n_bits: ir.Expr, form: Format) -> ir.Expr:
-    """Computes e to the power x = 2 n ln 2 + r, from the bits of n plus the bias.
+    """Computes exp(x) for x = 2 n ln 2 + r: exp(r) by a polynomial, times 2**n twice.
 
-    The factor 2**n is applied twice, so that it needn't overflow at the ends of the range.
+    A single factor 2**(2 n) would overflow at the ends of the range. ``n_bits`` are the bits of n plus the exponent bias.
     """
     one, terms = like(1, x), EXP[form.dtype]
     remainder = less_multiples(x, whole(n_bits, form, form.bias), 2)
@@ -110,7 +111,7 @@ def _exp(x: ir.Expr, n_bits: ir.Expr, form: Format) -> ir.Expr:
 
 
 def less_multiples(x: ir.Expr, count: ir.Expr, step: int) -> ir.Expr:
-    """Returns `x - count * step * ln 2`, nearly exact, as ln 2 is taken in two parts."""
+    """Computes `x - count * step * ln 2` almost exactly: ln 2 is split into a high and a low part."""
     high, low = LN2_PARTS[format_of(x).dtype]
     return let(count, lambda n: x - n * like(step * high, x) - n * like(step * low, x))
 
@@ -125,9 +126,10 @@ def expm1(x: ir.Expr) -> ir.Expr:
 
 
 def _expm1(x: ir.Expr, n_bits: ir.Expr, form: Format) -> ir.Expr:
-    """Computes exp(x) - 1 = 2**n (exp(r) - 1) + (2**n - 1), where x = n ln 2 + r.
+    """Computes exp(x) - 1 as 2**n (exp(r) - 1) + (2**n - 1), where x = n ln 2 + r.
 
-    It is computed as twice its half, so that 2**n may overflow.
+    All terms are halved, and the sum is doubled, because 2**n may overflow. ``n_bits`` are the bits of n - 1 plus the
+    exponent bias.
     """
     remainder = less_multiples(x, whole(n_bits, form, form.bias - 1), 1)
     small = let(remainder, lambda r: polynomial(r, EXPM1[form.dtype]) * r * r + r)
@@ -152,15 +154,19 @@ def log_of_normal(x: ir.Expr) -> ir.Expr:
 
 
 def _at_edges(x: ir.Expr, pole: float, regular: ir.Expr) -> ir.Expr:
-    """Returns ``regular``, but -inf at the pole, NaN below it, and x itself where that is infinite or NaN."""
+    """Returns a logarithm for any x: -inf if x is the pole, NaN below, x if x is infinite or NaN, else ``regular``."""
     at_pole_or_below = tirx.Select(tirx.EQ(x, like(pole, x)), like(float("-inf"), x), like(float("nan"), x))
     return tirx.Select(x <= like(pole, x), at_pole_or_below, below_infinity(x, regular))
 
 
 def _log_of_bits(representation: ir.Expr, form: Format, adjust: Function, addend: ir.Expr) -> ir.Expr:
-    """Computes the logarithm of a normal number, given by its bits, plus a small `addend`.
+    """Computes the logarithm of (number + addend) for a normal number that is given by its bits.
 
-    ``adjust`` corrects the number's binary exponent.
+    Args:
+        representation: the bits of the number.
+        form: the number's floating-point format.
+        adjust: corrects the number's binary exponent, if the caller has scaled the number.
+        addend: a small number, such as a rounding error.
     """
     # subtracting the bits of sqrt(1 / 2) puts the mantissa between sqrt(1 / 2) and sqrt(2)
     offset = integer(SQRT_HALF[form.dtype], form)
@@ -173,7 +179,11 @@ def _log_of_bits(representation: ir.Expr, form: Format, adjust: Function, addend
 
 
 def _log_of_parts(b: ir.Expr, exponent: ir.Expr, form: Format, adjust: Function, addend: ir.Expr) -> ir.Expr:
-    """Computes the logarithm from a number's bits ``b`` and exponent; ``addend`` is scaled as the mantissa is."""
+    """Computes the logarithm of (number + addend) from the number's bits ``b`` and its binary exponent.
+
+    The number is scaled to a mantissa near 1, and ``addend`` is scaled by the same factor. ``adjust`` corrects the
+    exponent.
+    """
     mantissa_bits = integer(form.mantissa_bits, form)
     mantissa = tirx.reinterpret(form.dtype, b - (exponent << mantissa_bits))
     bounded_exponent = tirx.min(exponent, integer(form.bias - 1, form))
@@ -190,7 +200,7 @@ def _is_zero(value: ir.Expr) -> bool:
 
 
 def _log_sum(f: ir.Expr, exponent: ir.Expr) -> ir.Expr:
-    """Computes log(1 + f) + exponent * ln 2, adding small terms first."""
+    """Computes log(1 + f) + exponent * ln 2; small terms are added first, for accuracy."""
     high, low = (like(part, f) for part in LN2_PARTS[format_of(f).dtype])
     if format_of(f) is DOUBLE:
         return let(
@@ -201,7 +211,10 @@ def _log_sum(f: ir.Expr, exponent: ir.Expr) -> ir.Expr:
 
 
 def _log_tail(f: ir.Expr, half_square: ir.Expr) -> ir.Expr:
-    """Computes the series' terms in ``s = f / (2 + f)``, with f^2 / 2, of the float64 logarithm."""
+    """Computes the tail of the float64 log(1 + f): a series in ``s = f / (2 + f)``, plus ``s * half_square``.
+
+    ``half_square`` is f^2 / 2.
+    """
     tail = lambda s: s * (half_square + let(s * s, lambda z: z * polynomial(z, LOG_DOUBLE)))  # noqa: E731
     return let(f / (f + like(2, f)), tail)
 
@@ -210,7 +223,7 @@ def _log_tail(f: ir.Expr, half_square: ir.Expr) -> ir.Expr:
 def log1p(x: ir.Expr) -> ir.Expr:
     """Computes log(1 + x) within 2 ulp, also near zero.
 
-    The rounding error of 1 + x is added to the reduced argument.
+    Near zero 1 + x loses digits of x. So the rounding error of the sum is added to the argument again.
     """
     one = like(1, x)
 
@@ -223,7 +236,10 @@ def log1p(x: ir.Expr) -> ir.Expr:
 
 @elementary
 def tanh(x: ir.Expr) -> ir.Expr:
-    """Computes the hyperbolic tangent within 5 ulp, also near zero, and never beyond 1."""
+    """Computes the hyperbolic tangent within 5 ulp, also near zero; the magnitude is never above 1.
+
+    float64 uses expm1, other dtypes a quotient of two polynomials.
+    """
     form = format_of(x)
     limit = TANH_IS_ONE[form.dtype]
     if form is DOUBLE:
@@ -243,7 +259,10 @@ def sigmoid(x: ir.Expr) -> ir.Expr:
 
 
 def _half_exponentials(x: ir.Expr, body: Callable[..., ir.Expr]) -> ir.Expr:
-    """Returns `body(t, w, 1 / w)` with w = exp(|x| / 2) = 1 + t, which is finite where its square is not."""
+    """Computes w = exp(|x| / 2) = 1 + t for hyperbolic functions, and returns `body(t, w, 1 / w)`.
+
+    Half the argument is used because exp(|x|) overflows earlier.
+    """
     one, half = like(1, x), like(0.5, x)
     return let(
         expm1(at_most(tirx.abs(x) * half, format_of(x).most - 1)),
@@ -270,15 +289,16 @@ def asinh(x: ir.Expr) -> ir.Expr:
     one = like(1, x)
 
     def log1p_argument(size: ir.Expr) -> ir.Expr:
+        """Computes t with asinh(x) = log(1 + t) for x >= 0; it has no cancellation near zero."""
         return let(size * size, lambda square: size + square / (one + tirx.sqrt(one + square)))
 
     return odd(x, lambda bound: _log1p_of_doubled(bound, log1p_argument(bound)))
 
 
 def _log1p_of_doubled(x: ir.Expr, regular: ir.Expr) -> ir.Expr:
-    """Computes log1p(``regular``), an expression that is near 2 x for large x, where it would overflow.
+    """Computes log1p(``regular``) for an inverse hyperbolic function; ``regular`` approaches 2 x for large x.
 
-    There log(2 x) = log(x) + ln 2 is computed.
+    As ``regular`` would overflow for large x, the result then is log1p(x) + ln 2, which is nearly log(2 x).
     """
     is_large = x > like(format_of(x).large, x)
     logarithm_of_two = tirx.Select(is_large, like(LN2, x), like(0, x))

@@ -32,9 +32,14 @@ MOST_UNROLLED = 8
 def blend(
     x: te.Tensor, places: te.Tensor, shares: te.Tensor, back_places: te.Tensor, back_shares: te.Tensor
 ) -> te.Tensor:
-    """Computes each new row of images (n, rows, length) as a weighted sum of old rows.
+    """Resamples the rows of images: each new row is a weighted sum of old rows.
 
-    Row i of ``places`` and ``shares`` has the numbers and weights of the old rows for new row i.
+    Args:
+        x: images of shape (n, rows, length).
+        places: row i has the numbers of the old rows for new row i.
+        shares: row i has their weights.
+        back_places: not used here; for the gradient.
+        back_shares: not used here; for the gradient.
     """
     count = int(places.shape[1])
 

@@ -29,9 +29,9 @@ def clamped(index: Any, extent: Any) -> Any:
 
 
 def gather(params: te.Tensor, indices: te.Tensor, *, axis: int, batch_dims: int) -> te.Tensor:
-    """Reads the slices of ``params`` at ``indices`` along ``axis``; indices out of range are clamped.
+    """Gathers slices of ``params`` at ``indices`` along ``axis``, as ``tf.gather``; indices out of range are clamped.
 
-    The first ``batch_dims`` axes of both are the same.
+    ``params`` and ``indices`` have their first ``batch_dims`` axes in common.
     """
     index_rank = len(indices.shape) - batch_dims
     extents = [*params.shape[:axis], *list(indices.shape)[batch_dims:], *list(params.shape)[axis + 1 :]]
@@ -44,7 +44,10 @@ def gather(params: te.Tensor, indices: te.Tensor, *, axis: int, batch_dims: int)
 
 
 def gather_nd(params: te.Tensor, indices: te.Tensor) -> te.Tensor:
-    """Reads the slices of ``params`` that the index vectors in the last axis of ``indices`` name, clamped to range."""
+    """Gathers slices of ``params`` at index vectors, as ``tf.gather_nd``; indices out of range are clamped.
+
+    The index vectors lie along the last axis of ``indices``.
+    """
     vector_rank, depth = len(indices.shape) - 1, int(indices.shape[-1])
     extents = [*list(indices.shape)[:vector_rank], *list(params.shape)[depth:]]
 
@@ -56,9 +59,9 @@ def gather_nd(params: te.Tensor, indices: te.Tensor) -> te.Tensor:
 
 
 def _window_start(extent: Any, size: Any, start: te.Tensor, wrap: bool) -> Any:
-    """Returns where a window of ``size`` begins in an axis of ``extent``, clamped so that it lies inside.
+    """Returns the start of a dynamic slice of ``size`` elements along an axis of ``extent`` elements.
 
-    With ``wrap``, a negative start counts from the end.
+    The start is clamped to keep the slice inside the axis. With ``wrap``, a negative start counts from the end.
     """
     position = start().astype("int64")
     if wrap:
@@ -69,7 +72,10 @@ def _window_start(extent: Any, size: Any, start: te.Tensor, wrap: bool) -> Any:
 def dynamic_slice(
     x: te.Tensor, *starts: te.Tensor, axes: tuple[int, ...], sizes: tuple[Any, ...], wrap: bool
 ) -> te.Tensor:
-    """Reads a window of ``x``: ``sizes`` elements of ``axes`` from scalar ``starts`` on, which are read at run time."""
+    """Computes a dynamic slice of ``x``: along each of ``axes``, ``sizes`` elements from a start that is a tensor.
+
+    Each start is a scalar that is read at run time. With ``wrap``, a negative start counts from the end.
+    """
     extents = list(x.shape)
     start_of = {}
     for axis, size, start in zip(axes, sizes, starts):
@@ -83,7 +89,10 @@ def dynamic_slice(
 def dynamic_slice_grad(
     ct: te.Tensor, *starts: te.Tensor, axes: tuple[int, ...], extents: tuple[Any, ...], wrap: bool
 ) -> te.Tensor:
-    """Writes ``ct`` into zeros of the sliced tensor's shape, from ``starts`` on along ``axes``."""
+    """Computes the gradient of a dynamic slice: zeros of the sliced tensor's shape, with ``ct`` at the slice.
+
+    ``extents`` are the sliced tensor's dims along ``axes``. ``starts`` and ``wrap`` are those of the slice.
+    """
     shape = list(ct.shape)
     start_of = {}
     for axis, extent, start in zip(axes, extents, starts):
@@ -106,20 +115,22 @@ def _flat(buffer: Any) -> Any:
 
 
 def statements() -> Any:
-    """Returns a frame in which several statements follow each other.
+    """Returns a TIR frame for a sequence of statements: a loop with one iteration.
 
-    It is a loop of one step: TVM's ``seq_scope`` is a pragma that its code generator warns of.
+    TVM's own ``seq_scope`` is a pragma of which the code generator warns.
     """
     return T.serial(long(0), long(1))
 
 
 @contextmanager
 def columns(count: Any, row_size: Any) -> Iterator[tuple[Any, Any]]:
-    """Yields the first column and the number of columns of a task that goes over all ``count`` rows.
+    """Emits a parallel loop over blocks of columns, if rows are wide; yields a block's first column and its width.
 
-    Wide rows are divided among parallel tasks by columns, as rows in parallel would race.
+    The body of each block handles all ``count`` rows. Rows in parallel would race, since several rows may update the same
+    row of the result.
     """
     known_size = int(row_size) if isinstance(row_size, tirx.IntImm) else 0
+    # the largest number of blocks with equal widths, each a multiple of LEAST_COLUMNS
     task_count = next(
         (task_count for task_count in (8, 4, 2) if known_size and known_size % (task_count * LEAST_COLUMNS) == 0), 1
     )
@@ -131,9 +142,14 @@ def columns(count: Any, row_size: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def segment(data: te.Tensor, ids: te.Tensor, num_segments: Any, initial: Any, combine: Any) -> te.Tensor:
-    """Combines the rows of ``data`` that have the same id into one row for each segment; ids out of range are skipped.
+    """Reduces the rows of ``data`` with the same id to one row of the result, such as their sum.
 
-    ``initial`` is the result of a segment without rows, ``combine(old, new)`` combines elements.
+    Args:
+        data: the rows.
+        ids: the segment id of each row; ids out of range are skipped.
+        num_segments: the number of rows of the result.
+        initial: the result for a segment without rows.
+        combine: computes the new value of an element from its old value and a row's element.
     """
     rank = len(ids.shape)
     row_shape = list(data.shape)[rank:]
@@ -141,7 +157,7 @@ def segment(data: te.Tensor, ids: te.Tensor, num_segments: Any, initial: Any, co
     count, row_size = product(ids.shape), product(row_shape)
 
     def body(ins: Any, outs: Any) -> Any:
-        """Emits a loop over row blocks of the result, each filled and then updated by one task."""
+        """Emits a loop over row blocks of the result; one task fills a block with ``initial`` and then updates it."""
         with IRBuilder() as builder:
             rows_in, segments, out = _flat(ins[0]), _flat(ins[1]), _flat(outs[0])
 
@@ -150,7 +166,7 @@ def segment(data: te.Tensor, ids: te.Tensor, num_segments: Any, initial: Any, co
                     out[first + i] = tirx.const(initial, accumulation_dtype) if isinstance(initial, int) else initial
 
             def write(first: Any, width: Any, is_own: Callable[[Any], Any]) -> None:
-                """Combines the rows whose segments are in this block with the result."""
+                """Emits the updates of one row block by all rows whose segment is in the block."""
                 with T.serial(long(0), count) as i:
                     segment_id = segments[i].astype("int64")
                     with (
@@ -202,12 +218,15 @@ def _finite(dtype: str, bound: str) -> Any:
 
 
 def scatter(x: te.Tensor, indices: te.Tensor, updates: te.Tensor, combine: Any) -> te.Tensor:
-    """Copies ``x`` and combines the slices that ``indices`` name with ``updates``; indices out of range are skipped."""
+    """Copies ``x``, and updates the copy's slices at ``indices`` by ``combine(old element, element of updates)``.
+
+    Index vectors lie along the last axis of ``indices``. Those out of range are skipped.
+    """
     depth, accumulation_dtype = int(indices.shape[-1]), accumulator_dtype(str(x.dtype))
     count, slice_size = product(list(indices.shape)[:-1]), product(list(x.shape)[depth:])
 
     def body(ins: Any, outs: Any) -> Any:
-        """Emits a loop over row blocks of the result, each copied and then updated by one task."""
+        """Emits a loop over row blocks of the result; one task copies a block and then updates it."""
         with IRBuilder() as builder:
             (old, index_vectors, new), out = map(_flat, ins), _flat(outs[0])
 
@@ -216,7 +235,7 @@ def scatter(x: te.Tensor, indices: te.Tensor, updates: te.Tensor, combine: Any) 
                     out[first + i] = as_dtype(old[first + i], accumulation_dtype)
 
             def write(first: Any, width: Any, is_own: Callable[[Any], Any]) -> None:
-                """Writes the updates whose positions are in this block."""
+                """Emits the updates of one row block by all index vectors that point into the block."""
                 with T.serial(long(0), count) as i:
                     slice_number, is_valid = _slice_number(index_vectors, i, depth, x.shape)
                     with (
@@ -239,10 +258,16 @@ def scatter(x: te.Tensor, indices: te.Tensor, updates: te.Tensor, combine: Any) 
 def emit_by_row_blocks(
     rows: Any, row_size: Any, count: Any, initialize: Callable[..., None], write: Callable[..., None]
 ) -> None:
-    """Emits ``initialize(first, size)`` of all elements, then ``write(column, columns, is_own)`` of the updates.
+    """Emits the initialization and the updates of a scatter's result, in parallel over row blocks if the result is large.
 
-    A large result is split into blocks of rows, each initialized and updated by one task while it is in a core's cache;
-    ``is_own(row)`` says whether a row is in the task's block.
+    One task initializes and updates a block, while the block is in a core's cache.
+
+    Args:
+        rows: number of rows of the result.
+        row_size: number of elements of a row.
+        count: number of updates.
+        initialize: emits the initialization of ``size`` elements; called with (first element, size).
+        write: emits the updates; called with (first column, number of columns, predicate: is the row in the block?).
     """
     with statements():
         if not _is_large(rows, row_size, count):
@@ -258,14 +283,17 @@ def emit_by_row_blocks(
 
 
 def _is_large(rows: Any, row_size: Any, count: Any) -> bool:
-    """Returns whether a result is known to be so large that blocks of rows in parallel pay."""
+    """Returns whether a scatter's result has static sizes large enough for parallel blocks of rows."""
     if not all(isinstance(size, tirx.IntImm) for size in (rows, row_size, count)):
         return False
     return int(rows) >= ROW_BLOCKS and int(row_size) >= LEAST_COLUMNS and int(count) * int(row_size) >= PARALLEL_FROM
 
 
 def _slice_number(index_vectors: Any, number: Any, depth: int, shape: Any) -> tuple[Any, Any]:
-    """Returns the row-major number of the slice that an index vector names, and whether it is in range."""
+    """Returns the row-major number of the slice at an index vector, and whether the vector is in range.
+
+    It is vector ``number`` of ``index_vectors``; ``depth`` is the vectors' length.
+    """
     flat, is_valid = long(0), tirx.const(True, "bool")
     for axis in range(depth):
         index = index_vectors[number * depth + axis].astype("int64")

@@ -46,14 +46,14 @@ def matmul(
 
 
 def _broadcast(left: list[Extent], right: list[Extent]) -> list[Extent]:
-    """Returns the batch extents to which those of both operands broadcast."""
+    """Returns the batch dims to which the batch dims of both operands broadcast, by NumPy's rules."""
     rank = max(len(left), len(right))
     pairs = zip(_with_ones(left, rank), _with_ones(right, rank), strict=True)
     return [other if _is_one(extent) else extent for extent, other in pairs]
 
 
 def _with_ones(extents: list[Extent], rank: int) -> list[Extent]:
-    """Puts extents of 1 in front, up to a rank."""
+    """Prepends extents of 1 up to a rank; for example, [3] and rank 2 give [1, 3]."""
     return [1] * (rank - len(extents)) + extents
 
 
@@ -63,7 +63,7 @@ def _is_one(extent: Extent) -> bool:
 
 
 def _batch_place(x: te.Tensor, place: tuple[ir.Expr, ...]) -> list[ir.Expr]:
-    """Returns the batch index in ``x`` for an element of the broadcast result: 0 in axes of extent 1."""
+    """Converts the batch index of a broadcast result to the batch index of the operand ``x``: 0 in axes of extent 1."""
     extents = list(x.shape[:-2])
     own_index = place[len(place) - len(extents) :]
     return [long(0) if _is_one(extent) else index for extent, index in zip(extents, own_index, strict=True)]

@@ -29,7 +29,10 @@ def max_pool_grad(ct: te.Tensor, x: te.Tensor, y: te.Tensor, **attrs: Any) -> te
 def max_pool_pick(
     c: te.Tensor, x: te.Tensor, y: te.Tensor, *, window: Sequence[int], strides: Sequence[int], padding: Padding
 ) -> te.Tensor:
-    """Reads ``c`` at the first largest value of ``x`` in each window."""
+    """Reads, for each max pooling window, the element of ``c`` at the position of the first largest value of ``x``.
+
+    ``y`` is the result of max pooling.
+    """
     winners = _first_largest(comparable(x), comparable(y), window, strides, padding)
     padded_c = padded(c, padding)
     taps = [reduce_axis(extent, "k") for extent in window]
@@ -38,6 +41,7 @@ def max_pool_pick(
     def body(batch: Any, *place: Any) -> Any:
         source = [position * stride + tap for position, stride, tap in zip(place[:-1], strides, taps)]
         is_winner = winners(batch, *place) == _tap_number_or_none([tap.var for tap in taps], window)
+        # one tap of the window is the winner: the sum has one nonzero term
         return te.sum(tirx.Select(is_winner, padded_c(batch, *source, place[-1]), zero), axis=taps)
 
     return compute(y.shape, body, "max_pool_pick")

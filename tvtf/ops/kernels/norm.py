@@ -15,7 +15,7 @@ Value = Callable[..., Any]
 
 
 class TrailingAxes:
-    """Treats a tensor as rows that span all axes from ``first`` on, with TE stages that compute on rows."""
+    """Treats a tensor as rows that span all axes from ``first`` on, and builds TE stages that compute on rows."""
 
     def __init__(self, x: te.Tensor, first: int) -> None:
         self.x, self.first = x, first
@@ -28,7 +28,7 @@ class TrailingAxes:
         return as_dtype(self.x(*place), self.dtype)
 
     def mean(self, value: Value, name: str) -> te.Tensor:
-        """Computes the mean of ``value(place)`` over each row."""
+        """Computes the mean of ``value(*index)`` over the elements of each row, in stages whose names begin with ``name``."""
         axes = [reduce_axis(extent, "k") for extent in self.inner]
         total = self._per_row(lambda *row: te.sum(value(*row, *(axis.var for axis in axes)), axis=axes), f"{name}_sum")
         return self._per_row(lambda *row: total(*row) / self.size, name)
@@ -46,7 +46,10 @@ class TrailingAxes:
         return place[: self.first]
 
     def standardized(self, epsilon: float) -> tuple[Value, te.Tensor]:
-        """Returns the standardized elements as a function of their index, and one over each row's deviation."""
+        """Subtracts each row's mean from its elements, and divides them by the row's standard deviation.
+
+        Returns a function of an element's index, and a tensor with 1 / sqrt(variance + epsilon) of each row.
+        """
         mean = self.mean(self.wide, "row_mean")
 
         def centered(*index: Any) -> Any:
@@ -62,7 +65,7 @@ class TrailingAxes:
 
 
 def layer_norm(x: te.Tensor, scale: te.Tensor, offset: te.Tensor, *, first: int, epsilon: float) -> te.Tensor:
-    """Normalizes ``x`` over the axes from ``first`` on, times ``scale``, plus ``offset``."""
+    """Computes layer normalization over the axes from ``first`` on: the normalized ``x`` times scale plus offset."""
     rows = TrailingAxes(x, first)
     standardized, _ = rows.standardized(epsilon)
 
@@ -76,7 +79,10 @@ def layer_norm(x: te.Tensor, scale: te.Tensor, offset: te.Tensor, *, first: int,
 
 
 def layer_norm_grad(g: te.Tensor, x: te.Tensor, *, first: int, epsilon: float) -> te.Tensor:
-    """Computes ``(g - mean(g) - y * mean(g * y)) / deviation``, where ``y`` is ``x`` normalized from ``first`` on."""
+    """Computes the gradient of normalization: ``(g - mean(g) - y * mean(g * y)) / deviation``.
+
+    Here ``y`` is ``x`` normalized over the axes from ``first`` on, and ``g`` is the cotangent of ``y``.
+    """
     rows, gradient = TrailingAxes(x, first), TrailingAxes(g, first)
     standardized, inverse_deviation = rows.standardized(epsilon)
     mean = rows.mean(gradient.wide, "gradient_mean")

@@ -69,7 +69,7 @@ def max_pool_nd_grad(
         return _max_grad_for_unit_strides(dy, winners, x, window, padding)
 
     def sum_over_windows(windows: _Windows, gradient: te.Tensor, padded_winners: te.Tensor) -> Callable[..., ir.Expr]:
-        """Returns the gradient of an element: a sum over the windows of which it is the first maximum."""
+        """Returns a TE body that sums the gradients of those windows whose first maximum is the element."""
 
         def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
             window_index = windows.places(place[:-1])
@@ -92,7 +92,11 @@ def max_pool_nd_grad(
 def _max_grad_for_unit_strides(
     dy: te.Tensor, winners: te.Tensor, x: te.Tensor, window: Sequence[int], padding: Padding
 ) -> te.Tensor:
-    """Computes max pooling's gradient for strides of one: each position sums over the windows that cover it."""
+    """Computes max pooling's gradient for strides of one.
+
+    Each position of ``x`` sums the gradients ``dy`` of the windows in which the position is the first maximum.
+    ``winners`` has the number of the first maximum in each window.
+    """
     taps, dtype = [reduce_axis(extent, "t") for extent in window], accumulator_dtype(str(dy.dtype))
     numbers = [extent - 1 - tap for extent, tap in zip(window, taps, strict=True)]
     gradient_padding = [
@@ -177,10 +181,10 @@ def avg_pool_nd_grad(
 
 @dataclass(frozen=True)
 class _Windows:
-    """The windows that cover a position of the input, counted backwards by one reduction axis per spatial dim.
+    """The pooling windows that cover a position of the input, counted backwards by a reduction axis per spatial dim.
 
-    ``lows`` are the paddings before the input, ``padding`` is that which the result's gradient needs, and ``overhang``
-    says whether a stride doesn't divide its window.
+    ``counts`` are the largest numbers of windows that cover a position. ``lows`` are the paddings before the input.
+    ``padding`` is the padding of the result's gradient. ``overhang`` is True if a stride doesn't divide its window.
     """
 
     axes: list[tirx.IterVar]
@@ -193,7 +197,7 @@ class _Windows:
 
     @staticmethod
     def of(x: te.Tensor, dy: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding) -> _Windows:
-        """Returns the windows that cover an element of ``x``, over which the result's gradient ``dy`` is summed."""
+        """Returns the pooling windows that cover each element of the input ``x``; ``dy`` is the result's gradient."""
         counts = [-(-extent // stride) for extent, stride in zip(window, strides, strict=True)]
         befores = [before for before, _after in padding]
         spatial = zip(x.shape[1:-1], dy.shape[1:-1], befores, strides, counts, strict=True)
@@ -208,7 +212,7 @@ class _Windows:
         )
 
     def places(self, position: Sequence[ir.Expr]) -> list[ir.Expr]:
-        """Returns the index in the padded gradient of a window that covers a position."""
+        """Returns the spatial index, in the padded gradient, of the covering window that the reduction axes select."""
         spatial = zip(position, self.lows, self.strides, self.axes, self.counts, strict=True)
         return [
             tirx.floordiv(index + before, long(stride)) - axis.var + (count - 1)
@@ -216,9 +220,9 @@ class _Windows:
         ]
 
     def taps(self, position: Sequence[ir.Expr]) -> list[ir.Expr]:
-        """Returns which tap of the covering window a position is.
+        """Returns the offset of a position within the covering window that the reduction axes select.
 
-        It lies beyond the window for some positions where the stride doesn't divide the window.
+        If a stride doesn't divide its window, some offsets lie beyond the window.
         """
         spatial = zip(position, self.lows, self.strides, self.axes, strict=True)
         return [
@@ -227,7 +231,14 @@ class _Windows:
 
 
 def _windows_beyond(size: Extent, results: Extent, before: int, stride: int) -> Extent:
-    """Returns how many windows after the ``results`` existing ones would begin within the input."""
+    """Returns how many more pooling windows would begin within the input, after the ``results`` existing ones.
+
+    Args:
+        size: extent of the input along the axis.
+        results: number of the existing windows.
+        before: padding before the input.
+        stride: distance between windows.
+    """
     if isinstance(size, (int, tirx.IntImm)) and isinstance(results, (int, tirx.IntImm)):
         return max(0, (int(size) - 1 + before) // stride - int(results) + 1)
     return tirx.max(long(0), tirx.floordiv(long(size) - 1 + before, long(stride)) - results + 1)
@@ -236,18 +247,21 @@ def _windows_beyond(size: Extent, results: Extent, before: int, stride: int) -> 
 def _first_largest(
     x: te.Tensor, y: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding
 ) -> te.Tensor:
-    """Computes the row-major number of each window's first largest value, in a small dtype; padding is never chosen."""
+    """Computes, for each pooling window, the row-major number of the tap that has the first largest value.
+
+    ``y`` holds the windows' maxima. Numbers have a small dtype. Padding is never chosen.
+    """
     taps = [reduce_axis(extent, "k") for extent in window]
     is_float = "float" in str(x.dtype)
 
     def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
-        """Returns the number of the window's first maximum; NaN counts as one."""
+        """Returns the number of the window's first maximum; NaN counts as a maximum."""
         spatial = zip(place[:-1], strides, taps, padding, strict=True)
         source = [position * stride + tap - before for position, stride, tap, (before, _after) in spatial]
         value, largest = x(batch, *source, place[-1]), y(batch, *place)
         is_largest = tirx.Or(value == largest, tirx.isnan(value)) if is_float else value == largest
         number = _tap_number([tap.var for tap in taps], window)
-        # the smallest number of those that have the largest value
+        # taps below the maximum count as the dtype's greatest number, which the minimum never chooses
         greatest = tirx.max_value(str(number.ty.dtype))
         return te.min(
             _select_inside(source, x, padding, tirx.Select(is_largest, number, greatest), greatest), axis=taps
@@ -259,7 +273,10 @@ def _first_largest(
 def _select_inside(
     source: Sequence[ir.Expr], like: te.Tensor, padding: Padding, value: ir.Expr, otherwise: ir.Expr
 ) -> ir.Expr:
-    """Returns ``value`` where the index ``source`` lies inside the image ``like``, and ``otherwise`` in its padding."""
+    """Returns ``value`` where the spatial index ``source`` lies inside the image, and ``otherwise`` in its padding.
+
+    ``like`` is the unpadded image, of which only the shape is used.
+    """
     axes = list(zip(source, like.shape[1:-1], padding, strict=True))
     conditions = [index >= 0 for index, _extent, (before, _after) in axes if before > 0]
     conditions += [index < extent for index, extent, (_before, after) in axes if after > 0]
@@ -267,7 +284,7 @@ def _select_inside(
 
 
 def _tap_number(tap: Sequence[ir.Expr], window: Sequence[int]) -> ir.Expr:
-    """Returns the row-major number of a window's tap, in a byte if all numbers fit."""
+    """Returns the row-major number of a position (tap) within a pooling window: int8 for small windows, else int32."""
     number: ir.Expr = long(0)
     for index, extent in zip(tap, window, strict=True):
         number = number * extent + index
@@ -275,7 +292,7 @@ def _tap_number(tap: Sequence[ir.Expr], window: Sequence[int]) -> ir.Expr:
 
 
 def _tap_number_or_none(tap: Sequence[ir.Expr], window: Sequence[int]) -> ir.Expr:
-    """Returns the number of a window's tap, and outside the window a number that no tap has."""
+    """Returns the row-major number of a position (tap) within a pooling window, or NO_PLACE outside the window."""
     number = _tap_number(tap, window)
     conditions = [index < extent for index, extent in zip(tap, window, strict=True)]
     return tirx.if_then_else(tirx.all(*conditions), number, tirx.const(NO_PLACE, str(number.ty.dtype)))
@@ -284,14 +301,15 @@ def _tap_number_or_none(tap: Sequence[ir.Expr], window: Sequence[int]) -> ir.Exp
 def _divide_by_counts(
     sums: te.Tensor, x: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding, dtype: str
 ) -> te.Tensor:
-    """Divides the windows' sums by the number of values in each, without padding."""
+    """Divides each pooling window's sum by its number of elements, without padding, and casts the mean to ``dtype``."""
+    # without padding all windows have the same number of elements
     if not any(before or after for before, after in padding):
         scale = tirx.const(prod(window), str(sums.dtype))
         return compute(sums.shape, lambda *index: as_dtype(sums(*index) / scale, dtype), "window_mean")
     befores = [before for before, _after in padding]
 
     def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
-        """Divides a window's sum by the number of its elements inside the image."""
+        """Divides a window's sum by the number of the window's elements inside the image."""
         spatial = zip(place[:-1], strides, befores, window, x.shape[1:-1], strict=True)
         counts = [
             tirx.min(position * stride - before + extent, size) - tirx.max(position * stride - before, 0)
@@ -304,7 +322,7 @@ def _divide_by_counts(
 
 
 def _nan_keeping_maximum(dtype: str) -> Callable[..., ir.Expr]:
-    """Returns a reducer to the maximum, in which NaN wins as in NumPy; TE's may lose it."""
+    """Returns a TE reducer that computes the maximum, or NaN if there is one, as NumPy; ``te.max`` may lose NaN."""
     if "float" not in dtype:
         return te.max
 

@@ -21,14 +21,18 @@ def power(x: te.Tensor, y: te.Tensor) -> te.Tensor:
 
 
 def _integer_power(x: te.Tensor, y: te.Tensor) -> te.Tensor:
-    """Broadcasts bases and exponents, and computes powers of integers by squaring."""
+    """Computes powers of integers with broadcasting, by repeated squaring."""
     bases = elementwise(lambda t, base, exponent: base, (x, y), {})
     exponents = elementwise(lambda t, base, exponent: exponent, (x, y), {})
     return te.extern([bases.shape], [bases, exponents], _emit_square_and_multiply, name="power", dtype=str(x.dtype))
 
 
 def _emit_square_and_multiply(ins: Any, outs: Any) -> Any:
-    """Emits square-and-multiply for each element; it ends after as many squarings as the exponent has bits."""
+    """Emits a loop that computes each integer power by square-and-multiply.
+
+    ``ins`` are the buffers of bases and exponents, ``outs`` has the buffer of the result. Each bit of the exponent takes
+    one squaring.
+    """
     dtype = str(outs[0].dtype)
     element_count = long(1)
     for extent in outs[0].shape:

@@ -21,7 +21,7 @@ DIGITS = 256
 
 
 def order_by_digits(x: te.Tensor, descending: bool) -> te.Tensor:
-    """Computes the int32 indices that sort each row (the last axis), stably.
+    """Computes the int32 indices that sort each row (the last axis), by a stable radix sort.
 
     Source: Knuth, The Art of Computer Programming, volume 3, 5.2.5 (algorithm R, from the last digit on).
     """
@@ -29,8 +29,9 @@ def order_by_digits(x: te.Tensor, descending: bool) -> te.Tensor:
     codes = compute(x.shape, lambda *i: code(x(*i), descending), "codes")
 
     def body(ins: Any, outs: Any) -> Any:
-        """Emits the passes over each row's codes."""
+        """Emits a loop over rows that sorts each row by its integer keys (codes)."""
         with IRBuilder() as builder:
+            # the first output buffer is the result, the others are work space
             keys, *order_buffers = (flat_buffer(buffer) for buffer in (ins[0], *outs))
             with rows(count, count * length) as row:
                 _sort_row(
@@ -44,10 +45,14 @@ def order_by_digits(x: te.Tensor, descending: bool) -> te.Tensor:
 
 
 def code(x: Any, descending: bool) -> Any:
-    """Maps an element to an unsigned integer; these sort as the elements do: NaN last, zeros of both signs equal."""
+    """Maps an element to an unsigned integer key for radix sort; keys sort in the same order as the elements.
+
+    NaN comes last, and -0 equals 0. ``descending`` reverses the order.
+    """
     dtype = str(x.ty.dtype)
     if "float" in dtype:
         return let(_canonical(x), lambda value: _ordered_bits(value, dtype[5:], True, descending))
+    # narrower integers and bools are sorted as int32
     integer_dtype = dtype if dtype.endswith(("32", "64")) else "int32"
     return _ordered_bits(x.astype(integer_dtype), integer_dtype[-2:], False, descending, integer_dtype.startswith("u"))
 
@@ -60,7 +65,10 @@ def _canonical(x: Any) -> Any:
 
 
 def _ordered_bits(x: Any, bits: str, is_float: bool, descending: bool, is_unsigned: bool = False) -> Any:
-    """Returns the bits of a number, changed so that they sort as unsigned integers in the order of the numbers."""
+    """Converts the bits of a number to an unsigned integer; these integers sort in the order of the numbers.
+
+    ``bits`` is the number's size in bits, as text. With ``descending``, the order is reversed.
+    """
     unsigned, sign_bit = f"uint{bits}", tirx.const(1, f"uint{bits}") << tirx.const(int(bits) - 1, f"uint{bits}")
     result = tirx.reinterpret(unsigned, x)
     if is_float:
@@ -68,19 +76,19 @@ def _ordered_bits(x: Any, bits: str, is_float: bool, descending: bool, is_unsign
         # all bits of a negative float are inverted, of others only the sign bit
         result = result ^ (tirx.reinterpret(unsigned, sign_mask) | sign_bit)
     elif not is_unsigned:
-        result = result ^ sign_bit
+        result = result ^ sign_bit  # negative integers then come before the others
     return tirx.bitwise_not(result) if descending else result
 
 
 def _sort_row(codes: Any, order_buffers: tuple[Any, Any], base: Any, length: Any, passes: int) -> None:
-    """Emits the passes over a row, which each sort by one digit.
+    """Emits a radix sort of one row: each pass sorts the row stably by one byte of the keys, the lowest first.
 
-    ``order_buffers`` are two pairs of (indices, keys). The number of passes is even, so that the result ends in the
-    first pair.
+    Passes alternate between two pairs of buffers (indices, keys), ``order_buffers``. As the number of passes is even,
+    the result is in the first pair. ``base`` is where the row begins in all buffers.
     """
     counts = T.buffer_proxy(T.decl_buffer([passes * DIGITS], "int32", scope="local"))
     _count_digits(codes, counts, base, length, passes)
-    for pass_number in range(passes):  # the first reads the codes, in their own order
+    for pass_number in range(passes):  # the first pass reads the codes themselves, in their original order
         (indices, keys), (old_indices, old_keys) = order_buffers[1 - pass_number % 2], order_buffers[pass_number % 2]
         with T.serial(long(0), length) as i:
             key = T.Bind((old_keys if pass_number else codes)[base + i])
@@ -92,7 +100,10 @@ def _sort_row(codes: Any, order_buffers: tuple[Any, Any], base: Any, length: Any
 
 
 def _count_digits(codes: Any, counts: Any, base: Any, length: Any, passes: int) -> None:
-    """Emits for each pass the counts of digits, and their running sums: where each digit's first element goes."""
+    """Emits the histogram of digits for each pass of a radix sort, and the exclusive prefix sums of the histogram.
+
+    The prefix sum of a digit is the position of the digit's first element in the sorted row.
+    """
     running = T.buffer_proxy(T.decl_buffer([2], "int32", scope="local"))
     with T.serial(long(0), long(passes * DIGITS)) as i:
         counts[i] = 0
@@ -101,7 +112,7 @@ def _count_digits(codes: Any, counts: Any, base: Any, length: Any, passes: int) 
             counter = _digit(codes[base + i], pass_number)
             counts[counter] = counts[counter] + 1
     with T.serial(long(0), long(passes)) as pass_number:
-        running[0] = 0  # the sum so far; running[1] holds the count that its sum replaces
+        running[0] = 0  # the sum so far; running[1] keeps a count while the sum replaces the count
         with T.serial(long(0), long(DIGITS)) as digit:
             running[1] = counts[pass_number * DIGITS + digit]
             counts[pass_number * DIGITS + digit] = running[0]
@@ -109,7 +120,7 @@ def _count_digits(codes: Any, counts: Any, base: Any, length: Any, passes: int) 
 
 
 def _digit(key: Any, pass_number: int) -> Any:
-    """Returns the number of a key's counter in a pass: the key's digit, after the counters of the passes before."""
+    """Returns the index of the counter for a key's digit in a radix sort pass; each pass has DIGITS counters."""
     dtype = str(key.ty.dtype)
     digit = (key >> tirx.const(8 * pass_number, dtype)) & tirx.const(DIGITS - 1, dtype)
     return digit.astype("int64") + pass_number * DIGITS

@@ -32,9 +32,10 @@ WORD_MASK = 0xFFFFFFFF
 
 
 class Names:
-    """Collects let-bindings: ``names(value)`` binds a shared subexpression to a variable, which it returns.
+    """Collects TIR let-bindings of shared subexpressions.
 
-    ``around`` wraps a result in all bindings.
+    ``names(value)`` binds a subexpression to a new variable, and returns the variable. ``around`` wraps a result in all
+    bindings.
     """
 
     def __init__(self) -> None:
@@ -79,7 +80,10 @@ def wide(first: Any, second: Any) -> Any:
 
 
 def carry(a: Any, b: Any, total: Any) -> Any:
-    """Returns 1 where ``a + b`` wrapped around; by bits, since TVM simplifies ``total < a`` to false."""
+    """Returns the carry of the uint64 sum ``total = a + b``: 1 if the sum wrapped around, else 0.
+
+    It is computed by bits, because TVM simplifies ``total < a`` to false.
+    """
     return ((a & b) | ((a | b) & tirx.bitwise_not(total))) >> u64(63)
 
 
@@ -87,9 +91,10 @@ def carry(a: Any, b: Any, total: Any) -> Any:
 
 
 def rounds(names: Names, counter: Words, key: Words) -> Words:
-    """Applies Philox's ten rounds to a counter of four uint64 words (upper halves ignored); returns uint32 words.
+    """Applies the ten rounds of Philox 4x32-10 to a counter of four words with a key of two; returns four uint32 words.
 
-    Processors multiply the lower halves of 64-bit lanes; shuffles from 32-bit lanes would cost more than the rounds.
+    The words of the counter are uint64, of which the upper halves are ignored: processors multiply the lower halves of
+    64-bit lanes, and shuffles from 32-bit lanes would cost more than the rounds.
     """
     for round_number in range(ROUNDS):
         first, second = (names(lower(counter[i]) * u64(multiplier)) for multiplier, i in zip(MULTIPLIERS, (0, 2)))
@@ -100,7 +105,10 @@ def rounds(names: Names, counter: Words, key: Words) -> Words:
 
 
 def generator_state(seed: te.Tensor) -> te.Tensor:
-    """Returns a generator's state as uint64[3]: counter low, counter high, key. A seed of two integers is scrambled."""
+    """Returns a random generator's state as uint64[3]: the low half of the counter, the high half, and the key.
+
+    A seed of three integers is the state itself. A seed of two integers is scrambled to a state.
+    """
     if int(seed.shape[0]) == 3:
         return compute((3,), lambda i: u64(seed(i)), "state")
     return compute(
@@ -109,9 +117,10 @@ def generator_state(seed: te.Tensor) -> te.Tensor:
 
 
 def scrambled(i: Any, seeds: Sequence[Any]) -> Any:
-    """Returns word ``i`` of the state for a seed of two integers, which are the counter of one Philox block.
+    """Returns word ``i`` of the random generator's state for a seed of two integers.
 
-    Its key is a constant; the block's words are the state's key and high counter.
+    The two integers are the counter of one Philox block with a constant key. The block's first two words are the key of
+    the state, and the last two are the high half of the state's counter.
     """
     names = Names()
     counter = tuple(names(seed_half) for seed in seeds for seed_half in halves(seed))
@@ -120,7 +129,10 @@ def scrambled(i: Any, seeds: Sequence[Any]) -> Any:
 
 
 def per_block(seed: te.Tensor, count: Any, width: int, values: Callable[[Names, Words], Words], name: str) -> te.Tensor:
-    """Computes ``values(names, words)`` of each Philox block's words, ``width`` for a block, shape (count, width)."""
+    """Computes ``width`` random values from each of ``count`` Philox blocks; returns a tensor of shape (count, width).
+
+    ``values(names, words)`` computes the values of a block from the block's four words.
+    """
     state = generator_state(seed)
 
     def value(block: Any, place: Any) -> Any:
@@ -131,7 +143,7 @@ def per_block(seed: te.Tensor, count: Any, width: int, values: Callable[[Names, 
 
 
 def block_at(names: Names, state: Callable[[Any], Any], block: Any) -> Words:
-    """Returns the four words of Philox block number ``block``, for which the state's counter is advanced."""
+    """Computes the four random words of Philox block number ``block``: of the state's counter plus that number."""
     start, key = state(long(0)), state(long(2))
     offset = names(u64(block))
     low_counter = names(start + offset)
@@ -159,7 +171,7 @@ def each(shape: Shape, value: Callable[[Any], Any], name: str) -> te.Tensor:
 
 
 def groups(shape: Shape, width: int) -> Any:
-    """Returns how many groups of ``width``, a power of two, hold all elements."""
+    """Returns the number of groups of ``width`` elements that a tensor of ``shape`` needs; ``width`` is a power of two."""
     return (product(shape) + long(width - 1)) >> long(width.bit_length() - 1)
 
 
@@ -177,7 +189,7 @@ def pick(place: Any, values: Sequence[Any]) -> Any:
 
 
 def in_order(shape: Shape, numbers: te.Tensor, name: str) -> te.Tensor:
-    """Arranges the elements of groups, shape (groups, width), in a tensor of ``shape``."""
+    """Arranges random numbers of shape (groups, width) row by row in a tensor of ``shape``; surplus ones are dropped."""
     width = long(numbers.shape[1])
     return each(
         shape, lambda flat_index: numbers(tirx.floordiv(flat_index, width), tirx.floormod(flat_index, width)), name
@@ -185,7 +197,7 @@ def in_order(shape: Shape, numbers: te.Tensor, name: str) -> te.Tensor:
 
 
 def drawn(seed: te.Tensor, shape: Shape, dtype: str, number: Callable[[Any], Any], name: str) -> te.Tensor:
-    """Draws a tensor: computes ``number(word)`` of each element's own 32 or 64 random bits."""
+    """Draws a random tensor: each element is ``number(word)`` of the element's own 32 or 64 random bits."""
     width = group_width(dtype)
 
     def values(names: Names, words: Words) -> Words:
@@ -201,8 +213,9 @@ def bits(seed: te.Tensor, *, shape: Shape, dtype: str) -> te.Tensor:
 
 
 def integers(seed: te.Tensor, low_end: te.Tensor, high_end: te.Tensor, *, shape: Shape) -> te.Tensor:
-    """Draws integers in [low_end, high_end): raw words modulo the span, as TensorFlow does."""
+    """Draws random integers in [low_end, high_end): random bits modulo the span of the range, as TensorFlow does."""
     dtype = str(low_end.dtype)
+    # the span may not fit the signed dtype
     unsigned = f"u{dtype}"
     unsigned_low = low_end().astype(unsigned)
     span = tirx.max(high_end().astype(unsigned) - unsigned_low, tirx.const(1, unsigned))
@@ -219,13 +232,16 @@ def uniform(seed: te.Tensor, *, shape: Shape, dtype: str) -> te.Tensor:
 
 
 def unit(word: Any, dtype: str = "float32") -> Any:
-    """Returns a word's low bits as a number in [0, 1), exact in float32."""
+    """Converts the low bits of a random 32-bit word, as many as the mantissa has, to a float32 in [0, 1)."""
     size = MANTISSA_BITS[dtype]
     return (word & u32((1 << size) - 1)).astype("int32").astype("float32") * tirx.const(2.0**-size, "float32")
 
 
 def unit64(word: Any) -> Any:
-    """Returns two words as a float64 in [0, 1): the second word, and the first's low bits above it."""
+    """Converts a random 64-bit word to a float64 in [0, 1).
+
+    The mantissa's 52 bits are the low 20 bits of the word, followed by its high 32 bits.
+    """
     mantissa = ((word & u64(0xFFFFF)) << u64(32)) | (word >> u64(32))
     return mantissa.astype("int64").astype("float64") * tirx.const(2.0**-52, "float64")
 
@@ -233,7 +249,7 @@ def unit64(word: Any) -> Any:
 def rounded(value: Any, dtype: str) -> Any:
     """Rounds a finite float32 to a dtype.
 
-    It rounds to bfloat16 by the bits, for TVM's cast repeats the expression and each name bound in it.
+    Rounding to bfloat16 works on the bits, because TVM's cast repeats the expression and each variable bound in it.
     """
     if dtype != "bfloat16":
         return value.astype(dtype)
@@ -247,7 +263,7 @@ def rounded(value: Any, dtype: str) -> Any:
 
 
 def normal(seed: te.Tensor, *, shape: Shape, dtype: str) -> te.Tensor:
-    """Draws standard normal numbers, as many for each Philox block as TensorFlow."""
+    """Draws standard normal numbers: four for each Philox block, or two of float64, as TensorFlow does."""
     width = group_width(dtype)
 
     def values(names: Names, words: Words) -> Words:
@@ -257,19 +273,21 @@ def normal(seed: te.Tensor, *, shape: Shape, dtype: str) -> te.Tensor:
 
 
 def normals(names: Names, words: Words, dtype: str) -> Words:
-    """Returns the normal numbers of a block: two of float64, else four of float32."""
+    """Computes the normal numbers of a Philox block from its words: two of float64, else four of float32."""
     if dtype == "float64":
         return box_muller(names, *(unit64(wide(*words[i : i + 2])) for i in (0, 2)))
     return tuple(n for i in (0, 2) for n in box_muller(names, *(unit(word) for word in words[i : i + 2])))
 
 
 def box_muller(names: Names, first: Any, second: Any) -> tuple[Any, Any]:
-    """Returns two normal numbers from two uniform ones, as TensorFlow computes them: the sine comes first.
+    """Computes two normal numbers from two uniform ones by the Box-Muller transform; the sine comes first.
 
-    Functions are computed in float64 and then rounded, so that eager calls give the same bits.
+    The order is TensorFlow's. Logarithm, sine and cosine are computed in float64 and then rounded, so that eager calls
+    give the same bits.
     """
     dtype = scalar.dtype_of(first)
     angle = names((second.astype("float64") * tirx.const(2 * pi, "float64")).astype(dtype))
+    # the logarithm of 0 would be infinite
     bounded = names(tirx.max(first, tirx.const(BOX_MULLER_EPSILON, dtype)))
     logarithm = fastmath.log_of_normal(names(bounded.astype("float64"))).astype(dtype)
     radius = names(tirx.sqrt(logarithm * tirx.const(-2.0, dtype)))
@@ -278,9 +296,9 @@ def box_muller(names: Names, first: Any, second: Any) -> tuple[Any, Any]:
 
 
 def truncated_normal(seed: te.Tensor, *, shape: Shape, dtype: str) -> te.Tensor:
-    """Draws normal numbers within (-2, 2).
+    """Draws normal numbers, truncated to (-2, 2) by rejection.
 
-    Each group of numbers draws from its own Philox blocks until it is full; mostly two suffice.
+    Elements form groups. Each group draws from its own Philox blocks until the group is full; mostly two blocks suffice.
     """
     width = group_width(dtype)
     reserved = width * RESERVED_BLOCKS // 4  # blocks of each group
@@ -300,11 +318,12 @@ def truncated_normal(seed: te.Tensor, *, shape: Shape, dtype: str) -> te.Tensor:
 
 
 def first_within(names: Names, numbers: Sequence[Any], width: int) -> list[Any]:
-    """Returns the first ``width`` of the numbers that are within the bound, and NaN for missing ones."""
+    """Returns the first ``width`` numbers within the bound of a truncated normal distribution; NaN for missing ones."""
     dtype = scalar.dtype_of(numbers[0])
     zero, one, nan = (tirx.const(value, dtype) for value in (0, 1, float("nan")))
     accepted: list[Any] = [nan] * width
     accepted_count: Any = zero
+    # the number at ``index`` can only be accepted at positions up to ``index``
     for index, number in enumerate(numbers):
         is_within = tirx.abs(number) < tirx.const(TRUNCATED_AT, dtype)
         for position in range(min(index + 1, width)):
@@ -315,11 +334,14 @@ def first_within(names: Names, numbers: Sequence[Any], width: int) -> list[Any]:
 
 
 def completed(drawn_numbers: te.Tensor, state: te.Tensor, shape: Shape, reserved: int) -> te.Tensor:
-    """Copies all numbers, and draws groups again that miss some (NaN), from more of their ``reserved`` blocks."""
+    """Copies truncated normal numbers, and draws incomplete groups again.
+
+    A group is incomplete if its last number is NaN. It is drawn again from all of its ``reserved`` Philox blocks.
+    """
     count, width, dtype = product(shape), int(drawn_numbers.shape[1]), str(drawn_numbers.dtype)
 
     def body(ins: Any, outs: Any) -> Any:
-        """Emits a loop over groups of numbers, which draws again those that are NaN."""
+        """Emits a loop over groups of numbers that copies each group, and draws it again if its last number is NaN."""
         with IRBuilder() as builder:
             numbers, start, out = map(T.buffer_proxy, (*ins, outs[0]))
             with rows(tirx.floordiv(count + (PART - 1), long(PART)), count) as part:
@@ -337,10 +359,11 @@ def completed(drawn_numbers: te.Tensor, state: te.Tensor, shape: Shape, reserved
 
 
 def _draw_group(state: Any, out: Any, base: Any, sizes: tuple[Any, int, int], dtype: str) -> None:
-    """Emits a loop that draws block by block until the group at ``base`` is full; ``sizes`` are count, width, reserved.
+    """Emits a loop that draws Philox block by block until a group of truncated normal numbers is full.
 
-    Numbers beyond the truncation are skipped. Each group has its own ``reserved`` blocks of the stream, so that groups
-    are independent of one another.
+    Numbers beyond the truncation are skipped. Each group has its own blocks, which makes groups independent. The group's
+    elements begin at ``base`` in ``out``. ``sizes`` are the number of all elements, a group's width, and a group's number
+    of blocks.
     """
     count, width, reserved = sizes
     words, candidate = (
@@ -360,6 +383,7 @@ def _draw_group(state: Any, out: Any, base: Any, sizes: tuple[Any, int, int], dt
             numbers = normals(names, tuple(words[index] for index in range(4)), dtype)
             candidate[0] = names.around(pick(i, numbers))
             with T.If(tirx.all(tirx.abs(candidate[0]) < tirx.const(TRUNCATED_AT, dtype), filled[0] < width)), T.Then():
+                # the last group may have fewer elements
                 with T.If(base + filled[0] < count), T.Then():
                     out[base + filled[0]] = candidate[0]
                 filled[0] = filled[0] + long(1)
@@ -370,12 +394,15 @@ def _draw_group(state: Any, out: Any, base: Any, sizes: tuple[Any, int, int], dt
 
 
 def permutation(seed: te.Tensor, *, size: Any) -> te.Tensor:
-    """Shuffles the numbers from 0 to size - 1 by sequential swaps, in a loop of TIR, for TE can't express it."""
+    """Computes a random permutation of the numbers from 0 to size - 1 by a Fisher-Yates shuffle.
+
+    The swaps are sequential, which TE can't express. So a TIR loop is emitted.
+    """
     count = long(size)
     words = per_block(seed, groups((size,), 4), 4, lambda _names, words: words, "words")
 
     def body(ins: Any, outs: Any) -> Any:
-        """Emits a Fisher-Yates shuffle of the positions."""
+        """Emits a Fisher-Yates shuffle: swaps each position with a random one that isn't before it."""
         with IRBuilder() as builder:
             random_words, order = flat_buffer(ins[0]), flat_buffer(outs[0])
             with T.serial(long(0), long(1)):
@@ -393,7 +420,7 @@ def permutation(seed: te.Tensor, *, size: Any) -> te.Tensor:
 
 
 def skip(state: te.Tensor, *, blocks: Any) -> te.Tensor:
-    """Advances a generator's state by some blocks: adds to its 128-bit counter."""
+    """Advances a random generator's state by ``blocks`` Philox blocks: adds the number to the 128-bit counter."""
     increment = u64(long(blocks))
     low_counter = u64(state(long(0))) + increment
     high_counter = u64(state(long(1))) + carry(u64(state(long(0))), increment, low_counter)

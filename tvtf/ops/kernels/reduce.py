@@ -17,7 +17,10 @@ MOST_NARROW = 2**31 - 1
 
 
 def reduce(x: te.Tensor, axis: tuple[int, ...], keepdims: bool, combine: Callable[..., Any]) -> te.Tensor:
-    """Reduces axes by the reducer ``combine`` (``te.sum``, ...); without axes it copies the elements."""
+    """Reduces a tensor over axes by the TE reducer ``combine``, such as ``te.sum``; without axes it copies the tensor.
+
+    16-bit floats are accumulated in float32.
+    """
     extents = dims(x)
     kept_dims = [d for i, d in enumerate(extents) if i not in axis]
     shape = [1 if i in axis else d for i, d in enumerate(extents)] if keepdims else kept_dims
@@ -47,9 +50,10 @@ def sum(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:  #
 
 
 def sum_to(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
-    """Sums over the axes whose size is 1 in ``shape``, to that shape.
+    """Sums a tensor to ``shape``, the reverse of a broadcast: over the axes that have size 1 in ``shape``.
 
-    How many elements a symbolic axis sums is computed at run time: it is 1 if the axis isn't reduced.
+    Whether a symbolic dim is 1 is only known at run time. So each element of such an axis sums old dim / new dim
+    elements, which is 1 if the axis isn't reduced.
     """
     old_shape, new_shape = dims(x), [simplify_dim(dim) for dim in shape]
     counts = [simplify_dim(long(old_dim) // tirx.max(long(dim), long(1))) for old_dim, dim in zip(old_shape, new_shape)]
@@ -92,9 +96,9 @@ def all(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:  #
 
 
 def mean(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:
-    """Computes the mean over axes: sums of floats in at least float32, of integers in int64, divided towards zero.
+    """Computes the mean over axes. The mean of no elements is NaN for floats, and 0 for integers.
 
-    The mean of no elements is NaN for floats, 0 for integers.
+    Floats are summed in float32 or float64. Integers are summed in 64 bits, and the quotient is truncated.
     """
     count = long(1)
     for a in axis:
@@ -115,7 +119,7 @@ def mean(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:
 
 
 def variance_about(x: te.Tensor, center: te.Tensor, *, axis: tuple[int, ...]) -> te.Tensor:
-    """Computes the mean squared distance from ``center``, with reduced axes of size 1."""
+    """Computes the mean of (x - center)**2 over axes; reduced axes stay, with size 1, as in ``center``."""
 
     def square(*i: Any) -> Any:
         deviation = widen(x(*i)) - widen(center(*(0 if a in axis else index for a, index in enumerate(i))))
@@ -125,16 +129,16 @@ def variance_about(x: te.Tensor, center: te.Tensor, *, axis: tuple[int, ...]) ->
 
 
 def column_sums(*operands: te.Tensor, formulas: tuple[Any, ...], axis: tuple[int, ...]) -> list[te.Tensor]:
-    """Computes the sums over ``axis`` of several formulas of the operands, as rows of one reduction.
+    """Computes several sums over the same axes, one for each formula of the operands.
 
-    So each operand is read once.
+    All sums are rows of one reduction, which reads each operand only once.
     """
     shape = dims(operands[0])
     reduction_axes = {a: reduce_axis(shape[a], f"k{a}") for a in axis}
     operators = OPERATORS | {"rounded_product": lambda x, y: scalar.rounded_first(x * y)}
 
     def term(which: Any, *index: Any) -> Any:
-        """Computes a term of the sum number ``which``."""
+        """Computes an element of the sum number ``which``: the reduction of that formula's values."""
         outer = iter(index)
         element_index = [reduction_axes[a] if a in reduction_axes else next(outer) for a in range(len(shape))]
         operand_values = [x(*broadcast_index(x, element_index, shape)) for x in operands]
@@ -163,19 +167,21 @@ def argmin(x: te.Tensor, *, axis: int, output_type: str) -> te.Tensor:
 
 
 def _arg_extreme(x: te.Tensor, axis: int, output_type: str, combine: Callable[..., Any], lowest: bool) -> te.Tensor:
-    """Computes the first index of the best element by ``combine``; NaN never wins.
+    """Computes the index of the first largest or smallest element along an axis; NaN is never chosen.
 
-    If all elements are infinitely bad it is 0, as in Eigen.
+    If the largest element is -inf (for the smallest, +inf), the index is 0, as in Eigen. ``combine`` is the TE reducer
+    that computes the extreme value, and ``lowest`` is True for the smallest element.
     """
     values = cast(x, accumulator_dtype(str(x.dtype)) if str(x.dtype) != "bool" else "int8")
     best = reduce(values, (axis,), False, combine)
     extent = long(x.shape[axis])
     index_axis = reduce_axis(extent, "place")
-    # Narrow indices fill vectors with as many elements as float32 does.
+    # int32 indices fill a vector register with as many elements as float32 values do
     index_dtype = "int32" if isinstance(extent, tirx.IntImm) and int(extent) <= MOST_NARROW else "int64"
 
     def first_index(*i: Any) -> Any:
         is_best = values(*i[:axis], index_axis, *i[axis:]) == best(*i)
+        # the minimum over the indices of the extreme value; other elements count as the extent
         return te.min(
             tirx.Select(is_best, index_axis.var.astype(index_dtype), extent.astype(index_dtype)), axis=[index_axis]
         )

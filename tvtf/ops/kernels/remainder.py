@@ -13,14 +13,17 @@ STEPS = 10
 
 
 def remainder_single(x: ir.Expr, y: ir.Expr) -> ir.Expr:
-    """Computes the remainder of x / y with the sign of x: C's fmodf, bit for bit."""
-    # Repeated for the test stands alone before a vector, as in `approx.unless`.
+    """Computes the floating-point remainder of x / y with the sign of x, exactly as C's fmodf.
+
+    Quotients up to 2**(DIGITS - 1) take one step of long division, larger quotients take STEPS.
+    """
+    # The test repeats x and y, for it stands alone before a vector, as in `approx.unless`.
     has_long_quotient = tirx.abs(x) > tirx.abs(y) * like(2.0 ** (DIGITS - 1), y)
     return tirx.if_then_else(tirx.likely(tirx.Not(has_long_quotient)), _remainder(x, y, 1), _remainder(x, y, STEPS))
 
 
 def _remainder(x: ir.Expr, y: ir.Expr, steps: int) -> ir.Expr:
-    """Computes the remainder of x / y in float64, for a quotient of at most ``steps`` times DIGITS binary digits."""
+    """Computes the float32 remainder of x / y in float64, for a quotient of at most ``steps * DIGITS`` bits."""
 
     def with_divisor(x: ir.Expr, size: ir.Expr) -> ir.Expr:
         return let(tirx.abs(y.astype("float64")), lambda divisor: _with_sign_of_dividend(x, size, divisor, steps))
@@ -29,9 +32,10 @@ def _remainder(x: ir.Expr, y: ir.Expr, steps: int) -> ir.Expr:
 
 
 def _with_sign_of_dividend(x: ir.Expr, size: ir.Expr, divisor: ir.Expr, steps: int) -> ir.Expr:
-    """Returns the remainder of ``size`` = |x| by the divisor with the sign of ``x``.
+    """Computes the remainder of ``size / divisor``, where ``size`` is |x|, and gives it the sign of ``x``.
 
-    It is NaN for an infinite ``x``, and ``x`` itself for an infinite divisor.
+    The remainder is NaN for an infinite ``x``, and ``x`` for an infinite divisor. ``steps`` is the number of steps of
+    the long division.
     """
     infinity = like(float("inf"), size)
     remainder = let(like(1, divisor) / divisor, lambda inverse: _subtract_multiples(size, divisor, inverse, steps))
@@ -39,14 +43,16 @@ def _with_sign_of_dividend(x: ir.Expr, size: ir.Expr, divisor: ir.Expr, steps: i
     value = tirx.Select(tirx.EQ(divisor, infinity), of_infinity, remainder)
     return let(
         value.astype("float32"),
+        # NaN, for which the comparison is false, keeps its own sign
         lambda r: tirx.Select(r < infinity.astype("float32"), with_sign(r, x), r),
     )
 
 
 def _subtract_multiples(remainder: ir.Expr, divisor: ir.Expr, inverse: ir.Expr, steps: int) -> ir.Expr:
-    """Subtracts multiples of the divisor from a number, for DIGITS binary digits of the quotient at each step.
+    """Computes a remainder by long division: each step finds DIGITS bits of the quotient, the highest bits first.
 
-    A digit may be one too large; the next step, or the last one, corrects that.
+    A step subtracts divisor * quotient bits from ``remainder``, and recurs for the ``steps`` that are left. The bits may
+    be one too large. The next step corrects that, or the final addition of the divisor.
     """
     if not steps:
         made_positive = lambda r: tirx.Select(r < like(0, r), r + divisor, r)  # noqa: E731

@@ -26,9 +26,10 @@ def dims(tensor: te.Tensor) -> tuple[Any, ...]:
 
 
 def broadcast_index(tensor: te.Tensor, index: Sequence[Any], result_shape: Sequence[Any]) -> tuple[Any, ...]:
-    """Returns the index in ``tensor`` of an element at ``index`` of a broadcast result of shape ``result_shape``.
+    """Converts an index of a broadcast result of shape ``result_shape`` to the index of the operand ``tensor``.
 
-    An axis of size 1 that isn't broadcast keeps its index, by which FuseOps recognizes an elementwise kernel.
+    The index along a broadcast axis of size 1 is 0. An axis of size 1 that isn't broadcast keeps its index, by which
+    FuseOps recognizes an elementwise kernel.
     """
     shape = dims(tensor)
     new_rank = len(index) - len(shape)
@@ -39,7 +40,10 @@ def broadcast_index(tensor: te.Tensor, index: Sequence[Any], result_shape: Seque
 
 
 def elementwise(expression: Callable[..., Any], tensors: Sequence[te.Tensor], attrs: dict[str, Any]) -> te.Tensor:
-    """Computes ``expression`` of this module's functions over broadcast tensors; 16-bit floats in float32."""
+    """Computes ``expression(functions, *elements, **attrs)`` for each element of broadcast tensors.
+
+    ``functions`` is this module, whose functions the expression calls. 16-bit floats are computed in float32.
+    """
     shape: tuple[Any, ...] = ()
     for tensor in tensors:
         combined = broadcast_shapes(shape, dims(tensor))
@@ -70,10 +74,10 @@ def const(value: Any, like: Any) -> Any:
 
 
 def times(x: Any, factor: float) -> Any:
-    """Multiplies ``x`` by a number.
+    """Multiplies ``x`` by a constant.
 
-    TVM simplifies a product with zero to zero, which is wrong for NaN and infinities. So zero times x is written as -x
-    times -0.0, a constant that is given by its bits.
+    TVM simplifies a product with 0 to 0, which is wrong for NaN and infinities. So 0 * x is written as -x * -0.0, where
+    -0.0 is a constant given by its bits.
     """
     if factor or not is_float(x):
         return x * const(factor, x)
@@ -120,16 +124,16 @@ def minimum(x: Any, y: Any) -> Any:
 
 
 def _unless_nan(x: Any, y: Any) -> Any:
-    """Returns ``x``, or ``y`` where that is NaN; by a comparison, which vectorizes where ``isnan`` doesn't."""
+    """Returns ``y`` if ``y`` is NaN, else ``x``; by a comparison, because ``isnan`` isn't vectorized."""
     if not is_float(y) or isinstance(y, tirx.FloatImm):
         return x
     return tirx.Select(y <= tirx.infinity(dtype_of(y)), x, y)
 
 
 def rounded_first(x: Any) -> Any:
-    """Returns a float that code rounds to its dtype before it uses it: LLVM fuses no product with a sum over the fence.
+    """Returns ``x`` behind an arithmetic fence of LLVM, which keeps a product from being fused with a following sum.
 
-    Code for GPUs has none: there the product and the sum may still be rounded once.
+    So the product is rounded to its dtype first. Code for GPUs has no fence: there both may still be rounded only once.
 
     Source: https://llvm.org/docs/LangRef.html#llvm-arithmetic-fence-intrinsic
     """
@@ -163,10 +167,9 @@ def power(x: Any, y: Any) -> Any:
 
 
 def negative(x: Any) -> Any:
-    """Returns -x.
+    """Returns -x; unsigned integers wrap around.
 
-    Unsigned integers are negated as signed ones, because TVM's unsigned subtraction has LLVM's flag that it never
-    wraps.
+    They are negated as signed integers, because TVM tells LLVM that an unsigned subtraction never wraps.
     """
     if is_float(x):
         return -x
@@ -191,7 +194,7 @@ def sign(x: Any) -> Any:
 
 
 def _safe_divisor(x: Any, y: Any) -> Any:
-    """Returns ``y``, or 1 where dividing by it would trap."""
+    """Returns the divisor ``y``, but 1 if the integer division by ``y`` would trap: for 0 and -1."""
     traps = is_value(y, 0)
     if dtype_of(y).startswith("int"):
         traps = tirx.Or(traps, is_value(y, -1))
@@ -199,14 +202,17 @@ def _safe_divisor(x: Any, y: Any) -> Any:
 
 
 def _quotient(x: Any, y: Any) -> Any:
-    """Returns the integer quotient rounded towards 0; where ``y`` is 0 any value, for a guard has failed before."""
+    """Returns the integer quotient x / y, rounded towards 0.
+
+    If ``y`` is 0, the value is arbitrary, because a guard has failed before.
+    """
     quotient = tirx.truncdiv(x, _safe_divisor(x, y))
     # x / -1 is computed as 0 - x, which wraps around for the smallest integer
     return tirx.Select(is_value(y, -1), const(0, x) - x, quotient) if dtype_of(y).startswith("int") else quotient
 
 
 def truncate_divide(x: Any, y: Any) -> Any:
-    """Divides, rounded towards zero."""
+    """Returns the quotient x / y, rounded towards zero."""
     return tirx.trunc(x / y) if is_float(x) else _quotient(x, y)
 
 
@@ -218,7 +224,7 @@ def truncate_remainder(x: Any, y: Any) -> Any:
 
 
 def floor_divide(x: Any, y: Any) -> Any:
-    """Divides, rounded down."""
+    """Returns the quotient x / y, rounded down (towards -infinity)."""
     if is_float(x):
         return tirx.floor(x / y)
     if dtype_of(x).startswith("u"):
@@ -238,7 +244,7 @@ def floor_remainder(x: Any, y: Any) -> Any:
 
 
 def _has_other_sign(remainder: Any, y: Any) -> Any:
-    """Returns whether a remainder is nonzero and has not the divisor's sign."""
+    """Returns whether a nonzero remainder and the divisor ``y`` have different signs."""
     zero = const(0, remainder)
     return tirx.Or(tirx.And(remainder < zero, y > zero), tirx.And(remainder > zero, y < zero))
 
@@ -296,7 +302,10 @@ def cast(tensor: te.Tensor, *, dtype: str) -> te.Tensor:
 
 
 def converted(x: Any, dtype: str) -> Any:
-    """Converts a scalar expression as TensorFlow's cast does: nonzero to True, floats to integers towards zero."""
+    """Converts a scalar expression to a dtype as TensorFlow's cast.
+
+    To bool, nonzero values become True. To integers, floats are truncated.
+    """
     source = dtype_of(x)
     if source == dtype:
         return x
@@ -310,9 +319,9 @@ def converted(x: Any, dtype: str) -> Any:
 
 
 def float_to_integer(x: Any, dtype: str) -> Any:
-    """Converts a float to an integer dtype by way of int32 or int64.
+    """Converts a float to an integer dtype, via int32 for narrow dtypes and int64 for others.
 
-    A number that doesn't fit that dtype becomes its smallest number.
+    A number out of the range of int32 or int64 becomes the smallest int32 or int64 before the cast to ``dtype``.
     """
     if dtype == "uint64":
         return _to_uint64(x)
@@ -321,17 +330,21 @@ def float_to_integer(x: Any, dtype: str) -> Any:
 
 
 def _truncated_or_smallest(x: Any, integer: str) -> Any:
-    """Converts a float to a signed integer dtype towards zero; what doesn't fit, or is NaN, becomes the smallest."""
+    """Truncates a float to a signed integer dtype; NaN and numbers out of range become the dtype's smallest number."""
     smallest = -(2 ** (int(integer[3:]) - 1))
     truncated = tirx.trunc(x)
     fits = tirx.And(
         truncated >= tirx.const(float(smallest), dtype_of(x)), truncated < tirx.const(-float(smallest), dtype_of(x))
     )
+    # the inner selection keeps the conversion, whose result is undefined out of range, from seeing such a number
     return tirx.Select(fits, tirx.Select(fits, truncated, const(0, x)).astype(integer), tirx.const(smallest, integer))
 
 
 def _to_uint64(x: Any) -> Any:
-    """Converts a float to uint64: numbers from 2**63 on less 2**63, plus the high bit; others by way of int64."""
+    """Converts a float to uint64 via int64.
+
+    For a number of at least 2**63, the number minus 2**63 is converted, and the high bit is added to the integer.
+    """
     two_to_63, two_to_64 = tirx.const(2.0**63, dtype_of(x)), tirx.const(2.0**64, dtype_of(x))
     is_high = tirx.And(x >= two_to_63, x < two_to_64)
     high_bit = tirx.const(1, "uint64") << tirx.const(63, "uint64")

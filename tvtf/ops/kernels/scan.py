@@ -27,15 +27,21 @@ def product(extents: Any) -> Any:
 
 
 def rows(count: Any, work: Any) -> Any:
-    """Returns a loop over rows, parallel unless ``work``, the number of elements, is known to be small."""
+    """Returns a parallel TIR loop over ``count`` rows, or a serial one if all rows have few elements (``work``)."""
     is_small = isinstance(work, tirx.IntImm) and int(work) < PARALLEL_FROM
     return T.serial(long(0), count, annotations=INDEPENDENT) if is_small else T.parallel(long(0), count)
 
 
 def scan(inputs: list[te.Tensor], axis: int, reverse: bool, start: Any, step: Step) -> te.Tensor:
-    """Computes ``step(previous result, current elements, previous elements)`` along ``axis``, from ``start``.
+    """Computes a sequential scan along an axis, such as a cumulative sum.
 
-    The previous elements are None at the first step.
+    Args:
+        inputs: tensors of one shape.
+        axis: the axis; rows along it are independent.
+        reverse: scan from the end.
+        start: the previous result at the first element.
+        step: computes a result from the previous result, the inputs' current elements and their previous elements
+            (None at the first element).
     """
     first, *_ = inputs
     shape, dtype = list(first.shape), str(first.dtype)
@@ -44,7 +50,7 @@ def scan(inputs: list[te.Tensor], axis: int, reverse: bool, start: Any, step: St
     row_count, length, inner_size = product(shape[:axis]), long(shape[axis]), product(shape[axis + 1 :])
 
     def body(ins: Any, outs: Any) -> Any:
-        """Emits a loop along the axis, in which each element is computed from the one before."""
+        """Emits a loop along the axis that computes each element of the result from the element before it."""
         with IRBuilder() as builder:
             sources, out = [flat_buffer(b) for b in ins], flat_buffer(outs[0])
             with (
@@ -52,7 +58,7 @@ def scan(inputs: list[te.Tensor], axis: int, reverse: bool, start: Any, step: St
                 T.serial(long(0), length) as k,
                 T.serial(long(0), inner_size, annotations=INDEPENDENT) as j,
             ):
-                # a row is one scan of every inner element: their elements alternate in memory
+                # a row holds ``inner_size`` independent scans, whose elements alternate in memory
                 position = (length - 1 - k if reverse else k) * inner_size + row * length * inner_size + j
                 previous_position = position + inner_size if reverse else position - inner_size
                 current = [source[position] for source in sources]
@@ -70,13 +76,16 @@ def scan(inputs: list[te.Tensor], axis: int, reverse: bool, start: Any, step: St
 
 
 def _cumulative_kernel(combine: Callable[[Any, Any], Any], start: Any) -> Callable[..., te.Tensor]:
-    """Returns the kernel of a cumulative op by ``combine(accumulated, element)``.
+    """Returns the kernel of a cumulative op such as `tf.cumsum`, from the op's binary operation.
 
-    A result includes its own element unless ``exclusive``.
+    Args:
+        combine: computes the next result from the accumulated value and an element.
+        start: the operation's identity, 0 for sums.
     """
 
     def kernel(x: te.Tensor, *, axis: int, exclusive: bool, reverse: bool) -> te.Tensor:
         def step(accumulated: Any, current: list[Any], previous: list[Any] | None) -> Any:
+            # an exclusive result lacks its own element; the first one is ``start``
             if exclusive:
                 return accumulated if previous is None else combine(accumulated, previous[0])
             return combine(accumulated, current[0])

@@ -17,7 +17,7 @@ Place = tuple[Any, ...]
 
 
 class Rows:
-    """Treats a tensor as rows along one axis, with TE stages that reduce rows and that read them elementwise."""
+    """Treats a tensor as rows along one axis, and builds TE stages that reduce each row or map each element."""
 
     def __init__(self, x: te.Tensor, axis: int) -> None:
         self.x, self.axis = x, axis
@@ -33,7 +33,7 @@ class Rows:
         return place[: self.axis] + place[self.axis + 1 :]
 
     def reduced(self, combine: Callable[..., Any], value: Callable[..., Any], name: str) -> te.Tensor:
-        """Reduces ``value(element's index, row's index)`` over each row by the reducer ``combine``."""
+        """Reduces ``value(index of an element, index of its row)`` over each row by the TE reducer ``combine``."""
         axis = reduce_axis(self.x.shape[self.axis], "k")
 
         def body(*row: Any) -> Any:
@@ -51,21 +51,24 @@ class Rows:
         return compute(self.outer, body, name) if self.outer else _scalar(body, name)
 
     def maximum(self) -> te.Tensor:
-        """Computes each row's maximum; it may lose a NaN, which the exponentials bring back."""
+        """Computes each row's maximum. It may lose a NaN, but the exponential of the NaN element is NaN again."""
         return self.reduced(te.max, lambda index, row: self.wide(index), "row_max")
 
     def shifted(self, largest: te.Tensor) -> Callable[..., Any]:
-        """Returns a function of an element's and its row's index: the element less the row's ``largest``."""
+        """Returns a function (index of an element, index of its row) -> the element minus its row's ``largest``."""
         return lambda index, row: self.wide(index) - largest(*row)
 
     def log_sum_exp(self, largest: te.Tensor) -> te.Tensor:
-        """Computes the log of each row's sum of exponentials, which are taken relative to the row's maximum."""
+        """Computes log(sum(exp(x - largest))) of each row; subtracting the row's maximum avoids overflow."""
         shifted = self.shifted(largest)
         total = self.reduced(te.sum, lambda index, row: scalar.exp(shifted(index, row)), "row_sum")
         return self.per_row(lambda row: scalar.log(total(*row)), "row_log")
 
     def probabilities(self) -> Callable[..., Any]:
-        """Returns the softmax as a function of an element's and its row's index."""
+        """Builds the stages of softmax over each row.
+
+        Returns a function (index of an element, index of its row) -> probability.
+        """
         largest = self.maximum()
         shifted = self.shifted(largest)
         exponentials = self.each(lambda index, row: scalar.exp(shifted(index, row)), "row_exp")
@@ -109,7 +112,7 @@ def log_softmax_grad(ct: te.Tensor, y: te.Tensor, *, axis: int) -> te.Tensor:
 
 
 def cross_entropy(labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
-    """Computes each row's cross entropy: the sum of labels times minus the log of softmax."""
+    """Computes each row's softmax cross entropy, -sum(labels * log_softmax(logits)), along the last axis."""
     rows = Rows(logits, len(logits.shape) - 1)
     largest = rows.maximum()
     log_sum, shifted = rows.log_sum_exp(largest), rows.shifted(largest)
@@ -121,7 +124,10 @@ def cross_entropy(labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
 
 
 def cross_entropy_grad(ct: te.Tensor, labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
-    """Computes the logits' cotangent: the loss's cotangent times the difference of probabilities and labels."""
+    """Computes the gradient of softmax cross entropy by the logits: ``ct * (softmax(logits) - labels)``.
+
+    ``ct`` is the cotangent of each row's loss.
+    """
     rows = Rows(logits, len(logits.shape) - 1)
     probability, label_at = rows.probabilities(), Rows(labels, rows.axis).wide
     scale = _row_scale(ct, rows)
@@ -133,7 +139,10 @@ def cross_entropy_grad(ct: te.Tensor, labels: te.Tensor, logits: te.Tensor) -> t
 
 
 def sparse_cross_entropy(labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
-    """Computes each row's log of the sum of exponentials minus its logit at the label."""
+    """Computes each row's cross entropy with an integer label: log(sum(exp(logits))) - logits[label].
+
+    A label out of range counts as a logit of zero after the row's maximum is subtracted.
+    """
     rows = Rows(logits, len(logits.shape) - 1)
     largest = rows.maximum()
     log_sum, shifted = rows.log_sum_exp(largest), rows.shifted(largest)
@@ -146,7 +155,10 @@ def sparse_cross_entropy(labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
 
 
 def sparse_cross_entropy_grad(ct: te.Tensor, labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
-    """Computes the logits' cotangent: probabilities minus 1 at the label, times the loss's cotangent."""
+    """Computes the gradient of sparse cross entropy by the logits: ``ct * (softmax(logits) - one_hot(labels))``.
+
+    ``ct`` is the cotangent of each row's loss.
+    """
     rows = Rows(logits, len(logits.shape) - 1)
     probability, scale = rows.probabilities(), _row_scale(ct, rows)
     one, zero = tirx.const(1, rows.dtype), tirx.const(0, rows.dtype)
@@ -158,7 +170,7 @@ def sparse_cross_entropy_grad(ct: te.Tensor, labels: te.Tensor, logits: te.Tenso
 
 
 def _is_label(labels: te.Tensor, place: Place, row: Place) -> Any:
-    """Returns whether the element at ``place`` is that of its row's label."""
+    """Returns whether the class at index ``place`` is the integer label of ``row``; classes are the last axis."""
     return labels(*row).astype("int64") == long(place[-1])
 
 
@@ -168,6 +180,6 @@ def _row_scale(ct: te.Tensor, rows: Rows) -> Callable[..., Any]:
 
 
 def _narrowed(rows: Rows, values: te.Tensor) -> te.Tensor:
-    """Casts one value for each row from the accumulation dtype to the tensor's."""
+    """Casts per-row ``values`` from the accumulation dtype to the dtype of the tensor of ``rows``."""
     dtype = str(rows.x.dtype)
     return values if dtype == rows.dtype else rows.per_row(lambda row: values(*row), "narrow", dtype)

@@ -17,7 +17,7 @@ MOST_BY_INSERTION = 64
 
 
 def precedes(a: Any, b: Any, descending: bool) -> Any:
-    """Returns whether key ``a`` goes strictly before key ``b``; NaN counts as the largest."""
+    """Returns whether key ``a`` comes strictly before key ``b`` in sorted order; NaN counts as the largest key."""
     comes_before = a > b if descending else a < b
     if "float" not in str(a.ty.dtype):
         return comes_before
@@ -27,7 +27,10 @@ def precedes(a: Any, b: Any, descending: bool) -> Any:
 
 
 def order(x: te.Tensor, descending: bool) -> te.Tensor:
-    """Computes the int32 indices that sort each row (the last axis) stably, by radix or for short rows by merging."""
+    """Computes the int32 indices that sort each row (the last axis) stably.
+
+    Long rows are sorted by radix sort. Short rows, and rows of unknown length, are sorted by merge sort.
+    """
     length, count = long(x.shape[-1]), product(list(x.shape)[:-1])
     x = cast(x, accumulator_dtype(str(x.dtype)))
     if isinstance(length, tirx.IntImm) and int(length) >= LEAST_LENGTH:
@@ -47,7 +50,8 @@ def order(x: te.Tensor, descending: bool) -> te.Tensor:
 def _sort_row(key: Any, indices: Any, spare: Any, base: Any, length: Any, descending: bool) -> None:
     """Emits a bottom-up merge sort of a row's indices: sorted runs of 1, 2, 4, ... elements are merged in pairs.
 
-    ``key(i)`` reads the row's element i, ``base`` is where the row's indices begin, ``spare`` has room for merged runs.
+    ``key(i)`` reads element i of the row. The row's indices begin at ``base`` in ``indices``, and in the buffer ``spare``
+    for merged runs.
     """
     width = T.buffer_proxy(T.decl_buffer([1], "int64", scope="local"))
     with T.serial(long(0), length) as i:
@@ -64,9 +68,10 @@ def _sort_row(key: Any, indices: Any, spare: Any, base: Any, length: Any, descen
 
 
 def _merge(key: Any, indices: Any, spare: Any, base: Any, run: tuple[Any, Any, Any], descending: bool) -> None:
-    """Emits the merge of two adjacent sorted runs of ``indices`` into ``spare``; equal keys keep their order.
+    """Emits the stable merge of two adjacent sorted runs of ``indices`` into ``spare``.
 
-    ``run`` is where the first run begins, where the second does, and where that ends.
+    ``run`` has three positions in the row: the start of the first run, the start of the second, and the end of both.
+    ``key(i)`` reads element i of the row, which begins at ``base``.
     """
     low, middle, high = run
     left, right = (T.buffer_proxy(T.decl_buffer([1], "int64", scope="local")) for _ in range(2))
@@ -96,7 +101,7 @@ def _move_next(spare: Any, indices: Any, base: Any, target: Any, cursor: Any) ->
 
 
 def _gather_rows(x: te.Tensor, indices: te.Tensor, extent: Any, name: str) -> te.Tensor:
-    """Gathers from each row of ``x`` the elements at its own row of ``indices``, which has ``extent`` elements."""
+    """Gathers from each row of ``x`` the elements at the same row of ``indices``: the first ``extent`` indices."""
     shape = [*list(x.shape)[:-1], long(extent)]
     return compute(shape, lambda *i: x(*i[:-1], indices(*i).astype("int64")), name)
 
@@ -123,19 +128,20 @@ def top_k(x: te.Tensor, *, k: Any, index_type: str) -> list[te.Tensor]:
 
 
 def largest(x: te.Tensor, k: int) -> te.Tensor:
-    """Computes the int32 indices of each row's ``k`` largest elements in descending order, by insertion.
+    """Computes the int32 indices of each row's ``k`` largest elements in descending order, by insertion sort.
 
-    In most rows few elements are larger than the k-th before them, so that few are inserted.
+    An element is inserted only if it is larger than the k-th largest before it. In most rows few elements are.
     """
     length, count = long(x.shape[-1]), product(list(x.shape)[:-1])
     x = cast(x, accumulator_dtype(str(x.dtype)))
 
     def body(ins: Any, outs: Any) -> Any:
-        """Emits a loop that inserts each key into the k best so far, if it precedes the last of them."""
+        """Emits a loop over a row that inserts each key into the k largest so far, if the key belongs there."""
         with IRBuilder() as builder:
             keys, indices, best = (flat_buffer(b) for b in (ins[0], *outs))
             with rows(count, count * length) as row, T.serial(long(0), length) as i:
                 key, first = keys[row * length + i], row * k
+                # the first k keys are always inserted
                 is_new = tirx.any(i < k, precedes(key, best[first + (k - 1)], True))
                 with T.If(is_new), T.Then():
                     _insert(key, i, indices, best, first, k)
@@ -146,13 +152,15 @@ def largest(x: te.Tensor, k: int) -> te.Tensor:
 
 
 def _insert(key: Any, index: Any, indices: Any, best: Any, first: Any, k: int) -> None:
-    """Emits the insertion of a key into the ``k`` best so far, behind equal ones; the last of them is dropped.
+    """Emits the insertion of a key into a row's descending list of the ``k`` largest keys; the last key drops out.
 
-    ``first`` is where the row's best keys and their ``indices`` begin.
+    The list is in ``best`` from position ``first`` on, and the keys' indices are in ``indices``. Equal keys keep their
+    order. ``index`` is the new key's index in the row.
     """
     slot = T.buffer_proxy(T.decl_buffer([1], "int64", scope="local"))
     slot[0] = tirx.min(index, long(k - 1))
     before = first + slot[0] - 1
+    # ``if_then_else`` and ``max`` keep the loop from reading before the list
     with T.While(tirx.if_then_else(slot[0] > 0, precedes(key, best[tirx.max(before, long(0))], True), False)):
         best[before + 1] = best[before]
         indices[before + 1] = indices[before]
@@ -162,7 +170,11 @@ def _insert(key: Any, index: Any, indices: Any, best: Any, first: Any, k: int) -
 
 
 def searchsorted(sequence: te.Tensor, values: te.Tensor, *, side: str, out_type: str) -> te.Tensor:
-    """Searches by bisection, row by row, for the index at which each value belongs in the sorted row."""
+    """Computes the index at which each value would be inserted into the sorted row of ``sequence``, by bisection.
+
+    With ``side`` "left" it is the index of the first element that isn't below the value, with "right" that of the first
+    element above.
+    """
     length, width = long(sequence.shape[-1]), long(values.shape[-1])
     count = product(list(values.shape)[:-1])
     if any(isinstance(dim, tirx.IntImm) and dim.value == 0 for dim in (*sequence.shape, *values.shape)):
@@ -170,7 +182,7 @@ def searchsorted(sequence: te.Tensor, values: te.Tensor, *, side: str, out_type:
     sequence, values = (cast(x, accumulator_dtype(str(x.dtype))) for x in (sequence, values))
 
     def body(ins: Any, outs: Any) -> Any:
-        """Emits a bisection for each value."""
+        """Emits a binary search for each value in its row of the sorted sequence."""
         with IRBuilder() as builder:
             sequence_values, targets, out = (flat_buffer(b) for b in (*ins, *outs))
             with rows(count * width, count * width) as position:
@@ -181,8 +193,9 @@ def searchsorted(sequence: te.Tensor, values: te.Tensor, *, side: str, out_type:
                     middle = tirx.floordiv(low[0] + high[0], long(2))
                     element = sequence_values[tirx.floordiv(position, width) * length + middle]
                     value = targets[position]
-                    # For NaN there is nothing below, and all of them up to it. TVM takes ``not value < edge`` for
-                    # ``edge <= value``, which for NaN it is not.
+                    # For a NaN value, no element counts as below it, and all elements count as at most equal to it. This
+                    # needs a test of its own, because TVM rewrites ``not value < edge`` to ``edge <= value``, which
+                    # differs for NaN.
                     unordered = [tirx.isnan(x) for x in (element, value) if "float" in str(x.ty.dtype)]
                     with T.If(element < value if side == "left" else tirx.any(element <= value, *unordered)):
                         with T.Then():

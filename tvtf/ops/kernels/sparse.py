@@ -14,16 +14,16 @@ from tvtf.ops.kernels.reduce import narrowed
 
 
 def matmul(indices: te.Tensor, values: te.Tensor, b: te.Tensor, *, rows: Any) -> te.Tensor:
-    """Multiplies a sparse matrix of ``rows`` rows by the dense matrix ``b``.
+    """Multiplies a sparse matrix of ``rows`` rows in coordinate format by the dense matrix ``b``.
 
-    Each element adds a scaled row of ``b`` to a row of the result; columns run in parallel, for elements of one row
-    would race. Indices out of range are skipped.
+    Each element of the sparse matrix adds a scaled row of ``b`` to a row of the result. Columns run in parallel, because
+    elements of one row would race. Indices out of range are skipped.
     """
     count, dense_rows, dense_columns = values.shape[0], b.shape[0], b.shape[1]
     accumulation_dtype = accumulator_dtype(str(b.dtype))
 
     def body(ins: Any, outs: Any) -> Any:
-        """Emits zeros, then a loop over the sparse elements for each part of the columns."""
+        """Emits a loop that fills the result with zeros, then a loop over all sparse elements for each column block."""
         with IRBuilder() as builder:
             (element_indices, element_values, dense), out = map(flat_buffer, ins), flat_buffer(outs[0])
             with statements():

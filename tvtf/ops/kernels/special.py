@@ -52,9 +52,9 @@ _HALLEY_STEPS = 3
 
 
 def _start(q: Any) -> Any:
-    """Returns a first approximation of the z with erfc(z) = q, for 0 < q <= 1.
+    """Computes a first approximation of the inverse of erfc at q, for 0 < q <= 1.
 
-    It is Giles's, or for small q the first term of the asymptotic expansion.
+    The approximation is Giles's, but for small q the first term of the asymptotic expansion.
     """
     w = -fastmath.log(q * (real(2) - q))
 
@@ -79,7 +79,7 @@ def _halley_step(q: Any, z: Any) -> Any:
 
 
 def _after_halley_steps(q: Any, z: Any, steps: int) -> Any:
-    """Improves an approximation ``z`` of the inverse of erfc by some steps of Halley's method."""
+    """Improves an approximation ``z`` of the inverse of erfc at ``q`` by a number of steps of Halley's method."""
     return z if not steps else let(_halley_step(q, z), lambda better: _after_halley_steps(q, better, steps - 1))
 
 
@@ -92,11 +92,14 @@ def inverse_erfc(q: Any) -> Any:
 
 @through_double
 def erfinv(x: Any) -> Any:
-    """Computes the inverse of erf, by symmetry from the side where ``1 - |x|`` is exact; NaN outside [-1, 1]."""
+    """Computes the inverse error function from the inverse of erfc at ``1 - |x|``; NaN outside [-1, 1].
+
+    The function is odd. Near 0 a series is used.
+    """
     magnitude = tirx.abs(x)
     result_magnitude = inverse_erfc(real(1) - magnitude)
     signed = tirx.Select(x < real(0), -result_magnitude, result_magnitude)
-    # near 0 the difference 1 - |x| has too few digits: there a series is used
+    # near 0 the difference 1 - |x| keeps too few digits of x
     by_series = x * polynomial(x * x, (0.12755617530559795, 0.2320136665346543, 0.8862269254527579))
     inside = tirx.Select(magnitude < real(1e-3), by_series, signed)
     return tirx.Select(magnitude <= real(1), inside, real(np.nan))
@@ -104,7 +107,10 @@ def erfinv(x: Any) -> Any:
 
 @through_double
 def ndtri(p: Any) -> Any:
-    """Computes the normal quantile, by symmetry from the smaller tail; NaN outside [0, 1]."""
+    """Computes the quantile of the standard normal distribution (the inverse of its CDF); NaN outside [0, 1].
+
+    By symmetry the quantile follows from the probability of the smaller tail.
+    """
     is_lower_tail = p < real(0.5)
     magnitude = real(np.sqrt(2)) * inverse_erfc(real(2) * tirx.min(p, real(1) - p))
     return tirx.Select(
@@ -121,16 +127,16 @@ _TRIGAMMA_SERIES = (-691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6)
 
 
 def _shifted(x: Any, term: Function) -> tuple[Any, Any]:
-    """Returns the sum of ``term`` at x, x + 1, ..., x + 9, and x + 10, for x > 0.
+    """Applies a recurrence ten times: returns (term(x) + term(x + 1) + ... + term(x + 9), x + 10), for x > 0.
 
-    By the sum a function that satisfies a recurrence differs at x and x + 10.
+    For digamma and trigamma, the sum is the difference between their values at x and at x + 10.
     """
     terms = [term(x + real(i)) for i in range(_SHIFTS)]
     return reduce(lambda left, right: left + right, terms), x + real(_SHIFTS)
 
 
 def _digamma_above(x: Any) -> Any:
-    """Computes digamma of x > 0: the asymptotic series at x + 10 minus the terms of the recurrence."""
+    """Computes digamma of x > 0 by the asymptotic series at x + 10, minus the ten terms 1 / (x + i) of the recurrence."""
     recurrence_sum, far = _shifted(x, lambda y: real(1) / y)
 
     def series(square: Any) -> Any:
@@ -140,7 +146,7 @@ def _digamma_above(x: Any) -> Any:
 
 
 def _trigamma_above(x: Any) -> Any:
-    """Computes trigamma of x > 0: the asymptotic series at x + 10 plus the terms of the recurrence."""
+    """Computes trigamma of x > 0 by the asymptotic series at x + 10, plus the ten terms 1 / (x + i)^2 of the recurrence."""
     recurrence_sum, far = _shifted(x, lambda y: real(1) / (y * y))
 
     def series(square: Any) -> Any:
@@ -150,9 +156,13 @@ def _trigamma_above(x: Any) -> Any:
 
 
 def _reflected(x: Any, of_positive: Function, reflect: Function, pole: float) -> Any:
-    """Computes a function by ``of_positive`` for x > 0, and by its reflection formula for others.
+    """Computes a special function such as digamma for all real x, by a reflection formula for x <= 0.
 
-    ``reflect(value at 1 - x, pi * x)`` is the formula, ``pole`` the value at 0, -1, -2, ...
+    Args:
+        x: the argument.
+        of_positive: computes the function for positive arguments.
+        reflect: computes the value at x from the value at 1 - x and from pi * x.
+        pole: the value at 0, -1, -2, ...
     """
     is_reflected = x <= real(0)
     value = let(tirx.Select(is_reflected, real(1) - x, x), of_positive)
@@ -187,7 +197,7 @@ _LGAMMA_SHIFTS = 8
 
 
 def _lgamma_above(x: Any) -> Any:
-    """Computes log gamma(x) within 1e-13 for x > 0."""
+    """Computes log gamma(x) within 1e-13 for x > 0, by Stirling's series; below 8 the series is used at x + 8."""
     is_low = x < real(_LGAMMA_SHIFTS)
     product = reduce(lambda a, b: a * b, [x + real(i) for i in range(_LGAMMA_SHIFTS)])
     # gamma(x + 8) = x (x + 1) ... (x + 7) gamma(x)
@@ -209,12 +219,12 @@ def _lgamma_reflection(value: Any, angle: Any) -> Any:
 
 @through_double
 def _lgamma_single(x: Any) -> Any:
-    """Computes log |gamma(x)| in float64, for dtypes with fewer digits: 0 at the roots 1 and 2, inf at infinities."""
+    """Computes log |gamma(x)| in float64 for narrower dtypes; exactly 0 at the roots 1 and 2, infinite at infinities."""
     result = _reflected(x, _lgamma_above, _lgamma_reflection, np.inf)
     is_root = tirx.Or(tirx.EQ(x, real(1)), tirx.EQ(x, real(2)))
     return tirx.Select(is_root, real(0), tirx.Select(tirx.abs(x) < real(np.inf), result, x * x))
 
 
 def lgamma(x: Any) -> Any:
-    """Computes log |gamma(x)|; float64 by the C library, which is exact near the zeros at 1 and 2."""
+    """Computes log |gamma(x)|; for float64 by the C library, which is accurate near the roots 1 and 2."""
     return libm("lgamma", x) if dtype_of(x) == "float64" else _lgamma_single(x)

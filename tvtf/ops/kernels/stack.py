@@ -29,13 +29,16 @@ def add(buffer: te.Tensor, index: te.Tensor, value: te.Tensor) -> te.Tensor:
 
 
 def add_rows(buffer: te.Tensor, places: te.Tensor, values: te.Tensor) -> te.Tensor:
-    """Adds rows to the rows of a buffer at their places; negative places are skipped."""
+    """Adds each row of ``values`` to the row of a buffer at the index in ``places``; negative indices are skipped."""
     sums = segment_sum(values, places, num_segments=buffer.shape[0])
     return te.compute(buffer.shape, lambda *i: buffer(*i) + sums(*i).astype(buffer.dtype), name="changed")
 
 
 def _changed(buffer: te.Tensor, index: te.Tensor, change: Any) -> te.Tensor:
-    """Returns ``buffer`` with ``change(old, *position)`` in the row at ``index``."""
+    """Returns a copy of ``buffer`` with one changed row: the row at ``index``.
+
+    ``change(old element, *index in the row)`` computes the row's new elements.
+    """
     row = index().astype("int64")
 
     def element(i: Any, *rest: Any) -> Any:
@@ -46,5 +49,5 @@ def _changed(buffer: te.Tensor, index: te.Tensor, change: Any) -> te.Tensor:
 
 
 def length(count: te.Tensor) -> te.Tensor:
-    """Returns a scalar as an int64 vector, from which a shape is bound."""
+    """Converts a scalar to an int64 vector of one element, from which the compiler binds a symbolic dim."""
     return te.compute((1,), lambda _: count().astype("int64"), name="length")

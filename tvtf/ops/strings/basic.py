@@ -23,14 +23,14 @@ UTF8_TAIL = 0x80
 
 
 def _encoding(encoding: str) -> str:
-    """Checks the attribute ``encoding`` of `tf.strings.lower` and `upper`, with TensorFlow's error."""
+    """Returns the argument ``encoding`` of `tf.strings.lower` and `upper`, or raises TensorFlow's error if it is invalid."""
     if encoding not in ("", "utf-8"):
         raise ArgumentValueError(f"only utf8 or '' (no encoding) is supported, received {encoding}")
     return encoding
 
 
 def _unit(unit: str, op: str) -> str:
-    """Checks the attribute ``unit`` of the op ``op``, with TensorFlow's error."""
+    """Returns the argument ``unit`` of the op ``op``, "BYTE" or "UTF8_CHAR", or raises TensorFlow's error."""
     if unit not in UNITS:
         allowed = ", ".join(f'"{each}"' for each in UNITS)
         raise ArgumentError(
@@ -124,14 +124,17 @@ def string_length(input: Any, unit: str = "BYTE", name: str | None = None) -> An
 
 
 def _substr_type(x: TensorType, pos: TensorType, length: TensorType, unit: str) -> TensorType:
-    """Checks strings, positions and lengths, whose shapes broadcast."""
+    """Returns the result type of `tf.strings.substr`: strings of the shape to which all three inputs broadcast.
+
+    Raises an error for an input of another dtype.
+    """
     require_dtype(x, (string,), "input")
     require_dtype(pos, (int32, int64), "pos")
     return TensorType(broadcast_types(x, pos, length), string)
 
 
 def _substr(x: np.ndarray, pos: np.ndarray, length: np.ndarray, unit: str) -> np.ndarray:
-    """Takes the substring of each string from a position on, after broadcasting; see `tf.strings.substr`."""
+    """Computes `tf.strings.substr`: the substring of each string from its position on, after broadcasting."""
     texts, positions, lengths = np.broadcast_arrays(x, pos, length)
     result = np.empty(texts.shape, object)
     arguments = zip(texts.ravel().tolist(), positions.ravel().tolist(), lengths.ravel().tolist())
@@ -142,9 +145,9 @@ def _substr(x: np.ndarray, pos: np.ndarray, length: np.ndarray, unit: str) -> np
 
 
 def _substring(value: bytes, pos: int, length: int, index: int, unit: str) -> bytes:
-    """Returns a substring of one string, with positions in bytes or characters.
+    """Returns the substring of one string from ``pos`` on, of at most ``length`` bytes or characters (``unit``).
 
-    A position outside of the string is an error, as in TensorFlow; ``index`` is the string's number, for the message.
+    A position outside of the string is an error, as in TensorFlow. ``index``, the string's number, is for the message.
     """
     offsets = [*_character_offsets(value), len(value)] if unit == "UTF8_CHAR" else range(len(value) + 1)
     size = len(offsets) - 1
@@ -188,7 +191,10 @@ def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: str | None 
 
 
 def _join_type(*types: TensorType, separator: str) -> TensorType:
-    """Checks that all inputs are strings of one shape, or scalars; the result has that shape."""
+    """Returns the result type of `tf.strings.join`: strings of the shape that all inputs but scalars have.
+
+    Raises an error for an input of another dtype, or for shapes that differ.
+    """
     shape: Any = ()
     for each in types:
         require_dtype(each, (string,), "inputs")
@@ -208,7 +214,7 @@ def _join_type(*types: TensorType, separator: str) -> TensorType:
 
 
 def _join(*arrays: np.ndarray, separator: str) -> np.ndarray:
-    """Joins the strings of several arrays elementwise, with a separator between them."""
+    """Computes `tf.strings.join`: joins corresponding strings of several arrays, with a separator between them."""
     separator_bytes = separator.encode()
     texts = np.broadcast_arrays(*arrays)
     result = np.empty(texts[0].shape, object)
@@ -241,13 +247,13 @@ def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = N
 
 
 def _reduced_shape(shape: Any, axes: tuple[int, ...], keepdims: bool) -> tuple[Any, ...]:
-    """Returns the shape after a reduction over axes: without them, or with size 1 if ``keepdims``."""
+    """Returns the shape after a reduction over ``axes``, which are removed, or get size 1 if ``keepdims``."""
     dims = [(1 if i in axes else d) for i, d in enumerate(shape) if keepdims or i not in axes]
     return tuple(dims)
 
 
 def _reduce_join_type(x: TensorType, axes: tuple[int, ...], keepdims: bool, separator: str) -> TensorType:
-    """Checks strings and axes in range."""
+    """Returns the result type of `tf.strings.reduce_join`; raises an error for another dtype, or axes out of range."""
     require_dtype(x, (string,), "inputs")
     for axis in axes:
         if not 0 <= axis < len(x.shape):
@@ -256,11 +262,12 @@ def _reduce_join_type(x: TensorType, axes: tuple[int, ...], keepdims: bool, sepa
 
 
 def _reduce_join(array: np.ndarray, axes: tuple[int, ...], keepdims: bool, separator: str) -> np.ndarray:
-    """Joins strings along axes in the given order: strings along the first axis are joined first."""
+    """Computes `tf.strings.reduce_join`: joins strings along the axes, first those along the first axis."""
     kept_axes = [i for i in range(array.ndim) if i not in axes]
     shape = tuple(array.shape[i] for i in kept_axes)
     count = int(np.prod([array.shape[i] for i in axes], dtype=np.int64))
-    # in a row, elements along the first of the axes follow each other; without elements there is one row per result
+    # Each row has the strings of one result. Strings along the first axis follow each other. Without strings -1 would be
+    # ambiguous, and the number of rows is computed.
     rows = np.transpose(array, [*kept_axes, *reversed(axes)]).reshape(-1 if count else int(np.prod(shape)), count)
     result = np.empty(len(rows), object)
     result[:] = [separator.encode().join(row) for row in rows.tolist()]
@@ -289,25 +296,31 @@ def reduce_join(
 
 
 def _ordered_axes(axis: Any, rank: int) -> list[int]:
-    """Returns the axes in the given order, which is the order of joining."""
+    """Converts the argument ``axis`` to a list of axes in the given order, which is the order of joining.
+
+    Negative axes are counted from the end.
+    """
     axes = (
         [static_int(each, "axis") for each in axis]
         if isinstance(axis, (list, tuple))
         else list(canonical_axes(axis, rank))
     )
-    # negative axes count from the end; the type rule rejects those out of range
+    # axes out of range stay as they are: the type rule rejects them
     return [each % rank if rank and -rank <= each < rank else each for each in axes]
 
 
 def _segment_join_type(x: TensorType, ids: TensorType, num_segments: int, separator: str) -> TensorType:
-    """Checks strings and segment ids; the ids' axes are replaced by one of the segments."""
+    """Returns the result type of `tf.strings.unsorted_segment_join`: the axes of the ids become one axis of segments.
+
+    Raises an error for inputs of other dtypes.
+    """
     require_dtype(x, (string,), "inputs")
     require_dtype(ids, (int32, int64), "segment_ids")
     return TensorType((num_segments, *x.shape[len(ids.shape) :]), string)
 
 
 def _segment_join(x: np.ndarray, ids: np.ndarray, num_segments: int, separator: str) -> np.ndarray:
-    """Joins the strings of each segment, column by column, in the order of the rows."""
+    """Computes `tf.strings.unsorted_segment_join`: joins the rows of each segment, column by column, in their order."""
     rows = x.reshape(ids.size, -1)
     texts: list[list[list[bytes]]] = [[[] for _ in range(rows.shape[1])] for _ in range(num_segments)]
     for segment, row in zip(ids.ravel().tolist(), rows.tolist()):

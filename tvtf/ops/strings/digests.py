@@ -60,7 +60,7 @@ def _fingerprint_to_64_bytes(data: bytes) -> int:
 
 
 def _fingerprint_to_16(data: bytes) -> int:
-    """Fingerprints a string of at most 16 bytes."""
+    """Computes FarmHash's 64-bit fingerprint of a string of at most 16 bytes."""
     size = len(data)
     mul = (K2 + size * 2) & MASK
     if size >= 8:
@@ -83,9 +83,10 @@ def _fingerprint_to_32(data: bytes) -> int:
 
 
 def _mix_ends(data: bytes, factor: int, mul: int) -> tuple[int, int, int]:
-    """Mixes the first and the last 16 bytes of a string.
+    """Mixes the first and the last 16 bytes of a string, a step of FarmHash's fingerprint.
 
-    Returns the first 8 bytes times ``factor``, an intermediate mixture, and the hash of both ends.
+    Returns the first 8 bytes times ``factor``, an intermediate mixture, and the hash of both ends. ``mul`` is the
+    multiplier that depends on the string's length.
     """
     size = len(data)
     a, b = _u64(data, 0) * factor & MASK, _u64(data, 8)
@@ -95,7 +96,7 @@ def _mix_ends(data: bytes, factor: int, mul: int) -> tuple[int, int, int]:
 
 
 def _fingerprint_to_64(data: bytes) -> int:
-    """Fingerprints a string of 33 to 64 bytes."""
+    """Computes FarmHash's 64-bit fingerprint of a string of 33 to 64 bytes."""
     size = len(data)
     mul = (K2 + size * 2) & MASK
     a, y, z = _mix_ends(data, K2, mul)
@@ -155,7 +156,7 @@ SEED = 0xDECAFCAFFE
 
 
 def hash64(data: bytes) -> int:
-    """Returns the 64-bit MurmurHash2 of a string with TensorFlow's seed."""
+    """Computes the 64-bit MurmurHash2 of a string with TensorFlow's seed."""
     result = SEED ^ (len(data) * MURMUR & MASK)
     whole_words_size = len(data) & ~7
     for offset in range(0, whole_words_size, 8):
@@ -169,14 +170,14 @@ def hash64(data: bytes) -> int:
 
 
 def siphash(key: tuple[int, int], data: bytes) -> int:
-    """Returns SipHash-2-4 of a string with a key of 128 bits."""
+    """Computes the keyed hash SipHash-2-4 of a string, 64 bits; the key has two words of 64 bits."""
     state = [
         key[0] ^ 0x736F6D6570736575,
         key[1] ^ 0x646F72616E646F6D,
         key[0] ^ 0x6C7967656E657261,
         key[1] ^ 0x7465646279746573,
     ]
-    # zeros up to a multiple of 8 bytes, the last of which is the length
+    # padded with zeros to a multiple of 8 bytes; the last byte is the length modulo 256
     padded = data + bytes(7 - len(data) % 8) + bytes([len(data) & 0xFF])
     for (word,) in struct.iter_unpack("<Q", padded):
         state[3] ^= word
@@ -188,10 +189,10 @@ def siphash(key: tuple[int, int], data: bytes) -> int:
 
 
 def _rounds(v: list[int], count: int) -> None:
-    """Applies SipHash's rounds to its four words."""
+    """Applies ``count`` SipHash rounds in place to the state ``v``, four words of 64 bits."""
     for _ in range(count):
         v[0] = (v[0] + v[1]) & MASK
-        v[1] = _rotate_right(v[1], 51) ^ v[0]
+        v[1] = _rotate_right(v[1], 51) ^ v[0]  # SipHash's rotation left by 13 is one right by 51
         v[0] = _rotate_right(v[0], 32)
         v[2] = (v[2] + v[3]) & MASK
         v[3] = _rotate_right(v[3], 48) ^ v[2]

@@ -88,7 +88,7 @@ def glob(pattern: Any) -> list[str]:
 
 @export("io.gfile.makedirs")
 def makedirs(path: Path) -> None:
-    """Makes a folder and those above it; one that is there is fine.
+    """Creates a folder and all missing parent folders; an existing folder is no error.
 
     >>> import tempfile
     >>> import tvtf as tf
@@ -138,7 +138,7 @@ def remove(path: Path) -> None:
 
 @export("io.gfile.rmtree")
 def rmtree(path: Path) -> None:
-    """Deletes a folder with all that is in it.
+    """Deletes a folder and everything in it.
 
     >>> import tempfile
     >>> import tvtf as tf
@@ -155,7 +155,7 @@ def rmtree(path: Path) -> None:
 
 @export("io.gfile.rename")
 def rename(src: Path, dst: Path, overwrite: bool = False) -> None:
-    """Gives a file another path.
+    """Renames a file, or moves it to another path.
 
     >>> import tempfile
     >>> import tvtf as tf
@@ -300,7 +300,7 @@ class GFile:
         return self._mode
 
     def _opened(self, purpose: str) -> Any:
-        """Returns the open file, which is opened on first use, for the ``purpose`` "read" or "write".
+        """Opens the file if it isn't open yet, and returns it; ``purpose`` is "read" or "write".
 
         Raises:
           FailedPreconditionError: the mode forbids it.
@@ -315,7 +315,7 @@ class GFile:
         return self._file
 
     def _call(self, purpose: str, method: str, *args: Any) -> Any:
-        """Calls a method of the open file, for the ``purpose`` "read" or "write".
+        """Calls ``method`` of the file, which is opened if necessary; ``purpose`` is "read" or "write".
 
         Raises:
           OpError: the system call fails; the type depends on the reason, as in TensorFlow.

@@ -100,14 +100,17 @@ def _unsigned(key: tuple[int, ...]) -> tuple[int, int]:
 
 
 def _fingerprints(array: np.ndarray) -> np.ndarray:
-    """Fingerprints each string, or the bytes of each item of the first axis, as rows of 8 bytes."""
+    """Computes the fingerprint of each string, or of the bytes of each item along the first axis, as 8 bytes."""
     rows = array.reshape(len(array), -1)
     hashes = [fingerprint64(row[0] if row.dtype == object else np.ascontiguousarray(row).tobytes()) for row in rows]
     return np.array(hashes, "<u8").view(np.uint8).reshape(-1, 8)
 
 
 def _fingerprint_type(x: TensorType, method: str) -> TensorType:
-    """Checks data of at least one axis, of strings only one; returns the type of 8 bytes for each item."""
+    """Returns the result type of `tf.fingerprint`: 8 bytes for each item along the first axis.
+
+    Raises an error for a scalar, or for strings with more than one axis.
+    """
     if not x.shape:
         raise ArgumentError("`data` should be at least one-dimensional: got shape []")
     if x.dtype is string and x.shape[1:]:

@@ -35,7 +35,7 @@ def number_of(value: bytes, dtype: DType) -> Any:
 
 
 def _parse_numbers(array: np.ndarray, out_type: DType) -> np.ndarray:
-    """Converts each string to a number of ``out_type``, with TensorFlow's error for one that isn't such a number."""
+    """Converts each string to a number of ``out_type``; raises TensorFlow's error for an invalid or too large number."""
 
     def parse(value: bytes) -> Any:
         try:
@@ -97,9 +97,9 @@ def _require_strings(x: TensorType) -> TensorType:
 
 
 def _format_elements(array: np.ndarray, form: str, is_complex: bool) -> np.ndarray:
-    """Formats each element by the printf format ``form``, strings and bools included.
+    """Formats each element by the printf format ``form``; bools become "true" and "false".
 
-    A complex number is formatted by its real and imaginary part.
+    The format of complex numbers takes the real and the imaginary part.
     """
     if array.dtype == object:
         return mapped(
@@ -109,6 +109,7 @@ def _format_elements(array: np.ndarray, form: str, is_complex: bool) -> np.ndarr
         return mapped(lambda value: b"true" if value else b"false", array)
     if is_complex:
         return mapped(lambda value: (form % (value.real, value.imag)).encode(), array)
+    # all floats are formatted as float64
     numbers = array.astype(np.float64) if array.dtype.kind not in "iu" else array
     return mapped(lambda value: (form % value).encode(), numbers)
 

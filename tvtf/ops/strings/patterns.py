@@ -49,7 +49,7 @@ def compiled(pattern: str, op: str) -> re.Pattern[str]:
 
 
 def _translated(pattern: str) -> Iterator[str]:
-    """Yields the tokens of a pattern in Python's syntax; inside character classes ([...]) RE2's syntax differs."""
+    """Translates a pattern of RE2 to Python's syntax token by token; inside character classes ([...]) rules differ."""
     in_class = False
     for token in _TOKEN.findall(pattern):
         yield _translated_in_class(token) if in_class else _translated_outside_class(token)
@@ -76,7 +76,7 @@ def _translated_outside_class(token: str) -> str:
 
 
 def _escape(token: str) -> str:
-    """Translates an escape sequence, or raises for one that Python's ``re`` lacks."""
+    """Translates an escape sequence of RE2 to Python's syntax. Raises ValueError if Python's ``re`` has no equivalent."""
     if token.startswith(r"\Q"):
         return re.escape(token[2:].removesuffix(r"\E"))
     if token.startswith(r"\x{"):
@@ -114,7 +114,10 @@ def is_rewrite(pattern: re.Pattern[str], rewrite: str) -> bool:
 
 
 def replaced(pattern: re.Pattern[str], value: str, rewrite: str, everywhere: bool) -> str:
-    """Replaces matches as RE2 does: an empty match right after another match is skipped."""
+    """Replaces matches of a pattern in ``value`` by ``rewrite``: all if ``everywhere``, else the first.
+
+    As in RE2, an empty match right after another match is skipped.
+    """
     parts: list[str] = []
     end = position = 0
     while position <= len(value) and (match := pattern.search(value, position)):

@@ -22,13 +22,19 @@ RAW = (*dtypes.FLOATING, *dtypes.INTEGER, *dtypes.COMPLEX, dtypes.bool)
 
 
 def _raw_type(x: TensorType, out_type: DType, little_endian: bool, fixed_length: int, count: Any) -> TensorType:
-    """Checks strings; the result has an axis more, of the numbers in each string."""
+    """Returns the result type of `tf.io.decode_raw`: a new last axis has the ``count`` numbers of each string.
+
+    Raises an error for inputs that are not strings.
+    """
     require_dtype(x, (string,), "bytes")
     return TensorType((*x.shape, count), out_type)
 
 
 def _decode_raw(array: np.ndarray, out_type: DType, little_endian: bool, fixed_length: int, count: Any) -> np.ndarray:
-    """Reads numbers of ``out_type`` from the bytes of strings, all cut or padded to one length."""
+    """Computes `tf.io.decode_raw`: reinterprets the bytes of each string as numbers of ``out_type``.
+
+    Strings are cut or padded with zeros to ``fixed_length``. If that is 0, all must have the same length.
+    """
     texts = array.ravel().tolist()
     size = fixed_length or (len(texts[0]) if texts else 0)
     for i, value in enumerate(texts):
@@ -170,7 +176,7 @@ def parsed(array: np.ndarray, out_type: DType, shape: Any = ()) -> np.ndarray:
 
 
 def _parse_type(x: TensorType, out_type: DType, shape: Any) -> TensorType:
-    """Checks a string; the result has the attributes' dtype and shape."""
+    """Returns the result type of parsing a tensor, from the attributes; raises an error if the input is no string."""
     require_dtype(x, (string,), "serialized")
     return TensorType(tuple(shape), out_type)
 

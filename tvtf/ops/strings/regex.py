@@ -14,7 +14,10 @@ from tvtf.ops.strings.rules import from_text, like_text, mapped, text, text_op
 
 
 def _static_text(value: Any, name: str) -> str:
-    """Returns the argument ``name``, a pattern or rewrite, as text, from a Python string or an eager scalar tensor."""
+    """Converts the argument ``name``, a Python string or an eager scalar tensor, to text.
+
+    Raises TypeError for another value, such as a tensor that is unknown while tracing.
+    """
     if isinstance(value, EagerTensor):
         value = value.numpy()
     if isinstance(value, bytes):

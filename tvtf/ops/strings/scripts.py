@@ -66,7 +66,10 @@ def _table() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _varints(data: bytes) -> list[int]:
-    """Decodes varints: seven bits a byte, lowest first, the high bit set on all but the last."""
+    """Decodes a sequence of varints (integers of variable length) from bytes.
+
+    Each byte has seven bits of a number, the lowest first. The high bit is set in all bytes of a number but the last.
+    """
     values, number, shift = [], 0, 0
     for byte in data:
         number |= (byte & 0x7F) << shift

@@ -63,7 +63,7 @@ def read(data: bytes, expected: DType) -> np.ndarray:
     """Parses the bytes of a ``TensorProto`` to an array.
 
     Raises:
-      ArgumentError: they are no message, of another dtype, or of another size than its shape.
+      ArgumentError: the bytes are no valid message, or the tensor has another dtype, or not as many values as its shape.
     """
     try:
         proto = TensorProto.FromString(data)
@@ -93,7 +93,7 @@ def _name(dtype: DType | None) -> str:
 
 
 def _values(proto: Any, dtype: DType, count: int) -> np.ndarray:
-    """Returns the flat values of a ``TensorProto`` message, from its raw bytes or its list for the dtype."""
+    """Returns the values of a ``TensorProto`` message as a flat array, from its raw bytes or from its list of values."""
     if dtype is dtypes.string:
         return _repeated_to_count(np.array([*proto.string_val, None], object)[:-1], count, b"")
     if proto.tensor_content:
@@ -112,9 +112,9 @@ def _values(proto: Any, dtype: DType, count: int) -> np.ndarray:
 
 
 def _repeated_to_count(values: np.ndarray, count: int, zero: Any) -> np.ndarray:
-    """Repeats the last value up to ``count`` elements, as the message's format allows; without values it is ``zero``.
+    """Extends the values of a ``TensorProto`` to ``count`` elements by copies of the last value, or of ``zero``.
 
-    A few bytes can claim any count, so the result's size is checked first.
+    A message may leave out equal values at its end. As a few bytes can claim any count, the size is checked first.
 
     Raises:
       ResourceExhaustedError: the result is larger than may be decoded.

@@ -48,7 +48,7 @@ def codec_of(encoding: str, op: str) -> str:
 
 
 def _characters(value: bytes, codec: str) -> Iterator[tuple[Any, int]]:
-    """Yields each character of an encoded string with its byte offset, and _Invalid for invalid bytes."""
+    """Decodes a string, and yields each character with its byte offset; for invalid bytes it yields ``_Invalid``."""
     offset = 0
     while offset < len(value):
         try:
@@ -69,9 +69,9 @@ def _characters(value: bytes, codec: str) -> Iterator[tuple[Any, int]]:
 
 
 def decoded(value: bytes, codec: str, errors: str, replacement: int, controls: bool) -> list[tuple[int, int]]:
-    """Returns the code points of a string in the encoding ``codec``, each with its byte offset.
+    """Decodes a string in the encoding ``codec`` to a list of (code point, byte offset).
 
-    With ``controls``, control characters are replaced, too.
+    Invalid bytes are replaced if ``errors`` is "replace". With ``controls``, control characters are replaced, too.
 
     Raises:
       ArgumentError: the string has invalid bytes, with ``errors="strict"``.
@@ -144,7 +144,7 @@ def _encode_type(values: TensorType, splits: TensorType, codec: str, errors: str
 
 
 def _encode(values: np.ndarray, splits: np.ndarray, codec: str, errors: str, replacement: int) -> np.ndarray:
-    """Encodes the code points of each row as one string."""
+    """Encodes the code points of each ragged row, given by values and row splits, as one string."""
     points = values.tolist()
     result = np.empty(len(splits) - 1, object)
     result[:] = [
@@ -154,7 +154,11 @@ def _encode(values: np.ndarray, splits: np.ndarray, codec: str, errors: str, rep
 
 
 def _encoded_row(points: list[int], codec: str, errors: str, replacement: int) -> bytes:
-    """Encodes code points as one string; those out of range are an error, replaced or dropped."""
+    """Encodes code points as one string in the encoding ``codec``.
+
+    Invalid code points raise an error if ``errors`` is "strict". They become ``replacement`` if it is "replace", and
+    are dropped otherwise.
+    """
     valid = [point for point in points if 0 <= point <= LAST and point not in SURROGATES]
     if len(valid) != len(points):
         if errors == "strict":
@@ -174,7 +178,7 @@ def output_codec(encoding: str, op: str) -> str:
     """Returns Python's name of an output encoding.
 
     Raises:
-      InvalidArgumentError: TensorFlow doesn't write it.
+      InvalidArgumentError: TensorFlow doesn't support it for output.
     """
     if encoding not in OUTPUTS:
         allowed = ", ".join(f'"{each}"' for each in OUTPUTS)
