@@ -21,8 +21,8 @@ Operator = Callable[[Any, Any], Any]
 def experimental_enable_numpy_behavior(prefer_float32: bool = False, dtype_conversion_mode: str = "legacy") -> None:
     """Makes all tensors behave as NumPy's arrays from now on.
 
-    They get NumPy's methods (``T``, ``reshape``, ``astype``, ``ravel`` ...), accept arrays as indices, and operators promote
-    their operands as NumPy does: ``int32 + float32`` is ``float64``.
+    They get NumPy's methods (``T``, ``reshape``, ``astype``, ``ravel`` ...), accept arrays as indices, and operators
+    promote their operands as NumPy does: ``int32 + float32`` is ``float64``.
 
     Args:
       prefer_float32: whether Python's floats are float32 instead of float64.
@@ -59,7 +59,7 @@ def experimental_enable_numpy_behavior(prefer_float32: bool = False, dtype_conve
 
 
 def _promoting_operands(operate: Operator) -> Operator:
-    """Wraps an operator to convert its operands to the dtype in which NumPy computes."""
+    """Wraps an operator so that its operands are first converted to the dtype in which NumPy would compute."""
     # NumPy's matmul also takes vectors.
     operate = {operators.ARITHMETIC["matmul"]: products.matmul}.get(operate, operate)
 

@@ -69,7 +69,7 @@ def _numpy_dtype(*values: Any) -> DType:
 def _promotion_operand(value: Any) -> Any:
     """Converts a value to an operand of ``np.result_type``: a number, a NumPy dtype or an array.
 
-    Python's floats count as float32 if the user set ``prefer_float32``.
+    With ``prefer_float32``, Python's floats count as float32.
     """
     if preference.is_float32 and isinstance(value, (float, complex)):
         return np.complex64(value) if isinstance(value, complex) else np.float32(value)

@@ -137,7 +137,7 @@ def logspace(
 
 @numpy_like("geomspace", shows="1., 8., 4")
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Tensor:
-    """Returns ``num`` numbers of a geometric sequence from ``start`` to ``stop``: the quotients of neighbours are equal."""
+    """Returns ``num`` numbers from ``start`` to ``stop`` with a constant ratio between neighbours."""
     final_dtype = tf.as_dtype(dtype) if dtype else result_dtype(start, stop, float(num), float_dtype())
     compute_dtype = tf.as_dtype(np.promote_types(final_dtype.as_numpy_dtype, np.float32))
     start, stop = to_tensor(start, compute_dtype), to_tensor(stop, compute_dtype)
@@ -191,7 +191,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Tensor: 
 
 
 def _make_triangle(name: str, is_lower: bool) -> Callable[..., Tensor]:
-    """Makes ``tril`` (lower triangles) or ``triu`` (upper triangles), whose ``name`` error messages contain."""
+    """Creates ``tril`` (keeps the lower triangle) or ``triu`` (keeps the upper); ``name`` appears in error messages."""
 
     def triangle(m: Any, k: int = 0) -> Tensor:
         """Returns the matrices with zeros above, or below, the ``k``-th diagonal."""
@@ -248,7 +248,10 @@ def ix_(*args: Any) -> list[Tensor]:
 
 
 def _indices_of_axis(a: Tensor, axis: int, rank: int) -> Tensor:
-    """Returns the indices of one axis of a grid, reshaped to broadcast with those of the other axes."""
+    """Reshapes the indices of one axis of a grid, as for ``np.ix_``, to broadcast with the indices of the other axes.
+
+    A mask stands for the positions at which the mask is true.
+    """
     if a.ndim != 1:
         raise ValueError(f"Arguments must be 1-d, got arg {axis} of rank {a.ndim}")
     if not (a.dtype.is_bool or a.dtype.is_integer):

@@ -170,9 +170,9 @@ def hypot(x1: Any, x2: Any) -> Tensor:
 
 
 def _log_of_sum(x1: Any, x2: Any, exponential: Function, log_of_base: float) -> Tensor:
-    """Returns ``log(exponential(x1) + exponential(x2))`` in one base, whose natural logarithm is ``log_of_base``.
+    """Returns ``log(exponential(x1) + exponential(x2))``, as for ``np.logaddexp``, without overflow.
 
-    It is computed from the difference of ``x1`` and ``x2``, so that it can't overflow.
+    ``log_of_base`` is the natural logarithm of the base of ``exponential`` and of the result.
     """
     x1, x2 = to_common_dtype(x1, x2)
     difference = x1 - x2
@@ -325,7 +325,7 @@ def array_equal(a1: Any, a2: Any) -> Tensor:
 
 
 def _common_divisor(x1: Tensor, x2: Tensor) -> Tensor:
-    """Returns the elementwise greatest common divisors by Euclid's algorithm, in a loop until all elements are done."""
+    """Computes elementwise greatest common divisors by Euclid's algorithm; the loop ends when all elements are done."""
     if not x1.dtype.is_integer:
         raise ValueError("Arguments to gcd must be integers.")
     zero, one = tf.zeros([], x1.dtype), tf.ones([], x1.dtype)

@@ -28,7 +28,10 @@ class ArrayIndex(NamedTuple):
 
 
 def getitem(x: Tensor, key: Any) -> Tensor:
-    """Indexes a tensor as NumPy does: by a mask, or by integers and slices first and by arrays of indices afterwards."""
+    """Indexes a tensor as NumPy does: by a mask, or by a mix of integers, slices and arrays of indices.
+
+    Integers and slices are applied first, arrays of indices afterwards.
+    """
     if _is_mask(key):
         return tf.boolean_mask(x, key)
     entries = [_converted_index(index) for index in _as_tuple(key)]
@@ -44,7 +47,10 @@ def _is_mask(key: Any) -> bool:
 
 
 def _as_tuple(key: Any) -> tuple[Any, ...]:
-    """Returns the indices as a tuple: a list that contains slices or arrays counts as a tuple, a list of numbers as an array."""
+    """Returns the index of a tensor as a tuple, one entry for each indexed axis.
+
+    A list with slices or arrays is converted to a tuple. A list of numbers is a single entry, an array of indices.
+    """
     if isinstance(key, tuple):
         return key
     is_list_of_indices = isinstance(key, list) and any(
@@ -59,9 +65,9 @@ def _is_sequence_or_slice(index: Any) -> bool:
 
 
 def _converted_index(entry: Any) -> Any:
-    """Converts an array among the indices to an integer tensor: a mask to the positions of its true elements.
+    """Converts an array among the indices to an integer tensor; a mask becomes the positions of its true elements.
 
-    Integers, slices, None and the ellipsis are returned unchanged.
+    Integers, slices, None and the ellipsis stay as they are.
     """
     if entry is None or entry is ... or isinstance(entry, builtins.slice | numbers.Integral):
         return entry
@@ -84,10 +90,10 @@ def _is_scalar(entry: Any) -> bool:
 
 
 def _array_indices(entries: list[Any], rank: int) -> list[ArrayIndex]:
-    """Returns the arrays among the indices with the axes that they index after basic indexing.
+    """Returns the arrays among the indices, each with the axis that it indexes after basic indexing.
 
-    Behind an ellipsis, axes count from the end, as ``rank`` is that of the result of basic indexing. A scalar index removes
-    its axis, so that it doesn't count.
+    ``rank`` is the rank after basic indexing. Axes behind an ellipsis count from the end. Scalar indices don't count,
+    because basic indexing has removed their axes.
     """
     arrays = []
     for position, entry in enumerate(entries):
@@ -101,9 +107,9 @@ def _array_indices(entries: list[Any], rank: int) -> list[ArrayIndex]:
 
 
 def _gather_by_arrays(x: Tensor, array_indices: list[ArrayIndex]) -> Tensor:
-    """Gathers elements by several arrays of indices, which broadcast with each other.
+    """Gathers elements by arrays of indices, which broadcast with each other, as in NumPy's advanced indexing.
 
-    As in NumPy, the axes of the arrays' shape come first in the result, unless the arrays index adjacent axes.
+    If the arrays index adjacent axes, the new axes replace them. Otherwise the new axes come first.
     """
     axes = [array_index.axis for array_index in array_indices]
     on_one_side = len({array_index.follows_ellipsis for array_index in array_indices}) == 1

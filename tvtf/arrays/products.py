@@ -17,9 +17,10 @@ VECTORS = "[1, 2, 3], [4, 5, 6]"
 
 
 def _contracted(axis_of_second: Callable[[int], int]) -> Callable[..., Tensor]:
-    """Makes NumPy's ``dot`` or ``inner``, which contracts the last axis of the first argument with one of the second.
+    """Creates NumPy's ``dot`` or ``inner``, which contracts the last axis of the first argument.
 
-    ``axis_of_second`` returns that axis from the rank of the second argument. A scalar is multiplied instead.
+    ``axis_of_second`` returns the contracted axis of the second argument, given its rank. A scalar argument is
+    multiplied.
     """
 
     def product(a: Any, b: Any) -> Tensor:
@@ -76,7 +77,7 @@ def kron(a: Any, b: Any) -> Tensor:
 
 
 def _as_3d(x: Tensor, axis: int) -> tuple[Tensor, bool]:
-    """Prepares an operand of a cross product: moves its vectors to the last axis, and pads those of two elements with 0.
+    """Prepares an operand of a cross product: moves vectors to the last axis, and pads them with 0 to three elements.
 
     Returns the tensor, and whether the vectors had two elements.
     """

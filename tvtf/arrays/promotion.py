@@ -69,7 +69,10 @@ def _promoted_type(text: str) -> PromotedType:
 
 
 def _read_table() -> dict[frozenset[PromotedType], tuple[PromotedType, bool]]:
-    """Parses ``_ROWS``: maps a set of two types to the type they promote to, and whether the mode "safe" permits that."""
+    """Parses the table of dtype promotions ``_ROWS``.
+
+    Maps each set of two types to the promoted type, and to whether the mode "safe" permits the promotion.
+    """
     rows = [row.split() for row in _ROWS.strip().splitlines()]
     columns = [_promoted_type(row[0]) for row in rows]
     return {
@@ -93,7 +96,7 @@ _PYTHON_TYPES = {
 
 
 def type_of(value: Any) -> PromotedType | None:
-    """Returns the type with which a value is promoted; None if the table has none for it.
+    """Returns the type (dtype and weakness) with which a value takes part in promotion; None if the table has none.
 
     Raises:
       OverflowError: a Python int needs more than 32 bits.
@@ -120,7 +123,7 @@ def type_of(value: Any) -> PromotedType | None:
 
 
 def promoted(*values: Any) -> PromotedType | None:
-    """Returns the type to which values and nests of values are promoted; None if the table has none for them.
+    """Returns the type to which all values (or nests of values) promote together; None if the table has none.
 
     Raises:
       TypeError: the mode is "safe", which forbids the promotion.

@@ -25,9 +25,9 @@ A_MATRIX = "[[1, 2], [3, 4]]"
 
 
 def _widened_integers(x: Tensor) -> Tensor:
-    """Casts bools and narrow integers to the width of the dtype of Python's ``int``, in which NumPy sums them.
+    """Casts bools and narrow integers to the width of Python's ``int``, as NumPy does before a sum.
 
-    Results then don't overflow early.
+    Otherwise sums of narrow integers would overflow early.
     """
     python_int = int_dtype()
     if x.dtype.is_bool:
@@ -38,7 +38,7 @@ def _widened_integers(x: Tensor) -> Tensor:
 
 
 def _make_sum(name: str, reduce: Reduction, of_bools: Reduction) -> Reduction:
-    """Makes NumPy's ``sum`` or ``prod`` from TensorFlow's ``reduce``; if the dtype bool is requested, from ``of_bools``."""
+    """Makes NumPy's ``sum`` or ``prod`` from TensorFlow's ``reduce``. Results of dtype bool come from ``of_bools``."""
 
     def total(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool | None = None) -> Tensor:
         dtype = requested_dtype(dtype)
@@ -51,7 +51,10 @@ def _make_sum(name: str, reduce: Reduction, of_bools: Reduction) -> Reduction:
 
 
 def _make_extreme(names: tuple[str, ...], reduce: Reduction, of_bools: Reduction) -> Reduction:
-    """Makes NumPy's ``amax`` and ``max``, or ``amin`` and ``min``, from TensorFlow's ``reduce``; for bools, from ``of_bools``."""
+    """Makes NumPy's ``amax`` and ``max``, or ``amin`` and ``min``, from TensorFlow's ``reduce``.
+
+    Results of dtype bool come from ``of_bools``.
+    """
 
     def extreme(a: Any, axis: Any = None, out: Any = None, keepdims: bool | None = None) -> Tensor:
         if out is not None:
@@ -118,7 +121,7 @@ def ptp(a: Any, axis: Any = None, keepdims: bool | None = None) -> Tensor:
 
 
 def _make_cumulative(name: str, accumulate: Reduction) -> None:
-    """Makes NumPy's ``cumsum`` or ``cumprod``, which flattens the tensor unless an axis is given."""
+    """Creates NumPy's ``cumsum`` or ``cumprod``, which flatten the tensor unless an axis is passed."""
 
     def totals(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
         a = to_tensor(a, requested_dtype(dtype))
@@ -134,7 +137,7 @@ _make_cumulative("cumprod", tf.math.cumprod)
 
 
 def _make_nan_reduction(name: str, reduce: Reduction, neutral_element: int) -> Reduction:
-    """Makes NumPy's ``nansum`` or ``nanprod``: ``reduce`` with NaN replaced by its neutral element."""
+    """Creates NumPy's ``nansum`` or ``nanprod``: they replace NaN by the neutral element of ``reduce``, then reduce."""
 
     def reduced(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
         a = to_tensor(a)
@@ -178,7 +181,7 @@ def average(a: Any, axis: int | None = None, weights: Any = None, returned: bool
 
 
 def _weighted_mean(a: Tensor, axis: int | None, weights: Any) -> tuple[Tensor, Tensor]:
-    """Returns the weighted mean along an axis, or of all elements, and the sum of the weights.
+    """Computes the weighted mean along an axis (None: of all elements); returns the mean and the sum of the weights.
 
     The weights have the shape of ``a``, or are a vector along ``axis``.
     """

@@ -166,7 +166,7 @@ def broadcast_arrays(*args: Any, **kwargs: Any) -> list[Tensor]:
 
 
 def _make_at_least(name: str, reshaped: Callable[[Tensor], Tensor]) -> Callable[..., Any]:
-    """Makes NumPy's ``atleast_1d``, ``_2d`` or ``_3d``, which reshapes each of its arguments with ``reshaped``."""
+    """Creates NumPy's ``atleast_1d``, ``_2d`` or ``_3d``, which applies ``reshaped`` to each argument."""
 
     def arrays(*arys: Any) -> Any:
         results = [reshaped(to_tensor(each)) for each in arys]
@@ -214,7 +214,10 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
 
 
 def _part_sizes(ary: Tensor, boundaries: Sequence[int], axis: int) -> list[int]:
-    """Converts the indices at which NumPy's ``split`` divides an axis to the sizes of the parts, for ``tf.split``."""
+    """Converts the boundaries of NumPy's ``split`` to the sizes of the parts, which ``tf.split`` expects.
+
+    For example, the boundaries 2 and 5 of an axis of size 6 give the sizes 2, 3, 1.
+    """
     if axis >= ary.ndim:
         raise ValueError(f"axis {axis} is out of bound for shape {ary.shape}")
     total, previous = ary.shape[axis], 0
@@ -237,7 +240,7 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
 
 
 def _make_split(axis: int) -> Callable[..., list[Tensor]]:
-    """Makes NumPy's ``vsplit``, ``hsplit`` or ``dsplit``, which splits along ``axis`` into equal parts, or at indices."""
+    """Creates NumPy's ``vsplit``, ``hsplit`` or ``dsplit``, which split a tensor along a fixed axis."""
 
     def parts(ary: Any, indices_or_sections: Any) -> list[Tensor]:
         ary = to_tensor(ary)
@@ -310,7 +313,10 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> Tensor:
 
 
 def _check_sort_arguments(kinds: tuple[str, ...], kind: str, order: Any) -> None:
-    """Raises ValueError if ``kind``, NumPy's sorting algorithm, or ``order``, its fields of records, is not supported."""
+    """Raises ValueError for sort options that are not supported.
+
+    ``kind`` is NumPy's name of the sorting algorithm, ``order`` the fields to compare in arrays of records.
+    """
     if kind not in kinds:
         listed = " and ".join(f'kind="{supported}"' for supported in kinds)
         verb = "is" if len(kinds) == 1 else "are"
@@ -340,7 +346,7 @@ def argsort(a: Any, axis: int | None = -1, kind: str = "quicksort", order: Any =
 
 
 def _make_arg_extreme(name: str, function: Callable[..., Tensor]) -> None:
-    """Makes NumPy's ``argmax`` or ``argmin``, which flattens the tensor unless an axis is given."""
+    """Creates NumPy's ``argmax`` or ``argmin``, which flatten the tensor unless an axis is passed."""
 
     def position(a: Any, axis: int | None = None) -> Tensor:
         a = to_tensor(a)

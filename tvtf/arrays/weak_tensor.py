@@ -146,7 +146,10 @@ def _make_promotion_rule(function: Any, arity: int, may_return_weak: bool) -> Ru
     names = [name for name in signature.parameters if name != "scalar"][:arity]  # scalar_mul's takes the dtype of x
 
     def rule(args: Any, kwargs: Any) -> Any:
-        """Calls the function on promoted arguments; returns NotImplemented if it can run on the arguments as they are."""
+        """Calls the function on arguments promoted to their common type.
+
+        Returns NotImplemented if the arguments need no promotion.
+        """
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         values = [bound.arguments[name] for name in names]
@@ -169,9 +172,9 @@ def _make_promotion_rule(function: Any, arity: int, may_return_weak: bool) -> Ru
 
 @functools.wraps(constant)
 def _promoting_constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None = "Const") -> Any:
-    """Replaces ``tf.constant``: without a dtype, a value whose type is weak gives a weak tensor.
+    """Replaces ``tf.constant`` while promotion is on: a weakly typed value without a dtype gives a weak tensor.
 
-    A tensor is cast if it promotes to the given dtype.
+    A tensor is cast if its promotion with ``dtype`` gives ``dtype``.
     """
     target = promoted(value, None if dtype is None else tf.as_dtype(dtype))
     value = _as_tensor(value)
@@ -211,7 +214,7 @@ _added: list[tuple[list[Rule], Rule]] = []
 
 
 def enable(mode: str) -> None:
-    """Makes operators and public functions promote in the mode "safe" or "all", and return weak tensors."""
+    """Turns on promotion in the mode "safe" or "all": operators and public functions promote, and return weak tensors."""
     disable()
     setting.mode = mode
     names = public_names()

@@ -51,6 +51,7 @@ def encode(value: Any, leaf: Callable[[Any], Any] = lambda _: None) -> Any:
 
 
 def _encode_tuple(value: Any, leaf: Any) -> Any:
+    """Encodes a tuple, or a namedtuple with the names of its class and fields."""
     items = [encode(each, leaf) for each in value]
     if hasattr(value, "_fields"):
         return {"named": [type(value).__name__, list(value._fields), items]}
@@ -58,6 +59,7 @@ def _encode_tuple(value: Any, leaf: Any) -> Any:
 
 
 def _encode_dict(value: Any, leaf: Any) -> Any:
+    """Encodes a mapping as a list of (key, encoded value); raises NotPlain for a key that is not a plain value."""
     for key in value:
         if not isinstance(key, PLAIN_TYPES):
             raise NotPlain(f"the key {key!r} of type {type(key).__name__}")
@@ -66,7 +68,7 @@ def _encode_dict(value: Any, leaf: Any) -> Any:
 
 
 def _encode_spec(spec: TensorSpec, leaf: Any) -> Any:
-    """Encodes a TensorSpec: its dtype, its dims, each by its name if it has one, and its name."""
+    """Encodes a TensorSpec as dtype, dims and name; a dim with a name is encoded by the name."""
     dims = (
         None
         if spec.shape.rank is None
@@ -76,7 +78,10 @@ def _encode_spec(spec: TensorSpec, leaf: Any) -> Any:
 
 
 def _name_of(spec_class: type[TypeSpec]) -> str:
-    """Returns a type spec's name in files: the name that it is registered by, or its public name."""
+    """Returns the name by which files refer to a type spec's class: its registered name, or its public name.
+
+    Raises NotPlain for a class that has neither.
+    """
     registered_name = next(
         (name for name, registered_class in registered.items() if registered_class is spec_class), None
     )
@@ -132,6 +137,7 @@ def _decode_named(content: Any, leaf: Any) -> Any:
 
 
 def _decode_spec(content: Any, leaf: Any) -> Any:
+    """Decodes a TensorSpec from dtype, dims and name; raises ValueError for a negative dim."""
     dtype, dims, name = content
     if dims is not None and any(isinstance(d, int) and d < 0 for d in dims):
         raise ValueError(f"dims {dims}")
@@ -139,6 +145,7 @@ def _decode_spec(content: Any, leaf: Any) -> Any:
 
 
 def _decode_type(content: Any, leaf: Any) -> Any:
+    """Decodes the spec of a composite tensor from the name of its class and its serialization."""
     name, serialization = content
     spec_class = registered.get(name) or all_names().get(name) or _anonymous(name)
     if not isinstance(spec_class, type) or not issubclass(spec_class, TypeSpec):
@@ -147,7 +154,7 @@ def _decode_type(content: Any, leaf: Any) -> Any:
 
 
 def _anonymous(name: str) -> Any:
-    """Returns the anonymous spec for an extension type that this program doesn't declare; None for other names."""
+    """Returns AnonymousExtensionTypeSpec for the name of an undeclared extension type's spec; None for other names."""
     if not name.endswith(".Spec"):
         return None
     warnings.warn(
@@ -192,6 +199,7 @@ def encode_signature(signature: inspect.Signature) -> Any:
 
 
 def _encode_default(default: Any) -> Any:
+    """Encodes a parameter's default: None without one, and "captured" for a value that can't be encoded."""
     if default is inspect.Parameter.empty:
         return None
     try:
@@ -201,7 +209,7 @@ def _encode_default(default: Any) -> Any:
 
 
 def decode_signature(data: Any) -> inspect.Signature:
-    """Decodes what `encode_signature` returned.
+    """Decodes a Python signature from the JSON data that `encode_signature` returned.
 
     Raises:
       SavedModuleError: the data is invalid.

@@ -19,31 +19,38 @@ _BY_NAME = {kind.name: kind for kind in _BITS}
 
 
 def handle_of(tensor: EagerTensor) -> Any:
-    """Returns the TVM tensor that views a tensor's memory; cached, except for strings, whose handles last for one call."""
+    """Returns the TVM tensor that views an eager tensor's memory.
+
+    The view is cached, except for string tensors: string handles are valid for one call only.
+    """
     handle = tensor._handle
     return _viewed(tensor, tensor._array) if handle is None else handle
 
 
 def variable_handle(variable: Any) -> Any:
-    """Returns the TVM tensor that views a Variable's memory: compiled code assigns the Variable by writing there."""
+    """Returns the TVM tensor that views a Variable's memory. Compiled code assigns the Variable by writing to this memory."""
     handle = variable._handle
     return _viewed(variable, variable._memory) if handle is None else handle
 
 
 def _viewed(owner: Any, array: np.ndarray) -> Any:
-    """Returns the TVM tensor that views its owner's memory, and caches it there."""
+    """Returns a TVM tensor that views ``array``, the memory of ``owner``, and caches this view in ``owner``."""
     handle = to_handle(array)
+    # The handles of strings last for one call, so they are not cached.
     if array.dtype != object:
         owner._handle = handle
     return handle
 
 
 def to_handle(array: np.ndarray) -> Any:
-    """Returns a TVM tensor that views an array; a strided or read-only array is copied first."""
+    """Returns a TVM tensor that views a NumPy array without a copy.
+
+    Only a strided or read-only array is copied first.
+    """
     if not array.flags.c_contiguous or not array.flags.writeable:
         array = aligned_array.copied(array)
     bits = _BITS.get(array.dtype)
-    if bits is not None:
+    if bits is not None:  # bfloat16 or float8, which NumPy's DLPack doesn't have
         return _seen_as(tvm_ffi.from_dlpack(array.view(bits)), array.shape, array.dtype.name)
     if array.dtype.kind == "c":
         return _pairs(array, f"float{array.itemsize * 4}")
@@ -55,27 +62,33 @@ def to_handle(array: np.ndarray) -> Any:
 
 
 def _pairs(array: np.ndarray, part: str) -> Any:
-    """Views numbers that TVM has no type for (complex, string handles) as vectors of their two halves."""
+    """Returns a TVM tensor that views complex numbers or string handles as vectors of two elements of dtype ``part``.
+
+    TVM has no dtype for these numbers.
+    """
     return _seen_as(tvm_ffi.from_dlpack(array.reshape(-1).view(part)), array.shape, f"{part}x2")
 
 
 def _seen_as(handle: Any, shape: Any, dtype: str) -> Any:
+    """Returns a TVM tensor with another shape and dtype that views the same memory."""
     return handle._create_view(tuple(shape), dtype)
 
 
 def tensor_of(handle: Any) -> EagerTensor:
-    """Returns an eager tensor that views a result of compiled code."""
+    """Returns an eager tensor that views the TVM tensor ``handle``, a result of compiled code."""
     array = to_array(handle)
     tensor = EagerTensor(array)
+    # The handles of strings last for one call, so they are not cached.
     if array.dtype != object:
         tensor._handle = handle
     return tensor
 
 
 def to_array(handle: Any) -> np.ndarray:
-    """Returns an array that views a TVM tensor.
+    """Returns a NumPy array that views a TVM tensor; strings are looked up by their handles.
 
-    NumPy's DLPack has neither bfloat16 nor float8, which are passed as integers, nor pairs (complex numbers, strings).
+    NumPy's DLPack rejects three kinds of dtypes. Complex numbers and string handles arrive as pairs of their halves.
+    bfloat16 and float8 are viewed as integers of the same size first.
     """
     try:
         return np.from_dlpack(handle)

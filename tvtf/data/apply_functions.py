@@ -39,9 +39,10 @@ RENAMED = {"enumerate_dataset": "enumerate"}
 
 
 def _apply_function(name: str) -> Callable[..., Transformation]:
-    """Makes ``tf.data.experimental.<name>``, whose result, for ``Dataset.apply``, calls a method of Dataset.
+    """Creates ``tf.data.experimental.<name>``, which returns a function for ``Dataset.apply``.
 
-    Its docstring has an example made from ``APPLIED[name]``: the arguments and the expected elements.
+    That function calls a method of the dataset. The docstring's example is made from ``APPLIED[name]``: the arguments
+    and the expected elements.
     """
     method = getattr(Dataset, RENAMED.get(name, name))
     arguments, expected = APPLIED[name]

@@ -31,8 +31,8 @@ UNKNOWN: Final = -2
 class Dataset(NumberedObject, abc.ABC):
     """A sequence of elements, each a nest of tensors; every iteration computes them again.
 
-    Subclasses define ``handles``, and ``value`` if a handle is not the element itself. Handles are cheap to move: shuffling
-    and batching work on row numbers, and ``batch_value`` gathers a whole batch in one step.
+    Subclasses define ``handles``, and ``value`` if a handle is not the element itself. Handles are cheap to move:
+    shuffling and batching work on row numbers, and ``batch_value`` gathers a whole batch in one step.
 
     >>> import tvtf as tf
     >>> numbers = tf.data.Dataset.range(10).shuffle(10, seed=1).batch(4)
@@ -102,6 +102,7 @@ class Dataset(NumberedObject, abc.ABC):
         return None
 
     def __repr__(self) -> str:
+        """Returns TensorFlow's text: its class name and the element spec."""
         return f"<{self.repr_name or f'_{type(self).__name__}Dataset'} element_spec={self.element_spec}>"
 
     def cardinality(self, name: str | None = None) -> Tensor:
@@ -134,7 +135,10 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def method(function: Method) -> Method:
-    """Adds a function to Dataset as a method, without the trailing underscore that keeps it from hiding a builtin."""
+    """Adds a function to the class Dataset as a method, and returns the function.
+
+    The method's name lacks a trailing underscore. For example, ``map_`` becomes ``Dataset.map``.
+    """
     function.__name__ = function.__name__.rstrip("_")
     setattr(Dataset, function.__name__, defer_unknown_rank(function))
     methods.append(function.__name__)
@@ -188,7 +192,8 @@ class OwnedIterator(NumberedObject, Trackable):
         return {_STATE: np.array([self.position, *self._start], np.int64)}
 
     def _restore_from_tensors(self, tensors: Mapping[str, Any]) -> None:
-        """Moves to the saved position, skipping handles instead of computing their elements."""
+        """Restores a saved position and seeds. It skips handles up to the position without computing their elements."""
+        # Each generator has stored three numbers: a pair of seeds and the number of pairs drawn from it.
         self.position, *self._start = (int(n) for n in tensors[_STATE])
         for at, generator in enumerate(self._generators):
             first, second, drawn = self._start[3 * at : 3 * at + 3]
@@ -209,6 +214,7 @@ class OwnedIterator(NumberedObject, Trackable):
     _traced_steps = Dataset._traced_steps
 
     def __next__(self) -> Element:
+        """Returns the next element; while tracing, the symbolic tensors of the element that each run takes."""
         if state.trace is not None:
             return in_traces.next(self)
         try:
@@ -264,7 +270,7 @@ class NumpyIterator:
 
 
 def _as_numpy(leaf: Any) -> Any:
-    """Returns a tensor as a read-only NumPy array; a sparse one is made dense."""
+    """Converts a tensor to a read-only NumPy array; a sparse tensor becomes dense. Other leaves stay as they are."""
     if hasattr(leaf, "dense_shape"):
         leaf = to_dense(leaf)
     array = leaf.numpy() if hasattr(leaf, "numpy") else leaf
@@ -278,7 +284,10 @@ _STATE: Final = "ITERATOR_STATE"
 
 
 def _generators(dataset: Any) -> Iterator[SeedGenerator]:
-    """Yields the seed generators of a pipeline's datasets, from the last dataset to the sources."""
+    """Yields the seed generators of all datasets in a pipeline, from the last dataset back to the sources.
+
+    The datasets are found in the attributes of a dataset, which may be tuples or lists.
+    """
     for attribute in vars(dataset).values():
         for each in attribute if isinstance(attribute, (tuple, list)) else (attribute,):
             if isinstance(each, SeedGenerator):

@@ -27,7 +27,7 @@ from tvtf.ops.rules import bind
 
 
 class Groups(Iterator[list[Any]]):
-    """An iterator over lists of ``size`` items; after an error it goes on with the items that follow."""
+    """Groups items into lists of ``size`` items; after an error, the next list starts with the following items."""
 
     def __init__(self, items: Iterator[Any], size: int, drop_remainder: bool) -> None:
         self.items, self.size, self.drop_remainder = items, size, drop_remainder
@@ -43,6 +43,7 @@ class Batch(Dataset):
     """Stacked batches of ``count`` elements."""
 
     def __init__(self, source: Dataset, count: int, drop_remainder: bool) -> None:
+        """Checks the batch size ``count``, and computes the number of batches."""
         if count < 1:
             raise InvalidArgumentError(
                 None, "BatchDataset", "Batch size must be greater than zero. [Op:BatchDatasetV2]"
@@ -73,10 +74,12 @@ class CyclingBatches(Dataset):
 
     def __init__(self, source: Dataset, counts: Sequence[int], drop_remainder: bool) -> None:
         self.source, self.counts, self.drop_remainder = source, counts, drop_remainder
+        # A smaller last batch or different sizes make the first dim unknown.
         static_size = counts[0] if drop_remainder and len(set(counts)) == 1 else None
         super().__init__(leading(source.element_spec, static_size), UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
+        """Yields lists of handles, one list for each batch; the sizes of the lists cycle through ``counts``."""
         source = self.source.handles()
         for count in itertools.cycle(self.counts):
             group = list(itertools.islice(source, count))
@@ -111,11 +114,12 @@ def batch(
     deterministic: bool | None = None,
     name: str | None = None,
 ) -> Dataset:
-    """Stacks every ``batch_size`` elements; ``drop_remainder`` leaves out a smaller last batch.
+    """Stacks each ``batch_size`` consecutive elements into a batch.
 
     Args:
-      num_parallel_calls, deterministic: how many batches are stacked at the same time, and whether they keep their order;
-        see ``map``.
+      drop_remainder: whether to leave out a last batch of fewer elements.
+      num_parallel_calls: the number of threads that stack batches; see ``map``.
+      deterministic: whether batches keep their order; see ``map``.
 
     Raises:
       InvalidArgumentError: ``batch_size`` is not positive; or, during iteration, the shapes of elements differ.
@@ -133,6 +137,7 @@ class PaddedBatch(Batch):
     """Batches of elements padded to a common shape."""
 
     def __init__(self, source: Dataset, count: int, shapes: Any, values: Any, drop_remainder: bool) -> None:
+        """Checks the padded shapes and the padding values against the element spec of ``source``."""
         flat = nest.flatten(source.element_spec)
         for spec in flat:
             if not isinstance(spec, TensorSpec):
@@ -158,6 +163,7 @@ class PaddedBatch(Batch):
         return leading(padded_spec, self.count if self.drop_remainder else None)
 
     def value(self, handle: list[Any]) -> Element:
+        """Pads the elements of a batch, given by their handles, and stacks each component."""
         elements = [self.source.value(h) for h in handle]
         columns = zip(*map(arrays, elements))
         padded = [_padded(column, shape, value) for column, shape, value in zip(columns, self.shapes, self.values)]
@@ -165,12 +171,16 @@ class PaddedBatch(Batch):
 
 
 def _flat_values(spec: Any, values: Any) -> list[Any]:
+    """Flattens nested padding values; a single value serves all components of ``spec``."""
     count = len(nest.flatten(spec))
     return nest.flatten(values) if nest.is_nested(values) else [values] * count
 
 
 def _padding(spec: Any, value: Any) -> np.ndarray:
-    """Returns the padding value of a component as an array: zero or an empty string by default."""
+    """Converts the padding value of a component to an array of the component's dtype.
+
+    None stands for the default, zero or an empty string. Raises TypeError if the value has another dtype.
+    """
     if value is None:
         return np.array(b"" if spec.dtype.name == "string" else 0, spec.dtype.np)
     tensor = convert_to_tensor(value)
@@ -183,7 +193,10 @@ def _padding(spec: Any, value: Any) -> np.ndarray:
 
 
 def _padded(column: Sequence[np.ndarray], shape: TensorShape, value: np.ndarray) -> np.ndarray:
-    """Copies the arrays of a batch into one array filled with the padding value."""
+    """Pads the arrays of a batch to a common shape, and stacks them.
+
+    An unknown dim of ``shape`` becomes the largest size in the batch. Raises DataLossError if an array is larger.
+    """
     largest = [max(sizes) for sizes in zip(*(a.shape for a in column))]
     dims = [requested if requested is not None else widest for requested, widest in zip(shape, largest)]
     batch = np.full((len(column), *dims), value, column[0].dtype)
@@ -208,11 +221,13 @@ def padded_batch(
     drop_remainder: bool = False,
     name: str | None = None,
 ) -> Dataset:
-    """Returns batches of elements padded to a common shape.
+    """Pads elements to a common shape, and stacks each ``batch_size`` consecutive elements into a batch.
 
     Args:
-      padded_shapes: in the structure of an element; an unknown dim becomes that of the batch's largest element.
-      padding_values: zeros or empty strings by default.
+      padded_shapes: the shape of each component, in the structure of an element. An unknown dim becomes the largest size
+        in the batch.
+      padding_values: the values to pad with; zeros or empty strings by default.
+      drop_remainder: whether to leave out a last batch of fewer elements.
 
     Raises:
       ValueError: the rank of a padded shape differs from the element's.
@@ -227,6 +242,7 @@ class Unbatch(Dataset):
     """The rows of a dataset's elements, as elements of their own."""
 
     def __init__(self, source: Dataset) -> None:
+        """Checks that no component is a scalar, and computes the number of rows if it is static."""
         self.source = source
         if any(s.shape.rank == 0 for s in encoding(source.element_spec)):
             raise ValueError("Cannot unbatch an input with scalar components.")
@@ -243,7 +259,7 @@ class Unbatch(Dataset):
 
 @method
 def unbatch(self: Dataset, name: str | None = None) -> Dataset:
-    """Splits each element into its rows.
+    """Splits each element along the first dimension; each row becomes an element.
 
     Raises:
       ValueError: an element has a scalar component.
@@ -283,16 +299,22 @@ class Window(Dataset):
     """
 
     def __init__(self, source: Dataset, size: int, shift: int, stride: int, drop_remainder: bool) -> None:
+        """Checks the sizes, which must be positive, and computes the number of windows."""
         for what, count in (("size", size), ("shift", shift), ("stride", stride)):
             if count < 1:
                 raise ArgumentError(f"Window {what} must be greater than zero.").for_op("WindowDataset")
         self.source, self.length, self.shift, self.stride, self.drop = source, size, shift, stride, drop_remainder
         spec = nest.map_structure(DatasetSpec, source.element_spec)
+        # The number of source elements that a window must cover: all up to its last one, or only its first.
         reach = (size - 1) * stride + 1 if drop_remainder else 1
         super().__init__(spec, scaled(source.size, lambda n: max(0, -(-(n - reach + 1) // shift))))
 
     def handles(self) -> Iterator[Any]:
-        """Yields windows of elements: ``length`` elements, every ``stride``-th one, starting every ``shift`` elements."""
+        """Yields windows of ``length`` elements.
+
+        For example, length 2, shift 3, stride 2 on 0..9 give (0, 2), (3, 5) ... ``stride`` is the distance between a
+        window's elements. ``shift`` is the distance between the starts of windows.
+        """
         source, buffered = self.source.elements(), list[Element]()
         reach = (self.length - 1) * self.stride + 1
         while True:
@@ -308,7 +330,7 @@ class Window(Dataset):
                 next(itertools.islice(source, missing, missing), None)
 
     def _window(self, elements: list[Element]) -> Any:
-        """Returns the dataset of a window's elements, or a nest of datasets."""
+        """Returns a window as a dataset; if elements have several components, as a nest with a dataset for each."""
         spec = self.source.element_spec
         if type(spec) is TensorSpec:
             return ElementList(elements, spec)
@@ -322,7 +344,9 @@ class Window(Dataset):
 def window(
     self: Dataset, size: Any, shift: Any = None, stride: Any = 1, drop_remainder: bool = False, name: str | None = None
 ) -> Dataset:
-    """Returns datasets of ``size`` elements ``stride`` apart; each window starts ``shift`` elements after the previous one.
+    """Returns datasets of ``size`` elements ``stride`` apart.
+
+    Each window starts ``shift`` elements after the previous one.
 
     Raises:
       InvalidArgumentError: ``size``, ``shift`` or ``stride`` is not positive.
@@ -339,6 +363,7 @@ class GroupByWindow(Dataset):
     def __init__(
         self, source: Dataset, key: Callable[..., Any], reduce: Callable[..., Any], size: Callable[[int], int]
     ) -> None:
+        """Checks the results of ``key`` and ``reduce``; ``size`` returns the group size for a key."""
         self.source, self.reduce, self.length = source, reduce, size
         self.key = Traced(key, source)
         if self.key.spec != TensorSpec([], int64):
@@ -356,7 +381,10 @@ class GroupByWindow(Dataset):
         super().__init__(probe.element_spec, UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
-        """Collects elements by key, and yields each group's reduction once the group is full, or at the end."""
+        """Groups elements by key, and yields the elements of each group's reduced dataset.
+
+        A group is reduced as soon as it is full. At the end of the source, the remaining groups are reduced.
+        """
         open_groups: dict[int, list[Element]] = {}
         for element in self.source.elements():
             key = int(self.key(element).numpy())
@@ -383,10 +411,13 @@ def group_by_window(
     window_size_func: Callable[..., Any] | None = None,
     name: str | None = None,
 ) -> Dataset:
-    """Groups elements by an int64 key and replaces each full group by the dataset ``reduce_func(key, group)``.
+    """Groups elements by an int64 key, and replaces each full group by the dataset ``reduce_func(key, group)``.
 
     Args:
-      window_size, window_size_func: the number of elements in a group, for all keys or by key; exactly one of the two.
+      key_func: returns the key of an element.
+      reduce_func: returns the dataset that replaces a group.
+      window_size: the number of elements in a full group.
+      window_size_func: returns that number for a key. Pass either this or ``window_size``.
 
     Raises:
       ValueError: both or neither of ``window_size`` and ``window_size_func`` are set.
@@ -399,6 +430,7 @@ def group_by_window(
 
 
 def _window_size(fixed: Any, by_key: Callable[..., Any] | None) -> Callable[[int], int]:
+    """Returns a function from a key to the group size: the ``fixed`` one, or the result of ``by_key``."""
     if by_key is None:
         size = number(fixed)
         return lambda key: size
@@ -418,7 +450,14 @@ def bucket_by_sequence_length(
     drop_remainder: bool = False,
     name: str | None = None,
 ) -> Dataset:
-    """Batches elements of similar length together, padded, with one batch size for each bucket.
+    """Groups elements of similar length into buckets, and makes padded batches of each bucket's elements.
+
+    Args:
+      element_length_func: returns the length of an element.
+      bucket_boundaries: the lengths at which a new bucket starts, in ascending order.
+      bucket_batch_sizes: the batch size of each bucket.
+      pad_to_bucket_boundary: whether unknown dims are padded to the bucket's boundary minus one.
+      no_padding: whether to stack the elements without padding.
 
     Raises:
       ValueError: the number of batch sizes is not the number of boundaries plus one.
@@ -444,7 +483,10 @@ def bucket_by_sequence_length(
         return PaddedBatch(group, size, bucket_shapes(int(key.numpy())), padding_values, drop_remainder)
 
     def bucket_shapes(key: int) -> Any:
-        """Returns the padded shapes of a bucket's batches."""
+        """Returns the padded shapes of the batches of bucket number ``key``.
+
+        With ``pad_to_bucket_boundary``, each unknown dim becomes the greatest length in the bucket.
+        """
         if not pad_to_bucket_boundary:
             return padded_shapes
         if key == len(boundaries):

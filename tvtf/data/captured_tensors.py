@@ -32,7 +32,7 @@ def _tensors(value: Any, seen: set[int]) -> Iterator[SymbolicTensor]:
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """Yields what a function or container refers to directly: a function's closure and defaults, or items."""
+    """Yields what a function or container refers to directly: a closure's values and defaults, or items."""
     if isinstance(value, FunctionType):
         for cell in value.__closure__ or ():
             if _is_filled(cell):

@@ -23,7 +23,10 @@ from tvtf.ops.rules import bind
 
 
 class Choose(Dataset):
-    """Elements of several datasets; each of ``choices`` is the number of the dataset that the next element comes from."""
+    """Elements of several datasets.
+
+    Each of ``choices`` is the number of the dataset that the next element comes from.
+    """
 
     repr_name = "_DirectedInterleaveDataset"
 
@@ -215,9 +218,10 @@ def sample_from_datasets(
 
 
 def _with_log_weights(datasets: list[Dataset], weights: Any) -> tuple[list[Dataset], Tensor]:
-    """Returns the datasets that have a positive weight, and the logarithms of their weights as a matrix of one row.
+    """Drops datasets whose weight is not positive; returns the others, and the logarithms of their weights.
 
-    If the weights are a tensor, no dataset is dropped. If no weight is positive, the result is an empty dataset.
+    The logarithms form a matrix of one row. If the weights are a tensor, all datasets are kept. If no weight is
+    positive, one empty dataset is returned.
     """
     if weights is None:
         return datasets, convert_to_tensor([[1.0] * len(datasets)])

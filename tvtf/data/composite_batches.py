@@ -28,7 +28,10 @@ class AsRagged(Dataset):
         super().__init__(nest.map_structure(self._ragged_spec, source.element_spec), source.size)
 
     def _ragged_spec(self, spec: Any) -> Any:
-        """Returns the spec of a ragged tensor whose ragged dims reach to the last unknown one; static shapes stay dense."""
+        """Returns the spec of a ragged tensor whose ragged dims reach to the last unknown one.
+
+        Static shapes stay dense.
+        """
         if not isinstance(spec, TensorSpec) or spec.shape.rank is None or spec.shape.is_fully_defined():
             return spec
         last = max(axis for axis, size in enumerate(spec.shape) if size is None)

@@ -50,9 +50,9 @@ class NumberedObject:
         return EagerTensor(np.array(number_of(self), int64.np)), self._number_type()
 
     def _number_type(self) -> Any:
-        """Returns what a trace depends on if this object is an argument: its kind and element spec, hashable.
+        """Returns the hashable key of a trace for this argument: its kind and its element spec.
 
-        The value is cached for as long as the object has the same element spec.
+        The key is cached for as long as the object has the same element spec.
         """
         spec = self.element_spec
         cached_spec, number_type = self.__dict__.get("_cached_number_type", (None, None))
@@ -80,9 +80,9 @@ class NumberedObject:
 
 
 def number_of(value: Any) -> int:
-    """Returns the number by which a traced function refers to an object; a new object gets the next one.
+    """Returns the number by which a traced function refers to an object, such as a dataset.
 
-    Only weak references to objects are stored.
+    A new object gets the next number. Only weak references are stored, so numbered objects can still be freed.
     """
     number = _numbers.get(value)
     if number is not None:

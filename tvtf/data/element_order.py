@@ -67,6 +67,7 @@ class Shard(PassThrough):
     """Every ``count``-th element of a dataset, starting at ``index``."""
 
     def __init__(self, source: Dataset, count: int, index: int) -> None:
+        """Checks the number of shards and the shard's index, and computes the number of elements in the shard."""
         if count < 1:
             raise InvalidArgumentError(
                 None,
@@ -109,7 +110,7 @@ class Repeat(PassThrough):
             self.size = 0
 
     def handles(self) -> Iterator[Any]:
-        """Yields the source's elements ``count`` times, or without end if it is negative."""
+        """Yields the source's handles ``count`` times, starting a new iteration each time; without end if negative."""
         for _ in itertools.count() if self.count < 0 else range(self.count):
             empty = True
             for handle in self.source.handles():
@@ -131,12 +132,13 @@ def repeat(self: Dataset, count: Any = None, name: str | None = None) -> Dataset
 class Shuffle(PassThrough):
     """The elements of a dataset in TensorFlow's random order for the same seeds.
 
-    Each element is swapped with the buffer's first one and taken from there, as in TensorFlow's ring buffer: a different
-    way to fill the gap would give another order. TensorFlow splits the buffer into slices, one per epoch in it; here one
-    iteration of the source is open, so there is a single slice.
+    Each element is swapped with the buffer's first one and taken from there, as in TensorFlow's ring buffer: a
+    different way to fill the gap would give another order. TensorFlow splits the buffer into slices, one per epoch in
+    it; here one iteration of the source is open, so there is a single slice.
     """
 
     def __init__(self, source: Dataset, buffer_size: int, seed: Any, new_each_time: bool) -> None:
+        """Checks the size of the shuffle buffer; ``new_each_time`` gives each iteration a different order."""
         if buffer_size < 1 and buffer_size != UNKNOWN:
             raise InvalidArgumentError(
                 None,
@@ -148,7 +150,10 @@ class Shuffle(PassThrough):
         super().__init__(source, source.size)
 
     def handles(self) -> Iterator[Any]:
-        """Yields random elements of a buffer, which is refilled from the source."""
+        """Yields the source's handles in random order: draws each from a buffer, which the source refills.
+
+        As in TensorFlow, the drawn handle trades places with the first one, which then leaves the buffer.
+        """
         random = words(self.seeds.next_pair())
         source = self.source.handles()
         buffer: deque[Any] = deque()
@@ -186,6 +191,7 @@ def shuffle(
 
 
 def _common_size_of_batches(datasets: Iterable[Dataset]) -> int | None:
+    """Returns the batch size that all datasets share; None if their batch sizes differ."""
     sizes = {dataset.size_of_batches() for dataset in datasets}
     return sizes.pop() if len(sizes) == 1 else None
 
@@ -194,6 +200,7 @@ class Concatenate(Dataset):
     """The elements of one dataset followed by those of another."""
 
     def __init__(self, first: Dataset, second: Dataset) -> None:
+        """Concatenates two datasets; the element spec leaves those dims unknown in which the datasets differ."""
         self.parts = first, second
         unknown = UNKNOWN if UNKNOWN in (first.size, second.size) else None
         endless = INFINITE if INFINITE in (first.size, second.size) else unknown
@@ -223,6 +230,7 @@ class Zip(Dataset):
     """The elements of several datasets side by side, in the nested structure of ``datasets``."""
 
     def __init__(self, datasets: Any) -> None:
+        """Zips the datasets in a nest of tuples and dicts; the result ends with the shortest dataset."""
         self.datasets = datasets
         self.flat = _flat(datasets)
         for each in self.flat:
@@ -256,14 +264,17 @@ class Zip(Dataset):
 
 
 def _flat(datasets: Any) -> list[Any]:
-    """Returns the datasets in a nest of tuples and dicts, with sorted keys."""
+    """Flattens a nest of tuples and dicts of datasets to a list.
+
+    Dict entries come in the order of their sorted keys.
+    """
     if isinstance(datasets, dict):
         return [d for key in sorted(datasets) for d in _flat(datasets[key])]
     return [d for each in datasets for d in _flat(each)] if isinstance(datasets, tuple) else [datasets]
 
 
 def _skeleton(datasets: Any) -> Any:
-    """Returns the structure of nested tuples and dicts of datasets, with zeros as leaves and sorted keys."""
+    """Returns the nest of tuples and dicts with each dataset replaced by 0, and dict keys sorted."""
     if isinstance(datasets, dict):
         return {key: _skeleton(datasets[key]) for key in sorted(datasets)}
     return tuple(map(_skeleton, datasets)) if isinstance(datasets, tuple) else 0
@@ -301,6 +312,7 @@ class Prefetch(ComputedElements):
     """A dataset whose next few elements a thread computes ahead of time."""
 
     def __init__(self, source: Dataset, buffer_size: int) -> None:
+        """Checks the buffer size; AUTOTUNE (-1) buffers two elements, and 0 disables prefetching."""
         if buffer_size < -1:
             raise InvalidArgumentError(
                 None,
@@ -331,6 +343,7 @@ class Unique(Dataset):
     """The distinct elements of a dataset, in the order of their first occurrence."""
 
     def __init__(self, source: Dataset) -> None:
+        """Checks that elements are single tensors of a dtype that TensorFlow's ``unique`` supports."""
         self.source = source
         for spec in nest.flatten(source.element_spec):
             if spec.dtype not in (int32, int64, string):
@@ -343,9 +356,10 @@ class Unique(Dataset):
         super().__init__(source.element_spec, UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
-        """Yields each distinct element once."""
+        """Yields each element that equals none before it; elements are equal if dtype, shape and content are."""
         seen = set()
         for element in self.source.elements():
+            # An array of strings has dtype object. Its bytes are addresses, which differ for equal strings.
             key = tuple(
                 (a.dtype.str, a.shape, a.tobytes() if a.dtype != object else tuple(a.ravel())) for a in arrays(element)
             )

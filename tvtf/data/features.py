@@ -41,7 +41,7 @@ def parse_example_dataset(
         raise ValueError("Argument `features` is required, but not specified.")
 
     def apply(dataset: Any) -> Dataset:
-        """Returns a dataset of the features of batches of serialized examples.
+        """Parses batches of serialized examples; returns a dataset of their features.
 
         Raises:
           TypeError: the elements are not vectors of strings.

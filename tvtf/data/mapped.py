@@ -44,6 +44,10 @@ class Traced(Eager):
     """
 
     def __init__(self, user: Callable[..., Any], source: Dataset, *state: Any) -> None:
+        """Traces a user's function of the elements of ``source``, and infers the spec of the function's result.
+
+        ``state`` holds the specs of arguments before the element, such as the state of ``scan``.
+        """
         super().__init__(user)
         specs = (*state, source.element_spec)
         all_dense = all(type(spec) is TensorSpec for spec in nest.flatten(specs))
@@ -57,13 +61,15 @@ class Traced(Eager):
             self.spec = self._eager_spec(source) if self._traced is None else _result_spec(self._traced)
 
     def _trace(self, specs: tuple[Any, ...]) -> Any:
+        """Traces the user's function for arguments with these specs, and returns the concrete function."""
         traced = function(lambda *element: result_of(self.user(*_with_new_containers(element))))
         return traced.get_concrete_function(*_arguments(specs))
 
     def _eager_spec(self, source: Dataset, trace_error: Exception | None = None) -> Any:
-        """Returns the spec of the function's result on the first element, with all dims unknown: they may change.
+        """Infers the spec of the function's result by a call on the first element, as Python.
 
-        Raises the error of tracing if the function fails on the element, too.
+        All dims of the spec are unknown, because they may differ for other elements. ``trace_error`` is the error that
+        tracing raised. This error is raised again if the call fails, too.
         """
         for element in source.elements():
             try:
@@ -77,20 +83,24 @@ class Traced(Eager):
             return result_spec
         if trace_error is not None:
             raise trace_error
-        return source.element_spec
+        return source.element_spec  # there is no element to try
 
     @property
     def is_brief(self) -> bool:
-        """Whether a Python plan without compiled code runs it, so that threads gain nothing."""
+        """Whether a plan of Python calls, without compiled code, runs the function.
+
+        Threads don't speed such a plan up.
+        """
         plan = self._traced.plan() if self._traced is not None else None
         return plan is not None and plan.is_brief
 
     @property
     def is_compiled(self) -> bool:
-        """Whether it runs without calling Python, which could block."""
+        """Whether the function runs as compiled code only. Code that calls Python could block a thread."""
         return self._traced is not None and not self._traced.graph.root.python.is_called
 
     def __call__(self, *elements: Element) -> Any:
+        """Calls the traced function with the flat tensors of the elements; if there is no trace, runs Python."""
         if self._traced is None:
             return super().__call__(*elements)
         if self._flatten is not None:
@@ -100,11 +110,15 @@ class Traced(Eager):
 
 
 def _with_new_containers(element: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Copies the element's dicts and lists, which the user's function may change: ``features.pop("label")``."""
+    """Copies the nested dicts and lists of an element, but not the leaves.
+
+    The user's function may change its containers, for example by ``features.pop("label")``.
+    """
     return nest.map_structure(lambda leaf: leaf, element)  # type: ignore[no-any-return]
 
 
 def _result_spec(traced: Any) -> Any:
+    """Returns the nested specs of a concrete function's outputs."""
     return nest.map_structure(_spec, traced.structured_outputs)
 
 
@@ -114,7 +128,10 @@ def _with_unknown_dims(spec: Any) -> Any:
 
 
 def _arguments(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Spreads a single tuple element into arguments; an accumulator and an element stay two arguments."""
+    """Returns the arguments of a user's function: a single tuple becomes several arguments.
+
+    Named tuples stay one argument. Several values, such as a state and an element, stay as they are.
+    """
     return (
         values[0] if len(values) == 1 and isinstance(values[0], tuple) and not hasattr(values[0], "_fields") else values
     )
@@ -130,7 +147,7 @@ def _spec(leaf: Any) -> Any:
 
 
 def _needs_values(specs: Any) -> bool:
-    """Returns whether an element holds something other than tensors, such as datasets, so that its function can't be traced."""
+    """Returns whether elements hold values other than tensors, such as datasets. Their functions can't be traced."""
     return not all(isinstance(s, TypeSpec) and not isinstance(s, NumberedSpec) for s in nest.flatten(specs))
 
 
@@ -198,6 +215,7 @@ def map_(
 
 
 def _may_be_a_bool(spec: Any) -> bool:
+    """Returns whether values of a spec can be bool scalars; the rank may be unknown."""
     return isinstance(spec, TensorSpec) and spec.dtype is bool_ and spec.shape.is_compatible_with([])
 
 
@@ -205,6 +223,7 @@ class Filter(Dataset):
     """The elements of a dataset for which a predicate is true."""
 
     def __init__(self, source: Dataset, predicate: Callable[..., Any]) -> None:
+        """Traces the predicate and checks that the predicate returns a bool scalar."""
         self.source = source
         self.function = Traced(predicate, source)
         if not _may_be_a_bool(self.function.spec):
@@ -261,7 +280,9 @@ AHEAD = 8
 
 
 class Interleave(Dataset):
-    """Elements of ``cycle`` datasets that are open at the same time, ``block`` of each in turn; flat_map is a cycle of one.
+    """Interleaves the datasets that a function returns: yields ``block`` elements of each open dataset in turn.
+
+    ``cycle`` datasets are open at the same time. ``flat_map`` is an interleave with a cycle of one.
 
     Source: ``tensorflow/core/kernels/data/interleave_dataset_op.cc``.
     """
@@ -272,28 +293,33 @@ class Interleave(Dataset):
         super().__init__(self._inner_spec(), UNKNOWN)
 
     def _inner_spec(self) -> Any:
+        """Returns the element spec of the dataset that the function returns for the first element."""
         for element in self.source.elements():
             return self._inner(element).element_spec
-        return self.source.element_spec
+        return self.source.element_spec  # there is no element to call the function with
 
     def _inner(self, element: Element) -> Dataset:
+        """Calls the user's function with an element, and checks that the function returns a dataset."""
         dataset = self.function(element)
         if not isinstance(dataset, Dataset):
             raise TypeError(f"The `map_func` argument must return a `Dataset` object. Got {type(dataset).__name__}.")
         return dataset
 
     def handles(self) -> Iterator[Any]:
-        """Yields blocks of elements from ``cycle`` open iterators in turn; an exhausted one is replaced by the next."""
+        """Yields blocks of elements from ``cycle`` open iterators in turn.
+
+        When an iterator ends, the dataset of the source's next element replaces it. An empty slot holds None.
+        """
         source = self.source.elements()
         open_iterators = self._initial_iterators(source)
-        exhausted, at = False, 0
+        exhausted, slot = False, 0
         while not exhausted or any(o is not None for o in open_iterators):
-            if open_iterators[at] is None and not exhausted:
+            if open_iterators[slot] is None and not exhausted:
                 element = next(source, None)
                 exhausted = element is None
-                open_iterators[at] = None if exhausted else self._open(element)
-            yield from self._block(open_iterators, at)
-            at = (at + 1) % self.cycle
+                open_iterators[slot] = None if exhausted else self._open(element)
+            yield from self._block(open_iterators, slot)
+            slot = (slot + 1) % self.cycle
 
     def _initial_iterators(self, source: Iterator[Element]) -> list[Iterator[Element] | None]:
         return [None] * self.cycle
@@ -301,16 +327,16 @@ class Interleave(Dataset):
     def _open(self, element: Element) -> Iterator[Element]:
         return self._inner(element).elements()
 
-    def _block(self, open_iterators: list[Iterator[Element] | None], at: int) -> Iterator[Element]:
-        """Yields up to ``block`` elements of the iterator at ``at``, and closes it at its end."""
-        current = open_iterators[at]
+    def _block(self, open_iterators: list[Iterator[Element] | None], slot: int) -> Iterator[Element]:
+        """Yields up to ``block`` elements of the iterator in a slot, and empties the slot when the iterator ends."""
+        current = open_iterators[slot]
         if current is None:
             return
         for _ in range(self.block):
             try:
                 yield next(current)
             except StopIteration:
-                open_iterators[at] = None
+                open_iterators[slot] = None
                 return
 
 
@@ -411,6 +437,7 @@ class Scan(Dataset):
 
 
 def _scan_state(results: Any) -> Any:
+    """Checks that ``scan_func`` returns a pair of a new state and an output, and returns the spec of the state."""
     if not isinstance(results, tuple) or len(results) != 2:
         raise TypeError(
             "Invalid `scan_func`. `scan_func` should return a pair consisting of new state and the output value but its "
@@ -422,10 +449,10 @@ def _scan_state(results: Any) -> Any:
 def _trace_with_stable_state(
     user: Callable[..., Any], source: Dataset, spec: Any, state_of: Callable[[Any], Any]
 ) -> tuple[Traced, Any]:
-    """Traces a function of a state and an element, and returns it with the spec of the state.
+    """Traces a function of a state and an element until the spec of the state no longer changes.
 
-    Where a step changes a dim of the state, the spec is relaxed to cover both shapes and the function traced again, until
-    the spec covers the state after every step.
+    If a call changes a dim of the state, the dim becomes unknown, and the function is traced again. ``state_of``
+    extracts the new state from the result. Returns the traced function and the spec of its state.
     """
     while True:
         step = Traced(user, source, spec)
@@ -467,7 +494,10 @@ def reduce(self: Dataset, initial_state: Any, reduce_func: Callable[..., Any], n
 
 
 def _traced_reduce(source: Dataset, start: Any, reduce_func: Callable[..., Any]) -> Any:
-    """Reduces a dataset in a traced function: a while loop that calls the host for each element when it runs."""
+    """Reduces a dataset inside a traced function, by a while loop over the dataset's elements.
+
+    When the loop runs, each iteration calls back into Python for the next element.
+    """
     step, steps = Eager(function(reduce_func)), source._traced_steps()
     _, spec = _trace_with_stable_state(reduce_func, source, spec_of(start), lambda result: result)
 
@@ -484,7 +514,7 @@ def _traced_reduce(source: Dataset, start: Any, reduce_func: Callable[..., Any])
 
 @method
 def apply(self: Dataset, transformation_func: Callable[[Dataset], Any], name: str | None = None) -> Any:
-    """Returns ``transformation_func(self)``.
+    """Returns ``transformation_func(self)``, which must be a dataset.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#apply
     """
@@ -502,7 +532,7 @@ class IgnoreErrors(Dataset):
         super().__init__(source.element_spec, UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
-        """Yields the elements that can be computed; errors are logged if requested."""
+        """Yields the elements that are computed without an error; logs errors if ``log_warning`` is set."""
         source = self.source.elements()
         while True:
             try:
@@ -542,7 +572,7 @@ class Cache(Dataset):
         return self._compute_and_store() if self.cached is None else iter(self.cached)
 
     def _compute_and_store(self) -> Iterator[Any]:
-        """Yields the source's elements, and stores them once all were computed."""
+        """Yields the source's elements. At the end, stores all of them in memory, and in the file if there is one."""
         seen = []
         for element in self.source.elements():
             seen.append(element)

@@ -47,10 +47,10 @@ class Workers:
 
     @property
     def pool(self) -> ThreadPoolExecutor:
-        """The thread pool of this process, shared by all iterations.
+        """Returns the thread pool of this process, shared by all iterations.
 
-        Threads are reused because each has a virtual machine for the compiled code that it runs. Threads don't survive a
-        fork, so that a child process makes a pool of its own.
+        Threads are reused because each thread has its own virtual machine for compiled code. Threads don't survive a
+        fork. Therefore a child process creates its own pool.
         """
         process = os.getpid()
         if process not in self._pools:
@@ -58,7 +58,10 @@ class Workers:
         return self._pools[process]
 
     def results(self, function: Callable[[Any], Any], items: Iterator[Any], may_block: bool = True) -> Iterator[Any]:
-        """Returns an iterator over ``function(item)``; if no item ``may_block``, the consumer may compute brief ones."""
+        """Returns an iterator over ``function(item)``, computed by threads.
+
+        If ``may_block`` is False, the thread that consumes the results computes brief results itself.
+        """
         return _Results(self, function, items, may_block)
 
 
@@ -74,8 +77,8 @@ def warn_unused(deterministic: bool | None) -> None:
 class Pace:
     """Decides whether the consumer or threads compute the next element, by the times of the last ones.
 
-    Starting a thread takes as long as many brief elements, so the consumer computes the first ones. If elements may block
-    (``may_block``), threads compute all of them.
+    Starting a thread takes as long as many brief elements, so the consumer computes the first ones. If elements may
+    block (``may_block``), threads compute all of them.
     """
 
     def __init__(self, may_block: bool) -> None:
@@ -85,12 +88,14 @@ class Pace:
         self._is_first = True
 
     def note(self, elapsed: float) -> None:
-        """Records the seconds that an element took.
+        """Records how many seconds an element took, and chooses the consumer or threads for the next element.
 
-        The first may have prepared others. Threads that it started would stay for brief ones, too: beside compiled code, which
-        uses all cores, these take longer.
+        The choice changes after STREAK elements in a row that suit the other, or after a single element longer than
+        LONG.
         """
         is_first, self._is_first = self._is_first, False
+        # The first element may be slow only because it prepared the others. Threads started for it would stay, and
+        # beside compiled code, which uses all cores, even brief elements would take longer in threads.
         if is_first or self.may_block or (elapsed < BRIEF) is not self.is_threaded:
             self._streak = 0
             return
@@ -100,7 +105,10 @@ class Pace:
 
 
 class _Results(Iterator[Any]):
-    """The results of a function for each item, in order or as they finish; an error is raised in place of its element."""
+    """The results of a function for each item, in order or as they finish.
+
+    An error is raised in place of its element.
+    """
 
     def __init__(self, workers: Workers, function: Callable[[Any], Any], items: Iterator[Any], may_block: bool) -> None:
         self.workers, self.function, self.items = workers, function, items
@@ -108,6 +116,7 @@ class _Results(Iterator[Any]):
         self.running: deque[Future[Any]] = deque()
 
     def __next__(self) -> Any:
+        """Returns the next result: a future's from the thread pool, or one computed here while elements are brief."""
         if not (self.pace.is_threaded or self.running):
             elapsed, result = _timed(self.function, next(self.items))
             self.pace.note(elapsed)
@@ -117,19 +126,22 @@ class _Results(Iterator[Any]):
             raise StopIteration
         done = self.running[0] if self.workers.in_order else _first_done(self.running)
         self.running.remove(done)
-        self._submit()
+        self._submit()  # keeps the thread busy while the consumer uses this result
         elapsed, result = done.result()
         self.pace.note(elapsed)
         return result
 
     def _submit(self) -> None:
-        """Submits items to the pool until every thread has one; an error of the source takes an element's place."""
+        """Submits items to the thread pool until each of its threads has an item.
+
+        If the source raises an error instead of returning an item, a failed future is queued in place of the item.
+        """
         while self.pace.is_threaded and len(self.running) < self.workers.count:
             try:
                 self.running.append(self.workers.pool.submit(_timed, self.function, next(self.items)))
             except StopIteration:
                 return
-            except Exception as error:
+            except Exception as error:  # raised when the consumer reaches this item, after the results before it
                 failed: Future[Any] = Future()
                 failed.set_exception(error)
                 self.running.append(failed)
@@ -140,14 +152,14 @@ class _Results(Iterator[Any]):
 
 
 def _timed(function: Callable[..., Any], *args: Any) -> tuple[float, Any]:
-    """Calls a function and returns the seconds that it took, and its result."""
+    """Calls a function and returns the seconds that the call took, and the function's result."""
     began = time.perf_counter()
     result = function(*args)
     return time.perf_counter() - began, result
 
 
 def _first_done(running: deque[Future[Any]]) -> Future[Any]:
-    """Waits for any of the futures and returns it."""
+    """Waits until a future is done and returns the future; of several, the one submitted first."""
     done = wait(running, return_when=FIRST_COMPLETED).done
     return next(future for future in running if future in done)
 
@@ -160,7 +172,13 @@ class ComputedElements(Dataset):
 
 
 class UnorderedMerge(Iterator[Any]):
-    """The elements of several iterators in the order in which threads compute them; ``count`` iterators are open at once."""
+    """Merges several iterators: yields their elements in the order in which threads compute them.
+
+    Args:
+      sources: the iterators to merge.
+      count: how many of these iterators are open at the same time; each has its own thread.
+      ahead: the number of computed elements that may wait in the queue.
+    """
 
     def __init__(self, sources: Iterator[Iterator[Any]], count: int, ahead: int) -> None:
         self._sources = sources
@@ -178,13 +196,14 @@ class UnorderedMerge(Iterator[Any]):
             threading.Thread(target=_fill_queue, args=(source, self._queue, self._stop), daemon=True).start()
 
     def __next__(self) -> Any:
+        """Returns the next element that any thread has put into the queue, or raises an iterator's error."""
         while self._open:
             kind, payload = self._queue.get()
             if kind == "element":
                 return payload
             if kind == "failure":
                 raise payload
-            self._open -= 1
+            self._open -= 1  # kind is "end": an iterator is exhausted
             self._start()
         raise StopIteration
 
@@ -193,10 +212,11 @@ class UnorderedMerge(Iterator[Any]):
 
 
 class PrefetchingIterator(Iterator[Any]):
-    """An iterator whose elements a thread computes ahead of time; the thread ends when the iterator is deleted.
+    """Iterates over ``source`` while a thread computes up to ``count`` elements ahead of time.
 
-    If elements turn out to be brief the thread ends, and the consumer computes those that follow. A thread computes the
-    first elements only if they may block (``may_block``).
+    The thread ends when the iterator is deleted. If elements turn out to be brief, the thread ends too, and the
+    consumer computes the following elements. A thread computes the first elements only if they may block
+    (``may_block``).
     """
 
     def __init__(self, source: Iterator[Any], count: int, may_block: bool = False) -> None:
@@ -207,13 +227,17 @@ class PrefetchingIterator(Iterator[Any]):
         self._queue: Queue[tuple[str, Any]] | None = self._start_thread() if may_block else None
 
     def _start_thread(self) -> Queue[tuple[str, Any]]:
-        """Starts the thread and returns the queue that it fills."""
+        """Starts a thread that computes elements, and returns the queue that the thread fills."""
         queue: Queue[tuple[str, Any]] = Queue(self._count)
         args = (self._source, queue, self._stop, STREAK)
         threading.Thread(target=_fill_queue, args=args, daemon=True).start()
         return queue
 
     def __next__(self) -> Any:
+        """Returns the next element, from the thread's queue or computed here.
+
+        Raises the source's error in its place.
+        """
         if self._done:
             raise StopIteration
         if self._queue is None:
@@ -221,7 +245,7 @@ class PrefetchingIterator(Iterator[Any]):
         kind, payload = self._queue.get()
         if kind == "element":
             return payload
-        if kind == "brief":
+        if kind == "brief":  # the thread has ended, because handing over an element takes as long as computing it
             self._queue, self._pace = None, Pace(False)
             return self._computed()
         if kind == "end":
@@ -230,7 +254,10 @@ class PrefetchingIterator(Iterator[Any]):
         raise payload
 
     def _computed(self) -> Any:
-        """Computes the next element in the consumer's thread, and starts a thread if elements have become long."""
+        """Computes the next element in the consumer's thread.
+
+        Starts a thread for later elements if elements take long.
+        """
         elapsed, element = _timed(next, self._source)
         self._pace.note(elapsed)
         if self._pace.is_threaded:
@@ -244,9 +271,10 @@ class PrefetchingIterator(Iterator[Any]):
 def _fill_queue(
     source: Iterator[Any], queue: Queue[tuple[str, Any]], stop: threading.Event, brief_limit: int = 0
 ) -> None:
-    """Fills a queue from an iterator, until its end, ``stop``, or ``brief_limit`` brief elements in a row.
+    """Fills a queue with the elements of an iterator, as the body of a thread.
 
-    It goes on after an error, because the consumer may skip it (``ignore_errors``) and request the elements that follow.
+    Each queue item is a pair ``(kind, payload)``; kind is "element", "failure", "brief" or "end". Filling ends with the
+    iterator, when ``stop`` is set, or after ``brief_limit`` brief elements in a row (0: no limit).
     """
     brief = 0
     while not brief_limit or brief < brief_limit:
@@ -255,7 +283,7 @@ def _fill_queue(
             item = "element", next(source)
         except StopIteration:
             item = "end", None
-        except Exception as error:
+        except Exception as error:  # not the end: the consumer may skip errors (``ignore_errors``)
             item = "failure", error
         brief = brief + 1 if time.perf_counter() - began < BRIEF else 0
         if not _put(queue, item, stop) or item[0] == "end":
@@ -264,10 +292,10 @@ def _fill_queue(
 
 
 def _put(queue: Queue[tuple[str, Any]], item: tuple[str, Any], stop: threading.Event) -> bool:
-    """Puts an item into a queue, waiting for space until ``stop`` is set; returns whether it did."""
+    """Puts an item into a queue, waiting for space; returns False, without the item added, once ``stop`` is set."""
     while not stop.is_set():
         try:
-            queue.put(item, timeout=0.1)
+            queue.put(item, timeout=0.1)  # wakes up to check ``stop``
             return True
         except Full:
             continue

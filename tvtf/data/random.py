@@ -22,9 +22,9 @@ _CHUNK = 256
 
 
 def seed_pair(seed: Any) -> tuple[int, int]:
-    """Returns the two seeds that a dataset uses, the global seed and its own, as ``tf.compat.v1.get_seed`` does.
+    """Returns the two seeds of a dataset, from the global seed and its own seed, as ``tf.compat.v1.get_seed`` does.
 
-    If neither is set, both are random; if only one is, a default replaces the other.
+    If neither is set, both results are random. If only one is set, a default replaces the other.
     """
     if seeds.seed is None and seed is None:
         first, second = np.random.SeedSequence().generate_state(2, np.uint32)

@@ -227,10 +227,10 @@ class FixedLengthRecord(_Files):
         super().__init__(filenames, compression_type)
 
     def parts(self, file: Any, name: str) -> Iterator[bytes]:
-        """Yields the records of a file, without its header and footer.
+        """Yields the records of a file without its header and footer.
 
-        The file is read in chunks. The footer can be told from records only at the end, so that as many bytes are held
-        back.
+        The file is read in chunks. The last bytes read are held back, because only the end of the file shows which
+        bytes are the footer.
         """
         if not isinstance(file, Inflated):
             self._require_whole(os.fstat(file.fileno()).st_size, name)
@@ -351,10 +351,10 @@ class Csv(Dataset):
 
 
 def _column(default: Any) -> tuple[Any, Any]:
-    """Returns the dtype and default of a CSV column, from an entry of ``record_defaults``.
+    """Returns the dtype and the default of a CSV column, from an entry of ``record_defaults``.
 
-    The entry is a dtype, or an empty tensor, if each row needs a value, which the default None means; otherwise it is
-    the default.
+    A dtype or an empty tensor means that each row must have a value; the default is then None. Any other entry is the
+    default.
     """
     if isinstance(default, (DType, type, str, np.dtype)):
         with suppress(TypeError):  # a string that names no dtype is a default
@@ -365,9 +365,9 @@ def _column(default: Any) -> tuple[Any, Any]:
 
 
 def _field_parser(index: int, dtype: Any, default: Any, na_value: str) -> Callable[[str], Any]:
-    """Returns the function that converts the text of a CSV column's field to the column's dtype.
+    """Returns a function that converts the text of a CSV field to the dtype of its column.
 
-    It raises InvalidArgumentError if a field is not of the column's type, or is required and missing.
+    That function raises InvalidArgumentError if the text doesn't fit the dtype, or if a required field is empty.
     """
 
     def parse(field: str) -> Any:

@@ -87,7 +87,9 @@ def _damaged(path: str, why: str) -> DataLossError:
 
 
 def _pack(leaves: Sequence[np.ndarray], spec: Any, count: Any) -> Iterator[Element]:
-    """Packs arrays into ``count`` elements of a spec; without a count, into as many elements as there are arrays for.
+    """Packs arrays into elements of a spec.
+
+    ``count`` is the number of elements, or None for as many as the arrays fill.
 
     Raises:
       ValueError: there is another number of arrays.
@@ -120,10 +122,10 @@ def _decode_array(header: bytes, body: bytes) -> np.ndarray:
 
 
 def save_dataset(folder: str, elements: Sequence[Element], spec: Any) -> None:
-    """Writes a dataset's elements and element spec to a folder, replacing the dataset there atomically.
+    """Saves a dataset's elements and element spec to a folder, and replaces an older dataset there atomically.
 
-    The manifest names the file of elements, and has its size and digest. The new file's name differs from the old
-    one's, so that the old dataset is valid until the manifest is replaced.
+    A manifest contains the name, size and digest of the file of elements. The new file has another name than the old
+    one. Thus the old dataset stays valid until the new manifest replaces the old manifest.
     """
     content, manifest_path = _records(elements), os.path.join(folder, MANIFEST)
     name, obsolete_name = _names(manifest_path)
@@ -137,9 +139,9 @@ def save_dataset(folder: str, elements: Sequence[Element], spec: Any) -> None:
 
 
 def _names(manifest_path: str) -> tuple[str, str]:
-    """Returns the name of the new file of elements, and the name of the file that the manifest names now.
+    """Returns the name of the new file of elements, and the name of the current one, from the manifest.
 
-    There are two names, which alternate.
+    There are two names, used in turn.
     """
     try:
         used = _manifest(manifest_path).get("elements", {}).get("file", _NAMES[0])
@@ -231,10 +233,10 @@ def _decode_spec(manifest: dict[str, Any]) -> Any:
 
 
 def _encode_spec(spec: Any) -> dict[str, Any]:
-    """Encodes an element spec as the manifest's entries.
+    """Encodes an element spec for the manifest of a saved dataset.
 
-    A spec of tensors is encoded as a list of shapes and dtypes, and their positions in the nested structure. One with
-    composite tensors is encoded as text, for error messages, and also as JSON if all of it can be encoded.
+    A spec of tensors becomes a list of shapes and dtypes, with their positions in the nested structure. A spec with
+    composite tensors becomes text, for error messages, and also JSON if all parts can be encoded.
     """
     if not any(map(nest.is_composite, nest.flatten(spec))):
         shapes_and_dtypes = [[leaf.shape.as_list(), leaf.dtype.name] for leaf in nest.flatten(spec)]

@@ -133,9 +133,9 @@ class Generator(Dataset):
         return self._convert(self.element_spec, value, value)
 
     def _convert(self, spec: Any, value: Any, element: Any) -> Element:
-        """Converts a value that the generator yielded, or a part of it, to the structure of a spec.
+        """Converts a value from the user's generator, or a part of the value, to the structure of ``spec``.
 
-        A list becomes a tuple where the spec has one, otherwise a tensor. ``element`` is the whole value, for errors.
+        A list becomes a tuple if the spec has a tuple, otherwise a tensor. ``element`` is the whole value, for errors.
         """
         if isinstance(spec, dict):
             if not isinstance(value, dict) or set(value) != set(spec):
@@ -185,7 +185,7 @@ class Generator(Dataset):
 
 
 def signature(output_types: Any, output_shapes: Any, output_signature: Any) -> Any:
-    """Returns the element spec that the arguments of ``from_generator`` describe: the signature, or dtypes and shapes.
+    """Returns the element spec that ``from_generator`` was called with: a signature, or nested dtypes and shapes.
 
     Raises:
       TypeError: both are given, or neither.

@@ -32,7 +32,10 @@ def tensors_of(value: Any) -> Element:
 
 
 def result_of(value: Any) -> Element:
-    """Converts the result of a user's function; a list is likely the results of an op and becomes a tuple, as in TensorFlow."""
+    """Converts the result of a user's function.
+
+    A list is likely the results of an op and becomes a tuple, as in TensorFlow.
+    """
     return tensors_of(tuple(value) if isinstance(value, list) else value)
 
 

@@ -60,9 +60,9 @@ class DeferredDataset(Dataset):
 
 
 def deferring(maker: Maker) -> Maker:
-    """Makes a dataset function return a DeferredDataset while tracing, if an argument is a symbolic tensor.
+    """Wraps a dataset function: while tracing, it returns a DeferredDataset if an argument is a symbolic tensor.
 
-    An argument may also depend on a symbolic tensor: a function that captures one, or another DeferredDataset.
+    The same happens for functions that capture a symbolic tensor, and for datasets that are deferred themselves.
     """
 
     @wraps(maker)
@@ -79,10 +79,12 @@ def deferring(maker: Maker) -> Maker:
 def _deferred(
     maker: Callable[..., Any], arguments: list[Any], leaves: Sequence[Any], tensors: list[Any]
 ) -> DeferredDataset:
-    """Returns a DeferredDataset for the call ``maker(*args, **kwargs)``, which each run makes with its values.
+    """Returns a DeferredDataset for the call ``maker(*args, **kwargs)``; each run of the traced program makes the call.
 
-    ``leaves`` are the flat arguments, ``tensors`` the symbolic tensors on which they depend. The element spec is the
-    common one of datasets that are built with example values.
+    Args:
+      arguments: the nested structure of ``args`` and ``kwargs``.
+      leaves: the flattened arguments.
+      tensors: the symbolic tensors on which they depend; each run passes their values.
     """
 
     def call(values: Sequence[Any]) -> Any:

@@ -113,10 +113,10 @@ class SymbolicIterator(OwnedIterator):
 
 
 def _lookup(source: Any) -> tuple[list[Tensor], Callable[..., Any]]:
-    """Returns how a traced program gets a dataset or iterator in each run: tensors, and a function of their values.
+    """Returns how a traced program finds a dataset or iterator in each run: tensors, and a function of their values.
 
-    The tensors are the number of the object, a parameter of the trace, or those from which a dataset is built. A known
-    object needs none.
+    The tensors are a parameter of the trace (the object's number), or those from which the dataset is built. An object
+    that is known while tracing needs no tensors.
     """
     if isinstance(source, (SymbolicDataset, SymbolicIterator)):
         return [source.number], object_of
@@ -126,10 +126,10 @@ def _lookup(source: Any) -> tuple[list[Tensor], Callable[..., Any]]:
 
 
 def begin_in_each_run(dataset: Dataset) -> OwnedIterator:
-    """Returns the symbolic iterator of a traced ``iter(dataset)``: each run of the program begins a new iteration.
+    """Returns the symbolic iterator of a traced ``iter(dataset)``; each run of the program begins a new iteration.
 
-    The program refers to the iterator by its number. Each thread keeps its latest iterator alive, which nothing else
-    does.
+    The program refers to the iterator by number. Each thread keeps a reference to its latest iterator, so that the
+    iterator isn't freed.
     """
     latest = threading.local()
     numbers, find = _lookup(dataset)
@@ -188,9 +188,9 @@ def next_of(iterator: OwnedIterator) -> Element:
 
 
 def next_or(iterator: OwnedIterator, blanks: Sequence[np.ndarray]) -> tuple[Tensor, Element]:
-    """Returns a bool tensor, whether the iterator has another element in a run, and the element.
+    """Returns a bool tensor and an element: whether the iterator has a next element, and that element.
 
-    At the end, the element is ``blanks``.
+    After the last element, the bool is False and ``blanks`` replace the element.
     """
 
     def take(running: OwnedIterator) -> list[np.ndarray]:

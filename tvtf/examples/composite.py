@@ -30,9 +30,9 @@ Tensors = dict[str, Any]
 
 
 def build_composites(features: Mapping[str, Any], columns: Tensors) -> Tensors:
-    """Returns the tensors of features by key, built from the columns that were parsed for them.
+    """Returns the tensors of features by key, from the columns that were parsed for the features.
 
-    A SparseFeature or RaggedFeature is built from several columns, which need not be features themselves.
+    A SparseFeature or RaggedFeature combines several columns. Columns that are not features themselves are left out.
     """
     composite: Tensors = {}
     for key in sorted(features):
@@ -75,7 +75,7 @@ def _row_major_order(indices: Tensor, shape: Tensor) -> Tensor:
 
 
 def _build_ragged(key: str, feature: RaggedFeature, columns: Tensors) -> Any:
-    """Builds the ragged tensor of a RaggedFeature: splits its values by each partition, the innermost first."""
+    """Builds the ragged tensor of a RaggedFeature: splits the values by each row partition, the innermost first."""
     rows = columns[feature.value_key or key]
     # The values of a single example are dense, those of a batch are ragged.
     if not isinstance(rows, RaggedTensor):
@@ -90,7 +90,10 @@ def _build_ragged(key: str, feature: RaggedFeature, columns: Tensors) -> Any:
 
 
 def _split_rows(values: Any, partition: Any, columns: Tensors, feature: RaggedFeature) -> Any:
-    """Splits the values of a single example into rows, by the column that ``partition`` names or by its uniform length."""
+    """Splits the values of a single example into rows, as a row partition of a RaggedFeature says.
+
+    The partition is a uniform row length, or names the column with the row splits, lengths, starts, limits or row ids.
+    """
     validate = feature.validate
     if isinstance(partition, UniformRowLength):
         if isinstance(values, RaggedTensor):
@@ -118,8 +121,8 @@ def _split_batch(
 ) -> RaggedTensor:
     """Splits the values of each example of a batch into rows.
 
-    Partitions count from each example's start; the examples' row starts convert them to positions in all values.
-    With ``in_feature_lists``, ``rows`` and partitions come from feature lists: an item is a feature rather than an example.
+    Partitions count from each example's start; the examples' row starts convert them to positions in all values. With
+    ``in_feature_lists``, ``rows`` and partitions come from feature lists: an item is a feature rather than an example.
     """
     validate = feature.validate
     if isinstance(partition, UniformRowLength):

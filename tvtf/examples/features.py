@@ -199,9 +199,9 @@ class Column(NamedTuple):
 
 
 def columns_of(features: Mapping[str, Any] | None, allowed: Sequence[type], rows: bool = False) -> list[Column]:
-    """Returns the columns to parse for features: first the sparse, then the dense, then the ragged ones, sorted by key.
+    """Returns the columns to parse for features: first sparse, then dense, then ragged columns, each sorted by key.
 
-    ``rows`` tells whether they are features of lists, in a SequenceExample.
+    ``rows`` tells whether they are feature lists of a SequenceExample.
 
     Raises:
       ValueError: a feature's class is not in ``allowed``, or a feature is incomplete or contradicts another.
@@ -219,9 +219,9 @@ def columns_of(features: Mapping[str, Any] | None, allowed: Sequence[type], rows
 
 
 def _add_column(by_key: dict[str, Column], column: Column) -> None:
-    """Adds a column to those found, or checks that it agrees with the column of the same key.
+    """Adds a column to ``by_key``. If the key has a column already, checks that both columns agree.
 
-    Features that read the same key share its column.
+    Features that read the same key share one column.
     """
     existing = by_key.setdefault(column.key, column)
     if existing.kind != column.kind:
@@ -238,7 +238,7 @@ def _add_column(by_key: dict[str, Column], column: Column) -> None:
 
 
 def _columns(key: str, feature: Any, in_feature_lists: bool) -> list[Column]:
-    """Returns the columns to parse for one feature: one, or more for a SparseFeature or RaggedFeature."""
+    """Returns the columns to parse for one feature: one column, or several for a SparseFeature or RaggedFeature."""
     if isinstance(feature, VarLenFeature):
         _require_attribute(feature.dtype, "type", key, feature)
         return [Column(key, "sparse", as_dtype(feature.dtype))]
@@ -269,7 +269,7 @@ def _require_attribute(value: Any, attribute: str, key: str, feature: Any) -> No
 
 
 def _sparse_columns(key: str, feature: SparseFeature) -> list[Column]:
-    """Returns the columns to parse for a SparseFeature: those of the indices, sorted by key, and that of the values."""
+    """Returns the columns to parse for a SparseFeature: its index columns, sorted by key, then its value column."""
     if not feature.index_key:
         raise ValueError(f"Missing index_key for SparseFeature {feature}.")
     if not feature.value_key:
@@ -281,7 +281,7 @@ def _sparse_columns(key: str, feature: SparseFeature) -> list[Column]:
 
 
 def _fixed_column(key: str, feature: FixedLenFeature) -> Column:
-    """Returns the column of a FixedLenFeature, with its default in the feature's shape."""
+    """Returns the column to parse for a FixedLenFeature; its default gets the feature's shape."""
     shape = as_shape(feature.shape)
     if shape.rank and shape[0] is None:
         hint = "Consider using FixedLenSequenceFeature. Received "
@@ -298,7 +298,7 @@ def _fixed_column(key: str, feature: FixedLenFeature) -> Column:
 
 
 def _sequence_column(key: str, feature: FixedLenSequenceFeature, in_feature_lists: bool) -> Column:
-    """Returns the column to parse for a FixedLenSequenceFeature, in a SequenceExample's lists or in an Example."""
+    """Returns the column to parse for a FixedLenSequenceFeature, from feature lists or from a single Example."""
     value_dtype, shape = as_dtype(feature.dtype), tuple(as_shape(feature.shape).as_list())
     if in_feature_lists:
         if feature.default_value is not None:

@@ -48,7 +48,7 @@ def _output_types(
 
 
 def _types_without_batch(kind: str, types: list[TensorType]) -> list[TensorType]:
-    """Returns the types of the tensors that :func:`_without_batch` returns."""
+    """Returns the types of a column's tensors without the batch dim, as :func:`_without_batch` returns the arrays."""
     if kind == "ragged":
         return types[:-1]
     if kind == "sparse":
@@ -58,9 +58,9 @@ def _types_without_batch(kind: str, types: list[TensorType]) -> list[TensorType]
 
 
 def _without_batch(kind: str, arrays: list[np.ndarray]) -> list[np.ndarray]:
-    """Removes the batch dim from a column of a batch of one example.
+    """Removes the batch dim from the arrays of a column that was parsed as a batch of one example.
 
-    A ragged column's last array has the row splits, which one example doesn't need.
+    The last array of a ragged column holds the outer row splits, which a single example doesn't need.
     """
     if kind == "ragged":
         return arrays[:-1]
@@ -73,7 +73,10 @@ def _without_batch(kind: str, arrays: list[np.ndarray]) -> list[np.ndarray]:
 def _column_types(
     batch: Any, where: str, key: str, kind: str, dtype: DType, shape: Any, optional: bool, splits: DType, dims: Any
 ) -> list[TensorType]:
-    """Returns the types of the tensors of one column of a batch; the arguments after ``batch`` are those of a ``Spec``."""
+    """Returns the types of the tensors that one column of a batch is parsed to.
+
+    The arguments after ``batch`` are the fields of a ``Spec``.
+    """
     in_feature_lists = where == "rows"
     if kind == "sparse":
         rank = 3 if in_feature_lists else 2
@@ -139,7 +142,7 @@ def _error_prefix(key: str, single: bool, row: int) -> str:
 
 
 def _feature_values(features: Any, key: str, kind: str, dtype: DType, error_prefix: ErrorPrefix, row: int) -> Any:
-    """Returns the values of a feature in an example, or None if it is missing or empty.
+    """Returns the values of a feature of an Example; None if the feature is missing or empty.
 
     Raises:
       ArgumentError: the values have another type than ``dtype``.
@@ -157,9 +160,10 @@ def _feature_values(features: Any, key: str, kind: str, dtype: DType, error_pref
 
 
 def _floats(message: Any) -> Any:
-    """Returns the numbers of a ``FloatList``.
+    """Returns the numbers of a ``FloatList`` as an array.
 
-    They are read from the serialized message, a tag, a length and packed floats, which is faster than iterating over it.
+    The serialized message consists of a tag, a length and packed floats. Reading these is faster than iterating over
+    the message.
     """
     packed, count = message.SerializeToString(), len(message.value)
     start = 1 + _varint_size(4 * count)
@@ -173,7 +177,10 @@ def _varint_size(number: int) -> int:
 
 
 def _list_values(lists: Any, key: str, dtype: DType) -> Any:
-    """Returns the values of each feature in the feature list of a key, or None if a sequence example has no such list."""
+    """Returns the values of each feature in a SequenceExample's feature list.
+
+    None if there is no list with this key.
+    """
     if key not in lists:
         return None
     error_prefix = partial(_error_prefix, key, False)
@@ -233,7 +240,9 @@ def _ragged_column(
 def _dense_column(
     values: Any, prefix: ErrorPrefix, key: str, dtype: Any, shape: tuple[int, ...], optional: bool, _: Any, default: Any
 ) -> list[np.ndarray]:
-    """Returns the dense array of a FixedLenFeature; examples without the feature get the default.
+    """Returns the dense array of a FixedLenFeature, one row for each example.
+
+    An example without the feature gets the default.
 
     Raises:
       ArgumentError: an example has another number of values, or lacks a required feature.
@@ -276,9 +285,9 @@ def _stacked_column(
 
 
 def _single_example_column(kind: str, row: Any, dtype: Any, shape: tuple[int, ...]) -> list[np.ndarray]:
-    """Returns the arrays of a column of a single example directly, rather than those of a batch of one.
+    """Returns the arrays of a column of a single example, without building a batch of one first.
 
-    It returns an empty list where the function for batches must be used, to apply a default or to raise an error.
+    Returns an empty list if the function for batches must handle a special case: a default or an error.
     """
     if kind == "dense":
         fits = row is not None and len(row) == math.prod(shape)
@@ -290,7 +299,7 @@ def _single_example_column(kind: str, row: Any, dtype: Any, shape: tuple[int, ..
 
 
 def _sparse_list_column(values: Any, key: str, dtype: Any, *_: Any) -> list[np.ndarray]:
-    """Returns the indices, values and shape of a sparse tensor of feature lists: axes example, feature and value."""
+    """Returns the indices, values and shape of a sparse tensor of feature lists, with axes example, feature and value."""
     batch = [features or [] for features in values]
     indices = [
         (example, row, i)
@@ -307,7 +316,7 @@ def _sparse_list_column(values: Any, key: str, dtype: Any, *_: Any) -> list[np.n
 def _ragged_list_column(
     values: Any, key: str, dtype: Any, shape: Any, optional: Any, splits: DType
 ) -> list[np.ndarray]:
-    """Returns the values, inner and outer row splits of a ragged tensor of feature lists."""
+    """Returns the ragged tensor of feature lists: flat values, inner row splits (features) and outer row splits (examples)."""
     batch = [features or [] for features in values]
     rows = [feature for features in batch for feature in features]
     flat = _array([value for feature in rows for value in feature], dtype)
@@ -317,7 +326,7 @@ def _ragged_list_column(
 def _dense_list_column(
     values: Any, key: str, dtype: Any, shape: tuple[int, ...], optional: bool, _: Any
 ) -> list[np.ndarray]:
-    """Returns the dense array of feature lists of a fixed shape, padded to the longest list, and the lists' lengths."""
+    """Returns the dense array of feature lists, padded to the longest list, and the lengths of the lists."""
     for features in values:
         if features is None and not optional:
             message = f"Feature list '{key}' is required but could not be found.  "
@@ -373,9 +382,10 @@ def parse_sequence_examples(serialized: Tensor, *defaults: Tensor, specs: Any, m
 def parse(
     serialized: Tensor, message: str, context: Sequence[Column], rows: Sequence[Column], single: bool
 ) -> list[list[Tensor]]:
-    """Parses a vector of serialized messages, or a ``single`` one; returns a list of tensors for each column.
+    """Parses serialized messages (a ``single`` one, or a vector); returns a list of tensors for each column.
 
-    ``message`` is the type, "Example" or "SequenceExample"; ``rows`` are the columns of its feature lists.
+    ``message`` is the type, "Example" or "SequenceExample". ``context`` and ``rows`` are the columns of features and of
+    feature lists.
     """
     specs = [_spec_of("context", column, COUNTS[column.kind]) for column in context] + [
         _spec_of("rows", column, ROW_COUNTS[column.kind]) for column in rows
@@ -393,7 +403,7 @@ def parse(
 
 
 def _spec_of(where: str, column: Column, unknown_dims: int) -> Spec:
-    """Returns the ``Spec`` of a column, with new symbolic dims for those that are known only after parsing."""
+    """Returns the ``Spec`` of a column; dims that are known only after parsing become new symbolic dims."""
     return (
         where,
         column.key,

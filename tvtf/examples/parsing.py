@@ -202,7 +202,10 @@ def _list_tensors_by_key(columns: Sequence[Column], tensors_by_column: Sequence[
 
 
 def _build_list_tensor(kind: str, tensors: list[Tensor], single: bool) -> Any:
-    """Returns the tensor of a column of feature lists; a ragged one has rows of features, and for a batch of examples."""
+    """Builds the tensor of a column of feature lists, from the arrays that were parsed.
+
+    A ragged column has two row partitions: features, and for a batch also examples.
+    """
     if kind != "ragged":
         return _build_tensor(kind, tensors, single)
     rows = RaggedTensor(*tensors[:2])

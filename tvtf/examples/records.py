@@ -52,9 +52,9 @@ def fields_of(line: bytes, delimiter: bytes, quoted: bool) -> list[bytes]:
 
 
 def _quoted_field(line: bytes, position: int, delimiter: bytes) -> tuple[bytes, int]:
-    """Returns the quoted field that starts at a position of a line of CSV, and the position after it.
+    """Parses a quoted CSV field that starts at ``position``; returns the field and the position after it.
 
-    Two quotes within the field stand for one.
+    Two quotes within the field stand for one quote.
     """
     parts, start = [], position + 1
     while True:
@@ -82,9 +82,9 @@ def _unquoted_field(line: bytes, position: int, delimiter: bytes) -> tuple[bytes
 def _parse_csv(
     records: np.ndarray, *defaults: np.ndarray, delimiter: str, quoted: bool, na: str, columns: Any
 ) -> tuple[np.ndarray, ...]:
-    """Parses lines of CSV into one array for each column, in the dtype of its default.
+    """Parses lines of CSV to one array for each column, in the dtype of the column's default.
 
-    ``columns`` are the positions of the selected fields, in ascending order; all fields if it is empty.
+    ``columns`` holds the positions of the selected fields, in ascending order. If it is empty, all fields are selected.
     """
     count = len(defaults)
     column_arrays = [np.empty(records.size, d.dtype) for d in defaults]
@@ -102,7 +102,10 @@ def _parse_csv(
 
 
 def _field_value(field: bytes, default: np.ndarray, missing_value: bytes, column: int, row: int) -> Any:
-    """Converts a field of CSV to the dtype of the column's default, which an empty field or ``missing_value`` gets."""
+    """Converts a CSV field to the dtype of the column's default.
+
+    An empty field or ``missing_value`` becomes the default.
+    """
     if not field or field == missing_value:
         if not default.size:
             raise ArgumentError(f"Field {column} is required but missing in record {row}!")
@@ -369,7 +372,9 @@ def deserialize_many_sparse(
 
 
 def _parse_row(x: Tensor, row: int, value_dtype: DType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Parses one row of serialized sparse tensors: returns its indices, values and shape.
+    """Parses row ``row`` of serialized sparse tensors, and checks that the parts fit.
+
+    Returns indices, values and shape.
 
     Raises:
       InvalidArgumentError: they don't form a sparse tensor.

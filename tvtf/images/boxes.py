@@ -31,9 +31,9 @@ COLOURS = np.array(
 
 
 def _draw_boxes(images: np.ndarray, boxes: np.ndarray, colours: np.ndarray) -> np.ndarray:
-    """Draws the outlines of boxes on a copy of a batch of images, in the colours in turn.
+    """Draws the outlines of bounding boxes on a copy of a batch of images; box ``i`` gets colour ``i % len(colours)``.
 
-    Images of one channel get ones, as in TensorFlow.
+    On images of one channel, all outlines have the value 1, as in TensorFlow.
     """
     drawn = images.copy()
     height, width, depth = images.shape[1:]
@@ -45,7 +45,10 @@ def _draw_boxes(images: np.ndarray, boxes: np.ndarray, colours: np.ndarray) -> n
 
 
 def _draw_outline(image: np.ndarray, box: Sequence[float], colour: np.ndarray, height: int, width: int) -> None:
-    """Draws the four sides of a box on an image, clipped to it; the box is (top, left, bottom, right) in [0, 1]."""
+    """Draws the outline of a bounding box on an image, in place; parts outside the image are left out.
+
+    ``box`` is (top, left, bottom, right), as fractions of the image's sides.
+    """
     top, bottom = int(box[0] * (height - 1)), int(box[2] * (height - 1))
     left, right = int(box[1] * (width - 1)), int(box[3] * (width - 1))
     if top > bottom or left > right or top >= height or bottom < 0 or left >= width or right < 0:
@@ -61,7 +64,10 @@ def _draw_outline(image: np.ndarray, box: Sequence[float], colour: np.ndarray, h
 
 
 def _draw_boxes_type(images: TensorType, boxes: TensorType, colours: TensorType) -> TensorType:
-    """Checks the ranks, batch sizes and channels of images, boxes and colours."""
+    """Checks the ranks, batch sizes and channels of images, boxes and colours; returns the type of the result.
+
+    The result has the type of the images.
+    """
     if len(images.shape) != 4:
         raise ArgumentError(f"The rank of the images should be 4, but is {len(images.shape)}")
     if len(boxes.shape) != 3 or boxes.shape[2] != 4:
@@ -180,10 +186,10 @@ def _check_finite(corners: np.ndarray) -> None:
 
 
 def _sample_positions(starts: Tensor, ends: Tensor, size: Dim, count: Dim) -> tuple[Tensor, Tensor]:
-    """Returns the positions of ``count`` samples along one side of each box, in pixels, and whether they are in the image.
+    """Computes where each box is sampled along one axis, for crop-and-resize.
 
-    The sides are given by their ends, as fractions of the image's ``size``. Both results have shape (boxes, count);
-    positions outside the image are 0.
+    ``starts`` and ``ends`` are the boxes' ends, as fractions of the image's ``size``. Returns the positions in pixels,
+    and whether they are inside the image, both of shape (boxes, count). Positions outside the image are 0.
     """
     last_pixel = cast(_scalar(size), float32) - number(1, starts)
     sample_numbers = cast(bind.range(size=count, start=0, delta=1, dtype=int64), float32)
@@ -210,7 +216,8 @@ def _interpolate_crops(
 ) -> Tensor:
     """Computes crops by reading images ``x`` at the sample positions of each box, with the interpolation ``method``.
 
-    ``rows`` and ``columns`` are results of :func:`_sample_positions`; samples outside the image get the extrapolation value.
+    ``rows`` and ``columns`` are results of :func:`_sample_positions`; samples outside the image get the extrapolation
+    value.
     """
     (row, row_is_inside), (column, column_is_inside) = rows, columns
     (count, height), width = row._type.shape, column._type.shape[1]

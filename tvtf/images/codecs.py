@@ -81,7 +81,9 @@ def decode_bmp(data: bytes) -> np.ndarray:
 
 
 def decode_jpeg(data: bytes, channels: int, ratio: int) -> np.ndarray:
-    """Decodes a JPEG file to an array, grey if one channel is requested, scaled down by ``ratio``.
+    """Decodes a JPEG file to an array of shape (height, width, channels), scaled down by ``ratio``.
+
+    ``channels`` is 1 for grey, 3 for RGB, and 0 for the file's own number.
 
     Raises:
       ArgumentError: no JPEG file, or no Pillow.
@@ -111,7 +113,7 @@ def encode_jpeg(image: np.ndarray, **options: Any) -> bytes:
 
 
 def decode_gif(data: bytes) -> np.ndarray:
-    """Decodes all frames of a GIF file, shape (frames, height, width, 3)."""
+    """Decodes all frames of a GIF file to one RGB array of shape (frames, height, width, 3)."""
 
     def read(image: Any) -> np.ndarray:
         """Decodes all frames to RGB, after a check of their total size."""
@@ -127,7 +129,7 @@ def decode_gif(data: bytes) -> np.ndarray:
 
 
 def decode_webp(data: bytes, channels: int) -> np.ndarray:
-    """Decodes a WebP file to an array of 3 or 4 channels."""
+    """Decodes a WebP file to an array; ``channels`` is 3 (RGB), 4 (RGB and opacity) or 0 (the file's own number)."""
     pillow("WebP")
     width, height = _webp_size(data)
     require_decodable(width * height * (channels or 4), f"DecodeWebP: an image of {width} x {height} pixels")
@@ -139,7 +141,9 @@ def decode_webp(data: bytes, channels: int) -> np.ndarray:
 
 
 def _webp_size(data: bytes) -> tuple[int, int]:
-    """Returns width and height from the header, because opening the file already allocates memory for the image.
+    """Reads the width and height of a WebP image from the file's header.
+
+    The size is checked before Pillow opens the file, because opening already allocates memory for the image.
 
     Source: https://developers.google.com/speed/webp/docs/riff_container
     """

@@ -18,7 +18,10 @@ from tvtf.ops.rules import bind, full_like, number, require_dtype, zeros_like
 
 
 def _split_channels(images: Any, op: str) -> tuple[Tensor, Tensor, Tensor]:
-    """Splits images into three channels. Raises FailedPreconditionError for another number of channels."""
+    """Converts RGB or HSV images to a tensor, and splits the tensor into its three channels.
+
+    Raises FailedPreconditionError for another number of channels. ``op`` names the op in errors.
+    """
     x = defaulted(images, (float32,), float32)
     require_dtype(x._type, FLOATING, "images")
     if not x.ndim:
@@ -102,9 +105,10 @@ def _apply_in_float32(image: Any, change: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def _colour_in_sector(sector: Tensor, maximum: Tensor, middle: Tensor, minimum: Tensor) -> Tensor:
-    """Returns RGB colours from their sector of the hue circle, 0 to 5, and the maximum, middle and minimum of their channels.
+    """Composes RGB colours from the maximum, middle and minimum of their channels, for the conversion of HSV to RGB.
 
-    The sector tells which of the channels has which of these values.
+    ``sector`` is the number, 0 to 5, of a 60-degree sector of the hue circle. The sector determines which channel has
+    which value. For example, in sector 0 red has the maximum and blue the minimum.
     """
 
     def channel(*by_sector: Tensor) -> Tensor:
@@ -120,7 +124,9 @@ def _colour_in_sector(sector: Tensor, maximum: Tensor, middle: Tensor, minimum: 
 
 
 def _rotate_hue(x: Tensor, turn: Tensor) -> Tensor:
-    """Rotates the hue of RGB images by ``turn``, a fraction of the circle, and keeps the largest and least channel value.
+    """Rotates the hue of RGB images by ``turn``, a fraction of the full circle.
+
+    Saturation and brightness stay the same.
 
     Source: ``tensorflow/core/kernels/image/adjust_hue_op.cc``
     """

@@ -35,9 +35,15 @@ def _decoded_type(contents: TensorType, kind: str, dtype: DType, channels: Any, 
 def _decode_file(
     contents: np.ndarray, kind: str, dtype: DType, channels: Any, sizes: Any, wanted: int, ratio: int
 ) -> np.ndarray:
-    """Decodes one image file to an array of ``sizes`` and channels, with an axis of frames if there are three sizes.
+    """Decodes the contents of one image file to an array of shape (height, width, channels), or with frames first.
 
-    ``kind`` is the format, empty for any; ``wanted`` the number of channels, 0 for the file's own.
+    Args:
+      contents: an array with the file's bytes as its only item.
+      kind: the format; empty for any.
+      channels: unused; the type of the result has the dim.
+      sizes: the result's dims without channels; three if the result has an axis of frames.
+      wanted: the number of channels; 0 for the file's own number.
+      ratio: the factor by which JPEG images are scaled down.
     """
     data = contents.item()
     image = _decode_format(data, kind or codecs.kind_of(data), wanted, ratio)
@@ -52,7 +58,10 @@ def _decode_file(
 
 
 def _convert_samples(image: np.ndarray, channels: int, dtype: DType) -> np.ndarray:
-    """Converts an image to a number of channels and a dtype, a few rows at a time because intermediate results are large."""
+    """Converts an image to a number of channels and a dtype.
+
+    Only a few rows are converted at a time, because intermediate results are large.
+    """
     if channels == image.shape[-1] and dtype.np == image.dtype:
         return image
     size = image.size // image.shape[-1] * channels * dtype.np.itemsize
@@ -79,7 +88,9 @@ ACCEPTED_FORMATS = {
 
 
 def _decode_format(data: bytes, image_format: str, channels: int, ratio: int) -> np.ndarray:
-    """Decodes an image file in the format that its first bytes indicate, if the decoder of ``image_format`` accepts that.
+    """Decodes an image file, whose first bytes tell the format.
+
+    ``image_format`` is the requested format. Some decoders also accept other formats, see ``ACCEPTED_FORMATS``.
 
     Raises:
       ArgumentError: the data are not an image of an accepted format.
@@ -120,7 +131,7 @@ def with_channels(image: np.ndarray, channels: int) -> np.ndarray:
 
 
 def as_samples(image: np.ndarray, dtype: DType) -> np.ndarray:
-    """Converts samples between 8 and 16 bits, or to floats in [0, 1]."""
+    """Converts the samples of an image to another dtype: between 8 and 16 bits, or to floats in [0, 1]."""
     if dtype.is_floating:
         return (image / np.float32(OPAQUE[image.dtype])).astype(dtype.np)
     if dtype is uint16 and image.dtype == np.uint8:
@@ -481,7 +492,7 @@ def encode_jpeg(
 
 
 def _encode_jpeg_tensor(x: Tensor, quality: Tensor, options: str) -> Tensor:
-    """Encodes an image tensor as a JPEG file, after checks of its shape and of the quality; ``options`` are JSON."""
+    """Checks the shape of an image and the quality, and encodes the image as a JPEG file; ``options`` are JSON."""
     if x.ndim != 3:
         raise ArgumentError(f"image must be 3-dimensional{show_shape(x._type.shape)}").for_op("EncodeJpeg")
     if quality.ndim:

@@ -61,7 +61,10 @@ def extract_glimpse(
 def glimpse(
     input: Any, size: Any, offsets: Any, centered: bool, normalized: bool, noise: str, to_middle: bool = False
 ) -> Tensor:
-    """Works as ``extract_glimpse``; with ``to_middle`` the offsets are always those of the window's center."""
+    """Extracts a window of ``size`` from each image; the work of ``extract_glimpse``.
+
+    With ``to_middle``, the offsets always refer to the window's center. Pixels outside the image are filled with noise.
+    """
     x, window_offsets, window = operand(input, float32), operand(offsets, float32, 2), static_dims(size)
     _check_arguments(x, window_offsets, window, noise)
     rows, in_rows = _window_pixels(window_offsets[:, 0], x._type.shape[1], window[0], centered, normalized, to_middle)
@@ -91,10 +94,11 @@ def _check_arguments(x: Tensor, window_offsets: Tensor, window: tuple[Any, ...],
 def _window_pixels(
     start: Tensor, size: Any, window: int, centered: bool, normalized: bool, to_middle: bool
 ) -> tuple[Tensor, Tensor]:
-    """Returns the rows (or columns) of each image's window, clipped to the image, and whether they were inside.
+    """Computes the rows (or columns) of each image that a window covers, clipped to the image.
 
-    ``start`` has the window's offset for each image: a fraction of ``size`` if ``normalized``, relative to the image's
-    center if ``centered``, with TensorFlow's formulas.
+    Returns the pixel indices, and whether each was inside the image. ``start`` holds an offset for each image. An
+    offset is a fraction of ``size`` if ``normalized``, and relative to the image's center if ``centered``. The formulas
+    are TensorFlow's.
     """
     if normalized:
         start = start * float(size)
@@ -108,7 +112,7 @@ def _window_pixels(
 
 
 def _noise(x: Tensor, shape: tuple[Any, ...], noise: str) -> Tensor:
-    """Returns noise for the parts of windows outside the images: zeros, or in the range of each image's values."""
+    """Returns values for the parts of a window outside the image: zeros, or noise in the range of the image's values."""
     if noise == "zero":
         return convert_to_tensor(0.0)
     axes = (1, 2, 3) if noise == "uniform" else (1, 2)

@@ -71,7 +71,9 @@ def image_gradients(image: Any) -> tuple[Tensor, Tensor]:
 
 @export("image.sobel_edges")
 def sobel_edges(image: Any) -> Tensor:
-    """Applies Sobel's filters to each channel; returns shape (batch, height, width, channels, 2), vertical and horizontal.
+    """Applies Sobel's filters to each channel.
+
+    Returns shape (batch, height, width, channels, 2), vertical and horizontal.
 
     >>> import tvtf as tf
     >>> tf.image.sobel_edges(tf.reshape(tf.range(9.), [1, 3, 3, 1]))[0, 1, 1, 0].numpy()
@@ -91,7 +93,10 @@ def sobel_edges(image: Any) -> Tensor:
 
 
 def _comparable_images(a: Any, b: Any) -> tuple[Tensor, Tensor]:
-    """Converts two images to tensors. Raises ValueError if their shapes can't be compared."""
+    """Converts two batches of images to tensors, and checks that their shapes match or broadcast.
+
+    Raises ValueError if they don't.
+    """
     x, y = convert_to_tensor(a), convert_to_tensor(b)
     x.shape.with_rank_at_least(3)
     y.shape.with_rank_at_least(3)
@@ -239,7 +244,10 @@ def ssim_multiscale(
 
 
 def _downsample(image: Tensor) -> Tensor:
-    """Halves the sides of images by means of 2x2 pixels; odd sides are first extended by mirroring, as in TensorFlow."""
+    """Halves the sides of images by means of 2x2 pixels.
+
+    Odd sides are first extended by mirroring, as in TensorFlow.
+    """
     shape = image._type.shape
     flat = bind.reshape(image, shape=(size_of(shape[:-3]), *shape[-3:]))
     extra_pixels = [dim % 2 if isinstance(dim, int) else 0 for dim in shape[-3:-1]]

@@ -26,7 +26,9 @@ def pillow(kind: str) -> Any:
 
 
 def by_pillow(data: bytes, kind: str, read: Callable[[Any], Any]) -> Any:
-    """Calls ``read`` on a file that Pillow opened as this format only, without Pillow's own size limit.
+    """Opens an image file with Pillow, only as the format ``kind``, and returns ``read(image)``.
+
+    Pillow's own limit of the image's size does not apply.
 
     Raises:
       ArgumentError: it can't be read, or there is no Pillow.

@@ -72,7 +72,11 @@ def decode_png(data: bytes) -> np.ndarray:
 
 
 def _read_chunks(data: bytes) -> tuple[dict[bytes, bytes], bytes]:
-    """Returns the contents of a PNG file's first chunk of each type, and the concatenated image data of all IDAT chunks."""
+    """Splits a PNG file into chunks, and verifies their checksums.
+
+    Returns the contents of the first chunk of each type, and the concatenated data of the IDAT chunks (compressed
+    pixels).
+    """
     first_chunks: dict[bytes, bytes] = {}
     image_data, position = [], len(PNG)
     while position + 12 <= len(data) and b"IEND" not in first_chunks:
@@ -90,7 +94,10 @@ def _read_chunks(data: bytes) -> tuple[dict[bytes, bytes], bytes]:
 
 
 def _parse_header(chunks: dict[bytes, bytes], size: int) -> _Header:
-    """Returns the header of a PNG file, from its chunk IHDR, after checks of its fields."""
+    """Parses the header of a PNG file, the chunk IHDR, and checks its fields.
+
+    ``size`` is the file's size, for errors.
+    """
     if len(chunks.get(b"IHDR", b"")) != 13:
         raise ArgumentError(f"Invalid PNG data, size {size}")
     header = _Header(*struct.unpack(">IIBBBBB", chunks[b"IHDR"]))
@@ -108,9 +115,10 @@ def _parse_header(chunks: dict[bytes, bytes], size: int) -> _Header:
 
 
 def _check_size(header: _Header, channels: int, compressed: int) -> None:
-    """Rejects sizes in the header that the compressed data can't hold or that exceed the limit of decoded bytes.
+    """Raises an error if the header of a PNG file declares an image that is too large.
 
-    It is called before memory is allocated for the pixels.
+    The image must fit into the limit of decoded bytes, and the compressed data must be able to hold it. The check comes
+    before memory is allocated for the pixels.
     """
     size_text = f"{header.width} x {header.height} pixels"
     if header.width * header.height * header.pixel_bits // 8 > MAX_EXPANSION * compressed + RATIO_TOLERANCE:
@@ -120,9 +128,9 @@ def _check_size(header: _Header, channels: int, compressed: int) -> None:
 
 
 def _decode_samples(header: _Header, compressed: bytes) -> np.ndarray:
-    """Returns the samples in the file's own depth: shape (height, width, channels), uint8 or uint16.
+    """Decompresses the pixels of a PNG file, by Pillow; returns an array of shape (height, width, channels).
 
-    Pillow's image and its bytes lie beside the result: three to four times its memory, as for JPEG.
+    Samples keep the file's depth, as uint8 or uint16. In total, that takes three to four times the result's memory.
     """
     module, (mode, layouts) = pillow("PNG"), PILLOW_LAYOUTS[header.pixel_bits]
     sample_bytes = np.empty((header.height, header.width, len(mode), len(layouts)), np.uint8)
@@ -137,7 +145,7 @@ def _decode_samples(header: _Header, compressed: bytes) -> np.ndarray:
 
 
 def _parse_palette(chunks: dict[bytes, bytes], depth: int) -> np.ndarray:
-    """Returns the colours of a PNG file's palette, RGB or RGBA, a row for each index of ``depth`` bits.
+    """Parses the palette of a PNG file: returns its colours, RGB or RGBA, with a row for each index of ``depth`` bits.
 
     Indices outside the palette are black, as in libpng.
     """

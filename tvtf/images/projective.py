@@ -80,9 +80,10 @@ def tf(name: str) -> Callable[..., Any]:
 
 
 def _input_points(transforms: Tensor, size: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Maps each output point to the input by projective transforms of 8 coefficients, one for each image or for all.
+    """Computes the point of the input image from which each output pixel is read, by projective transforms.
 
-    Returns the input rows, the columns, and whether the points are finite; all have shape (batch or 1, height, width).
+    ``transforms`` has 8 coefficients for each image, or for all. Returns the rows, the columns, and whether the points
+    are finite, all of shape (batch or 1, height, width).
     """
     y, x = (tf("cast")(tf("range")(size[axis]), float32) for axis in (0, 1))
     x, y = x[None, None, :], y[None, :, None]
@@ -143,7 +144,10 @@ def _round_half_away(x: Tensor) -> Tensor:
 
 
 def _bilinear(read: Callable[..., Tensor], rows: Tensor, columns: Tensor, dtype: Any) -> Tensor:
-    """Interpolates linearly between the four pixels around each point; ``read`` returns pixels at integral positions."""
+    """Interpolates linearly between the four pixels around each point.
+
+    ``read`` returns pixels at integral positions.
+    """
     top, left = tf("floor")(rows), tf("floor")(columns)
     row_fraction, column_fraction = (fraction[..., None] for fraction in (rows - top, columns - left))
 
@@ -159,7 +163,10 @@ def _clamp(x: Tensor, size: Tensor) -> Tensor:
 
 
 def _reflect(x: Tensor, size: Tensor) -> Tensor:
-    """Maps positions outside an axis of ``size`` pixels by reflection, as in ``dcba|abcd|dcba``, by TensorFlow's formula."""
+    """Maps positions outside an image to inside by reflection, as in ``dcba|abcd|dcba``, by TensorFlow's formula.
+
+    ``size`` is the number of pixels along the axis.
+    """
     length = _float(size)
     period = 2.0 * length
     below = tf("where")(x < period, period * _truncate(-x / period) + x, x)
@@ -170,9 +177,9 @@ def _reflect(x: Tensor, size: Tensor) -> Tensor:
 
 
 def _wrap(x: Tensor, size: Tensor) -> Tensor:
-    """Maps positions outside an axis of ``size`` pixels periodically, as in ``abcd|abcd|abcd``.
+    """Maps positions outside an image to inside periodically, as in ``abcd|abcd|abcd``, by TensorFlow's formula.
 
-    As in TensorFlow, the period is the size minus 1.
+    ``size`` is the number of pixels along the axis. As in TensorFlow, the period is the size minus 1.
     """
     length = _float(size)
     period = tf("maximum")(length - 1.0, 1.0)
@@ -182,7 +189,10 @@ def _wrap(x: Tensor, size: Tensor) -> Tensor:
 
 
 def _map_outside(x: Tensor, length: Tensor, below: Tensor, above: Tensor) -> Tensor:
-    """Replaces positions before an axis by ``below``, and those behind its end by ``above``; all by 0 for a length of 1."""
+    """Replaces positions before the start of an axis by ``below``, and positions after its end by ``above``.
+
+    If the axis has a single pixel, all positions become 0.
+    """
     mapped = tf("where")(x < 0.0, below, tf("where")(x > length - 1.0, above, x))
     return tf("where")(
         tf("broadcast_to")(length <= 1.0, tf("shape")(x)),

@@ -53,10 +53,13 @@ def _round_to_int(value: Any) -> int:
 
 
 def _try_rectangle(words: _RandomWords, height: int, width: int, ratios: Any, areas: Any) -> tuple[int, ...] | None:
-    """Draws a rectangle with a random aspect ratio, area and position in an image, with TensorFlow's random numbers.
+    """Draws a rectangle of random aspect ratio, area and position in an image, with TensorFlow's random numbers.
 
-    ``ratios`` and ``areas`` are the ranges of the ratio of width to height and of the fraction of the image's area. Returns
-    top, left, height and width in pixels, or None if the drawn ratio permits no such area.
+    Returns top, left, height and width in pixels, or None if no such rectangle exists for the drawn aspect ratio.
+
+    Args:
+      ratios: the range of width / height.
+      areas: the range of the area, as a fraction of the image's area.
     """
     ratio = words.uniform_float() * (ratios[1] - ratios[0]) + ratios[0]
     min_area, max_area = (area * np.float32(width) * np.float32(height) for area in areas)
@@ -87,7 +90,10 @@ def _largest_height(max_area: np.float32, ratio: np.float32, width: int) -> int:
 
 
 def _covers(rectangle: tuple[int, ...], corners: np.ndarray, min_covered: np.float32) -> bool:
-    """Returns whether a rectangle covers at least the fraction ``min_covered`` of the area of one non-empty box."""
+    """Returns whether a rectangle covers at least a fraction ``min_covered`` of the area of any box.
+
+    Empty boxes don't count.
+    """
     top, left, rectangle_height, rectangle_width = rectangle
     shared_height = np.minimum(corners[:, 2], top + rectangle_height) - np.maximum(corners[:, 0], top)
     shared_width = np.minimum(corners[:, 3], left + rectangle_width) - np.maximum(corners[:, 1], left)
@@ -99,7 +105,7 @@ def _covers(rectangle: tuple[int, ...], corners: np.ndarray, min_covered: np.flo
 
 
 def _height_and_width(size: np.ndarray) -> tuple[int, int]:
-    """Returns height and width. Raises an error unless there are three sides that fit int32."""
+    """Returns the height and width from an image's size (height, width, channels), after checks."""
     if len(size) != 3:
         raise ArgumentError(f"image_size must contain 3 elements[{len(size)}]")
     height, width = (int(dim) for dim in size[:2])
@@ -112,7 +118,8 @@ def _height_and_width(size: np.ndarray) -> tuple[int, int]:
 def _boxes_in_pixels(boxes: np.ndarray, height: int, width: int, allow_none: bool) -> np.ndarray:
     """Converts boxes from fractions of the image's sides to pixels.
 
-    Without boxes, the whole image is the box if ``allow_none``, else an error is raised.
+    If there are no boxes, the whole image is the only box. Then ``allow_none`` must be set, otherwise an error is
+    raised.
     """
     corners = boxes.reshape(-1, 4)
     invalid = corners[~((corners >= 0) & (corners <= 1))]
@@ -131,7 +138,11 @@ def _draw_rectangle(
     size: np.ndarray, boxes: np.ndarray, min_covered: np.ndarray, seed: np.ndarray, *,
     ratios: Any, areas: Any, attempts: int, whole: bool,
 ) -> tuple[np.ndarray, ...]:  # fmt: skip
-    """Draws rectangles until one covers enough of a box; after all attempts returns the whole image."""
+    """Draws random rectangles until one covers enough of a box; after ``attempts`` failures, uses the whole image.
+
+    Returns the begin and size of the rectangle as ``tf.slice`` takes them, and its corners as fractions of the image's
+    sides.
+    """
     height, width = _height_and_width(size)
     corners = _boxes_in_pixels(boxes, height, width, whole)
     if min_covered < 0:
@@ -155,6 +166,7 @@ def _draw_rectangle(
 def _distorted_box_types(
     size: TensorType, boxes: TensorType, min_covered: TensorType, *_: TensorType, **__: Any
 ) -> tuple[TensorType, ...]:
+    """Checks the image size, boxes and coverage; returns the types of the rectangle's begin, size and corners."""
     require_dtype(size, (uint8, int8, int16, int32, int64), "image_size")
     if len(boxes.shape) != 3 or boxes.shape[2] != 4:
         raise ArgumentError(f"input boxes must be 3-dimensional [batch, num_boxes, coords]: {show_shape(boxes.shape)}")
@@ -181,7 +193,10 @@ def _sample(
     attempts: Any,
     allow_none: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Samples a rectangle that covers enough of a box, after checks of the arguments; returns its begin, size and box."""
+    """Samples a rectangle that covers enough of a box, after checks of the arguments.
+
+    Returns its begin, size and box.
+    """
     size, boxes, covered = (
         convert_to_tensor(image_size),
         operand(bounding_boxes, float32, 1),

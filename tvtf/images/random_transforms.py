@@ -41,7 +41,10 @@ def _stateless(seed: Any) -> Draw:
 
 
 def _flip_randomly(image: Any, axis: int, draw: Draw) -> Tensor:
-    """Mirrors an image, or each image of a batch, along an axis with probability 1/2; ``draw`` returns uniform numbers."""
+    """Mirrors an image, or each image of a batch, along an axis with probability 1/2.
+
+    ``draw`` returns random numbers.
+    """
     x = checked_image(image)
     if x.ndim == 3:
         is_flipped = bind.less(draw([], minval=0, maxval=1.0), EagerTensor(np.array(0.5, np.float32)))
@@ -117,7 +120,10 @@ def _check_crop_size(size: np.ndarray, shape: np.ndarray) -> None:
 
 
 def _crop_randomly(value: Any, size: Any, draw: Draw) -> Tensor:
-    """Returns a part of ``size`` from a random position of a tensor; checks at run time that the tensor is large enough."""
+    """Crops a part of ``size`` from a random position of a tensor; ``draw`` returns random numbers.
+
+    When the program runs, it checks that the tensor is large enough.
+    """
     x = convert_to_tensor(value)
     crop_size = convert_to_tensor(size, int32)
     shape = bind.shape(x, dtype=int32)

@@ -29,9 +29,9 @@ def _pixel_centres(size: int, to: int) -> np.ndarray:
 
 
 def _bilinear_weights(size: int, to: int) -> np.ndarray:
-    """Returns the weights of ``size`` old pixels in ``to`` new ones, shape (to, size), by linear interpolation.
+    """Returns the matrix (to, size) that resizes ``size`` pixels to ``to`` new pixels by linear interpolation.
 
-    Each new pixel is interpolated between the two nearest old ones; those beyond the border are replaced by the last one.
+    Each new pixel is interpolated between the two nearest old pixels. A position beyond the border uses the last pixel.
     """
     centres = _pixel_centres(size, to)
     lower = np.floor(centres)
@@ -51,10 +51,10 @@ def _keys_cubic(x: np.ndarray) -> np.ndarray:
 
 
 def _bicubic_weights(size: int, to: int) -> np.ndarray:
-    """Returns the weights of ``size`` old pixels in ``to`` new ones, shape (to, size), by bicubic interpolation.
+    """Returns the matrix (to, size) that resizes ``size`` pixels to ``to`` new pixels by bicubic interpolation.
 
-    Each new pixel has four old ones around it, those outside the image with weight 0. TensorFlow reads the weights from a
-    table, for which positions are rounded.
+    Each new pixel is computed from four old pixels; those outside the image have weight 0. Positions are rounded as in
+    TensorFlow, which reads the weights from a table.
     """
     centres = _pixel_centres(size, to)
     lower = np.floor(centres).astype(int)
@@ -117,7 +117,7 @@ KERNELS: dict[str, tuple[float, Callable[[np.ndarray], np.ndarray]]] = {
 
 
 def _kernel_weights(name: str, size: int, to: int, antialias: bool) -> np.ndarray:
-    """Returns the weights of ``size`` old pixels in ``to`` new ones, shape (to, size), by a kernel around each new pixel.
+    """Returns the matrix (to, size) that resizes ``size`` pixels to ``to`` new pixels by the kernel ``name``.
 
     With antialiasing, the kernel is as wide as the new pixels when an image is scaled down.
     """
@@ -134,7 +134,7 @@ def _kernel_weights(name: str, size: int, to: int, antialias: bool) -> np.ndarra
 
 @lru_cache(maxsize=64)
 def weights(method: str, antialias: bool, size: int, to: int) -> np.ndarray:
-    """Returns the weight of each of ``size`` pixels in each of ``to`` new ones, shape (to, size)."""
+    """Returns the matrix (to, size) of weights that resizes ``size`` pixels to ``to`` new pixels by a method."""
     without_kernel = {"bilinear": _bilinear_weights, "bicubic": _bicubic_weights, "area": _area_weights}
     if method == "area" or (method in without_kernel and not antialias):
         return without_kernel[method](size, to)
@@ -169,9 +169,9 @@ class Taps(NamedTuple):
 
 @lru_cache(maxsize=64)
 def taps(method: str, antialias: bool, size: int, to: int) -> tuple[Tensor, ...] | None:
-    """Returns the `Taps` of the matrix of `weights` and of its transpose, which the gradient needs.
+    """Returns the sparse form (``Taps``) of the resizing matrix, and that of its transpose, which the gradient needs.
 
-    Returns None if the matrix has so many non-zero entries that a matrix product is as fast.
+    Returns None if the matrix has so many non-zero entries that a dense matrix product is as fast.
     """
     matrix = weights(method, antialias, size, to)
     forward, transposed = Taps.of(matrix), Taps.of(matrix.T)
@@ -197,7 +197,10 @@ def _blend_array(x: np.ndarray, places: np.ndarray, shares: np.ndarray, *back: n
 
 
 def _blend_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> Tensor:
-    """Batches `blend`: merges the new batch dim with the first dim, if all items have the same weights."""
+    """Batches `blend` (the signature of all batch rules): merges the new batch dim with the first dim of ``x``.
+
+    If the weights differ between batch items, computes each item separately.
+    """
     if any(batched[1:]):
         return _blend_each(*(stretch(size, x, is_batched) for x, is_batched in zip(inputs[:3], batched)))
     x, *others = inputs

@@ -110,9 +110,9 @@ def resize(
 
 
 def _uses_antialiasing(method: str, antialias: Any) -> bool:
-    """Returns whether a method resizes with antialiasing: never by area, and by the two polynomial methods on request.
+    """Returns whether a resize method uses antialiasing, given the user's choice ``antialias``, which may be None.
 
-    The other methods do by default, if ``antialias`` is None.
+    The method "area" never does. Bilinear and bicubic do only on request, and all others by default.
     """
     if method == ResizeMethod.AREA or (method in LINEAR_AND_CUBIC and not antialias):
         return False
@@ -120,7 +120,7 @@ def _uses_antialiasing(method: str, antialias: Any) -> bool:
 
 
 def _target_size(size: Any) -> tuple[Dim, Dim]:
-    """Converts the argument ``size`` to height and width. Raises an error unless it has two elements, which are positive."""
+    """Converts the argument ``size`` to height and width, which must be positive."""
     try:
         dims = static_dims(size, "size")
     except (TypeError, ValueError):
@@ -136,7 +136,10 @@ def _target_size(size: Any) -> tuple[Dim, Dim]:
 
 
 def _fit_aspect_ratio(shape: Sequence[Dim], size: tuple[Dim, Dim]) -> tuple[int, int]:
-    """Returns the largest size with the aspect ratio of ``shape`` that fits into ``size``, in float32 as TensorFlow does."""
+    """Returns the largest size that fits into ``size`` and has the aspect ratio of ``shape``.
+
+    The computation is in float32, as in TensorFlow.
+    """
     if not all(isinstance(dim, int) for dim in (*shape, *size)):
         raise unknown_size(
             ValueError("preserve_aspect_ratio needs an image of known height and width: give it one with set_shape")
@@ -147,7 +150,10 @@ def _fit_aspect_ratio(shape: Sequence[Dim], size: tuple[Dim, Dim]) -> tuple[int,
 
 
 def _resize_batch(x: Tensor, size: tuple[Dim, Dim], method: str, antialias: Any) -> Tensor:
-    """Resizes a batch of images: by a gather for nearest neighbours, else by a product with weights along each axis."""
+    """Resizes a batch of images: first the height, then the width, each by a product with a matrix of weights.
+
+    For nearest neighbours, it gathers pixels instead.
+    """
     if method == ResizeMethod.NEAREST_NEIGHBOR:
         for axis, to in zip((1, 2), size):
             x = gather(x, _nearest_indices(x, axis, to), axis=axis)
@@ -161,9 +167,9 @@ def _resize_batch(x: Tensor, size: tuple[Dim, Dim], method: str, antialias: Any)
 
 
 def _resize_middle_axis(x: Tensor, to: Dim, method: str, antialias: bool) -> Tensor:
-    """Resizes the middle one of three axes to ``to`` rows, each a weighted sum of old rows.
+    """Resizes the middle one of three axes to ``to`` rows, each a weighted sum of the old rows.
 
-    The weights are constants if both sizes are known, and stored sparsely if there are few of them.
+    If both sizes are known, the weights are constants, stored sparsely if there are few of them.
     """
     size = x._type.shape[1]
     if not (isinstance(size, int) and isinstance(to, int)):
@@ -218,7 +224,7 @@ def resize_with_pad(
     """
 
     def resize_and_pad(x: Tensor) -> Tensor:
-        """Scales a batch of images to fit into the target size, and centers the result."""
+        """Resizes a batch of images to fit into the target size, keeping the aspect ratio, and pads the result."""
         _check_positive(target_height, target_width)
         height, width = (np.float32(_static_dim(dim)) for dim in x._type.shape[1:3])
         ratio = max(width / np.float32(target_width), height / np.float32(target_height))
@@ -273,7 +279,10 @@ def resize_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -
 
 
 def _crop_or_pad_axis(x: Tensor, axis: int, target: int) -> Tensor:
-    """Crops one axis of a batch of images around its center, or pads it with zeros on both sides, to ``target`` pixels."""
+    """Crops or pads one axis of a batch of images to ``target`` pixels, symmetrically about the center.
+
+    Pads with zeros.
+    """
     size = x._type.shape[axis]
     first, length = at_least_zero(simplify_dim((size - target) // 2)), dim_min(size, target)
     before = at_least_zero(simplify_dim((target - size) // 2))

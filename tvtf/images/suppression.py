@@ -27,7 +27,7 @@ LOWEST = float("-inf")
 
 
 def overlap(boxes: np.ndarray, i: int, j: int) -> float:
-    """Returns the intersection of boxes ``i`` and ``j`` over their union; each box has two opposite corners, in any order."""
+    """Returns the intersection over union of boxes ``i`` and ``j``; a box has two opposite corners, in any order."""
     a, b = boxes[i], boxes[j]
     start_a, start_b = np.minimum(a[:2], a[2:]), np.minimum(b[:2], b[2:])
     end_a, end_b = np.maximum(a[:2], a[2:]), np.maximum(b[:2], b[2:])
@@ -48,8 +48,8 @@ def select_boxes(
 ) -> tuple[list[int], list[float]]:
     """Selects boxes by greedy non-maximum suppression: in the order of scores, unless they overlap a selected box too much.
 
-    With ``sigma`` > 0 (soft suppression), overlaps lower a box's score instead. Returns the indices of the selected boxes,
-    best first, and their scores.
+    With ``sigma`` > 0 (soft suppression), overlaps lower a box's score instead. Returns the indices of the selected
+    boxes, best first, and their scores.
     """
     scale = -0.5 / sigma if sigma > 0 else 0.0
     # Each entry has the negative score, the box, and the number of selected boxes with which it was compared already.
@@ -140,7 +140,7 @@ def _max_output_size(value: Any) -> Tensor:
 def _suppress(
     boxes: Any, scores: Any, max_output_size: Any, iou_threshold: Any, score_threshold: Any, sigma: Any = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """Converts the arguments of non-maximum suppression, and returns the indices and scores of the selected boxes."""
+    """Converts the arguments of non-maximum suppression to tensors; returns the selected boxes' indices and scores."""
     corners, score_tensor, max_overlap, min_score, sigma_tensor = _operands(
         boxes, scores, iou_threshold, score_threshold, sigma
     )
@@ -196,7 +196,9 @@ def non_max_suppression_with_scores(
     soft_nms_sigma: Any = 0.0,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Works as ``tf.image.non_max_suppression``, also returns the scores; ``soft_nms_sigma`` > 0 lowers those of boxes that overlap.
+    """Works as ``tf.image.non_max_suppression``, also returns the scores.
+
+    ``soft_nms_sigma`` > 0 lowers those of boxes that overlap.
 
     >>> import tvtf as tf
     >>> boxes = [[0., 0., 1., 1.], [0., 0., 1., 0.9], [2., 2., 3., 3.]]
@@ -265,7 +267,10 @@ def _padded_types(boxes: TensorType, scores: TensorType, *rest: TensorType, size
 def _selected_padded(
     boxes: np.ndarray, scores: np.ndarray, max_overlap: np.ndarray, min_score: np.ndarray, size: int, padded: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Selects boxes for each batch item; returns their indices, padded with zeros to ``size``, and their numbers."""
+    """Selects boxes by non-maximum suppression for each batch item.
+
+    Returns the indices of the selected boxes, padded with zeros to ``size``, and the number of selected boxes.
+    """
     batch_shape = boxes.shape[:-2]
     thresholds = float(max_overlap), float(min_score)
     selected_by_item = [
@@ -304,7 +309,9 @@ def non_max_suppression_padded(
     canonicalized_coordinates: bool = False,
     tile_size: int = 512,
 ) -> tuple[Tensor, Tensor]:
-    """Works as ``tf.image.non_max_suppression`` for an image or a batch; returns padded indices and the number of valid ones.
+    """Works as ``tf.image.non_max_suppression`` for an image or a batch.
+
+    Returns padded indices and the number of valid ones.
 
     Args:
       boxes: shape (..., count, 4).

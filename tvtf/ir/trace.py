@@ -57,7 +57,7 @@ class Graph:
     """A finished trace: a Relax function, its captures, and the graphs it calls."""
 
     def __init__(self, trace: Trace, outputs: Sequence[SymbolicTensor]) -> None:
-        """Builds the Relax function of a finished trace, which returns ``outputs`` as a tuple."""
+        """Builds the Relax function of a finished trace. The function returns ``outputs`` as a tuple."""
         self.name = trace.name
         self.root = trace.root
         self.scope = trace.scope
@@ -133,7 +133,7 @@ class Graph:
 
     @cached_property
     def speculated_equalities(self) -> dict[tirx.Var, Any]:
-        """The values of the parameters' symbolic dims under which no operand has to be repeated along an axis."""
+        """Values for the parameters' symbolic dims. With these values no broadcast repeats an operand along an axis."""
         if not self.root.speculated_equalities:
             return {}
         dims = [d for p in self.all_params if not isinstance(p._type.shape, AnyShape) for d in p._type.shape]
@@ -141,9 +141,9 @@ class Graph:
         return _unified([tuple(map(self.root.known_dim, pair)) for pair in self.root.speculated_equalities], symbols)
 
     def speculated_sizes(self) -> list[tuple[int, int, int]]:
-        """Returns ``(parameter, axis, size)`` for each symbolic dim to which :attr:`speculated_equalities` gives a number.
+        """Returns ``(parameter, axis, size)`` for each symbolic dim with a number in :attr:`speculated_equalities`.
 
-        The caller must check them: compiled code does not compare an argument's size with a number.
+        The caller must check the sizes of the arguments: compiled code does not compare an argument's size with a number.
         """
         shapes = [() if isinstance(p._type.shape, AnyShape) else p._type.shape for p in self.all_params]
         axes = [(i, axis, dim) for i, shape in enumerate(shapes) for axis, dim in enumerate(shape)]
@@ -154,7 +154,7 @@ class Graph:
     def inferred_sizes(self) -> list[tuple[int, int, int]]:
         """``(parameter, axis, size)`` for symbolic dims of the parameters that tracing found to be static.
 
-        The caller must check them: compiled code does not compare an argument's size with a number.
+        The caller must check the sizes of the arguments: compiled code does not compare an argument's size with a number.
         """
         shapes = [() if p._var.ty.shape is None else p._var.ty.shape.values for p in self.all_params]
         axes = [(i, axis, dim) for i, shape in enumerate(shapes) for axis, dim in enumerate(shape)]
@@ -168,13 +168,16 @@ class Graph:
         known: Mapping[str, Any] | None = None,
         speculative: bool = True,
     ) -> ir.IRModule:
-        """Returns the IRModule to compile: :meth:`module`, but a single result is not in a tuple, which is faster to call.
+        """Returns the IRModule to compile.
+
+        The IRModule differs from :meth:`module` in attributes of ``main`` and in the result. A single result is returned
+        without a tuple, because such a function is faster to call.
 
         Args:
-          donations: index pairs of an output and the parameter whose memory it may reuse.
+          donations: pairs of an output's and a parameter's index; the output may reuse the parameter's memory.
           constants: indices of the parameters that are the same tensors in every call.
           known: more attributes of ``main``.
-          speculative: specializes as :meth:`speculative_module` does.
+          speculative: whether to specialize for equal dims, as :meth:`speculative_module` does.
         """
         single = len(self.outputs) == 1 and isinstance(self.outputs[0]._var, relax.Var)
         attrs = {"tvtf.donate": [list(pair) for pair in donations], "tvtf.constants": list(constants)}
@@ -197,7 +200,8 @@ class Graph:
     def _build(self, result: list[Any]) -> relax.Function:
         """Returns the trace as a closed Relax function.
 
-        The last item of ``result`` is the expression that the function returns; before it come bindings which that needs.
+        Args:
+          result: bindings to append to the trace's, followed by the expression that the function returns.
         """
         *bindings, value = result
         body = relax.SeqExpr([relax.BindingBlock([*self._trace.bindings, *bindings])], value)
@@ -218,9 +222,16 @@ class Graph:
 
 
 def _unified(pairs: Iterable[Sequence[Any]], symbols: Sequence[tirx.Var]) -> dict[tirx.Var, Any]:
-    """Solves equations between symbolic dims, given as pairs, for ``symbols``; unsolvable ones are left out.
+    """Solves equations between symbolic dims for ``symbols``. Equations without a solution are ignored.
 
-    Returns a mapping from a symbol to its value, an expression of other ``symbols`` or a number.
+    For example, the pair ``(n, m)`` can give ``{n: m}``.
+
+    Args:
+      pairs: the two sides of each equation.
+      symbols: the symbols to solve for.
+
+    Returns:
+      A mapping from a symbol to a number or to an expression of other ``symbols``.
     """
     values: dict[tirx.Var, Any] = {}
     for pair in pairs:
@@ -243,10 +254,10 @@ def _symbols(dim: Any) -> Sequence[tirx.Var]:
 
 
 def _with_dims(function: relax.Function, assumed: Mapping[tirx.Var, Any]) -> relax.Function:
-    """Returns a Relax function with its symbolic dims replaced by the values that ``assumed`` gives for them.
+    """Returns a copy of a Relax function with symbolic dims replaced by their values in ``assumed``.
 
-    TVM's ``bind_symbolic_vars`` replaces only dims of parameters. So a temporary parameter lists all symbols of the
-    function, also those that it computes; it is removed afterwards.
+    TVM's ``bind_symbolic_vars`` replaces only dims that occur in parameters. So a temporary last parameter, ``dims``,
+    lists all symbols to replace, also symbols that the function computes. This parameter is removed afterwards.
     """
     free = list(relax.analysis.free_symbolic_vars(function))
     symbols = [*relax.analysis.defined_symbolic_vars(function), *free]
@@ -284,7 +295,7 @@ class PythonCalls:
         self.in_control_flow |= in_control_flow
 
     def note(self, variable: Any) -> None:
-        """Records a use of a Variable: one after a call of Python."""
+        """Records a use of a Variable if Python (but no barrier) was called before."""
         if self.any:
             self.used_later[id(variable)] = variable
 
@@ -455,9 +466,9 @@ class Trace:
         return known[1]
 
     def _constant(self, tensor: Tensor) -> SymbolicTensor:
-        """Returns the symbolic tensor for an eager one: a constant of the IR if it is small, else a parameter.
+        """Converts an eager tensor to a symbolic tensor of this trace.
 
-        A resource or strings are a parameter, too.
+        A small tensor becomes a constant of the IR. A large tensor, a resource or a string tensor becomes a parameter.
         """
         array = tensor.eager_array()
         if isinstance(tensor, EagerTensor) and (array.size > EMBEDDED_ELEMENTS or not _is_embeddable(tensor)):
@@ -480,7 +491,10 @@ class Trace:
         return self.capture(self.parent.pass_in(tensor), tensor._type, "constant")
 
     def embed(self, tensor: Tensor) -> SymbolicTensor:
-        """Returns a tensor as a constant of the IR; a complex one is composed of two, as Relax has no complex type."""
+        """Converts an eager tensor to a constant of the IR.
+
+        A complex tensor is composed of two constants, its real and imaginary parts, as Relax has no complex type.
+        """
         dialect.to_relax_type(tensor._type)  # raises TypeError for a dtype that can't be compiled
         array = tensor.eager_array()
         if tensor.dtype.is_complex:
@@ -498,10 +512,10 @@ class Trace:
         return substitute_dim(dim, self.assumptions)
 
     def assume_equal(self, a: Any, b: Any) -> bool:
-        """Assumes that two dims are equal, by giving a symbol in them a value; returns False where that is impossible.
+        """Assumes that two dims are equal by solving the equation for a symbol; returns whether that is possible.
 
-        The symbol is one of the two dims, or it occurs in an expression over the arguments' dims, such as ``2 * n + m``, with
-        the factor 1 or -1. The compiled function checks the assumption at each call.
+        The symbol is one of the two dims, or has the factor 1 or -1 in an expression of the arguments' dims. For example,
+        ``2 * n + m`` can be solved for ``m``. The compiled function checks the assumption at each call.
         """
         a, b = self.known_dim(a), self.known_dim(b)
         shapes = [t._type.shape for t in self.params if not isinstance(t._type.shape, AnyShape)]
@@ -529,7 +543,10 @@ class Trace:
     # -- broadcasting of symbolic dims, any of which may be 1 at run time
 
     def common_dim(self, dims: Sequence[Any]) -> Any:
-        """Returns the dim that these dims were broadcast to before, so that it is computed once; else None."""
+        """Returns the dim that an earlier broadcast of the same dims resulted in, or None if there was no such broadcast.
+
+        Reusing this dim avoids computing it again.
+        """
         operands = self._operand_dims(dims)
         for trace in self._parents():
             for earlier_operands, result in trace.broadcasts:
@@ -542,7 +559,7 @@ class Trace:
         self.broadcasts.append((self._operand_dims(dims), dim))
 
     def _operand_dims(self, dims: Sequence[Any]) -> list[Any]:
-        """Returns the distinct dims, each result of a broadcast replaced by the dims that it was computed from."""
+        """Returns the distinct dims among ``dims``. The result of an earlier broadcast is replaced by this broadcast's operands."""
         distinct: list[Any] = []
         for dim in dims:
             broadcasts = (broadcast for trace in self._parents() for broadcast in trace.broadcasts)
@@ -575,10 +592,10 @@ class Trace:
         return self.barriers_at_access[id(variable)] < self.root.python.barriers and not variable.is_argument
 
     def _read_now(self, variable: Any) -> SymbolicTensor:
-        """Reads a Variable and records its value as the one known here.
+        """Reads a Variable and records the value as the Variable's known value in this trace.
 
-        It is loaded from its memory if this trace has called Python, which may have assigned it; else it is the enclosing
-        trace's value, or a parameter of the outermost function.
+        If this trace has called Python, which may have assigned the Variable, the value is loaded from the Variable's
+        memory. Otherwise the value is taken from the enclosing trace, or is a parameter of the outermost function.
         """
         is_reloaded = self.root.python.barriers > self.barriers_at_start and not variable.is_argument
         if is_reloaded:
@@ -601,15 +618,15 @@ class Trace:
         return self.root.capture(variable, self._type_of(variable, name), name)
 
     def value_before(self, variable: Any) -> SymbolicTensor:
-        """Returns the Variable's value as an input of control flow that is bound next.
+        """Returns the Variable's value as an input of the control-flow op that is bound next.
 
-        The barriers inside that control flow are counted already but run later, so the known value isn't stale.
+        The barriers (calls of Python) inside this op are counted already but run later. So the known value isn't stale.
         """
         known = self.variables.get(id(variable))
         return self._value_of(variable) if known is None else known[1]
 
     def read_before(self, variable: Any, value: SymbolicTensor) -> SymbolicTensor:
-        """Returns ``value``, the Variable's value here, as a new tensor that such control flow takes as an input."""
+        """Returns ``value``, the Variable's value here, as a new tensor for the inputs of a control-flow op."""
         return value.alias()
 
     def take_variables(self, other: Trace, values: Sequence[SymbolicTensor]) -> None:
@@ -622,7 +639,7 @@ class Trace:
     # -- Variables around calls of Python
 
     def settle(self) -> None:
-        """Writes the values assigned so far to the Variables' memory, so that Python called next sees them."""
+        """Emits stores of all assigned values to the Variables' memory, so that a following call of Python reads these values."""
         for variable, value in self.assigned():
             if not variable.is_argument:
                 hooks.variables.store(variable, value, self)
@@ -637,8 +654,8 @@ class Trace:
     def _type_of(self, variable: Any, name: str) -> TensorType:
         """Returns the type of the parameter ``name`` that holds a Variable's value.
 
-        Dims, or a rank, that assignments may change are unknown. In an instance of the function that is traced for given
-        shapes or ranks, those of the Variable's present value are used.
+        Assignments may change the dims or the rank that the Variable's declaration leaves open: these are symbolic. But a
+        function traced for given shapes uses the present value's shape, and one traced for given ranks its rank.
         """
         declared, (shape, dtype) = variable.shape, variable._type
         level = self.specialization.level
@@ -667,9 +684,9 @@ class Trace:
         return variable._as_tensor() if read_value else None
 
     def assigned(self) -> list[tuple[Any, SymbolicTensor]]:
-        """Returns pairs of a Variable that the trace assigned and its last value, which must be written back.
+        """Returns the Variables to write back at the end of the trace, each paired with its last assigned value.
 
-        A value that is still the parameter of the same Variable, or that its memory already holds, is left out.
+        A Variable is left out if its value is still a parameter, or if its memory already holds the value.
         """
         incoming = {id(x) for x in [*self.params, *(inner for _, inner in self.captures.values())]}
         last_values = self.variables.values()
@@ -717,7 +734,10 @@ class Trace:
             return hooks.defer_call(prim.bind, tuple(inputs), attrs, needed, recorded=False)
 
     def _emit(self, prim: Primitive[Any], inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
-        """Binds a call of a primitive: traces its function attributes, infers its types, and derives known values."""
+        """Appends a call of a primitive to the trace and returns the call's symbolic result or results.
+
+        Function attributes, such as a loop's body, are traced first. The result types and known elements are inferred.
+        """
         operands = [self.own(x) for x in inputs]
         graphs: dict[str, Graph] = {}
         for name in filter(lambda name: _is_function(attrs[name]), attrs):
@@ -737,9 +757,15 @@ class Trace:
         return result
 
     def copy_call(self, call: relax.Call, prim: Primitive[Any], args: Sequence[Any], types: Any) -> Any:
-        """Binds a copy of another function's call to ``args``, operands of this trace with the same static types.
+        """Appends a copy of another function's call to this trace and returns the symbolic result or results.
 
-        Nothing is inferred again: the results have the call's ``types``, and no known elements or claimed shapes.
+        Nothing is inferred again. The results have no known elements and no claimed shapes.
+
+        Args:
+          call: the Relax call to copy.
+          prim: the primitive that is called.
+          args: the operands in this trace; their static types equal those of the call's operands.
+          types: the static type or types of the results.
         """
         copy = relax.Call(call.op, args, attrs=call.attrs, span=self._span(), ret_ty=call.ty)
         self.pure = self.pure and prim.pure
@@ -774,7 +800,7 @@ class Trace:
                 result.claimed = shape
 
     def _bind(self, call: relax.Call, types: Any, name: str) -> Any:
-        """Appends the binding of a call; returns its result as a tensor, or its results as a tuple of tensors."""
+        """Binds a Relax call to a new variable of this trace; returns the result as a tensor, or a tuple of all results."""
         var = relax.Var(self.unique(name), call.ty)
         self.bindings.append(relax.VarBinding(var, call))
         if state.name_scopes:
@@ -796,9 +822,15 @@ class Trace:
     def _graph_of(
         self, prim: Primitive[Any], name: str, inputs: Sequence[SymbolicTensor], attrs: dict[str, Any]
     ) -> Graph:
-        """Traces the function in the attribute ``name`` of a call as a subgraph of this trace; returns its graph.
+        """Traces a function attribute of a call, such as a loop's body, and returns the graph.
 
         The function's parameters have the types of the call's last inputs, unless the primitive has a rule ``operands``.
+
+        Args:
+          prim: the primitive that is called.
+          name: the name of the attribute that holds the function.
+          inputs: the operands of the call.
+          attrs: the call's attributes; functions traced already are replaced by their graphs.
         """
         function = attrs[name]
         if isinstance(function, Graph):
@@ -955,10 +987,14 @@ def _as_dtype(known: Any, dtype: DType) -> np.ndarray | None:
 
 
 def _in_range(known: np.ndarray, dtype: DType) -> np.ndarray | None:
-    """Returns statically known elements, wrapped around to the range of an integer dtype.
+    """Wraps statically known elements around to the range of an integer dtype.
 
-    ``known`` is an object array of ints and symbolic dims. Returns None if a symbolic dim has a dtype narrower than int32:
-    whether it wraps around is known only at run time.
+    For example, 300 becomes 44 as uint8. Returns None for a symbolic dim with a dtype narrower than int32, because only
+    at run time it is known whether the dim wraps around.
+
+    Args:
+      known: an object array of ints and symbolic dims.
+      dtype: the integer dtype.
     """
     if dtype.size < int32.size and not all(isinstance(d, int) for d in known.flat):
         return None

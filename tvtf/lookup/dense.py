@@ -93,9 +93,9 @@ class DenseHashTable(MutableHashTable):
                 )
 
     def _arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the keys and values of all buckets, which TensorFlow's checkpoints hold as they lie in memory.
+        """Returns the keys and values in the order of the hash table's buckets, which TensorFlow's checkpoints store.
 
-        Keys have shape (buckets, 1), values (buckets, elements of a value); empty buckets have the empty key.
+        Keys have shape (buckets, 1), values (buckets, elements of a value). An empty bucket has the empty key.
         """
         keys, values = super()._arrays()
         if keys.dtype == object:

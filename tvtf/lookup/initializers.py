@@ -153,7 +153,7 @@ class TextFileInitializer(Initializer):
             raise type(error)(None, op, f"{error.message} [Op:{op}] name: ") from error.__cause__
 
     def _column(self, lines: list[bytes], index: int, dtype: DType) -> np.ndarray:
-        """Returns the part ``index`` of all lines as an array: a column, the whole lines, or the numbers of the lines."""
+        """Returns a column of the text file as an array; ``index`` may also select whole lines or line numbers."""
         if index == TextFileIndex.LINE_NUMBER:
             return np.arange(len(lines), dtype=dtype.np) + self._offset
         is_whole_line = index == TextFileIndex.WHOLE_LINE
@@ -176,7 +176,7 @@ class TextFileInitializer(Initializer):
 
 
 def _parse_number(field: bytes, line: int, dtype: DType, path: Any) -> float:
-    """Parses a field of a text file as a number; raises TensorFlow's error, with the line and the path, if it is none."""
+    """Parses a field of a text file as a number; raises TensorFlow's error, which tells the line and the path."""
     try:
         return number_of(field, dtype)
     except ValueError as error:
@@ -189,7 +189,10 @@ def _parse_number(field: bytes, line: int, dtype: DType, path: Any) -> float:
 
 
 def _check_index(dtype: DType, index: int, part: str) -> None:
-    """Checks that the part of a line that ``index`` selects can be a key or value (``part``) of a dtype."""
+    """Checks that a column of a text file can hold the keys or values (``part``) of a dtype.
+
+    ``index`` is the column's number, or stands for the whole line or the line number.
+    """
     if index == TextFileIndex.LINE_NUMBER and dtype is not int64:
         raise ValueError(f"`{part}_dtype` must be int64 for `{part}_index` {index}, received: {dtype!s}")
     if index < TextFileIndex.WHOLE_LINE:

@@ -84,9 +84,15 @@ class _Table(AutoTrackable):
         return self._entries.find(keys, defaults, value_rank)
 
     def _run_on_arrays(self, function: Callable[..., Any], inputs: list[Tensor], types: list[TensorType]) -> list[Any]:
-        """Calls a function of arrays on eager tensors now; in a trace, makes compiled code call it whenever it runs.
+        """Calls a function of arrays on tensors now; while tracing, adds a host call that runs with the program.
 
-        Eager inputs are constants of the trace, so that strings, which have no compiled type, never reach compiled code.
+        ``types`` are the types of the results. Eager inputs become constants of the trace. Thus strings never reach
+        compiled code, which has no type for them.
+
+        Args:
+          types: the types of the results.
+
+        Eager inputs become constants of the trace. Thus strings never reach compiled code, which has no type for them.
         """
         if state.trace is None:
             return [EagerTensor(np.asarray(a)) for a in function(*(x.eager_array() for x in inputs))]
@@ -324,7 +330,10 @@ class MutableHashTable(_Table):
         self._entries.remove(keys)
 
     def _run_change(self, change: Callable[..., None], *inputs: Tensor) -> None:
-        """Calls ``change``, which changes the entries, on the arrays of the inputs; in a trace, whenever the program runs."""
+        """Calls ``change``, which changes the table's entries, on the arrays of the inputs.
+
+        While tracing, adds an op that makes the call whenever the program runs.
+        """
 
         def change_entries(*arrays: np.ndarray) -> tuple[np.ndarray]:
             change(*arrays)

@@ -45,11 +45,12 @@ class Adam(Optimizer):
         amsgrad: bool = False,
         **options: Any,
     ) -> None:
+        """Stores the settings; ``options`` are the arguments that all optimizers have."""
         super().__init__(learning_rate, **options)
         self.beta_1, self.beta_2, self.epsilon, self.amsgrad = beta_1, beta_2, epsilon, amsgrad
 
     def build(self, variables: Sequence[Variable]) -> None:
-        """Creates the slots: Variables with the optimizer's state of each trained variable."""
+        """Creates the optimizer's slot variables for each trained variable: momentum and velocity."""
         if self.built:
             return
         super().build(variables)
@@ -60,9 +61,9 @@ class Adam(Optimizer):
     takes_rows = True
 
     def update_step(self, gradient: Any, variable: Variable, learning_rate: Tensor) -> None:
-        """Updates one variable by Adam, and the moving averages of its gradient and of the gradient's square.
+        """Updates one variable by a step of Adam, and the moving averages of its gradient and squared gradient.
 
-        With ``amsgrad``, the largest average of squares so far is used.
+        With ``amsgrad``, the step uses the largest average of squares so far.
         """
         alpha = self.once("alpha", variable.dtype, lambda: self._alpha(self.rate_for(variable, learning_rate)))
         mean = _update_average(self._slot(self._momentums, variable), as_dense(gradient), self.beta_1)

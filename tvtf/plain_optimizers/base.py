@@ -246,7 +246,7 @@ class Optimizer(AutoTrackable):
         self._values_of_step = NoDependency({})
 
     def _step_variables(self, grads: Sequence[Any], variables: Sequence[Variable] | None) -> list[Variable]:
-        """Returns the variables that a step updates; the first step builds the optimizer with them.
+        """Returns the variables that a step updates, after checks; the first step builds the optimizer for them.
 
         Raises:
           TypeError: one is not a Variable. ValueError: the optimizer was not built with it.
@@ -278,10 +278,7 @@ class Optimizer(AutoTrackable):
 
     @staticmethod
     def _drop_missing(grads: list[Any], variables: list[Variable]) -> tuple[list[Any], list[Variable]]:
-        """Drops the variables whose gradient is None, with a warning.
-
-        Returns the other gradients and their variables.
-        """
+        """Removes variables without a gradient (None), with a warning; returns the other gradients and variables."""
         pairs = [(grad, variable) for grad, variable in zip(grads, variables) if grad is not None]
         if not pairs:
             raise ValueError("No gradients provided for any variable.")
@@ -305,7 +302,7 @@ class Optimizer(AutoTrackable):
         return loss if self.loss_scale_factor is None else loss * self.loss_scale_factor
 
     def _update(self, grads: list[Any], variables: list[Variable]) -> None:
-        """Divides the gradients by the loss scale, clips them, and updates each variable, with weight decay before."""
+        """Updates each variable by its gradient: divides by the loss scale, clips, applies weight decay, then steps."""
         grads = [self._unscaled(grad) for grad in grads]
         grads = clipping.clipped(grads, self.clipnorm, self.clipvalue, self.global_clipnorm)
         # A schedule or function is evaluated once per step.
@@ -402,9 +399,9 @@ class Optimizer(AutoTrackable):
 
 
 def _require_fitting(grad: Any, variable: Variable) -> None:
-    """Raises an error if a gradient's dtype can't be cast to the variable's, or its shape can't be broadcast to it.
+    """Raises an error if a gradient doesn't fit its variable: the dtype must be castable, and the shape broadcastable.
 
-    It is called before any update, so that a failing step leaves every variable unchanged.
+    The check comes before any update, so a failing step leaves every variable unchanged.
     """
     if isinstance(grad, IndexedSlices):
         _require_rows(grad.indices, variable)
@@ -420,9 +417,9 @@ def _require_fitting(grad: Any, variable: Variable) -> None:
 
 
 def _require_rows(indices: Tensor, variable: Variable) -> None:
-    """Raises an error if an index of an eager sparse gradient is not a row of the variable.
+    """Raises an error if an eager sparse gradient has an index that is not a row of the variable.
 
-    In a traced step the scatter itself checks its indices, when it runs.
+    While tracing, the scatter op checks its indices when it runs.
     """
     rows = variable.shape[0]
     if not isinstance(indices, EagerTensor) or rows is None:
@@ -437,10 +434,7 @@ def _cast(grad: Any, dtype: DType) -> Any:
 
 
 def _loss_and_tape(loss: Any, tape: Any) -> tuple[Any, Any]:
-    """Returns the value of a loss and the tape that recorded it.
-
-    A loss that is a function is called under a new tape.
-    """
+    """Returns the value of a loss and the gradient tape that recorded it; a function is called under a new tape."""
     if not callable(loss):
         return loss, tape
     with GradientTape() as new_tape:

@@ -13,7 +13,10 @@ from tvtf.ops.rules import bind, number, ones_like
 def clipped(
     grads: Sequence[Any], clipnorm: float | None, clipvalue: float | None, global_clipnorm: float | None
 ) -> list[Any]:
-    """Returns the gradients clipped by the limit that is set; IndexedSlices are clipped by their values, as in Keras."""
+    """Clips the gradients by the limit that is set: each by its norm, all by their common norm, or each by value.
+
+    Of IndexedSlices, only the values are clipped, as in Keras.
+    """
     if clipnorm is not None and clipnorm > 0:
         return [on_values(lambda values: by_norm(values, clipnorm), grad) for grad in grads]
     if global_clipnorm is not None and global_clipnorm > 0:
@@ -36,9 +39,9 @@ def by_norm(grad: Tensor, limit: float) -> Tensor:
 
 
 def by_global_norm(grads: Sequence[Any], limit: float) -> list[Any]:
-    """Scales all gradients by one factor, so that their common norm is at most ``limit``.
+    """Scales all gradients by the same factor, which limits their common norm to ``limit``.
 
-    If the norm is not finite, the results are NaN.
+    If the norm is not finite, all results are NaN.
     """
     first, *others = (grad.values if isinstance(grad, IndexedSlices) else grad for grad in grads)
     total = squared_norm(first)

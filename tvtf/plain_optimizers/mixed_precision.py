@@ -209,7 +209,7 @@ def _deserialized(config: dict[str, Any]) -> Any:
 
 
 def _all_finite(gradients: Sequence[Tensor]) -> Tensor:
-    """Returns a bool tensor: whether all elements of all gradients are finite."""
+    """Returns a bool scalar tensor: whether all elements of all gradients are finite."""
     first, *others = [
         bind.reduce_all(bind.is_finite(gradient), axis=tuple(range(gradient.ndim)), keepdims=False)
         for gradient in gradients

@@ -28,9 +28,9 @@ class Repeated:
         self.compiled: dict[Any, Any] = {}
 
     def __call__(self, optimizer: Any, grads: list[Any], variables: Sequence[Variable]) -> None:
-        """Performs a step: eagerly, or by a compiled function if the same step has run before.
+        """Performs an optimizer's step: the first time eagerly, and by a compiled function when the step is repeated.
 
-        A compiled function is valid for one list of variables and one set of the optimizer's settings.
+        A compiled function is valid only for one list of variables and one set of the optimizer's settings.
         """
         if not (may_compile(grads, variables) and self.is_known(optimizer)):
             self.update(grads, variables)
@@ -55,9 +55,9 @@ class Repeated:
 
 
 def may_compile(grads: Sequence[Any], variables: Sequence[Any]) -> bool:
-    """Returns whether an optimizer's step may be compiled: it is eager, dense, large enough, and not recorded.
+    """Returns whether an optimizer's step may be compiled: an eager step that no tape records, dense and large enough.
 
-    A compiled step isn't recorded op by op, and takes longer to begin than a small step takes.
+    A tape needs the single ops. For a small step, starting compiled code takes longer than the step itself.
     """
     return (
         state.trace is None

@@ -44,11 +44,12 @@ class RMSprop(Optimizer):
         centered: bool = False,
         **options: Any,
     ) -> None:
+        """Stores the settings; ``options`` are the arguments that all optimizers have."""
         super().__init__(learning_rate, **options)
         self.rho, self.momentum, self.epsilon, self.centered = rho, momentum, epsilon, centered
 
     def build(self, variables: Sequence[Variable]) -> None:
-        """Creates the slots: Variables with the optimizer's state of each trained variable."""
+        """Creates the optimizer's slot variables for each trained variable, such as the average squared gradient."""
         if self.built:
             return
         super().build(variables)
@@ -59,7 +60,10 @@ class RMSprop(Optimizer):
     takes_rows = True
 
     def update_step(self, gradient: Any, variable: Variable, learning_rate: Tensor) -> None:
-        """Updates one variable by RMSprop, and the averages of its squared gradient and, if centered, gradient."""
+        """Updates one variable by a step of RMSprop, and the moving average of its squared gradient.
+
+        If ``centered``, the variance of the gradient replaces the average squared gradient.
+        """
         square = self._mean(self._velocities, variable, squared(gradient))
         gradient = as_dense(gradient)
         if self.centered:
@@ -76,9 +80,9 @@ class RMSprop(Optimizer):
         return mean
 
     def _accumulated(self, variable: Variable, update: Tensor) -> Tensor:
-        """Returns an update with momentum: adds it to the variable's momentum slot, decayed, and returns the sum.
+        """Adds an update to the variable's momentum, which decays at each step, and returns the new momentum.
 
-        Without momentum, the update is returned unchanged.
+        Without momentum, returns the update unchanged.
         """
         if not self.momentum > 0:
             return update

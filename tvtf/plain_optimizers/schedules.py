@@ -76,6 +76,7 @@ class _RateDecay(_Decay):
         staircase: bool = False,
         name: str | None = None,
     ) -> None:
+        """Creates a learning rate schedule that multiplies the rate by a factor, or divides it, every ``decay_steps`` steps."""
         super().__init__(initial_learning_rate, decay_steps, name or type(self).__name__)
         self.decay_rate, self.staircase = decay_rate, staircase
 
@@ -124,7 +125,9 @@ class InverseTimeDecay(_RateDecay):
 
 @_public("PolynomialDecay")
 class PolynomialDecay(_Decay):
-    """A decay from the initial to the end rate by ``(1 - step / decay_steps) ** power``; ``cycle`` extends ``decay_steps`` when passed.
+    """A decay from the initial to the end rate by ``(1 - step / decay_steps) ** power``.
+
+    ``cycle`` extends ``decay_steps`` when passed.
 
     >>> import tvtf as tf
     >>> tf.optimizers.schedules.PolynomialDecay(0.1, decay_steps=10, end_learning_rate=0.0)(5).numpy().round(4)
@@ -142,6 +145,7 @@ class PolynomialDecay(_Decay):
         cycle: bool = False,
         name: str = "PolynomialDecay",
     ) -> None:
+        """Creates a schedule that decays the learning rate to ``end_learning_rate`` within ``decay_steps`` steps."""
         super().__init__(initial_learning_rate, decay_steps, name)
         self.end_learning_rate, self.power, self.cycle = end_learning_rate, power, cycle
 
@@ -182,6 +186,7 @@ class CosineDecay(_Decay):
         warmup_target: Any = None,
         warmup_steps: int = 0,
     ) -> None:
+        """Creates a schedule that decays the learning rate along half a cosine to ``alpha`` times the initial rate."""
         super().__init__(initial_learning_rate, decay_steps, name)
         self.alpha, self.warmup_target, self.warmup_steps = alpha, warmup_target, warmup_steps
 
@@ -227,7 +232,10 @@ class PiecewiseConstantDecay(LearningRateSchedule):
         self.boundaries, self.values, self.name = boundaries, values, name
 
     def __call__(self, step: Any) -> Tensor:
-        """Returns the rate at a step: ``values[i]`` for the first ``boundaries[i]`` that is not less than it."""
+        """Returns the learning rate at a step: ``values[i]`` for the first ``boundaries[i]`` not below the step.
+
+        Behind the last boundary, returns the last value.
+        """
         step = convert_to_tensor(step)
         values = [convert_to_tensor(value) for value in self.values]
         rate = values[-1]

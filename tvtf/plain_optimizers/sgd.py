@@ -39,6 +39,7 @@ class SGD(Optimizer):
     def __init__(
         self, learning_rate: Any = 0.01, momentum: float = 0.0, nesterov: bool = False, **options: Any
     ) -> None:
+        """Checks and stores the settings; ``options`` are the arguments that all optimizers have."""
         super().__init__(learning_rate, **options)
         if not isinstance(momentum, float) or not 0 <= momentum <= 1:
             raise ValueError("`momentum` must be a float between [0, 1].")

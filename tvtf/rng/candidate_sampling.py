@@ -41,7 +41,7 @@ class _RandomWords:
         self.left: Iterator[int] = iter(())
 
     def next(self) -> int:
-        """Returns the next word of 32 bits; 256 blocks are computed at a time."""
+        """Returns the next random word of 32 bits; the generator computes 256 blocks of words at a time."""
         word = next(self.left, None)
         if word is None:
             self.left = iter(philox.blocks(self.state, 256).ravel().tolist())
@@ -53,9 +53,10 @@ class _RandomWords:
         return self.next() | self.next() << 32
 
     def below(self, limit: int, draw: Callable[[], int], bits: int) -> int:
-        """Returns a uniformly distributed number below ``limit``, from numbers of ``bits`` bits that ``draw`` returns.
+        """Returns a uniformly distributed number below ``limit``; ``draw`` returns random numbers of ``bits`` bits.
 
-        Numbers below the remainder of the range by ``limit`` are rejected: they would bias the number modulo ``limit``.
+        The smallest numbers are rejected and drawn again (rejection sampling). Otherwise the remainder by ``limit``
+        would be biased.
         """
         # A power of two divides the range.
         if limit & (limit - 1) == 0:
@@ -87,7 +88,11 @@ class _AliasTables(NamedTuple):
 
     @classmethod
     def of(cls, weights: Sequence[float]) -> _AliasTables:
-        """Builds the tables: a slot whose weight is below the mean is filled up with a part of one above it, its alias."""
+        """Builds the tables of the alias method, which samples from a discrete distribution in constant time.
+
+        Each class has a slot. A slot whose weight is below the mean is filled up with a part of a class above the mean,
+        its alias.
+        """
         count, total = len(weights), float(np.sum(weights, dtype=np.float64))
         acceptance, aliases = [weight * count / total for weight in weights], [-1] * count
         low = [i for i, probability in enumerate(acceptance) if probability < 1]
@@ -144,7 +149,10 @@ _SAMPLERS = {
 def _draw_classes(
     draw: Callable[[_RandomWords], int], state: np.ndarray, count: int, unique: bool
 ) -> tuple[list[int], int]:
-    """Samples ``count`` classes, if ``unique`` distinct ones; returns them and the number of draws that this took."""
+    """Draws ``count`` random classes; with ``unique``, draws until there are that many distinct classes.
+
+    Returns the classes and the number of draws.
+    """
     words, distinct, draws = _RandomWords(state), dict[int, None](), 0
     if not unique:
         return [draw(words) for _ in range(count)], count
@@ -155,9 +163,9 @@ def _draw_classes(
 
 
 def _expected_counts(probabilities: np.ndarray, classes: Any, count: int, draws: int) -> np.ndarray:
-    """Returns the expected number of occurrences of classes among ``count`` sampled ones, which took ``draws`` draws.
+    """Computes how often each of ``classes`` is expected among ``count`` sampled classes, which took ``draws`` draws.
 
-    For distinct samples it is the probability that the class is drawn at least once.
+    If samples are distinct, that is the probability that ``draws`` draws contain the class: ``1 - (1 - p) ** draws``.
     """
     probability = probabilities[classes].astype(np.float32)
     return (
@@ -170,9 +178,10 @@ def _expected_counts(probabilities: np.ndarray, classes: Any, count: int, draws:
 def _sample_candidates(
     true_classes: np.ndarray, state: np.ndarray, weights: np.ndarray, kind: str, count: int, unique: bool, limit: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Samples ``count`` of ``limit`` classes with the sampler ``kind``, from the generator's ``state``.
+    """Draws ``count`` random classes below ``limit`` as negative examples, with the sampler ``kind``.
 
     Returns the sampled classes, and how often each true class and each sampled class is expected among them.
+    ``weights`` are the classes' frequencies, for samplers that use them. ``state`` is that of the random generator.
     """
     _check_range(true_classes, limit)
     draw, probabilities = _SAMPLERS[kind](limit, weights)
@@ -211,9 +220,9 @@ SAMPLER = attributes(num_true=positive, num_sampled=positive, unique=bool, range
 
 
 def _checked_classes(kind: str, true_classes: Any, num_true: int, count: int, unique: bool, limit: int) -> Tensor:
-    """Converts ``true_classes`` to a matrix of ``num_true`` columns, and checks that there are enough classes to sample.
+    """Checks the arguments of a candidate sampler, and returns ``true_classes`` as a matrix of ``num_true`` columns.
 
-    ``kind`` is the name of TensorFlow's op, for errors; ``count`` classes below ``limit`` are sampled.
+    The sampler draws ``count`` classes below ``limit``. ``kind`` is the name of TensorFlow's op, for errors.
     """
     classes = operand(true_classes, int64)
     if classes.ndim != 2:
@@ -230,9 +239,9 @@ def _checked_classes(kind: str, true_classes: Any, num_true: int, count: int, un
 def _sample(
     kind: str, true_classes: Any, num_true: int, count: int, unique: bool, limit: int, seed: Any, weights: Any = ()
 ) -> Candidates:
-    """Samples ``count`` of ``limit`` candidate classes with TensorFlow's sampler ``kind``, and advances its random stream.
+    """Runs a candidate sampler: draws ``count`` classes below ``limit``, and advances the sampler's random stream.
 
-    ``weights`` are those of all classes, for samplers that use them.
+    ``kind`` is TensorFlow's name of the sampler. ``weights`` are the classes' frequencies, for samplers that use them.
     """
     classes = _checked_classes(kind, true_classes, num_true, count, unique, limit)
     state = advanced(f"{kind}:{count}:{unique}:{limit}", seed, count * BLOCKS_PER_SAMPLE)
@@ -313,9 +322,10 @@ _learned_counts: dict[Any, Variable] = {}
 
 
 def _count_variable(key: tuple[Any, ...], limit: int) -> Variable:
-    """Returns the Variable with a sampler's counts; each sampler in a traced function has its own.
+    """Returns the Variable that counts how often a learned-unigram sampler has seen each class.
 
-    It is created outside of the trace, since its values must survive the call.
+    Each sampler in a traced function has its own Variable. The Variable is created outside of the trace, because the
+    counts must survive the call.
     """
     if thread.trace is None and key in _learned_counts:
         return _learned_counts[key]
@@ -451,9 +461,10 @@ class AccidentalHits(NamedTuple):
 
 
 def _find_accidental_hits(true_classes: np.ndarray, sampled: np.ndarray, count: Any) -> tuple[np.ndarray, ...]:
-    """Finds the true classes among the sampled ones, as pairs of an example and a position in ``sampled``.
+    """Finds the sampled classes that are also true classes of an example.
 
-    Returns the examples, the positions, and weights that, added to logits, remove the classes from a softmax.
+    Returns the numbers of the examples, the positions in ``sampled``, and weights. Added to logits, a weight removes
+    the class from a softmax.
     """
     position_of_class = {label: i for i, label in enumerate(sampled.tolist())}
     hits = [
@@ -520,8 +531,9 @@ def _logits_and_labels(
 ) -> tuple[Tensor, Tensor]:
     """Returns the logits of each example's true classes and of the sampled classes, (batch, num_true + count), and labels.
 
-    The logarithm of a class's expected count among the sampled ones is subtracted from its logit. The labels of the true
-    classes add up to 1. With ``without_hits``, sampled classes that are true classes of an example get the lowest logit.
+    The logarithm of a class's expected count among the sampled ones is subtracted from its logit. The labels of the
+    true classes add up to 1. With ``without_hits``, sampled classes that are true classes of an example get the lowest
+    logit.
     """
     features, true = convert_to_tensor(inputs), cast(convert_to_tensor(labels), int64)
     candidates = sampled_values or log_uniform_candidate_sampler(true, num_true, count, True, classes, options["seed"])

@@ -47,7 +47,10 @@ def _random_blocks(count: int, pseudo: bool) -> int:
 
 
 def _random_window_sizes(size: int, count: int, state: np.ndarray) -> np.ndarray:
-    """Returns ``count`` window sizes that add up to ``size``, in random order: each is ``size // count`` or one more."""
+    """Returns the sizes of ``count`` pooling windows that cover ``size`` elements, in random order.
+
+    Each size is ``size // count`` or one more. The order is that of a Fisher-Yates shuffle.
+    """
     sizes = np.full(count, size // count)
     sizes[: size % count] += 1
     random_words = philox.words(state, count)
@@ -75,9 +78,10 @@ def _pseudorandom_window_sizes(size: int, count: int, state: np.ndarray) -> np.n
 def _window_borders(
     state: np.ndarray, sizes: tuple[int, int], counts: tuple[int, int], pseudo: bool
 ) -> tuple[np.ndarray, ...]:
-    """Returns the borders of ``counts`` windows along two axes of ``sizes`` elements, each from 0 to the size.
+    """Computes the borders of pooling windows along rows and columns: ``counts`` windows over ``sizes`` elements.
 
-    All windows have the same size if that is possible, else random ones.
+    Each result begins with 0 and ends with the size. Windows have equal sizes if the division is exact, otherwise
+    random sizes.
     """
     state_words, result = state.view(np.uint64), []
     for size, count in zip(sizes, counts):
@@ -102,7 +106,7 @@ def window_borders(state: Tensor, sizes: tuple[int, int], counts: tuple[int, int
 
 
 def _parse_ratios(ratio_argument: Any) -> list[float]:
-    """Converts the argument ``pooling_ratio`` to four factors, for batch, rows, columns and channels.
+    """Converts the argument ``pooling_ratio`` to four factors: for batch, rows, columns and channels.
 
     Raises:
       ValueError: the argument has another form, a factor is below 1, or that of the batch or channels is not 1.
@@ -123,9 +127,10 @@ def _parse_ratios(ratio_argument: Any) -> list[float]:
 
 
 def _fractional_pool(value: Any, ratio: Any, pseudo: bool, overlapping: bool, seed: int, op: str) -> tuple[Tensor, ...]:
-    """Pools images over random windows, along rows and then along columns; ``op`` is the name of TensorFlow's op.
+    """Pools images over windows of random size (fractional pooling), first along rows, then along columns.
 
-    Returns the result, and the borders of the windows along rows and along columns.
+    ``op`` is the name of TensorFlow's op. Returns the pooled images, and the borders of the windows along rows and
+    columns.
     """
     x, ratios = convert_to_tensor(value), _parse_ratios(ratio)
     sizes = x.shape[1:3].as_list()
@@ -147,9 +152,10 @@ def _generator_state(op: str, seed: int, blocks: int) -> Tensor:
 
 
 def _pool_axis(x: Tensor, axis: int, borders: Tensor, width: int, overlapping: bool, is_max: bool) -> Tensor:
-    """Reduces each window along an axis to its maximum or mean; ``width`` is that of the widest window.
+    """Reduces each pooling window along an axis to its maximum or mean; ``width`` is the size of the largest window.
 
-    Narrower windows are padded with their last element, which does not change the maximum and has no share in the mean.
+    Smaller windows are padded with their last element. Padding doesn't change the maximum, and has weight 0 in the
+    mean.
     """
     size = x._type.shape[axis]
     last_elements = bind.minimum(borders[1:] - (0 if overlapping else 1), convert_to_tensor(size - 1, int64))  # type: ignore[index]

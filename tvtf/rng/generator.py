@@ -28,9 +28,9 @@ STATE_SIZE = 3
 
 
 def _state_from_seed(seed: Any, size: int = STATE_SIZE) -> Tensor:
-    """Returns a generator's state, ``size`` int64 numbers, for a seed, as TensorFlow computes it.
+    """Computes a random generator's state, ``size`` int64 numbers, from a seed, as TensorFlow does.
 
-    An int fills the state with its 64-bit words, the lowest first. A list fills it from the end, where the key is.
+    An int is split into 64-bit words, lowest first. A list fills the state from the end, where the key is.
     """
     if isinstance(seed, int):
         words = [seed >> (64 * i) & 0xFFFFFFFFFFFFFFFF for i in range(size)]
@@ -79,8 +79,8 @@ def create_rng_state(seed: Any, alg: Any) -> Tensor:
 class Generator(AutoTrackable):
     """A random number generator with a state: each call, eager or compiled, continues the stream of the one before.
 
-    The numbers are TensorFlow's own. In a ``tf.function`` the state is read and assigned as any Variable is; a checkpoint
-    holds it.
+    The numbers are TensorFlow's own. In a ``tf.function`` the state is read and assigned as any Variable is; a
+    checkpoint holds it.
 
     >>> import tvtf as tf
     >>> g = tf.random.Generator.from_seed(1)

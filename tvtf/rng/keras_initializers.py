@@ -451,6 +451,7 @@ class Orthogonal(RandomInitializer):
         self.gain = gain
 
     def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        """Returns a random orthogonal matrix times ``gain``, reshaped to ``shape``; ``kwargs`` are ignored."""
         dims = _as_dims(shape)
         if len(dims) < 2:
             raise ValueError(
@@ -557,7 +558,7 @@ def get(identifier: Any) -> Callable[..., Tensor] | None:
 
 
 def _constant_tensor_initializer(value: Tensor) -> Callable[..., Tensor]:
-    """Returns an initializer that returns a given tensor, and raises ValueError for any shape but the tensor's."""
+    """Returns an initializer that always returns ``value``; other shapes than that of ``value`` raise ValueError."""
 
     def initialize(shape: Any, dtype: Any = None) -> Tensor:
         if _as_dims(shape) != tuple(value.shape):

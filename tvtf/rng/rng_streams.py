@@ -44,7 +44,10 @@ class Stream:
         seeds.functions.add(self)
 
     def _start(self) -> np.ndarray:
-        """Returns the initial state; the seed of an op without one is its position among such ops, if a global seed is set."""
+        """Returns the initial state.
+
+        The seed of an op without one is its position among such ops, if a global seed is set.
+        """
         op_seed = self.op_seed if seeds.seed is None or self.op_seed is not None else self.position
         return first_state(op_seed)
 
@@ -62,9 +65,9 @@ def first_state(op_seed: int | None) -> np.ndarray:
 
 
 def advanced(op: str, op_seed: Any, blocks: Dim) -> Tensor:
-    """Returns the generator state from which an op draws its random numbers, and advances its stream by ``blocks`` blocks.
+    """Returns the random generator's state for a call of an op, and advances the op's stream by ``blocks`` blocks.
 
-    The stream is that of the op's name and seed, or in a trace one that belongs to this call of the op.
+    An eager op's stream is found by the op's name and seed. While tracing, each call of an op has its own stream.
     """
     op_seed = None if op_seed is None else attribute_int(op_seed, "seed2", -math.inf, math.inf)
     if thread.trace is None:
@@ -78,9 +81,10 @@ def advanced(op: str, op_seed: Any, blocks: Dim) -> Tensor:
 
 
 def _index_in_maps(trace: Any) -> tuple[Tensor | None, Dim]:
-    """Returns the index of this element in all enclosing vectorized maps, None outside of maps, and the number of elements.
+    """Returns the index of the current element in all enclosing vectorized maps, and the total number of elements.
 
-    Each element of a map draws random numbers of its own: it skips those of the elements before it.
+    Outside of maps, the index is None and the number 1. With the index, each element of a map draws different random
+    numbers.
     """
     index, count, enclosing = None, 1, trace
     while enclosing is not None:
@@ -96,9 +100,10 @@ def _index_in_maps(trace: Any) -> tuple[Tensor | None, Dim]:
 
 
 def _skip_blocks(state: Tensor, index: Tensor, blocks: Dim) -> Tensor:
-    """Returns a generator state advanced by ``index * blocks`` blocks of its 128-bit counter.
+    """Advances a Philox generator's state by ``index * blocks`` blocks, and returns the new state.
 
-    The state has the counter's low and high half, and the key.
+    The state consists of the low and high half of a 128-bit counter, and the key. An overflow of the low half carries
+    over.
     """
     low, high, key = (bind.stack_read(state, EagerTensor(np.array(i))) for i in range(3))
     new_low = bind.add(low, bind.multiply(index, bind.cast(scalar_of(blocks), dtype=uint64)))
@@ -106,9 +111,9 @@ def _skip_blocks(state: Tensor, index: Tensor, blocks: Dim) -> Tensor:
 
 
 def _advance_eagerly(op: str, op_seed: int | None, blocks: int) -> np.ndarray:
-    """Returns an eager op's generator state and advances its stream; the lock makes both one atomic step.
+    """Returns an eager op's generator state and advances the op's random stream, atomically under a lock.
 
-    Ops without a seed get a new stream for each call.
+    An op without a seed gets a new stream at each call.
     """
     with seeds.lock:
         if op_seed is None:

@@ -182,7 +182,10 @@ def _reserve_state(op: str, seed: int | None, shape: tuple[Dim, ...], dtype: DTy
 
 
 def _as_shape_argument(shape: Any) -> Any:
-    """Checks the ``shape`` of random numbers as TensorFlow does: a tensor must be int32; other shapes stay as they are."""
+    """Checks the ``shape`` of random numbers as TensorFlow does: a tensor must be int32.
+
+    Other shapes stay as they are.
+    """
     return convert_to_tensor(shape, int32) if is_tensor(shape) else shape
 
 

@@ -21,12 +21,16 @@ from tvtf.dtypes import as_dtype
 
 
 class Layout:
-    """The memory plan of a function: ``described`` is the size in bytes, then offset, shape and dtype of each tensor."""
+    """The memory plan of a compiled function's temporary tensors.
+
+    Args:
+      described: the block's size in bytes, followed by the offset, shape and dtype of each tensor.
+    """
 
     def __init__(self, described: Sequence[Any]) -> None:
         self.size = int(described[0])
         fields = zip(described[1::3], described[2::3], described[3::3])
-        self.places = [(int(o), tuple(map(int, shape)), as_dtype(str(dtype))) for o, shape, dtype in fields]
+        self.places = [(int(offset), tuple(map(int, shape)), as_dtype(str(dtype))) for offset, shape, dtype in fields]
 
     def tensors(self, memory: np.ndarray) -> list[Any]:
         """Returns the temporary tensors as TVM tensors that view ``memory``."""
@@ -34,6 +38,7 @@ class Layout:
 
 
 def _tensor(memory: np.ndarray, offset: int, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Returns a TVM tensor that views the bytes of ``memory`` from ``offset`` on."""
     kind = np.dtype(dtype.as_numpy_dtype)
     part = memory[offset : offset + prod(shape) * kind.itemsize]
     return to_handle(part.view(kind).reshape(shape))
@@ -47,6 +52,7 @@ class Block:
         self._tensors: WeakKeyDictionary[Layout, list[Any]] = WeakKeyDictionary()
 
     def tensors(self, layout: Layout) -> list[Any]:
+        """Returns the temporary tensors of a layout as views of this block; creates them on the first use."""
         tensors = self._tensors.get(layout)
         if tensors is None:
             tensors = self._tensors[layout] = layout.tensors(self.memory)
@@ -60,7 +66,10 @@ class _Blocks(threading.local):
         self.free: list[Block] = []
 
     def take(self, size: int) -> Block:
-        """Returns a free block, or a new one if there is none or it is too small."""
+        """Removes a block from the free blocks and returns it.
+
+        Allocates a new block of ``size`` bytes if no block is free, or if the last free block is smaller.
+        """
         block = self.free.pop() if self.free else None
         return block if block is not None and block.memory.size >= size else Block(size)
 
@@ -69,9 +78,14 @@ _blocks = _Blocks()
 
 
 def with_arena(run: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
-    """Binds the last parameters of ``run`` to the temporary tensors of its layout, in a block of the calling thread.
+    """Returns a callable that appends temporary tensors to the arguments of a compiled function and calls this function.
 
-    The next call reuses the block, whose memory the system has paged in already.
+    The tensors are views of a memory block of the calling thread. The next call reuses the block: the operating system
+    has paged in the memory already.
+
+    Args:
+      run: the compiled function; its last parameters are the temporary tensors.
+      layout: the memory plan of these tensors.
     """
 
     def call(*args: Any) -> Any:

@@ -50,7 +50,7 @@ class Compilation:
         )
 
     def key(self) -> str:
-        """Returns a digest of the compilation and of the versions of tvtf and TVM: the name of its code on disk."""
+        """Returns a digest of the compilation and of the versions of tvtf and TVM. The digest is the cache key on disk."""
         import tvm
 
         structure = tvm.ir.save_json(self.mod)
@@ -74,9 +74,13 @@ def cached(
     load: Callable[[Path], Executable] = Executable,
     device: Any = None,
 ) -> Executable:
-    """Returns the executable of a compilation: one in use, or one loaded from disk, or one that is compiled now.
+    """Returns the executable of a compilation: from memory, else from the cache on disk, else compiled now.
 
-    ``build`` compiles it to a library at a path, and ``load`` loads a library for a device.
+    Args:
+      compilation: what to compile; equal compilations share an executable.
+      build: compiles a library to a path.
+      load: loads the library at a path as an executable.
+      device: the device that the executable runs on.
     """
 
     def load_once(path: Path) -> Executable:
@@ -106,9 +110,9 @@ _digest: list[str] = []
 
 
 def sources_digest() -> str:
-    """Returns a digest of tvtf's source files, as part of cache keys: code that other sources compiled is not used.
+    """Returns a digest of tvtf's source files, computed once in a process.
 
-    It is computed once in a process.
+    The digest is a part of cache keys, because code that another version of the sources compiled must not be used.
     """
     if not _digest:
         roots = [Path(__file__).parent, *(Path(p.__file__ or "").parent for p in (core, ir, ops, passes))]

@@ -62,9 +62,10 @@ def files_of(*folders: Path) -> list[File]:
 
 
 def evict(files: list[File], most_bytes: int, most_files: int = MOST_FILES) -> int:
-    """Removes cached files, the first of the list first, if all together exceed a limit; returns the bytes that remain.
+    """Removes cached files if all together exceed a limit; returns the number of bytes that remain.
 
-    It removes somewhat more than needed, so that not every later build has to evict files again.
+    The first files of the list are removed first. Somewhat more than needed is removed: otherwise every later build would
+    evict files again.
     """
     remaining, count = sum(f.size for f in files), len(files)
     if remaining <= most_bytes and count <= most_files:

@@ -22,7 +22,7 @@ _warned: set[str] = set()
 def trusted_folder() -> Path | None:
     """Returns the folder of the disk cache, created if it is missing.
 
-    Returns None, and warns once, if it can't be written, or if other users could put code into it.
+    Warns once and returns None if the folder can't be written, or if other users could put code into the folder.
     """
     configured = cache_folder()
     try:

@@ -36,6 +36,7 @@ class Executable:
         self._layouts: dict[str, Layout] = {}
 
     def function(self, name: str = "main") -> Callable[..., Any]:
+        """Returns the callable of a compiled function in the current thread's virtual machine; cached per thread."""
         functions = self._local.__dict__
         run = functions.get(name)
         if run is None:
@@ -43,26 +44,36 @@ class Executable:
         return run
 
     def _entry(self, machine: Any, name: str) -> Callable[..., Any]:
-        """Returns a machine's function; one with a memory plan gets an arena for its temporary tensors."""
+        """Returns the compiled function ``name`` of a virtual machine.
+
+        If the library has a memory plan for the function, the function's temporary tensors are bound to an arena.
+        """
         suffix = import_whole(PLANNED_TENSORS).LAYOUT
         try:
             described = machine[name + suffix]
         except AttributeError:
-            return machine[name]
+            return machine[name]  # the library has no memory plan for this function
         return with_arena(machine[name], self._layouts.setdefault(name, Layout(described())))
 
     def outputs(self, count: int) -> list[int]:
-        """Returns the indices of the outputs that ``main`` returns; it writes the others into memory of donated arguments."""
+        """Returns the indices of the outputs that ``main`` returns.
+
+        ``main`` stores the other outputs in the memory of donated arguments.
+
+        Args:
+          count: the number of all outputs.
+        """
         suffix = import_whole(PLANNED_TENSORS).OUTPUTS
         try:
             return [int(i) for i in self._machine()["main" + suffix]()]
         except AttributeError:
-            return list(range(count))
+            return list(range(count))  # the library has no list of outputs, so ``main`` returns all of them
 
     def instrumented(self, instrument: Callable[..., int], name: str = "main") -> Callable[..., Any]:
-        """Returns a callable, on a separate machine, that calls ``instrument`` before and after each kernel and builtin.
+        """Returns the compiled function ``name``, set up to call ``instrument`` before and after each kernel and builtin.
 
-        The call is ``instrument(function, name, before, result, *args)``; it returns 0 to run the kernel.
+        The function runs on a virtual machine of its own. The call is ``instrument(function, name, before, result,
+        *args)``. ``instrument`` returns 0 to run the kernel.
         """
         machine = self._new_machine()
         run = self._entry(machine, name)
@@ -70,12 +81,14 @@ class Executable:
         return run
 
     def _machine(self) -> Any:
+        """Returns the current thread's virtual machine; creates it on the first use."""
         machine = self._local.__dict__.get(" machine")
         if machine is None:
             machine = self._local.__dict__[" machine"] = self._new_machine()
         return machine
 
     def _new_machine(self) -> Any:
+        """Creates a TVM virtual machine on the CPU with a pooled allocator."""
         machine = self._module["vm_load_executable"]()
         machine["vm_initialization"](_CPU, 0, _POOLED)
         return machine
@@ -96,16 +109,19 @@ class GpuExecutable(Executable):
         self._move = tvm_ffi.get_global_func("vm.builtin.to_device")
 
     def function(self, name: str = "main") -> Callable[..., Any]:
+        """Returns a callable that copies arguments to the GPU, runs the function, and copies results to the CPU."""
         run = super().function(name)
         return lambda *args: self._moved(run(*(self._moved(arg, _CUDA, self._number) for arg in args)), _CPU, 0)
 
     def _moved(self, value: Any, kind: int, number: int) -> Any:
+        """Copies the tensors in ``value``, also in nested sequences, to device ``number`` of the device type ``kind``."""
         if isinstance(value, tvm_ffi.Tensor):
             return self._move(value, kind, number)
         is_sequence = isinstance(value, (tvm_ffi.Array, tuple, list))
         return [self._moved(item, kind, number) for item in value] if is_sequence else value
 
     def _new_machine(self) -> Any:
+        """Creates a TVM virtual machine with the GPU as its first device and the CPU as its second."""
         machine = self._module["vm_load_executable"]()
         machine["vm_initialization"](_CUDA, self._number, _POOLED, _CPU, 0, _POOLED)
         return machine

@@ -47,7 +47,7 @@ def settle() -> None:
 
 
 def _closed_to_other_threads(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps a method so that only the calling thread, and threads inside compiled code, can run it; others sleep forever.
+    """Wraps a method to be run only by the present thread and by threads inside compiled code; others sleep forever.
 
     A daemon thread that compiles or runs code while the interpreter shuts down would crash the process.
     """
@@ -74,7 +74,7 @@ def _frames_of_other_threads() -> list[FrameType]:
 def _is_inside(frame: FrameType | None) -> bool:
     """Returns whether a thread is inside compiled code or the compiler, given the innermost frame of its stack.
 
-    It is if the stack has a frame of a module in ``_INSIDE``, and doesn't sleep in `_wait_for_the_end`.
+    A thread is inside if the stack has a frame of a module in ``_INSIDE``. A thread in `_wait_for_the_end` is not.
     """
     if frame is not None and frame.f_code is _wait_for_the_end.__code__:
         return False

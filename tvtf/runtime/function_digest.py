@@ -23,7 +23,9 @@ def digest_of(functions: Iterable[Callable[..., Any]]) -> str:
 def _digested_parts(function: Callable[..., Any], seen: dict[int, Any]) -> Iterator[bytes]:
     """Yields bytes that change when a function's code, its module's file, or a value in its closure changes.
 
-    ``seen`` has the functions that were visited, by id; functions may refer to each other.
+    Args:
+      function: the function to digest, with all functions in its closure.
+      seen: the visited functions by id; functions that refer to each other would not end otherwise.
     """
     if id(function) in seen:
         return

@@ -35,9 +35,10 @@ _MACHINES = {"x86_64": (202, "pause"), "aarch64": (98, "yield")}
 
 
 def adopt(path: Path) -> None:
-    """Lets the kernels of a loaded library run on tvtf's thread pool, in place of TVM's: sets their pointer to its launch.
+    """Makes the kernels of a loaded library run on tvtf's thread pool, in place of TVM's pool.
 
-    Elsewhere than on Linux on a known processor, they stay on TVM's pool.
+    The library has a pointer to the function that launches threads; this pointer is set to tvtf's function. On systems
+    other than Linux, and on unknown processors, kernels stay on TVM's pool.
     """
     if not sys.platform.startswith("linux") or platform.machine() not in _MACHINES:
         return

@@ -41,9 +41,14 @@ It must be short: a load that first loads the thread pool's library holds the sh
 
 
 def stored(key: str, build: Build, load: Load[Library]) -> Library:
-    """Loads the library for a key from the store on disk by ``load(path)``; if it isn't there, ``build(path)`` writes it.
+    """Loads the library for a key from the store on disk; a missing library is built first.
 
-    A store that can't be written is not used, with a warning.
+    If the store can't be written, a warning is given and the library is built outside the store.
+
+    Args:
+      key: the digest of what was compiled.
+      build: compiles the library to a path.
+      load: loads the library at a path.
     """
     remove_leftovers_once(tempfile.gettempdir())
     home = trusted_folder() if max_cache_bytes() else None
@@ -59,7 +64,7 @@ def stored(key: str, build: Build, load: Load[Library]) -> Library:
 
 
 def stored_object(key: str, build: Callable[[], bytes]) -> bytes:
-    """Returns a kernel's object code for a key from the store on disk; if it isn't there, ``build()`` compiles it."""
+    """Returns a kernel's object code from the store on disk; missing code is compiled by ``build()`` and stored."""
     home = trusted_folder() if max_cache_bytes() else None
     if home is None:
         return build()
@@ -82,9 +87,10 @@ def digest_of_content(content: bytes) -> str:
 
 
 def _load_from_disk(home: Path, key: str, load: Load[Library], suffix: str) -> Library | None:
-    """Loads the library or object code for a key from the store; None if there is none or the file is damaged.
+    """Loads the library or object code for a key from the store.
 
-    Its digest is checked first, as a damaged library must not run.
+    Returns None if the store has no such file, or the file is damaged. The digest of the file's content is checked before
+    loading, as a damaged library must not run.
     """
     try:
         digest = (home / "index" / key).read_text("utf-8")
@@ -176,9 +182,10 @@ def _reserve(home: Path, new: int) -> None:
 
 
 def _evict_down_to(home: Path, most_bytes: int) -> int:
-    """Removes the least recently used libraries until at most ``most_bytes`` remain; returns the bytes that do.
+    """Removes the least recently used libraries from the store until at most ``most_bytes`` remain.
 
-    Under the exclusive lock no other process is loading one of them; if another process has it, nothing is removed.
+    The exclusive lock ensures that no other process is loading a library. If another process has the lock, nothing is
+    removed. Returns the number of bytes that remain.
     """
     with locked(home, seconds=_LOCK_SECONDS) as is_exclusive:
         files = files_of(home / "code", home)

@@ -63,7 +63,7 @@ def fixed_rows(description: Description) -> int | None:
 
 
 def _are_whole_batches(description: Description, arrays: Sequence[np.ndarray], rows: int) -> bool:
-    """Returns whether the arrays have the same positive number of rows.
+    """Returns whether all arrays have the same positive number of rows, and thus can run in batches of ``rows`` rows.
 
     Raises:
       SavedModuleError: the number is not a multiple of ``rows``, the function's fixed batch size.

@@ -35,9 +35,9 @@ def describe(deferred: Mapping[int, Call] | None) -> dict[str, Any]:
 
 
 def made_in(mod: ir.IRModule) -> dict[int, Call]:
-    """Returns the deferred calls that a program makes, and those made by programs among their arguments, by their keys.
+    """Returns the deferred calls of a program by their keys, including calls in programs among their arguments.
 
-    The program itself has only the keys of the calls.
+    A program contains only the keys of its deferred calls. The calls themselves are registered in ``calls``.
     """
     reachable: dict[int, Call] = {}
     modules = [mod]
@@ -58,10 +58,10 @@ def _keys_in(mod: ir.IRModule) -> set[int]:
 
 
 def read(data: Mapping[str, Any], module: Callable[[Any, Collection[int]], ir.IRModule]) -> dict[int, Call]:
-    """Reads deferred calls, by their keys, from what `describe` wrote.
+    """Reads deferred calls from the JSON that `describe` wrote, and registers them; returns the calls by their keys.
 
-    ``module`` reads the programs among the arguments. The caller must keep references to the calls: their keys are
-    valid as long as they are alive.
+    ``module`` reads a program among a call's arguments. The caller must keep references to the calls, because a key is
+    valid only while its call is alive.
 
     Raises:
       SavedModuleError: a call is not allowed, or its key is in use for another call.
@@ -82,7 +82,7 @@ def _registered(key: int, call: Call) -> Call:
 def _are_same(one: Call, other: Call) -> bool:
     """Returns whether two deferred calls have the same function and arguments.
 
-    The positions of tensors among the arguments (``places``) are compared, but not the tensors, which each call passes.
+    Tensors are passed at each call. Only their positions among the arguments (``places``) are compared.
     """
     return one is other or (
         one.function == other.function
@@ -125,9 +125,9 @@ def _describe(call: Call) -> dict[str, Any]:
 
 
 def _read(data: Mapping[str, Any], module: Callable[[Any], ir.IRModule]) -> Call:
-    """Reads a deferred call from JSON; ``module`` reads the programs among its arguments.
+    """Decodes a deferred call from JSON; ``module`` reads a program among the call's arguments.
 
-    Tensors are passed when it is called, so that only their positions are stored.
+    Tensors are passed when the call is made. The file has only their positions, as leaves with the entry "tensor".
     """
     places = [position for position, leaf in enumerate(data["leaves"]) if "tensor" in leaf]
 

@@ -78,10 +78,10 @@ def extra(folder: str | os.PathLike[str], name: str) -> bytes | None:
 
 
 def stamp(folder: str | os.PathLike[str]) -> Any:
-    """Returns values that change when another model replaces the one in a folder, or when its files are moved.
+    """Returns the identity of the model in a folder: values that change when another model replaces the model.
 
-    A reader compares them before and after: if they differ, it reads the model again. None means that there is no
-    model.
+    They also change when the model's files are moved. A reader compares the values before and after it reads the files.
+    If they differ, the reader starts again. Returns None if there is no model.
     """
     model_folder = Path(folder)
     try:
@@ -94,10 +94,10 @@ def stamp(folder: str | os.PathLike[str]) -> Any:
 
 @contextmanager
 def damage_named(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Turns errors in the ``with`` block, which reads a model, into SavedModuleErrors that name the model's file.
+    """Turns errors raised in the ``with`` block, which reads a model, into SavedModuleErrors that name the file.
 
-    A damaged file may cause any error, such as a TypeError for a value of the wrong type. OSError and OpError are not
-    changed.
+    A damaged file may cause any error, such as a TypeError for a value of the wrong type. OSError and OpError stay as
+    they are.
     """
     try:
         yield
@@ -111,9 +111,10 @@ def damage_named(folder: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _files_folder(description_path: Path, generation: Any) -> Path:
-    """Returns the folder with the model's files.
+    """Returns the folder that holds a saved model's files.
 
-    A save writes them to a folder of its own, ``generation``, and moves them to the description's folder at its end.
+    A save writes the files to its own folder, ``generation``. At its end, the save moves the files beside the
+    description.
     """
     if generation is None:
         return description_path.parent

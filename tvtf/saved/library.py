@@ -46,7 +46,9 @@ RUNTIMES = ("libtvm_runtime.so", "libtvm_runtime.dylib", "tvm_runtime.dll")
 
 
 def write(saved: SavedFunction, path: str | os.PathLike[str], gpu: str | None = None) -> None:
-    """Compiles a saved function into one library, for this machine's processor or also for a GPU; the file appears atomically.
+    """Compiles a saved function into one library, for this machine's processor or also for a GPU.
+
+    The file appears atomically, with its whole content.
 
     Args:
       saved: the function.
@@ -73,9 +75,10 @@ def write(saved: SavedFunction, path: str | os.PathLike[str], gpu: str | None = 
 
 
 def _append_description(path: Path, description: Description) -> None:
-    """Appends to a compiled library its description, the description's length, a digest of all that, and a mark.
+    """Appends the description to a compiled library, with its length, a digest of all bytes before, and a mark.
 
-    The file is flushed to disk, so that the rename that follows can't publish one without contents after a crash.
+    The file is flushed to disk before the caller renames it. Otherwise a crash after the rename could leave a file
+    without content.
     """
     text = json.dumps(description.as_json()).encode()
     with path.open("r+b") as file:
@@ -130,10 +133,10 @@ def read_description(path: str | os.PathLike[str]) -> Description:
 
 
 def _description(file: Any, library_path: Path) -> bytes:
-    """Returns the bytes of a library's description, which `write` has appended to the compiled code.
+    """Verifies the digest of a compiled library, and returns the bytes of its description.
 
-    The file ends with the description's length, the digest and the mark, whose sizes are known, so that it is read from
-    the end. The digest is checked before the length is used.
+    The file ends with the description, its length, the digest and a mark. The last three have fixed sizes, so the file
+    is read from the end. The digest is verified before the length is used.
     """
     end = file.seek(0, os.SEEK_END) - _END + LENGTH_BYTES
     if end < LENGTH_BYTES:
@@ -167,9 +170,9 @@ class Library:
         self._lock = Lock()
 
     def _devices(self) -> list[int]:
-        """Returns the devices for TVM's virtual machine, as (type, number, allocator) in one list.
+        """Returns the devices for TVM's virtual machine as a flat list: type, number and allocator of each device.
 
-        A GPU comes first.
+        The GPU comes first, if the library needs one.
         """
         if self.description.gpu is None:
             return [CPU, 0, POOLED]
@@ -207,10 +210,10 @@ finalize.entered_by(Library, "run")
 
 
 def _load_under_new_name(path: str | os.PathLike[str]) -> Any:
-    """Loads a library through a link with a unique name.
+    """Loads a shared library through a symbolic link with a unique name.
 
-    The system's loader looks libraries up by name first: if a file was loaded in this process and then compiled again,
-    the loader would return the old code.
+    The system's loader caches libraries by name. If a file was loaded in this process and then compiled again, the
+    loader would return the old code.
     """
     with tempfile.TemporaryDirectory(prefix="tvtf-load-") as folder:
         link = Path(folder) / f"{uuid.uuid4().hex}.so"

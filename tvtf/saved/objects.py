@@ -53,9 +53,10 @@ class ModelView(View):
         self._function_nodes: dict[int, tuple[Any, Trackable]] = {}
 
     def children(self, trackable: Trackable) -> dict[str, Trackable]:
-        """Returns an object's children by name, functions included; those of the root include its parts and signatures.
+        """Returns an object's children by name, including functions.
 
-        Another library's variable is replaced by the Variable in it, because that is the one that functions read.
+        The root also has the model's parts and signatures. A variable of another library, such as Keras, is replaced by
+        the Variable inside, because functions read the latter.
         """
         functions = functions_of(trackable) if isinstance(trackable, AutoTrackable) else {}
         if isinstance(trackable, SignatureMap):
@@ -71,7 +72,10 @@ class ModelView(View):
         return self.node_of(part) if isinstance(part, (Function, ConcreteFunction)) else part
 
     def node_of(self, function: Any) -> Trackable:
-        """Returns the node that stands for a function in the saved graph of objects, always the same one."""
+        """Returns the node that represents a function in the saved object graph.
+
+        The same function always has the same node.
+        """
         if id(function) not in self._function_nodes:
             node_class = FunctionNode if isinstance(function, Function) else ConcreteNode
             # the function is stored, too: while it is alive, no other object has its id
@@ -100,8 +104,8 @@ def _holds_function(trackable: Any, name: str) -> bool:
 def describe(view: ModelView, function_number: Callable[[ConcreteFunction], Any]) -> list[dict[str, Any]]:
     """Encodes all objects of a model as JSON, in the order of their node numbers.
 
-    ``function_number`` returns the number of a concrete function, or the reason why it is not saved. Slot variables
-    come last; they have no children of their own.
+    ``function_number`` returns the number of a concrete function, or the reason why the function is not saved. Slot
+    variables of optimizers come last. They have no children.
     """
     nodes = view.nodes()
     numbers = {id(node.trackable): number for number, node in enumerate(nodes)}

@@ -78,7 +78,7 @@ def _check_saveable(name: str, program: Any) -> None:
 
 
 def _check_tables(concrete: ConcreteFunction, module: ir.IRModule) -> None:
-    """Raises NotSaveable if a function reads a lookup table in a branch or loop, where loaded programs must not."""
+    """Raises NotSaveable if a function reads a lookup table in a branch or a loop. Loaded programs can't do that."""
     if any(isinstance(captured, TableRead) for captured in concrete.captures):
         try:
             program_checks.tables(module)
@@ -89,9 +89,9 @@ def _check_tables(concrete: ConcreteFunction, module: ir.IRModule) -> None:
 
 
 def _checked_capture(concrete: ConcreteFunction, captured: Any) -> Any:
-    """Returns a captured object; raises NotSaveable if it can't be stored in a file.
+    """Returns an object that a function captures; raises NotSaveable if a file can't store the object.
 
-    Python functions live in this process only, and a Variable among the arguments is another one in each call.
+    A Python function exists only in this process. A Variable that is an argument may be a different one in each call.
     """
     if isinstance(captured, HostFunction) and not isinstance(captured, TableRead):
         raise NotSaveable(
@@ -205,9 +205,9 @@ class Program:
             raise SavedModuleError(f"{message}; the model is damaged, or another version of tvtf wrote it") from cause
 
     def _run(self, args: Any, kwargs: Any) -> Any:
-        """Evaluates the program, assigns the Variables that it updates, and packs its results.
+        """Evaluates the program, assigns the Variables that the program updates, and packs the results.
 
-        A result is a value that the program computes, one of its parameters, or a constant.
+        A result is a computed value, one of the program's parameters, or a constant.
         """
         flat = nest.flatten((args, kwargs), expand_composites=True)
         tensors = [value for value, leaf in zip(flat, self.arguments.leaves) if leaf.spec is not None]
@@ -228,9 +228,10 @@ class Program:
         return kind.trace(Function(self.run, autograph=False, name=self.name), self.arguments)
 
     def fit(self, args: Any, kwargs: Any, convert: bool) -> list[Any] | None:
-        """Returns the tensors among a call's arguments if all match the arguments of the trace, otherwise None.
+        """Matches the arguments of a call to the arguments of the trace.
 
-        With ``convert``, values that are not tensors are converted.
+        Returns the tensors among them, or None on a mismatch. ``convert`` allows values that are not tensors to be
+        converted.
         """
         try:
             flat = flatten_up_to(self.arguments.structure, (args, kwargs))
@@ -248,9 +249,9 @@ _MISMATCH = object()
 
 
 def _matching_value(leaf: Leaf, value: Any, convert: bool) -> Any:
-    """Returns an argument, converted if needed, if it matches a traced argument's leaf, otherwise `_MISMATCH`.
+    """Matches an argument of a call to a leaf of the traced arguments; returns the value to pass, or `_MISMATCH`.
 
-    A leaf that is not a tensor matches only an equal Python value, for which the program was traced.
+    A leaf that is not a tensor matches only an equal Python value. ``convert`` allows conversion to a tensor.
     """
     if leaf.spec is None:
         is_equal = isinstance(leaf.value, CapturedDefault) or Leaf(leaf.name, value).key == leaf.key
@@ -326,11 +327,10 @@ def _read_leaf(name: str, content: Any) -> Leaf:
 
 
 def _module(program: Any, name: str, keys: Collection[int], reads_tables: bool = False) -> ir.IRModule:
-    """Reads a program from TVM's JSON after checking it against `schema` and the allowed ops.
+    """Reads a program from TVM's JSON after checking the JSON against `schema` and the allowed ops.
 
-    TVM must know the program's ops before it reads them. ``keys`` are those of the deferred calls that it may make.
-    With ``reads_tables`` it may call Python to read a table; `bind` checks that the function that is called is such a
-    lookup.
+    The ops are registered with TVM before TVM reads the program. ``keys`` are the keys of the deferred calls in the
+    file. ``reads_tables`` allows calls of Python. `bind` then checks that each such call looks up a table.
     """
     try:
         ops = schema.check(program)
@@ -399,9 +399,10 @@ def _check_param(name: str, actual: relax.TensorType, described: TensorType) -> 
 
 
 def _check_capture(name: str, actual: relax.TensorType, captured: Any) -> None:
-    """Checks that the program takes every size and rank that a captured Variable may have.
+    """Checks that a program's parameter accepts every value that the captured Variable may have.
 
-    The program runs on the Variable's own memory.
+    The program works directly on the Variable's memory, which may later hold any size or rank that the Variable's
+    declared shape allows.
     """
     declared = TensorSpec(captured.shape, captured.dtype)
     sizes = (
@@ -424,9 +425,9 @@ def _check_type(name: str, actual: TensorType, described: TensorType) -> None:
 
 
 def bind(program: Program, captures: Sequence[Any], source: str) -> None:
-    """Connects a program to the Variables, constants and tables that it captures.
+    """Connects a loaded program to the Variables, constants and tables that the program captures.
 
-    ``captures`` are all captured objects of the file, by their numbers; ``source`` names the file in errors.
+    ``captures`` are all captured objects of the file, by number. ``source`` names the file in errors.
 
     Raises:
       SavedModuleError: one of them is missing or has the wrong type.

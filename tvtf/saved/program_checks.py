@@ -18,9 +18,10 @@ MSG_PYTHON = f"it calls {table[PYTHON].tf_name} ({PYTHON!r}), which no saved mod
 
 
 def tables(mod: ir.IRModule) -> list[int]:
-    """Returns the positions of the main function's parameters that calls of Python use.
+    """Finds the calls of Python in a loaded program.
 
-    `program.bind` checks that these parameters are lookups in tables.
+    Returns the positions of the main function's parameters that they call. `program.bind` checks that each of these
+    parameters is a lookup in a table.
 
     Raises:
       SchemaError: Python is called outside the main function, or through anything but a parameter.
@@ -64,10 +65,10 @@ def check(mod: ir.IRModule, keys: Collection[int]) -> None:
 
 
 def _check_calls_end(called_functions: dict[str, set[str]]) -> None:
-    """Checks that no function calls itself, directly or through others; ``called_functions`` has the callees of each.
+    """Checks that no function calls itself, directly or through others.
 
-    Functions that call none of the remaining ones are removed until nothing changes; those left then are in a cycle, or
-    call one.
+    ``called_functions`` maps a function to its callees. Functions that call none of the remaining functions are removed
+    until nothing changes. Every function left is part of a cycle, or calls one.
     """
     remaining = dict(called_functions)
     while without_calls := [name for name, callees in remaining.items() if not callees & remaining.keys()]:
@@ -80,9 +81,10 @@ def _check_calls_end(called_functions: dict[str, set[str]]) -> None:
 
 
 def _check_function(name: str, function: Any, keys: Collection[int]) -> set[str]:
-    """Checks a function's values in order, and returns the names of the functions that it calls.
+    """Checks that a function's values are defined before use and correctly typed.
 
-    The file may be hostile, and TVM does not check the order and types of values.
+    Returns the names of the called functions. The file may be hostile, and TVM does not check this. ``keys`` are the
+    keys of the deferred calls in the file.
     """
     if len(set(function.params)) != len(function.params):
         raise SchemaError(f"{name} has a parameter twice")
@@ -111,7 +113,10 @@ def _graphs_of(value: Any) -> set[str]:
 
 
 def _check_value(value: Any, defined: Collection[Any], keys: Collection[int]) -> None:
-    """Checks a value that a binding computes: a call, an item of a tuple, or another value."""
+    """Checks the value of a binding: a call, an item of a tuple, or another expression; raises SchemaError if invalid.
+
+    ``defined`` are the variables defined before. ``keys`` are the keys of the deferred calls in the file.
+    """
     if isinstance(value, relax.Call):
         _check_defined(value.args, defined)
         _check_call(value, keys)
@@ -127,7 +132,10 @@ def _check_value(value: Any, defined: Collection[Any], keys: Collection[int]) ->
 
 
 def _check_defined(values: Iterable[Any], defined: Collection[Any]) -> None:
-    """Raises SchemaError if ``values``, or tuples among them, contain a variable that is not in ``defined``."""
+    """Raises SchemaError if ``values``, or tuples among them, contain a variable that is not in ``defined``.
+
+    Also checks that the declared type of a tuple is that of its items.
+    """
     for value in values:
         if isinstance(value, relax.Var) and value not in defined:
             raise SchemaError(f"{value.name!r:.40} is used, but never defined")
@@ -143,9 +151,9 @@ def _check_bound(binding: Any) -> None:
 
 
 def _check_call(call: Any, keys: Collection[int]) -> None:
-    """Checks a call's attributes, and its type if that can be inferred.
+    """Checks the attributes of a call in a loaded program, and the call's declared type if the type can be inferred.
 
-    ``keys`` are those of existing deferred calls.
+    ``keys`` are the keys of the deferred calls in the file.
     """
     try:
         bound = dialect.read(call)
@@ -162,16 +170,19 @@ def _check_call(call: Any, keys: Collection[int]) -> None:
 
 
 def _can_be_typed(call: Any, bound: Any) -> bool:
-    """Returns whether a call's type can be computed here; with unknown shapes or functions as arguments, tracing does it."""
+    """Returns whether a call's type can be computed here.
+
+    With unknown shapes or functions as arguments, tracing does it.
+    """
     if any(isinstance(arg, ir.GlobalVar) for arg in call.args):
         return False
     return all(isinstance(x.ty, relax.TensorType) and x.ty.shape is not None for x in bound.inputs)
 
 
 def _check_result_type(call: Any, bound: Any) -> None:
-    """Checks that a call's declared type is the one that its primitive infers.
+    """Checks that the declared type of a call equals the type that the called primitive infers.
 
-    A wrong type would make compiled code read outside of its memory.
+    With a wrong type, compiled code would access memory outside of the result's array.
     """
     types = [dialect.from_relax_type(value.ty) for value in bound.inputs]
     try:

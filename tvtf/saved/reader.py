@@ -78,10 +78,10 @@ def load(export_dir: Any, tags: Any = None, options: LoadOptions | None = None) 
 
 
 def _load_consistent(folder: str, options: LoadOptions) -> Any:
-    """Loads the model in a folder, and loads it again if another save replaced it meanwhile.
+    """Loads the model in a folder; if another save replaces the model meanwhile, loads the new one.
 
-    A lock makes saves wait while their folder is read. Some file systems have no locks; there, a model that changed
-    during the read is read again.
+    A lock makes saves wait while their folder is read. On file systems without locks, ``layout.stamp`` tells whether
+    the model has changed, and the model is read again.
     """
     while True:
         with _unchanged(folder):
@@ -195,10 +195,10 @@ class _Model:
         return {key: EagerTensor(reader.read(key)) for key in keys}
 
     def _checked_captures(self) -> list[tuple[str, Any]]:
-        """Returns what the functions capture, after checking its form: pairs of a kind and a reference.
+        """Checks the form of the objects that functions capture, and returns them as pairs of a kind and a reference.
 
-        The references are a node's number (kind "object"), a constant's key ("constant"), or the keys of a table's
-        arrays ("table").
+        The reference of an "object" is a node's number, that of a "constant" is a key. The reference of a "table" is
+        the list of its arrays' keys.
         """
         for capture in self.captures if isinstance(self.captures, list) else [None]:
             kind, reference = capture if isinstance(capture, list) and len(capture) == 2 else (None, None)
@@ -229,9 +229,9 @@ class _Model:
         return self.objects_by_node[0]
 
     def _name_aliases(self) -> None:
-        """Makes the root's function aliases a dict if the options request them; otherwise removes them.
+        """Stores the root's function aliases as a dict if the load options request aliases; otherwise deletes them.
 
-        The file has them as the attributes of an object.
+        In the file, the aliases are attributes of an object.
         """
         alias_nodes = [child for name, child in self.nodes[0].get("children", ()) if name == objects.ALIASES]
         if not alias_nodes or self.nodes[alias_nodes[0]]["kind"] != "object":
@@ -250,12 +250,13 @@ class _Model:
             program.bind(unbound_program, captures, self.description_path)
 
     def _captured(self, kind: str, reference: Any) -> Any:
-        """Returns the object that a function captures: a constant, table, asset's path or Variable.
+        """Returns the object that a function captures: a constant, a table, an asset's path or a Variable.
 
-        The result is None for other objects.
+        Returns None for other objects.
 
-        ``reference`` is a constant's key, the keys of a table's arrays, or an object's node number, depending on the
-        kind.
+        Args:
+          kind: "constant", "table" or "object".
+          reference: the constant's key, the keys of the table's arrays, or the object's node number.
         """
         if kind == "constant":
             return self.constants[reference]
@@ -273,9 +274,9 @@ class _Model:
         return TableRead(keys, values, default)
 
     def _node(self, number: int) -> Any:
-        """Returns the object of a node.
+        """Returns the object of a node in the model's object graph, and creates the object on the first call.
 
-        Functions and tuples are created on the first call, as they refer to other objects.
+        Functions and tuples can't be created earlier, because they refer to other objects.
         """
         if number not in self.objects_by_node:
             node = self.nodes[number]
@@ -337,9 +338,9 @@ def _signatures(model: _Model, number: int, node: dict[str, Any]) -> SignatureMa
     """Creates a loaded model's map of signatures, which are traced when they are first used."""
 
     def trace_function_of(child: int) -> Callable[[], ConcreteFunction]:
-        """Returns a function that traces the signature of a node.
+        """Returns a function that traces the signature at node number ``child``.
 
-        Its inputs must have the names that its program has.
+        Raises SavedModuleError if the signature's argument names are not those of its program.
         """
         signature_program = model.program(model.nodes[child].get("function"))
         names = list(decode_signature(entry(model.nodes[child], "signature", model.description_path)).parameters)

@@ -65,9 +65,9 @@ class RestoredFunction(Function):
         return [self._trace_of(program) for program in self.programs]
 
     def _matching(self, args: Any, kwargs: Any) -> tuple[ConcreteFunction, list[Any]]:
-        """Returns the concrete function of the first program that takes the arguments, and their tensors.
+        """Returns the concrete function of the first program that takes the arguments, and the tensors among them.
 
-        Programs that take the arguments unchanged come before those that take them converted to tensors.
+        Programs that take the arguments without a conversion to tensors are tried first.
 
         Raises:
           TypeError, ValueError: as `get_concrete_function`.

@@ -183,8 +183,8 @@ class Graph:
     def check_field(self, user: int, declared: Any, content: Any) -> None:
         """Checks the content of a field of node ``user``: a plain value, or the number of an earlier node.
 
-        ``declared`` says what the field may hold. If it is an array or map, its items are checked, too, once per
-        declaration: several fields, declared differently, may refer to the same array.
+        ``declared`` tells what the field may hold. The items of an array or map are checked, too, once per declaration:
+        several fields with different declarations may refer to the same array.
         """
         if isinstance(declared, Plain):
             _check_plain(declared, content)
@@ -312,9 +312,9 @@ def _check_op(graph: Graph, number: int, data: Any) -> None:
 
 
 def _plain_data_check(*types: type) -> Callable[[Graph, int, Any], None]:
-    """Returns a function that checks that a node's data has one of these types, and an int at most 64 bits.
+    """Returns a function that checks that a node's data has one of ``types``.
 
-    TVM reads ints as int64.
+    An int must fit int64, because TVM reads int64.
     """
 
     def check_data(_: Graph, __: int, data: Any) -> None:
@@ -392,9 +392,9 @@ def _check_shape(nodes: list[Any], data: dict[str, Any]) -> None:
 
 
 def _check_constant(nodes: list[Any], data: dict[str, Any]) -> None:
-    """Checks that the array of a constant (its fields are ``data``) has the dtype and shape of its declared type.
+    """Checks that a constant's array has the dtype and shape of the constant's declared type.
 
-    TVM interprets the array's bytes by the declared type.
+    ``data`` holds the constant's fields: node numbers. TVM interprets the array's bytes by the declared type.
     """
     type_data = nodes[data["ty"]]["data"]
     declared_dtype = nodes[type_data["dtype"]]["data"]["dtype"]

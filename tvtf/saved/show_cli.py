@@ -93,9 +93,10 @@ class ModelPrinter:
         return {name: self.nodes[number]["function"] for name, number in edges}
 
     def _signatures(self) -> dict[str, SignatureInfo]:
-        """Returns the signatures, with the names that their tensors would have in TensorFlow's graph.
+        """Returns the model's signatures, with the tensor names that TensorFlow's graph would have.
 
-        Signatures are called in alphabetical order there; from the second on, the names of the calls have a number.
+        TensorFlow calls signatures in alphabetical order. From the second call on, the names of the calls contain a
+        number.
         """
         calls: Counter[str] = Counter()
         signatures = {INIT_OP: INITIALIZER}

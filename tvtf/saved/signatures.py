@@ -30,9 +30,9 @@ class SignatureFunction(ConcreteFunction):
         return super().__call__(*args, **kwargs)
 
     def set_names(self, names: Sequence[str]) -> SignatureFunction:
-        """Gives the signature's arguments the order of ``names``, that of the saved function.
+        """Orders the signature's arguments as ``names``, the order of the saved function.
 
-        ``tf.nest`` sorts a dict of tensors by name, but saved functions and libraries are called by position.
+        ``tf.nest`` sorts a dict of tensors by name, but saved functions and libraries take tensors by position.
 
         Raises:
           ValueError: ``names`` are not those of the arguments.

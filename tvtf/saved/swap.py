@@ -112,10 +112,10 @@ class Swap:
 
 
 def _link(source: str, target: str, unique: str) -> None:
-    """Atomically gives a file a second name, ``target``, replacing the file of that name.
+    """Gives a file a second name ``target``, and atomically replaces a file of that name.
 
-    A hard link takes no time for large files; on file systems without links, the file is copied. The new file gets a
-    temporary name, which contains ``unique``, and is renamed, so that it appears whole or not at all.
+    A hard link takes no time for large files. On file systems without links, the file is copied. The new file first
+    gets a temporary name, which contains ``unique``, and is then renamed. Therefore it appears whole or not at all.
     """
     temporary = f"{os.path.join(os.path.dirname(target), unique)}-{os.path.basename(target)}"
     atomic_file.remove(temporary)
@@ -157,9 +157,10 @@ def is_inside(name: str) -> bool:
 
 
 def remove_leftovers(folder: str, generation: str | None) -> None:
-    """Removes what killed saves left in a model's folder.
+    """Deletes the files and folders that killed saves have left in a model's folder.
 
-    Kept are the folder ``generation``, from which the model is read, and those of running saves, which are locked.
+    The folder ``generation`` stays, because the model is read from it. Locked folders belong to running saves, and
+    stay, too.
     """
     for entry in list(os.scandir(folder)):
         if entry.name != generation and entry.is_dir(follow_symlinks=False):

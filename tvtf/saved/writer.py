@@ -217,9 +217,9 @@ class _Writer:
         return number
 
     def _describe(self, concrete: ConcreteFunction) -> int | str:
-        """Adds a concrete function to the file; returns its number, or the reason why it can't be saved.
+        """Adds a concrete function to the saved model; returns its number, or the reason why it can't be saved.
 
-        A signature is what the model is saved for, so that its error is raised. Other functions are left out with a
+        A model is saved for its signatures, so an error in a signature is raised. Other functions are left out with a
         warning.
         """
         try:
@@ -233,9 +233,9 @@ class _Writer:
         return len(self.functions) - 1
 
     def _capture_number(self, concrete: ConcreteFunction, captured: Any) -> int:
-        """Returns the number of an object that a function captures, adding it to the file if it is new.
+        """Returns the number of a captured object in the saved model; a new object is added to the model.
 
-        Several functions may capture one Variable, which is stored once.
+        Several functions may capture the same Variable, which is stored once.
         """
         number = self.capture_numbers.get(id(captured))
         if number is None:
@@ -270,9 +270,9 @@ class _Writer:
     # -- files
 
     def _assets(self, descriptions: list[dict[str, Any]]) -> dict[str, bytes]:
-        """Returns the contents of the model's asset files by file name, and sets ``file`` in their nodes' descriptions.
+        """Returns the contents of the model's asset files by file name, and sets ``file`` in the descriptions of their nodes.
 
-        Files of the same name get a suffix.
+        Equal file names get different suffixes.
         """
         contents: dict[str, bytes] = {}
         for node, description in zip(self.view.nodes(), descriptions):

@@ -60,7 +60,7 @@ class _Profile:
             setattr(ConcreteFunction, name, self._recorded(method, _WATCHED[name]))
 
     def _recorded(self, method: Any, event_name: str) -> Any:
-        """Wraps a method of concrete functions to record each call as an event ``<function> <event_name>``."""
+        """Wraps a method of concrete functions: each call is recorded as an event ``<function> <event_name>``."""
         function = method.__func__ if isinstance(method, classmethod) else method
 
         @functools.wraps(function)
@@ -78,10 +78,7 @@ class _Profile:
             setattr(self.watched, name, method)
 
     def save(self) -> None:
-        """Writes the events in two formats.
-
-        Chrome and Perfetto read ``trace.json.gz``, TensorBoard's profile page ``xplane.pb``.
-        """
+        """Writes the recorded events to two files: ``trace.json.gz`` for Chrome and Perfetto, ``xplane.pb`` for TensorBoard."""
         folder = Path(self.folder, "plugins", "profile", time.strftime("%Y_%m_%d_%H_%M_%S"))
         host = socket.gethostname()
         path = folder / f"{host}.trace.json.gz"
@@ -156,9 +153,9 @@ def stop(save: bool = True) -> None:
 
 
 def stop_in(folder: str | None) -> None:
-    """Works as :func:`stop`, but writes to ``folder`` if :func:`start` got no folder.
+    """Stops the profiler as :func:`stop` does, and writes to ``folder`` if :func:`start` got no folder.
 
-    Without either, the profile is dropped.
+    Without any folder, the profile is dropped with a warning.
     """
     if _Running.profile is not None:
         _Running.profile.folder = _Running.profile.folder or folder or ""

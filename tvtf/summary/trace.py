@@ -66,9 +66,9 @@ def trace_off() -> None:
 
 
 def _observers() -> list[Any]:
-    """Returns the list of observers that are called with each newly traced function.
+    """Returns the list of observers, functions that are called with each newly traced function.
 
-    It is imported here, because its module imports the compiler.
+    The list is imported here, not at the top, because its module imports the compiler.
     """
     from tvtf.frontend.function.concrete_function import observers
 

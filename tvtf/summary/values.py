@@ -279,7 +279,7 @@ def _write_to_default_writer(name: str, step: Any, data: Any, build: Callable[[s
 
 
 def _step_tensor(step: Any) -> Tensor:
-    """Returns the step as an integer scalar: the argument, or the default step if it is None.
+    """Converts the training step to an integer scalar tensor; None stands for the default step.
 
     Raises:
       ValueError: there is no step, or it is not a scalar.
@@ -304,7 +304,7 @@ def _write_event(writer: SummaryWriter, step: Any, data: Any, build: Callable[[n
     constants = [tensor.eager_array() if isinstance(tensor, EagerTensor) else None for tensor in tensors]
 
     def run(*arrays: np.ndarray) -> tuple[()]:
-        """Writes the event; ``arrays`` are the values that were unknown while tracing."""
+        """Writes the summary event when the program runs; ``arrays`` are the values that were unknown while tracing."""
         run_values = iter(arrays)
         value, number, records = [
             next(run_values) if constant_value is None else constant_value for constant_value in constants

@@ -20,7 +20,7 @@ ENTRY_KEY, ENTRY_VALUE = 1, 2
 
 
 def encoded(events: Sequence[Mapping[str, Any]], host: str) -> bytes:
-    """Encodes a profile's events as a serialized XSpace message, with a line for each thread.
+    """Encodes profiler events as a serialized XSpace message for TensorBoard, with one line for each thread.
 
     The events are in Chrome's trace format: "name", "tid" (the thread), and "ts" and "dur" in microseconds.
     """
@@ -38,10 +38,10 @@ def encoded(events: Sequence[Mapping[str, Any]], host: str) -> bytes:
 
 
 def _encoded_line(number: int, name: str, events: Sequence[Mapping[str, Any]], names: Mapping[str, int]) -> bytes:
-    """Encodes one thread's events as an XLine message.
+    """Encodes the profiler events of one thread as an XLine message.
 
-    The line has the time of the first event in nanoseconds, and the events' offsets from it in picoseconds. ``names``
-    are the events' names with their numbers.
+    The line stores the time of the first event in nanoseconds. Each event stores its offset from that time in
+    picoseconds. ``names`` maps the events' names to numbers.
     """
     begin = min(int(event["ts"] * 1_000) for event in events)
     line = _field(LINE_ID, number) + _field(LINE_NAME, name) + _field(LINE_BEGIN_NS, begin)

@@ -85,11 +85,10 @@ def write(prefix: str, tensors: Mapping[str, Any]) -> None:
 def add(
     replacement: atomic_file.Replacement, prefix: str, tensors: Mapping[str, Any], shards: int | None = None
 ) -> str:
-    """Adds a bundle's data file and index to ``replacement``; returns the name of the data file that becomes obsolete.
+    """Adds the data file and the index file of a new checkpoint bundle to ``replacement``.
 
-    The caller removes that file later, so that the old bundle stays readable until its index is replaced.
-
-    ``shards`` is the `spare_shard_count` of the prefix to which the bundle is moved later, if that is another.
+    Returns the name of the old data file, which the caller removes last. Thus the old bundle stays readable until its
+    index is replaced. ``shards`` is the `spare_shard_count` of another prefix, if the bundle is moved there later.
 
     Raises:
       OpError: as `write`.
@@ -128,7 +127,7 @@ def _entry(dtype: dtypes.DType, shape: tuple[int, ...], offset: int, size: int, 
 
 
 def _encode(key: str, value: Any) -> tuple[dtypes.DType, tuple[int, ...], list[Array], int]:
-    """Returns what a bundle stores of an array: its dtype, shape, bytes (a list of arrays) and masked checksum."""
+    """Encodes an array for a checkpoint bundle: returns its dtype, shape, bytes (a list of arrays) and masked checksum."""
     array = np.asarray(value)
     if array.dtype.kind in "OSU":  # objects, bytes and str
         texts = np.asarray(value, object)
@@ -226,7 +225,9 @@ class Reader:
         return array
 
     def verify(self, known: Collection[str] = ()) -> None:
-        """Verifies the checksums of all arrays, by reading them, except those in ``known``, which were read before.
+        """Verifies the checksums of all arrays by reading them.
+
+        Arrays in ``known`` are skipped, because they were read before.
 
         Raises:
           DataLossError: an array is damaged.
@@ -248,9 +249,9 @@ class Reader:
             )
 
     def _check_sizes(self) -> None:
-        """Raises DataLossError if the arrays in a data file overlap: their sizes add up to more than the file's.
+        """Raises DataLossError if arrays in a data file overlap: the sum of their sizes exceeds the file's size.
 
-        A small file could otherwise declare many large arrays, which take long to read.
+        Otherwise a small file could declare many large arrays, which would take long to read.
         """
         sizes = collections.Counter[int]()
         for entry in self.entries.values():
@@ -310,9 +311,9 @@ def _read_index(prefix: str) -> tuple[dict[str, Entry], int]:
 
 
 def _check_header(path: str, raw: bytes | None) -> int:
-    """Returns the number of shards from the header of an index; raises an error if the bundle can't be read.
+    """Checks the header of a checkpoint bundle's index, and returns the number of shards (data files).
 
-    ``raw`` is the serialized header, None if the index has none.
+    ``raw`` is the serialized header; it is None if the index has none.
     """
     if raw is None:
         raise _data_loss(path, "it has no header entry")
@@ -349,10 +350,10 @@ def _text(key: bytes, source: str) -> str:
 
 
 def _checked_entry(proto: Any, shards: int, source: str) -> Entry:
-    """Returns the entry of an array in an index, after checking that the numbers in its message ``proto`` are possible.
+    """Checks the numbers in an entry of a checkpoint bundle's index, and returns them as an ``Entry``.
 
-    The file may be damaged or hostile; memory is allocated only for what has been checked. ``source`` names the entry
-    in errors.
+    ``proto`` is the entry's protocol buffer. The file may be damaged or hostile, so all sizes are checked before memory
+    is allocated. ``source`` names the entry in errors.
     """
     shape = tuple(dim.size for dim in proto.shape.dim)
     if proto.shape.unknown_rank or not _is_possible(shape):
@@ -383,9 +384,12 @@ def _known_dtype(number: int, source: str) -> dtypes.DType:
 
 
 def _check_size(dtype: dtypes.DType, shape: tuple[int, ...], size: int, sliced: bool, source: str) -> None:
-    """Raises DataLossError if an array's number of bytes, ``size``, does not match its shape and dtype.
+    """Raises DataLossError if the size of an array in a checkpoint doesn't match its shape and dtype.
 
-    A ``sliced`` array, a partitioned variable of TensorFlow 1, has its bytes in other entries.
+    Args:
+      size: the number of bytes that the checkpoint stores for the array.
+      sliced: whether the array is a partitioned variable of TensorFlow 1. Other entries then hold the array's bytes.
+      source: names the array in errors.
     """
     count = math.prod(shape)
     if dtype == dtypes.string:

@@ -30,7 +30,10 @@ class NameBasedStatus:
     """
 
     def __init__(self, reader: Reader, view: View) -> None:
-        """Assigns the checkpoint's values to the variables among a view's objects; all are checked before."""
+        """Restores the variables of a checkpoint of TensorFlow 1, which stores values under the variables' names.
+
+        ``view`` gives the Python objects. All values are read and checked before the first is assigned.
+        """
         self._optional: list[Trackable] = []
         variables = [
             (trackable, name) for trackable in view.objects() if (name := getattr(trackable, "_shared_name", None))

@@ -68,7 +68,11 @@ class Checkpoint(AutoTrackable):
     """
 
     def __init__(self, root: Trackable | None = None, **kwargs: Any) -> None:
-        """Makes the keyword arguments attributes, which are saved; with ``root``, they are saved as its children."""
+        """Stores the keyword arguments as attributes, which the checkpoint saves.
+
+        If ``root`` is passed, the checkpoint saves ``root`` itself, with the other arguments as further children of
+        ``root``.
+        """
         self._attached: dict[str, Trackable] = _untracked({})
         self._save_counter: Any = _untracked(None)
         root = root() if isinstance(root, weakref.ref) else root  # a Keras model passes a weak reference to itself
@@ -84,7 +88,7 @@ class Checkpoint(AutoTrackable):
             self._attach(root, kwargs)
 
     def _attach(self, root: Trackable, names: dict[str, Any]) -> None:
-        """Makes the constructor's arguments children of ``root`` in the checkpoint, unless they are its attributes.
+        """Makes the constructor's arguments saved children of ``root``, unless ``root`` has them as attributes.
 
         Raises:
           ValueError: ``root`` has another object under one of the names.

@@ -79,7 +79,10 @@ class CheckpointView:
     """
 
     def __init__(self, save_path: PathLike) -> None:
-        """Reads the object graph of a checkpoint; raises ValueError if it has none, as those of TensorFlow 1."""
+        """Reads the object graph of a checkpoint.
+
+        Raises ValueError if the checkpoint has no object graph, for example because TensorFlow 1 wrote it.
+        """
         reader = bundle.Reader(save_path)
         try:
             serialized = reader.get_tensor(GRAPH_KEY)
@@ -106,9 +109,9 @@ class CheckpointView:
         return list(numbers)
 
     def match(self, obj: Trackable) -> Matches:
-        """Matches ``obj`` to the checkpoint's root, and its attributes to the nodes of the same names.
+        """Matches ``obj`` to the root of the checkpoint's object graph, and attributes to the nodes of the same names.
 
-        Returns the objects by node number. Logs a warning if two objects match one node.
+        Returns the matched objects by node number. Logs a warning if two objects match the same node.
         """
         if not isinstance(obj, Trackable):
             raise ValueError(f"Expected a Trackable, got {obj} of type {type(obj)}.")
@@ -127,7 +130,10 @@ class CheckpointView:
         return matched
 
     def diff(self, obj: Trackable) -> tuple[Matches, list[int], list[Trackable]]:
-        """Returns the result of `match`, the nodes that only the checkpoint has, and the objects only ``obj`` has."""
+        """Compares the checkpoint's object graph with the objects reachable from ``obj``.
+
+        Returns the matched objects by node number, the numbers of unmatched nodes, and the list of unmatched objects.
+        """
         matched = self.match(obj)
         matched_ids = {id(trackable) for trackable in matched.values()}
         unmatched_nodes = [number for number in self.descendants() if number not in matched]

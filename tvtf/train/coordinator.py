@@ -39,7 +39,10 @@ class Coordinator:
     """
 
     def __init__(self, clean_stop_exception_types: Iterable[type[BaseException]] | None = None) -> None:
-        """Creates a coordinator; exceptions of these types stop the threads without being raised by `join`."""
+        """Creates a coordinator of threads.
+
+        Exceptions of ``clean_stop_exception_types`` stop the threads, but `join` doesn't raise them.
+        """
         self._clean_stop_types = (
             (OutOfRangeError,) if clean_stop_exception_types is None else tuple(clean_stop_exception_types)
         )

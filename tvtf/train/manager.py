@@ -69,9 +69,10 @@ class CheckpointManager:
         self._recover(checkpoint_state.get_checkpoint_state(self._directory))
 
     def _recover(self, recorded: Any) -> None:
-        """Adopts the checkpoints that the folder's state file lists, which an earlier process wrote.
+        """Takes over the checkpoints that an earlier process recorded in the folder's state file.
 
-        Timestamps in the future count as the current time. Checkpoints up to the last preserved one are never deleted.
+        Checkpoints that are not newer than the last preserved checkpoint are left out, so they are never deleted. A
+        timestamp in the future counts as the current time.
         """
         if recorded is None:
             return
@@ -148,9 +149,9 @@ class CheckpointManager:
         return step != self._last_step and not (check_interval and step < self._last_step + self._interval)
 
     def _record(self, path: str) -> None:
-        """Adds a checkpoint to the folder's state file, and deletes the oldest ones if there are too many.
+        """Records a new checkpoint in the folder's state file, and deletes the oldest ones above ``max_to_keep``.
 
-        The file is written before anything is deleted, so that it always contains the newest checkpoint.
+        The state file is written before old checkpoints are deleted. Thus it always lists the newest checkpoint.
         """
         self._active.pop(path, None)
         self._active[path] = time.time()
@@ -172,8 +173,8 @@ class CheckpointManager:
     def _delete_surplus(self) -> bool:
         """Deletes the oldest checkpoints until ``max_to_keep`` are left; returns whether there were more.
 
-        With ``keep_checkpoint_every_n_hours``, a checkpoint is preserved if it is that much newer than the last
-        preserved one.
+        With ``keep_checkpoint_every_n_hours``, a checkpoint that much newer than the last preserved one is preserved,
+        too.
         """
         surplus = len(self._active) - (self._max_to_keep or len(self._active))
         for path in list(self._active)[: max(surplus, 0)]:
@@ -207,10 +208,10 @@ class CheckpointManager:
         return path
 
     def _restore_first_undamaged(self, paths: dict[str, None]) -> str:
-        """Restores the first of some checkpoints that is undamaged, and returns its prefix.
+        """Restores the first undamaged checkpoint among ``paths``, and returns the checkpoint's prefix.
 
-        So a damaged file loses the training since the previous checkpoint, not all of it. If all are damaged, raises
-        the error of the first.
+        If the newest checkpoint is damaged, only the training since the previous one is lost. If all checkpoints are
+        damaged, the first error is raised.
         """
         failures: list[Exception] = []
         for path in paths:

@@ -12,7 +12,9 @@ from tvtf.state.variable import Variable
 
 
 class ExponentialMovingAverage:
-    """Moving averages (shadows) of Variables; each :meth:`apply` computes ``shadow -= (1 - decay) * (shadow - variable)``.
+    """Moving averages (shadows) of Variables.
+
+    Each :meth:`apply` computes ``shadow -= (1 - decay) * (shadow - variable)``.
 
     Args:
       decay: the fraction of a shadow that each update keeps.
@@ -39,6 +41,7 @@ class ExponentialMovingAverage:
         zero_debias: bool = False,
         name: str = "ExponentialMovingAverage",
     ) -> None:
+        """Stores the decay; if ``num_updates`` is set, the decay is smaller in the first updates."""
         self._decay, self._num_updates, self._name = decay, num_updates, name
         self._averages: dict[int, tuple[Variable, Variable]] = {}
 
@@ -86,9 +89,10 @@ class ExponentialMovingAverage:
         average.assign_sub((average.value() - variable.value()) * step, read_value=False)
 
     def _fraction_of_change(self) -> Tensor:
-        """Returns the fraction, ``1 - decay``, of its difference to the Variable by which an average changes.
+        """Returns ``1 - decay``, the fraction of the difference to the Variable that an update adds to the average.
 
-        With ``num_updates`` the decay is smaller at first, so that the average follows the Variable faster.
+        With ``num_updates``, the decay is at most ``(1 + num_updates) / (10 + num_updates)``. Early averages follow the
+        Variable faster then.
         """
         decay = convert_to_tensor(self._decay, dtype_hint=float32)
         if self._num_updates is not None:

@@ -36,9 +36,10 @@ class View:
         return tracked if trackable is not self.root else tracked | self.attached
 
     def paths(self) -> dict[int, tuple[Trackable, tuple[str, ...]]]:
-        """Returns, by ``id``, every object reachable from the root, with the attribute names on a shortest path to it.
+        """Finds all objects reachable from the root, breadth first.
 
-        Keys of values are made of these paths, so that they must be the same in each save.
+        Returns each object with the attribute names on a shortest path to the object, by the object's ``id``. These
+        paths become the keys in the checkpoint, which must be the same in each save.
         """
         paths: dict[int, tuple[Trackable, tuple[str, ...]]] = {id(self.root): (self.root, ())}
         queue = deque([self.root])
@@ -56,9 +57,9 @@ class View:
         return [node.trackable for node in self.nodes()]
 
     def nodes(self) -> list[Node]:
-        """Returns a node for every object, with the prefix of its values' keys in the checkpoint.
+        """Returns the nodes of the checkpoint's object graph, each with the key prefix of its values.
 
-        Slot variables come last.
+        An optimizer's slot variables (such as momentum) come last.
         """
         nodes = [Node(trackable, "/".join(map(escape, path))) for trackable, path in self.paths().values()]
         slots = list(_slots(nodes))
@@ -78,7 +79,7 @@ class Node:
 
 
 def _slots(nodes: list[Node]) -> Iterator[tuple[int, int, str, Trackable]]:
-    """Yields each optimizer's slot variables, which belong to an optimizer and to the variable that it trains.
+    """Yields the slot variables of all optimizers, such as the momentum of each trained variable.
 
     Yields the node number of the optimizer, that of the trained variable, the slot's name, and the slot variable.
     """
@@ -115,10 +116,10 @@ def escape(name: str) -> str:
 
 @contextlib.contextmanager
 def locked(trackables: Iterable[Trackable]) -> Iterator[None]:
-    """Holds the locks of all Variables among ``trackables``, so that a save sees no half-done training step.
+    """Acquires the locks of all Variables among ``trackables`` for the ``with`` block.
 
-    The next update of a Variable writes to a new array if the old one is still referenced, so that the values read
-    under the locks don't change.
+    A training step assigns its Variables under these locks, so a checkpoint never contains a half-done step. Values
+    that were read under the locks stay valid, because an update doesn't overwrite an array to which others still refer.
     """
     locks = {id(lock): lock for trackable in trackables if (lock := getattr(trackable, "lock", None)) is not None}
     with contextlib.ExitStack() as stack:
@@ -157,9 +158,9 @@ def serialize(view: View) -> dict[str, Any]:
 
 
 def _mark_nodes_with_values(graph: Any) -> None:
-    """Marks the nodes of a checkpoint's graph that have values, and all nodes from which these are reachable.
+    """Sets ``has_checkpoint_values`` in each node of an object graph from which a stored value is reachable.
 
-    A restore can skip the others (``has_checkpoint_values`` in trackable_object_graph.proto).
+    A restore can skip all other nodes (see trackable_object_graph.proto).
     """
     parents: dict[int, list[int]] = {}
     for number, node in enumerate(graph.nodes):
@@ -213,9 +214,10 @@ def _broken(source: str, reason: str) -> DataLossError:
 
 
 def node_names(graph: Any) -> dict[int, str]:
-    """Returns a readable name for each node of a checkpoint's object graph, by its number.
+    """Returns a readable name for each node of a checkpoint's object graph, by node number.
 
-    It is the path from the root, ``(root).model.w``; that of a slot variable names its optimizer and variable.
+    The name is the path from the root, for example ``(root).model.w``. The name of a slot variable tells its optimizer
+    and its trained variable.
     """
     names, queue = {0: "(root)"}, deque([0])
     while queue:

@@ -107,9 +107,10 @@ class Restoration:
             )
 
     def _match(self, plan: RestorePlan, queue: deque[tuple[Trackable, int]], attached: dict[str, Trackable]) -> None:
-        """Matches the checkpoint's nodes to Python objects, breadth first along attributes of the same name.
+        """Matches nodes of the checkpoint's object graph to Python objects, breadth first.
 
-        ``queue`` has the first pairs; ``attached`` are further children of the root, by name.
+        ``queue`` holds the pairs of object and node to start from. ``attached`` holds further children of the root, by
+        name.
         """
         plan.matched.update((node, trackable) for trackable, node in queue)
         while queue:
@@ -121,9 +122,10 @@ class Restoration:
     def _match_child(
         self, plan: RestorePlan, queue: Any, parent: Trackable, child: Trackable | None, edge: Any
     ) -> None:
-        """Matches the node at the end of an edge to the child that ``parent`` has under the edge's name.
+        """Matches the node to which an edge of the object graph leads to ``child``, the attribute of the edge's name.
 
-        If there is no child, its restore is deferred: Keras and others create objects when they are first called.
+        Without such an attribute (None), the restore of the node is deferred. Keras, for example, creates variables
+        only when a layer is first called.
         """
         is_matched = edge.node_id in self.objects or edge.node_id in plan.matched
         if child is None:
@@ -143,9 +145,9 @@ class Restoration:
         return bool(proto.children or proto.attributes or proto.slot_variables)
 
     def _match_slot_variables(self, plan: RestorePlan) -> None:
-        """Matches the slot variables whose optimizer and trained variable are both matched; the others stay open.
+        """Matches optimizers' slot variables (such as momentum) whose optimizer and trained variable are both matched.
 
-        Slot variables have no edges of their own, which could be followed.
+        No edge of the object graph leads to a slot variable. All other slot variables remain in ``open_slots``.
         """
         matched, still_open = self.objects | plan.matched, []
         for owner, slot in self.open_slots:
@@ -165,9 +167,10 @@ class Restoration:
             plan.matched[slot.slot_variable_node_id] = variable
 
     def _plan_values(self, plan: RestorePlan, node: int, trackable: Trackable) -> None:
-        """Reads and checks the values of ``trackable``, unless a newer restore has already assigned some.
+        """Reads and checks the checkpoint's values for ``trackable``, and adds the values to the plan.
 
-        Nothing is assigned before all values of the checkpoint have been checked.
+        The plan assigns nothing before all values are checked. Objects that a newer restore has assigned are left
+        alone.
         """
         keys = {
             attribute.name + suffix: attribute.checkpoint_key + suffix
@@ -194,9 +197,9 @@ class Restoration:
         return f"Restoring {name} from {self.reader.prefix}: {what}. Nothing was restored."
 
     def _execute(self, plan: RestorePlan) -> None:
-        """Assigns all values, marks the objects as restored, and stores in parents which children to restore later.
+        """Assigns all values of a restore. They have been checked before, so a failed check changes nothing.
 
-        All values have been read and checked by now, so that a restore that fails changes nothing.
+        Also marks the matched objects as restored, and stores in their parents which children to restore later.
         """
         with outside_trace(), locked(trackable for trackable, _ in plan.values):
             for trackable, values in plan.values:
@@ -289,9 +292,9 @@ class _Report:
             self._log(node_names(self.graph))
 
     def _log(self, names: dict[int, str]) -> None:
-        """Logs the nodes with values that no Python object has, and the attributes that objects lack.
+        """Logs a warning for each value that no Python object took, and for each attribute that an object lacks.
 
-        ``names`` has the names of the nodes.
+        ``names`` holds the nodes' readable names.
         """
         for node, proto in enumerate(self.graph.nodes):
             if proto.attributes and node not in self.objects and node not in self.skipped:

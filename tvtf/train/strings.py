@@ -23,10 +23,10 @@ Array = np.ndarray[Any, Any]
 
 
 def encode(array: Array, key: str) -> tuple[list[Array], int]:
-    """Encodes an array of strings for a bundle: returns its bytes (a list of arrays) and the entry's masked checksum.
+    """Encodes an array of strings for a checkpoint bundle: returns the bytes (a list of arrays) and masked checksum.
 
-    The bytes are the lengths as varints, a checksum of the lengths, and the strings. TensorFlow's checksum covers the
-    lengths as integers of fixed size, and not as they are stored.
+    The bytes consist of the strings' lengths as varints, the checksum of the lengths, and the strings. As in
+    TensorFlow, the checksum covers the lengths as integers of fixed size, not as varints.
     """
     values = [_as_bytes(value, key) for value in array.reshape(-1)]
     lengths = [len(value) for value in values]

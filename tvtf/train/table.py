@@ -88,7 +88,7 @@ def read(table: bytes, source: str) -> dict[bytes, bytes]:
 
 
 def _checked_order(entries: Iterable[Entry], source: str) -> Iterator[Entry]:
-    """Yields a table's entries; raises DataLossError if their keys do not ascend.
+    """Yields the entries of a LevelDB table; raises DataLossError unless each key is greater than the key before.
 
     ``source`` names the file in errors.
     """
@@ -112,9 +112,11 @@ class _Block:
         self.buffer, self.restarts = bytearray(), [0]
 
     def add(self, key: bytes, value: bytes) -> None:
-        """Appends an entry: how many bytes its key shares with the previous key, the remaining bytes, and the value.
+        """Appends an entry to a block of a LevelDB table.
 
-        Every ``interval`` entries is a restart, whose key is stored whole, so that readers can search the block.
+        Keys are prefix-compressed: an entry stores how many bytes its key shares with the previous key, and the
+        remaining bytes. Every ``interval`` entries, at a restart point, the key is stored whole. Readers search the
+        block by these keys.
         """
         if self.count and self.count % self.interval == 0:
             self.restarts.append(len(self.buffer))
@@ -197,9 +199,9 @@ class Cursor:
 
 
 def _read_block(table: bytes, handle: tuple[int, int], source: str) -> Iterator[Entry]:
-    """Yields the entries of a table's block after verifying its checksum; decompresses Snappy.
+    """Verifies the checksum of a LevelDB table's block, decompresses the block if needed, and yields its entries.
 
-    ``handle`` is the block's offset and size; ``source`` names it in errors.
+    ``handle`` holds the offset and the size of the block. ``source`` names the file in errors.
     """
     offset, size = handle
     if offset + size + TRAILER_BYTES > len(table):
@@ -249,9 +251,10 @@ def _decompress_snappy(cursor: Cursor) -> bytes:
 
 
 def _entries(contents: bytes, source: str) -> Iterator[Entry]:
-    """Yields the entries of a block's decompressed contents.
+    """Decodes the entries (key, value) of a LevelDB table's block, which is decompressed already.
 
-    Each key is stored as the number of bytes that it shares with the previous key, and the remaining bytes.
+    Keys are prefix-compressed: an entry stores how many bytes its key shares with the previous key, and the remaining
+    bytes.
     """
     cursor, key, total_key_size = Cursor(_without_restarts(contents, source), source), b"", 0
     while cursor.position < len(cursor.data):

@@ -48,9 +48,9 @@ def checkpoints_iterator(
 
 
 def _wait_for_newer(folder: str | PathLike[str], last: str | None, timeout: float | None) -> str | None:
-    """Waits until a folder's newest checkpoint is not ``last``, and returns it, or None after ``timeout`` seconds.
+    """Waits until the newest checkpoint of a folder differs from ``last``, and returns the newest checkpoint's prefix.
 
-    ``timeout=None`` waits without end.
+    Returns None if that takes longer than ``timeout`` seconds; a timeout of None waits without end.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:

@@ -182,9 +182,9 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = "Cons
 
 
 def _extended_by_last_element(array: np.ndarray, size: int) -> np.ndarray:
-    """Returns a vector of ``size`` with the elements of ``array``, whose last one fills the remaining places.
+    """Extends an array to a vector of ``size`` elements, by repeating the last element.
 
-    If ``array`` is empty, the vector is zero.
+    For example, ``[1, 2]`` and size 4 give ``[1, 2, 2, 2]``. An empty array gives zeros.
 
     Raises:
       ValueError: ``array`` has more than ``size`` elements.
@@ -222,7 +222,10 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
 
 
 def _require_selectable(truth: Any, x: Any, y: Any) -> None:
-    """Raises TensorFlow's error for ``where(truth, x, y)`` if the shapes do not match; ``truth`` is not a scalar."""
+    """Checks the shapes of ``where(truth, x, y)``, and raises TensorFlow's error if they do not match.
+
+    ``truth`` is not a scalar.
+    """
     truth_shape, x_shape, y_shape = truth._type.shape, x._type.shape, y._type.shape
     message = None
     if not x.ndim:
@@ -252,7 +255,7 @@ def cond(
     fn1: Any = None,
     fn2: Any = None,
 ) -> Any:
-    """Works as ``tf.cond``; a list of one value is unpacked unless ``strict``.
+    """Works as ``tf.cond``; a result that is a list of one value is unpacked, unless ``strict`` is set.
 
     ``fn1`` and ``fn2`` are TensorFlow 1's older names of ``true_fn`` and ``false_fn``.
     """
@@ -299,10 +302,10 @@ def print_tensor(
 
 
 def _effect_op(make_op: Any, side_effect: Any, tensors: Any) -> Any:
-    """Returns an op that calls ``side_effect`` on the tensors' values when it runs.
+    """Creates an op that calls ``side_effect`` on the values of ``tensors`` when the op runs.
 
-    ``make_op`` makes an op from a Python function, as ``numpy_function`` does. The op returns True, since it needs a
-    result.
+    ``make_op`` creates an op from a Python function, for example ``numpy_function``. The op returns True, because every
+    op needs a result.
     """
 
     def run(*arrays: Any) -> Any:

@@ -104,7 +104,10 @@ class RaggedTensorValue:
 
 
 def fetched(tensor: Any, components: Sequence[Any]) -> Any:
-    """Packs the arrays of a composite tensor's components as TensorFlow 1's value, a ``SparseTensorValue``."""
+    """Packs the component arrays of a composite tensor into the value that TensorFlow 1's ``Session.run`` returns.
+
+    For example, a ``SparseTensor`` becomes a ``SparseTensorValue``.
+    """
     if isinstance(tensor, SparseTensor):
         return SparseTensorValue(*components)
     if isinstance(tensor, IndexedSlices):

@@ -63,10 +63,10 @@ class GraphDataset:
 
     @property
     def element_spec(self) -> Any:
-        """The spec of the dataset's elements.
+        """Returns the spec of the dataset's elements.
 
-        If the dataset depends on tensors that are fed later, it is built for two sets of example values whose unknown
-        dims are 2 and 3: dims in which the two specs differ are unknown.
+        If the dataset depends on fed tensors, it is built twice, from example values with unknown dims 2 and 3. A dim
+        that differs between the two results is unknown.
         """
         if not self._inputs:
             return self.built({}).element_spec
@@ -111,10 +111,10 @@ def _example(tensor: SymbolicTensor, size: int) -> EagerTensor:
 def _declare_call(
     function_of: Callable[[_ValuesById], Any], inputs: list[SymbolicTensor], args: Any, kwargs: Any
 ) -> Any:
-    """Calls a dataset function now if all arguments are constants, otherwise declares the call for later.
+    """Calls a dataset function now if all arguments are constants.
 
-    ``function_of`` returns the function for the values of the graph's tensors ``inputs``, by the tensors' ids. A call
-    for later is a ``GraphDataset``, which is built when the values of its inputs are known.
+    Otherwise returns a ``GraphDataset`` that calls it later. ``function_of`` returns the function, given the values of
+    the graph's tensors ``inputs`` by id. A ``GraphDataset`` makes the call when the values of all its inputs are known.
     """
     all_inputs = list(inputs)
     for leaf in _leaves((args, kwargs)):
@@ -151,7 +151,7 @@ def _leaves(value: Any) -> list[Any]:
 def _with_values(argument: Any, values: _ValuesById) -> Any:
     """Replaces the graph's tensors and datasets in a (nested) argument by their values.
 
-    ``values`` has the values of fed tensors by the tensors' ids; other tensors are constants.
+    ``values`` holds the values of fed tensors, by the tensors' ids. All other tensors are constants.
     """
     if isinstance(argument, GraphDataset):
         return argument.built(values)
@@ -210,7 +210,7 @@ for _path in ("CsvDataset", "SqlDataset", "RandomDataset", "make_csv_dataset", "
 
 
 def _export_table(path: str) -> None:
-    """Declares ``tf.compat.v1.<path>``: a lookup table's class, whose tables are created at once, even in a graph."""
+    """Declares ``tf.compat.v1.<path>``, a function that creates a lookup table at once, even in a graph."""
 
     def make_table(*args: Any, **kwargs: Any) -> Any:
         """Creates the table. Raises NotImplementedError if an argument in a graph is not a constant."""
@@ -353,7 +353,10 @@ v1("data.Iterator")(GraphIterator)
 
 
 def _computed_when_run(compute: Callable[..., Any], inputs: list[Any], spec: Any, name: str | None) -> Any:
-    """Returns tensors, in the structure of ``spec``, that ``compute`` computes from ``inputs`` when the graph runs."""
+    """Adds an op to the graph that calls ``compute`` on ``inputs`` when the graph runs.
+
+    Returns the op's result tensors. ``spec`` is the nested structure of the results.
+    """
     flat_specs = nest.flatten(spec)
     trace = current_graph().trace
     with trace.unnamed():
@@ -363,7 +366,7 @@ def _computed_when_run(compute: Callable[..., Any], inputs: list[Any], spec: Any
 
 
 def _make_initializer(iterator: GraphIterator, dataset: Any, name: str | None = None) -> Operation:
-    """Returns an op that builds a dataset from its inputs' values and makes the iterator start at its first element."""
+    """Creates the op that initializes an iterator: when run, it builds the dataset and starts at the first element."""
     declared = dataset if isinstance(dataset, GraphDataset) else GraphDataset(lambda _: dataset, [], dataset)
     graph = current_graph()
 
@@ -424,7 +427,7 @@ _STRUCTURES: dict[str, Callable[[Any], Any]] = {
 
 
 def _getter(name: str) -> None:
-    """Declares ``tf.compat.v1.data.get_<name>``, such as ``get_output_shapes``, for a dataset or iterator."""
+    """Declares ``tf.compat.v1.data.get_<name>``, such as ``get_output_shapes``, for datasets and iterators."""
 
     def get(dataset_or_iterator: Any) -> Any:
         return _STRUCTURES[name](dataset_or_iterator.element_spec)

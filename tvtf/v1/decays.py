@@ -15,9 +15,9 @@ from tvtf.v1.variables import Variable, get_variable, global_variables, trainabl
 
 
 def _declare_rate(name: str, rate: Any) -> None:
-    """Declares the decayed learning rate ``tf.compat.v1.train.<name>``, which the function ``rate`` computes.
+    """Declares the learning rate decay ``tf.compat.v1.train.<name>``; the function ``rate`` computes the decayed rate.
 
-    In a graph the result is a tensor; eagerly, a function of no arguments that computes the current rate.
+    In a graph, the declared function returns a tensor. Eagerly, it returns a function that computes the current rate.
     """
 
     def decayed(*args: Any, **kwargs: Any) -> Any:
@@ -83,10 +83,9 @@ def _polynomial(
     power: Any = 1.0,
     cycle: bool = False,
 ) -> Tensor:
-    """Computes a learning rate that decays polynomially to ``end_learning_rate`` in ``decay_steps``.
+    """Computes a learning rate that decays polynomially to ``end_learning_rate`` after ``decay_steps`` steps.
 
-    With ``cycle``, the period is the multiple of ``decay_steps`` that reaches ``global_step``, so that the decay
-    restarts.
+    With ``cycle``, the decay restarts: the period is extended to the next multiple of ``decay_steps``.
     """
     rate, step, steps, end, power = _numbers(learning_rate, global_step, decay_steps, end_learning_rate, power)
     if cycle:
@@ -105,7 +104,7 @@ def _cosine(learning_rate: Any, global_step: Any, decay_steps: Any, alpha: Any =
 
 
 def _piecewise(x: Any, boundaries: Any, values: Any) -> Tensor:
-    """Computes a constant rate per interval: ``values[i]`` up to step ``boundaries[i]``, then ``values[-1]``."""
+    """Computes a piecewise constant rate: ``values[i]`` up to step ``boundaries[i]``, then ``values[-1]``."""
     if len(boundaries) != len(values) - 1:
         raise ValueError("The length of boundaries should be 1 less than the length of values")
     step = convert_to_tensor(x)
@@ -201,9 +200,9 @@ class ExponentialMovingAverage:
         return Operation("NoOp", self._name, trace.graph, effects)
 
     def _create_average(self, value: Any) -> None:
-        """Creates the variable with the average of a variable or tensor, outside of all name scopes, unless it exists.
+        """Creates the variable that holds the moving average of a variable or tensor, unless the average exists.
 
-        The average of a variable begins with its initial value, that of a tensor with zero.
+        The average of a variable begins with the variable's initial value. The average of a tensor begins with zero.
         """
         if id(value) in self._averages:
             return
@@ -232,9 +231,9 @@ class ExponentialMovingAverage:
         return f"{var.name.partition(':')[0]}/{self._name}"
 
     def variables_to_restore(self, moving_avg_variables: Any = None) -> dict[str, Any]:
-        """Returns the variables to restore, by their names in a checkpoint.
+        """Returns the variables to restore from a checkpoint, by the name of the value to read.
 
-        Variables that have an average are restored from it; the averages themselves are not restored.
+        A variable that has a moving average gets the value of the average. The averages themselves are not restored.
         """
         with_average = (
             [value for value, _ in self._averages.values()]

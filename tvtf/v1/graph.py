@@ -167,7 +167,10 @@ class GraphTrace(Trace):
     # -- names
 
     def named_call(self, function: Any, args: Any, kwargs: Any, default_name: str, kind: str) -> Any:
-        """Calls a public function, and makes its results the outputs of one op of type ``kind`` of the graph."""
+        """Calls a public function in the graph, and groups everything that it computes as one op of type ``kind``.
+
+        The function's results become the op's outputs.
+        """
         if self.is_naming:
             return function(*args, **kwargs)
         with self.unnamed():  # the ops inside the function are no ops of the graph
@@ -196,7 +199,10 @@ class GraphTrace(Trace):
             Operation(kind, name, self.graph, outputs=tensors, inputs=inputs)
 
     def known_value(self, tensor: SymbolicTensor) -> Any:
-        """Returns the value of a constant tensor as an eager tensor; None if the value depends on the run."""
+        """Returns the value of a tensor as an eager tensor if the tensor is constant.
+
+        None if the value depends on the run.
+        """
         for (
             outer,
             inner,
@@ -235,7 +241,10 @@ class GraphTrace(Trace):
     # -- bindings
 
     def _bind(self, call: relax.Call, types: Any, name: str) -> Any:
-        """Adds a call to the trace; records which effects must run before it and which assignments it sees."""
+        """Adds a call to the trace, and records its control dependencies: effects that must run before the call.
+
+        Also records the last assignments to Variables that the call sees.
+        """
         first_new = len(self.bindings)
         result = super()._bind(call, types, name)
         for binding in self.bindings[first_new:]:
@@ -257,7 +266,7 @@ class GraphTrace(Trace):
         self._updates.add(value._var)
 
     def assign_variable(self, variable: Any, value: SymbolicTensor, is_stored: bool = False) -> None:
-        """Records the assignment of ``value`` to a variable as an effect, which runs when its op is fetched."""
+        """Records the assignment of ``value`` to a variable as an effect. The effect runs when its op is fetched."""
         new = self.own(value)
         _, source = self.bindings[-1].value.args
         self.effects.append(Effect(new._var, variable, new, source if source in self._updates else None))
@@ -266,9 +275,9 @@ class GraphTrace(Trace):
             self._own_assignments[id(variable)] = new
 
     def assigned_value(self, variable: Any, read_value: bool) -> Any:
-        """Returns the last assignment's result: with ``read_value`` the new value, else the op that assigns it.
+        """Returns the result of the last assignment: the new value with ``read_value``, otherwise the op that assigns.
 
-        Only this read sees the new value; others do if they depend on the assignment.
+        Other reads see the new value only if they depend on the assignment.
         """
         effect = self.effects[-1]
         if not read_value:
@@ -288,7 +297,7 @@ class GraphTrace(Trace):
         return self.read_variable(variable)
 
     def _last_assigned(self, variables: Iterable[relax.Var]) -> dict[int, Effect]:
-        """Returns the last assignment of each tf.Variable, by its id, that runs before some of the bindings."""
+        """Returns the last assignment to each tf.Variable that runs before some of the bindings, by the Variable's id."""
         latest: dict[int, Effect] = {}
         for var in variables:
             for variable_id, effect in self._assigned_before.get(var, {}).items():
@@ -322,7 +331,7 @@ class GraphTrace(Trace):
 
     @contextmanager
     def after(self, control_inputs: Sequence[Any]) -> Iterator[None]:
-        """Makes the ops in the ``with`` block run after ``control_inputs`` and see their assignments."""
+        """Adds control dependencies: ops in the ``with`` block run after ``control_inputs``, and see their assignments."""
         outer_required = self._required
         effects = [effect for control_input in control_inputs for effect in self.required_by(control_input)]
         self._required = [*outer_required, *effects]
@@ -335,9 +344,9 @@ class GraphTrace(Trace):
 
     @contextmanager
     def _seeing(self, effects: Sequence[Effect]) -> Iterator[dict[int, SymbolicTensor]]:
-        """Makes reads in the ``with`` block return the values of these assignments.
+        """Makes reads of Variables in the ``with`` block return the values that the assignments in ``effects`` assign.
 
-        Yields the values by variables' ids.
+        Yields the assigned values by the Variables' ids.
         """
         self._visible.append({id(e.variable): e.value for e in effects if e.value is not None})
         try:
@@ -347,7 +356,10 @@ class GraphTrace(Trace):
 
     @contextmanager
     def together(self, *values: Any) -> Iterator[None]:
-        """Makes the ``with`` block one op: all its effects run if one of its results, or of ``values``, is computed."""
+        """Groups the effects of the ``with`` block.
+
+        If any of its results or of ``values`` is computed, all effects run.
+        """
         first_binding, first_effect = len(self.bindings), len(self.effects)
         yield
         new_effects = self.effects[first_effect:]
@@ -359,7 +371,7 @@ class GraphTrace(Trace):
 
     @contextmanager
     def one_operation(self) -> Iterator[list[Effect]]:
-        """Collects the effects of the ``with`` block for one op; reads in the block see its own assignments.
+        """Collects the effects of the ``with`` block for a single op. Reads in the block see the block's assignments.
 
         Yields a list that is filled when the block ends.
         """
@@ -386,7 +398,10 @@ class GraphTrace(Trace):
         return [*(e for e in self.effects if e.var == value._var), *self.implied.get(value._var, ())]
 
     def required_by(self, value: Any) -> Sequence[Effect]:
-        """Returns the effects that must run before the dependents of a tensor or op; a tensor without effects is computed."""
+        """Returns the effects that must run before the dependents of a tensor or op.
+
+        For a tensor without effects, the only such effect is the computation of its value.
+        """
         if isinstance(value, (Variable, EagerTensor)) or value is None:
             return ()
         effects = self.effects_of(value)
@@ -482,7 +497,10 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
     # -- names
 
     def unique_name(self, name: str, mark_as_used: bool = True) -> str:
-        """Returns ``name`` in the current name scope, with a number if it is in use: ``scope/name_1``."""
+        """Returns ``name`` prefixed by the current name scope.
+
+        If the name is in use, with a number: ``scope/name_1``.
+        """
         full_name = "/".join([*state.name_scopes, name])
         key = full_name.lower()  # names that differ in case only count as equal
         count = self._used.get(key, 0)
@@ -506,9 +524,9 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
             self.trace.names[tensor._var] = f"{operation.name}:{index}"
 
     def scope_of(self, name: str | None) -> list[str]:
-        """Returns the nested name scopes, outermost first, that ``name_scope(name)`` makes current; none for no name.
+        """Returns the nested name scopes, outermost first, that ``name_scope(name)`` enters; an empty list for no name.
 
-        A name that ends in a slash is a full one, to which the current scope and a number are not added.
+        A name that ends in a slash is a full name. Neither the current scope nor a number is added to a full name.
 
         Raises:
           ValueError: the name is not valid for a scope.
@@ -667,9 +685,9 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         return current_scope().removesuffix("/")
 
     def placeholder(self, dtype: Any, shape: Any, name: str | None) -> SymbolicTensor:
-        """Adds a placeholder, whose value is fed to each run, and the op that has it as output.
+        """Adds a placeholder op, whose output is fed with a value in each run; returns the output.
 
-        Unknown dims are None.
+        Dims that are None are unknown.
         """
         base_name = name or "Placeholder"
         tensor = self.trace.add_param(TensorType(_dims(as_shape(shape), base_name), dtype), base_name)
@@ -779,7 +797,7 @@ def get_default_graph() -> Graph:
 
 
 def _graph_of(trace: Any) -> Any:
-    """Returns the ``Graph`` to which a trace belongs; for None, eager execution, the process's default graph.
+    """Returns the ``Graph`` to which a trace belongs; without a trace, the default graph of the process.
 
     The trace of a ``tf.function`` gets its graph on the first call.
     """

@@ -230,7 +230,7 @@ def is_variable_initialized(variable: Any) -> Tensor:
 
 
 def value_in(session: Any, variable: Any) -> np.ndarray:
-    """Returns a variable's value in a session; without a session, its eager value.
+    """Returns a variable's value in a session as an array; if the session is None, the eager value.
 
     Raises:
       FailedPreconditionError: the variable has no value.

@@ -112,6 +112,7 @@ class VarianceScaling(Initializer):
         self, scale: float = 1.0, mode: str = "fan_in", distribution: str = "truncated_normal", seed: Any = None,
         dtype: Any = "float32",
     ) -> None:  # fmt: skip
+        """Checks the arguments: the variance of the drawn numbers is ``scale`` divided by the fan that ``mode`` selects."""
         super().__init__(dtype)
         if scale <= 0.0:
             raise ValueError(f"Argument `scale` must be a positive float. Received: {scale}")
@@ -143,7 +144,7 @@ def _fans(shape: list[int]) -> tuple[int, int]:
 
 
 def _declare_variance_scaling(scale: float, mode: str, distribution: str, *paths: str) -> type:
-    """Declares an initializer under TensorFlow 1's ``paths``: ``VarianceScaling`` with these settings."""
+    """Declares an initializer class under TensorFlow 1's ``paths``: ``VarianceScaling`` with fixed settings."""
 
     class Scaled(VarianceScaling):
         def __init__(self, seed: Any = None, dtype: Any = "float32") -> None:

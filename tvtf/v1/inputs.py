@@ -29,7 +29,7 @@ from tvtf.v1.variables import Variable
 
 
 def _epoch_function(max_epochs: int | None, shuffle: bool, seed: int | None) -> Callable[..., Any]:
-    """Returns a function whose calls are epochs: it returns its arrays, their rows shuffled on request.
+    """Returns a function that returns its arrays at each call (an epoch), with their rows shuffled on request.
 
     After ``max_epochs`` calls, the function raises ``OutOfRangeError``.
     """
@@ -48,7 +48,7 @@ def _epoch_function(max_epochs: int | None, shuffle: bool, seed: int | None) -> 
 def _row_queue(
     tensors: list[Any], max_epochs: int | None, shuffle: bool, seed: int | None, capacity: int, name: str
 ) -> FIFOQueue:
-    """Returns a queue that a ``QueueRunner`` fills with the tensors' rows, ``max_epochs`` times or without end."""
+    """Creates a queue of the tensors' rows, which a ``QueueRunner`` fills ``max_epochs`` times (None: without end)."""
     trace = current_graph().trace
     with trace.unnamed():
         specs = [TensorSpec(t.shape, t.dtype) for t in tensors]
@@ -139,9 +139,13 @@ def _batched(
     element_shapes: Any,
     allow_smaller: bool,
 ) -> Any:
-    """Enqueues the tensors (a list or dict), or their rows, in threads, and returns the batches that are dequeued.
+    """Creates an input queue filled by threads, and returns the op that dequeues a batch.
 
-    ``make_queue`` makes the queue from the dtypes and shapes of an element.
+    Args:
+      tensors: a list or dict of tensors to enqueue in each run.
+      make_queue: creates the queue from the dtypes and shapes of an element.
+      enqueue_rows: whether each row of the tensors is an element.
+      allow_smaller: whether the last batch may be smaller.
     """
     keys = sorted(tensors) if isinstance(tensors, dict) else None
     flat = [convert_to_tensor(tensors[k]) for k in keys] if keys else [convert_to_tensor(t) for t in _as_list(tensors)]

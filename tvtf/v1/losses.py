@@ -62,7 +62,7 @@ def compute_weighted_loss(
 
 
 def _check_weights(losses: Any, weights: Any) -> None:
-    """Raises ValueError if weights cannot be broadcast to the losses: each of their dims is 1 or that of the losses."""
+    """Raises ValueError unless weights can be broadcast to the losses: equal ranks, and dims that are equal or 1."""
     shape, weights_shape = losses.shape, weights.shape
     if weights_shape.rank in (None, 0) or shape.rank is None:
         return
@@ -77,10 +77,9 @@ def _check_weights(losses: Any, weights: Any) -> None:
 
 
 def _reduce(weighted: Any, losses: Any, weights: Any, reduction: str) -> Any:
-    """Reduces the weighted losses to their sum or a mean, as ``reduction`` says, or returns them.
+    """Reduces the weighted losses as ``reduction`` says: to a sum, to a mean, or not at all.
 
-    A mean divides by the sum of the weights, the number of losses, or the number of losses with a weight other than
-    zero.
+    The divisor of a mean is the sum of the weights, the number of losses, or the number of nonzero weights.
     """
     if reduction == Reduction.NONE:
         return weighted
@@ -131,7 +130,7 @@ def get_total_loss(add_regularization_losses: bool = True, name: str = "total_lo
 
 
 def _float_pair(labels: Any, predictions: Any) -> tuple[Any, Any]:
-    """Returns labels and predictions as float32; raises ValueError if either is None or their shapes differ."""
+    """Converts labels and predictions to float32; raises ValueError if one is None or their shapes differ."""
     if labels is None or predictions is None:
         missing = "labels" if labels is None else "predictions"
         raise ValueError(f"Argument `{missing}` must not be None.")
@@ -142,7 +141,7 @@ def _float_pair(labels: Any, predictions: Any) -> tuple[Any, Any]:
 
 
 def _declare_loss(name: str, function: Any) -> None:
-    """Declares ``tf.compat.v1.losses.<name>``, whose elements ``function`` computes from labels and predictions."""
+    """Declares ``tf.compat.v1.losses.<name>``; ``function`` computes the loss of each element."""
 
     def loss(
         labels: Any, predictions: Any, *args: Any, weights: Any = 1.0, scope: Any = None, loss_collection: Any = GraphKeys.LOSSES,

@@ -30,10 +30,10 @@ class _Metric:
     def __init__(
         self, name: str | None, default_name: str, batch_sums: dict[str, Any], value: Any, collections: Any
     ) -> None:
-        """Declares the variables, to which each update adds the sums of a batch.
+        """Creates the metric's variables, to which each update adds the sums of a batch.
 
-        ``pair`` has the metric's value before the update, and its value after it, which is the update op. They are
-        added to the two entries of ``collections``.
+        ``value`` computes the metric from the variables. ``pair`` becomes the metric before the update, and the update
+        op, whose output is the metric afterwards. They are added to the two entries of ``collections``.
         """
         graph = current_graph()
         with variable_scope(name, default_name), graph.trace.unnamed():
@@ -65,9 +65,9 @@ def _weighted_sums(values: Any, weights: Any) -> tuple[Any, Any]:
 def _mean_of(
     name: str | None, default_name: str, values: Any, weights: Any, collections: Any, transform: Any = lambda mean: mean
 ) -> Any:
-    """Declares a metric that is the weighted mean of the values of all batches, or ``transform`` of the mean.
+    """Declares a metric that is the weighted mean of values over all batches, or ``transform`` of the mean.
 
-    Returns the metric's value and its update op.
+    Returns the metric's value and the op that updates it.
     """
     with current_graph().trace.unnamed():
         total, count = _weighted_sums(values, weights)
@@ -88,7 +88,7 @@ def mean(
 
 
 def _pair(labels: Any, predictions: Any) -> tuple[Any, Any]:
-    """Converts labels and predictions to tensors; removes an additional last dim of 1 of either."""
+    """Converts labels and predictions to tensors of equal rank, by removing a last dim of 1 from the one of higher rank."""
     labels, predictions = convert_to_tensor(labels), convert_to_tensor(predictions)
     label_rank, prediction_rank = labels.shape.rank, predictions.shape.rank
     if label_rank is not None and prediction_rank is not None and abs(label_rank - prediction_rank) == 1:
@@ -113,7 +113,7 @@ def accuracy(
 
 
 def _declare_mean_error(name_of_metric: str, error: Any, transform: Any = lambda mean: mean) -> None:
-    """Declares a metric: the mean of ``error(labels, predictions)``, or ``transform`` of the mean."""
+    """Declares ``metrics.<name_of_metric>``: the mean of ``error(labels, predictions)``, or ``transform`` of the mean."""
 
     def metric(
         labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
@@ -175,7 +175,7 @@ def _count(labels: Any, predictions: Any, weights: Any, kind: str) -> Any:
 
 
 def _declare_count(kind: str) -> None:
-    """Declares ``metrics.<kind>``, which counts the cases of one kind, such as ``true_positives``."""
+    """Declares ``metrics.<kind>``, which counts the predictions of one kind, such as ``true_positives``."""
 
     def metric(
         labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
@@ -196,7 +196,7 @@ for _kind in _COUNTS:
 
 
 def _declare_share_of_true_positives(name_of_metric: str, other_kind: str) -> None:
-    """Declares a metric such as precision: ``true_positives / (true_positives + other_kind)``."""
+    """Declares a metric such as precision or recall: ``true_positives / (true_positives + other_kind)``."""
 
     def metric(
         labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
@@ -246,7 +246,10 @@ def mean_iou(
     labels: Any, predictions: Any, num_classes: int, weights: Any = None, metrics_collections: Any = None,
     updates_collections: Any = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Returns the mean over classes of intersection over union of labels and predictions; the op updates the confusion matrix."""
+    """Returns the mean over classes of intersection over union of labels and predictions.
+
+    The op updates the confusion matrix.
+    """
 
     def value(matrix: Any) -> Any:
         """Returns the mean IoU over the classes that occur, from the confusion matrix.

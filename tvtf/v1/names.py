@@ -57,7 +57,7 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Symbo
 def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:  # noqa: A002
     """Returns a tensor with the value ``input``, unless ``Session.run`` is fed another value of this shape.
 
-    In a ``tf.function``, which is not fed, it is ``input`` with the dims of ``shape`` that are None unknown.
+    A ``tf.function`` is not fed. There the result is ``input``, and dims that are None in ``shape`` are unknown.
     """
     if state.trace is None:
         return bind.identity(convert_to_tensor(input))  # type: ignore[no-any-return]
@@ -88,7 +88,9 @@ def _forget_dims(tensor: Any, shape: Any) -> Any:
 
 @v1("name_scope")
 class name_scope:  # noqa: N801 - TensorFlow's name
-    """Returns a context manager that prefixes names with ``name``, else with ``default_name``; in a graph the prefix is made unique.
+    """Returns a context manager that prefixes names with ``name``, else with ``default_name``.
+
+    In a graph the prefix is made unique.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/name_scope
     """
@@ -147,7 +149,7 @@ def container(container_name: str) -> Iterator[None]:
 
 @v1("get_seed")
 def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
-    """Returns the seeds that a random op uses, the graph's and its own; both are None if neither is set.
+    """Returns the two seeds of a random op, the graph's and its own; both are None if neither is set.
 
     If only one is set, TensorFlow's default replaces the other: 87654321 for the graph, 0 for the op.
     """

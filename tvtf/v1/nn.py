@@ -115,7 +115,7 @@ for _name in ("nce_loss", "sampled_softmax_loss"):
 
 
 def _unpartitioned(params: Any) -> Any:
-    """Returns the single variable in ``params``, which TensorFlow 1 allows to be a list of partitions.
+    """Returns the single variable in ``params``; in TensorFlow 1, ``params`` may be a list of partitions.
 
     Raises:
       NotImplementedError: there are several partitions.
@@ -262,8 +262,8 @@ def _resize_axis(
 ) -> Any:
     """Resizes images along one axis by "nearest" or "bilinear" interpolation, with TensorFlow 1's coordinates.
 
-    With ``align_corners``, the first and last pixels' centers of both sizes coincide; with ``half_pixel_centers``, a
-    pixel's center is at 0.5; otherwise it is at 0.
+    With ``align_corners``, the centers of the first and last pixels coincide before and after. With
+    ``half_pixel_centers``, the center of a pixel is at 0.5, otherwise at 0.
     """
     old_size = images.shape.as_list()[axis]
     scale = (old_size - 1) / (new_size - 1) if align_corners and new_size > 1 else old_size / new_size
@@ -311,7 +311,7 @@ def resize_images(
 
 
 def _resize_function(method: int) -> Any:
-    """Returns the function that resizes images by the interpolation method with this number in ``ResizeMethod``."""
+    """Returns a function that resizes images by the interpolation method with number ``method`` in ``ResizeMethod``."""
 
     def resize(
         images: Any, size: Any, align_corners: bool = False, name: Any = None, half_pixel_centers: bool = False

@@ -143,9 +143,9 @@ class Optimizer:
     # -- slots
 
     def _slot(self, variable: Any, slot: str, initial: Any = None, label: str = "") -> Any:
-        """Returns the variable that stores an optimizer's state ``slot`` of a variable, such as its momentum.
+        """Returns an optimizer's slot variable, such as the momentum, of a trained variable.
 
-        It is created on the first call, with the value ``initial`` and the name ``<variable>/<label>``.
+        The first call creates the slot variable with the value ``initial`` and the name ``<variable>/<label>``.
         """
         by_variable = self._slots.setdefault(slot, {})
         if id(variable) not in by_variable:
@@ -222,6 +222,7 @@ class MomentumOptimizer(Optimizer):
         name: str = "Momentum",
         use_nesterov: bool = False,
     ) -> None:
+        """Stores the settings of gradient descent with momentum."""
         super().__init__(use_locking, name)
         self._rate, self._momentum, self._nesterov = learning_rate, momentum, use_nesterov
 
@@ -249,6 +250,7 @@ class AdagradOptimizer(Optimizer):
         use_locking: bool = False,
         name: str = "Adagrad",
     ) -> None:
+        """Stores the settings of Adagrad; the accumulators of squared gradients start at a positive value."""
         if initial_accumulator_value <= 0.0:
             raise ValueError(f"initial_accumulator_value must be positive: {initial_accumulator_value}")
         super().__init__(use_locking, name)
@@ -291,6 +293,7 @@ class AdagradDAOptimizer(Optimizer):
         l1_regularization_strength: float = 0.0, l2_regularization_strength: float = 0.0, use_locking: bool = False,
         name: str = "AdagradDA",
     ) -> None:  # fmt: skip
+        """Stores the settings of AdagradDA (Adagrad with dual averaging), with the strengths of L1 and L2 regularization."""
         super().__init__(use_locking, name)
         self._rate, self._global_step, self._initial_accumulator = (
             learning_rate,
@@ -335,6 +338,7 @@ class AdadeltaOptimizer(Optimizer):
         use_locking: bool = False,
         name: str = "Adadelta",
     ) -> None:
+        """Stores the settings of Adadelta; ``rho`` is the decay of the moving averages."""
         super().__init__(use_locking, name)
         self._rate, self._rho, self._epsilon = learning_rate, rho, epsilon
 
@@ -362,6 +366,7 @@ class RMSPropOptimizer(Optimizer):
         self, learning_rate: Any, decay: float = 0.9, momentum: float = 0.0, epsilon: float = 1e-10, use_locking: bool = False,
         centered: bool = False, name: str = "RMSProp",
     ) -> None:  # fmt: skip
+        """Stores the settings of RMSProp; ``decay`` is that of the moving average of squared gradients."""
         super().__init__(use_locking, name)
         self._rate, self._decay, self._momentum, self._epsilon, self._centered = (
             learning_rate,
@@ -418,9 +423,9 @@ class AdamOptimizer(Optimizer):
             self._slot(variable, "v")
 
     def _beta_powers(self, first: Any = None) -> tuple[Any, Any]:
-        """Returns two variables with powers of beta1 and beta2: the exponent is the number of the step.
+        """Returns two variables with the powers of Adam's beta1 and beta2, whose exponent is the number of the step.
 
-        They are created once per graph, with the dtype of the variable ``first``.
+        The first call for a graph creates them, with the dtype of the variable ``first``.
         """
         graph = get_default_graph() if _graph_trace() else None
         if graph not in self._powers:
@@ -465,6 +470,7 @@ class FtrlOptimizer(Optimizer):
         name: str = "Ftrl", accum_name: str | None = None, linear_name: str | None = None,
         l2_shrinkage_regularization_strength: float = 0.0, beta: float | None = None,
     ) -> None:  # fmt: skip
+        """Stores the settings of FTRL-Proximal; ``accum_name`` and ``linear_name`` are the names of its slot variables."""
         super().__init__(use_locking, name)
         self._rate, self._power, self._initial_accumulator = (
             learning_rate,

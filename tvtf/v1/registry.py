@@ -117,7 +117,7 @@ def find(path: str) -> Any:
 
 
 def _value_in_tf2(path: str) -> Any:
-    """Returns the value of TensorFlow 1's ``path`` in ``tf``, where it may have another path."""
+    """Returns the value of TensorFlow 1's ``path`` from ``tf``, where the value may have another path."""
     if any(name.startswith(f"{path}.") for name in names):  # a namespace with names of TensorFlow 1
         return ModuleType(path)
     value: Any = sys.modules["tvtf"]
@@ -174,9 +174,9 @@ KINDS = {
 
 
 def _wrapped_to_name_results(function: Any, path: str) -> Any:
-    """Wraps the function ``path`` to name its results in a graph: by its argument ``name``, or by TensorFlow's default.
+    """Wraps a function of a graph to name its results: by its argument ``name``, or by TensorFlow's default.
 
-    The default is TensorFlow's type of the op, without the version at its end, if the type is known.
+    The default is TensorFlow's type of the op without a version at the end, if the type is known.
     """
     function_name = path.rpartition(".")[2]
     implementation = public_names().get(function.target) if hasattr(function, "target") else function

@@ -42,7 +42,7 @@ class Saver:
             self._by_name = self._variables()
 
     def _variables(self) -> dict[str, Any]:
-        """Returns the variables to save by their names: ``var_list``, or all variables of the graph."""
+        """Returns the variables to save by their names: those in ``var_list``, or all variables of the graph."""
         graph = get_default_graph()
         variables = self._var_list
         if variables is None and not isinstance(state.trace, GraphTrace):

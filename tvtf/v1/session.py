@@ -111,10 +111,10 @@ class _PrunedGraph:
         return GraphFunction(Function(trace, [*self.tensors, *new_values]))
 
     def _bindings(self) -> Iterator[relax.VarBinding]:
-        """Yields the needed bindings in program order.
+        """Yields the bindings (computed values) that a run needs, in program order.
 
-        An update, such as ``assign_add``, reads the variable's value when it runs: its first input is replaced by the
-        value of the previous assignment that is needed, if there is one.
+        An update such as ``assign_add`` uses the variable's value at run time. If a previous assignment is needed, too,
+        its value replaces the update's first input.
         """
         updates = {e.update: e for e in self.effects if e.update is not None}
         assignments = {e.var: e for e in self.effects}
@@ -333,10 +333,7 @@ class Session:
         return _pack_results(fetches, iter(results))
 
     def _fetch(self, fetch: Any) -> Any:
-        """Returns the tensor or op of a fetch: itself, or the one that has this name.
-
-        Checks that it belongs to the graph.
-        """
+        """Returns the tensor or op that a fetch names or is, after a check that the graph contains it."""
         element = self._named(fetch)
         if isinstance(element, Variable):
             with self.graph.trace.unnamed():
@@ -372,7 +369,9 @@ class Session:
             raise ValueError(f"Argument `fetch` = {name} cannot be interpreted as a Tensor. ({error})") from None
 
     def _pruned_graph(self, flat_fetches: Sequence[Any], fed: dict[relax.Var, SymbolicTensor]) -> _PrunedGraph:
-        """Returns the part of the graph that some fetches and feeds need, cached for later runs with the same ones.
+        """Returns the part of the graph that the fetches and feeds need.
+
+        The part is cached for later runs with equal arguments.
 
         Raises:
           InvalidArgumentError: the part needs a placeholder that is not fed.
@@ -388,9 +387,9 @@ class Session:
         return pruned_graph
 
     def _value_of(self, captured: Any, is_read: bool) -> Any:
-        """Returns the value of a captured tensor: a variable's value in this session, or a constant itself.
+        """Returns the value of a captured tensor: the session's value of a variable, or a constant.
 
-        ``is_read`` is false for a variable that is only assigned to: it needs no value.
+        ``is_read`` is False if the run only assigns the variable. Then the variable needs no value.
         """
         if not isinstance(captured, Variable):
             return captured
@@ -402,9 +401,10 @@ class Session:
         return EagerTensor(np.array(captured.numpy())) if value is None else value
 
     def _fed_pairs(self, key: Any, value: Any) -> list[tuple[SymbolicTensor, Any]]:
-        """Returns the tensors that an entry of ``feed_dict`` feeds, with their values.
+        """Returns pairs of a fed tensor and its value, for one entry of ``feed_dict``.
 
-        The key is a tensor, its name, a composite tensor, or a tuple of keys, as nested as ``value``.
+        The entry's key is a tensor, the name of a tensor, a composite tensor, or a tuple of keys, nested as ``value``
+        is.
         """
         if isinstance(key, tuple):  # a structure; lists and dicts can't be keys
             tensors, parts = nest.flatten(key), nest.flatten(value)
@@ -421,7 +421,7 @@ class Session:
         return [(t, v) for t, v in zip(tensors, _components(value)) if isinstance(t, SymbolicTensor)]
 
     def _fed(self, key: Any) -> SymbolicTensor:
-        """Returns the tensor that a key of ``feed_dict`` names or is.
+        """Returns the tensor that a key of ``feed_dict`` is or names.
 
         Raises:
           TypeError: it is no tensor of this graph.
@@ -448,7 +448,7 @@ def _components(value: Any) -> list[Any]:
 
 
 def _pack_results(fetches: Any, values: Iterator[Any]) -> Any:
-    """Packs the values of flat fetches, in the order of ``nest.flatten``, in the structure of ``fetches``.
+    """Packs the values of fetched tensors, in the order of ``nest.flatten``, into the structure of ``fetches``.
 
     Composite tensors become TensorFlow 1's values, such as ``SparseTensorValue``.
     """
@@ -475,7 +475,7 @@ def _not_fed(placeholder: SymbolicTensor) -> InvalidArgumentError:
 
 
 def _fed_value(fed: SymbolicTensor, value: Any) -> Tensor:
-    """Converts the value that ``feed_dict`` has for the tensor ``fed``.
+    """Converts a value from ``feed_dict`` to the dtype and shape of the tensor ``fed``.
 
     Raises:
       TypeError: the value is a tensor of a graph. ValueError: its shape does not match.

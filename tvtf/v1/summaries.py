@@ -34,9 +34,9 @@ names["GraphDef"] = LazyValue(lambda: proto("compat.proto.graph_pb2").GraphDef)
 
 
 def _summary_op(name: str, tensor: Any, collections: Any, fill: Any, family: Any = None) -> Tensor:
-    """Creates an op that returns a serialized ``Summary`` message of a tensor, and adds it to the collections.
+    """Creates an op that returns a serialized ``Summary`` message for a tensor, and adds the op to the collections.
 
-    ``fill(summary, tag, array)`` writes the tensor's value to the message, under a tag that is unique in the graph.
+    ``fill(summary, tag, array)`` writes the tensor's value to the message. The tag is unique in the graph.
     """
     graph = current_graph()
     tag = graph.unique_name(f"{family}/{name.replace(' ', '_')}" if family else name.replace(" ", "_"))
@@ -73,9 +73,9 @@ def histogram(name: str, values: Any, collections: Any = None, family: Any = Non
 
 @cache
 def _limits() -> np.ndarray:
-    """Returns the upper limits of TensorFlow's histogram buckets: each positive limit is 1.1 times the one before.
+    """Returns the bucket limits of TensorFlow's histograms: each positive limit is 1.1 times the previous one.
 
-    The negative limits mirror the positive ones.
+    The negative limits mirror the positive limits.
     """
     positive, limit = [], 1e-12
     while limit < 1e20:
@@ -118,9 +118,10 @@ def image(name: str, tensor: Any, max_outputs: int = 3, collections: Any = None,
 
 
 def _to_bytes(picture: np.ndarray) -> np.ndarray:
-    """Scales an image of floats to bytes; zero becomes 128 if some values are negative, otherwise 0.
+    """Scales an image of floats to bytes.
 
-    The largest value, or the largest absolute value if some are negative, becomes the limit of the range.
+    If all values are positive or zero, 0 stays 0, and the largest value becomes the largest byte. Otherwise 0 becomes
+    128, and the largest absolute value becomes the limit of the range.
     """
     if picture.dtype == np.uint8:
         return picture

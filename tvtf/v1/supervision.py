@@ -39,7 +39,10 @@ class QueueRunner:
     def create_threads(
         self, sess: Any, coord: Any = None, daemon: bool = False, start: bool = False
     ) -> list[threading.Thread]:
-        """Creates a thread for each enqueue op and, with a coordinator, one that closes the queue on its stop."""
+        """Creates a thread for each enqueue op.
+
+        With a coordinator, a further thread closes the queue on a request to stop.
+        """
         self._running = len(self.enqueue_ops)
         threads = [threading.Thread(target=self._run, args=(sess, op, coord)) for op in self.enqueue_ops]
         if coord is not None:
@@ -227,7 +230,10 @@ class _Timer:
         self._runs, self._seconds, self._count, self._last_due = runs, seconds, 0, 0.0
 
     def is_due(self) -> bool:
-        """Counts a run, and returns whether the timer is due: in the first run, then every few runs or seconds."""
+        """Counts a run of the session, and returns whether the hook's timer is due.
+
+        The timer is due in the first run, then every few runs or seconds.
+        """
         count, self._count = self._count, self._count + 1
         if self._runs:
             return count % self._runs == 0
@@ -244,6 +250,7 @@ class LoggingTensorHook(SessionRunHook):
         self, tensors: Any, every_n_iter: int | None = None, every_n_secs: float | None = None, at_end: bool = False,
         formatter: Callable[[Any], str] | None = None,
     ) -> None:  # fmt: skip
+        """Stores the tensors to log; logs them every ``every_n_iter`` runs or every ``every_n_secs`` seconds."""
         if not at_end and (every_n_iter is None) == (every_n_secs is None):
             raise ValueError("either at_end and/or exactly one of every_n_iter and every_n_secs must be provided.")
         self._tensors = tensors if isinstance(tensors, dict) else {getattr(t, "name", t): t for t in tensors}
@@ -338,6 +345,7 @@ class SummarySaverHook(SessionRunHook):
         self, save_steps: int | None = None, save_secs: float | None = None, output_dir: str | None = None, summary_writer: Any = None,
         scaffold: Any = None, summary_op: Any = None,
     ) -> None:  # fmt: skip
+        """Stores where to write summaries, and how often: every ``save_steps`` runs or ``save_secs`` seconds."""
         self._timer, self._op, self._writer, self._folder = (
             _Timer(save_steps, save_secs),
             summary_op,
@@ -376,6 +384,7 @@ class Scaffold:
         self, init_op: Any = None, init_feed_dict: Any = None, init_fn: Any = None, ready_op: Any = None,
         ready_for_local_init_op: Any = None, local_init_op: Any = None, summary_op: Any = None, saver: Any = None, **_: Any,
     ) -> None:  # fmt: skip
+        """Stores the ops that initialize a session; :meth:`finalize` creates missing ones."""
         self.init_op, self.init_feed_dict, self.init_fn, self.local_init_op = (
             init_op,
             init_feed_dict,
@@ -418,7 +427,10 @@ class MonitoredSession:
             hook.after_create_session(self._session, self._coord)
 
     def _initialize(self, scaffold: Scaffold, folder: str | None) -> None:
-        """Restores the variables from the newest checkpoint in a folder, or initializes them if there is none."""
+        """Restores the variables from the newest checkpoint in a folder.
+
+        Without a checkpoint, initializes the variables.
+        """
         checkpoint = latest_checkpoint(folder) if folder else None
         if checkpoint:
             scaffold.saver.restore(self._session, checkpoint)
@@ -476,7 +488,7 @@ class MonitoredSession:
         self._close(True)
 
     def _close(self, is_regular: bool) -> None:
-        """Closes the session, once; before that, calls the hooks' ``end`` if the session ends without an error."""
+        """Closes the session once; if the session ends without an error, calls ``end`` of the hooks first."""
         if self._ended:
             return
         for hook in self._hooks if is_regular else ():

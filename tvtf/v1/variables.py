@@ -372,9 +372,9 @@ def _default_initializer(kind: Any) -> Any:
 
 
 def _call_initializer(initializer: Callable[..., Any], shape: list[int], dtype: Any) -> Any:
-    """Returns the tensor that an initializer computes.
+    """Calls an initializer, and returns the tensor that it computes.
 
-    Functions without an argument ``dtype`` are called with the shape.
+    A function without an argument ``dtype`` gets only the shape.
     """
     try:
         return convert_to_tensor(initializer(shape, dtype=dtype), dtype)
@@ -483,7 +483,7 @@ def assert_variables_initialized(var_list: Any = None) -> Any:
 
 
 def _assign_function(method: str) -> Callable[..., Any]:
-    """Returns TensorFlow 1's function for a variable's method ``assign``, ``assign_add`` or ``assign_sub``."""
+    """Returns TensorFlow 1's function for the method ``assign``, ``assign_add`` or ``assign_sub`` of variables."""
 
     def assign(ref: Any, value: Any, *_: Any, name: str | None = None, **__: Any) -> Tensor:
         return getattr(ref, method)(value)  # type: ignore[no-any-return]
@@ -497,9 +497,10 @@ for _method in ("assign", "assign_add", "assign_sub"):
 
 
 def _scatter_function(op: str, nd: bool, update: Callable[..., Any] | None) -> Callable[..., Any]:
-    """Returns TensorFlow 1's function that updates a variable's rows or, with ``nd``, elements or slices.
+    """Returns TensorFlow 1's scatter function, which updates rows of a variable, or elements and slices with ``nd``.
 
-    The update is ``tensor_scatter_nd_<op>``, or else ``update(variable, positions, values)``.
+    The update is ``tensor_scatter_nd_<op>``. If ``update`` is passed, it is ``update(variable, positions, values)``
+    instead.
     """
 
     def scatter(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Tensor:
@@ -519,9 +520,9 @@ def _scatter_function(op: str, nd: bool, update: Callable[..., Any] | None) -> C
 
 
 def _row_updates(positions: Any, values: Any, ref: Any) -> tuple[Any, Any]:
-    """Converts an update of the variable's rows to the form of ``scatter_nd``.
+    """Converts an update of a variable's rows to the arguments of ``scatter_nd``: positions (n, 1) and rows.
 
-    Returns a matrix with one row position per row, and a tensor with the rows; a scalar value fills all of them.
+    A scalar value fills all rows.
     """
     names = public_names()
     row_shape = ref.shape.as_list()[1:]
@@ -532,10 +533,10 @@ def _row_updates(positions: Any, values: Any, ref: Any) -> tuple[Any, Any]:
 
 
 def _scale_function(power: float) -> Callable[..., Any]:
-    """Returns a function that multiplies rows of a tensor by values (``power`` 1), or divides them (-1)."""
+    """Returns a function that multiplies rows of a tensor by values (``power`` 1), or divides the rows (``power`` -1)."""
 
     def scale(tensor: Any, positions: Any, values: Any) -> Any:
-        """Scales one row after the other, so that a row whose position is repeated is scaled several times."""
+        """Scales the rows one after the other. Thus a row whose position is repeated is scaled several times."""
         names = public_names()
         for i in range(positions.shape[0]):
             position = positions[i : i + 1]

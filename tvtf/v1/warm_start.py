@@ -44,10 +44,10 @@ def init_from_checkpoint(ckpt_dir_or_file: str | os.PathLike[str], assignment_ma
 
 
 def _pairs(name: str, target: Any, known: Mapping[str, Any], shapes: Any, checkpoint: Any) -> Iterator[tuple[str, Any]]:
-    """Yields names in the checkpoint with the variables to initialize from them, for one entry of the assignment map.
+    """Yields pairs of a name in the checkpoint and a variable to initialize, for one entry of the assignment map.
 
-    ``target`` is a variable, the name of one of the ``known`` variables, or else a scope that contains variables.
-    ``shapes`` has the shapes of the checkpoint's tensors by name.
+    ``target`` is a variable, the name of one of the ``known`` variables, or a scope. ``shapes`` holds the shapes of the
+    checkpoint's tensors by name.
     """
     variable = target if isinstance(target, Variable) else known.get(target)
     if variable is None:
@@ -66,7 +66,7 @@ def _pairs(name: str, target: Any, known: Mapping[str, Any], shapes: Any, checkp
 def _pairs_of_scope(
     scope: str, target_scope: str, known: Mapping[str, Any], shapes: Any, checkpoint: Any
 ) -> Iterator[tuple[str, Any]]:
-    """Yields the names in the checkpoint, below ``scope/``, with the ``known`` variables below ``target_scope/``."""
+    """Yields pairs of a name below ``scope/`` in the checkpoint and the ``known`` variable below ``target_scope/``."""
     graph_scope = target_scope.rpartition("/")[0]
     if not scope.endswith("/"):
         raise ValueError(
@@ -86,7 +86,7 @@ def _pairs_of_scope(
 
 
 def _set_initial_value(variable: Any, value: Any) -> None:
-    """Makes the variable's initializer assign ``value``; a variable that is in no graph is assigned at once."""
+    """Makes a variable's initializer assign ``value``; assigns at once if the variable is in no graph."""
     if not isinstance(variable, GraphVariable):
         variable.assign(value)
         return

@@ -69,7 +69,10 @@ def _convert_fields(fields: Mapping[str, Any], allowed_types: tuple[type, ...], 
 
 
 def _convert_value(value: Any, allowed_types: tuple[type, ...]) -> Any:
-    """Converts a field's value, with the mappings in it, to an immutable one. Raises ValueError for an unsupported type."""
+    """Converts a field's value to an immutable value: mappings become ImmutableDict, also inside tuples.
+
+    Raises ValueError for an unsupported type; ``allowed_types`` are supported besides plain values.
+    """
     if isinstance(value, (*PLAIN, DType, TensorShape, *allowed_types)):
         return value
     if isinstance(value, tuple):

@@ -27,7 +27,10 @@ class ExtensionTypeMetaclass(abc.ABCMeta):
 
 
 def _check_fields(cls: Any) -> None:
-    """Checks that the fields of an extension type have annotations and no reserved names, and its nested class ``Spec``."""
+    """Checks the declaration of an extension type, or raises ValueError.
+
+    Each field needs a type annotation and a name that isn't reserved. The nested class ``Spec`` is checked, too.
+    """
     annotations = cls.__dict__.get("__annotations__", {})
     error_start = f"The field annotations for {cls.__name__} are invalid. Field"
     for name, value in cls.__dict__.items():
@@ -62,7 +65,10 @@ def _add_constructor(cls: Any, stage: Stage) -> None:
 
 
 def _wrap_constructor(cls: Any, stage: Stage) -> Callable[..., None]:
-    """Wraps the constructor that a user's class defines, which may set the fields, to convert and check them afterwards."""
+    """Wraps the constructor that a user's class defines: the fields that it sets are then converted and checked.
+
+    While the constructor runs, the flag CONSTRUCTING permits assignments.
+    """
     user_constructor = cls.__init__
 
     @functools.wraps(user_constructor)
@@ -76,7 +82,7 @@ def _wrap_constructor(cls: Any, stage: Stage) -> Callable[..., None]:
 
 
 def _make_constructor(cls: Any, stage: Stage) -> Callable[..., None]:
-    """Returns a constructor that takes the fields of an extension type, or of its spec, as parameters."""
+    """Builds the constructor of an extension type, or of its spec: it has a parameter for each field."""
     parameters = _parameters(cls._tf_extension_type_fields(), stage)
     signature = inspect.Signature(parameters, return_annotation=cls.__name__)
 
@@ -98,10 +104,10 @@ def _convert_and_validate(self: Any, stage: Stage) -> None:
 
 
 def _parameters(fields: Sequence[Field], stage: Stage) -> list[inspect.Parameter]:
-    """Returns the constructor's parameters, one for each field.
+    """Returns the parameters of an extension type's constructor, one for each field.
 
-    A field without a default behind one with a default is keyword-only, as Python requires, and so are all later fields.
-    A spec's constructor has neither defaults nor annotations.
+    Python permits no positional parameter without a default behind one with a default. So a field without a default
+    becomes keyword-only there, and so do all later fields. A spec's constructor has neither defaults nor annotations.
     """
     parameter_kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
     had_default, parameters = False, []
@@ -116,7 +122,10 @@ def _parameters(fields: Sequence[Field], stage: Stage) -> list[inspect.Parameter
 
 
 def _add_spec(cls: Any) -> None:
-    """Creates the nested class ``Spec`` from the fields and the user's own ``Spec``, if there is one."""
+    """Creates the type spec of an extension type, its nested class ``Spec``.
+
+    It has the type's fields, and the attributes of the user's own ``Spec`` if there is one.
+    """
     name = f"{cls.__qualname__}.Spec"
     attributes = {"value_type": cls, "__module__": cls.__module__, **_user_spec_attributes(cls, name)}
     is_batchable = cls._spec_base is BatchableExtensionTypeSpec
@@ -133,7 +142,10 @@ def _add_spec(cls: Any) -> None:
 
 
 def _user_spec_attributes(cls: Any, spec_name: str) -> dict[str, Any]:
-    """Returns the attributes that a user's nested class ``Spec`` defines; raises ValueError for reserved or fields' names."""
+    """Returns the attributes of a user's nested class ``Spec``.
+
+    Raises ValueError for a reserved name, and for the name of a field.
+    """
     fields = {field_.name for field_ in cls._tf_extension_type_fields()}
     attributes = dict(vars(cls.__dict__["Spec"])) if "Spec" in cls.__dict__ else {}
     for name in attributes:

@@ -110,9 +110,9 @@ def _register(api: Any, target: Target, checks: Sequence[Callable[[Sequence[Any]
 
 
 def _call_matching_target(api: Any, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Calls the registered replacement of a public function whose signature matches the arguments.
+    """Calls the dispatch target (a registered replacement) of a public function that matches the arguments' types.
 
-    Returns NotImplemented if none matches or the arguments are invalid, so that the public function itself runs. Raises
+    Returns NotImplemented if none matches or the arguments are invalid; then the public function itself runs. Raises
     ValueError if more than one matches.
     """
     try:
@@ -171,7 +171,10 @@ def unregister_dispatch_for(dispatch_target: Target) -> None:
 
 
 def _accepting_name(target: Target, api: inspect.Signature) -> Target:
-    """Wraps ``target`` to accept the argument ``name`` if the public function does: it runs in a name scope of that name."""
+    """Wraps a dispatch target to accept the argument ``name`` if the public function accepts it.
+
+    The target then runs in a name scope of that name. A target that has the parameter itself is returned unchanged.
+    """
     target_signature = inspect.signature(target)
     has_var_keyword = any(
         parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in target_signature.parameters.values()
@@ -196,9 +199,9 @@ def _accepting_name(target: Target, api: inspect.Signature) -> Target:
 
 
 def _check_same_parameters(api: inspect.Signature, target: Target) -> None:
-    """Checks that a target has the parameters of the public function, with the same names, order and kinds.
+    """Checks that a dispatch target has the same parameters as the public function, or raises ValueError.
 
-    A target with ``*args, **kwargs`` accepts all.
+    Names, order and kinds must agree. A target with only ``*args, **kwargs`` accepts all arguments.
     """
     target_signature = inspect.signature(target)
     if [parameter.kind for parameter in target_signature.parameters.values()] == [
@@ -213,7 +216,7 @@ def _check_same_parameters(api: inspect.Signature, target: Target) -> None:
 
 
 def _annotations(target: Target) -> dict[str, Annotation]:
-    """Returns the annotations of a target's parameters. Raises ValueError if there are none."""
+    """Returns the type annotations of a dispatch target's parameters by name. Raises ValueError if there are none."""
     parameters = inspect.signature(target).parameters
     annotations_by_name = {
         name: parameter.annotation
@@ -229,7 +232,11 @@ def _annotations(target: Target) -> dict[str, Annotation]:
 
 
 def _signature_check(api: inspect.Signature, signature: Any) -> Callable[[Sequence[Any]], bool]:
-    """Returns a function that checks whether a call's arguments match a signature, at least one as a composite tensor."""
+    """Returns a predicate for the arguments of a call: do their types match a dispatch signature?
+
+    ``signature`` maps parameters (names or positions) to type annotations. At least one annotated argument must match as a
+    composite tensor.
+    """
     if not isinstance(signature, dict) or not all(isinstance(key, (str, int)) for key in signature):
         raise TypeError("signatures must be dictionaries mapping parameter names to type annotations.")
     checks = [
@@ -244,7 +251,7 @@ def _signature_check(api: inspect.Signature, signature: Any) -> Callable[[Sequen
 
 
 def _position_of_parameter(api: inspect.Signature, parameter: str | int) -> int:
-    """Returns the position of a parameter that is given by name or position. Raises ValueError if there is none."""
+    """Returns the position of a parameter that is given by name or position. Raises ValueError if it isn't positional."""
     names = list(api.parameters)
     if isinstance(parameter, int) and parameter < len(names):
         parameter = names[parameter]
@@ -260,7 +267,10 @@ def _position_of_parameter(api: inspect.Signature, parameter: str | int) -> int:
 
 
 def type_check(annotation: Annotation) -> TypeCheck:
-    """Returns a function that tells how a value matches an annotation: a class, a list of one type, or a union."""
+    """Returns a function that computes how a value matches a type annotation, as a ``Match``.
+
+    The annotation is a class, a list type or a union. The match with a union is that of its best option.
+    """
     if is_union(annotation):
         options = [type_check(each) for each in typing.get_args(annotation)]
         return lambda value: max(option(value) for option in options)
@@ -363,7 +373,10 @@ def dispatch_for_binary_elementwise_assert_apis(x_type: Annotation, y_type: Anno
 def _handler_decorator(
     function_group: str, types: tuple[Any, ...], type_text: str, paths: Sequence[str]
 ) -> Callable[[Target], Target]:
-    """Returns a decorator that registers a function as the handler of the elementwise functions at ``paths`` for ``types``."""
+    """Returns a decorator that registers a function as the handler of elementwise functions for tensors of ``types``.
+
+    ``paths`` are the public functions of ``function_group``. ``type_text`` names the types in errors.
+    """
     key = (function_group, *types)
 
     def decorate(handler: Target) -> Target:
@@ -386,14 +399,14 @@ def functions(paths: Sequence[str]) -> list[Any]:
 
 
 def _register_handler(api: Any, types: tuple[Any, ...], handler: Target) -> Target:
-    """Registers ``handler`` as a replacement of one elementwise function; returns the registered target that calls it."""
+    """Registers ``handler`` for one elementwise function and tensors of ``types``; returns the new dispatch target."""
     signature = _signature_of(api)
     names = list(signature.parameters)
     operands = names[: len(types)]
     binds_arguments = len(names) > len(types) + 1 or "name" not in names
 
     def target(*args: Any, **kwargs: Any) -> Any:
-        """Calls the handler with the elementwise function and its tensors; other arguments are bound to the function."""
+        """Calls ``handler(function, *tensors)``; the call's other arguments are bound to ``function`` beforehand."""
         arguments = dict(signature.bind(*args, **kwargs).arguments)
         name, tensors = arguments.pop("name", None), [arguments.pop(operand, None) for operand in operands]
         function = (lambda *values: api(*values, **arguments)) if binds_arguments else api

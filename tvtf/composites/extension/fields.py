@@ -72,7 +72,7 @@ class Field(NamedTuple):
 
 
 def field(name: str, annotation: Any, default: Any) -> Field:
-    """Creates a field; checks its annotation and converts its default.
+    """Creates a field of an extension type from its annotation, which is checked, and its default, which is converted.
 
     Raises:
       TypeError: the annotation is not supported, or the default doesn't fit it.
@@ -106,10 +106,13 @@ def is_class_of(annotation: Any, base: type) -> bool:
 
 
 def check_annotation(annotation: Any, in_key: bool = False) -> None:
-    """Checks a field's annotation; one that is a string is checked when it can be resolved.
+    """Checks the type annotation of an extension type's field.
+
+    A string is accepted here, and checked when it can be resolved. ``in_key`` is True inside the type of a mapping's keys,
+    where tensors are not allowed.
 
     Raises:
-      TypeError: the annotation is not supported, at all or for a mapping's keys.
+      TypeError: the annotation is not supported.
     """
     if isinstance(annotation, (str, typing.ForwardRef)) or annotation in (*PLAIN, None, DType):
         return
@@ -138,7 +141,7 @@ def _is_of_any_length(annotation: Any) -> bool:
 
 
 def convert_all(fields: Sequence[Field], values: dict[str, Any], stage: Stage) -> None:
-    """Converts the fields' values in place.
+    """Converts the values of an extension type's fields in place; ``values`` maps names to values.
 
     Raises:
       ValueError: the names of the values are not those of the fields.
@@ -155,7 +158,7 @@ def convert_all(fields: Sequence[Field], values: dict[str, Any], stage: Stage) -
 
 
 def convert(value: Any, annotation: Any, path: str, stage: Stage = Stage.VALUE) -> Any:
-    """Converts a value according to its annotation; ``path`` names it in errors.
+    """Converts the value of a field to the type that its annotation requires; ``path`` names the value in errors.
 
     Raises:
       TypeError: the value can't be converted.
@@ -171,9 +174,9 @@ def _type_error(path: str, expected: str, value: Any) -> TypeError:
 
 
 def _convert_tensor(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
-    """Converts the value of a field annotated as a tensor to a tensor; in a spec, checks that it is a TensorSpec.
+    """Converts the value of a field that is annotated as a tensor to a tensor.
 
-    A default is not converted before a value uses it.
+    In a spec, the value must be a TensorSpec, which is returned unchanged. A default stays as it is until a value uses it.
     """
     if stage is Stage.SPEC:
         if not (isinstance(value, TypeSpec) and value.value_type is Tensor):
@@ -188,7 +191,10 @@ def _convert_tensor(value: Any, annotation: Any, path: str, stage: Stage) -> Any
 
 
 def _check_composite(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
-    """Checks that the value of a field annotated as a composite tensor is one; in a spec, that it is the spec of one."""
+    """Checks the value of a field that is annotated with a composite tensor class, and returns it, or raises TypeError.
+
+    The value must be an instance of the class, or in a spec a TypeSpec of the class.
+    """
     if stage is Stage.SPEC:
         if not (isinstance(value, TypeSpec) and issubclass(value.value_type, annotation)):
             raise _type_error(path, f"a TypeSpec for {annotation.__name__!r}", value)
@@ -198,7 +204,10 @@ def _check_composite(value: Any, annotation: Any, path: str, stage: Stage) -> An
 
 
 def _converter_by(constructor: Callable[[Any], Any], name: str) -> Callable[..., Any]:
-    """Returns a converter of field values that calls ``constructor``, and raises the field's TypeError if that fails."""
+    """Returns a converter of field values that calls ``constructor``.
+
+    If that raises TypeError, the converter raises a TypeError that names the field.
+    """
 
     def convert_value(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
         try:
@@ -217,7 +226,7 @@ def _check_plain(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
 
 
 def _convert_tuple(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
-    """Converts the items of a tuple by their annotations: one for each item, or the same for all in ``tuple[T, ...]``."""
+    """Converts the items of a tuple field to their annotated types; for ``tuple[T, ...]`` all items have the type T."""
     if not isinstance(value, Sequence):
         raise _type_error(path, "tuple", value)
     parts = typing.get_args(annotation)
@@ -231,7 +240,7 @@ def _convert_tuple(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
 
 
 def _convert_mapping(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
-    """Converts the keys and values of a mapping by their annotations."""
+    """Converts the keys and values of a mapping field to their annotated types; returns an ImmutableDict."""
     if not isinstance(value, Mapping):
         raise _type_error(path, "mapping", value)
     key_annotation, value_annotation = typing.get_args(annotation)
@@ -245,7 +254,7 @@ def _convert_mapping(value: Any, annotation: Any, path: str, stage: Stage) -> An
 
 
 def _convert_union(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
-    """Converts a value by the first type of a union that accepts it."""
+    """Converts the value of a union field to the first of the union's types that accepts the value."""
     for option in typing.get_args(annotation):
         try:
             return convert(value, option, path, stage)

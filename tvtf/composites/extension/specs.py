@@ -122,7 +122,7 @@ class ExtensionTypeSpec(Immutable, TypeSpec):
         return tuple(leaf for leaf in leaves if isinstance(leaf, (Tensor, CompositeTensor)))
 
     def _from_components(self, components: Any) -> Any:
-        """Builds a value from its tensors, which replace the specs among the fields."""
+        """Builds an extension type's value from its component tensors: they replace the specs among the fields."""
         fields, remaining = self._fields(), iter(components)
         specs = tuple(fields.values())
         flat = [next(remaining) if isinstance(leaf, TypeSpec) else leaf for leaf in nest.flatten(specs)]
@@ -183,10 +183,10 @@ class ExtensionTypeBatchEncoder:
     """
 
     def batch(self, spec: Any, batch_size: int | None) -> Any:
-        """Returns the spec of ``batch_size`` values of ``spec``."""
+        """Returns the spec of a batch of ``batch_size`` values of ``spec``; None means an unknown size."""
 
         def add_batch_dim(part: Any) -> Any:
-            """Adds the batch dim to shapes, and to fields that can be batched; other fields are the same in all values."""
+            """Adds the batch dim to a shape or a batchable field; other fields are the same in all values."""
             if isinstance(part, TensorShape):
                 return TensorShape([batch_size]).concatenate(part)
             return leading(part, batch_size) if is_batchable(part) else part
@@ -194,7 +194,7 @@ class ExtensionTypeBatchEncoder:
         return _map_spec(spec, add_batch_dim)
 
     def unbatch(self, spec: Any) -> Any:
-        """Returns the spec of a row."""
+        """Returns the spec of one value of a batch: removes the batch dim."""
 
         def remove_batch_dim(part: Any) -> Any:
             if isinstance(part, TensorShape):

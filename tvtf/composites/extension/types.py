@@ -61,7 +61,7 @@ class ExtensionType(Immutable, CompositeTensor, metaclass=ExtensionTypeMetaclass
 
     @classmethod
     def _tf_extension_type_fields(cls) -> Sequence[Field]:
-        """Returns the class's fields; they are cached once all annotations can be resolved."""
+        """Returns the extension type's fields; they are cached as soon as all annotations can be resolved."""
         if "_tf_extension_type_cached_fields" not in cls.__dict__:
             hints, are_all_known = _annotations(cls)
             fields = tuple(field(name, hint, getattr(cls, name, REQUIRED)) for name, hint in hints.items())
@@ -104,9 +104,10 @@ def _all_equal(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _annotations(cls: type) -> tuple[dict[str, Any], bool]:
-    """Returns the annotations of a class's fields by name, and whether all of them could be resolved.
+    """Returns the type annotations of a class's fields by name, and whether all of them could be resolved.
 
-    Annotations that are strings can refer to classes that are defined later; they are then returned as they are.
+    An annotation that is a string may refer to a class that is defined later. Then all annotations are returned
+    unresolved.
     """
     try:
         return typing.get_type_hints(cls), True
@@ -118,7 +119,7 @@ def _annotations(cls: type) -> tuple[dict[str, Any], bool]:
 
 
 def each_component(path: str) -> None:
-    """Makes a public function of one tensor accept extension types, and apply to each tensor in them."""
+    """Makes the public function at ``path`` accept extension types: it is applied to each component tensor."""
 
     def handler(function: Any, *args: Any, **kwargs: Any) -> Any:
         value, *_ = (*args, *kwargs.values())

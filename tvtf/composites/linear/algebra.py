@@ -34,7 +34,11 @@ class _UnknownRank(Exception):
 
 
 def dims_of(x: Any) -> tuple[Dim, ...]:
-    """Returns the dims of a tensor or Variable; inside of :func:`declared_shape`, a Variable's unknown dims are symbolic."""
+    """Returns the dims of a tensor or Variable.
+
+    Inside :func:`declared_shape`, a Variable's dims are those of its declared shape, with a symbolic dim for an unknown
+    one.
+    """
     declared = _declared.get()
     if declared is None or not isinstance(x, Variable) or x.shape.is_fully_defined():
         return tuple(x._type.shape)
@@ -46,9 +50,9 @@ def dims_of(x: Any) -> tuple[Dim, ...]:
 
 
 def declared_shape(dims: Callable[[], Sequence[Dim]]) -> TensorShape:
-    """Returns the static shape of an operator from ``dims``, a function that returns its dims.
+    """Returns the static shape of a linear operator; ``dims()`` computes its dims.
 
-    Variables count with their declared shape, which stays the same when values of other shapes are assigned.
+    For a Variable, the declared shape is used, because values of other shapes may be assigned later.
     """
     token = _declared.set({})
     try:
@@ -142,10 +146,10 @@ def _last_axes(x: Tensor, count: int) -> tuple[int, ...]:
 
 
 def broadcast(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
-    """Returns the shape that batch shapes broadcast to.
+    """Returns the shape to which batch shapes broadcast.
 
     Raises:
-      ValueError: they don't broadcast.
+      ValueError: the shapes don't broadcast.
     """
     result = tuple(shapes[0])
     for shape in shapes[1:]:

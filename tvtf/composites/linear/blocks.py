@@ -159,7 +159,10 @@ def _split_rows(x: Tensor, sizes: Sequence[Dim]) -> list[Tensor]:
 
 
 def _dense_from_rows(rows: Sequence[Sequence[Any]], columns: Dim) -> Tensor:
-    """Builds a dense matrix from rows of dense blocks: each row is padded with zeros to ``columns`` columns."""
+    """Concatenates rows of dense blocks to a dense matrix; each row is padded on the right with zeros to ``columns``.
+
+    The blocks' batch dims are broadcast first.
+    """
     all_blocks = broadcast_batches(*(block for row in rows for block in row))
     remaining_blocks = iter(all_blocks)
     padded_rows = []
@@ -231,7 +234,10 @@ class LinearOperatorBlockDiag(_Blocks, PartwiseOperator):
         return self._combine_blockwise(right, "solve", "solve") or super()._linop_solve(right)
 
     def _combine_blockwise(self, right: LinearOperator, action: str, method: str) -> LinearOperator | None:
-        """Combines two block diagonal operators block by block."""
+        """Multiplies or solves by another block diagonal operator, block by block; None if ``right`` is no such operator.
+
+        ``method`` is the method of the blocks ("matmul" or "solve"), ``action`` its name in errors.
+        """
         if not isinstance(right, LinearOperatorBlockDiag):
             return None
         if len(self.operators) != len(right.operators):
@@ -254,7 +260,7 @@ class LinearOperatorBlockDiag(_Blocks, PartwiseOperator):
         return [each.solve(x, adjoint=adjoint, adjoint_arg=adjoint_arg) for each, x in zip(self.operators, parts)]
 
     def _to_dense(self) -> Tensor:
-        """Returns the dense matrix: each block's rows, padded with zeros on both sides."""
+        """Returns the dense block diagonal matrix: each block's rows are padded with zeros on both sides."""
         batch, columns = self._dims()[:-2], self._dims()[-1]
         rows, columns_before = [], 0
         for block in self.operators:
@@ -333,7 +339,10 @@ class LinearOperatorBlockLowerTriangular(_Blocks):
         return (*batch, simplify_dim(sum(self._sizes(-2))), simplify_dim(sum(self._sizes(-1))))
 
     def _matmul_blocks(self, parts: Sequence[Any], adjoint: bool, adjoint_arg: bool) -> list[Tensor]:
-        """Multiplies block by block: adds the products of the blocks in each row, or in each column for the adjoint."""
+        """Multiplies a block lower triangular operator by a matrix, given as one part of rows for each block column.
+
+        Part i of the result is the sum of the products of row i's blocks, or of column i's for the adjoint.
+        """
         count = len(self.operators)
         blocks_by_row = [[(self.operators[j][i], j) for j in range(i, count)] for i in range(count)]
         if not adjoint:
@@ -344,7 +353,10 @@ class LinearOperatorBlockLowerTriangular(_Blocks):
         ]
 
     def _solve_blocks(self, parts: Sequence[Any], adjoint: bool, adjoint_arg: bool) -> list[Tensor]:
-        """Solves by forward substitution, or by backward substitution for the adjoint, block by block."""
+        """Solves a block lower triangular system by forward substitution, or for the adjoint by backward substitution.
+
+        ``parts`` are the right-hand side's rows for each block.
+        """
         count = len(self.operators)
         solution: dict[int, Tensor] = {}
         for i in reversed(range(count)) if adjoint else range(count):
@@ -358,7 +370,8 @@ class LinearOperatorBlockLowerTriangular(_Blocks):
     def _linop_inverse(self) -> LinearOperator:
         """Returns the inverse, a block lower triangular operator.
 
-        Its bottom row follows from the inverse of the rows above: for ``[[A, 0], [b, c]]`` it is ``[-c^-1 b A^-1, c^-1]``.
+        The rows above the bottom row are inverted first. The bottom row of the inverse of ``[[A, 0], [b, c]]`` then is
+        ``[-c^-1 b A^-1, c^-1]``.
         """
         *above, bottom = self.operators
         bottom_inverse = bottom[-1].inverse()
@@ -388,7 +401,10 @@ class LinearOperatorBlockLowerTriangular(_Blocks):
 
 
 def _sum_of_products(left_operators: Sequence[Any], right_operators: Sequence[Any]) -> LinearOperator:
-    """Returns the sum of the products of the operators in two lists; products without a special sum become dense matrices."""
+    """Returns the sum of the products of corresponding operators in two lists.
+
+    A product without a special form for sums is converted to a dense matrix first.
+    """
     products = [a.matmul(b) for a, b in zip(left_operators, right_operators)]
     return sum_of(
         [
@@ -399,7 +415,11 @@ def _sum_of_products(left_operators: Sequence[Any], right_operators: Sequence[An
 
 
 def _check_triangular(rows: list[list[Any]]) -> None:
-    """Checks that row ``i`` has ``i + 1`` blocks, and that their numbers of rows and columns agree."""
+    """Checks the blocks of a lower triangular operator, or raises ValueError.
+
+    Row ``i`` must have ``i + 1`` blocks. Blocks in a row must have the same number of rows, and blocks in a column the
+    same number of columns.
+    """
     for i, row in enumerate(rows):
         if len(row) != i + 1:
             raise ValueError(f"Argument `operators[{i}]` must contain `{i + 1}` blocks. Received: {len(row)} blocks.")
@@ -416,7 +436,10 @@ def _check_equal_dims(first: tuple[int, int], second: tuple[int, int], rows: lis
 
 
 def _infer_non_singular(diagonal: list[Any], hint: hints.Hint) -> hints.Hint:
-    """Infers the hint whether a block lower triangular operator is non-singular from the blocks on its diagonal."""
+    """Infers the hint ``is_non_singular`` of a block lower triangular operator from the blocks on its diagonal.
+
+    Returns None if these don't determine it. Raises ValueError if the user's ``hint`` contradicts them.
+    """
     message = f"is always %s. Expected argument `is_non_singular` to be True. Received: {hint}."
     block_hints = [each.is_non_singular for each in diagonal]
     if all(block_hints):

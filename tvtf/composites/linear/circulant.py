@@ -149,9 +149,10 @@ class _Circulant(LinearOperator):
     def _apply_in_frequency_domain(
         self, x: Tensor, adjoint: bool, function: Callable[[Tensor, Tensor], Tensor]
     ) -> Tensor:
-        """Multiplies or divides in the frequency domain: ``function`` combines the spectra of ``x``'s columns and the operator.
+        """Multiplies ``x`` by a circulant operator, or solves, by Fourier transforms of the columns of ``x``.
 
-        The result is transformed back. A product with a circulant matrix is a product of spectra.
+        ``function(spectrum of the columns, spectrum of the operator)`` multiplies or divides: a product with a circulant
+        matrix is a product of spectra. The result is transformed back.
         """
         spectrum = conjugate_if(_to_complex(self.spectrum), adjoint)
         blocks = self._block_dims()
@@ -310,10 +311,10 @@ class LinearOperatorToeplitz(LinearOperator):
         return checked("equal", self.row, self.col, message=message)
 
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
-        """Multiplies by a circulant matrix of twice the size, whose upper left block is the Toeplitz matrix.
+        """Multiplies the Toeplitz matrix by ``x``, by a product with a circulant matrix of twice the size.
 
-        The circulant matrix's first column is that of the Toeplitz matrix, a zero, and the first row reversed, without its
-        first element.
+        The circulant matrix has the Toeplitz matrix as its upper left block. Its first column is ``col``, a zero, and
+        ``row`` reversed without the first element. ``x`` is padded with zeros.
         """
         col, row = self._broadcast_col_and_row()
         x = maybe_adjoint(x, adjoint_arg)
@@ -330,11 +331,11 @@ class LinearOperatorToeplitz(LinearOperator):
         return self.col[..., :1] * ones(self._dims()[-1:], self.dtype)  # type: ignore[no-any-return]
 
     def _to_dense(self) -> Tensor:
-        """Returns dense Toeplitz matrices, gathered from the values of their diagonals."""
+        """Returns the dense Toeplitz matrices: each element is gathered from the vector of the diagonals' values."""
         col, row = self._broadcast_col_and_row()
         size = self._dims()[-1]
         reversed_col = public_names()["reverse"](col, axis=[-1])
         elements = bind.concat(reversed_col, row[..., 1:], axis=col.ndim - 1)  # type: ignore[index]
-        # The element at (i, j) is that of the diagonal j - i.
+        # The element at (i, j) lies on diagonal j - i, whose value is at position size - 1 + j - i.
         positions = arange(size)[None, :] + (simplify_dim(size - 1) - arange(size))[:, None]  # type: ignore[index,operator]
         return gather(elements, positions, axis=-1)

@@ -99,9 +99,9 @@ class PartwiseOperator(OperatorOfOperators):
         return self._of_each(lambda each: each.cholesky(), is_non_singular=True)
 
     def _hint_all(self, message: str, known: Mapping[str, tuple[hints.Hint, str]]) -> list[hints.Hint]:
-        """Returns the hints in ``known`` that all parts share, else those of the user.
+        """Infers the hints of a composed operator from hints that all its parts share; else the user's hints count.
 
-        ``known`` has the user's hint and an adjective by the hint's name, with which ``message`` is formatted for errors.
+        ``known`` maps a hint's name to the user's hint and to an adjective for the error ``message``.
         """
         operators = self._operators
         return [
@@ -168,9 +168,9 @@ class LinearOperatorComposition(OperatorOfOperators):
         return (*batch_of(self.operators), self.operators[0]._dims()[-2], self.operators[-1]._dims()[-1])
 
     def _linop_cholesky(self) -> LinearOperator:
-        """Returns the Cholesky factor of a product L L^H with a lower triangular L: L, with columns scaled by signs.
+        """Returns the Cholesky factor; of a product L L^H with a lower triangular L it is L with scaled columns.
 
-        The diagonal of the factor must be positive.
+        A Cholesky factor has a positive diagonal. So each column of L is multiplied by the sign of its diagonal element.
         """
         factor = self.operators[0]
         is_l_times_adjoint = len(self.operators) == 2 and _is_times_own_adjoint(list(self.operators))
@@ -178,7 +178,7 @@ class LinearOperatorComposition(OperatorOfOperators):
             return super()._linop_cholesky()
         if factor.is_positive_definite:
             return factor
-        # Of the diagonal only the signs matter: L S (L S)^H = L L^H.
+        # A diagonal matrix S of signs doesn't change the product: L S (L S)^H = L L^H.
         signs = bind.sign(factor.diag_part())
         known: hints.Known = {
             "is_non_singular": factor.is_non_singular,
@@ -274,10 +274,10 @@ class LinearOperatorKronecker(PartwiseOperator):
         return self._apply_to_each_axis("solve", maybe_adjoint(rhs, adjoint_arg), adjoint)
 
     def _apply_to_each_axis(self, method: str, x: Tensor, adjoint: bool) -> Tensor:
-        """Multiplies a Kronecker product by a matrix, or solves: applies ``method`` of each operator along its own axis.
+        """Multiplies a Kronecker product by the matrix ``x``, or solves, by one operator after the other.
 
-        The rows of ``x`` have an axis for each operator. Each axis is moved to the end afterwards, so that the columns' axis
-        ends up first.
+        The rows of ``x`` are regarded as one axis for each operator. ``method`` ("matmul" or "solve") of an operator is
+        applied along its axis, and the axis is moved to the end. At last the columns' axis is first, and is moved back.
         """
         column_count = dims_of(x)[-1]
         # A product takes vectors of an operator's domain, a solution those of its range; the adjoint swaps the two.
@@ -317,7 +317,7 @@ class LinearOperatorKronecker(PartwiseOperator):
         return reduce(_kronecker, [convert_to_tensor(each.to_dense()) for each in self.operators])
 
     def _assert_each(self, method: str) -> None:
-        """Calls an assertion of each factor, all of which must be square."""
+        """Calls the assertion ``method`` of each Kronecker factor. Raises InvalidArgumentError if one isn't square."""
         if not all(each.is_square for each in self.operators):
             raise InvalidArgumentError(
                 None,
@@ -336,7 +336,7 @@ class LinearOperatorKronecker(PartwiseOperator):
 
 
 def _kronecker_of_vectors(vectors: list[Tensor]) -> Tensor:
-    """Returns the Kronecker product of vectors."""
+    """Returns the Kronecker product of vectors, which may have batch dims; [a, b] and [c, d] give [ac, ad, bc, bd]."""
 
     def product_of_two(a: Any, b: Any) -> Tensor:
         products = a[..., :, None] * b[..., None, :]

@@ -110,9 +110,9 @@ class LinearOperatorDiag(LinearOperator):
         return self._combine_diagonals(right, lambda own, other: other / own) or super()._linop_solve(right)
 
     def _combine_diagonals(self, right: LinearOperator, operation: Any) -> LinearOperator | None:
-        """Returns the product or quotient with an operator whose special form permits an elementwise ``operation``.
+        """Multiplies the diagonal operator by ``right``, or solves, by the elementwise ``operation``.
 
-        Returns None for other operators.
+        Returns None unless ``right`` is a diagonal, scaled identity or lower triangular operator.
         """
         known = hints.of_commuting(self, right)
         if isinstance(right, LinearOperatorDiag):

@@ -12,7 +12,10 @@ from tvtf.ops.lapack import adjoint as adjoint_of
 
 
 def _matmul(a: Any, b: Any, adjoint_a: bool, adjoint_b: bool, **options: Any) -> Any:
-    """Multiplies an operator by a matrix, on either side; a matrix on the left is multiplied by the adjoints."""
+    """Implements ``tf.matmul`` for a linear operator and a matrix, in either order.
+
+    If the matrix is on the left, the product is computed by adjoints: A B = (B^H A^H)^H.
+    """
     if options["transpose_a"] or options["transpose_b"]:
         raise ValueError("Transposing not supported at this time.")
     if options["a_is_sparse"] or options["b_is_sparse"]:

@@ -12,10 +12,10 @@ Known = dict[str, Any]
 
 
 def always(user_hint: Hint, fact: bool, message: str) -> bool:
-    """Returns a hint that the operator's form determines, after checking the user's hint.
+    """Returns ``fact``, the value of a hint that the operator's form determines, after checking the user's hint.
 
     Raises:
-      ValueError: the user's hint contradicts it.
+      ValueError: the user's hint contradicts the fact; ``message`` is the error's text.
     """
     if user_hint is (not fact):
         raise ValueError(message)
@@ -32,10 +32,12 @@ def implied(is_implied: bool, user_hint: Hint, message: str) -> Hint:
 
 
 def agreed(operator: Any, name: str, user_hint: Hint, message: str) -> Hint:
-    """Returns the hint ``name`` of an adjoint or inverse, which is that of the operator itself, else the user's.
+    """Returns a hint of an operator's adjoint or inverse: the user's hint, else the same hint of ``operator``.
+
+    Both must agree, because the adjoint or inverse has the property ``name`` if and only if the operator has it.
 
     Raises:
-      ValueError: the two contradict each other.
+      ValueError: the two hints contradict each other.
     """
     operator_hint = getattr(operator, name)
     if operator_hint is not None and user_hint is not None and operator_hint is not user_hint:
@@ -68,10 +70,13 @@ def of_product(a: Any, b: Any) -> Known:
 
 
 def of_commuting(a: Any, b: Any) -> Known:
-    """Returns the hints of the product of two operators that commute: then it is self-adjoint if both are."""
+    """Infers the hints of the product of two operators that commute, such as diagonal ones, from the operators' hints.
+
+    The product of commuting self-adjoint operators is self-adjoint.
+    """
     hints_of_both = [(x.is_self_adjoint, x.is_positive_definite and x.is_self_adjoint) for x in (a, b)]
     (self_adjoint_a, definite_a), (self_adjoint_b, definite_b) = hints_of_both
-    # The product of two operators that are not self-adjoint may be.
+    # The product of two operators that are both not self-adjoint may be self-adjoint: the hint then is None.
     return {
         "is_non_singular": non_singular(a, b),
         "is_self_adjoint": None

@@ -36,7 +36,7 @@ from tvtf.state.variable import Variable
 
 
 def _as_size(value: Any, name: str) -> Dim:
-    """Converts an argument to a number of rows or columns."""
+    """Converts the argument ``name``, a non-negative integer scalar, to a dim; raises an error for other values."""
     if isinstance(value, Variable):
         raise TypeError(f"Argument {name} cannot be reference type. Found: {type(value)}.")
     tensor = convert_to_tensor(value) if not is_tensor(value) else value
@@ -51,7 +51,10 @@ def _as_size(value: Any, name: str) -> Dim:
 
 
 def _as_batch_dims(value: Any) -> tuple[Dim, ...] | None:
-    """Converts the argument ``batch_shape``, an integer vector, to dims; None is returned unchanged."""
+    """Converts the argument ``batch_shape``, a vector of non-negative integers, to dims; None stays None.
+
+    Raises an error for other values.
+    """
     if value is None:
         return None
     if isinstance(value, Variable):

@@ -159,7 +159,10 @@ class LinearOperatorLowRankUpdate(LinearOperator):
         return self.diag_operator.inverse().add_to_tensor(inner)  # type: ignore[no-any-return]
 
     def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
-        """Solves by Woodbury's identity: two solutions with the base operator, and one of the update's rank."""
+        """Solves a system with a low-rank update by the Woodbury identity.
+
+        The base operator's system is solved twice, and a small system of the update's rank (the capacitance) once.
+        """
         base = self.base_operator
         if base.is_non_singular is False:
             raise ValueError("Solve not implemented unless this is a perturbation of a non-singular LinearOperator.")

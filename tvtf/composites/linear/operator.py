@@ -152,7 +152,10 @@ class LinearOperator(Module, CompositeTensor):
 
     @property
     def is_square(self) -> hints.Hint:
-        """The hint, or whether the static shape is square."""
+        """Whether the operator is square: the user's hint, else what the static shape tells, else None.
+
+        Raises ValueError if the hint is False but the shape is square.
+        """
         rows, columns = self.range_dimension, self.domain_dimension
         is_known_square = rows is not None and rows == columns
         if self._is_square is False and is_known_square:
@@ -250,7 +253,10 @@ class LinearOperator(Module, CompositeTensor):
         return self._solvevec(self._argument(rhs, -1 if adjoint else -2, -1), adjoint)
 
     def _argument(self, x: Any, operator_axis: int, axis: int) -> Tensor:
-        """Converts an argument to a tensor; checks that its dim at ``axis`` equals the operator's dim at ``operator_axis``."""
+        """Converts the argument of a product or solve to a tensor of the operator's dtype.
+
+        Raises an error unless its dim at ``axis`` equals the operator's dim at ``operator_axis``.
+        """
         tensor = convert_to_tensor(x)
         if tensor.dtype is not self.dtype:
             raise TypeError(
@@ -306,7 +312,7 @@ class LinearOperator(Module, CompositeTensor):
     H = property(adjoint, None)
 
     def inverse(self, name: str = "inverse") -> LinearOperator:
-        """Returns the inverse.
+        """Returns the inverse as a linear operator.
 
         Raises:
           ValueError: the operator is known to be singular, or not square.
@@ -317,7 +323,7 @@ class LinearOperator(Module, CompositeTensor):
         return self._linop_inverse()
 
     def cholesky(self, name: str = "cholesky") -> LinearOperator:
-        """Returns the lower triangular factor.
+        """Returns the lower triangular Cholesky factor as a linear operator.
 
         Raises:
           ValueError: the operator is not hinted to be self-adjoint and positive definite.
@@ -382,7 +388,7 @@ class LinearOperator(Module, CompositeTensor):
         return total(self.diag_part())
 
     def add_to_tensor(self, x: Any, name: str = "add_to_tensor") -> Tensor:
-        """Returns the sum with matrices of the same dtype."""
+        """Returns the dense sum of the operator and ``x``, matrices of the same dtype."""
         tensor = convert_to_tensor(x)
         if tensor.dtype is not self.dtype:
             raise TypeError(
@@ -394,7 +400,7 @@ class LinearOperator(Module, CompositeTensor):
         return self.to_dense() + x
 
     def determinant(self, name: str = "det") -> Tensor:
-        """Returns the determinants.
+        """Returns the determinants of the operator's matrices.
 
         Raises:
           NotImplementedError: the operator is known not to be square.
@@ -452,7 +458,10 @@ class LinearOperator(Module, CompositeTensor):
         return self._assert_non_singular()
 
     def _assert_non_singular(self) -> Any:
-        """Compares the condition number with the inverse of the dtype's rounding error."""
+        """Asserts at run time that the matrices are not singular, by their condition number.
+
+        The limit is the inverse of the dtype's rounding error, divided by the matrices' size (at least 100).
+        """
         _warn_of_dense("assert_non_singular")
         if self._can_use_cholesky():
             return self.assert_positive_definite()
@@ -523,7 +532,10 @@ def public(name: str) -> Any:
 
 
 def _recording_arguments(init: Callable[..., None]) -> Callable[..., None]:
-    """Wraps a constructor to record its arguments as ``_parameters``; of nested constructors, only those of the outermost."""
+    """Wraps an operator's constructor to record the call's arguments as ``_parameters``.
+
+    A constructor may call its base class's constructor. Only the arguments of the outermost call are recorded.
+    """
     signature = inspect.signature(init)
 
     @functools.wraps(init)
@@ -536,12 +548,12 @@ def _recording_arguments(init: Callable[..., None]) -> Callable[..., None]:
 
 
 def _arguments_by_name(signature: inspect.Signature, *call: Any) -> dict[str, Any]:
-    """Returns the arguments of a constructor's call by name, defaults included."""
+    """Returns the arguments of a constructor's call by name, defaults included; ``call`` is (self, args, kwargs)."""
     operator, args, kwargs = call
     try:
         bound = signature.bind(operator, *args, **kwargs)
     except TypeError:  # the constructor raises a better error
         return {}
     bound.apply_defaults()
-    _, *named = bound.arguments.items()
+    _, *named = bound.arguments.items()  # the first is self
     return dict(named)

@@ -12,7 +12,7 @@ from tvtf.ops.rules import bind
 
 
 def sliced(operator: Any, slices: Any) -> Any:
-    """Returns ``operator[slices]``; the slices index the batch dims."""
+    """Implements ``operator[slices]`` for linear operators: slices the batch dims of all parameters."""
     indices = slices if isinstance(slices, tuple) else (slices,)
     changed = {}
     if indices != (Ellipsis,):
@@ -37,7 +37,11 @@ def _slice_parameter(parameter: Any, rank: Any, slices: tuple[Any, ...], batch: 
 
 
 def _slice_batch_dims(parameter: Any, rank: int, slices: tuple[Any, ...], batch: Sequence[Dim]) -> Any:
-    """Slices the batch dims of one tensor or operator, which may broadcast along some of the ``batch`` dims."""
+    """Slices the batch dims of one parameter of a linear operator: a tensor, or an operator.
+
+    ``slices`` index ``batch``, the batch dims of the whole operator, along some of which the parameter may broadcast. A
+    tensor has ``rank`` further dims.
+    """
     is_operator = hasattr(parameter, "_matrix_ranks")
     dims = parameter._dims() if is_operator else dims_of(parameter)
     parameter_batch = dims[: len(dims) - (2 if is_operator else rank)]
@@ -57,7 +61,7 @@ def _slice_batch_dims(parameter: Any, rank: int, slices: tuple[Any, ...], batch:
 
 
 def _expand_batch_rank(parameter: Any, batch: Sequence[Dim], rank: int, is_operator: bool) -> Any:
-    """Returns the parameter with dims of size 1 prepended, up to a given batch rank."""
+    """Prepends batch dims of size 1 to a tensor or operator; ``batch`` are its new batch dims, ``rank`` counts the others."""
     if not is_operator:
         tensor = convert_to_tensor(parameter)
         dims = dims_of(tensor)
@@ -70,7 +74,10 @@ def _expand_batch_rank(parameter: Any, batch: Sequence[Dim], rank: int, is_opera
 
 
 def _expand_part(part: Any, rank: Any, count: int) -> Any:
-    """Prepends dims of size 1 to each operator in a nested parameter."""
+    """Prepends batch dims of size 1, up to ``count``, to each tensor or operator in a nested parameter.
+
+    ``rank`` is the number of a part's other dims, or a list of such numbers.
+    """
     if part is None:
         return None
     if isinstance(part, (list, tuple)):
@@ -82,7 +89,10 @@ def _expand_part(part: Any, rank: Any, count: int) -> Any:
 
 
 def _slices_of_parameter(slices: Sequence[Any], batch: Sequence[Dim], parameter_batch: Sequence[Dim]) -> list[Any]:
-    """Converts slices of the ``batch`` dims to those of a parameter with the same rank, which broadcasts along some dims."""
+    """Converts slices of the ``batch`` dims to slices of a parameter's batch dims, some of which have size 1.
+
+    Along a dim of size 1 the parameter is broadcast. So an index becomes 0, and a slice keeps the dim.
+    """
     indices: list[Any] = []
     axis = 0
     for i, index in enumerate(slices):
@@ -99,7 +109,10 @@ def _slices_of_parameter(slices: Sequence[Any], batch: Sequence[Dim], parameter_
 
 
 def _slice_of_broadcast_dim(index: Any) -> Any:
-    """Converts an index or slice of a broadcast dim to one of the parameter's dim of size 1, all of whose items are equal."""
+    """Converts an index or slice of a broadcast dim to an index or slice of the parameter's dim of size 1.
+
+    For example, 5 becomes 0, and ``2:9`` becomes ``0:1``.
+    """
     if not isinstance(index, slice):
         return 0
     start, stop, step = (

@@ -29,7 +29,10 @@ class LinearOperatorSpec(TypeSpec):
 
     @classmethod
     def from_operator(cls, operator: Any) -> LinearOperatorSpec:
-        """Returns the spec of an operator; hints and other values without tensors are compared by value."""
+        """Returns the type spec of a linear operator: specs of its tensor parameters, and the values of the others.
+
+        Parameters without tensors, such as hints, are compared by value.
+        """
         values = _parameters(operator)
         tensors = {name: value for name, value in values.items() if _is_of_tensors(value)}
         return cls(
@@ -67,7 +70,7 @@ def _parameters(operator: Any) -> dict[str, Any]:
 
 
 def _with_dims_as_tensors(value: Any) -> Any:
-    """Returns an operator's parameter with all dims that only run time determines converted to tensors."""
+    """Converts symbolic dims in a linear operator's parameter, such as a batch shape, to tensors."""
     if isinstance(value, list):
         return [_with_dims_as_tensors(each) for each in value]
     if isinstance(value, tuple):

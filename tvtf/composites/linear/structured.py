@@ -220,7 +220,7 @@ class LinearOperatorPermutation(LinearOperator):
 
 
 def _check_permutation(perm: Any) -> None:
-    """Checks that static vectors are permutations."""
+    """Checks that the argument ``perm`` is an integer tensor of vectors that are permutations, or raises an error."""
     if not dims_of(perm):
         raise ValueError(f"Argument `perm` must have at least 1 dimension. Received: {perm}.")
     if not perm.dtype.is_integer:
@@ -290,7 +290,7 @@ class LinearOperatorTridiag(LinearOperator):
         return {"diagonals": [1, 1, 1] if self.diagonals_format == "sequence" else 2}
 
     def _dims(self) -> tuple[Dim, ...]:
-        """Returns the dims of the matrices, which depend on the format of the diagonals."""
+        """Returns the dims of the tridiagonal matrices; how the diagonals are stored depends on ``diagonals_format``."""
         if self.diagonals_format == "matrix":
             return dims_of(self.diagonals)
         if self.diagonals_format == "compact":
@@ -308,11 +308,15 @@ class LinearOperatorTridiag(LinearOperator):
         return [self.diagonals[..., i, :] for i in range(3)]
 
     def _compact_diagonals(self, adjoint: bool) -> Tensor:
-        """Returns the diagonals for the functions of `tf.linalg`, of the matrix or its conjugate transpose."""
+        """Returns the three diagonals in a format for functions such as `tf.linalg.tridiagonal_matmul`.
+
+        With ``adjoint``, they are the diagonals of the conjugate transpose.
+        """
         if self.diagonals_format == "matrix":
             return maybe_adjoint(convert_to_tensor(self.diagonals), adjoint)
         upper, main, lower = self._bands()
         if adjoint:
+            # The upper diagonal has a padding element at its end, the lower one at its beginning.
             roll = public_names()["roll"]
             upper, lower = roll(lower, -1, axis=-1), roll(upper, 1, axis=-1)
             upper, main, lower = (conjugate_if(each, True) for each in (upper, main, lower))
@@ -323,7 +327,10 @@ class LinearOperatorTridiag(LinearOperator):
         return "matrix" if self.diagonals_format == "matrix" else "compact"
 
     def _assert_self_adjoint(self) -> Any:
-        """Checks at run time that the matrices equal their adjoints."""
+        """Asserts at run time that the tridiagonal matrices are self-adjoint.
+
+        The main diagonal must be real, and the lower diagonal the conjugate of the upper one.
+        """
         if self.diagonals_format == "matrix":
             dense = convert_to_tensor(self.diagonals)
             return checked("equal", dense, adjoint_of(dense), message="Matrix was not equal to its adjoint.")

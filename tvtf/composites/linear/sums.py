@@ -31,7 +31,10 @@ def sum_of(operators: Sequence[LinearOperator]) -> LinearOperator:
 
 
 def _add_operators(a: LinearOperator, b: LinearOperator) -> LinearOperator:
-    """Adds two operators in the narrowest of the forms that can represent both."""
+    """Adds two linear operators in the most special form that can represent both.
+
+    The forms are, in this order: scaled identity, diagonal, lower triangular and full matrix.
+    """
     hints_and_name: dict[str, Any] = {
         "is_self_adjoint": a.is_self_adjoint and b.is_self_adjoint,
         "is_positive_definite": a.is_positive_definite and b.is_positive_definite,

@@ -28,7 +28,7 @@ class _DerivedOperator(LinearOperator):
     _suffix = ""
 
     def __init__(self, operator: Any, known: dict[str, hints.Hint], name: str | None) -> None:
-        """Creates an operator derived from another one; each hint is the other one's, or the user's if that is None."""
+        """Creates an operator derived from another operator, from which it takes each hint that the user didn't give."""
         self._operator = operator
         message = "An operator is {0} if and only if its {1} is {0}."
         agreed: hints.Known = {
@@ -158,7 +158,7 @@ class LinearOperatorInversion(_DerivedOperator):
         is_square: hints.Hint = None,
         name: str | None = None,
     ) -> None:
-        """Creates the inverse of an operator, which no hint may say to be singular or not square."""
+        """Creates the inverse of an operator. Raises ValueError if a hint says that it is singular or not square."""
         known = dict(zip(hints.NAMES, (is_non_singular, is_self_adjoint, is_positive_definite, is_square)))
         for hint in ("is_non_singular", "is_square"):
             operator_hint = getattr(operator, hint)

@@ -29,8 +29,8 @@ def broadcast_rows(x: Any, y: Any) -> tuple[Tensor, Tensor, Callable[[Tensor], A
     """Broadcasts two tensors, at least one of them ragged, to the same row lengths.
 
     Returns:
-      The innermost values of both, whose inner dims broadcast by NumPy's rules, and a function that partitions the values
-      of a result into rows.
+      The innermost values of both tensors, with inner dims that still have to be broadcast by NumPy's rules, and a function
+      that partitions the values of a result into rows.
     """
     shape_x, shape_y = _ragged_shape(x, y), _ragged_shape(y, x)
     if shape_x.rank > shape_y.rank:
@@ -58,7 +58,7 @@ def _ragged_shape(x: Any, other: Any) -> DynamicRaggedShape:
 
 
 def broadcast_to(x: Any, shape: DynamicRaggedShape) -> Any:
-    """Broadcasts ``x`` to a shape.
+    """Broadcasts a ragged or dense tensor to a ragged shape.
 
     Raises:
       ValueError: ``shape`` has a smaller rank.
@@ -79,7 +79,7 @@ def broadcast_to(x: Any, shape: DynamicRaggedShape) -> Any:
 
 
 def broadcast_shapes(a: DynamicRaggedShape, b: DynamicRaggedShape) -> DynamicRaggedShape:
-    """Returns the shape that two shapes broadcast to.
+    """Returns the ragged shape to which two ragged shapes broadcast.
 
     Raises:
       InvalidArgumentError: the shapes don't broadcast.
@@ -111,10 +111,10 @@ def _inner_shape(shape: DynamicRaggedShape, count: int) -> tuple[Dim, ...]:
 
 
 def _broadcast(a: DynamicRaggedShape, b: DynamicRaggedShape) -> tuple[tuple[RowPartition, ...], Sources, Sources]:
-    """Broadcasts the row partitions of two shapes, of which ``a`` has at most the rank of ``b``.
+    """Broadcasts the row partitions of two ragged shapes; the rank of ``a`` must not exceed the rank of ``b``.
 
-    Returns the partitions of the result, and for each of its values the index of the value in ``a`` and in ``b`` that it
-    is taken from (see ``Sources``).
+    Returns the partitions of the result, the index in ``a`` of each value of the result, and the index in ``b`` (see
+    ``Sources``).
     """
     missing_dims = b.rank - a.rank
     count = max(a.num_row_partitions + missing_dims if a.num_row_partitions else 0, b.num_row_partitions)
@@ -130,7 +130,10 @@ def _broadcast(a: DynamicRaggedShape, b: DynamicRaggedShape) -> tuple[tuple[RowP
 
 
 def _expanded_partitions(shape: DynamicRaggedShape, missing_dims: int, count: int) -> list[Any]:
-    """Returns the number of rows, then ``count`` partitions, of a shape with ``missing_dims`` dims of size 1 prepended."""
+    """Prepends ``missing_dims`` dims of size 1 to a ragged shape; returns the number of rows, then ``count`` partitions.
+
+    A dim of size 1 becomes a row partition with one row.
+    """
     dims = _all_dims(shape) or (1,)
     if not missing_dims:
         return [dims[0], *shape.partitions(count)]
@@ -156,10 +159,10 @@ def _outermost_sources(operand_rows: Dim, rows: Dim) -> Sources:
 def _broadcast_axis(
     a: RowPartition, b: RowPartition, from_a: Sources, from_b: Sources
 ) -> tuple[RowPartition, Sources, Sources]:
-    """Broadcasts one axis of two ragged shapes, whose rows at this axis are taken from ``from_a`` and ``from_b``.
+    """Broadcasts one axis of two ragged shapes, given by the axis's row partitions ``a`` and ``b``.
 
-    Returns the partition of the result, and for each of its values the index of the value of ``a`` and of ``b`` that it
-    is taken from.
+    ``from_a`` and ``from_b`` are the row of ``a`` and of ``b`` for each row of the result. Returns the row partition of
+    the result, and the index of each of its values in the values of ``a`` and of ``b``.
     """
     has_size_1_a, has_size_1_b = (part.is_uniform() and same_dim(part.uniform_dim, 1) for part in (a, b))
     if has_size_1_a and not has_size_1_b:
@@ -179,7 +182,10 @@ def _broadcast_axis(
 
 
 def _select_rows(part: RowPartition, rows: Sources) -> tuple[RowPartition, Sources]:
-    """Returns the partition of the given rows of another partition, which may repeat, and the indices of their values."""
+    """Selects rows of a row partition; ``rows`` may repeat row numbers.
+
+    Returns the partition of the selected rows, and the indices of the selected rows' values.
+    """
     # None stands for all rows.
     if rows is None:
         return part, None
@@ -199,9 +205,9 @@ def _flat_values(x: Any) -> Tensor:
 
 
 def _flat_operand(x: Any, shape: DynamicRaggedShape, count: int, rank: int, sources: Sources) -> Tensor:
-    """Returns an operand's values below ``count`` partitions, gathered at ``sources``.
+    """Broadcasts an operand along the ragged axes: gathers the values below ``count`` row partitions at ``sources``.
 
-    They have dims of size 1 prepended up to the result's ``rank``.
+    ``shape`` is the operand's ragged shape. The operand first gets leading dims of size 1 up to the result's ``rank``.
     """
     flat, missing_dims = _flat_values(x), rank - shape.rank
     dims = (*(1,) * missing_dims, *flat._type.shape) if missing_dims > count else flat._type.shape

@@ -71,7 +71,10 @@ def constant(
 
 
 def _check_ragged_rank(pylist: Any, scalar_depth: int | None, depth: int, rank: int) -> None:
-    """Checks that ``ragged_rank`` is less than the depth of the scalars, if there are any."""
+    """Checks the argument ``ragged_rank`` (``rank``) of `tf.ragged.constant` against a nested list, or raises.
+
+    ``scalar_depth`` is the nesting depth of the list's scalars (None without scalars), ``depth`` that of the list.
+    """
     if scalar_depth == 0 and rank > 0:
         raise ValueError(f"Invalid pylist={pylist}: incompatible with ragged_rank={rank}")
     if scalar_depth is not None and rank > depth:
@@ -97,9 +100,9 @@ def _max_depth(value: Any) -> int:
 
 
 def _innermost_values(rows: list[Any], dtype: DType | None, item_shape: tuple[int, ...], rank: int) -> Tensor:
-    """Converts the items of the innermost rows to a tensor; without any, it is empty, with ``rank`` dims besides the first.
+    """Converts the items of the innermost ragged rows to a tensor.
 
-    ``item_shape`` is the shape of an item if it was given.
+    Without items, the tensor is empty. Its other dims then are ``item_shape``, or ``rank`` dims of size 0.
     """
     if rows:
         return convert_to_tensor([each.tolist() if isinstance(each, np.ndarray) else each for each in rows], dtype)
@@ -110,7 +113,10 @@ def _innermost_values(rows: list[Any], dtype: DType | None, item_shape: tuple[in
 
 
 def from_tensor(tensor: Tensor, lengths: Any, padding: Any, ragged_rank: int, splits_dtype: DType) -> RaggedTensor:
-    """Converts a dense tensor to a ragged one, whose rows are cut to ``lengths``, or lose their trailing ``padding``."""
+    """Converts a dense tensor to a ragged tensor with ``ragged_rank`` ragged dims.
+
+    Rows are cut to ``lengths``, or their trailing values equal to ``padding`` are removed. With neither, rows stay whole.
+    """
     if lengths is not None and padding is not None:
         raise ValueError("Specify argument `lengths` or `padding`, but not both.")
     if ragged_rank < 1 or ragged_rank > tensor.ndim - 1:
@@ -130,7 +136,10 @@ def from_tensor(tensor: Tensor, lengths: Any, padding: Any, ragged_rank: int, sp
 
 
 def _trim_rows(matrix: Tensor, lengths: Any, padding: Any, splits_dtype: DType) -> RaggedTensor:
-    """Converts a dense matrix to a ragged one, whose rows have the given lengths or end before their trailing padding."""
+    """Converts a dense matrix to a ragged tensor with rows of the given lengths, or without their trailing padding.
+
+    With neither, rows keep the full width. A length is clipped to the matrix's width.
+    """
     width, zero = dim(matrix, 1), EagerTensor(np.zeros((), np.int64))
     if padding is not None:
         padding = convert_to_tensor(padding, matrix.dtype)
@@ -158,7 +167,7 @@ def _lengths_without_padding(matrix: Tensor, padding: Tensor) -> Tensor:
     is_value = bind.not_equal(matrix, padding)
     while is_value.ndim > 2:
         is_value = bind.reduce_any(is_value, axis=(is_value.ndim - 1,), keepdims=False)
-    # One more than the column of a value, 0 for padding; the maximum of a row is its length.
+    # A value counts as its column plus 1, and padding as 0. The maximum over a row then is the row's length.
     ends = cast(is_value, int64) * (cast(positions(_transposed(matrix)), int64) + 1)
     return reduce_max(ends, axis=1)
 
@@ -175,7 +184,7 @@ def _trim_nested(tensor: Tensor, lengths: list[Tensor]) -> RaggedTensor:
 
 
 def bounding_shape(ragged: RaggedTensor) -> Tensor:
-    """Returns the shape of the smallest dense tensor that holds a ragged one, as an int64 vector."""
+    """Returns the shape of the smallest dense tensor that can hold a ragged tensor, as an int64 vector."""
     sizes = [ragged.nrows()]
     values: Any = ragged
     while isinstance(values, RaggedTensor):
@@ -191,7 +200,10 @@ def _max_row_length(ragged: RaggedTensor) -> Tensor:
 
 
 def to_tensor(ragged: RaggedTensor, default: Any, shape: list[int | None] | None) -> Tensor:
-    """Pads a ragged tensor with ``default`` to a dense one, cut or padded to the dims of ``shape`` that are not None."""
+    """Converts a ragged tensor to a dense tensor; short rows are padded with ``default``.
+
+    Dims are cut or padded to ``shape``; a dim of None is as long as the longest row.
+    """
     requested = shape or [None] * (ragged.shape.rank or 0)
     values: Any = ragged.values
     if isinstance(values, RaggedTensor):
@@ -216,7 +228,7 @@ def _with_row_count(dense: Tensor, default: Tensor, count: int) -> Tensor:
 
 
 def merge_dims(value: Any, outer: int, inner: int) -> Any:
-    """Merges the axes from ``outer`` to ``inner`` into one; see `RaggedTensor.merge_dims`."""
+    """Merges the axes from ``outer`` to ``inner`` of a ragged or dense tensor into one, as `RaggedTensor.merge_dims`."""
     if outer == inner:
         return value
     if outer > inner:
@@ -233,7 +245,10 @@ def merge_dims(value: Any, outer: int, inner: int) -> Any:
 
 
 def _merge_inner_axes(ragged: RaggedTensor) -> RaggedTensor:
-    """Merges axes 1 and 2 of a ragged tensor: the items of each row are concatenated to one longer row."""
+    """Merges axes 1 and 2 of a ragged tensor: the items of each row are concatenated to one longer row.
+
+    For example, ``[[[1], [2, 3]], [[4]]]`` becomes ``[[1, 2, 3], [4]]``.
+    """
     values, splits = ragged.values, ragged.row_splits
     if isinstance(values, RaggedTensor):
         return RaggedTensor(values.values, bind.gather(values.row_splits, splits, axis=0, batch_dims=0))
@@ -327,7 +342,7 @@ def segment_ids_to_row_splits(
 
 
 def _as_int32(value: Any, name: str) -> Tensor:
-    """Converts an argument to an int32 tensor. Raises TypeError, with its name, if the dtype is not an integer."""
+    """Converts the argument ``name`` to an int32 tensor. Raises TypeError if its dtype is not an integer dtype."""
     result = convert_to_tensor(value) if isinstance(value, Tensor) else convert_to_tensor(value, int32)
     if not result.dtype.is_integer:
         received_dtype = f"of dtype: {result.dtype!r}"
@@ -339,7 +354,7 @@ def _as_int32(value: Any, name: str) -> Tensor:
 
 @export("ragged.boolean_mask")
 def boolean_mask(data: Any, mask: Any, name: str | None = None) -> Any:
-    """Selects values by a mask; a mask of more than one dim gives ragged rows.
+    """Selects the values for which a mask is True; with a mask of several dims the result is ragged.
 
     >>> import tvtf as tf
     >>> tf.ragged.boolean_mask([[1, 2, 3], [4, 5, 6]], [[True, False, True], [False, False, True]])
@@ -381,7 +396,7 @@ def gather_rows(ragged: RaggedTensor, indices: Tensor) -> RaggedTensor:
 
 @export("ragged.map_flat_values")
 def map_flat_values(op: Any, *args: Any, **kwargs: Any) -> Any:
-    """Applies ``op`` to the innermost values of ragged arguments; the result has the rows of the first.
+    """Applies ``op`` to the innermost values of ragged arguments; the result has the same rows as the arguments.
 
     >>> import tvtf as tf
     >>> tf.ragged.map_flat_values(lambda x: x * 2, tf.ragged.constant([[1], [2, 3]]))
@@ -405,15 +420,15 @@ def map_flat_values(op: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def check_same_rows(ragged: Sequence[RaggedTensor]) -> None:
-    """Checks that eager ragged tensors have the same rows.
+    """Checks that ragged tensors have the same row splits. Only eager row splits are compared.
 
     Raises:
-      InvalidArgumentError: the rows differ.
+      InvalidArgumentError: the row splits differ.
     """
     expected = ragged[0].nested_row_splits
     for other in ragged[1:]:
         splits = other.nested_row_splits
-        # Symbolic row splits are not compared.
+        # The values of symbolic row splits are unknown while tracing.
         are_equal = len(splits) == len(expected) and all(
             not (isinstance(expected_splits, EagerTensor) and isinstance(other_splits, EagerTensor))
             or np.array_equal(expected_splits.numpy(), other_splits.numpy())

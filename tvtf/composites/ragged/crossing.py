@@ -42,7 +42,11 @@ def _hashed(parts: tuple[Any, ...], key: int, num_buckets: int) -> int:
 def _cross(
     *inputs: np.ndarray, hashed: bool, num_buckets: int, key: int, separator: str, count: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Combines the values of all features in every possible way, row by row; the crosses are hashed or joined as text."""
+    """Computes the feature crosses of each row: all combinations of one value of each feature.
+
+    ``inputs`` are the flat values and the row splits of each feature in turn. A cross is hashed into ``num_buckets``, or
+    joined as text with ``separator``. Returns the crosses and their row splits.
+    """
     features = [
         (values_array.tolist(), splits_array.tolist()) for values_array, splits_array in zip(inputs[::2], inputs[1::2])
     ]
@@ -66,7 +70,7 @@ def cross_rows(*inputs: Tensor, hashed: bool, num_buckets: int, key: int, separa
 
 
 def _feature(value: Any, position: int) -> RaggedTensor:
-    """Converts a feature to a ragged matrix. Raises ValueError for another dtype or rank."""
+    """Converts an input of `tf.ragged.cross` to a ragged matrix of integers or strings, or raises ValueError."""
     x = as_tensor(value)
     if not (x.dtype.is_integer or x.dtype is string):
         raise ValueError(f"Unexpected dtype for inputs[{position}]: {x.dtype}")
@@ -78,9 +82,9 @@ def _feature(value: Any, position: int) -> RaggedTensor:
 
 
 def _crossed(inputs: Any, hashed: bool, num_buckets: int, key: int) -> RaggedTensor:
-    """Returns the crosses of features: for each row, all combinations of one value of each feature.
+    """Returns the feature crosses: for each row, all combinations of one value of each feature.
 
-    Row splits are int32 only if those of all features are.
+    ``key`` is the key of the hash. The row splits are int32 only if all features are ragged with int32 row splits.
     """
     if not isinstance(inputs, (tuple, list)):
         raise TypeError("Inputs must be a list")

@@ -108,7 +108,11 @@ ASSERTIONS = (
 
 
 def unary(function: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """Applies an elementwise function to the innermost values of its first argument."""
+    """Applies an elementwise function to the innermost values of its first argument, a ragged tensor.
+
+    Returns NotImplemented if the first argument is not ragged.
+    """
+    # the first argument was passed by keyword
     if x is None:
         name = next(keyword for keyword, value in kwargs.items() if holds_ragged(value))
         x = kwargs.pop(name)
@@ -133,7 +137,10 @@ def assert_elementwise(function: Any, x: Any, y: Any, *args: Any, **kwargs: Any)
 
 
 def broadcast_operands(a: Any, b: Any) -> tuple[Any, Any, Callable[[Tensor], Any]]:
-    """Returns two operands' innermost values, which broadcast, and a function that partitions a result into rows."""
+    """Broadcasts two operands, at least one of them ragged, for a binary elementwise function.
+
+    Returns the innermost values of both operands, and a function that partitions the result's values into rows.
+    """
     first = a if isinstance(a, RaggedTensor) else b
     if not isinstance(a, RaggedTensor):
         a = a if isinstance(a, Tensor) else convert_to_tensor(a, dtype_hint=b.dtype)
@@ -146,9 +153,10 @@ def broadcast_operands(a: Any, b: Any) -> tuple[Any, Any, Callable[[Tensor], Any
 
 
 def _need_no_broadcast(a: Any, b: Any) -> bool:
-    """Returns whether the innermost values of two operands broadcast without changes.
+    """Returns whether the innermost values of two operands can be combined directly, without broadcasting of rows.
 
-    They do if both have the same row splits, or if one is dense and of lower rank than the other's innermost values.
+    This holds if both operands have the same row splits, or if one operand is dense and has a lower rank than the other
+    operand's innermost values.
     """
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         ragged, dense = (b, a) if isinstance(a, Tensor) else (a, b)
@@ -170,10 +178,13 @@ SEGMENTS = {
 
 
 def reduction(name: str) -> Handler:
-    """Returns the handler of ``tf.reduce_...`` for ragged tensors."""
+    """Returns the implementation of the reduction ``name``, such as "reduce_sum", for ragged tensors."""
 
     def reduce(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
-        """Reduces a ragged tensor along the axes, innermost first, so that the numbers of the other axes don't change."""
+        """Reduces a ragged tensor along one axis after the other.
+
+        The innermost axis comes first. The numbers of the outer axes then stay the same.
+        """
         rank = input_tensor.shape.rank or 0
         if axis is None:
             result = function(input_tensor.flat_values, None, False, **kwargs)
@@ -201,9 +212,9 @@ def mean(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = Fa
 
 
 def bool_reduction(reduction_name: str) -> Handler:
-    """Returns the handler of ``tf.reduce_any`` or ``tf.reduce_all``, which adds or multiplies the bools as integers.
+    """Returns the implementation of ``tf.reduce_any`` or ``tf.reduce_all`` for ragged tensors.
 
-    ``reduction_name`` is the public name of the sum or product.
+    Bools are reduced as integers by another reduction. ``reduction_name`` is its public name.
     """
 
     def reduce(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
@@ -214,7 +225,7 @@ def bool_reduction(reduction_name: str) -> Handler:
 
 
 def _reduced(name: str, function: Any, value: Any, axis: int, keepdims: bool) -> Any:
-    """Reduces a ragged tensor along one axis; ``function`` reduces dense tensors, such as its innermost values."""
+    """Reduces a ragged or dense tensor along one axis; ``name`` is the reduction, and ``function`` its dense version."""
     if not isinstance(value, RaggedTensor):
         return function(value, axis, keepdims)
     if axis > 1:
@@ -246,15 +257,15 @@ def positions_in_rows(value: RaggedTensor) -> Tensor:
 
 
 def _reduce_segments(name: str, values: Any, ids: Tensor, count: Tensor) -> Any:
-    """Reduces the rows whose ``ids`` are equal to one row, item by item, in ``count`` segments.
+    """Reduces all rows with the same id to one row, item by item; there are ``count`` segments (ids).
 
-    Rows are aligned at their start, so that the longest row of a segment determines its length.
+    Rows are aligned at their start. A segment's result is as long as its longest row. ``name`` is the reduction.
     """
     if not isinstance(values, RaggedTensor):
         return public_names()[f"math.{SEGMENTS[name]}"](values, ids, count)
     positions = positions_in_rows(values)
     max_length = bounding_shape(values)[1]
-    # The items are reduced to segments of the same length, the longest one, and then trimmed to each segment's length.
+    # First all segments have the length of the longest row. Then they are cut to their own lengths.
     segment_of_value = gather(cast(ids, int64), cast(values.value_rowids(), int64))
     flat_segment = segment_of_value * cast(max_length, int64) + cast(positions, int64)
     lengths = _reduce_segments("reduce_max", cast(values.row_lengths(), int64), ids, count)
@@ -272,7 +283,7 @@ def _reduce_segments(name: str, values: Any, ids: Tensor, count: Tensor) -> Any:
 
 
 def _add_operators() -> None:
-    """Adds Python's operators to ragged tensors."""
+    """Defines Python's operators, such as ``+`` and ``==``, as methods of RaggedTensor."""
     names = public_names()
     for operator, path in _OPERATORS.items():
         function = names[path]
@@ -289,7 +300,10 @@ def _operator(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _equality(function: Callable[..., Any], otherwise: bool) -> Callable[..., Any]:
-    """Returns the operator ``==`` or ``!=``; for None or an incompatible shape its result is ``otherwise``."""
+    """Returns the method of the operator ``==`` or ``!=``, which compares ragged tensors by ``function``.
+
+    The operator returns ``otherwise`` if the other operand is None or has an incompatible shape.
+    """
 
     def compare(self: Any, other: Any) -> Any:
         if other is None:

@@ -58,7 +58,7 @@ class DynamicRaggedShape(CompositeTensor):
         self._require_aligned()
 
     def _require_aligned(self) -> None:
-        """Checks that each partition has as many rows as the one before has values."""
+        """Checks that each row partition has as many rows as the partition before it has values, or raises ValueError."""
         parts = self._row_partitions
         for axis, (outer, inner) in enumerate(zip(parts, parts[1:])):
             if not agree_dim(outer.nvals_dim, inner.nrows_dim):
@@ -73,7 +73,10 @@ class DynamicRaggedShape(CompositeTensor):
     def from_lengths(
         cls, lengths: Sequence[Any], num_row_partitions: int | None = None, dtype: Any = int64
     ) -> DynamicRaggedShape:
-        """Creates a shape from the length of each dim: an int for a uniform dim, a tuple of row lengths for a ragged one."""
+        """Creates a ragged shape from the lengths of its dims, such as ``[2, (3, 1)]``.
+
+        The length of a uniform dim is an int. The length of a ragged dim is the tuple of all row lengths.
+        """
         if not isinstance(lengths, list):
             raise ValueError("lengths should be a list")
         for length in lengths:
@@ -143,7 +146,7 @@ class DynamicRaggedShape(CompositeTensor):
         return self.num_row_partitions + self.inner_rank
 
     def is_uniform(self, axis: int) -> bool:
-        """Returns whether all rows along an axis are known to have one length."""
+        """Returns whether all rows along an axis are known to have the same length."""
         if not isinstance(axis, int):
             raise TypeError("axis must be an integer")
         if axis < 0:
@@ -193,10 +196,10 @@ class DynamicRaggedShape(CompositeTensor):
         return self._size_of_axis(index + self.rank if index < 0 else index)
 
     def _slice_axes(self, first: int, last: int) -> DynamicRaggedShape:
-        """Returns the shape of the axes from ``first`` up to, but without, ``last``.
+        """Returns the ragged shape of the axes from ``first`` up to, but without, ``last``.
 
         Raises:
-          ValueError: a ragged axis would lose the axes before it, which have its rows.
+          ValueError: there are ragged axes, and ``first`` isn't 0: a ragged axis needs the axes that hold its rows.
         """
         if last <= first:
             return DynamicRaggedShape([], [], self._dtype)
@@ -232,7 +235,7 @@ class DynamicRaggedShape(CompositeTensor):
 
     @property
     def _type_spec(self) -> DynamicRaggedShapeSpec:
-        """The type of the shape, with the counts that are static."""
+        """The spec of the ragged shape, with those numbers of rows and values that are static."""
         # A partition has as many values as the next one has rows, and the last as many as the first inner dim.
         counts = [*(part.static_nrows for part in self._row_partitions[1:]), *TensorShape(self._dims[:1])]
         with_counts = zip(self._row_partitions, counts)
@@ -244,7 +247,10 @@ class DynamicRaggedShape(CompositeTensor):
 
 
 def _dtype_of(parts: Sequence[RowPartition], inner_shape: Any, dtype: Any) -> DType:
-    """Returns the dtype of row splits: the requested one, else that of the partitions or the inner shape."""
+    """Returns the dtype of a ragged shape's row splits: int32 or int64; raises ValueError for another dtype.
+
+    It is the requested dtype, else the dtype of the row partitions, else that of the inner shape.
+    """
     if dtype is not None:
         result = as_dtype(dtype)
     elif parts:
@@ -260,7 +266,7 @@ def _dtype_of(parts: Sequence[RowPartition], inner_shape: Any, dtype: Any) -> DT
 def _dims_of_inner_shape(inner_shape: Any, parts: Sequence[RowPartition]) -> tuple[Dim, ...]:
     """Converts the argument ``inner_shape`` of a ragged shape to dims.
 
-    A single dim that is unknown while tracing is the number of values of the last partition.
+    If the only dim is unknown while tracing, it is taken from the last partition, whose number of values it must equal.
     """
     if isinstance(inner_shape, Tensor):
         inner_shape.shape.assert_has_rank(1)
@@ -270,9 +276,10 @@ def _dims_of_inner_shape(inner_shape: Any, parts: Sequence[RowPartition]) -> tup
 
 
 def _partitions_of(lengths: Sequence[Any], dtype: DType) -> tuple[list[RowPartition], int]:
-    """Converts the length of each dim, an int or the tuple of all row lengths, to row partitions.
+    """Converts the lengths of a ragged shape's dims to row partitions.
 
-    Returns the partitions, and the number of values.
+    The length of a dim is an int if all rows are equally long, else the tuple of all row lengths. Returns the partitions
+    and the number of values.
     """
     count, parts = lengths[0], []
     for length in lengths[1:]:

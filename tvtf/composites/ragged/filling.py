@@ -84,7 +84,7 @@ def _gather(x: Tensor, order: Tensor) -> Tensor:
 
 
 def _check_ranks(rows: Tensor, x: Tensor, default: Tensor) -> None:
-    """Checks the ranks of the arguments, and that there are as many row ids as values."""
+    """Checks that values and row ids are vectors of the same length, and that the default is a scalar, or raises."""
     message = None
     if x.ndim != 1:
         message = f"values must be a vector, saw: {brackets(x._type.shape)}"

@@ -58,7 +58,10 @@ def format_ragged(ragged: RaggedTensor, summarize: int) -> Tensor:
 def ragged_format(
     function: Any, template: str, inputs: Any, placeholder: str = "{}", summarize: int = 3, name: str | None = None
 ) -> Tensor:
-    """Implements ``tf.strings.format`` for ``inputs`` of which some are ragged."""
+    """Implements ``tf.strings.format`` for inputs with ragged tensors among them.
+
+    Each input is formatted to a string. The strings are joined with the template's literal parts between them.
+    """
     listed = inputs if isinstance(inputs, (list, tuple)) else [inputs]
     literals = template.split(placeholder)
     if len(literals) - 1 != len(listed):

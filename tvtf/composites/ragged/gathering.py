@@ -41,7 +41,10 @@ def _is_ragged(value: Any) -> bool:
 
 
 def _gather(params: Any, indices: Any, axis: int, batch_dims: int) -> Any:
-    """Gathers slices of dense or ragged tensors along an axis, by reducing each case to a gather of whole rows."""
+    """Gathers slices of dense or ragged tensors along an axis, as ``tf.gather`` with non-negative arguments.
+
+    Each ragged case is reduced to a gather of whole rows.
+    """
     if not _is_ragged(params) and not _is_ragged(indices):
         return dense_gather(params, indices, axis=axis, batch_dims=batch_dims)
     if batch_dims:
@@ -49,7 +52,7 @@ def _gather(params: Any, indices: Any, axis: int, batch_dims: int) -> Any:
     if axis > 1:
         rows = _as_ragged(params)
         return rows.with_values(_gather(rows.values, indices, axis - 1, 0))
-    # Item j of row i is item row_starts[i] + j of the values.
+    # Item j of row i is item row_starts[i] + j of the flat values.
     if axis == 1:
         return _gather(_merge_outer_axes(params), _offset_indices(params, indices, indices.shape.rank + 1), 0, 0)
     if _is_ragged(indices):
@@ -67,7 +70,10 @@ def _gather_rows_of(params: RaggedTensor, indices: Tensor) -> Any:
 
 
 def _gather_in_batches(params: Any, indices: Any, axis: int, batch_dims: int) -> Any:
-    """Gathers with batch dims: converts the indices into each batch item to indices into the items of the whole batch."""
+    """Gathers slices of ragged tensors with batch dims, as ``tf.gather``.
+
+    Indices that count within one batch item are converted to indices that count through the whole batch.
+    """
     params_batch, indices_batch = params.shape[:batch_dims], indices.shape[:batch_dims]
     if not params_batch.is_compatible_with(indices_batch):
         raise ValueError(f"batch shape from indices {indices_batch} does not match params shape {params.shape}")
@@ -96,9 +102,9 @@ def _merge_outer_axes(params: Any) -> Any:
 
 
 def _offset_indices(params: Any, indices: Any, rank: int) -> Any:
-    """Converts indices into each row to indices into the values of all rows, by adding the rows' starts.
+    """Adds the start of each row to the row's indices; the sums are indices into the values of all rows of ``params``.
 
-    ``rank`` is that of the indices, with which the starts broadcast.
+    The vector of starts is reshaped to ``rank`` dims to broadcast with the indices.
     """
     if _is_ragged(params):
         starts = cast(params.row_starts(), int64)

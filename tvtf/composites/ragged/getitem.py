@@ -18,7 +18,7 @@ from tvtf.ops.rules import bind, ones_like, zeros_like
 
 
 def getitem(ragged: RaggedTensor, key: Any) -> Any:
-    """Returns ``ragged[key]``.
+    """Implements indexing of ragged tensors: ``ragged[key]``.
 
     Raises:
       ValueError: an integer indexes a ragged dim, or there are too many indices.
@@ -38,7 +38,7 @@ def _expand_ellipsis(keys: list[Any], rank: int) -> list[Any]:
 
 
 def _index_axes(value: Any, keys: list[Any]) -> Any:
-    """Indexes a tensor by a list of keys: the outermost axis by the first key, and the rows by the others."""
+    """Indexes a ragged or dense tensor by a list of keys: the first key indexes the outermost axis, the others the rows."""
     if not keys:
         return value
     if not isinstance(value, RaggedTensor):
@@ -62,7 +62,7 @@ def with_axis(value: Any) -> Any:
 
 
 def _select_row(ragged: RaggedTensor, index: Any) -> Any:
-    """Returns one row of a ragged tensor; in a trace, its bounds are looked up at run time."""
+    """Returns one row of a ragged tensor. While tracing, the row's start and limit are gathered at run time."""
     row = convert_to_tensor(index, dtype_hint=int64)
     row = cast(row, int64)
     if isinstance(row, EagerTensor) and isinstance(ragged.row_splits, EagerTensor):
@@ -86,9 +86,10 @@ def _eager_row(ragged: RaggedTensor, index: int) -> Any:
 
 
 def _slice_rows(ragged: RaggedTensor, key: slice) -> RaggedTensor:
-    """Slices the rows of a ragged tensor; eager slices with step 1 share the values."""
+    """Slices the outermost axis of a ragged tensor: selects rows."""
     if key == slice(None):
         return ragged
+    # Consecutive eager rows have consecutive values, which needn't be gathered.
     if key.step in (None, 1) and isinstance(ragged.row_splits, EagerTensor):
         first, last, _ = slice(*map(_static_int, (key.start, key.stop))).indices(
             len(ragged.row_splits.eager_array()) - 1
@@ -108,7 +109,11 @@ def _static_int(value: Any) -> Any:
 
 
 def _index_inside_rows(ragged: RaggedTensor, keys: list[Any]) -> Any:
-    """Indexes every row of a ragged tensor by the remaining keys; only rows of one length can be indexed by an integer."""
+    """Indexes each row of a ragged tensor by the keys behind the first one.
+
+    Raises:
+      ValueError: an integer indexes rows that are not known to have the same length.
+    """
     if not keys:
         return ragged
     first, *inner_keys = keys
@@ -133,7 +138,7 @@ def gather_values(values: Any, places: Tensor) -> Any:
 
 
 def _slice_each_row(ragged: RaggedTensor, key: slice) -> RaggedTensor:
-    """Slices each row of a ragged tensor by the same slice, which counts from the start of the row."""
+    """Applies the same slice to each row of a ragged tensor; for example, ``1:`` drops the first item of each row."""
     if key == slice(None):
         return ragged
     step = 1 if key.step is None else _static_int(key.step)
@@ -146,7 +151,10 @@ def _slice_each_row(ragged: RaggedTensor, key: slice) -> RaggedTensor:
 
 
 def _clipped_bound(bound: Any, lengths: Tensor, step: int, is_start: bool) -> Tensor:
-    """Returns the start (if ``is_start``) or the stop of a slice in each row, clipped to the row's length as Python does."""
+    """Converts a bound of a slice to an offset for each row, clipped to the row's length as Python does.
+
+    ``is_start`` tells the slice's start from its stop. ``lengths`` are the row lengths.
+    """
     zero, one = zeros_like(lengths), ones_like(lengths)
     low, high = (zero, lengths) if step > 0 else (zero - one, lengths - one)
     if bound is None:

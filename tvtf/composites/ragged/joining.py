@@ -23,7 +23,7 @@ def _rank(value: Any) -> int:
 
 
 def as_ragged(value: Any, ragged_rank: int) -> Any:
-    """Converts a tensor to one with at least ``ragged_rank`` ragged dims, if its rank allows that."""
+    """Converts a tensor to a ragged tensor with at least ``ragged_rank`` ragged dims, or with fewer if its rank is too low."""
     if isinstance(value, RaggedTensor):
         missing = ragged_rank - value.ragged_rank
         if missing <= 0:
@@ -36,7 +36,7 @@ def as_ragged(value: Any, ragged_rank: int) -> Any:
 
 
 def concat_all(values: list[Any], axis: int) -> Any:
-    """Concatenates ragged tensors of the same rank along an axis."""
+    """Concatenates tensors along an axis; dense tensors among them are first converted to ragged tensors."""
     rank = max(map(_rank, values))
     axis = axis % rank
     ragged_rank = max(
@@ -47,7 +47,10 @@ def concat_all(values: list[Any], axis: int) -> Any:
 
 
 def _concat(values: list[Any], axis: int) -> Any:
-    """Concatenates tensors of the same ragged rank along an axis; along an inner axis, their values are concatenated."""
+    """Concatenates tensors of the same ragged rank along an axis.
+
+    Axis 0 appends rows, axis 1 joins corresponding rows, and an inner axis concatenates the values.
+    """
     if not isinstance(values[0], RaggedTensor):
         return dense_concat(values, axis)
     if axis == 0:
@@ -67,7 +70,7 @@ def _append_rows(values: list[RaggedTensor]) -> RaggedTensor:
 def _join_rows(values: list[RaggedTensor]) -> RaggedTensor:
     """Concatenates ragged tensors along axis 1: row ``i`` of the result has the items of row ``i`` of each tensor.
 
-    It appends the rows of all tensors, gathers those with the same index next to each other, and merges them.
+    The rows of all tensors are appended, reordered to put rows with the same index next to each other, and merged.
     """
     all_rows = _append_rows(values)
     counts = [dim(value.row_splits, 0) - 1 for value in values]
@@ -88,7 +91,7 @@ def _interleaved(counts: list[Tensor]) -> Tensor:
 def stack_all(values: list[Any], axis: int) -> Any:
     """Stacks tensors, ragged or dense, along a new axis.
 
-    As in TensorFlow, the result is dense if the tensors are, and the new axis is one of the last two.
+    As in TensorFlow, the result is dense if all tensors are dense and the new axis is one of the last two.
     """
     rank = max(map(_rank, values))
     axis = axis % (rank + 1)
@@ -99,7 +102,7 @@ def stack_all(values: list[Any], axis: int) -> Any:
     if axis == 0:
         counts = [value.nrows(int64) if isinstance(value, RaggedTensor) else dim(value, 0) for value in rows]
         splits = splits_of_lengths(bind.stack(*counts, axis=0))
-        # TensorFlow's row splits are int32 where vectors are stacked.
+        # TensorFlow returns int32 row splits for stacked vectors.
         return RaggedTensor(_concat(rows, 0), cast(splits, int32) if rank == 1 else splits)
     if axis == 1:
         return _concat([single_rows(value) for value in rows], 1)

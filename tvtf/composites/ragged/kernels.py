@@ -24,7 +24,7 @@ def _range_types(starts: TensorType, limits: TensorType, deltas: TensorType, cou
 
 
 def _ranges(starts: np.ndarray, limits: np.ndarray, deltas: np.ndarray, count: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the row splits and values of ranges, one for each start, limit and delta."""
+    """Computes a ragged tensor of ranges, one row for each start, limit and delta; returns its row splits and values."""
     if (deltas == 0).any():
         raise ArgumentError("Requires delta != 0")
     if not all(np.isfinite(each).all() for each in (starts, limits, deltas)):
@@ -68,9 +68,9 @@ def _dense_type(values: TensorType, splits: TensorType, default: TensorType, wid
 
 
 def _dense(values: np.ndarray, splits: np.ndarray, default: np.ndarray, width: Any) -> np.ndarray:
-    """Copies rows into a dense matrix of ``width`` columns, padded with the default; longer rows are cut.
+    """Copies ragged rows into a dense matrix; short rows are padded with ``default``, and long rows are cut.
 
-    A symbolic ``width`` stands for the length of the longest row.
+    The matrix has ``width`` columns. If ``width`` is a symbolic dim, it is as wide as the longest row.
     """
     lengths = np.diff(splits)
     column_count = width if isinstance(width, int) else int(lengths.max(initial=0))
@@ -83,9 +83,9 @@ def _dense(values: np.ndarray, splits: np.ndarray, default: np.ndarray, width: A
 
 
 def _dense_vjp(ct: Tensor, y: Tensor, values: Tensor, splits: Tensor, default: Tensor, width: Any) -> Any:
-    """Returns the gradients of padding to a dense tensor: each value has the cotangent ``ct`` at its place in the matrix.
+    """Computes the gradients of padding ragged rows to a dense tensor: each value gets ``ct`` at its row and column.
 
-    Values that were cut off have none. The row splits and the default have no gradient.
+    A value that was cut off gets zeros. The row splits and the default have no gradient (None).
     """
     rows = row_ids(splits, values)
     columns = bind.subtract(

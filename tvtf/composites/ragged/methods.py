@@ -28,7 +28,7 @@ def from_tensor(
     name: Any = None,
     row_splits_dtype: Any = int64,
 ) -> RaggedTensor:
-    """Converts a dense tensor; its rows are cut to ``lengths``, or trailing ``padding`` is removed."""
+    """Converts a dense tensor to a ragged tensor; rows are cut to ``lengths``, or trailing ``padding`` is removed."""
     return build.from_tensor(convert_to_tensor(tensor), lengths, padding, ragged_rank, as_dtype(row_splits_dtype))
 
 

@@ -28,10 +28,10 @@ SPLITS_DTYPES = (int32, int64)
 
 
 def as_partition(value: Any, name: str, dtype: Any = None, hint: Any = None) -> Tensor:
-    """Converts row splits, row lengths, row ids or another vector that partitions rows to an int32 or int64 tensor.
+    """Converts the argument ``name``, such as row splits, row lengths or row ids, to an int32 or int64 tensor.
 
     Raises:
-      ValueError: the tensor has another dtype than these.
+      ValueError: the tensor has another dtype.
     """
     # The hint, the dtype of other row splits, doesn't apply to arrays.
     if dtype is None and isinstance(value, np.ndarray):
@@ -143,7 +143,7 @@ class RowPartition(CompositeTensor):
     def from_value_rowids(
         cls, value_rowids: Any, nrows: Any = None, validate: bool = True, dtype: Any = None, dtype_hint: Any = None
     ) -> RowPartition:
-        """Creates a partition with value ``i`` in row ``value_rowids[i]``; the row ids must not decrease."""
+        """Creates a row partition that puts value ``i`` into row ``value_rowids[i]``; row ids must not decrease."""
         ids = _as_vector(value_rowids, "value_rowids", dtype, dtype_hint, validate)
         row_count = _row_count_of_ids(ids) if nrows is None else cast(convert_to_tensor(nrows), ids.dtype)
         if validate:
@@ -200,7 +200,7 @@ class RowPartition(CompositeTensor):
 
     @classmethod
     def of_dims(cls, nrows: Dim, length: Dim, dtype: DType) -> RowPartition:
-        """Creates a partition into ``nrows`` rows of ``length`` values; both may be symbolic dims."""
+        """Creates a uniform row partition: ``nrows`` rows of ``length`` values each; both may be symbolic dims."""
         if isinstance(nrows, int) and isinstance(length, int):
             return cls(
                 EagerTensor(np.arange(nrows + 1, dtype=dtype.np) * dtype.np.type(length)), length, nrows * length
@@ -239,11 +239,11 @@ class RowPartition(CompositeTensor):
 
     @property
     def nvals_dim(self) -> Dim:
-        """The number of values as a dim."""
+        """The number of values as a dim, an int or symbolic."""
         if self._nvals is None:
             last = static_value(self.nvals())
             if last is None and not self.is_uniform():
-                # The result of row ids has a new symbolic dim for the number of values.
+                # The row ids have as many elements as there are values, and a symbolic dim of their own.
                 return self.value_rowids()._type.shape[0]
             self._nvals = simplify_dim(self.nrows_dim * self._uniform) if last is None else int(last)
         return self._nvals
@@ -296,7 +296,7 @@ class RowPartition(CompositeTensor):
         return ranges(zeros_like(lengths), lengths)[1]
 
     def with_dtype(self, dtype: Any) -> RowPartition:
-        """Returns a copy with row splits of another dtype."""
+        """Returns a copy of the row partition with row splits of another dtype, int32 or int64."""
         new_dtype = as_dtype(dtype)
         if new_dtype not in SPLITS_DTYPES:
             raise ValueError("dtype must be int32 or int64")

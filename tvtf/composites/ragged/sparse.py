@@ -23,7 +23,7 @@ from tvtf.ops.value_checks import all_hold, required
 
 
 def from_sparse(st_input: Any, splits_dtype: Any) -> RaggedTensor:
-    """Converts a sparse matrix to a ragged one; the values of each row must be in its first columns, without gaps."""
+    """Converts a sparse matrix to a ragged matrix; each row's values must fill the first columns without gaps."""
     if not is_sparse(st_input):
         raise TypeError(f"Argument `st_input` must be of type SparseTensor, but is of type {type(st_input).__name__}.")
     sp = as_sparse(st_input)
@@ -48,9 +48,13 @@ def _are_right_ragged(indices: Tensor) -> Tensor:
 
 
 def _check_right_ragged(array: np.ndarray) -> None:
-    """Raises TensorFlow's error unless the values of each row are in its first columns, without gaps."""
+    """Checks that a sparse matrix has each row's values in the first columns without gaps; else raises TensorFlow's error.
+
+    ``array`` has the (row, column) of each value in row-major order.
+    """
     if not array.size:
         return
+    # The first value of a row must be in column 0, and each other value in the column behind the value before.
     is_first = np.concatenate([[True], np.diff(array[:, 0]) != 0])
     expected = np.where(is_first, 0, np.concatenate([[0], array[:-1, 1] + 1]))
     if (array[:, 1] != expected).any():
@@ -68,7 +72,7 @@ def to_sparse(ragged: RaggedTensor) -> SparseTensor:
 
 
 def _indices(values: Any) -> Tensor:
-    """Returns the indices in a sparse tensor of all values of a ragged one; each row's values are in its first columns."""
+    """Converts a ragged tensor's structure to sparse indices: the multi-index of each of its values, in row-major order."""
     if not isinstance(values, RaggedTensor):
         everywhere = bind.broadcast_to(EagerTensor(np.array(True)), shape=values._type.shape)
         return (
@@ -82,7 +86,7 @@ def _indices(values: Any) -> Tensor:
 
 
 def _feature(value: Any) -> tuple[Tensor, Tensor]:
-    """Returns the values of a feature matrix, integers as int64, and its row splits."""
+    """Converts a sparse or dense feature matrix to (flat values, row splits); integers become int64."""
     if isinstance(value, SparseTensor):
         values, rows = value.values, value.indices[:, 0]
         ragged = RaggedTensor.from_value_rowids(values, rows, value.dense_shape[0], validate=False)
@@ -93,9 +97,10 @@ def _feature(value: Any) -> tuple[Tensor, Tensor]:
 
 
 def _cross_features(inputs: Any, hashed: bool, error_text: str, **attrs: Any) -> SparseTensor:
-    """Returns the crosses of features, all combinations of their values in each row, as a sparse tensor.
+    """Computes feature crosses as a sparse tensor: for each row, all combinations of one value of each feature.
 
-    Sparse features come first, as in TensorFlow.
+    In a cross, values of sparse features come before those of dense features, as in TensorFlow. ``error_text`` is the
+    message for an input that is neither.
     """
     if not isinstance(inputs, (tuple, list)):
         raise TypeError("Inputs must be a list")

@@ -61,10 +61,10 @@ def split_bytes(x: Tensor, count: Any) -> Any:
 
 
 def _split_strings(input: Any, parts: Callable[[Tensor], tuple[Tensor, ...]]) -> tuple[Any, ...]:
-    """Applies ``parts``, which splits the strings of a vector, to strings of any rank or to ragged ones.
+    """Splits the strings of a tensor of any rank, or of a ragged tensor, by ``parts``, which splits a vector of strings.
 
-    ``parts`` returns one or more vectors of results and their row splits. Returns a ragged tensor for each vector, or the
-    vector itself for a scalar string.
+    ``parts`` returns one or more vectors of results, then their row splits. For each vector of results, a ragged tensor
+    is returned, or the vector itself if ``input`` is a scalar.
     """
     if isinstance(input, RaggedTensor):
         inner = _split_strings(input.flat_values, parts)
@@ -275,8 +275,8 @@ def _ngrams(
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Joins every ``width`` consecutive words of each row, for all ``widths``; returns the n-grams and their row splits.
 
-    Rows are padded at both ends with at most ``pad`` words, or with ``width - 1`` if ``pad`` is negative. If ``short``, a
-    row that is too short for an n-gram gives one of all its words.
+    Rows are padded with ``left`` and ``right`` at most ``pad`` times at each end, or ``width - 1`` times if ``pad`` is
+    negative. If ``short``, a row too short for any n-gram gives one n-gram of all its words.
     """
     joiner = separator.encode()
     rows = []
@@ -305,7 +305,7 @@ def string_ngrams(
     values: Tensor, splits: Tensor, widths: tuple[int, ...], separator: str, left: str, right: str, pad: int, short: bool,
     count: Any,
 ) -> Any:  # fmt: skip
-    """Returns the n-grams of each row of words, and their row splits."""
+    """Computes the n-grams of each row of words; returns their flat values and row splits. See ``_ngrams``."""
     attrs = {
         "widths": widths,
         "separator": separator,

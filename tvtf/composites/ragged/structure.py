@@ -85,7 +85,10 @@ def _join(function: Any, inputs: Any, separator: str = "", name: Any = None) -> 
 
 
 def _where(function: Any, condition: Any, x: Any = None, y: Any = None, name: Any = None) -> Any:
-    """Implements ``tf.where`` for a ragged condition; the arguments are broadcast to their common ragged shape."""
+    """Implements ``tf.where`` for ragged arguments, which are broadcast to their common ragged shape.
+
+    Without ``x`` and ``y`` it returns the indices of the true elements.
+    """
     if (x is None) != (y is None):
         raise ValueError("x and y must be either both None or both non-None")
     if x is None:
@@ -121,7 +124,7 @@ def _slice_of_axis(axis: int, part: slice) -> tuple[slice, ...]:
 
 
 def _tile(function: Any, input: Any, multiples: Any, name: Any = None) -> Any:
-    """Repeats a ragged tensor along each axis by concatenation."""
+    """Implements ``tf.tile`` for ragged tensors: concatenates ``multiples[i]`` copies along each axis i."""
     result = input
     for axis, count in enumerate(static_value(multiples, "multiples")):
         if count == 0:
@@ -134,7 +137,7 @@ def _tile(function: Any, input: Any, multiples: Any, name: Any = None) -> Any:
 def _split(
     function: Any, value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, name: Any = None
 ) -> list[Any]:
-    """Splits a ragged tensor along a uniform axis. Raises ValueError for a ragged axis."""
+    """Implements ``tf.split`` for ragged tensors along a uniform axis. Raises ValueError for a ragged axis."""
     if isinstance(num_or_size_splits, int) and num_or_size_splits == 1:
         return [value]
     shape = DynamicRaggedShape.from_tensor(value)
@@ -172,9 +175,10 @@ def _squeeze(function: Any, input: Any, axis: Any = None, name: Any = None) -> A
 
 
 def _squeeze_axes(function: Any, ragged: RaggedTensor, axes: list[int]) -> Any:
-    """Removes axes of size 1: dense inner axes from the innermost values, ragged axes with their row splits.
+    """Removes axes of size 1 from a ragged tensor.
 
-    ``function`` is the ``squeeze`` of dense tensors.
+    Dense inner axes are removed from the innermost values by ``function``, the ``squeeze`` of dense tensors. A ragged axis
+    is removed by dropping its row splits.
     """
     rank = ragged.ragged_rank
     for axis, lengths in enumerate(ragged.nested_row_lengths(), 1):
@@ -232,7 +236,7 @@ def _one_hot(
     function: Any, indices: Any, depth: Any, on_value: Any = None, off_value: Any = None, axis: Any = None,
     dtype: Any = None, name: Any = None,
 ) -> Any:  # fmt: skip
-    """Returns one-hot vectors of ragged indices; the new axis must come after all ragged axes."""
+    """Implements ``tf.one_hot`` for ragged indices; the new axis must come after all ragged axes, else ValueError."""
     new_axis = None if axis is None else static_int(axis, "axis")
     if new_axis is not None and new_axis >= 0:
         if new_axis <= indices.ragged_rank:
@@ -247,7 +251,7 @@ def _one_hot(
 def _cumsum(
     function: Any, x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: Any = None
 ) -> Any:
-    """Implements ``tf.cumsum`` for ragged tensors; along a ragged axis the sums are computed on the padded tensor."""
+    """Implements ``tf.cumsum`` for ragged tensors; along a ragged axis it sums the padded dense tensor."""
     sum_axis = _nonnegative_axis(axis, x.shape.rank)
     if sum_axis > x.ragged_rank:
         return x.with_flat_values(function(x.flat_values, sum_axis - x.ragged_rank, exclusive, reverse))
@@ -287,7 +291,11 @@ def _embedding_lookup(function: Any, params: Any, ids: Any, max_norm: Any = None
 
 
 def _matmul(function: Any, a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, **kwargs: Any) -> Any:
-    """Multiplies ragged matrices whose rows have one length, or matrices with different row counts by a dense batch."""
+    """Implements ``tf.matmul`` for ragged tensors.
+
+    Two cases are supported: two matrices whose rows have the same length, and a ragged batch of matrices, which may
+    differ in their number of rows, times a dense batch.
+    """
     first, second = as_tensor(a), as_tensor(b)
     if first.dtype is not second.dtype:
         raise ValueError("`a` and `b` must have the same dtype.")
@@ -297,6 +305,7 @@ def _matmul(function: Any, a: Any, b: Any, transpose_a: bool = False, transpose_
     if rank == 2:
         return function(_dense_matrix(first), _dense_matrix(second), transpose_a, transpose_b, **kwargs)
     if rank == 3 and not isinstance(second, RaggedTensor) and first.ragged_rank == 1 and not transpose_a:
+        # each row of the batch is multiplied by the dense matrix of its batch item
         matrix_of_row = gather(second, first.value_rowids())
         rows = public_names()["expand_dims"](first.values, 1)
         return first.with_values(function(rows, matrix_of_row, transpose_b=transpose_b, **kwargs)[:, 0])
@@ -307,7 +316,7 @@ def _matmul(function: Any, a: Any, b: Any, transpose_a: bool = False, transpose_
 
 
 def _dense_matrix(matrix: Any) -> Tensor:
-    """Converts a ragged matrix to a dense one; asserts that all rows have one length."""
+    """Converts a ragged matrix to a dense matrix; asserts that all rows have the same length."""
     if not isinstance(matrix, RaggedTensor):
         return matrix  # type: ignore[no-any-return]
     dense = matrix.to_tensor()
@@ -354,7 +363,7 @@ def stack_dynamic_partitions(data: Any, partitions: Any, num_partitions: Any, na
 
 
 def _group_by_partition(rows: Any, ids: Tensor, count: Tensor) -> RaggedTensor:
-    """Groups rows by their partition ids into a ragged tensor of ``count`` rows; a stable sort preserves their order."""
+    """Groups rows by their partition ids into a ragged tensor with ``count`` partitions; rows keep their order."""
     order = argsort(ids, stable=True)
     sorted_ids = gather(ids, order)
     limit = cast(count, ids.dtype)

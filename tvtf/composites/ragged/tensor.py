@@ -229,7 +229,7 @@ class RaggedTensor(CompositeTensor):
         return self._row_splits[1:]
 
     def row_lengths(self, axis: int = 1, name: Any = None) -> Any:
-        """Returns the number of values in each row; for an inner ``axis`` as a ragged tensor."""
+        """Returns the length of each row along ``axis``: a vector for axis 1, a ragged tensor for an inner axis."""
         if axis == 0:
             return self.nrows()
         if axis == 1:
@@ -282,7 +282,7 @@ class RaggedTensor(CompositeTensor):
         return [rows[start:end] for start, end in zip(splits[:-1], splits[1:])]
 
     def numpy(self) -> np.ndarray:
-        """Converts to a NumPy array; an array of row arrays where the rows' lengths differ."""
+        """Converts an eager ragged tensor to a NumPy array; if rows differ in length, to an object array of row arrays."""
         if not self.is_eager():
             raise ValueError("RaggedTensor.numpy() is only supported in eager mode.")
         values, splits = self._values.numpy(), self._row_splits.numpy()
@@ -421,7 +421,7 @@ class RaggedTensorSpec(ShapedSpec, BatchableTypeSpec):
 
     @property
     def _component_specs(self) -> tuple[TensorSpec, ...]:
-        """Returns the specs of the flat values and of the row splits, outermost first."""
+        """Returns the specs of a ragged tensor's components: the flat values, then the row splits, outermost first."""
         if not self._ragged_rank:
             return (TensorSpec(self._shape, self._dtype),)
         rank = self._shape.rank

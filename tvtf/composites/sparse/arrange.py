@@ -101,7 +101,7 @@ def _at_least_one(x: Tensor) -> Tensor:
 
 
 def _resolved_shape(sp: SparseTensor, shape: Tensor) -> Tensor:
-    """Returns the requested shape of a reshape as a vector, with the dim that is -1 computed."""
+    """Computes the new shape of a reshaped sparse tensor as a vector: replaces a dim of -1 by the missing size."""
     requested = known_vector(shape)
     total = bind.reduce_prod(sp.dense_shape, axis=(0,), keepdims=False)
     if requested is not None:
@@ -113,9 +113,10 @@ def _resolved_shape(sp: SparseTensor, shape: Tensor) -> Tensor:
 
 
 def _resolved_static_shape(sp: SparseTensor, requested: list[int], total: Tensor) -> Tensor:
-    """Returns the new shape for a requested shape of known ints as a vector, with the dim that is -1 computed.
+    """Computes the new shape of a reshaped sparse tensor as a vector, for a requested shape of known ints.
 
-    It checks that both shapes have the same number of elements: now, or at run time if the input's shape isn't known.
+    A dim of -1 is replaced by the missing size. Both shapes must have the same number of elements: ``total``. That is
+    checked now, or at run time if the input's shape is unknown.
     """
     unknown = [i for i, dim in enumerate(requested) if dim == -1]
     if len(unknown) > 1:
@@ -150,7 +151,7 @@ def _require_size(target: Tensor, total: Tensor, message: str) -> Tensor:
 
 
 def _infer_dim(input_shape: list[int], requested: list[int]) -> list[int]:
-    """Returns the requested shape with the dim that is -1 computed from the input's shape.
+    """Returns the requested shape with -1 replaced by the size that is missing; for example, [6] and [2, -1] give [2, 3].
 
     Raises:
       ArgumentError: the two shapes have different numbers of elements.
@@ -261,9 +262,9 @@ def _elementwise_max_shape(inputs: list[SparseTensor]) -> Tensor:
 
 
 def _equal_shapes(inputs: list[SparseTensor], axis: int) -> Tensor:
-    """Returns the first input's shape, after checking that the others agree except at ``axis``.
+    """Checks that sparse tensors have the same shape except along ``axis``; returns the first shape as a vector.
 
-    Static dims are compared now, others at run time.
+    Static dims are compared now, others at run time: then the result has the check as a dependency.
     """
     expected = inputs[0].dense_shape
     for i, sp in enumerate(inputs[1:], 1):
@@ -279,7 +280,10 @@ def _equal_shapes(inputs: list[SparseTensor], axis: int) -> Tensor:
 
 
 def _static_concat_shape(inputs: list[SparseTensor], axis: int, is_expanded: bool) -> TensorShape:
-    """Returns the static shape of a concatenation; with ``is_expanded`` the inputs may differ in the other axes."""
+    """Returns the static shape of a concatenation of sparse tensors along ``axis``.
+
+    With ``is_expanded``, the inputs may differ in the other axes, and the largest size counts.
+    """
     sizes_by_axis = list(zip(*(sp.shape for sp in inputs)))
     static_sizes = [
         None if None in sizes_of_axis else max(sizes_of_axis) if is_expanded else sizes_of_axis[0]

@@ -87,9 +87,10 @@ def bincount(
 
 
 def _elements(values: Any, weights: Any, by_row: bool) -> tuple[Any, Tensor, Any, Any]:
-    """Returns the elements that ``bincount`` counts: their row ids, numbers and weights, and the number of rows.
+    """Flattens the arguments of ``tf.sparse.bincount``.
 
-    Without weights, these are None. If all elements are counted together, the number of rows is None.
+    Returns the row id of each element, the elements (numbers to count), their weights or None, and the number of rows
+    as a vector. The number of rows is None if all elements are counted together.
     """
     if isinstance(values, SparseTensor):
         flat_weights = None if weights is None else sparse_weights(values, weights)
@@ -112,7 +113,7 @@ def _elements(values: Any, weights: Any, by_row: bool) -> tuple[Any, Tensor, Any
 
 
 def sparse_weights(values: SparseTensor, weights: Any) -> Tensor:
-    """Returns the values of sparse weights, which must have the indices of the values."""
+    """Returns the values of sparse ``weights``, after checking that they have the same indices as ``values``."""
     if not isinstance(weights, SparseTensor):
         raise ValueError(
             f"Argument `weights` must be a SparseTensor if `values` is a SparseTensor. Received weights={weights} of type: "

@@ -54,7 +54,10 @@ def slice_(sp_input: Any, start: Any, size: Any, name: str | None = None) -> Spa
 
 
 def _slice_block(sp: SparseTensor, start: Tensor, size: Tensor) -> SparseTensor:
-    """Returns the block of a sparse tensor that starts at ``start``; ``size`` is clipped to the tensor's shape."""
+    """Slices a sparse tensor: returns the elements in the block of ``size`` from ``start`` on, shifted to the origin.
+
+    ``size`` is clipped to the tensor's shape.
+    """
     zero = EagerTensor(np.zeros((), np.int64))
     shape = bind.maximum(bind.minimum(size, bind.subtract(sp.dense_shape, start)), zero)
     shifted = bind.subtract(sp.indices, start)
@@ -100,7 +103,10 @@ def split(sp_input: Any = None, num_split: Any = None, axis: Any = None, name: s
 
 
 def _part(sp: SparseTensor, axis: int, index: int, count: int) -> SparseTensor:
-    """Returns part ``index`` of a sparse tensor split into ``count`` parts; the first ``size % count`` are longer by one."""
+    """Returns part number ``index`` of a sparse tensor that is split into ``count`` parts along ``axis``.
+
+    If ``count`` doesn't divide the size, the first ``size % count`` parts are longer by one.
+    """
     size, part_count = sp.dense_shape[axis], EagerTensor(np.array(count))
     base_length, remainder = bind.floordiv(size, part_count), bind.floormod(size, part_count)
     part = EagerTensor(np.array(index))

@@ -99,7 +99,10 @@ MSG_UNORDERED = "out of order. Many sparse ops require sorted indices.\n    Use 
 
 
 def _check_indices(indices: np.ndarray, *, dims: tuple[int, ...], ordered: bool) -> np.ndarray:
-    """Returns the indices; raises an error for one that is out of bounds, out of order, or repeated."""
+    """Checks the indices of a sparse tensor of shape ``dims``, and returns them.
+
+    Raises an error for an index that is out of bounds, or, with ``ordered``, out of row-major order or repeated.
+    """
     is_outside: Any = ((indices < 0) | (indices >= np.array(dims, np.int64))).any(axis=1)
     differences = _first_differences(indices) if ordered else np.ones(len(indices))
     for row in np.flatnonzero(is_outside | (differences <= 0)):
@@ -113,9 +116,10 @@ def _check_indices(indices: np.ndarray, *, dims: tuple[int, ...], ordered: bool)
 
 
 def _first_differences(indices: np.ndarray) -> np.ndarray:
-    """Compares each multi-index with the one before it: returns their difference on the first axis where they differ.
+    """Compares each multi-index with the one before: returns their difference along the first axis where they differ.
 
-    It is positive in row-major order, 0 for a repeated index, and 1 for the first index.
+    The difference is positive in row-major order, and 0 for a repeated index. The first index counts as 1. For example,
+    [[0, 3], [0, 5], [2, 0]] gives [1, 2, 2].
     """
     differences = np.diff(indices, axis=0)
     leading = (
@@ -127,7 +131,10 @@ def _first_differences(indices: np.ndarray) -> np.ndarray:
 
 
 def _runtime_checks(indices: Tensor, *, dims: tuple[Dim, ...], ordered: bool) -> list[tuple[Tensor, str]]:
-    """Returns the conditions that compiled code checks, with the error message of each."""
+    """Builds the checks of sparse indices in compiled code: pairs of a bool scalar and the error message.
+
+    Indices must lie inside ``dims``, and with ``ordered`` be in row-major order without repeats.
+    """
     limits = bind.stack(*(scalar_of(d) for d in dims), axis=0)
     is_inside = bind.logical_and(bind.less(indices, limits), bind.greater_equal(indices, number(0, indices)))
     checks = [(all_of(is_inside), f"indices are out of bounds: need 0 <= index < {brackets(dims)}")]
@@ -137,7 +144,7 @@ def _runtime_checks(indices: Tensor, *, dims: tuple[Dim, ...], ordered: bool) ->
 
 
 def _follows_previous(indices: Tensor) -> Tensor:
-    """Returns for each index but the first whether it follows the one before in row-major order, and isn't equal to it."""
+    """Computes, for each multi-index but the first, whether it comes strictly after the one before in row-major order."""
     earlier, later = indices[:-1], indices[1:]
     follows: Any = None
     for axis in reversed(range(indices.ndim and indices._type.shape[1])):

@@ -18,7 +18,7 @@ COMBINERS = ("mean", "sqrtn", "sum")
 
 
 def _check_arguments(ids: Any, weights: Any, combiner: str) -> None:
-    """Checks the combiner, and that ids and weights are sparse and of the same shapes."""
+    """Checks the arguments of an embedding lookup, or raises: the combiner, and sparse ids and weights of equal shapes."""
     if combiner not in COMBINERS:
         raise ValueError(f"combiner must be one of 'mean', 'sqrtn' or 'sum', got {combiner}")
     if not isinstance(ids, SparseTensor):
@@ -30,9 +30,10 @@ def _check_arguments(ids: Any, weights: Any, combiner: str) -> None:
 
 
 def _combine_rows(rows: Tensor, weights: Tensor | None, combiner: str, sum_by_row: Any) -> Tensor:
-    """Sums the weighted embeddings of each row of ids with ``sum_by_row``.
+    """Combines the embeddings of each row of ids: their weighted sum, or a mean for other combiners.
 
     The combiner "mean" divides by the sum of the weights, "sqrtn" by the square root of the sum of their squares.
+    ``rows`` are the embeddings of all ids. ``sum_by_row`` sums those that belong to the same row of ids.
     """
     dtype = rows.dtype
     # Sums of half-precision numbers are computed in float32.

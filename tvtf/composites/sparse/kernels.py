@@ -63,7 +63,7 @@ def one_hot(axis: int, value: Tensor, rank: int) -> Tensor:
 
 
 def strides(dense_shape: Tensor) -> Tensor:
-    """Returns the row-major strides of a shape, in elements."""
+    """Returns the row-major strides of a shape as a vector, in elements; for example, [2, 3, 4] gives [12, 4, 1]."""
     known = known_vector(dense_shape)
     if known is not None:
         return vector([math.prod(known[i + 1 :]) for i in range(len(known))])
@@ -90,7 +90,7 @@ MAX_LINEAR_INDEX = 2**62
 
 
 def row_major_order(indices: Tensor, dense_shape: Tensor) -> Tensor:
-    """Returns the permutation that sorts indices in row-major order; the sort is stable."""
+    """Returns the permutation that sorts the indices of a sparse tensor stably in row-major order."""
     known = known_vector(dense_shape)
     if known is not None and math.prod(known) < MAX_LINEAR_INDEX and len(known):
         return bind.argsort(linear_indices(indices, dense_shape), descending=False)  # type: ignore[no-any-return]

@@ -25,7 +25,9 @@ from tvtf.ops.rules import bind, draw, kernel, number, require_dtype, require_sa
 
 
 def gather_broadcast(dense: Tensor, sp: SparseTensor, op: str) -> Tensor:
-    """Gathers the elements of a dense tensor, broadcast to the sparse tensor's shape, at the sparse tensor's indices.
+    """Broadcasts a dense tensor to a sparse tensor's shape, and gathers its elements at the sparse tensor's indices.
+
+    ``op`` names the op in errors.
 
     Raises:
       InvalidArgumentError: the tensor can't be broadcast to that shape.
@@ -79,10 +81,12 @@ def divided(sp: SparseTensor, other: Any) -> SparseTensor:
 
 
 def _common_shape(a: SparseTensor, b: SparseTensor, op: str, rank_message: str) -> Tensor:
-    """Returns the shape of two sparse tensors, a vector, after checking that both have the same one.
+    """Checks that two sparse tensors have the same shape, and returns the shape as a vector.
+
+    Static dims are compared now, others at run time.
 
     Raises:
-      InvalidArgumentError: their shapes differ.
+      InvalidArgumentError: the shapes differ.
     """
     if rank_of(a) != rank_of(b):
         raise ArgumentError(rank_message).for_op(op)
@@ -126,7 +130,10 @@ def add(a: Any, b: Any, threshold: Any = 0) -> Any:
 
 
 def _added(a: SparseTensor, b: SparseTensor, threshold: Any) -> SparseTensor:
-    """Adds two sparse tensors; drops sums below the threshold, but keeps elements that only one of the tensors has."""
+    """Adds two sparse tensors. Sums with a magnitude below the threshold are dropped.
+
+    An element that only one of the tensors has is kept, however small.
+    """
     require_dtypes(a, b, "SparseAdd")
     rank_message = f"Input indices must have the same dimension, got {rank_of(a)} and {rank_of(b)}"
     shape = _common_shape(a, b, "SparseAdd", rank_message)
@@ -156,7 +163,7 @@ def _require_one_dtype(a: Tensor, b: Tensor, op: str, name: str) -> None:
 
 
 def _added_densely(sp: SparseTensor, other: Any) -> Tensor:
-    """Returns the dense sum of a sparse and a dense tensor of the same shape: scatters the sparse values into the dense one."""
+    """Adds a sparse and a dense tensor of the same shape: adds the sparse values at their indices of the dense tensor."""
     dense = convert_to_tensor(other, dtype_hint=sp.dtype)
     _require_one_dtype(sp.values, dense, "SparseTensorDenseAdd", "b")
     if dense.ndim != rank_of(sp):
@@ -206,7 +213,10 @@ def minimum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTensor:
 
 
 def _combine_elementwise(a: SparseTensor, b: SparseTensor, function: Callable[..., Tensor], op: str) -> SparseTensor:
-    """Applies an elementwise function to the elements that either tensor has; missing ones are zero."""
+    """Applies a binary elementwise function to two sparse tensors, at all indices that either tensor has.
+
+    An element that one tensor lacks counts as zero.
+    """
     require_dtypes(a, b, op)
     shapes = (" ".join(map(str, sp.shape)) for sp in (a, b))
     shape = _common_shape(a, b, op, f"Operands do not have the same ranks; got shapes: {' and '.join(shapes)}")
@@ -253,9 +263,9 @@ def softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
 
 
 def _row_numbers(sp: SparseTensor) -> Tensor:
-    """Returns the row number of each element of a sparse tensor in row-major order; a row is along the last axis.
+    """Numbers the rows of a sparse tensor (along the last axis), and returns the row number of each element.
 
-    Only rows with elements are counted.
+    Elements are in row-major order. Rows without elements get no number.
     """
     rows = sp.indices[:, :-1]
     positions = bind.range(size=rows._type.shape[0], start=0, delta=1, dtype=int64)
@@ -277,7 +287,10 @@ def _product_type(indices: TensorType, values: TensorType, b: TensorType, *, row
 
 
 def _product(indices: np.ndarray, values: np.ndarray, b: np.ndarray, *, rows: int) -> np.ndarray:
-    """Multiplies a sparse by a dense matrix with SciPy; dtypes that SciPy lacks are summed in float32."""
+    """Multiplies a sparse matrix of ``rows`` rows by the dense matrix ``b`` with SciPy.
+
+    Dtypes that SciPy lacks are multiplied by NumPy, and summed in float32. Raises an error for an index out of bounds.
+    """
     for axis, (name, extent) in enumerate((("m", rows), ("k", len(b)))):
         out_of_bounds = np.flatnonzero((indices[:, axis] < 0) | (indices[:, axis] >= extent))
         if len(out_of_bounds):
@@ -380,7 +393,10 @@ def sparse_dense_matmul(
 
 
 def _left_operand(sp: SparseTensor, dense: Tensor, adjoint_a: bool, adjoint_b: bool) -> tuple[Dim, Tensor, Tensor]:
-    """Returns the number of rows, the indices and the values of the sparse matrix, conjugate-transposed if ``adjoint_a``."""
+    """Checks the operands of a sparse-dense matrix product, and conjugate-transposes the sparse matrix if ``adjoint_a``.
+
+    Returns the sparse matrix's number of rows, its indices and its values.
+    """
     op = "SparseTensorDenseMatMul"
     if dense.ndim != 2:
         raise ArgumentError("Tensor 'b' is not a matrix").for_op(op)

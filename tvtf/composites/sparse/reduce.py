@@ -83,13 +83,18 @@ def _maxima(values: Tensor, ids: Tensor, count: Dim) -> Tensor:
 
 
 def _reduced(sp: SparseTensor, axis: Any, keepdims: Any, is_sparse: bool, combine: Combine, op: str) -> Any:
-    """Reduces a sparse tensor along axes: ``combine`` sums or maximizes the elements with the same remaining indices."""
+    """Reduces a sparse tensor along axes to a dense tensor, or to a sparse tensor if ``is_sparse``.
+
+    ``combine(values, segment ids, number of segments)`` computes the sum or maximum of the elements that have the same
+    index in the remaining axes. ``op`` names the op in errors.
+    """
     rank = rank_of(sp)
     reduced_axes = _reduced_axes(axis, rank, op + ("Sparse" if is_sparse else ""))
     remaining = [i for i in range(rank) if i not in reduced_axes]
     indices = bind.gather(sp.indices, vector(remaining), axis=1, batch_dims=0)
     if is_sparse:
         return _reduced_sparse(sp, indices, remaining, bool(keepdims), combine)
+    # without remaining axes the result is a scalar, and the sizes don't matter
     dims = sizes(sp) if remaining else (1,) * rank
     shape = tuple(dims[i] for i in remaining)
     segment_ids = linear_indices(indices, _gathered_shape(sp, remaining))
@@ -115,9 +120,9 @@ def _reduced_axes(axis: Any, rank: int, op: str) -> set[int]:
 def _reduced_sparse(
     sp: SparseTensor, indices: Tensor, remaining: list[int], keepdims: bool, combine: Combine
 ) -> SparseTensor:
-    """Returns a reduction as a sparse tensor, with an element for each distinct index in the ``remaining`` axes.
+    """Reduces a sparse tensor to a sparse tensor with an element for each distinct index in the ``remaining`` axes.
 
-    With ``keepdims`` the reduced axes have size 1.
+    ``indices`` are the elements' indices in these axes. With ``keepdims``, the reduced axes have size 1.
     """
     distinct, position = distinct_indices(indices)
     values = combine(sp.values, position, distinct._type.shape[0])
@@ -219,9 +224,9 @@ def segment_sqrt_n(
 def _reduce_segments(
     data: Any, indices: Any, segment_ids: Any, num_segments: Any, is_sparse: bool, combine: Combine, op: str
 ) -> Tensor:
-    """Reduces the rows of ``data`` at ``indices`` with ``combine``, those with the same segment id to one row.
+    """Gathers the rows of ``data`` at ``indices``, and reduces gathered rows with the same segment id by ``combine``.
 
-    ``is_sparse`` tells whether the gradient of ``data`` is sparse.
+    Returns one row for each segment. ``is_sparse`` tells whether the gradient of ``data`` is sparse.
     """
     x, row_indices, segments = convert_to_tensor(data), convert_to_tensor(indices), convert_to_tensor(segment_ids)
     require_dtype(x._type, REAL if combine is _sums else FLOATING, "data")
@@ -241,7 +246,10 @@ def segment_count(ids: Tensor) -> Dim:
 
 
 def _require_segments(x: Tensor, indices: np.ndarray, ids: np.ndarray, count: Any, op: str) -> None:
-    """Checks segment ids and indices of eager tensors, with TensorFlow's messages."""
+    """Checks the indices and segment ids of a sparse segment reduction, or raises TensorFlow's error.
+
+    Ids must ascend and be less than ``count``, the number of segments, if it is given. Indices must be rows of ``x``.
+    """
     op += "" if count is None else "WithNumSegments"
     if indices.shape != ids.shape:
         raise ArgumentError("segment_ids and indices should have same size.").for_op(op)

@@ -36,7 +36,7 @@ def _values_by_row(indices: np.ndarray, values: np.ndarray) -> Rows:
 
 
 def _operand(value: Any) -> SparseTensor:
-    """Converts a dense tensor to a sparse one with all its elements; returns a sparse one unchanged."""
+    """Converts a dense tensor to a sparse tensor with all its elements; returns a sparse tensor unchanged."""
     if is_sparse(value):
         return as_sparse(value)
     x = convert_to_tensor(value)
@@ -98,7 +98,10 @@ def set_operation(*parts: Tensor, how: str, count: Any) -> Any:
 
 
 def _apply_set_operation(a: Any, b: Any, how: str) -> SparseTensor:
-    """Applies a set operation (``how``) to the rows of two tensors, after checks of their ranks and dtypes."""
+    """Applies a set operation to the rows of two tensors, each of which holds a set; ``how`` names the operation.
+
+    Operands may be dense or sparse. They must have the same rank, at least 2, and the same dtype.
+    """
     first, second = _checked_operands(a, b)
     if rank_of(first) != rank_of(second):
         raise ArgumentError(f"Expected tensors of one rank, got {rank_of(first)} and {rank_of(second)}").for_op(
@@ -227,9 +230,9 @@ def size(a: Any, validate_indices: bool = True) -> Tensor:
 
 
 def _levenshtein(a: list[Any], b: list[Any]) -> int:
-    """Returns the Levenshtein distance of two sequences: the minimum number of insertions, deletions and replacements.
+    """Computes the Levenshtein distance of two sequences: the minimum number of insertions, deletions and replacements.
 
-    ``distances`` is one row of the matrix of the distances of all prefixes.
+    Dynamic programming over prefixes: after step i, ``distances[j]`` is the distance of ``a[:i]`` and ``b[:j]``.
     """
     distances = list(range(len(b) + 1))
     for i, item_a in enumerate(a, 1):
@@ -252,9 +255,9 @@ def _edit_distances(
     normalize: bool,
     dims: Any,
 ) -> np.ndarray:
-    """Computes the edit distance of each pair of rows of two sparse tensors, the hypotheses and the truth.
+    """Computes the edit distance of each pair of rows of two sparse tensors: the hypotheses (a) and the truth (b).
 
-    It is divided by the length of the true row if ``normalize``, and infinite if that row is empty.
+    If ``normalize``, a distance is divided by the length of the true row, and infinite for an empty true row.
     """
     hypotheses, truths = _values_by_row(indices_a, values_a), _values_by_row(indices_b, values_b)
     result = np.zeros(np.maximum(shape_a, shape_b)[:-1], np.float32)

@@ -198,7 +198,7 @@ def as_sparse(value: Any) -> SparseTensor:
     """Converts a ``SparseTensorValue`` to a sparse tensor; returns a sparse tensor unchanged.
 
     Raises:
-      TypeError: it is neither.
+      TypeError: the value is neither.
     """
     if isinstance(value, SparseTensorValue):
         return SparseTensor.from_value(value)
