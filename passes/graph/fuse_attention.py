@@ -75,7 +75,6 @@ class FusedAttention(Simplified):
         for site in _sites(self.function):
             emitter = _AttentionEmitter(self, site)
             self.emitters[site.out] = emitter.forward
-
             self.emitters |= {
                 var: lambda emitter=emitter, operand=operand: emitter.backward(operand)
                 for var, operand in site.backward.items()
@@ -141,7 +140,6 @@ class NoMatch(Exception):
 
 def _sites(function: relax.Function) -> list[Site]:
     """Finds the attentions in a function: one site for each softmax that belongs to the pattern."""
-
     if not any(_is_softmax(b.value) for block in function.body.blocks for b in block.bindings):
         return []
     graph = Graph(function)

@@ -37,7 +37,7 @@ class _SlicedProducts(SiteRewrite):
 
     @staticmethod
     def plan_of(function: relax.Function) -> dict[relax.Var, Site]:
-        """Returns a site for each split of a matrix product into pieces that aren't all read, by the split's variable."""
+        """Returns a site for each split of a matrix product with pieces that nothing reads, by the split's variable."""
         graph, used_items = Graph(function), extracted_items(function)
         sites = {}
         for split in graph.producers.values():

@@ -295,7 +295,7 @@ class PythonCalls:
         self.in_control_flow |= in_control_flow
 
     def note(self, variable: Any) -> None:
-        """Records a use of a Variable if Python (but no barrier) was called before."""
+        """Records a use of a Variable if a call of Python that is no barrier came before."""
         if self.any:
             self.used_later[id(variable)] = variable
 
