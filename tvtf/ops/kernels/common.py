@@ -76,7 +76,24 @@ def unravelled(flat: ir.Expr, shape: Sequence[Extent]) -> list[ir.Expr]:
 
 def flat_buffer(buffer: tirx.Buffer) -> Any:
     """Returns a view of a buffer for reads and writes at flat (row-major) indices."""
-    return T.buffer_proxy(buffer) if has_few_unknown(buffer.shape) else _FlatView(buffer)
+    return FlatProxy(buffer) if has_few_unknown(buffer.shape) else _FlatView(buffer)
+
+
+class FlatProxy:
+    """TVM's proxy of a buffer for flat indices, with expressions passed to it in tuples.
+
+    The proxy tries to iterate over an index. For an expression TVM then raises an error, and the first error of a process
+    takes 0.7 s: it records a stack trace, for which the debug information of TVM's libraries is read.
+    """
+
+    def __init__(self, buffer: tirx.Buffer) -> None:
+        self._proxy, self.dtype = T.buffer_proxy(buffer), buffer.dtype
+
+    def __getitem__(self, index: Any) -> ir.Expr:
+        return self._proxy[(index,) if isinstance(index, ir.Expr) else index]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._proxy[(index,) if isinstance(index, ir.Expr) else index] = value
 
 
 class _FlatView:

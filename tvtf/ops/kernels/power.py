@@ -8,7 +8,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvtf.ops.kernels.common import INDEPENDENT, long
+from tvtf.ops.kernels.common import INDEPENDENT, FlatProxy, long
 from tvtf.ops.kernels.indexing import statements
 from tvtf.ops.kernels.scalar import elementwise
 
@@ -38,9 +38,9 @@ def _emit_square_and_multiply(ins: Any, outs: Any) -> Any:
     for extent in outs[0].shape:
         element_count = element_count * long(extent)
     with IRBuilder() as builder:
-        bases, exponents, out = map(T.buffer_proxy, (*ins, outs[0]))
+        bases, exponents, out = map(FlatProxy, (*ins, outs[0]))
         with statements():
-            square, remaining_exponent = (T.buffer_proxy(T.alloc_buffer([1], dtype, scope="local")) for _ in range(2))
+            square, remaining_exponent = (FlatProxy(T.alloc_buffer([1], dtype, scope="local")) for _ in range(2))
             with T.serial(long(0), element_count, annotations=INDEPENDENT) as i:
                 out[i] = tirx.const(1, dtype)
                 square[0] = bases[i]

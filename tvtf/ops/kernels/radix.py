@@ -12,7 +12,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvtf.ops.kernels.approx import let
-from tvtf.ops.kernels.common import compute, flat_buffer, long
+from tvtf.ops.kernels.common import FlatProxy, compute, flat_buffer, long
 from tvtf.ops.kernels.scan import product, rows
 
 LEAST_LENGTH = 256
@@ -86,7 +86,7 @@ def _sort_row(codes: Any, order_buffers: tuple[Any, Any], base: Any, length: Any
     Passes alternate between two pairs of buffers (indices, keys), ``order_buffers``. As the number of passes is even,
     the result is in the first pair. ``base`` is where the row begins in all buffers.
     """
-    counts = T.buffer_proxy(T.decl_buffer([passes * DIGITS], "int32", scope="local"))
+    counts = FlatProxy(T.decl_buffer([passes * DIGITS], "int32", scope="local"))
     _count_digits(codes, counts, base, length, passes)
     for pass_number in range(passes):  # the first pass reads the codes themselves, in their original order
         (indices, keys), (old_indices, old_keys) = order_buffers[1 - pass_number % 2], order_buffers[pass_number % 2]
@@ -104,7 +104,7 @@ def _count_digits(codes: Any, counts: Any, base: Any, length: Any, passes: int) 
 
     The prefix sum of a digit is the position of the digit's first element in the sorted row.
     """
-    running = T.buffer_proxy(T.decl_buffer([2], "int32", scope="local"))
+    running = FlatProxy(T.decl_buffer([2], "int32", scope="local"))
     with T.serial(long(0), long(passes * DIGITS)) as i:
         counts[i] = 0
     with T.serial(long(0), length) as i:

@@ -15,7 +15,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvtf.ops.kernels import circular, fastmath, scalar
-from tvtf.ops.kernels.common import INDEPENDENT, compute, flat_buffer, long
+from tvtf.ops.kernels.common import INDEPENDENT, FlatProxy, compute, flat_buffer, long
 from tvtf.ops.kernels.scan import product, rows
 from tvtf.ops.philox import KEY_STEPS, MULTIPLIERS, ROUNDS, SCRAMBLING_KEY
 
@@ -343,7 +343,7 @@ def completed(drawn_numbers: te.Tensor, state: te.Tensor, shape: Shape, reserved
     def body(ins: Any, outs: Any) -> Any:
         """Emits a loop over groups of numbers that copies each group, and draws it again if its last number is NaN."""
         with IRBuilder() as builder:
-            numbers, start, out = map(T.buffer_proxy, (*ins, outs[0]))
+            numbers, start, out = map(FlatProxy, (*ins, outs[0]))
             with rows(tirx.floordiv(count + (PART - 1), long(PART)), count) as part:
                 first = part * PART
                 size = tirx.min(count - first, long(PART))
@@ -367,10 +367,10 @@ def _draw_group(state: Any, out: Any, base: Any, sizes: tuple[Any, int, int], dt
     """
     count, width, reserved = sizes
     words, candidate = (
-        T.buffer_proxy(T.decl_buffer([size], local_dtype, scope="local"))
+        FlatProxy(T.decl_buffer([size], local_dtype, scope="local"))
         for size, local_dtype in ((4, "uint32"), (1, dtype))
     )
-    filled, block_number = (T.buffer_proxy(T.decl_buffer([1], "int64", scope="local")) for _ in range(2))
+    filled, block_number = (FlatProxy(T.decl_buffer([1], "int64", scope="local")) for _ in range(2))
     filled[0] = long(0)
     block_number[0] = long(0)
     with T.While(tirx.all(filled[0] < width, block_number[0] < reserved)):

@@ -8,7 +8,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvtf.ops.kernels.common import accumulator_dtype, cast, compute, flat_buffer, long
+from tvtf.ops.kernels.common import FlatProxy, accumulator_dtype, cast, compute, flat_buffer, long
 from tvtf.ops.kernels.radix import LEAST_LENGTH, order_by_digits
 from tvtf.ops.kernels.scan import product, rows
 
@@ -53,7 +53,7 @@ def _sort_row(key: Any, indices: Any, spare: Any, base: Any, length: Any, descen
     ``key(i)`` reads element i of the row. The row's indices begin at ``base`` in ``indices``, and in the buffer ``spare``
     for merged runs.
     """
-    width = T.buffer_proxy(T.decl_buffer([1], "int64", scope="local"))
+    width = FlatProxy(T.decl_buffer([1], "int64", scope="local"))
     with T.serial(long(0), length) as i:
         indices[base + i] = i.astype("int32")
     width[0] = long(1)
@@ -74,7 +74,7 @@ def _merge(key: Any, indices: Any, spare: Any, base: Any, run: tuple[Any, Any, A
     ``key(i)`` reads element i of the row, which begins at ``base``.
     """
     low, middle, high = run
-    left, right = (T.buffer_proxy(T.decl_buffer([1], "int64", scope="local")) for _ in range(2))
+    left, right = (FlatProxy(T.decl_buffer([1], "int64", scope="local")) for _ in range(2))
     left[0] = low
     right[0] = middle
     with T.serial(long(0), high - low) as offset:
@@ -157,7 +157,7 @@ def _insert(key: Any, index: Any, indices: Any, best: Any, first: Any, k: int) -
     The list is in ``best`` from position ``first`` on, and the keys' indices are in ``indices``. Equal keys keep their
     order. ``index`` is the new key's index in the row.
     """
-    slot = T.buffer_proxy(T.decl_buffer([1], "int64", scope="local"))
+    slot = FlatProxy(T.decl_buffer([1], "int64", scope="local"))
     slot[0] = tirx.min(index, long(k - 1))
     before = first + slot[0] - 1
     # ``if_then_else`` and ``max`` keep the loop from reading before the list
@@ -186,7 +186,7 @@ def searchsorted(sequence: te.Tensor, values: te.Tensor, *, side: str, out_type:
         with IRBuilder() as builder:
             sequence_values, targets, out = (flat_buffer(b) for b in (*ins, *outs))
             with rows(count * width, count * width) as position:
-                low, high = (T.buffer_proxy(T.decl_buffer([1], "int64", scope="local")) for _ in range(2))
+                low, high = (FlatProxy(T.decl_buffer([1], "int64", scope="local")) for _ in range(2))
                 low[0] = long(0)
                 high[0] = length
                 with T.While(low[0] < high[0]):
