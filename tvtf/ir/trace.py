@@ -31,7 +31,9 @@ from tvtf.errors import InaccessibleTensorError, OpError
 from tvtf.ir import dialect
 from tvtf.ir.computed_constants import ComputedConstants
 from tvtf.ir.dialect import example_shape, filled_in
+from tvtf.ir.dim_equations import is_among, solved_equations, symbols_of, with_dims
 from tvtf.ir.graph_def import graph_def
+from tvtf.ir.python_calls import PythonCalls
 
 COMPUTE = "tvtf.compute"
 """The attribute of ``main`` that names the 16-bit type in which it computes products (mixed precision)."""
@@ -129,7 +131,7 @@ class Graph:
 
     def speculative_module(self) -> ir.IRModule:
         """Returns :meth:`module` specialized for arguments with equal dims wherever different dims would broadcast."""
-        return self._module(_with_dims(self.function, self.speculated_equalities))
+        return self._module(with_dims(self.function, self.speculated_equalities))
 
     @cached_property
     def speculated_equalities(self) -> dict[tirx.Var, Any]:
@@ -138,7 +140,9 @@ class Graph:
             return {}
         dims = [d for p in self.all_params if not isinstance(p._type.shape, AnyShape) for d in p._type.shape]
         symbols = [d for d in dims if isinstance(d, tirx.Var)]
-        return _unified([tuple(map(self.root.known_dim, pair)) for pair in self.root.speculated_equalities], symbols)
+        return solved_equations(
+            [tuple(map(self.root.known_dim, pair)) for pair in self.root.speculated_equalities], symbols
+        )
 
     def speculated_sizes(self) -> list[tuple[int, int, int]]:
         """Returns ``(parameter, axis, size)`` for each symbolic dim with a number in :attr:`speculated_equalities`.
@@ -187,7 +191,7 @@ class Graph:
 
     def with_attributes(self, attrs: Mapping[str, Any], bare: bool, dims: Mapping[Any, Any] = {}) -> ir.IRModule:
         """Returns the module with attributes on ``main``; with ``bare`` its only result is not in a tuple."""
-        function = _with_dims(self._build([self.outputs[0]._var]) if bare else self.function, dims)
+        function = with_dims(self._build([self.outputs[0]._var]) if bare else self.function, dims)
         for name, value in attrs.items():
             function = function.with_attr(str(name), value)
         return self._module(function)
@@ -210,7 +214,7 @@ class Graph:
         function = relax.Function(params, body, ret_ty=value.ty, is_pure=self.pure)
         if self.root.specialization.needs_shapes:  # each instance infers the equal dims itself
             return function
-        return _with_dims(function, self._trace.root.assumptions)
+        return with_dims(function, self._trace.root.assumptions)
 
     def reachable(self) -> dict[ir.GlobalVar, relax.Function]:
         """Returns the functions that this one calls, directly or through others."""
@@ -219,92 +223,6 @@ class Graph:
             functions[var] = graph.function
             functions |= graph.reachable()
         return functions
-
-
-def _unified(pairs: Iterable[Sequence[Any]], symbols: Sequence[tirx.Var]) -> dict[tirx.Var, Any]:
-    """Solves equations between symbolic dims for ``symbols``. Equations without a solution are ignored.
-
-    For example, the pair ``(n, m)`` can give ``{n: m}``.
-
-    Args:
-      pairs: the two sides of each equation.
-      symbols: the symbols to solve for.
-
-    Returns:
-      A mapping from a symbol to a number or to an expression of other ``symbols``.
-    """
-    values: dict[tirx.Var, Any] = {}
-    for pair in pairs:
-        a, b = (substitute_dim(d, values) for d in pair)
-        choices = [(s, d) for s, d in ((b, a), (a, b)) if isinstance(s, tirx.Var) and not _mentions(d, s)]
-        if choices:  # symbols that the program computes are replaced first: only those of parameters may remain
-            symbol, dim = min(choices, key=lambda choice: _is_among(choice[0], symbols))
-            values = {s: substitute_dim(d, {symbol: dim}) for s, d in values.items()} | {symbol: dim}
-    return {
-        s: d for s, d in values.items() if _is_among(s, symbols) and all(_is_among(v, symbols) for v in _symbols(d))
-    }
-
-
-def _is_among(symbol: tirx.Var, symbols: Sequence[tirx.Var]) -> bool:
-    return any(symbol.same_as(s) for s in symbols)
-
-
-def _symbols(dim: Any) -> Sequence[tirx.Var]:
-    return [] if isinstance(dim, int) else list(tirx.analysis.undefined_vars(dim))
-
-
-def _with_dims(function: relax.Function, assumed: Mapping[tirx.Var, Any]) -> relax.Function:
-    """Returns a copy of a Relax function with symbolic dims replaced by their values in ``assumed``.
-
-    TVM's ``bind_symbolic_vars`` replaces only dims that occur in parameters. So a temporary last parameter, ``dims``,
-    lists all symbols to replace, also symbols that the function computes. This parameter is removed afterwards.
-    """
-    free = list(relax.analysis.free_symbolic_vars(function))
-    symbols = [*relax.analysis.defined_symbolic_vars(function), *free]
-    values = {symbol: value for symbol, value in assumed.items() if _is_among(symbol, symbols)}
-    if not values:
-        return function
-    dims = relax.Var("dims", relax.TensorType([*values, *free], "int64"))
-    extended = relax.Function([*function.params, dims], function.body, function.ret_ty, is_pure=function.is_pure)
-    bound = extended.bind_symbolic_vars(values)
-    return relax.Function(bound.params[:-1], bound.body, bound.ret_ty, is_pure=bound.is_pure)
-
-
-class PythonCalls:
-    """The calls of Python that a traced program makes, and the Variables that they affect.
-
-    A call of the user's Python (``tf.py_function``) is a barrier: values assigned before it are written to the Variables,
-    and Variables are read again after it. Other calls of Python, such as a dataset's, are not barriers: they must not assign
-    a Variable that the program uses afterwards.
-    """
-
-    def __init__(self) -> None:
-        self.barriers = 0  # the number of calls of the user's Python so far
-        self.settled: dict[int, Any] = {}  # the Variables that were written at a barrier
-        self.any = False  # whether there is a call that is not a barrier
-        # Whether such a call is in a loop, where every use of a Variable follows an earlier iteration's call.
-        self.in_control_flow = False
-        self.used_later: dict[int, Any] = {}  # the Variables that are used after such a call
-
-    @property
-    def is_called(self) -> bool:
-        return self.any or self.barriers > 0
-
-    def add(self, in_control_flow: bool) -> None:
-        self.any = True
-        self.in_control_flow |= in_control_flow
-
-    def note(self, variable: Any) -> None:
-        """Records a use of a Variable if a call of Python that is no barrier came before."""
-        if self.any:
-            self.used_later[id(variable)] = variable
-
-    def join(self, inner: PythonCalls, in_control_flow: bool) -> None:
-        """Adds the calls of a function that is called here."""
-        self.settled |= inner.settled
-        if inner.any:
-            self.add(inner.in_control_flow or in_control_flow)
-            self.used_later.update(inner.used_later)
 
 
 class Trace:
@@ -519,19 +437,19 @@ class Trace:
         """
         a, b = self.known_dim(a), self.known_dim(b)
         shapes = [t._type.shape for t in self.params if not isinstance(t._type.shape, AnyShape)]
-        argument_symbols = {symbol for shape in shapes for dim in shape for symbol in _symbols(dim)}
+        argument_symbols = {symbol for shape in shapes for dim in shape for symbol in symbols_of(dim)}
         for symbol, value in ((b, a), (a, b)):
             # At run time the arguments' symbols are bound first. So one of them must not depend on a symbol that the
             # program computes, which is bound later.
             is_bound_in_time = (
                 symbol not in argument_symbols
                 or isinstance(value, tirx.Var)
-                or argument_symbols.issuperset(_symbols(value))
+                or argument_symbols.issuperset(symbols_of(value))
             )
-            if isinstance(symbol, tirx.Var) and not _mentions(value, symbol) and is_bound_in_time:
+            if isinstance(symbol, tirx.Var) and not is_among(symbol, symbols_of(value)) and is_bound_in_time:
                 self._assume(symbol, value)
                 return True
-        solution = solved(a, b) if argument_symbols.issuperset([*_symbols(a), *_symbols(b)]) else None
+        solution = solved(a, b) if argument_symbols.issuperset([*symbols_of(a), *symbols_of(b)]) else None
         if solution is not None:
             self._assume(*solution)
         return solution is not None
@@ -952,10 +870,6 @@ def _source_name(path: str) -> ir.SourceName:
 
 def _is_dim_among(dim: Any, dims: Iterable[Any]) -> bool:
     return any(same_dim(dim, d) for d in dims)
-
-
-def _mentions(dim: Any, symbol: tirx.Var) -> bool:
-    return not isinstance(dim, int) and any(symbol.same_as(v) for v in tirx.analysis.undefined_vars(dim))
 
 
 def _tuple_result(outputs: Sequence[SymbolicTensor]) -> list[Any]:

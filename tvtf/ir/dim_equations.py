@@ -1,0 +1,61 @@
+"""Equations between symbolic dims: solves them, and puts the solutions into Relax functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tvm import relax, tirx
+
+from tvtf.core.shape import substitute_dim
+
+
+def solved_equations(pairs: Iterable[Sequence[Any]], symbols: Sequence[tirx.Var]) -> dict[tirx.Var, Any]:
+    """Solves equations between symbolic dims for ``symbols``. Equations without a solution are ignored.
+
+    For example, the pair ``(n, m)`` can give ``{n: m}``.
+
+    Args:
+      pairs: the two sides of each equation.
+      symbols: the symbols to solve for.
+
+    Returns:
+      A mapping from a symbol to a number or to an expression of other ``symbols``.
+    """
+    values: dict[tirx.Var, Any] = {}
+    for pair in pairs:
+        a, b = (substitute_dim(d, values) for d in pair)
+        choices = [(s, d) for s, d in ((b, a), (a, b)) if isinstance(s, tirx.Var) and not is_among(s, symbols_of(d))]
+        if choices:  # symbols that the program computes are replaced first: only those of parameters may remain
+            symbol, dim = min(choices, key=lambda choice: is_among(choice[0], symbols))
+            values = {s: substitute_dim(d, {symbol: dim}) for s, d in values.items()} | {symbol: dim}
+    return {
+        s: d for s, d in values.items() if is_among(s, symbols) and all(is_among(v, symbols) for v in symbols_of(d))
+    }
+
+
+def is_among(symbol: tirx.Var, symbols: Sequence[tirx.Var]) -> bool:
+    """Returns whether a symbol is one of ``symbols``: ``in`` would compare TVM's expressions by ``==``, which builds one."""
+    return any(symbol.same_as(s) for s in symbols)
+
+
+def symbols_of(dim: Any) -> Sequence[tirx.Var]:
+    """Returns the symbols that occur in a dim."""
+    return [] if isinstance(dim, int) else list(tirx.analysis.undefined_vars(dim))
+
+
+def with_dims(function: relax.Function, assumed: Mapping[tirx.Var, Any]) -> relax.Function:
+    """Returns a copy of a Relax function with symbolic dims replaced by their values in ``assumed``.
+
+    TVM's ``bind_symbolic_vars`` replaces only dims that occur in parameters. So a temporary last parameter, ``dims``,
+    lists all symbols to replace, also symbols that the function computes. This parameter is removed afterwards.
+    """
+    free = list(relax.analysis.free_symbolic_vars(function))
+    symbols = [*relax.analysis.defined_symbolic_vars(function), *free]
+    values = {symbol: value for symbol, value in assumed.items() if is_among(symbol, symbols)}
+    if not values:
+        return function
+    dims = relax.Var("dims", relax.TensorType([*values, *free], "int64"))
+    extended = relax.Function([*function.params, dims], function.body, function.ret_ty, is_pure=function.is_pure)
+    bound = extended.bind_symbolic_vars(values)
+    return relax.Function(bound.params[:-1], bound.body, bound.ret_ty, is_pure=bound.is_pure)
