@@ -158,7 +158,7 @@ def _digest(manifest: dict[str, Any]) -> str:
 def load_dataset(folder: str, spec: Any) -> tuple[list[Element], Any] | None:
     """Reads the dataset that `save_dataset` wrote to a folder: its elements and element spec.
 
-    The result is None if there is no manifest.
+    The result is None if there is no manifest, or if the manifest is of the first format and the elements are missing.
 
     ``spec`` is the element spec if the caller knows it, otherwise None.
 

@@ -1,4 +1,4 @@
-"""Emits nodes into a graph and tracks the values' dtypes: the argument ``e`` of the primitives' ``onnx`` columns.
+"""Emits nodes into a graph and tracks the values' dtypes: the argument ``emitter`` of the primitives' ``onnx`` columns.
 
 If onnxruntime has no kernel for a dtype, the node computes in a wider dtype with the same result, and casts back.
 """

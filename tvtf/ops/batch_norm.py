@@ -153,9 +153,7 @@ def weighted_moments(
     reduced = canonical_axes(axes, x.ndim)
     widened = _cast(x, "float32") if x.dtype.name in HALF else x
     weights = _cast(convert_to_tensor(frequency_weights), widened.dtype)
-    weights = bind.add(
-        weights, bind.broadcast_to(number(0, widened), shape=widened._type.shape)
-    )  # broadcast to x's shape
+    weights = bind.add(weights, bind.broadcast_to(number(0, widened), shape=widened._type.shape))  # to x's shape
     total = bind.reduce_sum(weights, axis=reduced, keepdims=True)
     mean = bind.divide_no_nan(bind.reduce_sum(bind.multiply(weights, widened), axis=reduced, keepdims=True), total)
     squares = bind.square(bind.subtract(widened, mean))

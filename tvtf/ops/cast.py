@@ -43,8 +43,8 @@ def _cast_numpy(x: np.ndarray, *, dtype: DType) -> np.ndarray:
 def float_to_integer(x: np.ndarray, target: np.dtype) -> np.ndarray:
     """Converts floats to integers as TensorFlow does on x86. NumPy's own result depends on the machine.
 
-    Numbers are truncated towards 0 to int32, or to int64 for wider targets. Numbers that don't fit become the smallest
-    integer.
+    Numbers are truncated towards 0 to int32, or to int64 for targets with values that int32 can't hold (uint32, int64);
+    `_to_uint64` converts to uint64. Numbers that don't fit become the smallest integer.
     """
     float_dtype = np.float32 if x.dtype.itemsize <= 2 else x.dtype
     values = np.trunc(x.astype(float_dtype))

@@ -198,7 +198,7 @@ MOST_HALF = 65504
 def number(value: float, dtype: DType) -> np.ndarray | None:
     """Converts a Python number to an array of a dtype, or returns None if the general conversion must check it.
 
-    Ints of up to 64 bits wrap around.
+    Ints of fewer than 64 bits wrap around.
     """
     if dtype.kind in "fc":
         if -MOST_HALF <= value <= MOST_HALF:

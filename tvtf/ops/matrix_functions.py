@@ -224,10 +224,10 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
         cutoff = _threshold(s, x, 10.0, None)
     else:
         relative_cutoff = convert_to_tensor(rcond, s.dtype)
-        cutoff = bind.multiply(
-            _largest_singular_value(s), relative_cutoff[..., None] if relative_cutoff.ndim else relative_cutoff
-        )  # type: ignore[index]
-    # singular values up to the cutoff are divided by as infinity, so that their reciprocals are 0
+        if relative_cutoff.ndim:
+            relative_cutoff = relative_cutoff[..., None]
+        cutoff = bind.multiply(_largest_singular_value(s), relative_cutoff)
+    # As divisors, singular values up to the cutoff are replaced by infinity, so that their reciprocals are 0.
     infinite = number(np.inf, s)
     divisors = bind.select(bind.greater(s, cutoff), s, bind.broadcast_to(infinite, shape=s._type.shape))
     reciprocals = as_dtype_of(bind.divide(number(1, s), divisors), u)

@@ -253,7 +253,7 @@ def _truncated_numpy(seed: np.ndarray, *, shape: tuple[int, ...], dtype: DType) 
 def _rejection_sampled(state: np.ndarray, groups: int, dtype: DType) -> np.ndarray:
     """Draws truncated normal numbers by rejection; the result has the shape (groups, numbers per block).
 
-    A group is a row of numbers that have their own RESERVED_BLOCKS random blocks. It keeps the first numbers within
+    A group is a row of numbers with ``group_size * RESERVED_BLOCKS // 4`` random blocks of its own. It keeps the first numbers within
     (-2, 2) until it is full.
     """
     group_size = _numbers_per_block(dtype)

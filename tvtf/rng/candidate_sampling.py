@@ -165,7 +165,8 @@ def _draw_classes(
 def _expected_counts(probabilities: np.ndarray, classes: Any, count: int, draws: int) -> np.ndarray:
     """Computes how often each of ``classes`` is expected among ``count`` sampled classes, which took ``draws`` draws.
 
-    If samples are distinct, that is the probability that ``draws`` draws contain the class: ``1 - (1 - p) ** draws``.
+    More draws than samples mean that samples are distinct. The result is then the probability that the draws contain the
+    class, ``1 - (1 - p) ** draws``.
     """
     probability = probabilities[classes].astype(np.float32)
     return (

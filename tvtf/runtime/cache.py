@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import tvm
 from tvm import tirx
 from tvm_ffi import structural_equal, structural_hash
 
@@ -51,8 +52,6 @@ class Compilation:
 
     def key(self) -> str:
         """Returns a digest of the compilation and of the versions of tvtf and TVM. The digest is the cache key on disk."""
-        import tvm
-
         structure = tvm.ir.save_json(self.mod)
         user_kernels = digest_of(foreign_kernels(structure))
         parts = (structure, tvm.__version__, __version__, sources_digest(), user_kernels, *self.settings)
@@ -98,8 +97,6 @@ def cached(
 
 def kernel_code(key: str, build: Callable[[], bytes]) -> bytes:
     """Returns the object code of a kernel: stored by this version of tvtf and TVM, or what ``build`` compiles."""
-    import tvm
-
     parts = (key, tvm.__version__, __version__, sources_digest())
     return stored_object("kernel-" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40], build)
 

@@ -203,10 +203,8 @@ class GraphTrace(Trace):
 
         None if the value depends on the run.
         """
-        for (
-            outer,
-            inner,
-        ) in self.captures.values():  # an eager tensor that the graph uses is captured under another variable
+        # An eager tensor that the graph uses is captured under another variable.
+        for outer, inner in self.captures.values():
             if inner._var.same_as(tensor._var):
                 return outer if isinstance(outer, EagerTensor) else None
         static = static_value(tensor)

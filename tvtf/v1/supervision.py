@@ -526,7 +526,7 @@ def monitored_training_session(
 ) -> MonitoredSession:  # fmt: skip
     """Returns a ``MonitoredSession`` that restores from the checkpoints in ``checkpoint_dir`` and saves to it.
 
-    It also saves summaries to ``summary_dir``. An interval in steps takes precedence over one in seconds.
+    It also saves summaries to ``summary_dir``, by default ``checkpoint_dir``. An interval in steps takes precedence over one in seconds.
     """
     all_hooks = [*(hooks or ()), *(chief_only_hooks or ())]
     folder = summary_dir or checkpoint_dir

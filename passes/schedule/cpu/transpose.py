@@ -85,9 +85,8 @@ def transposed_tile(
     Source: Eklundh, "A Fast Computer Method for Matrix Transposing", 1972 (halves of ever smaller squares are
     exchanged).
     """
-    stored_dtype = (
-        "int8" if dtype == "bool" else dtype
-    )  # TVM keeps bools as int8, but doesn't rewrite shuffles of them so
+    # TVM keeps bools as int8, but doesn't rewrite shuffles of them so.
+    stored_dtype = "int8" if dtype == "bool" else dtype
     block, other_block = (emit.scratch([lanes * lanes], stored_dtype, "block", "local") for _ in range(2))
     statements = [emit.allocate(block), emit.allocate(other_block)]
     rows, columns = shape

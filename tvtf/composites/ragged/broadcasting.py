@@ -207,7 +207,8 @@ def _flat_values(x: Any) -> Tensor:
 def _flat_operand(x: Any, shape: DynamicRaggedShape, count: int, rank: int, sources: Sources) -> Tensor:
     """Broadcasts an operand along the ragged axes: gathers the values below ``count`` row partitions at ``sources``.
 
-    ``shape`` is the operand's ragged shape. The operand first gets leading dims of size 1 up to the result's ``rank``.
+    ``shape`` is the operand's ragged shape. An operand that lacks more dims than there are partitions first gets
+    leading dims of size 1, up to the result's ``rank``.
     """
     flat, missing_dims = _flat_values(x), rank - shape.rank
     dims = (*(1,) * missing_dims, *flat._type.shape) if missing_dims > count else flat._type.shape

@@ -268,6 +268,22 @@ def _sums_of_phase(
     return _compute_per_group(dy.shape[0], extents, groups, channels // groups, term, "conv_input_grad")
 
 
+def _quotients_and_phases(
+    position: Sequence[ir.Expr], axes: Sequence[_PhaseAxis]
+) -> tuple[list[ir.Expr], list[ir.Expr]]:
+    """Splits the indices of the spatial axes: position = phases * quotient + phase - padding.
+
+    Quotients count from the first one that has results.
+    """
+    padded_positions = [index + axis.low for index, axis in zip(position, axes, strict=True)]
+    quotients = [
+        tirx.floordiv(index, long(axis.phases)) - axis.first for index, axis in zip(padded_positions, axes, strict=True)
+    ]
+    return quotients, [
+        tirx.floormod(index, long(axis.phases)) for index, axis in zip(padded_positions, axes, strict=True)
+    ]
+
+
 def _select_by_phase(
     sums: dict[tuple[int, ...], te.Tensor], axes: list[_PhaseAxis], shape: Sequence[Extent]
 ) -> te.Tensor:
@@ -278,12 +294,7 @@ def _select_by_phase(
 
     def body(batch: ir.Expr, *position: ir.Expr) -> ir.Expr:
         """Selects the gradient of an element from the tensor of the element's phase."""
-        padded_positions = [index + axis.low for index, axis in zip(position[:-1], axes, strict=True)]
-        quotients = [
-            tirx.floordiv(index, long(axis.phases)) - axis.first
-            for index, axis in zip(padded_positions, axes, strict=True)
-        ]
-        phases = [tirx.floormod(index, long(axis.phases)) for index, axis in zip(padded_positions, axes, strict=True)]
+        quotients, phases = _quotients_and_phases(position[:-1], axes)
         value: ir.Expr = tirx.const(0, str(next(iter(sums.values())).dtype))
         for phase, phase_sums in sums.items():
             is_phase = tirx.all(*(number == phase_number for number, phase_number in zip(phases, phase, strict=True)))
@@ -309,12 +320,7 @@ def _read_phase_axes(y: te.Tensor, axes: list[_PhaseAxis], shape: Sequence[Exten
     """
 
     def body(batch: ir.Expr, *position: ir.Expr) -> ir.Expr:
-        padded_positions = [index + axis.low for index, axis in zip(position[:-1], axes, strict=True)]
-        quotients = [
-            tirx.floordiv(index, long(axis.phases)) - axis.first
-            for index, axis in zip(padded_positions, axes, strict=True)
-        ]
-        phases = [tirx.floormod(index, long(axis.phases)) for index, axis in zip(padded_positions, axes, strict=True)]
+        quotients, phases = _quotients_and_phases(position[:-1], axes)
         return y(batch, *quotients, *phases, position[-1])
 
     return compute(shape, body, "phases")
