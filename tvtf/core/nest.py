@@ -10,12 +10,51 @@ Source: https://www.tensorflow.org/api_docs/python/tf/nest
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from tvtf.core.composite import CompositeTensor, TypeSpec
 
 _LEAF = (str, bytes)
+
+
+class _TypeTable(dict[type, bool]):
+    """A property of types, computed once for each: checks of abstract base classes take 0.3 us, as they run Python code."""
+
+    MAX_TYPES = 1024  # a program that makes classes without end would fill the memory
+
+    def __init__(self, compute: Callable[[type], bool]) -> None:
+        super().__init__()
+        self._compute = compute
+
+    def __missing__(self, kind: type) -> bool:
+        if len(self) >= self.MAX_TYPES:
+            self.clear()
+        result = self[kind] = self._compute(kind)
+        return result
+
+
+def _is_nested_type(kind: type) -> bool:
+    return _records[kind] or (issubclass(kind, (list, tuple, Mapping)) and not issubclass(kind, _LEAF))
+
+
+def _is_record_type(kind: type) -> bool:
+    return _fields(kind) is not None or (hasattr(kind, "__tf_flatten__") and hasattr(kind, "__tf_unflatten__"))
+
+
+def _is_composite_type(kind: type) -> bool:
+    return issubclass(kind, CompositeTensor) or (issubclass(kind, TypeSpec) and not kind.is_leaf)
+
+
+_nested = _TypeTable(_is_nested_type)
+_records = _TypeTable(_is_record_type)
+_composites = _TypeTable(_is_composite_type)
+_nested_or_composite = _TypeTable(lambda kind: _nested[kind] or _composites[kind])
+_mappings = _TypeTable(lambda kind: issubclass(kind, Mapping))
+
+
+def _types_with_children(expand_composites: bool) -> _TypeTable:
+    """Returns which types of values have children: composite tensors have them if they are expanded."""
+    return _nested_or_composite if expand_composites else _nested
 
 
 def is_nested(seq: Any) -> bool:
@@ -24,17 +63,7 @@ def is_nested(seq: Any) -> bool:
     >>> is_nested([1]), is_nested("ab")
     (True, False)
     """
-    return _is_nested_type(type(seq))  # type: ignore[arg-type] # types are hashable
-
-
-@lru_cache(maxsize=1024)
-def _is_nested_type(kind: type) -> bool:
-    return _is_record_type(kind) or (issubclass(kind, (list, tuple, Mapping)) and not issubclass(kind, _LEAF))
-
-
-@lru_cache(maxsize=1024)
-def _is_record_type(kind: type) -> bool:
-    return _fields(kind) is not None or (hasattr(kind, "__tf_flatten__") and hasattr(kind, "__tf_unflatten__"))
+    return _nested[type(seq)]
 
 
 def _fields(kind: type) -> list[str] | None:
@@ -44,17 +73,11 @@ def _fields(kind: type) -> list[str] | None:
 
 
 def _is_mapping(value: Any) -> bool:
-    return _is_mapping_type(type(value))  # type: ignore[arg-type] # types are hashable
-
-
-@lru_cache(maxsize=1024)
-def _is_mapping_type(kind: type) -> bool:
-    """Returns what ``issubclass`` says, which asks an abstract class in Python code each time."""
-    return issubclass(kind, Mapping)
+    return _mappings[type(value)]
 
 
 def is_record(value: Any) -> bool:
-    return _is_record_type(type(value))  # type: ignore[arg-type] # types are hashable
+    return _records[type(value)]
 
 
 def metadata_of(record: Any) -> Any:
@@ -91,21 +114,11 @@ def with_parts(structure: Any, parts: Sequence[Any]) -> Any:
 
 def is_composite(value: Any) -> bool:
     """Returns whether a value is a composite tensor or the spec of one."""
-    return _is_composite_type(type(value))  # type: ignore[arg-type] # types are hashable
-
-
-@lru_cache(maxsize=1024)
-def _is_composite_type(kind: type) -> bool:
-    return issubclass(kind, CompositeTensor) or (issubclass(kind, TypeSpec) and not kind.is_leaf)
+    return _composites[type(value)]
 
 
 def is_nested_or_composite(structure: Any) -> bool:
-    return is_nested(structure) or is_composite(structure)
-
-
-def _children_predicate(expand_composites: bool) -> Callable[[Any], bool]:
-    """Returns the function that tells whether a value has children: composite tensors have them if they are expanded."""
-    return is_nested_or_composite if expand_composites else is_nested
+    return _nested_or_composite[type(structure)]
 
 
 def spec_of(composite: Any) -> TypeSpec:
@@ -121,6 +134,8 @@ def components_of(composite: Any) -> Any:
 
 
 def _children(structure: Any) -> Iterable[Any]:
+    if type(structure) is tuple or type(structure) is list:
+        return structure  # type: ignore[no-any-return]
     if _is_mapping(structure):
         return (structure[k] for k in sorted_keys(structure))
     return (components_of(structure),) if is_composite(structure) else parts_of(structure)
@@ -140,16 +155,21 @@ def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
     >>> flatten({"b": [2, (3,)], "a": 1})
     [1, 2, 3]
     """
-    return _leaves(structure, _children_predicate(expand_composites))
+    leaves: list[Any] = []
+    _append_leaves(structure, _types_with_children(expand_composites), leaves)
+    return leaves
 
 
-def _leaves(structure: Any, has_children: Callable[[Any], bool]) -> list[Any]:
-    if not has_children(structure):
-        return [structure]
-    children = list(_children(structure))
-    if not any(map(has_children, children)):
-        return children
-    return [leaf for child in children for leaf in _leaves(child, has_children)]
+def _append_leaves(structure: Any, has_children: _TypeTable, leaves: list[Any]) -> None:
+    """Appends the leaves of ``structure`` to ``leaves``, depth first."""
+    if not has_children[type(structure)]:
+        leaves.append(structure)
+        return
+    for child in _children(structure):
+        if has_children[type(child)]:
+            _append_leaves(child, has_children, leaves)
+        else:
+            leaves.append(child)
 
 
 def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any], expand_composites: bool = False) -> Any:
@@ -168,8 +188,8 @@ def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any], expand_compos
             f"`{type(flat_sequence)}` instead."
         )
     flat = list(flat_sequence)
-    has_children = _children_predicate(expand_composites)
-    if not has_children(structure):
+    has_children = _types_with_children(expand_composites)
+    if not has_children[type(structure)]:
         if len(flat) == 1:
             return flat[0]
         raise ValueError(
@@ -183,7 +203,8 @@ def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any], expand_compos
             f"Could not pack sequence. Structure had {expected} atoms, but flat_sequence had {len(flat)} items.  "
             f"Structure: {structure!s}, flat_sequence: {flat}."
         )
-    return _packed(structure, iter(flat), has_children)
+    leaves = iter(flat)
+    return _mapped(lambda _: next(leaves), structure, has_children)
 
 
 def flattener(structure: Any) -> Callable[[Any], list[Any]]:
@@ -224,24 +245,31 @@ def packer(structure: Any) -> Callable[[Iterator[Any]], Any]:
         return lambda leaves: from_components(pack_components(leaves))
     if _is_mapping(structure):
         packers = {k: packer(structure[k]) for k in sorted_keys(structure)}
+        if type(structure) is dict and list(structure) == list(packers):  # the keys are in sorted order already
+            return lambda leaves: {k: pack(leaves) for k, pack in packers.items()}
         return lambda leaves: _same_mapping(structure, {k: pack(leaves) for k, pack in packers.items()})
     children = list(map(packer, parts_of(structure)))
+    if type(structure) is tuple:
+        return lambda leaves: tuple([pack(leaves) for pack in children])
     return lambda leaves: with_parts(structure, [pack(leaves) for pack in children])
 
 
-def _packed(structure: Any, leaves: Iterator[Any], has_children: Callable[[Any], bool]) -> Any:
-    """Returns a nested value of the same form as ``structure``, with leaves taken from ``leaves`` in the order of `flatten`.
+def _mapped(func: Callable[[Any], Any], structure: Any, has_children: _TypeTable) -> Any:
+    """Returns ``structure`` with ``func`` applied to its leaves, in the order of `flatten`.
 
-    ``has_children`` tells whether a value has children.
+    ``has_children`` tells which types of values have children.
     """
-    if not has_children(structure):
-        return next(leaves)
+    kind = type(structure)
+    if not has_children[kind]:
+        return func(structure)
+    if kind is tuple or kind is list:
+        return kind([_mapped(func, x, has_children) if has_children[type(x)] else func(x) for x in structure])
     if is_composite(structure):
-        return spec_of(structure)._from_components(_packed(components_of(structure), leaves, has_children))
+        return spec_of(structure)._from_components(_mapped(func, components_of(structure), has_children))
     if _is_mapping(structure):
-        packed = {k: _packed(structure[k], leaves, has_children) for k in sorted_keys(structure)}
-        return _same_mapping(structure, packed)
-    return with_parts(structure, [_packed(child, leaves, has_children) for child in parts_of(structure)])
+        mapped = {k: _mapped(func, structure[k], has_children) for k in sorted_keys(structure)}
+        return _same_mapping(structure, mapped)
+    return with_parts(structure, [_mapped(func, child, has_children) for child in parts_of(structure)])
 
 
 def _same_mapping(mapping: Mapping[Any, Any], packed: dict[Any, Any]) -> Any:
@@ -273,8 +301,7 @@ def map_structure(func: Callable[..., Any], *structures: Any, **kwargs: Any) -> 
             f"Only valid keyword arguments are `check_types` and `expand_composites`, not: `{'`, `'.join(kwargs)}`"
         )
     if len(structures) == 1:
-        mapped = [func(leaf) for leaf in flatten(structures[0], expand)]
-        return _packed(structures[0], iter(mapped), _children_predicate(expand))
+        return _mapped(func, structures[0], _types_with_children(expand))
     for other in structures[1:]:
         assert_same_structure(structures[0], other, check_types, expand)
     corresponding_leaves = zip(*(flatten(s, expand) for s in structures))
@@ -283,7 +310,7 @@ def map_structure(func: Callable[..., Any], *structures: Any, **kwargs: Any) -> 
 
 def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expand_composites: bool = False) -> None:
     """Raises ValueError where two structures differ in form, TypeError where only their container types differ."""
-    difference = _first_difference(nest1, nest2, check_types, _children_predicate(expand_composites))
+    difference = _first_difference(nest1, nest2, check_types, _types_with_children(expand_composites))
     if difference is not None:
         error_type, detail = difference
         raise error_type(
@@ -294,16 +321,17 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expa
 
 
 def _first_difference(
-    a: Any, b: Any, check_types: bool, has_children: Callable[[Any], bool]
+    a: Any, b: Any, check_types: bool, has_children: _TypeTable
 ) -> tuple[type[Exception], str] | None:
     """Returns the first difference in form between two nested structures, or None.
 
-    It is the type and the text of the exception that TensorFlow raises. ``has_children`` tells whether a value has children.
+    It is the type and the text of the exception that TensorFlow raises. ``has_children`` tells which types of values have
+    children.
     """
-    if has_children(a) != has_children(b):
-        outer, leaf = (a, b) if has_children(a) else (b, a)
+    if has_children[type(a)] != has_children[type(b)]:
+        outer, leaf = (a, b) if has_children[type(a)] else (b, a)
         return ValueError, f'Substructure "{_text(outer)}" is a sequence, while substructure "{_text(leaf)}" is not'
-    if not has_children(a):
+    if not has_children[type(a)]:
         return None
     difference = _container_difference(a, b, check_types)
     pairs = () if difference else zip(_children(a), _children(b))
