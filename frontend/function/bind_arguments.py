@@ -125,6 +125,9 @@ def require_unmodified(function: Callable[..., Any], signature: inspect.Signatur
     Tracing passes copies, so the caller's objects would stay unchanged, and later calls, which run no Python, would
     change nothing either.
     """
+    args, kwargs = before
+    if not any(map(nest.is_nested, (*args, *kwargs.values()))):
+        return
     old_arguments, new_arguments = (signature.bind(*args, **kwargs).arguments for args, kwargs in (before, after))
     modified = [name for name in old_arguments if not _is_same(old_arguments[name], new_arguments[name])]
     if modified:

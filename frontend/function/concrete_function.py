@@ -175,23 +175,18 @@ class ConcreteFunction(function_types.ConcreteFunction):
                 return self.inline(tensors, variables)
         if is_mapped(tensors):
             return self.inline(tensors, variables)
+        call = self._call_recorded if state.tapes else self.call
         python = self.graph.root.python
         # Python called by the program must not assign Variables that the program uses afterwards (`PythonCalls`).
         if python.any or (variables and python.barriers):
             with AssignmentsForbidden([*self._used_after_python, *variables]):
-                return self._call_eagerly(tensors, variables)
-        return self._call_eagerly(tensors, variables)
+                return call(tensors, variables)  # type: ignore[arg-type]  # outside of traces and maps they are eager
+        return call(tensors, variables)  # type: ignore[arg-type]
 
     @property
     def calls_python(self) -> bool:
         """Whether the compiled code calls Python, which may assign the Variables that the code uses."""
         return bool(self.graph.root.python.any)
-
-    def _call_eagerly(self, tensors: Sequence[Tensor], variables: Sequence[Variable]) -> Any:
-        """Calls the trace outside of other traces, recorded on the gradient tapes if any are active."""
-        if state.tapes:
-            return self._call_recorded(tensors, variables)
-        return self.call(tensors, variables)  # type: ignore[arg-type]  # outside of traces and maps they are eager
 
     @cached_property
     def _used_after_python(self) -> list[Variable]:
@@ -731,14 +726,6 @@ class Results:
             ("param", param) if leaf._var not in self._changing else ("computed", self._computed(bind.identity(leaf)))
         )
 
-    def assemble(self, fetch: dict[str, Callable[[Any], Any]]) -> Any:
-        """Builds the function's result.
-
-        ``fetch`` has a function for each kind of source ("computed", "param", "value"), which returns the leaf for
-        the index or value of the source.
-        """
-        return self.packed([fetch[kind](source) for kind, source in self.leaves])
-
     def packed(self, flat: list[Any]) -> Any:
         """Packs a flat list of leaves into the structure that the Python function returned."""
         if self.is_flat_tuple:  # needs no general packer
@@ -762,7 +749,8 @@ class Results:
           variables: the Variable arguments of the call.
         """
         params = [*tensors, *captured]
-        result = self.assemble({"computed": computed.__getitem__, "param": params.__getitem__, "value": lambda v: v})
+        leaf_of_kind = {"computed": computed.__getitem__, "param": params.__getitem__, "value": lambda v: v}
+        result = self.packed([leaf_of_kind[kind](source) for kind, source in self.leaves])
         for variable, index in self.updates:
             ConcreteFunction.bound(variable, variables).assign(computed[index], read_value=False)
         return result

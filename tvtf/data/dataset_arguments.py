@@ -39,6 +39,22 @@ class InTraces:
 in_traces = InTraces()
 
 
+class NumberType:
+    """What a trace depends on of a dataset or iterator argument: its kind and element spec. Equal ones are one object.
+
+    So the key of a call is compared by identity: comparing the specs took 3 us of the 30 us of a training step's Python.
+    """
+
+    _in_use: ClassVar[WeakValueDictionary[Any, NumberType]] = WeakValueDictionary()
+
+    @classmethod
+    def of(cls, kind: str, element_spec: Any) -> NumberType:
+        """Returns the number type of all objects of a kind ("dataset" or "iterator") and element spec."""
+        key = kind, structure_key(element_spec), tuple(nest.flatten(element_spec))
+        with _lock:
+            return cls._in_use.setdefault(key, cls())
+
+
 class NumberedObject:
     """An object that is passed to a traced function as a number, so that one trace serves all objects of an element spec."""
 
@@ -49,17 +65,14 @@ class NumberedObject:
         """Returns the object's number, and what a trace depends on: its kind and element spec."""
         return EagerTensor(np.array(number_of(self), int64.np)), self._number_type()
 
-    def _number_type(self) -> Any:
-        """Returns the hashable key of a trace for this argument: its kind and its element spec.
-
-        The key is cached for as long as the object has the same element spec.
-        """
+    def _number_type(self) -> NumberType:
+        """Returns what a trace depends on of this argument. It is cached for as long as the element spec is the same."""
         spec = self.element_spec
         cached_spec, number_type = self.__dict__.get("_cached_number_type", (None, None))
         if number_type is None or cached_spec is not spec:
-            number_type = (self.number_kind, structure_key(spec), tuple(nest.flatten(spec)))
+            number_type = NumberType.of(self.number_kind, spec)
             self.__dict__["_cached_number_type"] = (spec, number_type)
-        return number_type
+        return number_type  # type: ignore[no-any-return]
 
     def from_argument(self, number: Tensor) -> Any:
         """Returns the object of a number; during tracing, a symbolic object that stands for all of this type."""

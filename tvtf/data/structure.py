@@ -86,6 +86,14 @@ def arrays(element: Element) -> list[np.ndarray]:
     return [leaf.eager_array() for leaf in nest.flatten(element, expand_composites=True) if leaf is not None]
 
 
+def array_getter(element_spec: Any) -> Callable[[Element], list[np.ndarray]]:
+    """Returns a function that works as :func:`arrays` for elements of one spec, in a third of its time if all are dense."""
+    if not all(type(spec) is TensorSpec for spec in nest.flatten(element_spec)):
+        return arrays
+    flatten = nest.flattener(element_spec)
+    return lambda element: [tensor.eager_array() for tensor in flatten(element)]
+
+
 def packer(like: Any) -> Callable[[Sequence[np.ndarray]], Element]:
     """Returns a function that packs arrays into an element with the structure of ``like``, an element or its specs."""
     if not nest.is_nested_or_composite(like):  # the common case, without the cost of packing a nest

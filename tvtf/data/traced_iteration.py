@@ -16,7 +16,7 @@ from tvtf.core.tensor_spec import TensorSpec
 from tvtf.core.thread_state import state
 from tvtf.data.base import Dataset, OwnedIterator
 from tvtf.data.dataset_arguments import in_traces, number_of, object_of
-from tvtf.data.structure import Element, arrays
+from tvtf.data.structure import Element, array_getter, arrays
 from tvtf.data.traced_datasets import DeferredDataset
 from tvtf.dtypes import bool as bool_
 from tvtf.dtypes import int64
@@ -177,12 +177,13 @@ def next_of(iterator: OwnedIterator) -> Element:
 
     At the end of the iteration, the run raises an error.
     """
+    arrays_of = array_getter(iterator.element_spec)
 
     def take(running: OwnedIterator) -> list[np.ndarray]:
         element = next(running, None)
         if element is None:
             raise _at_the_end()
-        return arrays(element)
+        return arrays_of(element)
 
     return _call_in_each_run(iterator, take, iterator.element_spec)
 
@@ -192,10 +193,11 @@ def next_or(iterator: OwnedIterator, blanks: Sequence[np.ndarray]) -> tuple[Tens
 
     After the last element, the bool is False and ``blanks`` replace the element.
     """
+    arrays_of = array_getter(iterator.element_spec)
 
     def take(running: OwnedIterator) -> list[np.ndarray]:
         element = next(running, None)
-        return [np.array(False), *blanks] if element is None else [np.array(True), *arrays(element)]
+        return [np.array(False), *blanks] if element is None else [np.array(True), *arrays_of(element)]
 
     return _call_in_each_run(iterator, take, (TensorSpec([], bool_), iterator.element_spec))
 

@@ -146,9 +146,9 @@ def run(key: np.ndarray, inputs: Sequence[np.ndarray], mode: Callable[..., Any])
     if function.of_variable:
         return tuple(mode(function, inputs))
     if function.is_brief or not state.released_for_python:
-        return once(lambda: mode(function, inputs))
+        return once(mode, function, inputs)
     with without_locks():
-        return once(lambda: mode(function, inputs))
+        return once(mode, function, inputs)
 
 
 def run_of_ranks(
@@ -258,13 +258,13 @@ class Effects:
         return tuple(np.array(a) for a in self.results[self.place - 1])
 
 
-def once(run: Callable[[], Any]) -> tuple[np.ndarray, ...]:
-    """Calls ``run``, which has effects, outside traces and tapes, and returns its results.
+def once(run: Callable[..., Any], *args: Any) -> tuple[np.ndarray, ...]:
+    """Calls ``run(*args)``, which has effects, outside traces and tapes, and returns its results.
 
     If compiled code repeats the call, the results come from the effect log instead.
     """
     with _OutsideTraces() as effects:
-        return tuple(run()) if effects is None else effects.next(run)
+        return tuple(run(*args)) if effects is None else effects.next(lambda: run(*args))
 
 
 class _OutsideTraces:
