@@ -14,6 +14,7 @@ from tvtf.core import nest
 from tvtf.core.primitive import defer_unknown_rank, export
 from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.core.thread_state import state
+from tvtf.core.variable_lock import cached_property
 from tvtf.data.dataset_arguments import NumberedObject, in_traces
 from tvtf.data.random import SeedGenerator
 from tvtf.data.specs import DatasetSpec, IteratorSpec
@@ -77,6 +78,21 @@ class Dataset(NumberedObject, abc.ABC):
 
     def _values(self, handles: Iterable[Any]) -> Iterator[Element]:
         return iter(handles) if type(self).value is Dataset.value else map(self.value, handles)
+
+    @cached_property
+    def _seed_generators(self) -> list[SeedGenerator]:
+        """The seed generators of this dataset and of all datasets that it depends on.
+
+        Generators and datasets are found in the attributes of a dataset, which may be tuples or lists.
+        """
+        found: list[SeedGenerator] = []
+        for attribute in list(vars(self).values()):  # a copy: another thread may set an attribute
+            for each in attribute if isinstance(attribute, (tuple, list)) else (attribute,):
+                if isinstance(each, SeedGenerator):
+                    found.append(each)
+                elif isinstance(each, Dataset):
+                    found += each._seed_generators
+        return found
 
     def __iter__(self) -> OwnedIterator:
         if state.trace is not None:
@@ -182,7 +198,7 @@ class OwnedIterator(NumberedObject, Trackable):
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
-        self._generators = list(_generators(dataset))
+        self._generators = dataset._seed_generators
         self._start = [number for g in self._generators for number in (*g.pair, g.drawn)]
         self._elements = dataset.elements()
         self.position = 0
@@ -281,19 +297,6 @@ def _as_numpy(leaf: Any) -> Any:
 
 
 _STATE: Final = "ITERATOR_STATE"
-
-
-def _generators(dataset: Any) -> Iterator[SeedGenerator]:
-    """Yields the seed generators of all datasets in a pipeline, from the last dataset back to the sources.
-
-    The datasets are found in the attributes of a dataset, which may be tuples or lists.
-    """
-    for attribute in vars(dataset).values():
-        for each in attribute if isinstance(attribute, (tuple, list)) else (attribute,):
-            if isinstance(each, SeedGenerator):
-                yield each
-            elif isinstance(each, Dataset):
-                yield from _generators(each)
 
 
 DatasetSpec.value_type = Dataset

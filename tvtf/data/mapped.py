@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +11,7 @@ from tvtf.core.argument_error import ArgumentError
 from tvtf.core.composite import CompositeTensor, TypeSpec
 from tvtf.core.log import logger
 from tvtf.core.tensor_spec import NoneTensorSpec, TensorSpec
+from tvtf.core.thread_count import available_cores
 from tvtf.data.argument_conversion import number
 from tvtf.data.base import UNKNOWN, Dataset, method
 from tvtf.data.parallel import ComputedElements, PrefetchingIterator, UnorderedMerge, Workers, debug, warn_unused
@@ -391,7 +391,7 @@ def interleave(
     for what, length in (("cycle_length", cycle), ("block_length", block)):
         if length < 1 and (length, what) != (AUTOTUNE, "cycle_length"):
             raise ArgumentError(f"{what} must be greater than zero.").for_op("InterleaveDataset")
-    cores = os.cpu_count() or 1
+    cores = available_cores()
     if num_parallel_calls is None or debug.on:
         warn_unused(deterministic)
         return Interleave(self, map_func, cores if cycle == AUTOTUNE else cycle, block)

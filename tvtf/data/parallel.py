@@ -12,6 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from queue import Full, Queue
 from typing import Any
 
+from tvtf.core.thread_count import available_cores
 from tvtf.data.argument_conversion import number
 from tvtf.data.base import Dataset
 from tvtf.errors import InvalidArgumentError
@@ -41,7 +42,7 @@ class Workers:
         count = number(calls, "num_parallel_calls")
         if count < 1 and count != -1:
             raise InvalidArgumentError(None, op, f"num_parallel_calls must be greater than zero. [Op:{op}]")
-        self.count = (os.cpu_count() or 1) if count == -1 else count
+        self.count = available_cores() if count == -1 else count
         self.in_order = deterministic is not False
         self._pools: dict[int, ThreadPoolExecutor] = {}
 
