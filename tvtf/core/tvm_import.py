@@ -20,13 +20,14 @@ AUTOLOAD = "TVM_DEVICE_BACKEND_AUTOLOAD"
 
 
 def load_tvm() -> None:
-    """Imports TVM once, without its backends and with garbage collection off.
+    """Imports TVM once, without its backends and with garbage collection off, as the import slows a program's start.
 
-    The import takes most of a program's start-up time; `target.cuda_target` loads the backend that it needs.
+    `target.cuda_target` loads the backend that it needs.
     """
     if _Loaded.is_complete:
         return
     with _Loaded.lock, without_interrupts():
+        # TVM reads the variable when it is imported; afterwards the variable is as the user set it.
         environment_value = os.environ.get(AUTOLOAD)
         os.environ.setdefault(AUTOLOAD, "0")
         try:
@@ -40,10 +41,11 @@ def load_tvm() -> None:
 
 @contextmanager
 def _without_module(name: str) -> Iterator[None]:
-    """Makes imports of a module fail at once in a block, unless it is imported already.
+    """Makes imports of a module fail at once in a ``with`` block, unless the module is imported already.
 
-    TVM tries to import its runtime for several machines, and goes on without, as its library isn't loaded yet. That attempt
-    takes 0.14 s: TVM's error records a stack trace, for which the debug information of its libraries is read.
+    TVM tries to import ``tvm.runtime.disco``, its runtime for several machines. This fails, because TVM's library isn't
+    loaded yet, and TVM goes on without. The attempt would take 0.14 s: the error records a stack trace, which reads the
+    debug information of TVM's libraries.
     """
     is_missing = name not in sys.modules
     if is_missing:
@@ -56,19 +58,21 @@ def _without_module(name: str) -> Iterator[None]:
 
 
 class _Loaded:
+    """Whether TVM is imported, and the lock that a thread holds while it imports TVM."""
+
     is_complete = False
     lock = Lock()
 
 
 @contextmanager
 def without_interrupts() -> Iterator[None]:
-    """Delays Ctrl-C to the end of a block that can't be interrupted and repeated, such as TVM's import.
+    """Delays Ctrl-C to the end of a ``with`` block. The block can't be interrupted and repeated, as TVM's import can't.
 
-    TVM's modules register types and functions with its library, which is possible only once in a process.
+    TVM's modules register types and functions with TVM's library, which is possible only once in a process.
     """
-    # Only the main thread may set handlers of signals, and gets them.
+    # Python runs signal handlers in the main thread, and only this thread may set them.
     handler = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
-    if handler is None or not callable(handler):
+    if handler is None or not callable(handler):  # another thread, or Ctrl-C has no handler in Python
         yield
         return
     interrupts: list[tuple[int, Any]] = []
@@ -84,18 +88,25 @@ def without_interrupts() -> Iterator[None]:
 def import_whole(name: str) -> ModuleType:
     """Imports a module with Ctrl-C delayed to the end of the import.
 
-    An exception out of a signal handler inside Python's import system may leave its lock taken, which a signal during a
-    garbage collection of 0.1 s makes likely: then imports in other threads, such as those that compile, never return.
+    Ctrl-C may raise an exception inside Python's import system, most likely during a garbage collection, which takes 0.1 s.
+    The import lock may stay locked then, and imports in other threads never return, such as those in threads that compile.
     """
-    with without_interrupts():
-        return importlib.import_module(name)
+    module = _whole.get(name)
+    if module is None:
+        with without_interrupts():
+            module = _whole[name] = importlib.import_module(name)
+    return module
+
+
+_whole: dict[str, ModuleType] = {}
+"""The modules that `import_whole` has imported. To delay Ctrl-C takes 10 us, and code of each call path imports by it."""
 
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """Turns Python's garbage collection off in a block that allocates many objects.
+    """Turns Python's garbage collection off in a ``with`` block that allocates many long-lived objects, such as an import.
 
-    It is for objects that all stay alive, such as those of an import: collections would take time and free nothing.
+    Collections would take time there and free nothing.
     """
     was_enabled = gc.isenabled()
     gc.disable()
