@@ -44,6 +44,7 @@ def triangle_of(array: np.ndarray) -> Triangle | None:
     if array.ndim < 2 or array.dtype.kind not in "bfiu" or array.size == 0 or array.size != np.prod(array.shape[-2:]):
         return None
     matrix: np.ndarray = array.reshape(array.shape[-2:])
+    # The first row gives the diagonal and both values. The whole matrix is compared with this triangle at the end.
     outside_columns = np.flatnonzero(matrix[0] != matrix[0, 0])
     offset = int(outside_columns[0]) - 1 if len(outside_columns) else matrix.shape[1] - 1
     triangle = Triangle(offset, float(matrix[0, 0]), float(matrix[0, -1]))
@@ -104,10 +105,11 @@ class ConstantValues:
 
 
 def _is_evaluable(ty: Any) -> bool:
-    """Returns whether a type is a single tensor of static shape with at most ``MAX_ELEMENTS`` elements.
+    """Returns whether NumPy can compute a value of this type: a single tensor of static shape and moderate size.
 
-    NumPy has no bfloat16.
+    The tensor may have at most ``MAX_ELEMENTS`` elements.
     """
+    # NumPy has no bfloat16.
     if not isinstance(ty, relax.TensorType) or str(ty.dtype) in ("bfloat16",):
         return False
     dims = list(ty.shape.values)

@@ -75,9 +75,10 @@ class Recomputable:
 
 
 def _only_large_operand(graph: Graph, use: Use) -> Any:
-    """Returns the only operand of a call that has the full size of the result, or None.
+    """Returns the only operand of an elementwise call that has the full size of the result, else None.
 
-    Returns None, too, if the result has fewer than two readers, or a reader that is neither elementwise nor a sum.
+    Other operands are broadcast, and thus small. Returns None, too, if the result has fewer than two readers, or a
+    reader that is neither elementwise nor a sum.
     """
     readers = graph.uses.get(use.var, ())
     if len(readers) < 2 or str(use.var.ty.dtype) not in _WIDE:

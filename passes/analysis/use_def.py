@@ -29,7 +29,10 @@ class Graph:
         self._read(function.body.body, None)
 
     def _add(self, binding: Any) -> None:
-        """Adds a binding to the use-def chains: the variable that it defines, and the variables that it reads."""
+        """Records which variable a binding defines, and which variables the binding reads.
+
+        ``producers`` gets the call of a dialect op. Other values only count as readers, without a call (None).
+        """
         if not dialect.is_dialect(binding.value):
             return self._read(binding.value, None)
         bound = dialect.read(binding.value)

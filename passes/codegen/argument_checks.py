@@ -62,9 +62,9 @@ def is_redundant_check(value: ir.Expr) -> bool:
 
 
 def _checked_place(call: relax.Call) -> str:
-    """Returns ``AT_PARAMETER`` or ``AT_RETURN`` if a call checks a parameter or a returned value, else "".
+    """Returns what a call of TVM's argument checks looks at: ``AT_PARAMETER``, ``AT_RETURN``, or "" for neither.
 
-    The text of the check's error tells which.
+    The call's last argument is the text of the check's error, which names the place.
     """
     context = call.args[-1]
     error_text = context.value if isinstance(context, ir.StringImm) else ""
@@ -87,15 +87,15 @@ def _codes_of_dims(match_shape: relax.Call) -> set[int]:
 def checking_kernels(code: Code, untrusted: Iterable[Register]) -> set[str]:
     """Returns the names of the called functions that must check their arguments.
 
-    These functions get values that come from outside, such as parameters of the caller.
-
-    Constants, and tensors and numbers made in the caller, need no check. A register may be written at several places,
-    such as before a loop and in its body: the set of registers with values from outside grows until it is stable.
+    These functions get values that come from outside, such as parameters of the caller. Constants, and tensors and
+    numbers made in the caller, need no check. A register may be written at several places, such as before a loop and in
+    the loop's body. So the set of registers with values from outside grows until it is stable.
 
     Args:
       code: the bytecode of a function.
       untrusted: the registers of parameters, if the function's caller isn't trusted.
     """
+    # Builtins in `MADE_HERE` return new values. Those in `HANDED_ON` hand on values of their operands.
     calls = [call for call in code.calls() if call.name not in MADE_HERE]
     foreign = {VOID, *untrusted, *(call.result for call in calls if call.name not in HANDED_ON)}
     previous_count = 0
@@ -144,13 +144,13 @@ class _Prologue:
             if isinstance(stmt, tirx.SeqStmt):
                 *preceding, last = stmt.seq
                 enclosing.append(preceding)
-                stmt = _without_other_cases(last)
+                stmt = _without_dltensor_case(last)
             else:
                 enclosing.append(stmt)
                 stmt = stmt.body
         self.use(stmt)
         for outer in reversed(enclosing):
-            stmt = self.enclosed(outer, stmt) if isinstance(outer, tirx.AttrStmt) else self.preceded(outer, stmt)
+            stmt = self.enclosed(outer, stmt) if isinstance(outer, tirx.AttrStmt) else self.with_needed(outer, stmt)
         return stmt
 
     def enclosed(self, outer: tirx.AttrStmt, body: tirx.Stmt) -> tirx.Stmt:
@@ -163,17 +163,18 @@ class _Prologue:
         self.use(outer.value)
         return tirx.AttrStmt(outer.node, outer.attr_key, outer.value, body)
 
-    def preceded(self, before: Sequence[tirx.Stmt], last: tirx.Stmt) -> tirx.Stmt:
-        """Returns the statement ``last`` with the needed statements of ``before`` in front of it.
+    def with_needed(self, before: Sequence[tirx.Stmt], last: tirx.Stmt) -> tirx.Stmt:
+        """Returns the sequence of statements ``before`` and ``last``, without statements that aren't needed.
 
-        Checks and bindings of unused variables aren't needed.
+        Checks of arguments and bindings of unused variables aren't needed.
         """
-        remaining = [last]
-        for part in reversed(before):
-            if _only_checks(part) or (isinstance(part, tirx.Bind) and part.var not in self.used):
+        needed = [last]
+        # From last to first: a needed statement adds the variables that it uses to `self.used`.
+        for stmt in reversed(before):
+            if _only_checks(stmt) or (isinstance(stmt, tirx.Bind) and stmt.var not in self.used):
                 continue
-            remaining.append(self.unchecked(_without_other_cases(part)))
-        return emit.sequence(remaining[::-1])
+            needed.append(self.unchecked(_without_dltensor_case(stmt)))
+        return emit.sequence(needed[::-1])
 
     def use(self, node: tirx.Stmt | ir.Expr) -> None:
         """Records the variables of a statement or expression as used."""
@@ -184,10 +185,10 @@ def _item_bytes(buffer: Any) -> int:
     return int(buffer.ty.dtype.dtype.itemsize) if is_buffer_var(buffer) else 0
 
 
-def _without_other_cases(stmt: tirx.Stmt) -> tirx.Stmt:
-    """Simplifies the binding of an argument's memory: the argument is always a tensor.
+def _without_dltensor_case(stmt: tirx.Stmt) -> tirx.Stmt:
+    """Simplifies the binding of an argument's memory to the case that the argument is a tensor object.
 
-    TVM's code also allows for a DLTensor, which the VM never passes.
+    TVM's code also has a case for a DLTensor, which the VM never passes.
     """
     value = stmt.value if isinstance(stmt, tirx.Bind) else None
     if not isinstance(value, ir.Call) or not value.op.same_as(CHOOSE):

@@ -108,7 +108,11 @@ class _Widening:
         return SBlockRealize([], new_body.predicate, new_block)
 
     def rewrite(self, body: Node) -> Node:
-        """Rewrites a statement or expression to compute in float32, from the leaves up, by a rule per class of node."""
+        """Rewrites a statement or expression to compute in float32 instead of bfloat16.
+
+        There is a rule for each class of node, and nodes are rewritten after their operands. Arithmetic is rounded to
+        bfloat16. Choices between rounded values need no rounding.
+        """
         rules: list[tuple[Any, Callable[[Any], Any]]] = [
             (Var, self.variable),
             (TensorLoad, _rewrite_load),
@@ -201,14 +205,18 @@ def _rewrite_address(node: ir.Call) -> ir.Expr:
     (element,) = node.args
     if isinstance(element, TensorLoad):
         return node
-    # `_rewrite_load` has replaced the element by a conversion of the loaded uint16; find this load again.
+    # `_rewrite_load` has replaced the element by a conversion of the loaded uint16; find this load again. The walk
+    # visits loads within its indices first.
     loads: list[TensorLoad] = []
     structural_walk(element, (TensorLoad, loads.append))
     return tirx.address_of(loads[-1])
 
 
 def _rewrite_reinterpret(node: ir.Call) -> ir.Expr:
-    """Rewrites ``reinterpret`` from or to bfloat16 to shifts, since bfloat16 values are held as float32."""
+    """Rewrites ``reinterpret`` from or to bfloat16 to shifts, since bfloat16 values are held as float32.
+
+    The bits of a bfloat16 are the upper half of the bits of the equal float32.
+    """
     (value,) = node.args
     if _dtype(node) == NARROW:
         return value if _dtype(value) == WIDE else from_bits(tirx.reinterpret(BITS, value))

@@ -157,7 +157,8 @@ class Code:
     def _number(self, register: Register) -> int:
         """Returns a register's final number.
 
-        Late parameters come after the other parameters and before computed values.
+        Late parameters (tensors that the caller passes last) come after the other parameters and before computed
+        values. Until their place is known, they have the numbers -1, -2, and so on.
         """
         number = register.number
         if number < 0:

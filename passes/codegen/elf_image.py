@@ -142,7 +142,10 @@ class _Library:
         return self.stub_section.address + STUB_SIZE * self.stub_order[_symbol_key(symbol)]
 
     def _write_relocated(self, image: bytearray) -> None:
-        """Applies the relocations of the objects to the image, and writes the stubs of functions in other libraries."""
+        """Applies the relocations of the objects to the image, and writes the stubs of functions in other libraries.
+
+        Addresses that only the loader knows become entries in `loader_relocations`.
+        """
         self.table_order = {key: index for index, key in enumerate(self.table)}
         self.stub_order = {key: index for index, key in enumerate(self.stubs)}
         self.loader_relocations = [self._table_entry(symbol) for symbol in self.table.values()]
@@ -233,7 +236,10 @@ class _StringTable:
     """A table of names, each followed by a zero byte, and the offset of each."""
 
     def __init__(self, names: list[str]) -> None:
-        """Builds the table, which starts with an empty name at offset 0."""
+        """Builds the string table of an ELF file: all names, each ending with a zero byte.
+
+        ELF reserves offset 0 for an empty name. ``offsets`` has the offset of each name.
+        """
         self.data = b"\0"
         self.offsets: dict[str, int] = {}
         parts, offset = [b"\0"], 1

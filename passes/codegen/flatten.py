@@ -29,7 +29,7 @@ BYTE = "int8"
 def FlattenBuffers(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
     """Flattens the buffers of every PrimFunc to one dimension.
 
-    Functions with strided or aliased buffers go to TVM's own pass. This pass takes longer than all of LLVM on unrolled
+    Functions with strided or aliased buffers go to TVM's own pass, which takes longer than all of LLVM on unrolled
     tiles.
     """
     flattened = {name: _flattened(func) if isinstance(func, PrimFunc) else func for name, func in mod.functions_items()}
@@ -159,7 +159,10 @@ def _needs_flattening(buffer: Var) -> bool:
 
 
 def _flat_buffer(buffer: Var) -> Var:
-    """Creates the one-dimensional buffer that replaces ``buffer``; booleans become bytes."""
+    """Creates the one-dimensional buffer that replaces a buffer of several dims, with the same number of elements.
+
+    Booleans become bytes.
+    """
     buffer_type = buffer.ty
     return decl_buffer(
         [reduce(mul, buffer_type.shape) if len(buffer_type.shape) else 1],

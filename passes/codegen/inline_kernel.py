@@ -85,7 +85,7 @@ def _bind_dims(replacements: dict[Any, ir.Expr], dims: Sequence[ir.Expr], actual
 
 
 def _allocations_in_parallel_loops(body: Stmt) -> list[AllocBuffer]:
-    """Returns the allocations inside the parallel loops of a kernel: each thread allocates its own buffer."""
+    """Returns the allocations inside the parallel loops of a kernel, where each thread allocates a buffer of its own."""
     allocations: list[AllocBuffer] = []
 
     def visit(loop: For) -> None:

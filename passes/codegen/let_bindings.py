@@ -167,7 +167,7 @@ class _BindingStatements:
         return _substitute(value, self.replacements)
 
     def expanded_size(self, value: ir.Expr) -> int:
-        """Returns the number of nodes that an expression has after the analyzer has substituted its variables."""
+        """Returns how many nodes an expression has after TVM's analyzer has replaced `Let` variables by their values."""
         nodes = 0
 
         def count(node: object) -> None:

@@ -170,7 +170,7 @@ class _Objects:
     def __init__(
         self, target: Target, finish: Finish | None, stored: Stored | None, progress: CompileProgress | None = None
     ) -> None:
-        """Starts without object files.
+        """Prepares the compilation of kernels, without object files so far.
 
         ``subroutines`` will hold the object code of subroutines that kernels share, by name. ``claimed`` has the names
         of subroutines that a thread compiles or has compiled.
@@ -292,7 +292,10 @@ class _Objects:
         return code
 
     def add_executable(self, builder: relax.ExecBuilder, mod: IRModule) -> None:
-        """Adds the object file that contains the program's bytecode and constants, and code for a GPU."""
+        """Adds the object file with the program's bytecode, its constants and the code for a GPU to `code`.
+
+        ``builder`` has the bytecode. The attributes of ``mod`` have the constants and external libraries.
+        """
         attrs = dict(mod.attrs) if mod.attrs else {}
         libraries = [*self.modules[1:], *attrs.get("external_mods", [])]
         constants = dict(attrs.get("const_name_to_constant", {}))
@@ -311,7 +314,7 @@ def _with_global_symbols(kernels: IRModule) -> IRModule:
 
 
 def _statement_count(func: tirx.PrimFunc) -> int:
-    """Counts a function's statements."""
+    """Counts a function's statements, as an estimate of how long compiling the function takes."""
     statements = 0
 
     def count(_node: object) -> None:

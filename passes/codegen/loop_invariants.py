@@ -48,7 +48,10 @@ def _flat_statements(stmt: Stmt) -> list[Stmt]:
 
 
 def _is_plain(stmt: Stmt) -> bool:
-    """Returns whether a statement consists of loops, branches, stores, allocations and calls of subroutines only."""
+    """Returns whether a statement consists of loops, branches, stores, allocations and calls of subroutines only.
+
+    Only such statements are moved out of a loop.
+    """
     statements: list[Stmt] = []
     structural_walk(stmt, (Stmt, statements.append))
     return all(

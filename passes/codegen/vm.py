@@ -132,7 +132,7 @@ class _FunctionGenerator:
     """The generator of one function's bytecode."""
 
     def __init__(self, program: _ModuleState) -> None:
-        """Starts without bindings.
+        """Prepares the emission of a function's bytecode, with no bindings so far.
 
         ``operand_of`` will hold the operand (a register or a constant) with each variable's value. Operands in
         ``pinned`` are never cleared.
@@ -191,7 +191,10 @@ class _FunctionGenerator:
                 self.code.clear(operand)
 
     def bind(self, binding: relax.Binding) -> None:
-        """Emits a binding, and records the operand with the variable's value; skips checks of trusted arguments."""
+        """Emits the bytecode of a binding, and records the operand (register or constant) with the variable's value.
+
+        Checks of arguments are skipped if the caller is trusted.
+        """
         value = binding.value
         if not self.program.check_arguments and is_redundant_check(value):
             return
@@ -249,7 +252,10 @@ class _FunctionGenerator:
         return Encoded(self.program.builder.f(name))
 
     def branch(self, expr: relax.If) -> Operand:
-        """Emits an If, and returns the register in which both branches leave their value."""
+        """Emits the bytecode of an If, and returns the register in which both branches leave their value.
+
+        A conditional jump skips the true branch. Another jump at the end of the true branch skips the false branch.
+        """
         result = self.code.new_register()
         jump_to_false = self.code.jump(self.value(expr.cond))
         self.emit_side(expr.true_branch, result)
@@ -315,7 +321,10 @@ class _FunctionGenerator:
         return self.code.call(TENSOR, self.values(list(expr.args)[:4]))
 
     def arena_tensor(self, expr: relax.Call) -> Operand:
-        """Returns the register of a tensor in the arena (the block of memory for all planned values)."""
+        """Returns the register of a tensor in the arena (the block of memory for all planned values).
+
+        The register holds the tensor during the whole call, and is never cleared.
+        """
         if self.scratch is None:
             raise NotImplementedError(
                 "bytecode: a function uses the arena but gets none; run plan_arena on all functions"

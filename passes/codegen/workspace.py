@@ -55,6 +55,7 @@ def _allocation_check(stmt: AllocBuffer, name: str) -> Stmt | None:
     Returns None if the buffer is known to be small. ``name`` is the kernel's name, for the text of the error.
     """
     buffer_type = stmt.buffer.ty
+    # The bytes of an element, rounded up.
     size: Any = IntImm("int64", (buffer_type.dtype.dtype.bits * buffer_type.dtype.dtype.lanes + 7) // 8)
     for extent in buffer_type.shape:
         size = size * (extent if str(extent.ty.dtype) == "int64" else tirx.Cast("int64", extent))

@@ -55,7 +55,10 @@ class _Memory:
 
     @cached_property
     def parts(self) -> dict[str, Range]:
-        """Returns the range of the arena that each called function uses for its values, by the function's name."""
+        """Returns the range of the arena that each called function uses for its values, by the function's name.
+
+        The arena is the block of memory for the values of all functions. A callee's range lies in that of its caller.
+        """
         attrs = self.func.attrs or {}
         ranges = {}
         for name, begin in attrs[ARENA_PARTS].items() if ARENA_PARTS in attrs else ():

@@ -80,7 +80,7 @@ class StructuralCheck:
         Raises:
           InternalError: it violates the phase's invariants; the text names the phase, the function and the binding.
         """
-        # A phase that begins no stage keeps the invariants of the present one.
+        # A stage is a series of phases with the same invariants. Most phases begin no new stage.
         stage = _STAGE_OF.get(phase, self.stage)
         has_new_rules = stage is not self.stage or phase in LEAVES_NO_DEAD or phase in PLANS_MEMORY
         self.stage = stage
@@ -230,7 +230,7 @@ class _FunctionCheck:
         elif name == "relax.call_tir":
             kernel, tensors, *dims = call.args
             operands = list(tensors.fields) if isinstance(tensors, relax.Tuple) else []
-            types = call.ty_args[0]
+            types = call.ty_args[0]  # the type argument of `call_tir` is the type of its results
             results = list(types.fields) if isinstance(types, relax.TupleType) else [types]
             self.check_kernel_call(kernel, [x.ty for x in operands] + results, has_dims=bool(dims))
 

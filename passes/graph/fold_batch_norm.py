@@ -34,8 +34,8 @@ class Folded(SiteRewrite):
     def plan_of(function: relax.Function) -> dict[relax.Var, Site]:
         """Finds convolutions with a constant filter that are multiplied by a constant scale.
 
-        Returns a site for each such product, by the product's variable. A value counts as constant if it is a constant
-        parameter, or is computed from constants alone.
+        Returns a site (the convolution and the scale) for each such product, by the product's variable. A value counts
+        as constant if it is a constant parameter, or is computed from constants alone.
         """
         positions = (function.attrs or {}).get(CONSTANTS, [])
         constants = {function.params[int(position)] for position in positions}
@@ -63,12 +63,13 @@ def _is_constant(x: Any, constants: set[Any]) -> bool:
 def _matched_product(graph: Graph, product: Use, constants: set[Any]) -> list[Site]:
     """Matches ``conv(x, w) * scale`` with constant ``w`` and ``scale`` of dtype float32 or float64.
 
-    Returns the match as a list of one site, or an empty list. The product's operands may be in either order.
+    Returns a list with one site (the convolution and the scale), or an empty list. The product's operands may be in
+    either order.
     """
     for y, scale in (product.inputs, product.inputs[::-1]):
         conv = graph.producers.get(y)
         if conv is not None and conv.name == "conv" and graph.only_use(y) is product and _is_constant(scale, constants):
-            filters = conv.inputs[1]
+            _image, filters = conv.inputs
             if _is_constant(filters, constants) and str(filters.ty.dtype) in _WIDE and _is_per_channel(scale, filters):
                 return [Site(conv, scale)]
     return []

@@ -69,7 +69,10 @@ class FusedAttention(Simplified):
     """Re-emits a function with sites replaced by ``attention`` and ``attention_grad``, and simplifies around them."""
 
     def __init__(self, *args: Any) -> None:
-        """Finds the attentions in the function, and maps each variable to replace to the emitter of its new value."""
+        """Finds the attentions in the function, and the variables that the fused kernels compute instead.
+
+        ``emitters`` maps each of these variables to a function that emits its new value.
+        """
         super().__init__(*args)
         self.emitters: dict[relax.Var, Callable[[], Tensor]] = {}
         for site in _sites(self.function):
@@ -254,6 +257,7 @@ def _are_heads(product: Use, out: Use) -> bool:
     """
     shapes = [list(x.ty.shape.values) for x in (*product.inputs, out.inputs[1])]
     batch_dims = [str(shape[:-2]) for shape in shapes]
+    # An empty dim isn't fused either: its size is 0.
     is_static = all(isinstance(dim, tirx.IntImm) and int(dim) for shape in shapes for dim in shape[-2:])
     return batch_dims.count(batch_dims[0]) == len(batch_dims) and is_static
 

@@ -37,7 +37,10 @@ class _SlicedProducts(SiteRewrite):
 
     @staticmethod
     def plan_of(function: relax.Function) -> dict[relax.Var, Site]:
-        """Returns a site for each split of a matrix product with pieces that nothing reads, by the split's variable."""
+        """Finds splits of a matrix product of which some pieces are never read.
+
+        Returns a site (what to compute instead) for each such split, by the split's variable.
+        """
         graph, used_items = Graph(function), extracted_items(function)
         sites = {}
         for split in graph.producers.values():
@@ -91,11 +94,13 @@ def _slice(x: Any, from_end: int, begin: int, size: int) -> Any:
 
 
 def _sliced_split(product: Use, split: Use, used_items: Sequence[int]) -> dict[relax.Var, Site]:
-    """Returns the site of a split of a matrix product by the split's variable, if the product can be made smaller.
+    """Returns how to make a matrix product smaller of which a split's first or last pieces are never read.
 
-    The pieces' sizes must be static, and the first or the last piece must not be read.
+    The result is a site (what to compute instead) by the split's variable, or empty. The pieces' sizes must be static.
 
     Args:
+      product: the matrix product.
+      split: the only reader of the product.
       used_items: the sorted indices of the pieces that are read.
     """
     sizes, axis = split.attrs["sizes"], split.attrs["axis"]

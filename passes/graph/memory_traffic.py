@@ -72,7 +72,10 @@ class _Plan:
     """What is rewritten in a function: sums by their variables, and values that each reader computes."""
 
     def __init__(self, function: relax.Function) -> None:
-        """Finds the cheap values that each reader recomputes, and the groups of sums that one kernel computes."""
+        """Finds the cheap values that each reader recomputes, and the groups of sums that one kernel computes.
+
+        ``sums`` maps the variable of each grouped sum to the sum's group. ``order`` numbers the calls.
+        """
         self.graph = Graph(function)
         self.recomputed = Recomputable(self.graph).values
         self.order = {var: position for position, var in enumerate(self.graph.producers)}
@@ -87,7 +90,8 @@ class _Plan:
     def _groups(self) -> list[_SumGroup]:
         """Groups a function's column sums: one kernel reads the tensors once and computes all sums of a group.
 
-        Only sums of tensors that are stored in memory anyway are grouped.
+        Each summed value is traced back through elementwise arithmetic to its leaves, the tensors that are read. Sums
+        are grouped only if these tensors are stored in memory anyway.
         """
         groups: list[_SumGroup] = []
         for use in self.graph.producers.values():
@@ -103,9 +107,9 @@ class _Plan:
         return groups
 
     def _formula(self, x: Any) -> Any:
-        """Returns the formula by which a value is computed from tensors in memory.
+        """Returns the expression (formula) by which a value is computed from tensors in memory.
 
-        A formula is a tensor, or a tuple of an operator's name and the formulas of its operands. For example,
+        A formula is a tensor, or a tuple of an operator's name and the formulas of the operands. For example,
         ``(x - y) * x`` is ``("multiply", ("subtract", x, y), x)``.
         """
         use = self.graph.producers.get(x)
@@ -150,7 +154,10 @@ def _is_column_sum(use: Use) -> bool:
 
 
 def _leaves(formula: Any) -> Iterator[Any]:
-    """Yields the tensors that a formula reads."""
+    """Yields the tensors that a formula reads, from left to right.
+
+    A formula is a tensor, or a tuple of an operator's name and the formulas of the operands.
+    """
     if isinstance(formula, tuple):
         _, *operands = formula
         for operand in operands:

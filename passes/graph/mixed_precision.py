@@ -88,7 +88,8 @@ class Mixed(Evaluation):
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
         """Emits a primitive on operands cast to the 16-bit compute dtype or to float32.
 
-        The lists ``NARROW``, ``FOLLOWING`` and ``TYPE_PRESERVING`` decide which; other primitives get float32.
+        Primitives in ``NARROW``, such as matmul, get 16 bits for float32 operands, too. Those in ``FOLLOWING`` and
+        ``TYPE_PRESERVING`` get 16 bits if their operands have 16 bits already. All others get float32.
         """
         if prim.name in NARROW and all(x._type.dtype is float32 or self.is_narrow(x) for x in inputs):
             return self.remember_narrow(prim.bind(*map(self.narrowed, inputs), **attrs))

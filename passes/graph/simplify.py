@@ -100,7 +100,10 @@ class Simplified(Evaluation):
             return None
 
     def without_broadcasts(self, op: Operation) -> Operation:
-        """Returns an elementwise op that reads the operands of ``broadcast_to`` directly: the op itself broadcasts."""
+        """Replaces operands of an elementwise op that are results of ``broadcast_to`` by what was broadcast.
+
+        The op itself broadcasts its operands.
+        """
         if op.name not in BROADCASTING or len(op.inputs) < 2:
             return op
         inputs = list(op.inputs)
@@ -208,6 +211,7 @@ def _contract_without_reshapes(rewriter: Simplified, op: Operation) -> Tensor | 
     The gradient of a dense layer's weights has this form. ``contract`` needs no reshaped copies of the operands.
     """
     producers = [rewriter.operation_of(x) for x in op.inputs]
+    # Only the product over the rows of both operands has this form.
     if op.attrs != {"transpose_a": True, "transpose_b": False, "output_type": None}:
         return None
     sources = [producer.inputs[0] for producer in producers if producer is not None and producer.name == "reshape"]
@@ -216,7 +220,7 @@ def _contract_without_reshapes(rewriter: Simplified, op: Operation) -> Tensor | 
         return None
     if not all(same_shape(shape[-1:], x._type.shape[-1:]) for shape, x in zip(shapes, op.inputs)):
         return None
-    row_axes = "abcde"[: len(shapes[0]) - 1]
+    row_axes = "abcde"[: len(shapes[0]) - 1]  # a letter for each leading dim, over which the products are summed
     return rewriter.bind_again("contract", sources, {"equation": f"{row_axes}m,{row_axes}n->mn"})
 
 
@@ -227,6 +231,7 @@ def _merge_padding(rewriter: Simplified, op: Operation) -> Tensor | None:
     """
     producer = rewriter.operation_of(op.inputs[0])
     zeros = None if producer is None or producer.name != "pad" else _spatial_zeros(producer)
+    # `op.inputs` are the image, and the filter or the gradient of the results.
     if producer is None or zeros is None:
         return None
     padding = tuple((before + low, after + high) for (before, after), (low, high) in zip(op.attrs["padding"], zeros))
@@ -249,7 +254,8 @@ def _spatial_zeros(pad: Operation) -> list[tuple[int, int]] | None:
 def _merge_crop(rewriter: Simplified, op: Operation) -> Tensor | None:
     """Merges the crop (a slice) of a convolution's input gradient into the convolution's padding.
 
-    Such a crop is the gradient of zero padding, which `_merge_padding` merges in the forward convolution.
+    Such a crop is the gradient of zero padding, which `_merge_padding` merges in the forward convolution. The crop must
+    keep the whole batch (the first dim) and all channels (the last dim).
     """
     producer, size = rewriter.operation_of(op.inputs[0]), op.attrs["size"]
     if producer is None or producer.name != "conv_input_grad" or any(stride != 1 for stride in op.attrs["strides"]):

@@ -52,7 +52,10 @@ def sized_after(function: relax.Function) -> dict[relax.Var, list[Sized]]:
 
 
 def _sized_results(binding: Any) -> list[Sized]:
-    """Returns the sizes of the tensors that a dialect call returns."""
+    """Returns the size in bytes of each tensor that a dialect call returns, with the name of the op for error texts.
+
+    The list is empty for other values.
+    """
     # An op that binds dims returns only an empty tensor.
     if not dialect.is_dialect(binding.value) or binding.value.op.name == DIMS_OP:
         return []

@@ -32,7 +32,7 @@ def _with_replaced_calls(func: Any, replacements: dict[ir.GlobalVar, ir.GlobalVa
 
 
 def _duplicates(mod: tvm.IRModule) -> dict[ir.GlobalVar, ir.GlobalVar]:
-    """Finds kernels of equal structure; returns the first such kernel for each of its duplicates."""
+    """Finds kernels of equal structure; returns a dictionary from each duplicate to the first such kernel."""
     by_hash: dict[int, list[tuple[ir.GlobalVar, tirx.PrimFunc]]] = {}
     replacements: dict[ir.GlobalVar, ir.GlobalVar] = {}
     for name, func in mod.functions_items():

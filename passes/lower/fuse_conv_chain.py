@@ -69,7 +69,8 @@ class _KernelCalls:
     def chains(self, target: CpuTarget) -> Iterator[Chain]:
         """Yields chains of convolutions that may be fused: a depthwise convolution with its neighbors, longest first.
 
-        A tensor between two of the convolutions must exceed the cache; otherwise separate kernels lose nothing.
+        A tensor between two of the convolutions must exceed the cache; otherwise separate kernels lose nothing. A chain
+        has at most one convolution before the depthwise one, and one after it.
         """
         for binding in self.kernel_calls.values():
             if not self._has_one_contraction(binding, _is_depthwise):
@@ -89,7 +90,7 @@ class _KernelCalls:
     def _has_one_contraction(self, binding: Any, test: Any) -> bool:
         """Returns whether a kernel has exactly one contraction, and the contraction passes ``test``.
 
-        All other stages of the kernel must be elementwise.
+        All other stages (loop nests) of the kernel must be elementwise.
         """
         kernel = read_kernel(self.mod[binding.value.args[0]])
         stages = [] if kernel is None else kernel.stages
@@ -170,7 +171,10 @@ def _chain_function(chain: Chain, operands: list[Any]) -> relax.Function:
 
 
 def _fused_kernel(mod: tvm.IRModule, function: relax.Function, chain: Chain) -> tirx.PrimFunc:
-    """Returns the kernel that FuseTIR makes of a chain's function, in a module of its own."""
+    """Runs FuseTIR on the function that computes a chain of kernel calls, and returns the fused kernel.
+
+    The function and its kernels are put in a module of their own, with a ``main`` that calls the function.
+    """
     kernels = [binding.value.args[0] for binding in chain]
     builder = relax.BlockBuilder(tvm.IRModule({kernel: mod[kernel] for kernel in kernels}))
     name = builder.add_func(function, "chain")

@@ -129,6 +129,7 @@ class _MainCalls:
         position = self.positions_of[var]
         if var not in self.early:
             return position
+        # Before all fused calls, whose `place` is at least 0.25 less than the block's first position.
         return max(start for start in self.starts if start <= position) - 0.9
 
     def updates(self) -> Iterator[_Update]:
@@ -146,9 +147,10 @@ class _MainCalls:
                 yield update
 
     def _elementwise_calls(self, var: Any) -> Iterator[Any]:
-        """Returns the variables of the elementwise calls that compute a value, all of the value's shape.
+        """Returns the variables of the elementwise calls by which a value is computed.
 
-        The search starts at ``var`` and follows operands backwards.
+        The search starts at the call that computes ``var``, and follows operands backwards. It ends at calls that aren't
+        elementwise, or whose result has another shape.
         """
         worklist, seen = [var], set()
         while worklist:
@@ -242,6 +244,7 @@ class _Update:
         ]
         start = self.main_calls.starts[self.calls[0].block]
         before = [position for position in (*operand_positions, *other_readers) if position < self.calls[-1].position]
+        # Halfway between the last of these bindings and the next; without any, in front of the block's first binding.
         return max([start - 0.75, *before]) + 0.5
 
     def function(self) -> relax.Function:
@@ -304,7 +307,10 @@ def _same_shape(x: Any, y: Any) -> bool:
 
 
 def _copied_operand(func: Any) -> int | None:
-    """Returns the position of the operand that a kernel copies, or None if the kernel does anything but copy."""
+    """Returns the position of the operand that a kernel copies, or None for any other kernel.
+
+    Such a kernel is a single loop nest, which stores each loaded element at the same indices.
+    """
     kernel = read_kernel(func)
     stage = kernel.stages[0] if kernel is not None and len(kernel.stages) == 1 else None
     if not isinstance(stage, Stage) or stage.reduce or not isinstance(stage.value, TensorLoad):
@@ -326,7 +332,10 @@ def _results(main: relax.Function) -> list[Any]:
 
 
 def _rewritten(mod: tvm.IRModule, main: relax.Function, main_calls: _MainCalls, updates: list[_Update]) -> tvm.IRModule:
-    """Returns the module with one call of a fused function in place of each update's calls."""
+    """Replaces the kernel calls of each optimizer update in ``main`` by one call of a fused function.
+
+    Returns the new module, which contains the fused functions.
+    """
     builder = relax.BlockBuilder(mod)
     updates_by_block: dict[int, list[tuple[float, list[Any]]]] = {}
     for update in updates:

@@ -40,7 +40,10 @@ def forward_tuple_items(mod: ir.IRModule) -> ir.IRModule:
 
 
 def _forward_items(func: relax.Function) -> relax.Function:
-    """Replaces ``(a, b)[0]`` by ``a``, for all tuples that a function builds, and drops tuples that nothing reads."""
+    """Replaces reads of a tuple's items by the items, and drops tuples that nothing reads.
+
+    For example, ``t = (a, b); x = t[0]`` becomes ``x = a``.
+    """
     bindings = [binding for block in func.body.blocks for binding in block.bindings]
     tuples = {b.var: b.value for b in bindings if isinstance(b.value, relax.Tuple)}
     out = Bindings()

@@ -72,7 +72,7 @@ def _loops(mod: tvm.IRModule) -> list[dialect.Bound]:
 
 
 def _uses(func: relax.Function) -> Counter[relax.Var]:
-    """Counts the uses of each variable in a function."""
+    """Counts how often each variable of a function is used, in bindings and in the function's result."""
     counts: Counter[relax.Var] = Counter()
 
     def count(expr: Any) -> None:
@@ -89,7 +89,7 @@ def slice_kernel(name: str, buffer: relax.TensorType, index: relax.TensorType) -
     """Builds ``kernel(buffer, index, value)``, which writes ``value`` to ``buffer[index]`` in place.
 
     With the name "stack_add", the kernel adds ``value``. The time is proportional to the size of ``value``, and not to
-    the size of the stack.
+    the size of the whole buffer.
     """
     dtype = str(buffer.dtype)
     shape = [_extent(d, i) for i, d in enumerate(buffer.shape.values)]
@@ -110,7 +110,7 @@ def slice_kernel(name: str, buffer: relax.TensorType, index: relax.TensorType) -
 def rows_kernel(buffer: relax.TensorType, places: relax.TensorType) -> tirx.PrimFunc:
     """Builds ``kernel(buffer, places, values)``, which adds ``values[i]`` to ``buffer[places[i]]`` in place, for all i.
 
-    Negative entries of ``places`` are skipped.
+    Negative entries of ``places`` are skipped. The arguments are the types of ``buffer`` and ``places``.
     """
     dtype = str(buffer.dtype)
     shape = [_extent(d, i) for i, d in enumerate(buffer.shape.values)]

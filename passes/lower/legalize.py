@@ -112,7 +112,10 @@ class _Legalizer:
         return self.kernel_call(call, bound)
 
     def kernel_call(self, call: relax.Call, bound: dialect.Bound) -> relax.Call:
-        """Returns the call of the kernel that computes a primitive; primitives that are called alike share a kernel."""
+        """Builds the kernel that computes a primitive, and returns the call of the kernel.
+
+        Calls with the same attributes and operand types share a kernel.
+        """
         attrs = {name: kernel_attribute(value) for name, value in bound.attrs.items()}
         key = self.kernel_key(bound, attrs, call)
         lower, inputs = bound.primitive.lower, bound.inputs
@@ -131,8 +134,8 @@ class _Legalizer:
     def kernel_key(bound: dialect.Bound, attrs: dict[str, Any], call: relax.Call) -> Any:
         """Returns the key under which calls share a kernel: the primitive's name, its attributes and operand types.
 
-        In the key, the position of its first occurrence stands for each symbolic dim. Calls with differently named dims
-        thus share a kernel. Returns None if a dim is an expression, or an operand is a shape.
+        Symbolic dims are replaced by the positions of their first occurrences: calls with differently named dims share a
+        kernel. Returns None if a dim is an expression, or an operand is a shape.
         """
         types = [(str(x.ty.dtype), x.ty.shape.values[:]) for x in bound.inputs]
         dims = [dim for _, shape in types for dim in shape]
@@ -235,7 +238,7 @@ def call_kernel(kernel: ir.GlobalVar, args: Any, out_types: Any, call: relax.Cal
 
 
 def _cond(_: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """Lowers ``tvtf.cond(pred, *captured)`` to a Relax If, each branch of which calls a function."""
+    """Lowers ``tvtf.cond(pred, *captured)`` to a Relax If. Each branch calls a function on the captured values."""
     predicate, *captured = bound.inputs
     # Sizes that differ between the branches become dims of the results, bound after the If.
     sizes_differ = bool(bound.attrs.get("shapes"))
@@ -256,7 +259,8 @@ def _branch(function: ir.GlobalVar, captured: list[Any], ty: Any, span: Any) -> 
 def _while(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> relax.Call:
     """Lowers a tvtf while loop to a call of the loop op that is registered with Relax.
 
-    A stack that the loop's body overwrites starts as a copy of its operand.
+    A stack (a buffer with one value for each iteration) that the loop's body overwrites starts as a copy of its
+    operand.
     """
     overwritten = legalizer.in_place.carried.get(bound.attrs["body"].name_hint, ())
     # Copies, because the caller may still read the operands.
@@ -266,6 +270,7 @@ def _while(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialec
     loop_op = ir.Op.get(PURE_LOOP if bound.primitive.pure else IMPURE_LOOP)
     if not bound.attrs.get("shapes"):
         return relax.Call(loop_op, operands, attrs=attrs, ty_args=[call.ty], span=call.span, ret_ty=call.ty)
+    # The loop determines the sizes of these results. Casts bind symbolic dims to them.
     unsized = relax.TupleType([_of_any_size(t) for t in call.ty.fields])
     return _cast_items(
         out, relax.Call(loop_op, operands, attrs=attrs, ty_args=[unsized], span=call.span, ret_ty=unsized), call.ty
@@ -285,9 +290,9 @@ def _emit_copy(legalizer: _Legalizer, out: Bindings, x: Any) -> Any:
 
 
 def _stack_sized(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """Lowers the creation of a stack of computed length.
+    """Lowers the creation of a stack (a buffer with one value for each iteration of a loop) of computed length.
 
-    A kernel computes the length, a symbolic dim is bound to it, and another kernel creates the stack.
+    One kernel computes the length. A symbolic dim is bound to the length. Another kernel creates the stack.
     """
     func, args, _ = gen_call_tir_inputs(te_kernel("stack.length"), *bound.inputs)
     length = out.emit(
@@ -328,7 +333,7 @@ def _common_dims(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: 
 
 
 def _bind_dims(out: Bindings, vector: Any, dims: list[Any]) -> None:
-    """Emits the bindings that give symbolic dims their values: the elements of an int64 vector."""
+    """Emits bindings that define symbolic dims by the elements of an int64 vector, one dim for each element."""
     shape = out.emit(_builtin_call("vm.builtin.tensor_to_shape", [vector], relax.ShapeType(ndim=len(dims))), "shape")
     shape_type = relax.ShapeType(dims)
     out.bindings.append(relax.MatchCast(relax.Var("size", shape_type), shape, shape_type))
@@ -343,7 +348,10 @@ def _builtin_call(builtin: str, args: list[Any], ty: Any) -> relax.Call:
 
 
 def _write_to_stack(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """Lowers a write to a stack: in place if nothing else reads the stack, or to a kernel that returns a new stack."""
+    """Lowers a write to a stack (a buffer with one value for each iteration of a loop).
+
+    The write is in place if nothing else reads the stack. Otherwise a kernel returns a new stack.
+    """
     buffer, index, _ = bound.inputs
     # Something else reads the stack after the write.
     if buffer not in legalizer.in_place.owned:
@@ -432,7 +440,11 @@ def _is_differentiable_python_call(value: Any) -> bool:
 
 
 def _call_host(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """Lowers a primitive that NumPy computes to a call of a host function, with the primitive's name and attributes."""
+    """Lowers a primitive that NumPy computes to a call of a host function.
+
+    The host function gets the primitive's name, its attributes as text, its operands, and the symbolic dims that the
+    attributes contain.
+    """
 
     def is_known(dim: Any) -> bool:
         """Returns whether a dim is known before the call, and not only from its results."""
@@ -453,7 +465,10 @@ def dims_bound_by(mod: tvm.IRModule) -> dict[relax.Call, set[tirx.Var]]:
 
 
 def _dims_bound_in(function: relax.Function) -> Iterator[tuple[relax.Call, set[tirx.Var]]]:
-    """Yields each call in a function, with the symbolic dims that occur first in the types of the call's results."""
+    """Yields each call in a function, with the symbolic dims that the call's results define.
+
+    A dim is defined by the first type that mentions it: a parameter's, or that of a call's result.
+    """
     known = set().union(*(_symbols(param.ty) for param in function.params))
     for binding in (b for block in function.body.blocks for b in block.bindings):
         new_dims = _symbols(binding.var.ty) - known

@@ -138,7 +138,10 @@ class LoopKernel:
         self.statements.append(stmt)
 
     def collect_statements(self, write: Callable[[], Any]) -> tuple[Stmt, Any]:
-        """Calls ``write``; returns the statements that it emitted, which aren't appended, and its result."""
+        """Calls ``write``, and returns the statements that the call emitted, and the result of the call.
+
+        The statements aren't appended to the kernel: the caller puts them into a branch or a loop.
+        """
         outer, self.statements = self.statements, []
         try:
             result = write()
@@ -198,7 +201,10 @@ class LoopKernel:
         return self.inputs[expr]
 
     def constant_buffer(self, expr: ir.Constant) -> Var:
-        """Returns a buffer with a constant's value: a new buffer for a scalar, or a parameter of the kernel."""
+        """Returns a buffer with the value of a constant.
+
+        A scalar is stored to a new buffer. Any other constant is passed to the kernel as a parameter.
+        """
         dtype = str(expr.value.dtype)
         if len(expr.value.shape) or dtype not in EMBEDDED:
             return self.parameter(expr)
@@ -211,10 +217,14 @@ class LoopKernel:
         return structural_map(expr, (Var, lambda var: self.dims.get(var, var)))
 
     def inline_call(self, call: relax.Call, env: dict[Any, Value]) -> Value:
-        """Emits the body of a called loop, Relax function or kernel in place of the call, and returns its value."""
+        """Inlines a call of a loop, a Relax function or a kernel: emits the body, and returns the value of the call.
+
+        ``env`` has the values of variables in the function around the call. Raises NotNative for any other call.
+        """
         if is_loop(call):
             _, _, *args = call.args  # without condition and body
             operands = [self.evaluate(x, env) for x in args]
+            # No value of an inner loop is a result of the kernel.
             return tuple(self.emit_loop(call, operands, [False] * carried_count(call)))
         if isinstance(call.op, ir.GlobalVar):
             return self.inline_function_or_kernel(call.op, [self.evaluate(x, env) for x in call.args])
@@ -259,7 +269,10 @@ class LoopKernel:
         self.emit(body)
 
     def inline_function(self, func: relax.Function, operands: Sequence[Value]) -> Value:
-        """Emits the body of a Relax function, given the values of its parameters, and returns the result's value."""
+        """Emits the body of a Relax function, given the values of its parameters, and returns the result's value.
+
+        Symbolic dims of the parameters stand for the operands' sizes while the body is emitted.
+        """
         env = dict(zip(func.params, operands, strict=True))
         outer_dims = self.dims
         self.dims = _dim_values(func.params, operands)
@@ -268,7 +281,10 @@ class LoopKernel:
         return result
 
     def emit_sequence(self, expr: Any, env: dict[Any, Value]) -> Value:
-        """Emits the statements of all bindings in a Relax sequence, and returns the value of the sequence."""
+        """Emits the statements of all bindings in a Relax sequence, and returns the value of the sequence.
+
+        ``env`` has the values of variables so far, and gets those that the sequence binds.
+        """
         if not isinstance(expr, relax.SeqExpr):
             return self.evaluate(expr, env)
         for block in expr.blocks:
@@ -283,7 +299,10 @@ class LoopKernel:
     # -- control flow
 
     def emit_branch(self, expr: relax.If, env: dict[Any, Value]) -> Value:
-        """Emits an If statement; both branches copy their value to common buffers, which are returned."""
+        """Emits a Relax If as an If statement of the kernel, and returns the buffers with its value.
+
+        Both branches copy their values to these buffers.
+        """
         condition = self.evaluate(expr.cond, env)
         branches = [
             self.collect_statements(partial(self.emit_sequence, branch, dict(env)))
@@ -347,7 +366,10 @@ class LoopKernel:
         return state
 
     def initial_state(self, value: Var, needed_outside: bool) -> Var:
-        """Creates the buffer of a carried value, which iterations overwrite, and copies the initial value to it."""
+        """Creates the buffer of a loop-carried value, which iterations overwrite, and copies the initial value to it.
+
+        ``needed_outside`` tells whether the value is a result of the kernel.
+        """
         # A large result of the kernel is computed in the output's memory. A small one is copied there after the loop.
         if needed_outside and is_large(value):
             buffer = _buffer_like(value, "state")
@@ -404,7 +426,7 @@ class _SignalPoll:
 
 
 def _returns_unchanged(body: relax.Function, position: int) -> bool:
-    """Returns whether a loop's body returns the carried value at a position unchanged."""
+    """Returns whether the body of a while loop returns the carried value at a position unchanged, maybe by an alias."""
     values = {b.var: b.value for block in body.body.blocks for b in block.bindings}
     result = body.body.body
     result = values.get(result, result) if isinstance(result, relax.Var) else result
@@ -438,7 +460,10 @@ def _is_kernel_call(value: Any) -> bool:
 
 
 def _reads_only_written_element(mod: tvm.IRModule, call: relax.Call, param: relax.Var) -> bool:
-    """Returns whether a kernel with one result reads an operand only at the element that it writes."""
+    """Returns whether a kernel with one result reads the operand ``param`` only at the element that the kernel writes.
+
+    The result may then take the operand's memory. The attribute `INPLACE_PAIRS` lists such pairs of parameters.
+    """
     if isinstance(call.ty_args[0], relax.TupleType):
         return False
     kernel, tensors, *_ = call.args
@@ -449,7 +474,11 @@ def _reads_only_written_element(mod: tvm.IRModule, call: relax.Call, param: rela
 
 
 def _dim_values(params: Sequence[relax.Var], operands: Sequence[Value]) -> dict[Var, ir.Expr]:
-    """Returns the size of each symbolic dim of a function's parameters, taken from the shapes of its operands."""
+    """Returns the size of each symbolic dim in the types of a function's parameters.
+
+    The sizes are taken from the shapes of the operands, which are buffers. For example, a parameter of shape ``(n,)``
+    and a buffer of shape ``(8,)`` give ``{n: 8}``.
+    """
     sizes: dict[Var, ir.Expr] = {}
     for param, operand in zip(params, operands, strict=True):
         if not isinstance(param.ty, relax.TensorType):

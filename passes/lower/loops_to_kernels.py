@@ -107,7 +107,10 @@ class _FunctionRewriter:
         return Bindings.typed(relax.SeqExpr([relax.BindingBlock(out.bindings)], expr.body), expr.ty)
 
     def rewrite_binding(self, out: Bindings, binding: relax.Binding) -> None:
-        """Rewrites one binding, if it is a loop, an If that may contain loops, or a read of a loop's result."""
+        """Rewrites one binding if its value is a loop, an If that may contain loops, or a read of a loop's result.
+
+        Other bindings are copied to ``out``.
+        """
         value = binding.value
         if isinstance(binding, relax.MatchCast):
             out.bindings.append(binding)

@@ -43,7 +43,10 @@ def _bindings(func: Any) -> list[Any]:
 
 
 def _check_runs_without_python(value: Any, why: str) -> None:
-    """Raises UnimplementedError if a value is a call of Python or of a NumPy kernel."""
+    """Raises UnimplementedError if a value is a call of Python or of a NumPy kernel.
+
+    ``why`` is the end of the error's text: the reason why the code can't run such a call.
+    """
     if not dialect.is_dialect(value):
         return
     bound = dialect.read(value)
@@ -65,7 +68,10 @@ def with_fixed_messages(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _fixed_message(out: Bindings, binding: relax.VarBinding) -> None:
-    """Copies a binding; a guard that shows tensors in its message gets a constant message instead."""
+    """Copies a binding to ``out``; a guard (run-time check) gets a message without the values of tensors.
+
+    Code that runs without Python can't format these values.
+    """
     value = binding.value
     bound = dialect.read(value) if dialect.is_dialect(value) else None
     if bound is not None and bound.primitive.name == "guard" and bound.attrs.get("shown"):

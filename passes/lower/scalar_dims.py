@@ -28,7 +28,10 @@ def scalars_as_dims(mod: tvm.IRModule) -> tvm.IRModule:
     new_names = {var: Bindings.typed(ir.GlobalVar(var.name_hint), f.ty) for var, f in rewritten.items()}
 
     def with_scalars_in_shape(call: relax.Call) -> relax.Call:
-        """Moves the scalar operands of a call into its last operand, the shape."""
+        """Moves the scalar operands of a call into the call's last operand, which is a shape.
+
+        Only calls of the rewritten functions change.
+        """
         if not isinstance(call.op, ir.GlobalVar) or call.op not in new_names:
             return call
         *operands, dims = call.args
@@ -55,7 +58,10 @@ def _has_both(function: Any) -> bool:
 
 
 def _without_scalars(function: relax.Function) -> relax.Function:
-    """Returns a function with its scalar parameters moved into its last parameter, the shape."""
+    """Moves the scalar parameters of a fused function into the function's last parameter, which is a shape.
+
+    For example, ``f(x, n, (m,))`` becomes ``f(x, (m, n))``.
+    """
     *params, last = function.params
     scalars = [p for p in params if _is_scalar(p)]
     dims = relax.Var(last.name, relax.ShapeType([*last.ty.values, *scalars]))

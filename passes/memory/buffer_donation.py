@@ -53,7 +53,10 @@ def mark_inplace(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _only_copied_param(func: tirx.PrimFunc, kernel: Kernel) -> int:
-    """Returns the position of the parameter that a kernel copies to its result, or -1 if it does anything but copy."""
+    """Returns the position of the parameter that a kernel copies to its result, or -1 for any other kernel.
+
+    Such a kernel is a single loop nest, which stores each loaded element at the same indices and with the same type.
+    """
     stage, *other_stages = kernel.stages
     if other_stages or not isinstance(stage, Stage) or stage.reduce or not isinstance(stage.value, TensorLoad):
         return -1
@@ -262,9 +265,9 @@ class _AliasAnalysis:
     """Alias analysis of ``main``'s straight-line code: when each value is written and last read, and what may fail."""
 
     def __init__(self, mod: tvm.IRModule, main: relax.Function) -> None:
-        """Records the bindings' positions at which variables are written and last used, and the last that may fail.
+        """Records where the bindings of ``main`` write and last use each variable, and where one last may fail.
 
-        ``aliases`` has the parameters whose memory a variable may share.
+        Positions count the bindings. ``aliases`` has the parameters whose memory a variable may share.
         """
         self.mod = mod
         self.main = main
@@ -351,7 +354,11 @@ class _AliasAnalysis:
         return value.fields[index] if isinstance(value, relax.Tuple) else result
 
     def is_safe(self, var: Any, param: Any) -> bool:
-        """Returns whether the value ``var`` may be computed in the memory of the parameter ``param``."""
+        """Returns whether the value ``var`` may be computed in the memory of the parameter ``param``.
+
+        Both must have the same type. The kernel that computes the value may read the parameter only at the element that
+        it writes.
+        """
         if not is_allocation(self.values.get(var)) or not tvm_ffi.structural_equal(var.ty, param.ty):
             return False
         writes = self.writes.get(var, [])
@@ -370,7 +377,11 @@ class _AliasAnalysis:
     def outputs_in_place(self, pairs: list[tuple[int, int]], donations: dict[Any, Any]) -> set[int]:
         """Returns the positions of the outputs that are computed in the memory of their donated parameter.
 
-        An output that is to be in the memory of several parameters is left out.
+        An output that appears in several pairs is left out: it can't be in the memory of several parameters.
+
+        Args:
+          pairs: the positions of an output and of the parameter that is donated for the output.
+          donations: the parameter whose memory each value takes.
         """
         outputs = [output for output, _ in pairs]
         in_place = {
@@ -412,12 +423,16 @@ class _AliasAnalysis:
             yield destination, source
 
     def redundant_copies(self, donations: dict[Any, Any]) -> Iterator[tuple[int, int]]:
-        """Finds kernel calls that copy a donated parameter to a result in the same memory.
+        """Finds kernel calls that copy a donated parameter, although the result takes the parameter's memory.
 
-        Yields each call's position among the bindings, and the position of the result among its operands.
+        Such a copy does nothing. Kernels get their results as arguments. Yields the position of the call among the
+        bindings, and the position of the result among the call's arguments.
+
+        Args:
+          donations: the parameter whose memory each value takes.
         """
         for var, param in donations.items():
-            (position,) = self.writes[var]
+            (position,) = self.writes[var]  # `is_safe` donates memory only to values that are written once
             call = self.bindings[position].value
             kernel = self._called_kernel(call)
             output = next(i for i, arg in enumerate(call.args) if arg.same_as(var))

@@ -87,6 +87,7 @@ def _constant_values(main: relax.Function) -> set[Any]:
     constants = {main.params[int(position)] for position in (main.attrs or {}).get(CONSTANTS, [])}
     escaping = _used_by_other_than_kernels(main) if constants else set()
     for binding in _kernel_calls(main) if constants else ():
+        # The count is infinite for a symbolic size.
         is_hoistable = binding.var not in escaping and _element_count(binding.var) < inf
         if is_hoistable and _are_constant(list(binding.value.args[1].fields), constants):
             constants.add(binding.var)
@@ -179,7 +180,8 @@ class _Hoist:
 
         If the kernel packs no constants, the call is returned unchanged.
         """
-        name, arguments = call.args[0], list(call.args[1].fields)
+        name, tensors = call.args
+        arguments = list(tensors.fields)
         kernel, packs = self._split(name, len(arguments))
         if not packs:
             return call
@@ -222,7 +224,13 @@ class _Hoist:
         return self._add(name.name_hint, kernel), packs
 
     def _pack(self, name: ir.GlobalVar, func: tirx.PrimFunc, buffer: tirx.Var, statements: list[tirx.Stmt]) -> _Pack:
-        """Adds a kernel that fills the packed copy ``buffer``, made of some statements of the kernel ``func``."""
+        """Builds a kernel that fills the packed copy of a constant, and adds the kernel to the module.
+
+        Args:
+          name: the name of the kernel ``func``, whose statements are used.
+          buffer: the packed copy.
+          statements: the statements of ``func`` that fill the copy.
+        """
         used = _variables(statements)
         reads = [i for i, param in enumerate(func.params) if param in used]
         params = [*(func.params[i] for i in reads), buffer]
@@ -241,7 +249,10 @@ class _Hoist:
         return var
 
     def _add_prepare(self, needed: list[relax.Var]) -> None:
-        """Adds the function ``prepare``, which computes the values ``needed`` by ``main`` from constants."""
+        """Adds the function ``prepare``, which runs once before the first call, to the module.
+
+        It computes the values that ``main`` needs (``needed``) from the constants, which are its parameters.
+        """
         # A variable may be bound in one function of a module only.
         new_vars = {var: relax.Var(var.name, var.ty) for var in self.constants}
         out = Bindings()

@@ -50,7 +50,7 @@ class _Planner:
         return without_unused(result)
 
     def planned_function(self, name: str) -> relax.Function:
-        """Returns the function ``name`` with its memory planned; each function is planned once."""
+        """Returns the function ``name`` with its memory planned. Later calls return the same function again."""
         if name not in self.planned:
             func = self.mod[name]
             # If the function calls itself, the inner call finds it unplanned.
@@ -231,7 +231,7 @@ def bytes_of(ty: relax.TensorType) -> int | None:
 
 
 def _rewritten(func: relax.Function, offsets: dict[Any, int], lifetimes: Lives) -> relax.Function:
-    """Returns a function whose planned allocations are tensors at offsets in the arena.
+    """Replaces the planned allocations of a function by tensors at offsets in the arena (one block of memory).
 
     Reshapes are dropped where their results are views of their operands' memory.
     """

@@ -35,7 +35,7 @@ def flat_offset(buffer: Var, indices: list[ir.Expr]) -> ir.Expr:
 def stride(offset: ir.Expr, var: Var) -> ir.Expr | None:
     """Returns by how many items an offset grows when a variable grows by one.
 
-    None if the offset isn't linear in the variable. For example, offset ``4 * i + j`` has stride 4 in ``i``.
+    Returns None if the offset isn't linear in the variable. For example, offset ``4 * i + j`` has stride 4 in ``i``.
     """
     if var not in variables(offset):
         return tirx.IntImm("int64", 0)

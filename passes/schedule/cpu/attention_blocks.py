@@ -54,9 +54,10 @@ class Blocks:
 
 
 def blocks_at(stages: Sequence[Stage | Opaque], start: int) -> Blocks | None:
-    """Returns the longest run of stages from `start` on that can be computed by blocks of rows; None if there is none.
+    """Finds the longest sequence of stages, from `start` on, that can be computed block by block of rows.
 
-    The run begins with a contraction, as attention does.
+    A stage is one loop nest of a kernel. The first one must be a contraction, as in attention. Returns None if there is
+    no such sequence.
     """
     first = stages[start]
     if not isinstance(first, Stage) or not has_reused_operand(first):
@@ -70,11 +71,13 @@ def blocks_at(stages: Sequence[Stage | Opaque], start: int) -> Blocks | None:
 
 
 def _as_row_blocks(stages: Sequence[Stage | Opaque]) -> Blocks | None:
-    """Returns a run of stages as row blocks, with as many leading row axes as possible; None if there are none.
+    """Describes a sequence of stages (loop nests) as row blocks, with as many leading row axes as possible.
 
-    Along row axes, no stage reads a result of another row. Blocks of rows can then be computed one by one.
+    Along row axes, no stage reads a result of another row. Blocks of rows can then be computed one by one. Returns None
+    if there are no such axes.
     """
     run = [stage for stage in stages if isinstance(stage, Stage)]
+    # Opaque nests have no axes to split. Blocks are for reductions that feed each other.
     if len(run) < len(stages) or sum(bool(stage.reduce) for stage in run) < 2:
         return None
     results = [stage.buffer for stage in run]
@@ -87,9 +90,10 @@ def _as_row_blocks(stages: Sequence[Stage | Opaque]) -> Blocks | None:
 
 
 def _rows_first(stage: Stage, buffers: Sequence[Var]) -> Stage:
-    """Returns an elementwise stage whose axes are reordered like the dims of the result that it reads.
+    """Reorders the axes of an elementwise stage (loop nest) like the dims of the result that the stage reads.
 
-    The row axes then come first, as in the other stages. Other stages are returned unchanged.
+    The row axes then come first, as in the other stages. `buffers` are the results of all stages. Returns the stage
+    unchanged if it is a reduction, or permutes none of these results.
     """
     for load in stage.loads:
         if not stage.reduce and len(load.indices) == len(stage.spatial) and _is_among(load.source, buffers):
@@ -100,9 +104,9 @@ def _rows_first(stage: Stage, buffers: Sequence[Var]) -> Stage:
 
 
 def _stays_in_row(stage: Stage, first: Stage, buffers: Sequence[Var], depth: int) -> bool:
-    """Returns whether a stage has the same rows as the first stage, and reads `buffers` only in its own row.
+    """Returns whether a stage (loop nest) has the rows of the first stage, and reads `buffers` only in its own row.
 
-    Blocks of rows are then independent. The first `depth` axes number the rows; `buffers` are the run's results.
+    Blocks of rows are then independent. The first `depth` axes count the rows. `buffers` are the results of all stages.
     """
     axis_pairs = zip(stage.spatial[:depth], first.spatial, strict=False)
     if not all(static(emit.simplified(left.extent - right.extent)) == 0 for left, right in axis_pairs):
@@ -125,9 +129,10 @@ def _is_axis(index: ir.Expr, axis: Axis) -> bool:
 
 
 def _has_static_sizes(blocks: Blocks) -> bool:
-    """Returns whether all sizes within a row are static, as block buffers need, and the rows can be grouped or stored.
+    """Returns whether row blocks have static sizes wherever the generated code needs constants.
 
-    With blocks of rows the number of rows must be static, too. Otherwise each stage must have an axis within the row.
+    The buffers of a block need static sizes within a row. Blocks of several rows also need a static number of rows.
+    Otherwise each stage must have an axis within the row.
     """
     inner_axes = [axis for stage in blocks.stages for axis in (*stage.spatial[blocks.depth :], *stage.reduce)]
     last_row_size = blocks.rows[-1].size
@@ -160,7 +165,7 @@ def emit_blocks(blocks: Blocks, kernel: Kernel, stored_buffers: set[Var], target
         return _emit_block(blocks, kernel, stored_buffers, replace(target, cores=1), emit_all, row_indices, rows)
 
     def write(parallel: bool) -> Stmt:
-        """Emits the loop over blocks: of one row each, or of several rows if rows share an operand."""
+        """Emits the loop over blocks of rows. A block has several rows if rows share an operand, else one row."""
         extents = [axis.extent for axis in blocks.rows]
         if not blocks.has_blocks_of_rows:
             return emit.fused(extents, lambda row_indices: write_block(blocks, row_indices, None), parallel)
@@ -220,7 +225,8 @@ def _block_by_number(
 def _rows_and_count_of_blocks(blocks: Blocks, target: CpuTarget) -> tuple[int, int]:
     """Returns the number of rows per block, and the number of blocks.
 
-    A block's rows fit the level-2 cache, and there are enough blocks for all cores.
+    The rows of a block take up to an eighth of the level-2 cache per stage, but there are at least `MIN_ROWS`. The
+    number of blocks should occupy all cores.
     """
     row_count = int(blocks.rows[-1].extent)
     row_bytes = max(_row_bytes(stage, blocks.depth) for stage in blocks.stages)

@@ -57,7 +57,7 @@ def copied_band(result: Element, value: Element, extents: Sequence[int], lanes: 
             result_load = result(location)
             return emit.store(result_load.source, value(location), list(result_load.indices))
 
-        spans = emit.vector_spans(extents[2], lanes)
+        spans = emit.vector_spans(extents[2], lanes)  # the first channel and the number of channels of each vector
         return emit.sequence([emit.vectorized(count, partial(copy_lane, first_lane)) for first_lane, count in spans])
 
     return called_copy(result, value, extents, lanes) or emit.nest(extents[:2], copy_channels)
@@ -66,8 +66,8 @@ def copied_band(result: Element, value: Element, extents: Sequence[int], lanes: 
 def called_copy(result: Element, value: Element, extents: Sequence[int], lanes: int) -> Stmt | None:
     """Returns a call of the subroutine that copies a band of an image; the arguments are those of `copied_band`.
 
-    None unless the value is an element of an image, or zero outside of the image. Inline code would be most of a
-    convolution's code, since LLVM unrolls the loops with their tests.
+    Returns None unless the value is an element of an image, or zero outside of the image. Inline code would be most of
+    a convolution's code, since LLVM unrolls the loops with their tests.
     """
     axes: list[Any] = [Var(name, "int64") for name in ("row", "column", "channel")]
     result_load, (tests, load) = result(axes), _nonzero_tests_and_value(value(axes))
@@ -96,7 +96,7 @@ def called_copy(result: Element, value: Element, extents: Sequence[int], lanes: 
 def copied_images(stage: Stage, target: CpuTarget, parallel: bool) -> Stmt | None:
     """Emits a stage that copies images with a zero border, as one subroutine call for each image.
 
-    None if the stage is no such copy, or if there are too few images for all cores.
+    Returns None if the stage is no such copy, or if there are too few images for all cores.
     """
     sizes = [axis.size for axis in stage.spatial]
     extents = [size for size in sizes if size is not None]
@@ -107,7 +107,10 @@ def copied_images(stage: Stage, target: CpuTarget, parallel: bool) -> Stmt | Non
     calls: list[Stmt | None] = []
 
     def copy_image(image_indices: list[ir.Expr]) -> Stmt:
-        """Emits the call that copies one image, and notes whether there is one."""
+        """Emits the subroutine call that copies one image, and appends the call to `calls`.
+
+        The call is None if the subroutine can't copy such an image.
+        """
         call = called_copy(
             lambda place: emit.load(stage.buffer, [*image_indices, *place]),
             lambda place: stage.at([*image_indices, *place]),
@@ -144,7 +147,7 @@ def _is_positive_zero(value: ir.Expr) -> bool:
 def _ranges_inside(tests: Sequence[ir.Expr], axes: Sequence[Var], extents: Sequence[int]) -> list[_RangeInside] | None:
     """Returns the range of rows and the range of columns in which all tests hold.
 
-    None if a test isn't a bound of either the row or the column.
+    Returns None if a test isn't a bound of either the row or the column.
     """
     ranges = {axis: _RangeInside(index(0), index(extent)) for axis, extent in zip(axes[:2], extents, strict=False)}
     for test in tests:
@@ -163,7 +166,7 @@ def _ranges_inside(tests: Sequence[ir.Expr], axes: Sequence[Var], extents: Seque
 def _bound_of_test(test: ir.Expr, axis: Var) -> tuple[ir.Expr | None, ir.Expr | None] | None:
     """Returns the bound that a comparison sets to an axis: (first, None), or (None, stop) with stop excluded.
 
-    None unless the comparison is linear in the axis with a constant slope, and reads no data.
+    Returns None unless the comparison is linear in the axis with a constant slope, and reads no data.
     """
     if not isinstance(test, (tirx.LT, tirx.LE, tirx.GT, tirx.GE)) or loads(test):
         return None
@@ -186,10 +189,10 @@ def _items_per_image(load: TensorLoad, axes: Sequence[Var]) -> int:
 
 
 def _base_element_and_offset(load: TensorLoad, axes: Sequence[Var]) -> tuple[TensorLoad, ir.Expr]:
-    """Returns an element that the image surely has, and the distance in items from there to the band's first element.
+    """Splits the address of a band's first element into a valid element of the image and an offset in items.
 
-    The band's first element may lie outside of the image. So only the subroutine adds the distance to the address, for
-    elements that lie inside.
+    A band is some rows of a zero-padded image, so its first element may lie outside of the image. The subroutine adds
+    the offset to the address only for elements that lie inside.
     """
     first_indices = [substitute(index_, {axis: index(0) for axis in axes}) for index_ in load.indices]
     is_moving = [bool(variables(index_).intersection(axes[:2])) for index_ in load.indices]
@@ -221,10 +224,13 @@ def _copy_subroutine(lanes: int, is_dense: bool) -> str:
             band_offset, image_offset = row_number * strides[0], row_number * strides[2] + offset
 
             def copy_columns(start: ir.Expr, end: ir.Expr, is_inside: bool) -> Stmt:
-                """Emits the copy of columns [start, end); zeros if the columns aren't inside the image."""
+                """Emits the copy of the columns from `start` to `end` (excluded) of one row of the band.
+
+                Columns that aren't inside the image get zeros.
+                """
 
                 def copy_run(column: ir.Expr, length: ir.Expr) -> Stmt:
-                    """Emits the copy of some items that follow each other, from a column on."""
+                    """Emits the copy of `length` contiguous items from a column on."""
 
                     def copy_item(position: ir.Expr) -> Stmt:
                         image = emit.load(source, [image_offset + column * strides[3] + position])

@@ -27,9 +27,9 @@ MIN_INNER_TERMS = 16
 
 
 def with_clips(stage: Stage, sources: Sequence[Stage], target: CpuTarget) -> Stage:
-    """Returns a convolution with clips (ranges of terms) that leave out terms with the zero border, where that pays.
+    """Adds clips to a convolution: ranges of terms that leave out the products with the zero border.
 
-    `sources` are the stages that may add a zero border to an operand.
+    Clips that would save too little are left out. `sources` are the stages that may add a zero border to an operand.
     """
     if not _is_sum_of_products(stage):
         return stage
@@ -54,11 +54,13 @@ def _is_sum_of_products(stage: Stage) -> bool:
 
 
 def _clips_of_borders(stage: Stage, source: Stage) -> list[Clip | None]:
-    """Returns a clip for each axis along which a padded copy has a border; None stands for an index of another form.
+    """Returns a clip (a range of nonzero terms) for each axis along which a padded copy has a zero border.
 
-    The list is empty if the stage doesn't read a zero-padded copy exactly once.
+    None stands for an index that can't be clipped. The list is empty if the stage doesn't read a zero-padded copy
+    exactly once.
     """
     source_loads = access.reads_of(stage, source.buffer)
+    # A padded copy has the value `if_then_else(inside, image, 0)`.
     if len(source_loads) != 1 or not is_choice(source.value) or not is_zero(source.value.args[2]):
         return []
     inside = inside_ranges(source)
@@ -75,7 +77,7 @@ def _clips_of_borders(stage: Stage, source: Stage) -> list[Clip | None]:
 def inside_ranges(source: Stage) -> dict[Var, tuple[int, int]] | None:
     """Returns the range (first, stop) of each axis of a padded copy that lies inside the border.
 
-    None if the copy's test isn't a conjunction of bounds on single axes.
+    Returns None if the copy's test isn't a conjunction of bounds on single axes.
     """
     test = source.value.args[0]
     tests = comparisons(test)
@@ -104,10 +106,10 @@ def _subexpressions(test: ir.Expr) -> list[ir.Expr]:
 
 
 def _clip_of_index(place: ir.Expr, stage: Stage, low: int, high: int) -> Clip | None:
-    """Returns the clip for an index that depends on one result axis and one reduction axis; None for another index.
+    """Derives a clip (a range of nonzero terms) from an index such as `row + tap`; returns None for another index.
 
-    `low` and `high` bound the index inside the image. The index must grow with both axes. Its inside terms are then one
-    range, which moves with the result.
+    `low` and `high` bound the index `place` inside the image. The index must depend on one result axis and one
+    reduction axis, and grow with both. The terms inside are then one range, which moves with the result.
     """
     used_vars = variables(place)
     results = [axis for axis in stage.spatial if axis.var in used_vars]
@@ -123,7 +125,11 @@ def _clip_of_index(place: ir.Expr, stage: Stage, low: int, high: int) -> Clip | 
 
 
 def _is_worthwhile(clip: Clip, stage: Stage, tile_sizes: Mapping[Var, int]) -> bool:
-    """Returns whether a clip saves enough terms, and the clipped axis stays a separate loop that isn't unrolled."""
+    """Returns whether a clip (a range of nonzero terms) of a convolution makes it faster.
+
+    The clip must save enough terms. It doesn't pay if the clipped axis would otherwise be merged with a short next axis,
+    or unrolled. `tile_sizes` are the results per register tile along each axis, which share a clip.
+    """
     axis_number = next(n for n, axis in enumerate(stage.reduce) if axis is clip.term)
     inner_axes, term_count = stage.reduce[axis_number + 1 :], access.points(stage.reduce)
     is_merged = (

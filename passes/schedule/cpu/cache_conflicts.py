@@ -32,14 +32,15 @@ def padded_extents(extents: Sequence[ir.Expr], item_bytes: int) -> list[ir.Expr]
 
 
 def with_padded_rows(stages: Sequence[Stage | Opaque], kernel: Kernel) -> tuple[list[Stage | Opaque], Kernel]:
-    """Returns the stages and the kernel with a cache line of padding per row, in copies whose rows would conflict.
+    """Pads the rows of a kernel's own copies by a cache line, where the rows would conflict in the level-1 cache.
 
-    These are the copies that contractions read. Without padding, their rows evict each other from the level-1 cache.
+    Only copies that contractions read are padded. Returns the changed stages (loop nests) and the changed kernel.
     """
     padded_buffers: dict[Var, Var] = {}
     for stage in stages:
         if isinstance(stage, Stage) and stage.spatial and _is_copy_for_contractions(stage, stages, kernel):
             extents = padded_extents([axis.extent for axis in stage.spatial], stage.item_bytes)
+            # Only rows that `padded_extents` made longer need another buffer.
             if len(extents) > 1 and emit.static(extents[-1]) != stage.spatial[-1].size:
                 padded_buffers[stage.buffer] = emit.scratch(extents, stage.dtype, stage.buffer.name)
     local = tuple(padded_buffers.get(buffer, buffer) for buffer in kernel.local)
@@ -55,7 +56,10 @@ def _is_copy_for_contractions(stage: Stage, stages: Sequence[Stage | Opaque], ke
 
 
 def _with_padded_buffers(stage: Stage | Opaque, padded_buffers: dict[Var, Var]) -> Stage | Opaque:
-    """Returns a stage that reads and writes the padded buffers instead of the original ones."""
+    """Returns a stage (loop nest) that reads and writes padded buffers instead of the original ones.
+
+    `padded_buffers` maps each original buffer to the padded one. Indices stay the same, since only rows are longer.
+    """
     if isinstance(stage, Opaque):
         return stage
     value = stage.value

@@ -40,9 +40,10 @@ class Chunks:
 def as_chunks(
     source: Stage, fused_stages: Sequence[Stage], later_stages: Sequence[Stage | Opaque], kernel: Kernel
 ) -> Chunks | None:
-    """Returns an expensive stage and its only readers as a form that is computed chunk by chunk, or None.
+    """Plans to compute an expensive stage in chunks, each followed by the stages that read the results.
 
-    The expensive results then stay in the cache, and are never written to memory.
+    The expensive results then stay in the cache, and are never written to memory. Returns None for stages that
+    this form doesn't fit.
 
     Args:
         source: the expensive stage.
@@ -82,7 +83,7 @@ def emit_chunks(chunks: Chunks, target: CpuTarget) -> Stmt:
     remaining_points = emit.simplified(points - whole_chunks * (blocks_per_chunk * block_size))
 
     def write(parallel: bool) -> Stmt:
-        """Emits a loop over whole chunks, then a shorter last chunk."""
+        """Emits a loop over whole chunks, then a shorter last chunk if values remain."""
         kind = tirx.ForKind.PARALLEL if parallel else tirx.ForKind.SERIAL
         main = emit.loop(
             whole_chunks,
@@ -105,7 +106,12 @@ def emit_chunks(chunks: Chunks, target: CpuTarget) -> Stmt:
 def _chunk(chunks: Chunks, start: ir.Expr, blocks: int | ir.Expr, count: ir.Expr, target: CpuTarget) -> Stmt:
     """Emits one chunk: computes the source's values into a small buffer, then runs the fused stages over them.
 
-    `start` is the chunk's first block, `blocks` the number of blocks, `count` the number of values.
+    Args:
+        chunks: the source (the expensive stage) and the stages fused with it.
+        start: the first block (row of the source) of the chunk.
+        blocks: the number of blocks.
+        count: the number of values in these blocks.
+        target: the CPU.
     """
     source = chunks.source
     first, last = source.spatial

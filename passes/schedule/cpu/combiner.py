@@ -18,14 +18,14 @@ Combine = Callable[[ir.Expr, ir.Expr], ir.Expr]
 def combiner(stage: Stage) -> Combine | None:
     """Returns a function that combines two partial results of a reduction, such as `left + right` for a sum.
 
-    None if the reduction's update isn't a combination of its old value with one new item.
+    Returns None if the reduction's update isn't a combination of its old value with one new item.
     """
     item = reduced_item(stage)
     if item is None:
         return None
     item_var = Var("item", item.ty)
     update = _replace_equal(stage.value, item, item_var)
-    # Where partial results are combined, operands other than the item aren't known any more, nor is the point.
+    # Partial results are combined after the loops: there, other operands and the loops' variables have no value.
     if any(not load.source.same_as(stage.buffer) for load in loads(update)):
         return None
     if variables(_with_old_value(update, stage, tirx.const(0, stage.dtype))) & {axis.var for axis in stage.axes}:
@@ -36,7 +36,7 @@ def combiner(stage: Stage) -> Combine | None:
 def reduced_item(stage: Stage) -> ir.Expr | None:
     """Returns the expression that a reduction combines with its old value, such as `x * y` in ``sum + x * y``.
 
-    If several expressions are new in the update, the smallest is returned. None if there is none.
+    If several expressions are new in the update, the smallest is returned. Returns None if there is none.
     """
     terms = _new_terms(stage)
     return min(terms, key=lambda term: len(str(term)), default=None)
@@ -53,11 +53,17 @@ def _with_old_value(update: ir.Expr, stage: Stage, value: ir.Expr) -> ir.Expr:
 
 
 def _new_terms(stage: Stage) -> list[ir.Expr]:
-    """Returns the largest subexpressions of a reduction's update that don't read the old value."""
+    """Returns the largest subexpressions of a reduction's update that don't read the old value.
+
+    For example, the update ``old + a * b`` gives ``[a * b]``.
+    """
     terms: list[ir.Expr] = []
 
     def visit(node: ir.Expr, visitor: tvm_ffi.StructuralVisitor) -> tvm_ffi.VisitInterrupt | None:
-        """Collects a subexpression without the old value; descends into others, but not into loads of the old value."""
+        """Collects a subexpression that doesn't read the old value, and descends into any other.
+
+        A load of the old value itself is skipped.
+        """
         if isinstance(node, TensorLoad) and node.source.same_as(stage.buffer):
             return None
         if any(load.source.same_as(stage.buffer) for load in loads(node)):

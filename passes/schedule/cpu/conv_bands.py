@@ -90,9 +90,10 @@ class Bands:
 
 
 def bands_of(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget) -> Bands | None:
-    """Returns the highest bands of rows in which a chain of convolutions fits the cache and occupies all cores.
+    """Splits a chain of convolutions into bands: blocks of an image's rows that pass through the whole chain at a time.
 
-    None if the stages aren't a chain of two or more convolutions, or if too many rows would be computed twice.
+    The bands are the highest that fit the cache and occupy all cores. Returns None if the stages aren't a chain of two
+    or more convolutions, or if too many rows would be computed twice.
     """
     chain = [stage for stage in stages if isinstance(stage, Stage)]
     if len(chain) < len(stages) or sum(map(is_convolution, chain)) < 2 or not _are_images(chain, kernel):
@@ -121,11 +122,12 @@ def is_convolution(stage: Stage) -> bool:
 
 
 def _are_images(stages: Sequence[Stage], kernel: Kernel) -> bool:
-    """Returns whether all stages compute images of static size from results of the same image.
+    """Returns whether all stages (loop nests) compute images of static size from results of the same image.
 
     The bands of one image are then independent of other images. Only the last stage may store to memory.
     """
     for stage in stages:
+        # The axes of an image are image, row, column and channel.
         if len(stage.spatial) != 4 or any(axis.size is None for axis in stage.axes):
             return False
         if stage.spatial[0].size != stages[0].spatial[0].size or (stage.reduce and not is_convolution(stage)):
@@ -139,9 +141,10 @@ def _are_images(stages: Sequence[Stage], kernel: Kernel) -> bool:
 
 
 def _rows_of_stages(stages: Sequence[Stage], height: int, kernel: Kernel) -> tuple[Rows, ...] | None:
-    """Returns the rows that each stage must compute for a band of `height` rows of the last stage.
+    """Returns the rows that each stage (loop nest) must compute for a band (block) of `height` rows of the last stage.
 
-    None if a stage reads rows in an irregular pattern.
+    The stages are visited from last to first, since readers determine the rows of a result. Returns None if a stage
+    reads rows in an irregular pattern.
     """
     needed: dict[Var, Rows] = {stages[-1].buffer: Rows(0, 1, height)}
     for stage in reversed(stages):
@@ -160,9 +163,10 @@ def _rows_of_stages(stages: Sequence[Stage], height: int, kernel: Kernel) -> tup
 
 
 def _rows_read_by(row_index: ir.Expr, stage: Stage, band_rows: Rows) -> Rows | None:
-    """Returns the rows that a stage reads by `row_index` when it computes `band_rows`.
+    """Returns the rows of an operand that a stage (loop nest) reads to compute `band_rows` of its own result.
 
-    The index must have the form `row * stride + tap + offset`: only then are the rows read one range. None for others.
+    `row_index` is the operand's row in the stage's load. It must have the form `row * stride + tap + offset`: only then
+    are the rows one range. Returns None for others.
     """
     row = stage.spatial[1].var
     window_axes = {axis.var: axis for axis in stage.reduce}
@@ -187,7 +191,7 @@ def _static_value(place: ir.Expr, values: dict[Var, ir.Expr]) -> int | None:
 
 
 def _band_bytes(bands: Bands, kernel: Kernel) -> int:
-    """Returns the bytes of the intermediate results of one band.
+    """Returns the bytes of the intermediate results of one band (a block of an image's rows).
 
     A contraction needs no bytes if the next stage is its epilogue, which runs on values in registers.
     """
@@ -224,9 +228,9 @@ def _share_of_recomputed_rows(bands: Bands) -> float:
 
 
 def emit_bands(bands: Bands, kernel: Kernel, target: CpuTarget, emit_all: Emit) -> Stmt:
-    """Emits a parallel loop over bands: a band of rows passes through all stages while it is in the level-2 cache.
+    """Emits a parallel loop over bands (blocks of an image's rows) of a chain of convolutions.
 
-    `emit_all` is a function that emits the stages of one band.
+    A band passes through all stages while its data is in the level-2 cache. `emit_all` emits the stages of one band.
     """
     images = bands.stages[0].spatial[0].extent
 
@@ -239,7 +243,10 @@ def emit_bands(bands: Bands, kernel: Kernel, target: CpuTarget, emit_all: Emit) 
 
 
 def _emit_band(bands: Bands, image: ir.Expr, band_number: ir.Expr, target: CpuTarget, emit_all: Emit) -> Stmt:
-    """Emits one band: runs all stages on the band's rows, and stores the last stage's rows into the whole result."""
+    """Emits one band (a block of an image's rows): runs all stages of a chain of convolutions on these rows.
+
+    The last stage stores its rows into the whole result. The other stages use buffers of the size of the band.
+    """
     stages_and_rows = list(zip(bands.stages, bands.rows, strict=True))
     buffers = {stage.buffer: _band_buffer(stage, rows) for stage, rows in stages_and_rows}
     origin = bands.origin(band_number)
@@ -271,11 +278,11 @@ class Border:
     left: int
 
     def empty(self, target: CpuTarget) -> Stmt:
-        """Emits loops that fill the border columns with the border value."""
+        """Emits loops that fill the columns of the border, left and right of the inner part, with the border value."""
         row, column, channel = self.copy.spatial
         width = int(self.filling.spatial[1].extent)
         columns = [*range(self.left), *range(self.left + width, int(column.extent))]
-        border_value = self.copy.value.args[2]
+        border_value = self.copy.value.args[2]  # of `if_then_else(inside, item, border_value)`
 
         def fill_row(row_index: list[ir.Expr]) -> Stmt:
             return emit.sequence([
@@ -287,7 +294,10 @@ class Border:
         return emit.nest([row.extent], fill_row)
 
     def filled(self, body: Stmt) -> Stmt:
-        """Redirects the stores of the inner part to the bordered copy, at columns shifted by the left border."""
+        """Redirects the stores of the inner part to the copy with a border, at columns shifted by the left border.
+
+        After that, the inner part needs no buffer of its own.
+        """
 
         def store(node: BufferStore) -> BufferStore:
             if not node.buffer.same_as(self.filling.buffer):
@@ -299,9 +309,9 @@ class Border:
 
 
 def _as_border_copy(stage: Stage, copy: Stage, stages: Sequence[Stage]) -> Border | None:
-    """Returns `copy` as a bordered copy of a contraction's results; None unless it is one, and their only reader.
+    """Returns a description of `copy`, if it copies a contraction's results with a border around them; else None.
 
-    The contraction can then store straight into the copy.
+    The contraction `stage` can then store straight into the copy. So nothing else may read the results.
     """
     value, source_loads = copy.value, access.reads_of(copy, stage.buffer)
     if not stage.reduce or copy.reduce or not source_loads or not is_choice(value) or loads(value.args[2]):
@@ -324,7 +334,10 @@ def _as_border_copy(stage: Stage, copy: Stage, stages: Sequence[Stage]) -> Borde
 
 
 def _inner_copy(stage: Stage, copy: Stage, left: int) -> Stage:
-    """Returns a bordered copy restricted to its inner part, without the tests for the border."""
+    """Restricts a copy with a border to the inner part, which copies the results of `stage`, without border tests.
+
+    `left` is the width of the left border. The inner part has the axes of `stage`.
+    """
     *outer_axes, row, column, channel = (replace(axis, var=Var(axis.var.name, "int64")) for axis in stage.spatial)
     new_indices = dict(
         zip((axis.var for axis in copy.spatial), (axis.var for axis in (*outer_axes, row, column, channel)))
@@ -346,9 +359,10 @@ def _band_buffer(stage: Stage, rows: Rows) -> Var:
 def _stage_in_band(
     stage: Stage, rows: Rows, image: ir.Expr, last_origin: int, buffers: dict[Var, Var], first_rows: dict[Var, ir.Expr]
 ) -> Stage:
-    """Returns a stage that computes only the rows of a band, from and to the `buffers` of bands.
+    """Restricts a stage (loop nest) to the rows of one band (a block of an image's rows).
 
-    The rows of a band may reach beyond the image. Such rows repeat the image's first or last row, and aren't used.
+    The stage then reads and writes `buffers`, which hold only the band. The rows of a band may reach beyond the image.
+    Such rows repeat the image's first or last row, and aren't used.
     """
     row = stage.spatial[1]
     band_row = replace(row, var=Var("row", "int64"), extent=index(rows.height))
@@ -377,7 +391,8 @@ def _load_from_band(band_buffer: Var, first_row: ir.Expr, indices: list[ir.Expr]
 def _redirect_to_whole_result(body: Stmt, band_buffer: Var, buffer: Var, image: ir.Expr, first_row: ir.Expr) -> Stmt:
     """Redirects the loads and stores of a band's buffer to the band's rows of the whole result.
 
-    The last stage is emitted like the others, on a band's buffer. Redirected, it needs no such buffer.
+    A band is a block of an image's rows. The last stage of a chain of convolutions is emitted like the others, on a
+    buffer for the band. After the redirection this buffer isn't needed.
     """
 
     def indices_in_whole(indices: Sequence[ir.Expr]) -> list[ir.Expr]:

@@ -58,9 +58,10 @@ def as_edges(
 
 
 def _without_copy(source: Stage, gradient: Stage, target: CpuTarget) -> Stage | None:
-    """Returns a filter gradient that reads the image itself instead of the padded copy `source`.
+    """Rewrites a depthwise filter gradient to read the image itself instead of the padded copy `source`.
 
-    None unless vectors along the channels can be loaded of both factors.
+    Terms that would read the border are left out. Returns None unless both factors can be loaded in vectors along the
+    channels.
     """
     gradient = without_unit_axes(gradient)
     # Terms at these places would read the border, which doesn't exist in the image.
@@ -72,6 +73,7 @@ def _without_copy(source: Stage, gradient: Stage, target: CpuTarget) -> Stage | 
         or not _are_vectors_of_channels(gradient, target.lanes(gradient.item_bytes))
     ):
         return None
+    # The copy's value is `if_then_else(inside, image, 0)`, and the edges replace its test.
     image_stage = with_value(source, source.value.args[1])
     return replace(gradient, value=replace_loads(gradient.value, source.buffer, image_stage.at), edges=edges)
 

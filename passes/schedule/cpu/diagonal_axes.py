@@ -52,9 +52,10 @@ def with_endings(stages: Sequence[Stage | Opaque], joined_results: Sequence[Join
 
 
 def redirected_stores(body: Stmt, joined_results: Sequence[JoinedResult]) -> Stmt:
-    """Redirects the stores of the epilogues to the results with merged axes.
+    """Redirects the stores of epilogues from their scratch buffers to the results, whose axes are merged.
 
-    The sums' own axes can then be tiled, while the stored array has the result's shape.
+    An epilogue is the stage that finishes each sum of a contraction. It runs on the sums' own axes, which can be tiled.
+    The stored array has two of these axes merged, so its indices differ.
     """
     joined_by_buffer = {joined.ending.buffer: joined for joined in joined_results}
 
@@ -66,7 +67,10 @@ def redirected_stores(body: Stmt, joined_results: Sequence[JoinedResult]) -> Stm
 
 
 def _joined_readers(sums: Stage, stages: Sequence[Stage | Opaque], kernel: Kernel) -> list[JoinedResult]:
-    """Returns the stages that merge two axes of a contraction's sums; none unless all readers of the sums do so."""
+    """Converts the readers of a contraction's sums to epilogues on the sums' axes, if all merge two of these axes.
+
+    Returns an empty list if a reader merges no axes.
+    """
     if not sums.reduce or not kernel.is_local(sums.buffer):
         return []
     readers = [stage for stage in stages if stage is not sums and reads(stage, sums.buffer)]
@@ -76,9 +80,10 @@ def _joined_readers(sums: Stage, stages: Sequence[Stage | Opaque], kernel: Kerne
 
 
 def _as_joined_result(sums: Stage, result: Stage, kernel: Kernel) -> JoinedResult | None:
-    """Returns a stage as an epilogue on the sums' axes, if it merges two of them and reads each sum once; else None.
+    """Converts a stage (loop nest) that merges two axes of a contraction's sums to an epilogue on the sums' axes.
 
-    Each sum is then finished where it is computed, and needs no memory.
+    Each sum is then finished where it is computed, and needs no memory. Returns None unless the stage merges two axes
+    and reads each sum once.
     """
     if result.reduce or kernel.is_local(result.buffer) or len(sums.spatial) != len(result.spatial) + 1:
         return None
@@ -101,9 +106,9 @@ def _visits_same_points(sums: Stage, result: Stage, first: int) -> bool:
 
 
 def _reads_split_index(load: TensorLoad, result: Stage, first: int, size: int) -> bool:
-    """Returns whether a stage reads the sum at its own point, with index `first` split into quotient and remainder.
+    """Returns whether a load reads the sum at the result's own indices, with index `first` split by the divisor `size`.
 
-    The divisor is `size`. For example, point ``(n, p)`` reads the sum at ``(n, p // size, p % size)``.
+    For example, the result at ``(n, p)`` reads the sum at ``(n, p // size, p % size)``.
     """
     *before, joined_var = (axis.var for axis in result.spatial[: first + 1])
     split_index = [tirx.floordiv(joined_var, emit.index(size)), tirx.floormod(joined_var, emit.index(size))]
@@ -112,7 +117,11 @@ def _reads_split_index(load: TensorLoad, result: Stage, first: int, size: int) -
 
 
 def _on_axes_of_sums(sums: Stage, result: Stage, first: int, size: int) -> Stage:
-    """Rewrites a reader of sums on the sums' own axes, with a scratch buffer of the sums' shape as its result."""
+    """Rewrites a stage (loop nest) that merges two axes of the sums it reads, to compute on the sums' own axes.
+
+    Axis number `first` of the result becomes the axes `first` and `first + 1` of the sums, the latter of extent `size`.
+    The result is a scratch buffer of the sums' shape.
+    """
     axes = tuple(Axis(Var(axis.var.name, "int64"), axis.extent) for axis in sums.spatial)
     sum_indices: list[ir.Expr] = [axis.var for axis in axes]
     value = replace_loads(result.value, sums.buffer, lambda _indices: emit.load(sums.buffer, sum_indices))

@@ -72,10 +72,14 @@ def _emit_nest(
     periods = periods_of(stages, innermost)
 
     def task(indices: list[ir.Expr]) -> Stmt:
-        """Emits one task: a chunk of the innermost loop, at one set of indices of the outer loops."""
+        """Emits one parallel task: a chunk of the innermost loop, at the given indices of the outer loops.
+
+        With several chunks, the last index is the chunk's number.
+        """
         point = dict(fixed)
         for outer_loop, loop_index in zip(outer_loops, indices, strict=False):
             point.update(outer_loop.point(loop_index))
+        # With a single chunk, no loop counts the chunks.
         chunk = indices[-1] if chunks != 1 else index(0)
         if periods is not None:
             return emit_periods(periods, point, lanes, chunks, chunk, vectors)
@@ -164,7 +168,7 @@ def _remaining_items(
 ) -> Stmt | None:
     """Emits the items after the last whole vector: as a short vector if their number is static, else one by one.
 
-    None if there are no such items.
+    Returns None if there are no such items.
     """
     size = static(extent)
     if size is None:
@@ -194,7 +198,7 @@ def _emit_segment(segment: Segment, innermost: Loop, point: Point, lanes: int) -
 def _segments_between_bounds(stages: list[Stage], innermost: Loop) -> list[Segment] | None:
     """Splits the innermost loop where its bounds tests change, so that no vector needs a test.
 
-    None if there are no tests, or if one of them isn't a bound of the loop's axis.
+    Returns None if there are no tests, or if one of them isn't a bound of the loop's axis.
     """
     if len(innermost.axes) != 1 or innermost.axes[0].size is None:
         return None
@@ -226,8 +230,8 @@ def comparisons(value: ir.Expr) -> list[ir.Expr]:
 def bound_of(test: ir.Expr, var: Var) -> int | None:
     """Returns the smallest value of `var` at which the outcome of a comparison changes.
 
-    None unless the sides of the comparison differ by ``var + constant`` or ``constant - var``. For example, ``var < 3``
-    and ``var >= 3`` change at 3, ``var <= 3`` at 4.
+    Returns None unless the sides of the comparison differ by ``var + constant`` or ``constant - var``. For example,
+    ``var < 3`` and ``var >= 3`` change at 3, ``var <= 3`` at 4.
     """
     coefficients = sym.detect_linear_equation(test.a - test.b, [var])
     if len(coefficients) != 2:
@@ -243,7 +247,10 @@ def bound_of(test: ir.Expr, var: Var) -> int | None:
 
 
 def _with_decided_tests(value: ir.Expr, var: Var, start: int) -> ir.Expr:
-    """Replaces the comparisons of `var` in a value by their outcomes at `var == start`, and drops untaken branches."""
+    """Replaces the comparisons of `var` in a value by their outcomes at `var == start`, and drops untaken branches.
+
+    The outcomes hold for the whole segment of the loop that begins at `start`: segments end where an outcome changes.
+    """
     analyzer = sym.Analyzer()
 
     def outcome_of(test: ir.Expr) -> ir.Expr:
@@ -253,6 +260,7 @@ def _with_decided_tests(value: ir.Expr, var: Var, start: int) -> ir.Expr:
 
     def follow_decided_branches(call: ir.Expr) -> ir.Expr:
         """Returns the taken branch of decided choices; untaken branches, which may be many, aren't visited."""
+        # The arguments of a choice are the test, the value if it holds, and the value otherwise.
         while is_choice(call) and isinstance(call.args[0], COMPARISONS):
             outcome = static(outcome_of(call.args[0]))
             if outcome is None:

@@ -38,10 +38,7 @@ def simplified(value: ir.Expr) -> ir.Expr:
 
 
 def loop(extent: int | ir.Expr, body: Body, kind: ForKind = ForKind.SERIAL, name: str = "i") -> Stmt:
-    """Returns a loop over [0, extent); without a loop, just its body for index 0, if the extent is 1.
-
-    `body(index)` returns the loop's body.
-    """
+    """Builds a loop over [0, extent), whose body is `body(variable)`. For extent 1, returns only the body at index 0."""
     if static(extent) == 1:
         return body(index(0))
     var = Var(name, "int64")
@@ -120,7 +117,10 @@ def volume(extents: Sequence[int | ir.Expr]) -> ir.Expr:
 
 
 def unflatten(flat: ir.Expr, extents: Sequence[int | ir.Expr]) -> list[ir.Expr]:
-    """Converts a row-major flat index to one index for each extent."""
+    """Converts a row-major flat index to one index for each extent.
+
+    For example, flat index 5 and extents 2 and 3 give the indices 1 and 2.
+    """
     point: list[ir.Expr] = []
     remaining_index = flat
     for position, extent in reversed(list(enumerate(extents))):

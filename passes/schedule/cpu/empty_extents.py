@@ -14,9 +14,10 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, with_va
 
 
 def without_empty(kernel: Kernel) -> Kernel:
-    """Removes stages with an empty iteration domain; a reduction over an empty axis becomes its initial value.
+    """Removes stages (loop nests) with an empty iteration domain from a kernel.
 
-    Later passes divide by extents, and would fail for 0.
+    A reduction over an empty axis becomes its initial value. Later passes divide by extents, and would fail for 0.
+    Opaque nests, whose axes aren't known, are kept.
     """
     nonempty = [stage for stage in kernel.stages if isinstance(stage, Opaque) or not _has_empty_axis(stage.spatial)]
     return replace(

@@ -80,7 +80,7 @@ def _with_groups_of_one(
 
 
 def _fills_vectors(sums: Stage, joined: JoinedResult, target: CpuTarget) -> bool:
-    """Returns whether several groups fill a vector exactly, each with as many inputs as results.
+    """Returns whether several groups of a grouped convolution fill a vector exactly, with as many inputs as results.
 
     A group must be at most a quarter of a vector: larger groups fill vectors by themselves.
     """
@@ -97,8 +97,9 @@ def _fills_vectors(sums: Stage, joined: JoinedResult, target: CpuTarget) -> bool
 
 
 def _on_one_channel_axis(sums: Stage, group_size: int) -> tuple[Stage | None, list[Stage]]:
-    """Returns a grouped convolution's sums with all output channels on one axis, and copies of the filter if needed.
+    """Merges the axes of groups and of channels within a group of a grouped convolution into one channel axis.
 
+    Returns the convolution on the merged axis, and the stages that copy the filter if it isn't contiguous. Returns
     (None, []) unless exactly one factor of the products is the input of the groups.
     """
     *outer_axes, group, channel_in_group = sums.spatial
@@ -123,7 +124,11 @@ def _on_one_channel_axis(sums: Stage, group_size: int) -> tuple[Stage | None, li
 def _reads_group_contiguously(
     load: TensorLoad, group: Axis, channel_in_group: Axis, input_channel: Axis, group_size: int
 ) -> bool:
-    """Returns whether a load reads the inputs of its result's group contiguously, by its last index only."""
+    """Returns whether a load of a grouped convolution reads the input channels of the result's own group.
+
+    Only the last index may depend on the group, and must be `group * group_size + input_channel`: the channels are then
+    contiguous.
+    """
     *outer_indices, last_index = load.indices
     used_vars = set().union(*map(variables, outer_indices)) if outer_indices else set()
     is_own_group = static(emit.simplified(last_index - (group.var * group_size + input_channel.var))) == 0

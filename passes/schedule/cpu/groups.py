@@ -48,8 +48,8 @@ Member = Group | Chain | Chunks | Edges | Images | Windows | Winograd | Winograd
 def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget, in_block: bool = False) -> Stmt:
     """Emits the loop nests of all stages of a kernel, one after another.
 
-    With `in_block` the stages are already one block of a larger form (such as attention), and only simple forms are
-    used.
+    With `in_block` the stages are already one block of rows of a larger form, such as attention. Forms that split the
+    rows themselves aren't used then.
     """
     # Forms that span many stages come first; they call this function for the stages of one block.
     bands = None if in_block else bands_of(stages, kernel, target)
@@ -78,7 +78,10 @@ def buffers_needed(groups: Sequence[Member], kernel: Kernel) -> set[Var]:
 
 
 def local_buffers(stages: Sequence[Stage | Opaque], kernel: Kernel, stored_buffers: set[Var]) -> list[Var]:
-    """Returns the buffers that a kernel allocates: stored intermediate results, and buffers that opaque nests write."""
+    """Returns the buffers that a kernel allocates.
+
+    These are intermediate results that must be stored, and buffers that opaque nests (which aren't parsed) write.
+    """
     written_by_opaque = any(isinstance(stage, Opaque) for stage in stages)
     return [
         buffer
@@ -88,10 +91,10 @@ def local_buffers(stages: Sequence[Stage | Opaque], kernel: Kernel, stored_buffe
 
 
 def grouped(stages: Sequence[Stage | Opaque], target: CpuTarget, in_block: bool = False) -> list[Member]:
-    """Groups stages into loop nests: attention blocks, chains such as softmax, and stages with their epilogues.
+    """Groups the stages of a kernel by the loop nest that will compute them.
 
-    Stages of windows (such as depthwise convolutions) stay single, and `joined` merges them. Elsewhere the longest run
-    of blocks or the longest chain is taken first.
+    A group is a block of attention, a chain such as softmax, or a stage with its epilogue. At each position, the longest
+    block or chain is tried first. Reductions over sliding windows stay single here, and `joined` merges them later.
     """
     groups: list[Member] = []
     position = 0
@@ -109,9 +112,9 @@ def grouped(stages: Sequence[Stage | Opaque], target: CpuTarget, in_block: bool 
 
 
 def _chain_or_blocks_at(stages: Sequence[Stage | Opaque], position: int, target: CpuTarget) -> Blocks | Chain | None:
-    """Returns the attention blocks or the chain that begins at a position, or None.
+    """Returns the attention blocks, or the row-by-row chain such as a softmax, that begins at a position, or None.
 
-    Both end before the next stage that forms windows.
+    Both end before the next reduction over sliding windows, which has a form of its own.
     """
     later = range(position + 1, len(stages))
     stop = next((at for at in later if windows_at(stages, at, target)), len(stages))
@@ -119,10 +122,10 @@ def _chain_or_blocks_at(stages: Sequence[Stage | Opaque], position: int, target:
 
 
 def joined(groups: Sequence[Member], kernel: Kernel, target: CpuTarget) -> list[Member]:
-    """Merges groups with the stage before them if the pair has a faster form, such as a Winograd convolution.
+    """Replaces groups of stages by faster special forms, such as a Winograd convolution.
 
-    The stage before is the padded copy that a convolution or gradient reads, or an expensive stage with a short last
-    axis.
+    A special form may include the stage before the group: the padded copy that a convolution or gradient reads, or an
+    expensive stage with a short last axis.
     """
     merged: list[Member] = []
     for position, group in enumerate(groups):
@@ -168,7 +171,10 @@ def _special_form(
 
 
 def add_to_groups(groups: list[Member], stage: Stage | Opaque) -> None:
-    """Adds an elementwise stage to the last group if it can run in the same nest; else starts a new group."""
+    """Adds a stage (loop nest) to the last group if both can run in the same nest; else starts a new group.
+
+    `groups` is changed. An opaque nest, which isn't parsed, stands by itself.
+    """
     last = groups[-1] if groups else None
     if isinstance(stage, Opaque):
         groups.append(stage)
@@ -179,9 +185,10 @@ def add_to_groups(groups: list[Member], stage: Stage | Opaque) -> None:
 
 
 def _can_join(stage: Stage, group: Group) -> bool:
-    """Returns whether an elementwise stage can run in a group's nest: equal extents, and reads only at its own point.
+    """Returns whether an elementwise stage can run in the same loop nest as a group of stages.
 
-    After a reduction, the stage must read the reduction's results.
+    It must have the same extents, and read the group's results only at the indices that it stores to. After a reduction,
+    it must read the reduction's results.
     """
     if stage.reduce or not _same_box(stage, group.first):
         return False
@@ -205,8 +212,8 @@ def _members(group: Member) -> tuple[Stage, ...]:
 def _must_be_stored(stage: Stage, group: Member, groups: Sequence[Member], kernel: Kernel) -> bool:
     """Returns whether a stage's result must be stored in memory.
 
-    Outputs of the kernel must, and results that other groups read. Other results may stay in registers or scratch
-    memory, depending on the form of their group.
+    Outputs of the kernel and results that other groups (loop nests) read must be stored. Other results may stay in
+    registers or scratch memory, depending on the form of their group.
     """
     if not kernel.is_local(stage.buffer):
         return True

@@ -11,9 +11,10 @@ CHEAP_OPERATIONS = 8
 
 
 def inlined(kernel: Kernel) -> tuple[Stage | Opaque, ...]:
-    """Returns a kernel's stages after inlining each elementwise stage for which that pays into its readers.
+    """Inlines elementwise stages (loop nests) of a kernel into the stages that read them, where that pays.
 
-    Stages are visited in order. When a stage is inlined, it contains the stages that were inlined into it before.
+    Returns the remaining stages. Stages are visited in order. When a stage is inlined, it contains the stages that were
+    inlined into it before.
     """
     stages = list(kernel.stages)
     position = 0
@@ -28,7 +29,7 @@ def inlined(kernel: Kernel) -> tuple[Stage | Opaque, ...]:
 
 
 def _should_be_inlined(stage: Stage, stages: list[Stage | Opaque], kernel: Kernel) -> bool:
-    """Returns whether a stage can be inlined into all of its readers, and that pays."""
+    """Returns whether a stage (loop nest) can be inlined into all of its readers, and whether that pays."""
     if stage.reduce or not kernel.is_local(stage.buffer) or _reads_itself(stage):
         return False
     readers = [other for other in stages if other is not stage and reads(other, stage.buffer)]
@@ -48,11 +49,12 @@ def _is_epilogue_of_contraction(stage: Stage, stages: list[Stage | Opaque]) -> b
 
 
 def _is_worthwhile(stage: Stage, readers: list[Stage]) -> bool:
-    """Returns whether recomputing a stage in its readers is cheaper than storing and loading its results."""
+    """Returns whether recomputing a stage's value in each reader is cheaper than storing and loading the results."""
     read_count = sum(len(access.reads_of(reader, stage.buffer)) for reader in readers)
     # A reduction would compute the same value for several of its terms.
     if any(_visits_points_repeatedly(reader, stage) for reader in readers if reader.reduce):
         return False
+    # Cheap values may be computed twice, and those of one or two operations any number of times.
     if _operations(stage) <= CHEAP_OPERATIONS:
         return read_count <= 2 or _operations(stage) <= 2
     return read_count == 1 and not _visits_points_repeatedly(readers[0], stage)
@@ -82,9 +84,10 @@ def _operations(stage: Stage) -> int:
 
 
 def _visits_points_repeatedly(reader: Stage, stage: Stage) -> bool:
-    """Returns whether a reader has more iterations than a stage has elements.
+    """Returns whether a reader's loop nest has more iterations than a stage has elements.
 
-    Inlined into such a reader, an element may be computed repeatedly.
+    If the stage is inlined into such a reader, the reader may compute an element repeatedly. If sizes aren't static,
+    the numbers of axes are compared.
     """
     reader_points, stage_points = access.points(reader.axes), access.points(stage.spatial)
     if reader_points is None or stage_points is None:

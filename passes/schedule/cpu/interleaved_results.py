@@ -58,7 +58,10 @@ class Phases:
     parts: tuple[Phase, ...]
 
     def with_endings(self, stages: Sequence[Stage | Opaque]) -> list[Stage | Opaque]:
-        """Replaces the stage that chooses among contractions by an epilogue after each contraction."""
+        """Replaces the stage that chooses among the results of several contractions by an epilogue after each.
+
+        An epilogue finishes each sum of its contraction where the sum is computed.
+        """
         endings = {part.sums.buffer: part.ending for part in self.parts}
         other_stages = [stage for stage in stages if stage is not self.chosen]
         stages_and_endings = [
@@ -135,7 +138,7 @@ def _contains(outer: ir.Expr, inner: ir.Expr) -> bool:
 def _tests_and_loads(choice: ir.Expr) -> list[tuple[ir.Expr, TensorLoad]]:
     """Splits nested choices ``if_then_else(test, load, ...)`` into pairs of test and load.
 
-    Empty unless all branches are loads, and the innermost alternative is a constant.
+    The result is empty unless all branches are loads, and the innermost alternative is a constant.
     """
     options: list[tuple[ir.Expr, TensorLoad]] = []
     while is_choice(choice):
@@ -149,7 +152,7 @@ def _tests_and_loads(choice: ir.Expr) -> list[tuple[ir.Expr, TensorLoad]]:
 def _phase_of_test(chosen: Stage, choice: ir.Expr, test: ir.Expr, load: TensorLoad, sums: Stage) -> Phase | None:
     """Returns the phase (one contraction's regular part of the results) that a test selects.
 
-    None if the selected results aren't at regular distances, or don't read the contraction at their own point.
+    Returns None if the selected results aren't at regular distances, or don't read the contraction at their own point.
     """
     if len(load.indices) != len(chosen.spatial):
         return None
@@ -193,10 +196,10 @@ def _is_equal_choice(call: ir.Expr, choice: ir.Expr) -> bool:
 
 
 def _first_and_step(var: Var, place: ir.Expr, tests: list[ir.Expr]) -> tuple[int, int] | None:
-    """Returns an axis's first index at which the tests pass and `place` is 0, and its distance to the next that passes.
+    """Finds the first index of an axis at which all tests pass and the expression `place` is 0.
 
-    None if there is no such index. Candidates are tried one by one, since the tests contain remainders, which TVM's
-    analyzer can't solve.
+    Returns this index and the distance to the next index that passes; None if there is no such index. Candidates are
+    tried one by one, since the tests contain remainders, which TVM's analyzer can't solve.
     """
     if not variables(place) <= {var} or any(variables(test) != {var} for test in tests):
         return None

@@ -48,6 +48,7 @@ class Clip:
         Outside of this range, the term is zero for each of these results.
         """
         last_result = first + (count - 1)
+        # Adding `by_term - 1` rounds the quotients up.
         start = self.low - last_result * self.by_result + (self.by_term - 1)
         stop = self.high - first * self.by_result + (self.by_term - 1)
         return start // self.by_term, stop // self.by_term
@@ -209,6 +210,7 @@ def simplified_places(value: ir.Expr, analyzer: sym.Analyzer) -> ir.Expr:
         return tirx.BufferLoad(node.source, [analyzer.simplify(index) for index in node.indices])
 
     def simplify_choice(call: ir.Expr) -> ir.Expr:
+        # The arguments of a choice are the test, the value if it holds, and the value otherwise.
         if not is_choice(call) or loads(call.args[0]):
             return call
         test = analyzer.simplify(call.args[0])
@@ -220,7 +222,10 @@ def simplified_places(value: ir.Expr, analyzer: sym.Analyzer) -> ir.Expr:
 
 
 def read_kernel(func: PrimFunc) -> Kernel | None:
-    """Parses a PrimFunc, as TE lowering and FuseTIR make it, into a list of stages; returns None for another form."""
+    """Parses a PrimFunc, as TE lowering and FuseTIR make it, into stages (one per loop nest).
+
+    Returns None for a function of another form.
+    """
     root = func.body
     if not isinstance(root, SBlockRealize) or root.iter_values:
         return None
@@ -274,7 +279,11 @@ def _read_nest(nest: Stmt) -> Stage | Opaque | None:
 
 
 def _read_block(loops: list[For], realize: SBlockRealize) -> Stage | None:
-    """Parses the block of a perfect loop nest into a stage; returns None unless the block only stores one element."""
+    """Parses the block of a perfect loop nest into a stage; returns None unless the block only stores one element.
+
+    The block's iteration variables become the axes of the stage. Data-parallel variables are result axes, reduction
+    variables are reduction axes.
+    """
     block = realize.block
     if not _is_perfect_nest(loops, realize) or not isinstance(block.body, BufferStore):
         return None
@@ -284,6 +293,7 @@ def _read_block(loops: list[For], realize: SBlockRealize) -> Stage | None:
     spatial = [iter_var for iter_var in iter_vars if iter_var.iter_type == IterVar.DataPar]
     reduce = [iter_var for iter_var in iter_vars if iter_var.iter_type == IterVar.CommReduce]
     spatial_axes = _axes_in_buffer_order(spatial, block.body.indices[:])
+    # A stage has no other kinds of variables, and exactly the reductions have an initial value.
     if spatial_axes is None or len(spatial) + len(reduce) != len(iter_vars) or bool(reduce) != (block.init is not None):
         return None
     reduce_axes = tuple(Axis(iter_var.var, iter_var.dom.extent) for iter_var in reduce)
@@ -364,7 +374,7 @@ def _without_blocks(node: Stmt) -> Stmt | None:
 def _lowered_block(realize: SBlockRealize) -> Stmt | None:
     """Returns a block's statements with its iteration variables substituted by the loops' values.
 
-    None if the block has buffers of its own, or contains other blocks.
+    Returns None if the block has buffers of its own, or contains other blocks.
     """
     block = realize.block
     if block.alloc_buffers or block.match_buffers or _has_blocks(block.body):

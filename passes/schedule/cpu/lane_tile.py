@@ -148,7 +148,10 @@ class ColumnTile:
         return over_rows(self.sizes, write_row)
 
     def _vectors_of_row(self, body: VectorBody, spans: list[Span], row: ir.Expr, point: Point) -> Stmt:
-        """Emits `body` for every vector of one row of the tile."""
+        """Emits `body` for every vector of one row of the register tile.
+
+        `spans` are the first lane and the number of lanes of each vector. `point` holds the values of the other axes.
+        """
 
         def vector(number: ir.Expr, lane: ir.Expr) -> Stmt:
             coordinate = self.tile.base[self.vector.var] + number * self.lanes + lane
@@ -217,7 +220,10 @@ class ColumnTile:
         )
 
     def _broadcast_row(self, terms_point: Point, item: int, offsets: list[ir.Expr]) -> Stmt:
-        """Emits the additions of one term to one row of the tile, with input item `item` of each group broadcast."""
+        """Emits the addition of one term of a grouped convolution to one row of the register tile.
+
+        Input item number `item` of each group is broadcast to the group's results. `offsets` locate the row.
+        """
         point, row = {**row_point(self.tile, self.order, offsets), **terms_point}, row_number(self.sizes, offsets)
         start = point[self.vector.var]
         vectors = [
@@ -234,7 +240,10 @@ class ColumnTile:
         return emit.sequence(vectors)
 
     def _store_results(self, epilogue: Epilogue) -> Stmt:
-        """Emits the epilogue on the accumulators: row by row in a loop if it is costly, else unrolled."""
+        """Emits the epilogue (the stages that finish and store results) on the accumulators.
+
+        A costly epilogue runs row by row in a loop. Others are unrolled.
+        """
         if epilogue.operations >= OPERATIONS_OF_COSTLY_EPILOGUE:
             return self._epilogue_row_by_row(epilogue)
         accumulators = self.accumulators

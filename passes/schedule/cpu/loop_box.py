@@ -44,9 +44,10 @@ def _on_axes(stage: Stage, axes: tuple[Axis, ...]) -> Stage:
 
 
 def merged_loops(stages: Sequence[Stage], fixed: Point) -> list[Loop]:
-    """Merges neighbouring axes of stages into loops, if every load and store moves through memory as along one axis.
+    """Returns the loops of elementwise stages: neighbouring axes become one loop where all accesses allow that.
 
-    A long innermost loop has more whole vectors and fewer remaining items. Axes with `fixed` values are left out.
+    They do if every load and store moves through memory as along one axis. A long innermost loop has more whole vectors
+    and fewer remaining items. Axes with `fixed` values need no loop, and are left out.
     """
     loops: list[Loop] = []
     offsets = _memory_offsets(stages)
@@ -71,7 +72,7 @@ def _memory_offsets(stages: Sequence[Stage]) -> list[ir.Expr]:
 def _can_merge(outer: Axis, inner: Axis, offsets: list[ir.Expr], vars_in_values: set[Var]) -> bool:
     """Returns whether two neighbouring axes can be one loop: all memory offsets move as along one axis.
 
-    Axes can't be merged if a value uses their variables other than in indices.
+    Axes in `vars_in_values`, which a value uses other than in indices, can't be merged.
     """
     if inner.size == 1 and inner.var not in vars_in_values:
         return True

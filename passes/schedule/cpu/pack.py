@@ -71,7 +71,11 @@ class PackedOperand:
 
     @property
     def is_transposed(self) -> bool:
-        """Whether packing transposes the operand: it is contiguous along the last axis instead of along the panel."""
+        """Whether packing transposes the operand.
+
+        That is needed if the operand is contiguous along its last axis, but the vectors of a panel (a packed piece) run
+        along another axis.
+        """
         last = self.axes[-1] if self.axes else None
         # The transpose in registers is of squares whose side is a power of two.
         if last is None or last.size is None or last.size < self.lanes or self.lanes & (self.lanes - 1):
@@ -82,9 +86,10 @@ class PackedOperand:
 
 
 def packed(stage: Stage, plan: Plan, target: CpuTarget, parallel: bool) -> tuple[Stage, list[Stmt]]:
-    """Returns a reduction that reads packed operands, and the statements that pack them.
+    """Packs the operands of a reduction that its plan lists, into panels (pieces of the width of a register tile).
 
-    The plan says which operands to pack. A tile then reads a panel front to back, in whole vectors.
+    A tile then reads a panel front to back, in whole vectors. Returns the reduction on the packed operands, and the
+    statements that pack them.
     """
     statements: list[Stmt] = []
     for packing in plan.packed:
@@ -118,9 +123,10 @@ def transposed(stage: Stage, plan: Plan, target: CpuTarget) -> tuple[Stage, list
 
 
 def _packed_operand(stage: Stage, packing: Packing, target: CpuTarget) -> PackedOperand:
-    """Returns the description of an operand's packed copy, with a new scratch buffer for it.
+    """Describes the packed copy of an operand, and creates a scratch buffer for the copy.
 
-    The pitch of panels is rounded up to whole vectors, which are read without tests.
+    The copy consists of panels: pieces of `packing.width` items along the vector axis. A row of a panel is rounded up
+    to whole vectors, which are read without tests.
     """
     load, vector_axis, width = packing.load, packing.axis, packing.width
     used_vars = variables(access.flat_offset(load.source, list(load.indices)))
@@ -194,7 +200,7 @@ def _pack_chunk(operand: PackedOperand, piece: ir.Expr, point: dict[Var, ir.Expr
 def _copy_whole_panel(
     operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, width: int
 ) -> Stmt:
-    """Emits the copy of some rows of a whole panel.
+    """Emits the copy of some rows of a whole panel (a packed piece of an operand).
 
     If the operand's next items fill up the last vector, they are copied, too: then all vectors are whole.
     """
@@ -206,7 +212,10 @@ def _copy_whole_panel(
 
 
 def _copy_rows(operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, width: int) -> Stmt:
-    """Emits the copy of some rows of a panel, in vectors along its width."""
+    """Emits the copy of some rows of panel `number` (a packed piece of an operand), in vectors along the width.
+
+    `point` holds the operand's outer indices. `start` is the first row.
+    """
     spans = emit.vector_spans(width, operand.lanes)
     last_axis = operand.axes[-1:]
 

@@ -218,7 +218,10 @@ def _single_image(stage: Stage, band: Band) -> tuple[Axis, ...]:
 
 
 def _plan_without_image(stage: Stage, copy: Var, target: CpuTarget) -> Plan | None:
-    """Returns the plan of the contraction for one band; None if it packs an operand that differs between images."""
+    """Plans the contraction of one band (some rows) of one image, which reads the padded copy.
+
+    Returns None if the plan packs an operand that differs between images.
+    """
     plan, image = plan_reduction(stage, target), stage.spatial[0].var
     if plan is None or (plan.along_terms and combiner(stage) is None):
         return None
@@ -240,7 +243,10 @@ def emit_images(images: Images, stored_buffers: set[Var], target: CpuTarget) -> 
 
 
 def _emit_images(images: Images, stores: Sequence[Stage], target: CpuTarget, parallel: bool) -> Stmt:
-    """Emits the packing of the filter, then the loop over images and their bands."""
+    """Emits the packing of the filter, then the loop over images and their bands (blocks of rows).
+
+    `stores` are the stages whose results are stored.
+    """
     stage, copy = _stage_of_image(images, target)
     plan = _plan_without_image(stage, copy, target)
     if plan is None:
@@ -267,7 +273,10 @@ def _on_single_image(store: Stage, images: Images, contraction: Stage) -> Stage:
 def _emit_band(
     images: Images, planned: PlannedReduction, copy: Var, image_number: ir.Expr, band: ir.Expr, target: CpuTarget
 ) -> Stmt:
-    """Emits one band of one image: fills its padded copy, then runs the contraction on it."""
+    """Emits one band (some rows) of one image: fills the band's padded copy, then runs the convolution on the copy.
+
+    `copy` is the buffer for the padded rows. `band` is the number of the band.
+    """
     source, band_row, result_row = images.source, Var("row", "int64"), images.fused_stages[0].spatial[1].var
     image_var, row_var = (axis.var for axis in source.spatial[:2])
     value = substitute(source.value, {image_var: image_number, row_var: band_row + band * images.band.step})
@@ -283,7 +292,10 @@ def _emit_band(
 
 
 def _fill_copy(fill_stage: Stage, target: CpuTarget) -> Stmt:
-    """Emits the padded copy of a band: a subroutine call if it has rows, columns and channels, else loops."""
+    """Emits the padded copy of a band (some rows of an image), as a subroutine call if possible, else as loops.
+
+    The subroutine copies bands of static size with rows, columns and channels.
+    """
     extents = [axis.size for axis in fill_stage.spatial]
     static_extents = [extent for extent in extents if extent is not None]
     call = None

@@ -39,7 +39,8 @@ class Panels:
 def panels_of(planned: PlannedReduction) -> Panels | None:
     """Returns the chunks to split a reduction's results into, and the steps to sum each chunk's terms in.
 
-    None unless the tiles of the reduction read the same operands repeatedly, and these operands exceed the cache.
+    Returns None unless the tiles of the reduction read the same operands repeatedly, and these operands exceed the
+    cache.
     """
     stage, target, tile_sizes = planned.stage, planned.target, tiled_sizes(planned)
     result_count = access.points(stage.spatial)
@@ -84,7 +85,10 @@ def run_panels(planned: PlannedReduction, panels: Panels, parallel: bool) -> Stm
     sums_stage = planned.stage if has_no_epilogue else _sums_in_memory(planned.stage)
 
     def task(numbers: list[ir.Expr]) -> Stmt:
-        """Emits one chunk: the initial values, the steps over its terms, then the epilogue."""
+        """Emits one chunk of results: the initial values, the steps (blocks of terms) to sum, then the epilogue.
+
+        `numbers` are the chunk's numbers along the tiled axes.
+        """
         block_numbers = {axis.var: number for axis, number in zip(tiled, numbers, strict=True)}
 
         def run_tiles(reduction: PlannedReduction, ranges: Sequence[Range] | None) -> Stmt:

@@ -136,9 +136,9 @@ def _emit_period(periods: Periods, point: Point, number: ir.Expr, lanes: int, ve
 
 
 def _repeats_values(periods: Periods, lanes: int) -> bool:
-    """Returns whether all places of a short period have the same value.
+    """Returns whether all places (positions) within a short period have the same value.
 
-    One vector of values then gives several vectors of results, by shuffles.
+    One vector of values then gives several vectors of results, by shuffles. A period must divide a vector exactly.
     """
     (stage, *other_stages) = periods.stages
     fills_vectors = periods.length < lanes and lanes % periods.length == 0
@@ -153,7 +153,11 @@ def _repeats_values(periods: Periods, lanes: int) -> bool:
 
 
 def _emit_repeated(periods: Periods, point: Point, first_period: ir.Expr, lanes: int) -> Stmt:
-    """Emits several short periods at once: one vector with a value per period, repeated in the results by shuffles."""
+    """Emits as many short periods as a vector has lanes, at once.
+
+    All elements of a period are equal. One vector has a value for each period. Shuffles repeat the values in the
+    vectors of results.
+    """
     (stage,) = periods.stages
     values = emit.scratch([lanes], stage.dtype, "values", "local")
 
@@ -161,7 +165,7 @@ def _emit_repeated(periods: Periods, point: Point, first_period: ir.Expr, lanes:
         return emit.store(values, substitute(stage.value, {**point, periods.number: first_period + lane}), [lane])
 
     def store_vector(part: int) -> Stmt:
-        """Stores one vector, in which each value is repeated for the length of a period."""
+        """Emits the store of vector number `part` of the results, in which each value is repeated within its period."""
         lane_order = [tirx.IntImm("int32", (part * lanes + lane) // periods.length) for lane in range(lanes)]
         start = (first_period * periods.length + part * lanes) if part else first_period * periods.length
         *outer, _last = stage.spatial

@@ -55,8 +55,8 @@ def called_product(
 ) -> Stmt | None:
     """Returns a call of the shared subroutine for a tile of a matrix product, with the epilogue on its sums.
 
-    LLVM takes 20 ms for a tile, so kernels with the same tile and strides share one. None unless the reduction is a sum
-    of products of a suitable form and size.
+    LLVM takes 20 ms for a tile, so kernels with the same tile and strides share one. Returns None unless the reduction
+    is a sum of products of a suitable form and size.
 
     Args:
         column: the register tile.
@@ -128,7 +128,10 @@ def _strides_to_compile_in(strides: tuple[int, ...], row_count: int) -> tuple[in
 
 
 def _product_factors(stage: Stage) -> tuple[TensorLoad, TensorLoad] | None:
-    """Returns the two factors of a float32 sum of products of loads; None for another reduction."""
+    """Returns the two factors of a matrix product, a float32 sum from 0 of products of two loads.
+
+    Returns None for another reduction.
+    """
     value = stage.value
     if stage.dtype != "float32" or not isinstance(value, tirx.Add) or not isinstance(value.b, tirx.Mul):
         return None
@@ -159,7 +162,7 @@ def _array_strides(
 ) -> list[tuple[int, ...]] | None:
     """Returns the strides of the result and of both factors: along rows, reduction axes (factors only), and vectors.
 
-    None if a stride isn't constant, or if vectors aren't loaded from exactly one factor.
+    Returns None if a stride isn't constant, or if vectors aren't loaded from exactly one factor.
     """
     stage, vector = column.stage, column.vector.var
     if result_strides is None or access.load_stride(_result_load(stage), vector) != 1:
@@ -218,7 +221,10 @@ def _product(key: _TileKey) -> str:
     """
 
     def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
-        """Emits the tile on the subroutine's arguments."""
+        """Emits a register tile of a matrix product on the subroutine's arguments.
+
+        `arrays` are the result and both factors. `numbers` are the extents of the reduction axes.
+        """
         result, *factors = arrays
         rows = [Axis(Var("row", "int64"), index(size)) for size in key.sizes]
         terms = [Axis(Var("term", "int64"), term_count) for term_count in numbers]

@@ -61,7 +61,11 @@ def emit_reduction(
 
 
 def _emit_planned(planned: PlannedReduction, parallel: bool, fixed: Point | None, can_be_sliced: bool) -> Stmt:
-    """Emits a planned reduction: in slices of its terms, in chunks of its results, or as parallel tasks of tiles."""
+    """Emits a planned reduction in the first of three forms that pays.
+
+    The forms: slices of the terms that cores sum in parallel, chunks of results whose terms are summed in steps, and
+    parallel tasks of register tiles.
+    """
     # A part of another nest isn't split again, nor is the sum of slices.
     slices = 0 if fixed or not can_be_sliced else slices_of(planned, parallel)
     if slices and planned.combine is not None:
@@ -79,9 +83,9 @@ def _emit_planned(planned: PlannedReduction, parallel: bool, fixed: Point | None
 
 
 def merged_reduction(stage: Stage) -> Stage:
-    """Merges neighbouring reduction axes if all operands walk through memory as along one axis.
+    """Merges neighbouring reduction axes wherever all operands move through memory as along one axis.
 
-    Axes of extent 1 are dropped.
+    Axes of extent 1 are dropped. For example, a sum over all elements of a matrix becomes one loop.
     """
     stage = without_unit_axes(stage)
     for outer, inner in zip(stage.reduce, stage.reduce[1:], strict=False):
@@ -110,7 +114,10 @@ def can_merge(stage: Stage, outer: Axis, inner: Axis) -> bool:
 
 
 def _with_merged_axes(stage: Stage, outer: Axis, inner: Axis) -> Stage:
-    """Replaces two neighbouring axes of a reduction by one axis over the product of their extents."""
+    """Replaces two neighbouring axes of a reduction by one axis over the product of their extents.
+
+    In indices, the quotient and the remainder of the merged index by the inner extent replace the old variables.
+    """
     merged = Axis(Var("k", "int64"), emit.volume([outer.extent, inner.extent]))
     merged_indices = {
         outer.var: tirx.floordiv(merged.var, inner.extent),
@@ -121,9 +128,9 @@ def _with_merged_axes(stage: Stage, outer: Axis, inner: Axis) -> Stage:
 
 
 def reads_only_at_own_point(stage: Stage, source: Stage) -> bool:
-    """Returns whether an elementwise stage reads another stage's results only at the point that it stores.
+    """Returns whether an elementwise stage reads another stage's results only at the indices that it stores to.
 
-    It can then use the results while they are in registers.
+    The stage can then use the results while they are in registers.
     """
     reads = access.reads_of(stage, source.buffer)
     axis_vars = [axis.var for axis in stage.spatial]

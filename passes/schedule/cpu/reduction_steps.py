@@ -56,7 +56,10 @@ class Steps:
         return {**one_term, self.axes[-1].var: self.block, **{axis.var: _size_or_default(axis) for axis in self.rest}}
 
     def ranges(self, step_number: ir.Expr) -> list[Range]:
-        """Returns the part of each reduction axis that one step sums over."""
+        """Returns the part of each reduction axis that a step (one block of a sum's terms) covers.
+
+        A step has a single index of the outer axes, a block of the last split axis, and the whole inner axes.
+        """
         *places, block = emit.unflatten(step_number, self.extents)
         single_terms = [Range(axis, place, index(1)) for axis, place in zip(self.axes, places)]
         last, start = self.axes[-1], block * self.block
@@ -67,10 +70,10 @@ class Steps:
 
 
 def steps_of(stage: Stage, target: CpuTarget) -> Steps | None:
-    """Returns the longest steps of a sum whose operands fit the level-2 cache.
+    """Returns the longest steps (blocks of terms) of a sum whose operands fit the level-2 cache.
 
-    None if a single point of the outermost reduction axis fits already. All results sum one step before the next, while
-    the cache holds the step's operands.
+    All results sum one step before the next, while the cache holds the step's operands. Returns None if the terms of a
+    single index of the outermost reduction axis fit already.
     """
     steps = _longest_that_fit(stage, target, {axis.var: _size_or_default(axis) for axis in stage.spatial}, 1)
     return None if steps is not None and len(steps.axes) == 1 else steps
@@ -84,9 +87,10 @@ def steps_of_panel(stage: Stage, target: CpuTarget, chunk_sizes: Mapping[Var, in
 
 
 def reads_again(stage: Stage, axes: Sequence[Axis]) -> bool:
-    """Returns whether results along some axes, such as a filter's taps, share most terms, and each step reads new ones.
+    """Returns whether results along some axes, such as a filter's taps, read mostly the same items of the operands.
 
-    All results can then read the operands of a step while these are in the cache.
+    Each step along the first reduction axis must also read mostly new items. All results can then read the operands of
+    a step while these are in the cache.
     """
     sizes = {axis.var: _size_or_default(axis) for axis in stage.axes}
     operands = [_ReadExtents.of(term) for term in terms_of(stage)]
@@ -110,10 +114,10 @@ def reads_again(stage: Stage, axes: Sequence[Axis]) -> bool:
 def _longest_that_fit(
     stage: Stage, target: CpuTarget, result_sizes: Mapping[Var, int], max_points: int
 ) -> Steps | None:
-    """Returns the longest steps whose operands fit the cache, with at most `max_points` of the outermost axis.
+    """Returns the longest steps (blocks of a sum's terms) whose operands fit the level-2 cache.
 
-    Longer steps load and store the sums less often. If none fits, the shortest steps are returned; None for a reduction
-    without a reused operand.
+    Longer steps load and store the sums less often. A step has at most `max_points` indices of the outermost axis. If
+    none fits, the shortest steps are returned; None for a reduction without a reused operand.
     """
     candidates = list(_possible_steps(stage, max_points)) if has_reused_operand(stage) else []
     operands = [_ReadExtents.of(term) for term in terms_of(stage)]
@@ -128,7 +132,10 @@ def _longest_that_fit(
 
 
 def _possible_steps(stage: Stage, max_points: int) -> Iterator[Steps]:
-    """Yields ways to split a sum into steps, ever shorter ones, from `max_points` of the outermost axis on."""
+    """Yields ways to split the terms of a sum into steps (blocks), from the longest steps to the shortest.
+
+    The longest steps have `max_points` indices of the outermost reduction axis.
+    """
     for position, axis in enumerate(stage.reduce):
         step_axes, rest = stage.reduce[: position + 1], stage.reduce[position + 1 :]
         size = _size_or_default(axis) if position else max_points
@@ -152,7 +159,10 @@ class _ReadExtents:
 
     @staticmethod
     def of(load: TensorLoad) -> _ReadExtents:
-        """Returns the strides of a load along each variable, for each dim of its operand with the dim's extent."""
+        """Returns, for each dim of a load's operand, the extent and the strides of the index along each variable.
+
+        The number of items that a part of the loops reads follows from these (see `items`).
+        """
 
         def strides_of(place: ir.Expr) -> tuple[tuple[Var, int | None], ...]:
             strides = {var: access.stride(place, var) for var in variables(place)}
@@ -162,7 +172,7 @@ class _ReadExtents:
         return _ReadExtents(tuple((static(extent) or UNKNOWN_SIZE, strides_of(place)) for extent, place in dims))
 
     def items(self, sizes: Mapping[Var, int]) -> int:
-        """Returns how many items a load reads when each variable takes the given number of values."""
+        """Returns how many items a load reads at most, if each variable takes the given number of values."""
 
         def items_along(extent: int, strides: tuple[tuple[Var, int | None], ...]) -> int:
             distances = [

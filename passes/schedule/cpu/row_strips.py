@@ -55,10 +55,10 @@ class Strips:
 
 
 def strips_of(stages: Sequence[Stage], target: CpuTarget) -> Strips | None:
-    """Returns a block's stages as strips of rows if that pays, else None.
+    """Splits the rows of a block's stages into strips that run one after another, if that pays; else returns None.
 
-    It pays if a value exceeds the cache, or a causal mask zeroes columns. In attention's gradient, only one strip's
-    scores then exist at a time.
+    It pays if a value exceeds the cache, or a causal mask zeroes columns. In attention's gradient, only the scores of
+    one strip then exist at a time.
     """
     strips = _sort_into_strips(stages)
     if strips is None or not strips.sums or strips.extent < 2 * MIN_ROWS:
@@ -73,9 +73,9 @@ def _largest_bytes(strips: Strips) -> int:
 
 
 def _sort_into_strips(stages: Sequence[Stage]) -> Strips | None:
-    """Sorts a block's stages into those of single rows, sums over rows, and stages that need whole sums.
+    """Sorts a block's stages (loop nests) into those of single rows, sums over rows, and stages that need whole sums.
 
-    None if a stage needs both single rows and whole sums.
+    Returns None if a stage needs both single rows and whole sums.
     """
     if not stages or any(axis.size is None for stage in stages for axis in stage.axes) or not stages[0].spatial:
         return None
@@ -101,9 +101,10 @@ def _reads_any(stage: Stage, stages: Sequence[Stage]) -> bool:
 
 
 def _row_axis(stage: Stage, buffers: Sequence[Var], extent: int | None) -> Axis | None:
-    """Returns the axis of a stage that numbers the rows: the one that indexes `buffers`, or its first axis.
+    """Returns the axis of a stage (loop nest) that counts the rows: the first index of all loads from `buffers`.
 
-    None if the stage reads `buffers` in another way, or reduces over rows other than by a sum from 0.
+    Without such loads, this is the first result axis. Returns None if the loads have different first indices, if the
+    axis hasn't the given extent (the number of rows), or if the stage reduces over rows other than by a sum from 0.
     """
     row_loads = [load for load in stage.loads if any(load.source.same_as(buffer) for buffer in buffers)]
     first_indices = {load.indices[0] for load in row_loads}
@@ -120,13 +121,16 @@ def _row_axis(stage: Stage, buffers: Sequence[Var], extent: int | None) -> Axis 
     if axis is None or axis.size != extent:
         return None
     if any(axis is candidate for candidate in stage.reduce):
-        # The strips' sums are added to the total.
+        # Rows are split into strips, and only sums from 0 can be added up strip by strip.
         return axis if isinstance(stage.value, tirx.Add) and stage.init is not None and is_zero(stage.init) else None
     return axis
 
 
 def emit_strips(strips: Strips, kernel: Kernel, emit_all: EmitAll) -> Stmt:
-    """Emits a block in strips of rows: clears the sums over rows, runs all strips, then the stages on whole sums."""
+    """Emits a block of stages in strips (groups of rows that run one after another).
+
+    First the sums over rows are cleared. All strips add to the sums. Stages that need whole sums come last.
+    """
     clearing_stages = [replace(stage, reduce=(), init=None, value=tirx.const(0, stage.dtype)) for stage in strips.sums]
     allocations = [emit.allocate(stage.buffer) for stage in strips.sums if kernel.is_local(stage.buffer)]
     rows_per_strip = min(MAX_ROWS, max(MIN_ROWS, -(-strips.extent // MIN_STRIPS)))
@@ -161,7 +165,10 @@ def block_versions(extent: int, block_size: int, has_masked_columns: bool) -> li
 def _emit_strips(
     strips: Strips, kernel: Kernel, rows_per_strip: int, emit_all: EmitAll, first: int, stop: int, rows: int
 ) -> Stmt:
-    """Emits a loop over the strips from number `first` to `stop`, of `rows` rows each."""
+    """Emits a loop over the strips (groups of rows) from number `first` to `stop` (excluded), of `rows` rows each.
+
+    The strips share one version of code. For a causal mask, it has the columns that the last row needs.
+    """
     last_row = (stop - 1) * rows_per_strip + rows - 1
     return emit.loop(
         stop - first,
@@ -208,9 +215,10 @@ def _stored_results(strips: Strips, kernel: Kernel) -> set[Var]:
 def _strip_sum_and_update(
     stage: Stage, row: Var, strip_buffers: dict[Var, Var], start: ir.Expr, rows: int
 ) -> list[Stage]:
-    """Returns two stages: the sum over the rows of a strip, and the addition of this sum to the total.
+    """Splits a sum over all rows into two stages: the sum over a strip of rows, and its addition to the total.
 
-    As a separate stage, the strip's sum is planned like any other reduction.
+    As a separate stage, the sum over a strip is planned like any other reduction. The strip has `rows` rows from
+    `start` on; `strip_buffers` hold results of this strip only.
     """
     row_axis = Axis(Var("row", "int64"), index(rows))
     strip_sum = emit.scratch([old_axis.extent for old_axis in stage.spatial], stage.dtype, "sum")

@@ -34,7 +34,8 @@ class Chain:
 def chain_at(stages: Sequence[Stage | Opaque], start: int, target: CpuTarget) -> Chain | None:
     """Returns the longest chain of stages from `start` on that should run row by row; None if there is none.
 
-    Such a chain is a softmax or layer normalization. Row by row, each stage finds the row in the level-1 cache.
+    A softmax or layer normalization is such a chain. If all its stages run on one row before the next, each stage finds
+    the row in the level-1 cache.
     """
     if not any(isinstance(stage, Stage) and stage.reduce for stage in stages[start:]):
         return None  # without a reduction a chain doesn't pay
@@ -45,7 +46,7 @@ def chain_at(stages: Sequence[Stage | Opaque], start: int, target: CpuTarget) ->
 
 
 def _chains_at(stages: Sequence[Stage | Opaque], start: int) -> list[Chain]:
-    """Returns the chains that begin at a stage, shortest first.
+    """Returns the chains that begin at a stage (loop nest), shortest first.
 
     The search ends at the first run of stages that is no chain, since no longer run is one either.
     """
@@ -59,12 +60,12 @@ def _chains_at(stages: Sequence[Stage | Opaque], start: int) -> list[Chain]:
 
 
 def _as_chain(stages: Sequence[Stage | Opaque]) -> Chain | None:
-    """Returns stages as a chain with as many leading row axes as possible; None if there are none.
+    """Describes stages (loop nests) as a chain, which can run row by row, with as many leading row axes as possible.
 
-    Contractions are excluded, since they reuse operands in tiles of several rows.
+    Every stage must compute a row from the same row of the others. Returns None if the stages have no such rows.
     """
     chain = [stage for stage in stages if isinstance(stage, Stage)]
-    # Contractions reuse operands in tiles of several rows.
+    # Opaque nests have no axes to split. Contractions reuse operands in tiles of several rows.
     if len(chain) < len(stages) or any(has_reused_operand(stage) for stage in chain if stage.reduce):
         return None
     depth = min(len(stage.spatial) for stage in chain)
@@ -74,9 +75,9 @@ def _as_chain(stages: Sequence[Stage | Opaque]) -> Chain | None:
 
 
 def _stays_in_row(stage: Stage, stages: Sequence[Stage], depth: int) -> bool:
-    """Returns whether a stage has the chain's rows, and reads the chain's results in its own row only.
+    """Returns whether a stage (loop nest) has the chain's rows, and reads the chain's results in its own row only.
 
-    Rows are then independent. The first `depth` axes number the rows.
+    Rows are then independent. The first `depth` axes count the rows.
     """
     first = stages[0]
     has_same_rows = all(
@@ -102,8 +103,8 @@ def _are_equal_extents(left: ir.Expr, right: ir.Expr) -> bool:
 
 
 def _is_worthwhile(chain: Chain, target: CpuTarget) -> bool:
-    """Returns whether running a chain row by row is faster than running it stage by stage."""
-    # A single reduction that nothing wider reads passes over memory once either way; few rows leave cores idle.
+    """Returns whether running a chain of stages row by row is faster than running one stage after another."""
+    # Without a wider reader, a single reduction passes over memory once either way. Few rows leave cores idle.
     reduction_count = sum(bool(stage.reduce) for stage in chain.stages)
     has_wider_stage = any(len(stage.spatial) > chain.depth for stage in chain.stages if not stage.reduce)
     rows = access.points(chain.stages[0].spatial[: chain.depth])
@@ -156,7 +157,7 @@ def emit_chain(chain: Chain, kernel: Kernel, stored_buffers: set[Var], target: C
 
 
 def _emit_row(chain: Chain, stored_buffers: set[Var], row_indices: list[ir.Expr], target: CpuTarget) -> Stmt:
-    """Emits all stages for one row of a chain.
+    """Emits all stages (loop nests) for one row of a chain.
 
     Results that needn't be stored are in buffers of one row, which stay in the cache from stage to stage.
     """
@@ -172,7 +173,7 @@ def _emit_row(chain: Chain, stored_buffers: set[Var], row_indices: list[ir.Expr]
 def _emit_stage_of_row(
     stage: Stage, depth: int, row_buffers: dict[Var, Var], row_indices: list[ir.Expr], target: CpuTarget
 ) -> Stmt:
-    """Emits one stage for one row, with whole results replaced by their row buffers.
+    """Emits one stage (loop nest) for one row, with whole results replaced by their row buffers.
 
     `row_indices` are the row's indices along the first `depth` axes.
     """

@@ -29,6 +29,7 @@ def shares_work(stage: Stage) -> bool:
     For example, one block of random bits gives four words. Emitted place by place, the computation would run four
     times.
     """
+    # The axes of such a stage are the row and the short axis.
     if stage.reduce or len(stage.spatial) != 2 or stage.spatial[-1].size not in LENGTHS:
         return False
     last = stage.spatial[-1].var
@@ -46,9 +47,10 @@ def _variables_in_tests(value: ir.Expr) -> set[Var]:
 
 
 def emit_short(stages: Sequence[Stage], target: CpuTarget, parallel: bool) -> Stmt:
-    """Emits stages with a short last axis in vectors of rows: whole vectors in a loop, then the remaining rows.
+    """Emits elementwise stages with a short last axis in vectors whose lanes are rows.
 
-    The work that the places of a row share is done once per row.
+    The work that the elements of a row share is done once per row. Whole vectors run in a loop, the remaining rows
+    after it.
     """
     row_axis = stages[0].spatial[0]
     lanes = min(target.lanes(stage.item_bytes) for stage in stages)
@@ -61,9 +63,7 @@ def emit_short(stages: Sequence[Stage], target: CpuTarget, parallel: bool) -> St
     # An unknown number of remaining rows is a loop over single rows.
     if static_remaining is None:
         statements.append(
-            emit.loop(
-                remaining_rows, lambda vector_number: _compute_vectors(stages, whole_vectors * lanes + vector_number, 1)
-            )
+            emit.loop(remaining_rows, lambda row: _compute_vectors(stages, whole_vectors * lanes + row, 1))
         )
     elif static_remaining:
         statements.append(_compute_vectors(stages, emit.simplified(whole_vectors * lanes), static_remaining))
@@ -76,9 +76,10 @@ def _compute_vectors(stages: Sequence[Stage], start: ir.Expr, lanes: int) -> Stm
 
 
 def _compute_places(stage: Stage, start: ir.Expr, lanes: int) -> list[Stmt]:
-    """Returns statements that compute a stage for `lanes` rows, place by place into registers, and store the places.
+    """Returns statements that compute `lanes` rows of a stage with a short last axis, and store them.
 
-    A place is an index of the short last axis. In memory the places of a row are neighbours.
+    For each place (index of the short axis), one vector of all rows is computed into registers. In memory the places of
+    a row are neighbours, so the vectors are interleaved.
     """
     row_axis, short_axis = stage.spatial
     length = int(short_axis.extent)

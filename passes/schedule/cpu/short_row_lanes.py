@@ -46,7 +46,7 @@ def is_short(stages: Sequence[Stage], depth: int, target: CpuTarget) -> bool:
 
 
 def _can_be_stacked(stage: Stage, stages: Sequence[Stage], depth: int) -> bool:
-    """Returns whether a stage can be computed for many rows at once.
+    """Returns whether a stage (loop nest) can be computed for many rows at once.
 
     Each operand must be contiguous along or across rows, and the value must have no branches.
     """
@@ -92,7 +92,7 @@ def emit_stacked(
 
     Args:
         stages: the stages of the chain.
-        depth: the number of axes that number the rows.
+        depth: how many of the first axes count the rows.
         stored_buffers: the results to store in memory.
         target: the CPU.
         one_row: emits the chain for one row, given its indices.
@@ -159,7 +159,10 @@ class _RowBlock:
     rows: int
 
     def emit(self) -> Stmt:
-        """Emits the block: transposes the operands, runs the stages, then transposes back the results to be stored."""
+        """Emits the computation of a block of short rows, in vectors whose lanes are rows.
+
+        The operands are transposed, the stages run, and the results to be stored are transposed back.
+        """
         row_axis = Axis(Var("row", "int64"), index(self.rows))
         stacked = {
             stage.buffer: self._scratch(stage.spatial[self.depth :], stage.dtype, "stacked") for stage in self.stages
@@ -189,13 +192,16 @@ class _RowBlock:
     def _stacked(
         self, stage: Stage, row_axis: Axis, stacked: dict[Var, Var], copies: list[tuple[Stage, TensorLoad]]
     ) -> Stage:
-        """Returns a stage on transposed rows: its last axis numbers the block's rows.
+        """Returns a stage on transposed rows: the last axis of the stage counts the block's rows.
 
         Appends a stage to `copies` for each operand to transpose.
         """
 
         def replacement(load: TensorLoad) -> ir.Expr:
-            """Returns the load of a transposed result, of the operand itself, or of the operand's transposed copy."""
+            """Returns the load that replaces a load of one row, for vectors whose lanes are rows.
+
+            It reads the transposed result of another stage, the operand itself, or a transposed copy of the operand.
+            """
             if load.source in stacked:
                 return emit.load(stacked[load.source], [*load.indices[self.depth :], row_axis.var])
             # Rows are neighbours in memory already, or share the item.
@@ -237,7 +243,7 @@ class _RowBlock:
         return buffer
 
     def _result(self, stage: Stage, stacked: Var) -> Stmt:
-        """Emits the transpose of a stage's results back into the rows of its own buffer."""
+        """Emits the transpose of a stage's results, whose lanes are rows, back into the rows of the stage's buffer."""
         row_axes = (*(Axis(axis.var, index(1)) for axis in stage.spatial[: self.depth - 1]),
                 Axis(stage.spatial[self.depth - 1].var, index(self.rows)))  # fmt: skip
         inner_axes = stage.spatial[self.depth :]

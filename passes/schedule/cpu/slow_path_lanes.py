@@ -38,10 +38,11 @@ def with_slow_paths(body: Stmt) -> Stmt:
 
 
 def rare_choices_in(node: ir.Expr | Stmt) -> list[Call]:
-    """Returns the `if_then_else` calls with a condition marked as likely. Their other branch is rare."""
+    """Returns the `if_then_else` calls whose condition is marked as likely. The other branch is for rare arguments."""
     marked: list[Call] = []
 
     def visit(call: Call) -> None:
+        # The first argument of a choice is the condition.
         if _name(call) in CHOICES and isinstance(call.args[0], Call) and _name(call.args[0]) in RARE_MARKS:
             marked.append(call)
 
@@ -96,6 +97,7 @@ def _as_two_stores(store: BufferStore) -> Stmt:
     # A test on a variable of a `Let` within the store can't run before it.
     if _let_variables(store) & set(variables(test)):
         return store
+    # Argument 1 of a choice is the common value, argument 2 the rare one.
     return IfThenElse(test, _with_branch(store, rare_choices, 1), _with_branch(store, rare_choices, 2))
 
 

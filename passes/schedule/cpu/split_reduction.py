@@ -23,7 +23,7 @@ TILES_PER_CORE_THAT_SUFFICE = 8
 
 
 def slices_of(planned: PlannedReduction, parallel: bool) -> int:
-    """Returns the number of slices to split a sum's terms into, which cores sum in parallel; 0 for none.
+    """Returns the number of slices (parts of a sum's terms) that tasks sum in parallel; 0 for none.
 
     Slices pay for a long sum, unless its results occupy all cores and its operands are read once or are cached. Without
     `parallel`, one slice means a sum in steps whose operands stay in the cache.
@@ -35,6 +35,7 @@ def slices_of(planned: PlannedReduction, parallel: bool) -> int:
         return int(steps is not None and is_long_sum(planned.stage, planned.target))
     # Slices are parts of the outermost reduction axis, or of the steps if there are some.
     max_slices = planned.stage.reduce[0].size if steps is None else emit.static(steps.count)
+    # Tuning also tries these counts.
     counts = [planned.target.cores * tasks_per_core for tasks_per_core in (1, 2, TASKS_PER_CORE, 4 * TASKS_PER_CORE)]
     default = min(_default_slices(planned), max_slices or UNKNOWN_SIZE) if max_slices != 1 else 0
     return choice("slices", default, lambda: [0, *(count for count in counts if count <= (max_slices or UNKNOWN_SIZE))])
@@ -94,7 +95,11 @@ def _partial_stage(stage: Stage, slice_axis: Axis) -> Stage:
 def _combining_reduction(
     planned: PlannedReduction, combine: Combine, partials: Stage, slice_axis: Axis
 ) -> PlannedReduction:
-    """Returns the reduction of the slices' partial results to final results, with the original epilogue."""
+    """Builds the reduction that combines the partial results of all slices to final results.
+
+    A slice is a part of the terms that one task sums. The stages that follow the original reduction (its epilogue) run
+    on the final results.
+    """
     stage = planned.stage
     result_indices = [axis.var for axis in stage.spatial]
     value = combine(
@@ -138,7 +143,10 @@ def _sum_slice(
 def _sum_by_steps(
     planned: PlannedReduction, slice_axis: Axis, slice_number: ir.Expr, steps: Steps, slices: int
 ) -> Stmt:
-    """Emits a loop over the steps of one slice. Each step adds to the slice's partial results."""
+    """Emits a loop over the steps of one slice (the part of a sum's terms that one task sums).
+
+    A step is a block of terms whose operands stay in the cache. Each step adds to the slice's partial results.
+    """
     first_step, count = emit.balanced_part(steps.count, slice_number, slices)
 
     def sum_step(step: ir.Expr) -> Stmt:
@@ -148,7 +156,10 @@ def _sum_by_steps(
 
 
 def _sum_by_blocks(planned: PlannedReduction, slice_axis: Axis, slice_number: ir.Expr, range_: Range) -> Stmt:
-    """Emits the sum of one slice, in blocks of terms whose operands fit the level-1 cache."""
+    """Emits the sum of one slice (the part of a sum's terms that one task sums), block by block of terms.
+
+    The operands of a block fit the level-1 cache. `range_` are the terms of the slice.
+    """
     block_size = _terms_per_block(planned)
     count = range_.extent if block_size == 1 else tirx.floordiv(range_.extent + (block_size - 1), index(block_size))
     is_even = (emit.static(range_.extent) or 1) % block_size == 0

@@ -65,7 +65,10 @@ def subroutine(arrays: Sequence[Array], numbers: int, body: Body) -> str:
 
 
 def _declared(name: str, array: Array, pointer: Var, passed_strides: Iterator[ir.Expr]) -> Var:
-    """Returns the buffer of an array argument; the next of ``passed_strides`` stands in for a stride of None."""
+    """Declares the buffer of a subroutine's array argument, at the address `pointer`.
+
+    A stride of None isn't a constant: its value is the next of the strides that the subroutine gets as arguments.
+    """
     strides = [next(passed_strides) if stride is None else emit.index(stride) for stride in array.strides]
     alignment = max(1, tirx.const(0, array.dtype).ty.dtype.itemsize)
     shape = [emit.index(1)] * len(array.strides)
@@ -85,7 +88,10 @@ def can_pass(numbers: Iterable[int]) -> bool:
 
 
 def call(name: str, elements: Sequence[TensorLoad], numbers: Sequence[int | ir.Expr]) -> Stmt:
-    """Returns a call of a subroutine with the addresses of some elements and with some numbers."""
+    """Builds a statement that calls the subroutine `name`.
+
+    The arguments are the addresses of `elements`, which are the first elements of arrays, and int32 `numbers`.
+    """
     addresses = [tirx.address_of(place) for place in elements]
     int32_numbers = [
         tirx.Cast("int32", number) if isinstance(number, ir.Expr) else tirx.IntImm("int32", number)
@@ -105,7 +111,7 @@ def written(stmt: Stmt) -> set[Var]:
 
     def add_written_buffer(call: ir.Call) -> None:
         if is_call(call):
-            # A subroutine writes to its first array.
+            # A subroutine writes to its first array, whose address follows the subroutine's name.
             buffers.add(call.args[1].args[0].source)
 
     structural_walk(stmt, [(BufferStore, lambda store: buffers.add(store.buffer)), (ir.Call, add_written_buffer)])

@@ -27,12 +27,12 @@ def block_buffer(stage: Stage, depth: int, rows: int | None) -> Var:
 def restricted_stage(
     stage: Stage, block_buffers: dict[Var, Var], depth: int, places: list[ir.Expr], rows: int | None
 ) -> Stage:
-    """Returns a stage that computes only one block of its result, from and to buffers of blocks.
+    """Returns a stage (loop nest) that computes only one block of its result, from and to buffers of blocks.
 
     Args:
         stage: the stage.
         block_buffers: the buffer of the block for each whole result.
-        depth: the number of axes that number the rows.
+        depth: how many of the first axes count the rows.
         places: the block's first index along each of these axes.
         rows: the number of rows along the last of these axes; None for a single row without an axis.
     """

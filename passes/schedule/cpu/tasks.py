@@ -79,7 +79,7 @@ def run_tasks(planned: PlannedReduction, ranges: Sequence[Range], parallel: bool
         keeps_panel = choice("panels outside", keeps_panel, lambda: (False, True))
 
     def task(indices: list[ir.Expr]) -> Stmt:
-        """Emits one task: all register tiles of one block, for all indices of the inner loops."""
+        """Emits one parallel task: all register tiles of one block of results, for all indices of the inner loops."""
         # The block numbers come first where a panel is kept in the cache over all images.
         if keeps_panel:
             indices = [*indices[len(block_order) :], *indices[: len(block_order)]]
@@ -117,7 +117,11 @@ def _split_untiled(axes: list[Axis], target: CpuTarget) -> tuple[list[Axis], lis
 
 
 def _block_counts(planned: PlannedReduction, tiled: list[Axis], task_axes: list[Axis]) -> dict[Var, int]:
-    """Returns the number of blocks along each tiled axis: operands fit the cache, and all cores have tasks."""
+    """Returns the number of blocks to split each tiled axis of a reduction into.
+
+    The operands of a block (several register tiles) should fit the cache. More blocks are made if cores would have no
+    task; `task_axes` count as tasks already.
+    """
     tile_sizes = tiled_sizes(planned)
     tasks_per_core = choice("tasks a core", TASKS_PER_CORE, lambda: (1, 2, 8, 16))
     block_counts = {axis.var: _blocks_for_cache(planned, axis, tile_sizes[axis.var]) for axis in tiled}
@@ -179,7 +183,7 @@ def tiles_of(
     axis, inner_axes = tiled[0], tiled[1:]
 
     def tile_at(start: ir.Expr, size: int) -> Stmt:
-        """Emits the tiles along the remaining axes, for a start and size along this axis."""
+        """Emits the register tiles along the remaining axes, for a tile's start and size along this axis."""
         return tiles_of(
             planned,
             ranges,
@@ -258,7 +262,7 @@ def _remainder_tiles(axis: Axis, sizes: list[int], start: ir.Expr, body: Callabl
 
 
 def _tile(planned: PlannedReduction, ranges: Sequence[Range] | None, tile: Tile) -> Stmt:
-    """Emits one register tile of a reduction, with vectors along terms or along results as planned.
+    """Emits one register tile (results held in vector registers) of a reduction, with vectors along the planned axis.
 
     A tile of a matrix product calls a shared subroutine. Without `ranges`, only the epilogue is emitted.
     """

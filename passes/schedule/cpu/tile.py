@@ -127,9 +127,9 @@ def row_number(sizes: Sequence[int], offsets: Sequence[ir.Expr]) -> ir.Expr:
 
 
 def update_value(stage: Stage, old: ir.Expr, point: Point) -> ir.Expr:
-    """Returns a reduction's update for one term, with `old` in place of the load of its old value.
+    """Returns the new value of a reduction after one term, such as `old + a[i] * b[i]` for a dot product.
 
-    `point` holds the value of each axis.
+    `old` replaces the load of the old value. `point` holds the value of each axis.
     """
     value = substitute(stage.value, point)
     # For a single term, its index and the result's cancel, and TVM 0.27 would divide by zero.
@@ -245,7 +245,10 @@ def row_tile(
         return accumulators.store(update_value(stage, accumulators.load(row, vector, lane), point), row, vector, lane)
 
     def sum_innermost(outer_point: Point) -> Stmt:
-        """Emits the addition of all terms of the innermost reduction axis to the tile's accumulators."""
+        """Emits the addition of all terms of the innermost reduction axis to the tile's accumulators.
+
+        `outer_point` holds the values of the outer reduction axes.
+        """
         return _in_vector_groups(
             ranges[-1],
             lanes,
@@ -316,6 +319,8 @@ def _loop_unless_empty(count: ir.Expr, body: Callable[[ir.Expr], Stmt]) -> Stmt 
 def _remaining_terms(remaining: ir.Expr, start: ir.Expr, body: LaneBody) -> Stmt | None:
     """Emits the terms after the last whole vector: in shorter vectors if their number is static, else one by one."""
     static_count = static(remaining)
+    # `body` gets a vector and a lane of the accumulators, the first term, and the number of terms. These terms are added
+    # to vector 0, from lane 0 on.
     if static_count == 0:
         return None
     if static_count is not None:
@@ -353,7 +358,10 @@ def _combine_lanes(accumulators: Accumulators, row: ir.Expr, combine: Combine, b
 
 
 def _combine_halves(accumulators: Accumulators, row: ir.Expr, combine: Combine, half: int) -> Stmt:
-    """Emits the combination of the two halves of a row of accumulators, lane by lane, into the lower half."""
+    """Emits the combination of the two halves of a row of accumulators, lane by lane, into the lower half.
+
+    Lanes are counted over all vectors of the row, so their offset starts at vector 0.
+    """
 
     def combine_lane(lane: ir.Expr) -> Stmt:
         return accumulators.store(

@@ -119,7 +119,7 @@ class Plan:
 def plan_reduction(stage: Stage, target: CpuTarget) -> Plan | None:
     """Plans a reduction: the direction of its vectors, its register tile, and the operands to pack or transpose.
 
-    None if the reduction has no result axis and no contiguous reduction axis.
+    Returns None if the reduction has no result axis and no contiguous reduction axis.
     """
     terms = terms_of(stage)
     column, row = column_of(stage, terms, target.lanes(stage.item_bytes)), last_wide(stage.reduce)
@@ -372,6 +372,7 @@ def _pays_to_pad(stage: Stage, term: TensorLoad, column: Axis, target: CpuTarget
     is_narrow = column.size < lanes or _is_narrow_vector(remaining, lanes, stage.item_bytes)
     if is_narrow and _power_of_two(remaining) == remaining:  # a shorter vector is as good
         return False
+    # Only a product of two operands reuses one of them.
     return len(terms_of(stage)) == 2 and reuse(stage, term) >= REUSE_THAT_PAYS_FOR_PADDING
 
 
@@ -423,7 +424,10 @@ def _has_page_sized_rows(stage: Stage, axis: Axis) -> bool:
 
 
 def _row_axes(stage: Stage, column: Axis, terms: list[TensorLoad]) -> list[Axis]:
-    """Returns the result axes along which a vector operand is reused: the rows of a register tile."""
+    """Returns the result axes that can be rows of a register tile.
+
+    Along such an axis, an operand that is loaded in vectors (along the axis `column`) is the same for all results.
+    """
     # Only a product of two operands reuses one of them.
     if len(terms) != 2:
         return []
@@ -435,7 +439,10 @@ def _row_axes(stage: Stage, column: Axis, terms: list[TensorLoad]) -> list[Axis]
 def _possible_tiles(
     row_axes: list[Axis], column: Axis, lanes: int, target: CpuTarget
 ) -> Iterator[tuple[int, dict[Var, int]]]:
-    """Yields the register tiles that fit the registers, with a register per vector of the row and two temporaries."""
+    """Yields the sizes of register tiles that fit the vector registers: vectors per row, and rows along each axis.
+
+    Besides the results, a tile needs a register for each vector of an operand's row, and two temporaries.
+    """
     most_vectors = -(-(column.size or UNKNOWN_SIZE) // lanes)
     for vectors in range(1, min(MAX_VECTORS, most_vectors) + 1):
         max_height = (target.vector_registers - 2 - vectors) // vectors
@@ -444,7 +451,10 @@ def _possible_tiles(
 
 
 def _distribute_rows(row_axes: list[Axis], height: int) -> dict[Var, int]:
-    """Distributes a tile's `height` rows over axes: as many as fit the innermost axis, the rest to outer axes."""
+    """Distributes a register tile's `height` rows over axes: as many as fit the innermost axis, the rest to outer axes.
+
+    Returns the number of rows along each axis, without axes of a single row.
+    """
     sizes: dict[Var, int] = {}
     for axis in reversed(row_axes):
         size = min(height, axis.size or UNKNOWN_SIZE)
@@ -455,7 +465,11 @@ def _distribute_rows(row_axes: list[Axis], height: int) -> dict[Var, int]:
 
 
 def _cycles_per_far_vector(stage: Stage, column: Axis, vectors: int, target: CpuTarget) -> float:
-    """Estimates the cycles to load a vector of an operand that doesn't stay in the cache between tiles, else 0."""
+    """Estimates the extra cycles to load a vector of an operand that the level-2 cache doesn't hold between tiles.
+
+    Returns 0 if the operand fits the cache, if the panel (the part that one tile reads) does, or if slices of the terms
+    are summed instead.
+    """
     terms = access.points(stage.reduce)
     is_sliced = (target.cores > 1 or len(wide_axes(stage.reduce)) > 1) and is_long_sum(stage, target)
     if terms is None or is_sliced or vector_operand_bytes(stage, column) <= target.level2_bytes:
@@ -506,7 +520,16 @@ def pieces_of(extent: int, size: int) -> list[tuple[int, int]]:
 
 
 def tile_cycles(height: int, vectors: int, loads: Loads) -> float:
-    """Estimates the cycles of one reduction step of a register tile, which latency, arithmetic or loads limit."""
+    """Estimates the cycles to add one term to all results of a register tile.
+
+    The slowest of four limits counts: the latency of an addition, arithmetic with loads beside it, load instructions,
+    and vectors from outer caches.
+
+    Args:
+        height: the rows of the tile.
+        vectors: the vectors of a row.
+        loads: what loads cost.
+    """
     arithmetic = height * vectors / OPERATIONS_PER_CYCLE
     load_count = height * (vectors if loads.are_all_vectors else 1) + vectors
     return (
@@ -530,6 +553,7 @@ def _plan_along_terms(
     lanes = lanes or target.lanes(stage.item_bytes)
     is_short = row.size is not None and row.size < ROW_VECTORS * lanes
     tiled_axes = _axes_with_reuse(stage, terms) if len(terms) == 2 else []
+    # Tiles of 4 by 4 or 8 results are the default; tuning chooses among all that fit.
     default_heights: tuple[int, ...] = (4, 4) if len(tiled_axes) == 2 else (8,)
     heights = choice("tile", default_heights, lambda: _possible_row_tiles(len(tiled_axes), target), _tile_label)
     sizes = {axis.var: min(height, axis.size or height) for axis, height in zip(tiled_axes, heights)}
@@ -538,7 +562,10 @@ def _plan_along_terms(
 
 
 def _possible_row_tiles(axes: int, target: CpuTarget) -> Iterator[tuple[int, ...]]:
-    """Yields the tiles of dot products that fit the registers, as heights along one or two axes."""
+    """Yields the register tiles of dot products among which tuning chooses, as heights along one or two axes.
+
+    Each result takes a register.
+    """
     if axes == 1:
         yield from ((height,) for height in (1, 2, 4, 12, 16) if height < target.vector_registers)
     if axes == 2:
@@ -556,9 +583,10 @@ def _power_of_two(limit: int) -> int:
 
 
 def _axes_with_reuse(stage: Stage, terms: list[TensorLoad]) -> list[Axis]:
-    """Returns the axes of a tile of dot products: for each operand, the last axis along which only the other is reused.
+    """Returns the result axes along which a register tile of dot products extends: at most one for each operand.
 
-    Along this axis, one loaded vector of the other operand serves several results.
+    It is the last axis along which this operand changes and the other operand doesn't. One loaded vector of the other
+    operand then serves several results.
     """
     axes = [axis for axis in stage.spatial if axis.size != 1]
     own_axes = [

@@ -51,11 +51,11 @@ def transposed_copy(
 def _transpose(shape: tuple[int, int], lanes: int, dtype: str, is_padded: bool) -> str:
     """Makes the subroutine that transposes a tile, and returns its name.
 
-    Its numbers are the strides between written columns and between read rows.
+    Its integer arguments are the strides between written columns and between read rows.
     """
 
     def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
-        """Emits the transpose on the subroutine's arguments."""
+        """Emits the transpose of a tile on the subroutine's arguments: result and source, and their strides."""
         (result, source), (column_stride, row_stride) = arrays, numbers
         return transposed_tile(
             lambda row, lane: emit.load(source, [row_stride * row + lane]),

@@ -42,7 +42,8 @@ class Transposed:
 def transposed_operands(stages: Sequence[Stage], loops: Sequence[Loop]) -> Transposed | None:
     """Returns the operands to transpose in registers: they are contiguous along another loop than the results.
 
-    None unless there are such operands, all are contiguous along the same loop, and the stages have no branches.
+    Returns None unless there are such operands, all are contiguous along the same loop, and the stages have no
+    branches.
     """
     if len(loops) < 2 or any(has_branch(stage.value) for stage in stages):
         return None
@@ -83,14 +84,17 @@ def emit_transposed(
     row_axis, column_axis = (Axis(Var("part", "int64"), loop.extent) for loop in (transposed.along, transposed.across))
 
     def task(indices: list[ir.Expr]) -> Stmt:
-        """Emits one task: a strip of square tiles, or a part of a strip."""
+        """Emits one parallel task: a strip of square tiles, or a part of a strip.
+
+        The last two indices are the numbers of the strip and of the part. The others belong to outer loops.
+        """
         base = dict(fixed)
         for loop, loop_index in zip(transposed.outer, indices, strict=False):
             base.update(loop.point(loop_index))
         *_, strip, part = indices
 
         def row_of_tiles(first_row: ir.Expr, height: int) -> Stmt:
-            """Emits the tiles of a strip that begin at one row."""
+            """Emits the tiles of a strip that begin at row `first_row` and are `height` rows high."""
 
             def write_tile(first_column: ir.Expr, width: int) -> Stmt:
                 return _emit_tile(
@@ -176,7 +180,10 @@ def _emit_tile(stages: Sequence[Stage], tile: _TransposedTile, lanes: int, by_ca
 
 
 def _copy_tile(stage: Stage, tile: _TransposedTile, lanes: int) -> Stmt:
-    """Emits one tile of a stage that only copies its operand, as a transpose from memory to memory."""
+    """Emits one tile of a stage (loop nest) that only copies its operand, as a transpose from memory to memory.
+
+    No buffer is needed between the two.
+    """
     (load,) = tile.transposed.loads
     result = emit.load(stage.buffer, [axis.var for axis in stage.spatial])
     return transposed_copy(
@@ -190,7 +197,7 @@ def _copy_tile(stage: Stage, tile: _TransposedTile, lanes: int) -> Stmt:
 
 
 def _transpose_operand(load: TensorLoad, buffer: Var, tile: _TransposedTile, lanes: int) -> Stmt:
-    """Emits the transpose of one operand's tile into a local buffer."""
+    """Emits the transpose of one tile of an operand into a local buffer, where the tile's columns are contiguous."""
     return transposed_tile(
         lambda row, lane: substitute(load, tile.point(row, lane)),
         lambda column, lane, item: emit.store(buffer, item, [lane + column * lanes]),
@@ -201,7 +208,10 @@ def _transpose_operand(load: TensorLoad, buffer: Var, tile: _TransposedTile, lan
 
 
 def _with_transposed_loads(stage: Stage, transposed: Transposed, tile_buffers: Sequence[Var], offset: ir.Expr) -> Stage:
-    """Replaces a stage's loads of transposed operands by loads from the tiles' buffers, at `offset`."""
+    """Replaces a stage's loads of transposed operands by loads from buffers that hold the transposed tiles.
+
+    `tile_buffers` are in the order of the operands, and `offset` is the same in all of them.
+    """
 
     def replacement(load: TensorLoad) -> ir.Expr:
         """Returns the load from a tile's buffer that replaces a load of a transposed operand."""

@@ -25,7 +25,7 @@ Ends = dict[Var, int]
 def without_masked_columns(
     stages: Sequence[Stage], rows: Sequence[Var], last_row: int, local: Sequence[Var], added: Sequence[Var] = ()
 ) -> list[Stage]:
-    """Returns the stages of a block of rows under a causal mask, with axes that end where all later values are zero.
+    """Shortens the axes of stages that compute a block of rows under a causal mask: later columns are masked.
 
     Args:
         stages: the stages of the block.
@@ -44,7 +44,7 @@ def has_masked_columns(stages: Sequence[Stage], rows: Sequence[Var]) -> bool:
 
 
 def _with_ends(stage: Stage, ends: Ends) -> Stage:
-    """Returns a stage with its axes shortened to the given ends."""
+    """Shortens the axes of a stage (loop nest) to the given ends: later columns are masked in all rows of the block."""
 
     def shortened_axes(old_axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
         return tuple(
@@ -58,7 +58,7 @@ def _with_ends(stage: Stage, ends: Ends) -> Stage:
 def _needed_ends(
     stages: Sequence[Stage], rows: Sequence[Var], last_row: int, local: Sequence[Var], added: Sequence[Var]
 ) -> Ends:
-    """Returns the ends to which axes of the stages can be shortened.
+    """Returns the ends to which axes of the stages (loop nests) can be shortened.
 
     Reductions end where all terms are neutral, results where their readers end. The last stage is visited first, since
     readers determine how much of a result is needed.
@@ -91,9 +91,10 @@ def _end_of_reads(stage: Stage, dim: int, stages: Sequence[Stage], ends: Ends) -
 def _zero_columns(
     stages: Sequence[Stage], rows: Sequence[Var], last_row: int
 ) -> tuple[Ends, dict[tuple[Var, int], int]]:
-    """Returns where reductions can end, and from which index on results are zero, by buffer and dim.
+    """Finds the columns that a causal mask hides in all rows of a block.
 
-    A row of a masked matrix ends where the mask ends in the block's last row.
+    A row of a masked matrix ends where the mask ends in the block's last row. Returns the ends to which reduction axes
+    can be shortened, and for each buffer and dim the index from which on results are zero.
     """
     ends: Ends = {}
     zeros: dict[tuple[Var, int], int] = {}
@@ -115,7 +116,7 @@ def _zero_columns(
 
 
 def _term_and_neutral(stage: Stage) -> tuple[ir.Expr | None, ir.Expr]:
-    """Returns the term that a stage adds or takes the maximum of, and the neutral value of this operation.
+    """Returns the term that a stage (loop nest) adds or takes the maximum of, and the neutral value of this operation.
 
     Neutral terms can be left out. The term is None for another update. An elementwise stage gives its value and 0.
     """
@@ -166,7 +167,7 @@ def _first_neutral_column(
 def _first_masked_column(condition: ir.Expr, row: Var, column: Var, last_row: int) -> int | None:
     """Returns the first column from which on ``column <= row + offset`` is false in all rows up to `last_row`.
 
-    None for a condition of another form.
+    Returns None for a condition of another form.
     """
     if isinstance(condition, (tirx.LE, tirx.LT)):
         left, right = condition.a, condition.b

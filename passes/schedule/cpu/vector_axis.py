@@ -81,7 +81,11 @@ def _is_faster_along_terms(stage: Stage, row: Axis, terms: list[TensorLoad], lan
 
 
 def directions(stage: Stage, row: Axis | None, column: Axis | None, terms: list[TensorLoad]) -> Iterator[str]:
-    """Yields the directions that vectors of a reduction can run in, among which tuning chooses."""
+    """Yields the directions that vectors of a reduction can run in, among which tuning chooses.
+
+    "turned terms" means along terms, with one operand transposed. `column` is the result axis for vectors, `row` the
+    reduction axis; each may be None.
+    """
     if column is not None:
         yield "results"
     if row is not None and runs_along(terms, row, 1):
@@ -172,6 +176,7 @@ def column_of(stage: Stage, terms: list[TensorLoad], lanes: int) -> Axis | None:
     It is the last axis, or another contiguous axis if the last one fills no half vector.
     """
     last = last_wide(stage.spatial)
+    # Only products of two operands are looked at more closely.
     if last is None or last.size is None or 2 * last.size >= lanes or len(terms) != 2:
         return last
     contiguous_axes = [axis for axis in stage.spatial if axis.size is not None and runs_along(terms, axis, lanes)]
@@ -185,7 +190,11 @@ def runs_along(terms: list[TensorLoad], axis: Axis, min_size: int) -> bool:
 
 
 def _pays_to_pack(stage: Stage, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> bool:
-    """Returns whether vectors along a result axis, with the packing they need, are faster than along terms."""
+    """Returns whether vectors along a result axis, with the packing they need, are faster than vectors along terms.
+
+    Axes shorter than a quarter of a vector never qualify; those shorter than half a vector count as slower. `terms` are
+    the operands of the reduction.
+    """
     lanes = target.lanes(stage.item_bytes)
     strided = [term for term in terms if not access.is_contiguous(term, column.var)]
     if column.size is None or column.size < lanes // 4 or len(terms) != 2:

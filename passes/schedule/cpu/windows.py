@@ -84,7 +84,10 @@ class SlidingAxis:
         return self.inner() == (0, self.place.size)
 
     def range(self, place: ir.Expr) -> Range:
-        """Returns the taps that read inside the source at a place, as the range of a loop without border tests."""
+        """Returns the range of window taps that read inside the source, for the window at the index `place`.
+
+        A loop over this range needs no border tests. Both ends are clamped to the window.
+        """
         if self.tap is None:
             raise ValueError("SlidingAxis.range: expected an axis of places with taps")
         if self.reaches_no_border:
@@ -129,7 +132,9 @@ def as_windows(
     kernel: Kernel,
     target: CpuTarget,
 ) -> Windows | None:
-    """Returns a reduction over sliding windows, such as a pool, with its epilogue as one form, or None.
+    """Describes a reduction over sliding windows, such as a pool, together with the stages that finish each result.
+
+    Returns None for another reduction.
 
     Args:
         source: the padded copy that the reduction may read; nothing else may read it.
@@ -146,7 +151,10 @@ def as_windows(
 
 
 def windows_at(stages: Sequence[Stage | Opaque], position: int, target: CpuTarget) -> int:
-    """Returns how many stages at a position form windows: 2 with a padded copy, 1 without one, 0 if they form none."""
+    """Returns how many stages at a position form a reduction over sliding windows, such as a pool.
+
+    These are 2 with a padded copy before the reduction, 1 without one, and 0 if there is no such reduction.
+    """
     first, second = [*stages[position : position + 2], None, None][:2]  # None beyond the last stage
     if not isinstance(first, Stage):
         return 0
@@ -156,11 +164,12 @@ def windows_at(stages: Sequence[Stage | Opaque], position: int, target: CpuTarge
 
 
 def windows_of(source: Stage | None, reduction: Stage, target: CpuTarget) -> Windows | None:
-    """Returns a reduction as sliding windows if each term is read for one result only; else None.
+    """Describes a reduction as sliding windows if each term is read for one result only; else returns None.
 
     Terms that several results read are better kept in the registers of a tile.
     """
     windowed = without_unit_axes(reduction)
+    # The result axes are the image, one or more axes of places, and the channel.
     if not windowed.reduce or len(windowed.spatial) < 3:
         return None
     tests_and_bare = _without_own_test(windowed) if source is None else _without_copy(source, windowed)
@@ -172,15 +181,16 @@ def windows_of(source: Stage | None, reduction: Stage, target: CpuTarget) -> Win
 
 
 def _without_own_test(reduction: Stage) -> tuple[list[ir.Expr], Stage] | None:
-    """Returns the border tests of a reduction that skips some terms, and the reduction without these tests.
+    """Splits a reduction that skips terms by a test into its border tests and the reduction without the tests.
 
     A reduction without tests qualifies only if other plans are slow for it: its results have smaller items than its
-    operands. None for others.
+    operands. Returns None for others.
     """
     term = reduced_item(reduction)
     if term is None or combiner(reduction) is None or any(_is_reused(load, reduction) for load in terms_of(reduction)):
         return None
     if is_choice(term) and tvm_ffi.structural_equal(term.args[2], reduction.init):
+        # The term is `if_then_else(test, value, init)`.
         tests = _conjunction(term.args[0])
         return None if tests is None else (tests, with_value(reduction, _replaced(reduction.value, term, term.args[1])))
     return ([], reduction) if _is_narrower(reduction) and _has_windows(reduction) else None
@@ -195,7 +205,7 @@ def _is_narrower(reduction: Stage) -> bool:
 
 
 def _has_windows(reduction: Stage) -> bool:
-    """Returns whether each reduction axis is added to a result axis in an index, as the taps of a window are."""
+    """Returns whether each reduction axis is a tap of a sliding window: some index is a sum such as `row + tap`."""
     index_variables = [variables(place) for load in terms_of(reduction) for place in load.indices]
     places = {axis.var for axis in reduction.spatial[1:-1]}
     return all(
@@ -207,7 +217,7 @@ def _has_windows(reduction: Stage) -> bool:
 def _without_copy(source: Stage, reduction: Stage) -> tuple[list[ir.Expr], Stage] | None:
     """Returns the border tests of a padded copy, and the reduction reading the image itself instead of the copy.
 
-    The copy is then never made. None if the copy has another form.
+    The copy is then never made. Returns None if the copy has another form.
     """
     source_loads = access.reads_of(reduction, source.buffer)
     if (
@@ -261,9 +271,10 @@ def _replaced(value: ir.Expr, old: ir.Expr, new: ir.Expr) -> ir.Expr:
 
 
 def _sliding_axes(tests: Sequence[ir.Expr], reduction: Stage) -> tuple[SlidingAxis, ...]:
-    """Returns how windows slide along each axis of places (the result axes but the first and the last).
+    """Describes how windows slide along each axis of places: their stride, dilation and bounds.
 
-    Empty if a size isn't static, or a border test has another form.
+    The axes of places are the result axes but the first and the last. The result is empty if a size isn't static, or a
+    border test has another form.
     """
     places = reduction.spatial[1:-1]
     if any(axis.size is None for axis in (*places, reduction.spatial[-1], *reduction.reduce)):
@@ -280,9 +291,9 @@ def _sliding_axes(tests: Sequence[ir.Expr], reduction: Stage) -> tuple[SlidingAx
 
 
 def _sliding_axis(place: Axis, tests: Sequence[ir.Expr], reduction_axes: Sequence[Axis]) -> SlidingAxis | None:
-    """Returns how windows slide along one axis, from its border tests of `place * stride + tap * dilation`.
+    """Derives the stride, dilation and bounds of a sliding window along one axis from the axis's border tests.
 
-    None if a test has another form.
+    The tests must bound `place * stride + tap * dilation`. Returns None if a test has another form.
     """
     used = {var for test in tests for var in variables(test)}
     taps = [axis for axis in reduction_axes if axis.var in used]
@@ -352,6 +363,7 @@ def _choose_tile(windows: Windows, target: CpuTarget) -> _TileShape | None:
     tile_count = -(-size // (max_results // min(vectors, side_by_side)))
     height = -(-size // tile_count)
     default_shape = height, min(vectors, max(1, max_results // height))
+    # Tuning also tries these heights and numbers of vectors.
     heights = [h for h in (1, 2, 4, 6, 7, 8, 10, 12, 14, 16, 28) if h <= size]
     shapes = [(h, v) for v in (1, 2, 3, 4) if v <= vectors for h in heights if h * v < target.vector_registers]
     height, vectors = choice("tile", default_shape, lambda: shapes, lambda tile: f"{tile[0]} x {tile[1]}")
@@ -360,7 +372,10 @@ def _choose_tile(windows: Windows, target: CpuTarget) -> _TileShape | None:
 
 
 def _max_results(stage: Stage, taps: int, target: CpuTarget) -> tuple[int, int]:
-    """Returns the most vectors of results in a tile of windows, and how many of them may lie along the channels."""
+    """Returns the most vectors of results in a register tile of windows, and how many of them may lie along channels.
+
+    `taps` is the number of taps along the last axis that the window slides along.
+    """
     if stage.broadcast_axis is not None:  # registers also hold all operands, plain and shuffled
         return max(1, (target.vector_registers - 2 * taps) // 3), 1
     if not has_calls(stage.value):
@@ -396,7 +411,10 @@ def _with_edge_test(windows: Windows) -> Stage:
 
 
 def emit_windows(windows: Windows, stored_buffers: set[Var], target: CpuTarget) -> Stmt:
-    """Emits a reduction over sliding windows with its epilogue, as a parallel loop over rows of results."""
+    """Emits a reduction over sliding windows (such as a pool) and its epilogue, as a parallel loop over rows of results.
+
+    `stored_buffers` are the results that must be stored in memory.
+    """
     stages = on_same_axes(windows.fused_stages)
     windows = replace(windows, fused_stages=tuple(stages))
     stores = [stage for stage in stages if stage.buffer in stored_buffers]
@@ -404,6 +422,7 @@ def emit_windows(windows: Windows, stored_buffers: set[Var], target: CpuTarget) 
     if tile is None:
         raise ValueError("emit_windows: expected windows that as_windows accepted")
     writer = _WindowWriter(windows, stores, tile)
+    # The last two axes, the places of a row and the channels, are tiled within a row.
     extents = [axis.extent for axis in windows.fused_stages[0].spatial[:-2]]
     return is_parallel(windows.fused_stages, target, lambda parallel: emit.fused(extents, writer.row, parallel))
 
@@ -418,7 +437,10 @@ class _WindowWriter:
         self.epilogue = Epilogue(self.reduction, tuple(stores))
 
     def row(self, indices: list[ir.Expr]) -> Stmt:
-        """Emits one row of results. Loops over the taps of other axes cover only taps inside the image."""
+        """Emits one row of results of the sliding windows, at the given indices of the outer axes.
+
+        Loops over the taps of outer axes cover only the taps inside the image.
+        """
         outer_axes = self.reduction.spatial[:-2]
         base = {axis.var: axis_index for axis, axis_index in zip(outer_axes, indices, strict=True)}
         axes_by_tap = {
@@ -437,9 +459,10 @@ class _WindowWriter:
         return emit.sequence(list(self._tiles_of_row(base, ranges)))
 
     def _tiles_of_row(self, base: Point, ranges: list[Range]) -> Iterator[Stmt]:
-        """Yields the tiles along a row of results: over its first edge, inside in a loop, then over its last edge.
+        """Yields the register tiles along a row of results: over its first edge, inside in a loop, over its last edge.
 
-        Only tiles over an edge test for the border. `base` is the row's point, `ranges` the taps of the other axes.
+        Only tiles over an edge test for the border. `base` holds the row's outer indices. `ranges` are the taps of the
+        other axes.
         """
         size, height = self.sliding_axis.place.size or 1, self.tile.height
         low, high = self.sliding_axis.inner()
@@ -464,7 +487,10 @@ class _WindowWriter:
     def _tiles_along_channels(
         self, base: Point, ranges: list[Range], start: ir.Expr, height: int, is_edge: bool
     ) -> Stmt:
-        """Emits tiles side by side along the channels; the last tile is narrower if channels remain."""
+        """Emits register tiles side by side along the channels; the last tile is narrower if channels remain.
+
+        Each tile has `height` places of the row from `start` on. `ranges` are the taps of the other axes.
+        """
         channel, width = self.tile.vector, self.tile.width
         channels = channel.size or 1
         widths = [width, channels % width] if channels >= width else [channels]
@@ -473,7 +499,16 @@ class _WindowWriter:
         return along_axis(channel, widths, 1, index(0), partial(self._tile, base, ranges, height, is_edge))
 
     def _tile(self, base: Point, ranges: list[Range], height: int, is_edge: bool, start: ir.Expr, width: int) -> Stmt:
-        """Emits one register tile of windows. A tile over an edge of the row tests for the border."""
+        """Emits one register tile of a reduction over sliding windows.
+
+        Args:
+            base: the values of the outer axes, and of the first place.
+            ranges: the taps of the outer axes.
+            height: the number of places along the row.
+            is_edge: whether a window reaches the border, which then is tested for.
+            start: the first channel.
+            width: the number of channels.
+        """
         channel, place, tap = self.tile.vector, self.sliding_axis.place, self.sliding_axis.tap
         # Unrolled, tests at static places are decided while compiling.
         is_unrolled = is_edge or self.reduction.broadcast_axis is not None

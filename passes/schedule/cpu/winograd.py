@@ -130,7 +130,8 @@ def as_winograd(
 def _factors(stage: Stage) -> Operands | None:
     """Returns the image and the filter of a convolution over a square window with stride 1; None for any other stage.
 
-    2D convolutions qualify, 3D ones (one more result and reduction axis), and grouped ones (one more result axis).
+    2D convolutions have four result axes and three reduction axes. 3D ones have one more of both, grouped 2D ones one
+    more result axis.
     """
     if (len(stage.spatial), len(stage.reduce)) not in ((4, 3), (5, 4), (5, 3)) or stage.dtype != "float32":
         return None
@@ -163,9 +164,9 @@ def _flat_offset(load: TensorLoad) -> ir.Expr:
 
 
 def _window_dilation(load: TensorLoad, stage: Stage) -> int | None:
-    """Returns the dilation of a square window, equal in both directions; None if the load reads no such window.
+    """Returns the dilation of a convolution's square window, equal in both directions; None for another load.
 
-    Its indices must be `[image, ..., row + row_tap * dilation, column + column_tap * dilation, channel]`.
+    The load's indices must be `[image, ..., row + row_tap * dilation, column + column_tap * dilation, channel]`.
     """
     image, *planes, row, column = (axis.var for axis in place_axes(stage))
     *plane_taps, row_tap, column_tap, _channel = (axis.var for axis in stage.reduce)
@@ -208,8 +209,12 @@ def is_equal_index(left: ir.Expr, right: ir.Expr) -> bool:
 
 
 def _conv_shape(stage: Stage, dilation: int) -> Shape | None:
-    """Returns the sizes of a convolution, with planes of volumes counted as images; None if one isn't static."""
+    """Returns the sizes of a convolution, with planes of volumes counted as images; None if one isn't static.
+
+    The channels of all planes in a window count as channels of one image.
+    """
     *outer_axes, row, column = place_axes(stage)
+    # The reduction axes are the taps along planes (if any), rows and columns, and the input channel.
     group = group_axis(stage)
     images, channels = access.points(tuple(outer_axes)), access.points((*stage.reduce[:-3], stage.reduce[-1]))
     groups, window = 1 if group is None else group.size, square_window_size(stage.reduce[-3:-1])
@@ -349,7 +354,10 @@ class _WinogradWriter:
         return next(term for term in terms_of(stage_on_copy) if not term.source.same_as(image)), statements
 
     def _transform_filter(self, filter_load: TensorLoad, parallel: bool) -> Stmt:
-        """Emits a loop that applies the Winograd transform to the filter's window for each panel and input channel."""
+        """Emits a loop that applies the Winograd transform to the whole filter.
+
+        Each iteration transforms the windows of one input channel and one panel (a block of output channels).
+        """
 
         def transform_window(panel_and_channel: list[ir.Expr]) -> Stmt:
             panel, channel = panel_and_channel
@@ -402,7 +410,7 @@ class _WinogradWriter:
             )
 
         def add_block(block: ir.Expr) -> Stmt:
-            """Emits the transform of one block of the filter, and the addition of its products to the sums."""
+            """Emits the transform of the filter for one block of input channels, and adds the block's products."""
             first_channel = block * block_channels
             # The filter is transformed block by block, just before it is used, so that it stays in the cache.
             transform_windows = emit.loop(
@@ -446,9 +454,9 @@ class _WinogradWriter:
     def _for_whole_or_last_panel(
         self, panel: ir.Expr, write_channels: Callable[[int], Stmt], fill_unused: Stmt | None = None
     ) -> Stmt:
-        """Emits `write_channels(count)` for the output channels of a panel.
+        """Emits `write_channels(count)` for the output channels of a panel (a block of output channels).
 
-        A group's last panel may have fewer channels than others. For it, `fill_unused` is emitted, too.
+        A group's last panel may have fewer channels than others. For the last panel, `fill_unused` is emitted, too.
         """
         remaining = self.shape.out_channels - self.full_panels * self.tiling.width
         whole_panel = write_channels(self.tiling.width)
@@ -460,9 +468,10 @@ class _WinogradWriter:
         return emit.when(is_whole, whole_panel, last_panel) or whole_panel
 
     def _zeros_after_last_result(self, panel: ir.Expr, channel: ir.Expr) -> Stmt | None:
-        """Emits zeros for the filter's lanes after the last output channel; returns None if the last panel is full.
+        """Emits zeros for the transformed filter's lanes after the last output channel.
 
-        These lanes are multiplied and summed like the others, but their sums are never stored.
+        These lanes are multiplied and summed like the others, but their sums are never stored. Returns None if the last
+        panel (block of output channels) is full.
         """
         remaining = self.shape.out_channels - self.full_panels * self.tiling.width
         if not remaining:
@@ -485,7 +494,16 @@ class _WinogradWriter:
         channels: int,
         source_is_scratch: bool = False,
     ) -> Stmt:
-        """Emits the transform of `tiles` neighbouring tiles: whole vectors of channels, then a shorter last vector."""
+        """Emits the Winograd transform of `tiles` neighbouring tiles, in whole vectors of channels and a shorter last one.
+
+        Args:
+            matrices: the matrices of the transform.
+            read: returns an item of the source.
+            write: returns the element to store a transformed item in.
+            tiles: the number of tiles in a row.
+            channels: the number of channels.
+            source_is_scratch: whether the source is a scratch buffer of the kernel.
+        """
 
         def transform(start: int, vectors: int, lanes: int) -> Stmt:
             """Emits the transform of ``vectors`` times ``lanes`` channels, from ``start`` on."""
@@ -499,7 +517,11 @@ class _WinogradWriter:
         return emit.sequence([main, transform(whole_vectors * self.lanes, 1, remaining) if remaining else None])
 
     def _task(self, block: ir.Expr, panel_group: ir.Expr) -> Stmt:
-        """Emits one task: the input transforms of its rows of tiles, then its group of panels of output channels."""
+        """Emits one parallel task of a Winograd convolution.
+
+        The task transforms the inputs of its rows of tiles. Then it computes the results of one group of panels (blocks
+        of output channels).
+        """
         panels = emit.loop(
             self.panels_per_task, lambda number: self._panel(block, panel_group * self.panels_per_task + number)
         )
@@ -526,9 +548,10 @@ class _WinogradWriter:
         height, width = (int(extent) for extent in self.band_buffer.ty.shape[:2])
 
         def copy_channels(first_channel: int, channels: int) -> Stmt:
-            """Emits the copy of some channels, which are contiguous in the input, into the band."""
+            """Emits the copy of some channels, which are contiguous in the input, into the band (rows of one image)."""
             return copied_band(
                 lambda at: emit.load(self.band_buffer, [at[0], at[1], at[2] + first_channel]),
+                # `at` is the row and column in the band, and the channel.
                 lambda at: self._input_item(image, top + at[0], at[1], first_channel, at[2]),
                 [height, width, channels],
                 self.lanes,
@@ -606,9 +629,9 @@ class _WinogradWriter:
         return products.sums_of_panel(panel if first_channel is None else index(0), input_channel, self.target)
 
     def _result_row(self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr) -> Stmt:
-        """Emits the results of a row of tiles, and the epilogue on results inside the image.
+        """Emits the results of a Winograd convolution for a row of tiles and a panel (a block of output channels).
 
-        Results that need no epilogue and no test are stored directly.
+        The epilogue runs on the results inside the image. Results that need no epilogue and no test are stored directly.
         """
         if len(self.stores) == 1 and self.stores[0] is self.conv.convolution and not self._tiles_exceed_image:
             return self._store_result_row(block, panel, tile_row)
@@ -635,7 +658,10 @@ class _WinogradWriter:
         )
 
     def _store_result_row(self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr) -> Stmt:
-        """Emits the transform of the sums of a row of tiles straight into the convolution's result."""
+        """Emits the Winograd transform of a row of tiles from the sums of products into the convolution's result.
+
+        `panel` is a block of output channels. No epilogue runs.
+        """
         convolution = self.conv.convolution
 
         def result_item(tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
@@ -657,7 +683,7 @@ class _WinogradWriter:
         epilogue = Epilogue(self.conv.convolution, tuple(self.stores))
 
         def write_vector(first_lane: ir.Expr, lanes: int) -> Stmt:
-            """Emits the transform of one vector of channels of the tile, and the epilogue on its items."""
+            """Emits the Winograd transform of one vector of the tile's channels, and the epilogue on the results."""
 
             def read(row: int, column_in_tile: int, lane: ir.Expr) -> ir.Expr:
                 position = index(row * self.transforms.side + column_in_tile)
@@ -697,7 +723,7 @@ class _WinogradWriter:
             return emit.load(results, [index(row), index(tile * size + column_in_tiles), lane])
 
         def write_vector(row_and_column: list[ir.Expr], first_lane: ir.Expr, lanes: int) -> Stmt:
-            """Emits the epilogue on a vector of results."""
+            """Emits the epilogue on one vector of results (some channels of one row and column) inside the image."""
             row, column_in_tiles = row_and_column
             column = first_tile * size + column_in_tiles
 
@@ -738,7 +764,10 @@ class _WinogradWriter:
     def _result_point(
         self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr, row: ir.Expr, column: ir.Expr, lane: ir.Expr
     ) -> dict[Var, ir.Expr]:
-        """Returns the value of each result axis for a row and column in a row of tiles, and for a lane of a panel."""
+        """Returns the value of each result axis for one result of a row of tiles.
+
+        The result is at a row and column of the tiles, and at a lane of a panel (a block of output channels).
+        """
         image, top = self._image_and_top(block, tile_row)
         place = self._place_in_images(image, top + row, column)
         axes = {axis.var: value for axis, value in zip(place_axes(self.conv.convolution), place, strict=True)}

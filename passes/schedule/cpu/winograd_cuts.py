@@ -115,7 +115,7 @@ def _describe_tiling(tiling: Tiling | None) -> str:
 def _candidate_tilings(shape: Shape, target: CpuTarget) -> Iterator[Tiling]:
     """Yields the Winograd tilings whose tasks fit the level-2 cache, or have a single row of tiles.
 
-    If all tiles fit at once, tilings with blocks of input channels follow.
+    If all tiles fit at once, tilings with blocks of input channels follow. A panel is a block of output channels.
     """
     lanes = target.lanes(FLOAT32_BYTES)
     for transforms in BY_WINDOW[shape.window]:
@@ -142,6 +142,7 @@ def _with_blocks_of_channels(shape: Shape, tiling: Tiling, target: CpuTarget) ->
     The block of the transformed filter and the sums of all tiles share three quarters of the level-2 cache.
     """
     products, tiles = tiling.transforms.products, tiling.rows * tiling.tiles(shape.width)
+    # What the sums of all tiles leave for the filter.
     free_bytes = target.level2_bytes * 3 // 4 - products * tiles * tiling.width * FLOAT32_BYTES
     blocks = [
         channels
@@ -315,9 +316,10 @@ def _estimated_cycles_with_blocks(shape: Shape, tiling: Tiling, target: CpuTarge
 
 
 def _matrix_product_cycles(tiles: int, vectors: int, channels: int, target: CpuTarget) -> float:
-    """Estimates the cycles of one matrix product of all tiles with one panel of a transformed filter.
+    """Estimates the cycles of one matrix product of all Winograd tiles with a panel of the transformed filter.
 
-    As many tiles are processed at once as there are registers for their sums.
+    A panel is `vectors` vectors of output channels. As many tiles are processed at once as there are registers for
+    their sums.
     """
     most_tiles = max(1, (target.vector_registers - 2 - vectors) // vectors)
     passes = -(-tiles // most_tiles)

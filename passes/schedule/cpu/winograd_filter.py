@@ -109,7 +109,10 @@ class _FilterGradientAxes:
 
     @staticmethod
     def of(stage: Stage) -> _FilterGradientAxes | None:
-        """Returns the roles of a stage's axes, if it has as many axes as a filter gradient; else None."""
+        """Assigns roles (taps, channels, rows, ...) to the axes of a stage that may be a convolution's filter gradient.
+
+        Returns None if the stage has another number of axes than a filter gradient.
+        """
         is_volume, has_groups = len(stage.reduce) - 3, len(stage.spatial) - len(stage.reduce) - 1
         # A volume has one more tap and one more plane axis, groups one more result axis; both at once aren't handled.
         if is_volume not in (0, 1) or has_groups not in (0, 1) or (is_volume and has_groups):
@@ -134,9 +137,10 @@ class _FilterGradientAxes:
 
 
 def _input_and_cotangent(stage: Stage) -> Operands | None:
-    """Returns the loads of input and cotangent that a filter gradient multiplies, with the dilation; else None.
+    """Returns the loads of the input and the cotangent that a filter gradient multiplies, and the window's dilation.
 
-    The input is at `[n, y + ky * dilation, x + kx * dilation, c]`, the result's cotangent at `[n, y, x, k]`.
+    The input is at `[n, y + ky * dilation, x + kx * dilation, c]`, the result's cotangent at `[n, y, x, k]`. Returns None
+    if the stage isn't a filter gradient.
     """
     axes = _FilterGradientAxes.of(stage)
     if axes is None or stage.dtype != "float32" or not is_zero(stage.init):
@@ -155,7 +159,10 @@ def _input_and_cotangent(stage: Stage) -> Operands | None:
 
 
 def _window_dilation(load: TensorLoad, axes: _FilterGradientAxes) -> int | None:
-    """Returns the dilation of the window that a load reads from the image, equal in both directions, or None."""
+    """Returns the dilation of the window that a filter gradient reads from the image, equal in both directions.
+
+    Returns None if the load has indices of another form.
+    """
     # There are indices of image, row, column and channel, and of the planes of a volume.
     if len(load.indices) != len(axes.planes) + 4:
         return None
@@ -176,7 +183,10 @@ def _reads_at(load: TensorLoad, expected: Sequence[ir.Expr]) -> bool:
 
 
 def _conv_shape(stage: Stage, dilation: int) -> Shape | None:
-    """Returns the sizes of the convolution whose filter gradient a stage is; None if they aren't static."""
+    """Returns the sizes of a convolution, given the stage that computes the filter gradient; None if they aren't static.
+
+    Images count the planes of volumes, too. Channels count the planes of a window.
+    """
     axes = _FilterGradientAxes.of(stage)
     if axes is None:
         return None
@@ -337,7 +347,8 @@ class _FilterGradientWriter:
     def write(self, parallel: bool) -> Stmt:
         """Emits the whole filter gradient, block by block of tiles.
 
-        If sums are local, they belong to one panel at a time. Others are added up over all blocks, starting from zero.
+        With local sums, a task finishes one panel (a block of input and output channels) at a time. Other sums start
+        from zero, and grow over all blocks.
         """
         block_count = self.shape.images * self.tile_rows // self.tiling.rows
         both_operands = [self.input_operand, self.cotangent_operand]
@@ -349,7 +360,7 @@ class _FilterGradientWriter:
         ])  # fmt: skip
 
     def _clear_sums(self, parallel: bool) -> Stmt:
-        """Emits a loop that sets the sums of all panels to zero."""
+        """Emits a loop that sets the sums of all panels (blocks of input and output channels) to zero."""
 
         def clear_channel(indices: list[ir.Expr]) -> Stmt:
             zero = tirx.const(0, "float32")
@@ -370,7 +381,8 @@ class _FilterGradientWriter:
     def _transform_and_multiply_block(self, block: ir.Expr, parallel: bool) -> Stmt:
         """Emits one block of tiles: the transforms of both operands, then the matrix products of these.
 
-        Panels are independent tasks. If sums aren't local, the positions of a panel are separate tasks, too.
+        Panels (blocks of input and output channels) are independent tasks. If sums aren't local, the positions in a
+        transformed tile are separate tasks, too: each has a matrix product of its own.
         """
 
         def transform_rows(operand: _TransformedOperand) -> Stmt:
@@ -401,7 +413,7 @@ class _FilterGradientWriter:
         band = emit.scratch([operand.tile_side, width, operand.channels], "float32", "band")
 
         def copy_channels(first_channel: int, channels: int) -> Stmt:
-            """Emits the copy of some channels, which are contiguous in the operand, into the band."""
+            """Emits the copy of some channels, which are contiguous in the operand, into the band (rows of one image)."""
 
             def item(place: Sequence[ir.Expr]) -> ir.Expr:
                 row, column, lane = place
@@ -422,7 +434,7 @@ class _FilterGradientWriter:
         size = self.transforms.size
 
         def transform(panel: ir.Expr, channels: int, lanes: int, start: int = 0) -> Stmt:
-            """Emits the transform of ``channels`` of a panel, from ``start`` on."""
+            """Emits the Winograd transform of ``channels`` of a panel (a block of channels), from ``start`` on."""
             first_channel = panel * operand.panel_width + start
             first_item = tile_row * self.tile_columns * operand.panel_width + start
             return transform_tiles(
@@ -498,7 +510,7 @@ class _FilterGradientWriter:
         partial_vector = self.shape.out_channels % self.lanes
 
         def write_channel(channel: ir.Expr) -> Stmt:
-            """Emits all results of one input channel, in vectors."""
+            """Emits all elements of the filter gradient for one input channel, in vectors of output channels."""
 
             def write_vector(start: ir.Expr, lanes: int) -> Stmt:
                 return self._write_result_vector(panel, sums_at, channel, start, lanes)
@@ -526,7 +538,7 @@ class _FilterGradientWriter:
             return emit.load(self.sum_buffer, [*sums_at, position, channel, first_lane])
 
         def write(row: ir.Expr, column: ir.Expr, lane: ir.Expr, item: ir.Expr) -> Stmt:
-            """Emits the epilogue on one element of the filter gradient, which stores it."""
+            """Emits the epilogue on one element of the filter gradient. The epilogue stores the element."""
             group, channel_panel, result_panel = panel
             channel_number = channel_panel * self.tiling.channels + channel
             *plane_indices, channel_index = emit.unflatten(

@@ -235,12 +235,16 @@ def _transform_subroutine(
     """
 
     def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
-        """Emits the loops over tiles and vectors; `strides` are the result's, then the source's."""
+        """Emits the loops over tiles and vectors of channels of a Winograd transform.
+
+        The numbers are those of tiles and vectors, then the strides between tiles, rows and columns, first the result's.
+        """
         (result, source), (tiles, vectors, *strides) = arrays, numbers
+        # Strides of a scratch source are constants, and not passed.
         strides = [*strides, *map(index, source_strides or ())]
 
         def tile_and_vector(numbers: list[ir.Expr]) -> Stmt:
-            """Emits the transform of one vector of channels of one tile, given the numbers of both."""
+            """Emits the Winograd transform of one vector of channels of one tile, given the numbers of both."""
             tile, vector = numbers
 
             def offset(row: int, column: int, lane: ir.Expr, by: Sequence[ir.Expr]) -> list[ir.Expr]:

@@ -46,7 +46,7 @@ class Block:
         self.allocations: list[Stmt] = []
 
     def registers(self, shape: Sequence[int], dtype: str, name: str) -> Registers:
-        """Allocates registers of this shape for each thread."""
+        """Allocates registers for each thread of the block, to be indexed like an array of the given shape."""
         emulated = self.target.emulated
         # An emulation runs one phase for all threads before the next, so each thread needs an element of its own.
         extents = [self.threads, *shape] if emulated else list(shape)
@@ -136,13 +136,16 @@ def _thread_loop(var: Var, extent: ir.Expr, tag: str, body: Stmt) -> Stmt:
 
 
 def threads_over(target: GpuTarget, points: int | ir.Expr, work: Work) -> Stmt:
-    """Emits a GPU kernel with one thread for each of ``points`` points; ``work`` emits the work at a point's number."""
+    """Emits a GPU kernel that runs ``work(number)`` for each number below ``points``, each in a thread of its own.
+
+    ``work`` returns the statement for a number, or None.
+    """
     known = emit.static(points)
     # Fewer points than a block has threads get a smaller block.
     threads = target.threads if known is None or known >= target.threads else power_of_two(known)
 
     def body(block: Block) -> Stmt:
-        """Emits the work of one block: each thread computes one point, and threads beyond the last point do nothing."""
+        """Emits the work of one block: each thread runs one number, and threads beyond the last number do nothing."""
 
         def point(thread: ir.Expr) -> Stmt | None:
             number = block.number * threads + thread

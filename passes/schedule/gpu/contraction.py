@@ -43,6 +43,7 @@ def tile_of(product: Contraction, instruction: Instruction | None) -> Tile:
     terms = instruction.widest if terms not in (instruction.terms, instruction.widest) else terms
     sizes = next((sizes for sizes in (LARGE, MIDDLE) if _is_suitable(product, sizes)), SMALL)
     rows, columns, own_rows, own_columns = sizes
+    # Of three tiles in shared memory, one is multiplied while the others are filled.
     return Tile(rows, columns, terms, own_rows, own_columns, warps=True, stages=3)
 
 
@@ -161,7 +162,10 @@ class _TileKernel:
         return emit.sequence([clear, self.emit_pipelined_loop(steps), store])
 
     def emit_pipelined_loop(self, steps: int | ir.Expr) -> Stmt:
-        """Emits the software-pipelined loop over tiles of terms: later tiles are copied while one is multiplied."""
+        """Emits the software-pipelined loop over tiles of terms: later tiles are copied while one is multiplied.
+
+        Shared memory holds ``tile.stages`` tiles of each operand, which are filled in turn.
+        """
         # One of the tiles in shared memory is multiplied; all others can be filled.
         ahead = self.tile.stages - 1
 
@@ -192,11 +196,13 @@ class _TileKernel:
         return emit.sequence([self._copy_tile(side, thread, step, stage) for side in (self.left, self.right)])
 
     def _copy_tile(self, side: Side, thread: ir.Expr, step: ir.Expr, stage: ir.Expr) -> Stmt:
-        """Emits a copy of one operand's tile to shared memory, whose elements or vectors the threads share.
+        """Emits a copy of one operand's tile to shared memory, in which all threads of the block take part.
 
-        Neighbouring threads copy elements that are neighbours in memory.
+        A thread copies one element or vector per round. Neighbouring threads copy neighbours in memory.
 
         Args:
+          side: the operand, and the layout of its tiles in shared memory.
+          thread: the thread's number in the block.
           step: the number of the step of the loop over terms.
           stage: the number of the tile in shared memory.
         """
@@ -216,9 +222,10 @@ class _TileKernel:
     def _copy_element(
         self, side: Side, row_or_column: ir.Expr, term: ir.Expr, indices: list[ir.Expr], width: int
     ) -> Stmt:
-        """Emits a copy of one element or vector of an operand to shared memory; zeros replace elements outside.
+        """Emits a copy of one element or vector of an operand to shared memory.
 
-        A vector is copied asynchronously by an instruction that itself fills with zeros.
+        Zeros replace elements outside the operand. A vector is copied by an asynchronous instruction, which itself
+        fills with zeros.
 
         Args:
           row_or_column, term: the position in the operand's tile of the row or column, and the term.
@@ -235,6 +242,7 @@ class _TileKernel:
             )
         load = substitute(side.operand.load, point)
         if side.operand.is_guarded:
+            # The operand's value is `if_then_else(test, load, 0)`.
             inside = tirx.all(inside, substitute(side.operand.value.args[0], point))
         return self.instruction.move(self.block.target, self.shared, indices, load, inside, width)
 
@@ -313,19 +321,32 @@ class _TileKernel:
         return emit.unrolled_nest([self.count], store_one)
 
     def _position_of_sum(self, thread: ir.Expr, number: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
-        """Returns the row and column, in the block's tile, of the sum with this number in a thread's registers."""
+        """Returns the row and column in the block's tile of one of the sums in a thread's registers.
+
+        ``number`` is the number of the sum in the thread. With tensor cores, the instruction defines the layout.
+        """
         if self.instruction is None:
             row, column = self._origin_of_thread(thread)
             columns = emit.index(self.tile.own_columns)
             return row + tirx.floordiv(number, columns), column + number % columns
         row, column = self._origin_of_warp(thread)
+        # A warp has 32 threads.
         row_in_warp, column_in_warp = self.instruction.position_in_warp(thread % 32, number, self.tile)
         return row + row_in_warp, column + column_in_warp
 
     def _store_result(
         self, row: ir.Expr, column: ir.Expr, value: ir.Expr, stores: Sequence[Stage], needed: set[Var]
     ) -> Stmt:
-        """Emits the elementwise stages on one result of the product, and stores their results, unless it is outside."""
+        """Emits the elementwise stages that follow the product, for one result of the product.
+
+        Their results are stored if they are in ``needed``. Nothing is stored for a result outside the product's bounds.
+
+        Args:
+          row, column: the position of the result in the product.
+          value: the result, which replaces loads of the product.
+          stores: the stages.
+          needed: the buffers to store.
+        """
         point, tests = dict(self.batch), []
         for side, number in ((self.left, row), (self.right, column)):
             extents = [axis.extent for axis in side.operand.side]

@@ -23,9 +23,9 @@ LANES = {"float32": 4, "int32": 4, "uint32": 4, "float16": 4, "float64": 2, "int
 
 
 def emit_elementwise(stages: Sequence[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
-    """Emits elementwise stages over the same axes as one GPU kernel.
+    """Emits elementwise stages (loop nests) over the same axes as one GPU kernel.
 
-    Each thread computes one point, or a few neighbouring points that are loaded and stored as one vector.
+    Each thread computes one element, or a few neighbouring elements that are loaded and stored as one vector.
     """
     aligned = on_same_axes(stages)
     axis = next((axis for axis in reversed(aligned[0].spatial) if axis.size != 1), None)
@@ -36,7 +36,7 @@ def emit_elementwise(stages: Sequence[Stage], needed: set[Var], target: GpuTarge
 
 
 def _emit_by_point(stages: list[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
-    """Emits elementwise stages as a GPU kernel with one thread for each point."""
+    """Emits elementwise stages (loop nests) as one GPU kernel, with a thread for each element of the results."""
     loops = merged_loops(stages, {})
     extents = [loop.extent for loop in loops]
 
@@ -50,7 +50,7 @@ def _emit_by_point(stages: list[Stage], needed: set[Var], target: GpuTarget) -> 
 
 
 def _lane_count(stages: list[Stage], needed: set[Var], axis: Axis) -> int:
-    """Returns how many neighbouring points along an axis a thread computes.
+    """Returns how many neighbouring elements along an axis a GPU thread computes.
 
     The number is as large as a vector move allows, but small enough to leave work for ``ENOUGH_THREADS`` threads.
     """
@@ -75,7 +75,7 @@ def _contiguous(stage: Stage, axis: Axis) -> list[TensorLoad]:
 
 
 def _is_unconditional(stage: Stage, load: TensorLoad) -> bool:
-    """Returns whether a stage does a load at every point, and not only if a condition holds.
+    """Returns whether a stage (loop nest) does a load at every point, and not only if a condition holds.
 
     A conditional load can't be moved before the condition, since it may be out of bounds at some points.
     """
@@ -86,7 +86,7 @@ def _is_unconditional(stage: Stage, load: TensorLoad) -> bool:
 
 
 def _emit_by_vector(stages: list[Stage], needed: set[Var], axis: Axis, lanes: int, target: GpuTarget) -> Stmt:
-    """Emits elementwise stages as a GPU kernel with one thread for each vector of ``lanes`` points along an axis.
+    """Emits elementwise stages as a GPU kernel with one thread for each vector of ``lanes`` elements along an axis.
 
     A vector is loaded or stored by one instruction, and the accesses of several threads take one transaction.
     """
@@ -144,7 +144,10 @@ def _loads_of_other_buffers(stage: Stage, stages: list[Stage], axis: Axis) -> li
 
 
 def _from_registers(value: ir.Expr, load_registers: list[tuple[TensorLoad, Var]], lane: Var) -> ir.Expr:
-    """Replaces each load that was done as a vector by a lane of the vector's register; returns the new expression."""
+    """Replaces loads in an expression by lanes of the registers that hold the vectors loaded before.
+
+    ``load_registers`` has the register for each vector load.
+    """
 
     def replace(load: TensorLoad) -> ir.Expr:
         register = next((register for other, register in load_registers if load.same_as(other)), None)

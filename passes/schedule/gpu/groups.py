@@ -30,7 +30,7 @@ def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: GpuTar
 
 
 def grouped(stages: Sequence[Stage | Opaque]) -> list[Member]:
-    """Groups the stages of a function that run in one GPU kernel.
+    """Groups the stages (loop nests) of a function that run in one GPU kernel.
 
     A group is a chain such as softmax, or a reduction or elementwise stage with the elementwise stages that follow.
     """

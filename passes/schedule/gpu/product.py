@@ -66,7 +66,10 @@ class Operand:
         return str(self.value.ty.dtype)
 
     def has_vectors_of(self, width: int) -> bool:
-        """Returns whether the operand can be copied in vectors of ``width`` elements along its contiguous axis."""
+        """Returns whether the operand can be copied in vectors of ``width`` elements along its contiguous axis.
+
+        The vectors must be whole and aligned. A bounds test must come out alike for all elements of a vector.
+        """
         contiguous = _last_long_axis(self.terms if self.runs_along_terms else self.side)
         if self.load is None or contiguous is None or contiguous.size is None or contiguous.size % width:
             return False
@@ -247,9 +250,9 @@ class Side:
         return [self.start + (stage * self.line_count + line) * self.line_stride + offset]
 
     def position_of(self, number: ir.Expr, width: int) -> tuple[ir.Expr, ir.Expr]:
-        """Returns the row or column, and the term, at which the vector with a number begins.
+        """Returns the row or column, and the term, at which vector ``number`` of a tile begins.
 
-        The vectors of a tile, of ``width`` elements each, are numbered in the order of memory.
+        The vectors have ``width`` elements each, and are counted in the order of memory.
         """
         vectors_per_line = self.line_length // width
         line, offset = tirx.floordiv(number, emit.index(vectors_per_line)), (number % vectors_per_line) * width

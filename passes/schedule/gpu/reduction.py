@@ -49,7 +49,7 @@ class Split:
 
 
 def emit_reduction(stage: Stage, stores: Sequence[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
-    """Emits a reduction, and the elementwise stages that follow it, as one GPU kernel.
+    """Emits a reduction, and the elementwise stages (loop nests) that follow it, as one GPU kernel.
 
     A reduction of many terms to few results becomes two kernels, to keep all cores busy.
 
@@ -89,7 +89,7 @@ def _emit_one_kernel(
         return stores_at(stores, needed, point, {stage.buffer: value})
 
     def body(block: Block) -> Stmt:
-        """Emits the work of one block, which computes some of the results, each by several threads."""
+        """Emits the work of one block of threads, which computes ``split.results`` results, each by several threads."""
 
         def point(thread: ir.Expr) -> tuple[Point, ir.Expr]:
             number = block.number * split.results + split.result_of(thread)
@@ -129,7 +129,7 @@ def reduce_in_block(
     accumulator = block.registers([1], stage.dtype, "accumulator")
 
     def slice_work(thread: ir.Expr) -> Stmt:
-        """Emits a thread's reduction of its own slice of the terms, in a register."""
+        """Emits a thread's reduction of its own slice (every n-th of the terms), in a register."""
         at, inside = point(thread)
         return emit.sequence(
             [
@@ -150,7 +150,10 @@ def reduce_in_block(
         return emit.sequence([slice_work(thread), emit.store(partials, accumulator.load(thread, zero), [thread])])
 
     def halve(step: int) -> Stmt:
-        """Combines each partial result with the one ``step`` slices further, which halves their number."""
+        """Emits one step of a tree reduction in shared memory, which halves the number of partial results.
+
+        Each partial result is combined with the one ``step`` slices further.
+        """
 
         def work(thread: ir.Expr) -> Stmt:
             slice_index, result = split.slice_of(thread), split.result_of(thread)
@@ -179,7 +182,10 @@ def _reduce_slice(
     zero = emit.index(0)
 
     def update(step: ir.Expr) -> Stmt:
-        """Emits the combination of one term with the accumulator, unless the step is beyond the last term."""
+        """Emits the combination of one term with the accumulator, unless the step is beyond the last term.
+
+        The threads of a result take the terms in turn.
+        """
         number = step * slices + slice_index if slices > 1 else step
         terms = {axis.var: i for axis, i in zip(stage.reduce, emit.unflatten(number, extents), strict=True)}
         old = accumulator.load(thread, zero)  # type: ignore[attr-defined]

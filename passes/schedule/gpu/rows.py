@@ -38,10 +38,10 @@ def chain_of(stages: Sequence[Stage | Opaque], start: int) -> Chain | None:
 
 
 def _fits_block(stage: Stage, depth: int) -> bool:
-    """Returns whether a block of threads can run a chain's stage on a row.
+    """Returns whether a block of threads can run a chain's stage (loop nest) on a row.
 
     The stage must have static sizes in the row; a reduction must have one result there. The first ``depth`` axes of the
-    stage number the rows.
+    stage count the rows.
     """
     results = access.points(stage.spatial[depth:])
     if results is None or any(axis.size is None for axis in stage.reduce):
@@ -122,7 +122,7 @@ class _RowKernel:
         return emit.store(shared, value, self._indices_in_row(indices))
 
     def _emit_elementwise(self, stage: Stage, row: Point) -> Stmt:
-        """Emits an elementwise stage of the row.
+        """Emits an elementwise stage (loop nest) of the row.
 
         With n threads, each thread computes every n-th element: neighbouring threads access neighbours in memory.
         """
@@ -145,7 +145,7 @@ class _RowKernel:
         return self.block.each(work)
 
     def _emit_reduction(self, stage: Stage, row: Point) -> Stmt:
-        """Emits a reduction of the row; all threads of the block share its terms."""
+        """Emits a reduction of one row to one result. All threads of the block share the terms."""
         combine = combiner(stage)
         point = {**row, **{axis.var: emit.index(0) for axis in stage.spatial[self.depth :]}}
         exists = tirx.const(True, "bool")  # each block has a row

@@ -48,7 +48,7 @@ def emit_product(
 
 
 def _split_stage(product: Contraction, target: GpuTarget) -> Stage | None:
-    """Returns the stage that computes a matrix product separately for equal parts of a summed axis.
+    """Returns the stage (loop nest) that computes a matrix product separately for equal parts of a summed axis.
 
     Returns None if there are enough blocks without a split, or if there is no axis to split.
     """
@@ -69,7 +69,11 @@ def _split_stage(product: Contraction, target: GpuTarget) -> Stage | None:
 
 
 def _part_count(product: Contraction, axis: Axis, target: GpuTarget) -> int:
-    """Returns the largest number of equal parts of a summed axis that gives each part enough work for a block, or 1."""
+    """Returns the number of equal parts to split a summed axis of a matrix product into; 1 for no split.
+
+    It is the largest number that gives each part enough work for a block. The parts together have at most twice as many
+    blocks as fill the GPU.
+    """
     tile, blocks, terms = tile_for(product, target), blocks_of(product, target), emit.static(product.terms)
     if blocks is None or terms is None or axis.size is None or 2 * blocks > BLOCKS_THAT_FILL:
         return 1

@@ -127,7 +127,8 @@ class Instruction:
         column: ir.Expr,
         thread: ir.Expr,
     ) -> Stmt:
-        """Emits the emulation of the instruction on a CPU: a thread's sums of products, element by element."""
+        """Emits the emulation of the tensor-core instruction on a CPU: a thread's sums of products, one by one."""
+        # The 32 threads of a warp share its results evenly.
         count = tile.own_rows * tile.own_columns // 32
 
         def add_product(indices: list[ir.Expr]) -> Stmt:
