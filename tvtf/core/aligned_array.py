@@ -16,8 +16,9 @@ LEAST_BYTES = 4096
 
 
 def copied(array: np.ndarray, dtype: Any = None) -> np.ndarray:
-    """Returns a C-contiguous, aligned copy, converted to ``dtype`` if one is given."""
+    """Returns a C-contiguous copy of an array in aligned memory, converted to ``dtype`` if it is given."""
     target = array.dtype if dtype is None else np.dtype(dtype)
+    # Small arrays and arrays of Python objects are copied without alignment.
     if array.size * target.itemsize < LEAST_BYTES or array.dtype.hasobject:
         return array.astype(target, order="C", copy=True)
     copy = empty(array.shape, target)
@@ -34,14 +35,14 @@ class _Memory(np.ndarray):
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Allocates a NumPy array of undefined values whose data starts at a multiple of ``ALIGNMENT`` bytes.
+    """Allocates a NumPy array of undefined values. Its data starts at an address that is a multiple of ``ALIGNMENT``.
 
-    Arrays of objects are not aligned.
+    Arrays of Python objects are not aligned.
     """
     if dtype.hasobject:
         return np.empty(shape, dtype)
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    # Larger by the alignment, so that one of the first bytes is aligned.
+    # The buffer is larger than the array: the array starts at the first aligned byte of it.
     memory = _Memory(size + ALIGNMENT, np.uint8)
     start = -memory.__array_interface__["data"][0] % ALIGNMENT
     return np.ndarray(shape, dtype, memory, start)

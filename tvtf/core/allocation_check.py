@@ -17,11 +17,13 @@ _TEXT = 24
 
 
 MOST = 1 << 58
-"""A number of bytes that no machine has, small enough that the compiler can count its bits in an int64."""
+"""A number of bytes that no machine has. The compiler can count even the bits of a smaller tensor in an int64."""
 
 
 def require_countable(result: TensorType, op: str) -> None:
-    """Checks that a traced tensor's size is one that the compiler can compute with.
+    """Checks that the compiler can compute with the size of a traced op's result, and raises otherwise.
+
+    ``op`` is the op's name, for the error message.
 
     Raises:
       InvalidArgumentError: the number of elements exceeds an int64.
@@ -30,14 +32,16 @@ def require_countable(result: TensorType, op: str) -> None:
     # A size that isn't static is checked at run time, when it is known.
     if not isinstance(result.shape, AnyShape) and is_static_shape(result.shape):
         count = prod(result.shape)  # type: ignore[arg-type]
-        if count >= 1 << 63:
+        if count >= 1 << 63:  # more than an int64 holds
             raise _uncountable(result, op)
         if count * result.dtype.size >= MOST:
             raise _too_large(result, op)
 
 
 def require_room(result: TensorType, op: str) -> None:
-    """Checks that the memory of an eager op's result can be allocated, by allocating and releasing it.
+    """Checks that the memory for an eager op's result can be allocated: allocates it, and releases it again.
+
+    ``op`` is the op's name, for the error message.
 
     Raises:
       InvalidArgumentError: the number of elements exceeds an int64.
@@ -49,21 +53,23 @@ def require_room(result: TensorType, op: str) -> None:
     size = count * (_TEXT if result.dtype.name == "string" else result.dtype.size)
     if size < _LARGE:  # small results aren't checked, as the check costs time
         return
-    if count >= 1 << 63:
+    if count >= 1 << 63:  # more than an int64 holds
         raise _uncountable(result, op)
     try:
         np.empty(size, np.uint8)
-    except (MemoryError, ValueError):
+    except (MemoryError, ValueError):  # ValueError: NumPy can't address so many bytes
         raise _too_large(result, op) from None
 
 
 def _uncountable(result: TensorType, op: str) -> Exception:
+    """Returns TensorFlow's error for a result whose number of elements exceeds an int64."""
     return InvalidArgumentError(
         None, op, f"Encountered overflow when multiplying {brackets(result.shape)} [Op:{op}] name: "
     )
 
 
 def _too_large(result: TensorType, op: str) -> Exception:
-    kind = {"float32": "float", "float64": "double", "float16": "half"}.get(result.dtype.name, result.dtype.name)
-    text = f"{op}: OOM when allocating tensor with shape{brackets(result.shape)} and type {kind} [Op:{op}] name: "
+    """Returns TensorFlow's out-of-memory error for a result, whose dtype has its name in C++ in the message."""
+    type_name = {"float32": "float", "float64": "double", "float16": "half"}.get(result.dtype.name, result.dtype.name)
+    text = f"{op}: OOM when allocating tensor with shape{brackets(result.shape)} and type {type_name} [Op:{op}] name: "
     return ResourceExhaustedError(None, op, text)

@@ -15,10 +15,13 @@ from tvtf.errors import InvalidArgumentError, NotFoundError, OpError, ResourceEx
 
 
 class ArgumentError(Exception):
-    """An argument that a type rule or kernel rejects. The primitive adds its name and picks the public exception type.
+    """The error of a type rule or kernel that rejects an argument. The primitive converts it to TensorFlow's exception.
 
-    Eagerly TensorFlow raises InvalidArgumentError; while tracing it raises ``graph``: ValueError for shapes, TypeError for
-    dtypes. ``traced`` is the message while tracing, where it differs.
+    Args:
+      message: the message; ``{op}`` in it stands for the op's name.
+      graph: the exception that TensorFlow raises while tracing: ValueError for shapes, TypeError for dtypes. Eagerly it
+        raises InvalidArgumentError.
+      traced: the message while tracing, if it differs.
     """
 
     eager: type[OpError] = InvalidArgumentError
@@ -30,12 +33,12 @@ class ArgumentError(Exception):
         self.traced = traced or (message if "{op}" in message else f"{{op}}: {message}")
 
     def for_op(self, op: str) -> BaseException:
-        """Returns TensorFlow's exception for this error, which names ``op``.
+        """Returns TensorFlow's exception for this error, with the op's name in the message.
 
-        While tracing, symbolic sizes may have caused it; the result may then be the signal UnknownSize, with which the
-        caller traces again for static sizes.
+        While tracing, symbolic sizes may have caused the error. The result may then be the signal UnknownSize, after which
+        the function is traced again for static sizes.
         """
-        if state.trace is None:
+        if state.trace is None:  # eagerly
             return self.eager(None, op, f"{self.message.replace('{op}', op)} [Op:{op}] name: ")
         message = self.traced.replace("{op}", op)
         if issubclass(self.graph, OpError):
@@ -46,27 +49,30 @@ class ArgumentError(Exception):
 
 
 def _marked_as_of_shapes(error: Exception) -> Exception:
-    """Marks an error as caused by shapes.
+    """Marks an error as caused by shapes, and returns it.
 
-    A trace specialized for one call's shapes may raise it in a branch that the call never takes.
+    A trace specialized for one call's shapes may raise such an error in a branch that the call never takes.
     """
     error.is_of_shapes = True  # type: ignore[attr-defined]
     return error
 
 
 def is_of_shapes(error: BaseException) -> bool:
-    """Returns whether shapes caused the error."""
+    """Returns whether an error was marked as caused by shapes."""
     return getattr(error, "is_of_shapes", False)
 
 
 def of_any_size(error: TypeError) -> TypeError:
-    """Marks an error as independent of sizes, as one of a dtype: specializing the trace for sizes would not help."""
+    """Marks an error as independent of sizes, such as an error of a dtype, and returns it.
+
+    To specialize the trace for static sizes would not avoid this error.
+    """
     error.is_of_any_size = True  # type: ignore[attr-defined]
     return error
 
 
 def is_of_any_size(error: BaseException) -> bool:
-    """Returns whether the error would come at every size."""
+    """Returns whether an error was marked as independent of sizes."""
     return getattr(error, "is_of_any_size", False)
 
 
@@ -105,22 +111,29 @@ LIBRARY_ROOTS = {"tvtf", "numpy", "scipy", "ml_dtypes", "tvm", "tvm_ffi", "PIL",
 def instead(
     error: Exception, op: str, arguments: Iterable[Any], kind: type[Exception] | None = ValueError
 ) -> BaseException:
-    """Returns the exception to raise instead of one that an argument caused inside an op: it names op and arguments.
+    """Returns the exception to raise instead of an internal error that an op's arguments caused.
 
-    An error that tvtf raised deliberately, or that comes from the user's code, is returned unchanged. ``kind`` replaces a
-    ValueError; None stands for :class:`ArgumentError`. In a trace with symbolic sizes the result may be the signal
-    UnknownSize, because static sizes may avoid the error.
+    The new message names the op and the arguments. An error that tvtf raised deliberately, or that comes from the user's
+    code, is returned unchanged. In a trace with symbolic sizes the result may be the signal UnknownSize, because static
+    sizes may avoid the error.
+
+    Args:
+      error: the internal error.
+      op: the op's name.
+      arguments: the op's arguments.
+      kind: the exception type that replaces a ValueError; None stands for :class:`ArgumentError`.
     """
     if not isinstance(error, MISTAKES) or _is_deliberate(error):
         return error
     result = _public_error(error, op, arguments, kind)
+    # The result may be the signal UnknownSize already, which is no `Exception`.
     return unknown_size(result, is_required=False) if isinstance(result, Exception) else result
 
 
 def _public_error(error: Exception, op: str, arguments: Iterable[Any], kind: type[Exception] | None) -> BaseException:
     """Returns the exception that TensorFlow's users expect for ``error``, with a message that names op and arguments.
 
-    A ValueError becomes the type ``kind``, or an ArgumentError if it is None.
+    A ValueError is replaced by an exception of the type ``kind``, or by an ArgumentError if ``kind`` is None.
     """
     if isinstance(error, MemoryError) or (isinstance(error, ValueError) and _TOO_LARGE.search(str(error))):
         return ResourceExhaustedError(None, op, f"{op}: OOM when allocating a tensor: {error}")
@@ -136,18 +149,18 @@ def _public_error(error: Exception, op: str, arguments: Iterable[Any], kind: typ
 
 
 def _is_failed_conversion(error: Exception) -> bool:
-    """Returns whether the error is Python's, of a value that can't be converted to a number."""
+    """Returns whether an error says, in Python's or NumPy's words, that a value can't be converted, as to a number."""
     return str(error).startswith(("invalid literal for", "could not convert", "cannot convert"))
 
 
 def _is_deliberate(error: Exception) -> bool:
-    """Returns whether an error is meant for the user as it is: raised by a ``raise`` in tvtf, or by the user's code."""
+    """Returns whether an error is meant for the user: a ``raise`` statement in tvtf or the user's code raised it."""
     if isinstance(error, TypeError) and _SIGNATURE_MISMATCH.match(str(error)):
         return True  # Python's message says which argument is missing or unexpected
     frames = list(traceback.walk_tb(error.__traceback__))
     packages = [frame.f_globals.get("__name__", "").partition(".")[0] for frame, _ in frames]
     if any(package not in LIBRARY_ROOTS for package in packages):
-        return True  # the user's code is among the calls
+        return True  # the user's code is among the stack frames
     # In tvtf's own code, an error is deliberate if a `raise` statement made it, not an operation that failed.
     innermost = error.__traceback__
     while innermost is not None and innermost.tb_next is not None:
@@ -158,6 +171,7 @@ def _is_deliberate(error: Exception) -> bool:
 
 
 def _brief(value: Any) -> str:
+    """Returns the repr of a value, shortened to 100 characters."""
     try:
         text = repr(value)
     except Exception:  # a half-initialized object may have no repr

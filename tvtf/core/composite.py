@@ -70,7 +70,7 @@ class TypeSpec(abc.ABC):
         return cls(*serialization)
 
     def is_compatible_with(self, spec_or_value: Any) -> bool:
-        """Returns whether a value, or the values of another spec, can have this type; unknown dims match any size."""
+        """Returns whether a value can have this type, or values of another spec can. Unknown dims match any size."""
         other = getattr(spec_or_value, "_type_spec", spec_or_value)
         return type(other) is type(self) and _are_compatible(self._serialize(), other._serialize())
 
@@ -79,7 +79,10 @@ class TypeSpec(abc.ABC):
         return type(other) is type(self) and _is_within(self._serialize(), other._serialize())
 
     def most_specific_common_supertype(self, others: Sequence[Any]) -> TypeSpec | None:
-        """Returns the most specific type that includes the values of this type and of all ``others``; None without one."""
+        """Returns the most specific type that includes the values of this type and of all ``others``.
+
+        Returns None if there is no such type.
+        """
         common: TypeSpec = self
         for other in others:
             if type(other) is not type(common):
@@ -125,7 +128,7 @@ class TypeSpec(abc.ABC):
 
 
 class ShapedSpec(TypeSpec):
-    """The base class of types that have a shape and a dtype."""
+    """The base class of type specs that have a shape and a dtype."""
 
     _shape: TensorShape
     _dtype: DType
@@ -140,7 +143,7 @@ class ShapedSpec(TypeSpec):
 
 
 class BatchableTypeSpec(TypeSpec):
-    """A type whose values can be batched: stacked by the type itself, or encoded as values of other types and stacked."""
+    """A type whose values can be batched. The type stacks values itself, or encodes them as values of other types."""
 
     @abc.abstractmethod
     def _batch(self, batch_size: int | None) -> TypeSpec:
@@ -151,7 +154,7 @@ class BatchableTypeSpec(TypeSpec):
         """Returns the type of a value's rows."""
 
     def _encoding_specs(self) -> Any:
-        """Returns the nest of specs of the encoding; this spec itself if it implements ``_stacked`` and ``_rows``."""
+        """Returns the nest of type specs of encoded values; this spec itself if it implements ``_stacked`` and ``_rows``."""
         return self
 
     def _encode(self, value: Any, minimum_rank: int) -> Any:
@@ -159,7 +162,7 @@ class BatchableTypeSpec(TypeSpec):
         return value
 
     def _decode(self, encoded: Any) -> Any:
-        """Decodes such a nest to a value."""
+        """Decodes a nest of values, as :meth:`_encode` returns it, to a value of this type."""
         return encoded
 
     def _stacked(self, values: Sequence[Any]) -> Any:
@@ -184,7 +187,10 @@ registered: dict[str, type[TypeSpec]] = {}
 
 
 def register(name: str, kind: type[TypeSpec]) -> None:
-    """Registers a type spec under a name, so that saved functions with arguments or results of it can be loaded."""
+    """Registers a class of type specs under the name that saved models use for it.
+
+    Saved functions with arguments or results of this type can then be loaded.
+    """
     registered[name] = kind
 
 
@@ -214,7 +220,7 @@ class CompositeTensor(abc.ABC):
         """The value's type."""
 
     def _gradient_components(self) -> Any:
-        """Returns the nest of tensors that gradients of, or with respect to, this value are computed for.
+        """Returns the nest of tensors in this value that stand for it as the source or target of a gradient.
 
         Raises:
           ValueError: the class has no gradients.
@@ -233,7 +239,7 @@ class _NoCommonType(Exception):
 def _are_compatible(a: Any, b: Any) -> bool:
     """Returns whether two parts of serialized type specs are compatible.
 
-    Specs and shapes are if one value can have both, so unknown dims match any size; other parts must be equal.
+    Two specs or shapes are compatible if one value can have both. So unknown dims match any size. Other parts must be equal.
     """
     if isinstance(a, TypeSpec):
         return a.is_compatible_with(b)
@@ -245,13 +251,14 @@ def _are_compatible(a: Any, b: Any) -> bool:
 
 
 def _is_within(a: Any, b: Any) -> bool:
+    """Returns whether part ``a`` of a serialized type spec is a subtype of, or equal to, part ``b`` of another one."""
     if isinstance(a, (TypeSpec, TensorShape)):
         return a.is_subtype_of(b)
     return type(a) is type(b) and _contents_match(a, b, _is_within)
 
 
 def _contents_match(a: Any, b: Any, check: Callable[[Any, Any], bool]) -> bool:
-    """Returns whether two values of the same type are equal; ``check`` compares the elements of containers."""
+    """Returns whether two values of the same type match: ``check`` compares elements of containers, ``==`` other values."""
     if isinstance(a, Mapping):
         return a.keys() == b.keys() and all(check(a[k], b[k]) for k in a)
     if isinstance(a, (list, tuple)):
@@ -262,10 +269,10 @@ def _contents_match(a: Any, b: Any, check: Callable[[Any, Any], bool]) -> bool:
 def _common_supertype(a: Any, b: Any) -> Any:
     """Returns the serialized form of the most specific common supertype of two serialized type specs.
 
-    Shapes and specs in them become more general; all other parts must be equal.
+    Shapes and specs in it are common supertypes, too. All other parts must be equal.
 
     Raises:
-      _NoCommonType: there is none.
+      _NoCommonType: there is no common supertype.
     """
     if isinstance(a, (TypeSpec, TensorShape)):
         common = a.most_specific_common_supertype([b])
@@ -274,16 +281,16 @@ def _common_supertype(a: Any, b: Any) -> Any:
         return common
     if isinstance(a, (list, tuple)) and type(a) is type(b) and len(a) == len(b):
         parts = list(map(_common_supertype, a, b))
-        return type(a)(*parts) if hasattr(a, "_fields") else type(a)(parts)
+        return type(a)(*parts) if hasattr(a, "_fields") else type(a)(parts)  # a named tuple has `_fields`
     if isinstance(a, Mapping) and isinstance(b, Mapping) and a.keys() == b.keys():
         return {k: _common_supertype(a[k], b[k]) for k in a}
-    if not _is_within(a, b):
+    if not _is_within(a, b):  # other parts, such as dtypes
         raise _NoCommonType
     return a
 
 
 def _hashable(value: Any) -> Any:
-    """Returns a serialized spec as a hashable value."""
+    """Converts a serialized type spec, or a part of it, to a hashable value: containers become tuples, arrays bytes."""
     if isinstance(value, Mapping):
         return tuple((k, _hashable(value[k])) for k in sorted(value))
     if isinstance(value, (list, tuple)):
@@ -292,7 +299,7 @@ def _hashable(value: Any) -> Any:
 
 
 def is_ragged(value: Any) -> bool:
-    """Returns whether a value is a ragged tensor, without importing their module: before its import there are none.
+    """Returns whether a value is a ragged tensor, without importing their module: before the import there are none.
 
     >>> is_ragged([[1], [2, 3]])
     False
@@ -309,6 +316,7 @@ def is_sparse(value: Any) -> bool:
     return _is_of("tvtf.composites.sparse.tensor", "SparseTensor", value)
 
 
-def _is_of(module: str, kind: str, value: Any) -> bool:
+def _is_of(module: str, class_name: str, value: Any) -> bool:
+    """Returns whether a value is an instance of a class, given by its module and name. Doesn't import the module."""
     imported = sys.modules.get(module)
-    return imported is not None and isinstance(value, getattr(imported, kind))
+    return imported is not None and isinstance(value, getattr(imported, class_name))

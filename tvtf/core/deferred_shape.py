@@ -31,6 +31,7 @@ class Examples:
         self._found: dict[int, Any] = {}
 
     def example(self, index: int) -> Any:
+        """Returns the value's instance at the rank ``RANKS[index]``; computes it at the first use."""
         if index not in self._found:
             self._found[index] = self._find(index)
         return self._found[index]
@@ -42,6 +43,7 @@ class AnyShape(Examples):
     __slots__ = ()
 
     def _unknown(self, *_: Any) -> NoReturn:
+        """Signals that a rank is needed. All operations on the dims call this method."""
         raise unknown_rank("the rank of a tensor")
 
     __len__ = __iter__ = __getitem__ = __add__ = __radd__ = __bool__ = __contains__ = _unknown

@@ -27,7 +27,8 @@ class DeviceSpec:
         self, job: str | None = None, replica: int | None = None, task: int | None = None,
         device_type: str | None = None, device_index: int | None = None,
     ) -> None:  # fmt: skip
-        # Arguments are converted as TensorFlow does: a task may be "1", and a type "gpu".
+        """Creates a spec from the parts of a device's name."""
+        # Arguments are converted as in TensorFlow: a task may be the text "1", and a type "gpu".
         self.job = None if job is None else str(job)
         self.replica = None if replica is None else int(replica)
         self.task = None if task is None else int(task)
@@ -37,9 +38,10 @@ class DeviceSpec:
 
     @classmethod
     def from_string(cls, spec: str) -> DeviceSpec:
-        """Parses a device's name, such as ``"/job:localhost/task:0/device:CPU:0"``.
+        """Parses a device's name, such as ``"/job:localhost/task:0/device:CPU:0"``; None and "" have no parts.
 
         Raises:
+          TypeError: the name is not a string.
           ValueError: the name has an unknown part.
         """
         if not isinstance(spec or "", str):
@@ -58,10 +60,11 @@ class DeviceSpec:
         return cls(**parts)
 
     def parse_from_string(self, spec: str) -> DeviceSpec:
+        """Parses a device's name, as :meth:`from_string` does. This object doesn't change."""
         return self.from_string(spec)
 
     def to_string(self) -> str:
-        """Returns the name, without the parts that are None."""
+        """Formats the device's name, such as ``"/job:localhost/device:CPU:0"``, without the parts that are None."""
         lead = "".join(f"/{part}:{getattr(self, part)}" for part in _PARTS[:3] if getattr(self, part) is not None)
         if self.device_type is None:
             return lead
@@ -73,7 +76,7 @@ class DeviceSpec:
         return DeviceSpec(**{p: others[p] if others[p] is not None else own[p] for p in _PARTS})
 
     def replace(self, **kwargs: Any) -> DeviceSpec:
-        """Returns a copy with some parts replaced."""
+        """Returns a copy of the spec with some parts replaced, such as ``replace(task=1)``."""
         return DeviceSpec(**(self._parts() | kwargs))
 
     def _parts(self) -> dict[str, Any]:
@@ -90,4 +93,5 @@ class DeviceSpec:
 
 
 def _index(text: str = "*") -> int | None:
+    """Parses a device's index; None for "*", which stands for any device."""
     return None if text == "*" else int(text)

@@ -13,9 +13,9 @@ COLUMN_GAP = "  "
 
 
 def on_terminal(renderable: RenderableType) -> str | None:
-    """Renders an object of the library rich as text for this process's terminal; None if its output is not a terminal.
+    """Renders an object of the library rich as coloured text for a terminal; None if stdout is not a terminal.
 
-    Rich follows ``NO_COLOR``, ``FORCE_COLOR`` and ``TERM``.
+    Rich reads the environment variables ``NO_COLOR``, ``FORCE_COLOR`` and ``TERM``.
     """
     from rich.console import Console
 
@@ -28,7 +28,7 @@ def on_terminal(renderable: RenderableType) -> str | None:
 
 
 def as_printed(text: str, renderable: RenderableType) -> str:
-    """Returns the text that ``print`` writes: as rich draws it on a terminal, plain text elsewhere."""
+    """Returns the text that ``print`` writes: ``renderable`` drawn by rich on a terminal, the plain ``text`` elsewhere."""
     coloured = on_terminal(renderable)
     return text if coloured is None else coloured
 
@@ -73,12 +73,17 @@ class Table:
     @property
     def text(self) -> str:
         """The table in plain text."""
-        lines = [[c.title for c in self.columns], *self.rows] if self.rows else []
+        # A table without rows is only its caption.
+        lines = [[column.title for column in self.columns], *self.rows] if self.rows else []
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.columns))] if lines else []
         return "\n".join([self.caption, *(self._line(line, widths) for line in lines)])
 
     def _line(self, cells: Sequence[str], widths: Sequence[int]) -> str:
-        padded = [c.rjust(w) if k.is_number else c.ljust(w) for c, w, k in zip(cells, widths, self.columns)]
+        """Formats one line of the table: pads each cell to the width of its column."""
+        padded = [
+            cell.rjust(width) if column.is_number else cell.ljust(width)
+            for cell, width, column in zip(cells, widths, self.columns)
+        ]
         return COLUMN_GAP.join(padded).rstrip()
 
     def rich(self) -> RenderableType:
@@ -95,7 +100,7 @@ class Table:
         return Group(Text(self.caption, "bold"), *([rendered] if self.rows else []))
 
     def html(self) -> str:
-        """Returns the table in HTML; everything in it is escaped."""
+        """Formats the table and its caption in HTML. Special characters of HTML in texts are escaped."""
         head = "".join(_cell("th", c.title, c) for c in self.columns)
         rows = ["".join(_cell("td", cell, c) for cell, c in zip(row, self.columns)) for row in self.rows]
         body = "".join(f"<tr>{row}</tr>" for row in rows)

@@ -32,8 +32,16 @@ class Operation:
 
     @classmethod
     def of(cls, name: str, kind: str, graph: Any, inputs: list[Any], outputs: list[Any]) -> Operation:
-        """Returns an Operation for an op that was traced before, with its inputs and outputs."""
-        operation = cls.__new__(cls)
+        """Returns an Operation for an op that was traced before, with its inputs and outputs.
+
+        Args:
+          name: the op's name.
+          kind: the op's type, such as "MatMul".
+          graph: the trace or graph that has the op.
+          inputs: the op's operands.
+          outputs: the op's results.
+        """
+        operation = cls.__new__(cls)  # `__init__` would make a new name
         operation.name, operation.type, operation.graph = name, kind, graph
         operation.inputs, operation.outputs = inputs, outputs
         return operation
@@ -43,5 +51,8 @@ class Operation:
 
 
 def done(kind: str, name: str | None = None, *inputs: Any) -> Operation | None:
-    """Returns the result of an op without results: None eagerly; in a trace an :class:`Operation` that is done after ``inputs``."""
+    """Returns what an op without results returns: None eagerly, an :class:`Operation` in a trace.
+
+    The operation is done after its ``inputs``. ``kind`` is the op's type, such as "NoOp".
+    """
     return None if state.trace is None else state.trace.operation(kind, name, inputs)  # type: ignore[no-any-return]

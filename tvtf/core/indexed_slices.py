@@ -74,9 +74,10 @@ class IndexedSlices(CompositeTensor):
 
     @property
     def _type_spec(self) -> IndexedSlicesSpec:
-        """The type spec: the number of slices is taken from the values' or the indices' shape, whichever knows it."""
+        """The type spec. The number of rows is taken from the shape of the values or of the indices, if one has it."""
         values_shape = as_shape(self._values.shape)  # values may be NumPy arrays, whose shape is a tuple
         count = as_shape(self._indices.shape).merge_with(values_shape[:1])
+        # The whole tensor may have more rows than `values`: only `dense_shape` says how many.
         shape = TensorShape([None]).concatenate(values_shape[1:])
         if self._dense_shape is None:
             return IndexedSlicesSpec(shape, self.dtype, self._indices.dtype, None, count)
@@ -84,9 +85,11 @@ class IndexedSlices(CompositeTensor):
         return IndexedSlicesSpec(shape, self.dtype, self._indices.dtype, self._dense_shape.dtype, count)
 
     def _gradient_components(self) -> Tensor:
+        """Returns the tensor that gradients are computed for: the values, as indices have no gradient."""
         return self._values
 
     def _with_gradient(self, gradients: Any) -> Any:
+        """Returns the gradient with respect to these slices, given the gradient of the values."""
         return IndexedSlices(gradients, self._indices, self._dense_shape)
 
     def __neg__(self) -> IndexedSlices:
@@ -135,6 +138,7 @@ class IndexedSlicesSpec(ShapedSpec):
 
     @property
     def _component_specs(self) -> tuple[TensorSpec, ...]:
+        """The specs of ``values``, ``indices`` and, unless the type has none, ``dense_shape``."""
         values = TensorSpec(self._indices_shape.concatenate(self._shape[1:]), self._dtype)
         indices = TensorSpec(self._indices_shape, self._indices_dtype)
         if self._dense_shape_dtype is None:
@@ -154,8 +158,12 @@ class IndexedSlicesSpec(ShapedSpec):
 
 
 def constant_shape(dims: Tensor) -> TensorShape:
-    """Returns the shape given by an integer vector; dims are None where its values are not known."""
+    """Converts an integer vector to the shape with these dims. If its elements aren't known while tracing, dims are None.
+
+    The rank is unknown if the vector's length is.
+    """
     known = dims.eager_array() if isinstance(dims, EagerTensor) else dims.known
     if known is not None:
         return TensorShape(known.tolist())
+    # The vector's length is the rank of the shape.
     return TensorShape([None] * dims.shape[0] if dims.shape.rank and dims.shape[0] is not None else None)

@@ -10,11 +10,13 @@ class _ToStderr(logging.Handler):
     """A handler that writes to stderr unless the program has configured logging itself."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Writes a record to stderr, unless the root logger has handlers of the program's own."""
         if not logging.getLogger().handlers:
             print(self.format(record), file=sys.stderr)
 
 
 def _with_handler(logger: logging.Logger) -> logging.Logger:
+    """Adds a handler that writes to stderr to a logger without handlers, and returns the logger."""
     if not logger.handlers:
         handler = _ToStderr()
         handler.setFormatter(logging.Formatter(logging.BASIC_FORMAT))

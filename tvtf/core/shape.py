@@ -40,6 +40,8 @@ def is_static_shape(shape: Iterable[Dim]) -> bool:
 def same_dim(a: Dim, b: Dim) -> bool:
     """Returns whether two dims, ints or symbolic expressions, are provably equal.
 
+    While tracing, this takes the equalities into account that the trace assumes.
+
     >>> same_dim(3, 3), same_dim(3, 4)
     (True, False)
     """
@@ -47,7 +49,7 @@ def same_dim(a: Dim, b: Dim) -> bool:
         return a == b
     if a is b:
         return True
-    if a is None or b is None:
+    if a is None or b is None:  # an unknown dim
         return False
     from tvm import sym
 
@@ -59,7 +61,7 @@ def same_dim(a: Dim, b: Dim) -> bool:
 
 
 def may_be_same(a: Dim, b: Dim) -> bool:
-    """Returns whether two dims can be equal in some call: False only for different static dims.
+    """Returns whether two dims may be equal in some call of the traced function: False only for different ints.
 
     >>> may_be_same(3, 3), may_be_same(3, 4)
     (True, False)
@@ -68,9 +70,9 @@ def may_be_same(a: Dim, b: Dim) -> bool:
 
 
 def agree_dim(a: Dim, b: Dim) -> bool:
-    """Returns whether two dims are equal, or are now assumed to be: while tracing, a symbolic dim is set to the other dim.
+    """Returns whether two dims are equal or can be assumed to be equal. While tracing, the assumption is made here.
 
-    The compiled function checks the assumption at each call.
+    An assumption sets a symbolic dim to the other dim. The compiled function checks it at each call.
 
     >>> agree_dim(3, 3), agree_dim(3, 4)
     (True, False)
@@ -82,9 +84,9 @@ def agree_dim(a: Dim, b: Dim) -> bool:
 
 
 def agree_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
-    """Returns whether two shapes are equal, or are now assumed to be (see :func:`agree_dim`).
+    """Returns whether two shapes are equal or can be assumed to be equal (see :func:`agree_dim`).
 
-    A shape of unknown rank agrees with any: when the function is traced again for a known rank, this is checked again.
+    A shape of unknown rank agrees with any other shape: the check is repeated when the function is traced for a known rank.
     """
     if isinstance(a, AnyShape) or isinstance(b, AnyShape):
         return True
@@ -92,12 +94,18 @@ def agree_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
 
 
 def keeps_shape(before: Sequence[Dim], after: Sequence[Dim]) -> bool:
-    """Returns whether a loop-carried tensor has one shape before and after an iteration; a known rank must stay known."""
+    """Returns whether a tensor that a loop carries has the same shape before and after an iteration.
+
+    A tensor whose rank is known before must have a known rank after the iteration.
+    """
     return (isinstance(before, AnyShape) or not isinstance(after, AnyShape)) and agree_shape(before, after)
 
 
 def agree_rank(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
-    """Returns whether two shapes have the same rank; True for an unknown one, which each instance checks again."""
+    """Returns whether two shapes have the same rank; True if a rank is unknown.
+
+    In that case the check is repeated when the function is traced for a known rank.
+    """
     return isinstance(a, AnyShape) or isinstance(b, AnyShape) or len(a) == len(b)
 
 
@@ -106,10 +114,11 @@ def same_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
 
 
 def simplify_dim(dim: Dim) -> Dim:
-    """Simplifies the expression of a symbolic dim by TVM; returns an ``int`` if it is constant.
+    """Simplifies the expression of a symbolic dim with TVM. Returns an ``int`` if the expression is constant.
 
-    TVM is imported only for symbolic dims, as its import takes long.
+    An int, or None for an unknown dim, is returned unchanged.
     """
+    # TVM is imported only for symbolic dims, as its import takes long.
     if isinstance(dim, int) or dim is None:
         return dim
     from tvm import sym, tirx
@@ -119,7 +128,7 @@ def simplify_dim(dim: Dim) -> Dim:
 
 
 def substitute_dim(dim: Dim, values: Mapping[Any, Dim]) -> Dim:
-    """Returns a dim with the symbols in its expression replaced by the dims that ``values`` gives for them."""
+    """Returns a dim with symbols replaced by ``values``, simplified. For example, ``n + 1`` and ``{n: 2}`` give 3."""
     if isinstance(dim, int) or not values:
         return dim
     from tvm import ir, tirx
@@ -127,6 +136,7 @@ def substitute_dim(dim: Dim, values: Mapping[Any, Dim]) -> Dim:
     from tvtf.core.tvm_visitor import structural_map
 
     def value(symbol: Any) -> Any:
+        """Returns the replacement of a symbol as an expression of TVM; the symbol itself if it has none."""
         dim = values.get(symbol, symbol)
         return tirx.IntImm("int64", dim) if isinstance(dim, int) else dim
 
@@ -134,9 +144,9 @@ def substitute_dim(dim: Dim, values: Mapping[Any, Dim]) -> Dim:
 
 
 def solved(a: Dim, b: Dim) -> tuple[Any, Dim] | None:
-    """Solves the equation ``a == b`` between dims for a symbol in it, whose coefficient must be 1 or -1.
+    """Solves the equation ``a == b`` between two dims for a symbol that has the coefficient 1 or -1 in it.
 
-    Returns the symbol and its value, or None if there is no such symbol.
+    Returns the symbol and its value, or None if no symbol has such a coefficient.
 
     >>> n, m = fresh_dim("n"), fresh_dim("m")
     >>> str(solved(10, m + 10 - n)), solved(2 * n, 3), solved(n, n + 1)
@@ -145,18 +155,20 @@ def solved(a: Dim, b: Dim) -> tuple[Any, Dim] | None:
     from tvm import sym, tirx
 
     difference = simplify_dim(a - b)
-    if isinstance(difference, int):
+    if isinstance(difference, int):  # no symbol is left
         return None
     for symbol in tirx.analysis.undefined_vars(difference):
         coefficients = sym.detect_linear_equation(difference, [symbol])
+        # The difference is `factor * symbol + offset`, with coefficients `[factor, offset]`, if it is linear.
         factor = simplify_dim(coefficients[0]) if coefficients else 0
-        if factor in (1, -1):  # others would need a division that may leave a remainder
+        # The difference is zero for `symbol = -offset / factor`. Other factors than 1 and -1 may leave a remainder.
+        if factor in (1, -1):
             return symbol, simplify_dim(-factor * coefficients[1])
     return None
 
 
 def size_of(shape: Iterable[Dim]) -> Dim:
-    """Returns the number of elements: the product of the dims.
+    """Returns the number of elements of a shape: the product of the dims.
 
     >>> size_of((2, 3)), size_of(())
     (6, 1)
@@ -165,14 +177,17 @@ def size_of(shape: Iterable[Dim]) -> Dim:
 
 
 def fresh_dim(name: str) -> Dim:
-    """Returns a new symbolic dim."""
+    """Returns a new symbolic dim: a TVM variable that differs from all others, also from those of the same name."""
     from tvm import tirx
 
     return tirx.Var(name, "int64")
 
 
 def broadcast_dim(a: Dim, b: Dim, fit: Callable[[Dim, Dim], bool] = agree_dim) -> Dim | None:
-    """Returns the dim that ``a`` and ``b`` broadcast to, or None where they can't."""
+    """Returns the dim that two dims of one axis broadcast to, or None if they can't be broadcast.
+
+    ``fit`` returns whether two dims are equal.
+    """
     if isinstance(a, int) and a == 1:
         return b
     if (isinstance(b, int) and b == 1) or fit(a, b):
@@ -183,7 +198,7 @@ def broadcast_dim(a: Dim, b: Dim, fit: Callable[[Dim, Dim], bool] = agree_dim) -
 def broadcast_shapes(
     a: Sequence[Dim], b: Sequence[Dim], fit: Callable[[Dim, Dim], bool] = agree_dim
 ) -> tuple[Dim, ...] | None:
-    """Returns the shape that two shapes broadcast to by NumPy's rules, or None where they can't.
+    """Returns the shape that two shapes broadcast to by NumPy's rules, or None if they can't be broadcast.
 
     ``fit`` returns whether two dims are equal.
 
@@ -197,7 +212,7 @@ def broadcast_shapes(
 
 
 def brackets(shape: Iterable[Any]) -> str:
-    """Returns a shape as TensorFlow's kernels print it.
+    """Formats a shape as TensorFlow's kernels print it.
 
     >>> brackets((2, 3)), brackets((None,))
     ('[2,3]', '[?]')
@@ -206,7 +221,7 @@ def brackets(shape: Iterable[Any]) -> str:
 
 
 def show_shape(shape: Iterable[Dim]) -> str:
-    """Formats a shape for messages as Python writes a tuple, symbolic dims by name.
+    """Formats a shape as Python writes a tuple, for messages. Symbolic dims are printed by name.
 
     >>> show_shape((2, 3)), show_shape((4,))
     ('(2, 3)', '(4,)')
@@ -227,6 +242,7 @@ class TensorShape:
     __slots__ = ("_dims",)
 
     def __init__(self, dims: Any) -> None:
+        """Creates a shape from a shape, an int or an iterable of dims; from None, a shape of unknown rank."""
         unknown = dims is None or isinstance(dims, AnyShape) or (isinstance(dims, TensorShape) and dims.rank is None)
         self._dims = None if unknown else tuple(map(visible_dim, dims_of(dims)))
 
@@ -248,7 +264,7 @@ class TensorShape:
         return list(self._dims)
 
     def as_proto(self) -> Any:
-        """Returns a TensorShapeProto.
+        """Converts the shape to a TensorShapeProto message.
 
         Raises:
           ImportError: without the ``tensorboard`` extra.
@@ -262,6 +278,7 @@ class TensorShape:
         return math.prod(self._dims) if self.is_fully_defined() else None  # type: ignore[arg-type]
 
     def is_compatible_with(self, other: Any) -> bool:
+        """Returns whether some concrete shape matches both shapes: an unknown dim matches any size."""
         own_dims, other_dims = self._dims, as_shape(other)._dims
         if own_dims is None or other_dims is None:
             return True
@@ -287,7 +304,7 @@ class TensorShape:
             raise ValueError(f"Shape {self} is not fully defined")
 
     def most_specific_compatible_shape(self, other: Any) -> TensorShape:
-        """Returns this shape with the dims unknown that differ from ``other``."""
+        """Returns this shape with each dim that differs from ``other`` replaced by an unknown dim."""
         return self.most_specific_common_supertype([as_shape(other)]) or TensorShape(None)
 
     def with_rank_at_least(self, rank: int) -> TensorShape:
@@ -301,7 +318,7 @@ class TensorShape:
         return self
 
     def merge_with(self, other: Any) -> TensorShape:
-        """Returns a shape whose dims are known where they are known in this shape or in ``other``.
+        """Combines two shapes: returns a shape with each dim known that is known in this shape or in ``other``.
 
         Raises:
           ValueError: the shapes differ in rank or in a known dim.
@@ -311,18 +328,22 @@ class TensorShape:
             raise ValueError(f"Shapes {self} and {other} are not compatible")
         if self._dims is None or other._dims is None:
             return other if self._dims is None else self
-        if None not in self._dims:
+        if None not in self._dims:  # all dims are known already
             return self
         return TensorShape([b if a is None else a for a, b in zip(self._dims, other._dims)])
 
     def is_subtype_of(self, other: Any) -> bool:
-        """Returns whether every concrete shape compatible with this one is compatible with ``other``."""
+        """Returns whether every concrete shape that matches this shape matches ``other``, too."""
+        # Only a shape of unknown rank includes a shape of unknown rank, and it includes all shapes.
         if not isinstance(other, TensorShape) or self._dims is None or other._dims is None:
             return isinstance(other, TensorShape) and other._dims is None
         return len(self) == len(other) and all(b is None or a == b for a, b in zip(self._dims, other._dims))
 
     def most_specific_common_supertype(self, others: Sequence[Any]) -> TensorShape | None:
-        """Returns the most specific shape of which this one and all ``others`` are subtypes; None for other types."""
+        """Returns the most specific shape that includes this shape and all ``others``; None if one of them is no shape.
+
+        A dim in which the shapes differ is unknown in the result.
+        """
         if not all(isinstance(other, TensorShape) for other in others):
             return None
         if self._dims is None or any(other.rank != self.rank for other in others):
@@ -348,7 +369,7 @@ class TensorShape:
         return iter(self._dims)
 
     def __getitem__(self, key: Any) -> Any:
-        if self._dims is None:
+        if self._dims is None:  # unknown rank: each dim is unknown, and so is the rank of a slice
             return TensorShape(None) if isinstance(key, slice) else None
         return TensorShape(self._dims[key]) if isinstance(key, slice) else self._dims[key]
 
@@ -380,16 +401,16 @@ class TensorShape:
 
 
 def dims_of(dims: Any) -> Sequence[Any]:
-    """Returns the dims of any value that TensorShape's constructor accepts but None: a shape, an int, or an iterable."""
+    """Returns the dims of a value that TensorShape's constructor accepts: a shape, an int, or an iterable, but not None."""
     if isinstance(dims, TensorShape):
         return dims.as_list()
     if isinstance(dims, (int, np.integer)):
         return (dims,)
-    if isinstance(dims, str):
+    if isinstance(dims, str):  # an iterable, too, but of characters
         raise TypeError(f"Dimension value must be integer or None or have an __index__ method, got value {dims!r}")
     return list(dims)
 
 
 def as_shape(value: Any) -> TensorShape:
-    """Returns ``value`` as a TensorShape; it may be one, None, an int or an iterable of dims."""
+    """Converts a shape, None, an int or an iterable of dims to a TensorShape."""
     return value if isinstance(value, TensorShape) else TensorShape(value)

@@ -24,9 +24,9 @@ from tvtf.errors import InaccessibleTensorError
 
 
 class Unspecialized(BaseException):
-    """The signal that tracing needs what the trace leaves unknown of its call.
+    """The signal that tracing needs a rank, size or dataset that the trace doesn't know.
 
-    Not an ``Exception``, so that no handler of errors on the way catches it.
+    It is not an ``Exception``: handlers of errors must not catch it on the way.
     """
 
 
@@ -37,8 +37,10 @@ class UnknownRank(Unspecialized):
 class UnknownSize(Unspecialized):
     """The signal that a static size is needed where the trace has a symbolic one.
 
-    ``error`` is raised instead if no specialization can supply the size. ``is_required``: the op certainly needs it;
-    otherwise the op failed on the symbolic size and may work with a static one.
+    Args:
+      error: the error to raise instead, if no specialization can supply the size.
+      is_required: whether the op certainly needs the size. If not, the op failed on a symbolic size, and may also fail on a
+        static one.
     """
 
     def __init__(self, error: Exception, is_required: bool) -> None:
@@ -48,7 +50,7 @@ class UnknownSize(Unspecialized):
 
 
 class UnknownDataset(Unspecialized):
-    """The signal that the trace must know which dataset an argument is, as it does more than iterate over it."""
+    """The signal that the trace must know which dataset an argument is: the function does more than iterate over it."""
 
 
 class Level(IntEnum):
@@ -67,8 +69,8 @@ class Specialization:
 
     Args:
       level: what is known of a call; None for a trace that is no function's (an example, a TensorFlow 1 graph).
-      is_refinable: whether the trace can be made again with more known.
-      has_call_shapes: whether the arguments have the shapes of a call, so that branches it never takes may be invalid.
+      is_refinable: whether the function can be traced again with more known.
+      has_call_shapes: whether the arguments have the shapes of one call. Branches that this call never takes may be invalid.
       python_ranks: the ranks that Python returns in this instance, by the key of its deferred call.
       example: the index in ``RANKS`` of the example that a deferred call is traced for.
     """
@@ -100,32 +102,39 @@ class Specialization:
 
     @property
     def may_know_more(self) -> bool:
-        """Whether an unknown size may become known: in an instance, or when the function is traced again."""
+        """Whether an unknown size may become known when the function is traced again or instantiated for a call."""
         return self.is_refinable or self.level in (Level.SPECS, Level.RANKS)
 
     def start_deferring(self) -> dict[int, Any]:
-        """Lets calls be deferred from here on; returns the deferred calls by key."""
+        """Allows calls to be deferred from now on. Returns the dict of deferred calls by key."""
         if self.deferred is None:
             self.deferred = {}
         return self.deferred
 
 
 def of_any_rank() -> bool:
-    """Returns whether the active trace has arguments of unknown rank, so that calls can be deferred."""
+    """Returns whether calls can be deferred in the active trace, because a tensor in it has an unknown rank."""
     return state.trace is not None and state.trace.specialization.deferred is not None
 
 
 def unknown_size(error: Exception, is_required: bool = True) -> BaseException:
-    """Returns what to raise for a symbolic size: :class:`UnknownSize` in a function's trace, else ``error``."""
+    """Returns the exception to raise for a symbolic size: :class:`UnknownSize` in a function's trace, else ``error``.
+
+    ``is_required`` is described at :class:`UnknownSize`.
+    """
     if state.trace is not None:
         specialization = state.trace.specialization
+        # In a trace for one call's shapes, the program itself computes the size: Python executes the call then.
         if specialization.may_know_more or specialization.level is Level.SHAPES:
             return UnknownSize(error, is_required)
     return error
 
 
 def unknown_rank(what: str) -> BaseException:
-    """Returns what to raise where ``what`` must be known: :class:`UnknownRank` in a trace, which can defer calls, else an error."""
+    """Returns the exception to raise if a rank must be known: :class:`UnknownRank` in a trace, else an error for the user.
+
+    A trace can defer the call that needs the rank. ``what`` describes what must be known, for the error message.
+    """
     if state.trace is not None:
         return UnknownRank(what)
     return InaccessibleTensorError(

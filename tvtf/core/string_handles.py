@@ -13,7 +13,7 @@ import numpy as np
 
 
 class _Calls(threading.local):
-    """The string tables of this thread's calls, the innermost last. Handle 0 is the empty string."""
+    """The string tables of this thread's calls, the innermost call last. In each table handle 0 is the empty string."""
 
     def __init__(self) -> None:
         self.tables: list[list[bytes]] = []
@@ -24,7 +24,7 @@ _calls = _Calls()
 
 @contextmanager
 def string_table() -> Iterator[None]:
-    """Opens a table of strings for a call; its handles are valid inside the block."""
+    """Opens a table of strings for a call of compiled code. Handles are valid inside the ``with`` block."""
     _calls.tables.append([b""])
     try:
         yield
@@ -33,9 +33,9 @@ def string_table() -> Iterator[None]:
 
 
 def numbers_of(array: np.ndarray) -> np.ndarray:
-    """Enters an array of strings into the current call's table of strings; returns an int64 array of their handles.
+    """Adds an array of strings to the current call's string table and returns an int64 array of their handles.
 
-    Compiled code passes these numbers in place of strings, which TVM doesn't have.
+    A handle is an index into the table. Compiled code passes handles in place of strings, which TVM doesn't have.
 
     >>> with string_table():
     ...     texts_of(numbers_of(np.array([b"a", b"b"], object)))
@@ -48,7 +48,7 @@ def numbers_of(array: np.ndarray) -> np.ndarray:
 
 
 def texts_of(numbers: np.ndarray) -> np.ndarray:
-    """Returns the object array of the strings that handles from `numbers_of` stand for."""
+    """Converts handles from `numbers_of` back to an object array of strings."""
     table = _calls.tables[-1]
     strings = np.empty(numbers.shape, object)
     strings.reshape(-1)[:] = [table[number] for number in numbers.ravel().tolist()]

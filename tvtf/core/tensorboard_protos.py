@@ -8,7 +8,9 @@ from typing import Any
 
 
 def proto(name: str) -> Any:
-    """Imports a module of the package ``tensorboard`` that defines protocol buffer messages, by its name in the package.
+    """Imports and returns a module of the package ``tensorboard`` that defines protocol buffer messages.
+
+    ``name`` is the module's name in the package, such as ``"compat.proto.graph_pb2"``.
 
     Raises:
       ImportError: ``tensorboard`` is not installed.
@@ -22,8 +24,8 @@ def proto(name: str) -> Any:
 
 
 def shape_proto(dims: Iterable[int | None] | None) -> Any:
-    """Returns a TensorShapeProto; of unknown rank where ``dims`` is None."""
+    """Converts dims to a TensorShapeProto message. The rank is unknown if ``dims`` is None."""
     message = proto("compat.proto.tensor_shape_pb2").TensorShapeProto(unknown_rank=dims is None)
-    for dim in dims or ():
+    for dim in dims or ():  # an unknown dim is -1 in the message
         message.dim.add(size=-1 if dim is None else dim)
     return message

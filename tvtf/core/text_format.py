@@ -12,15 +12,15 @@ HOLE = "\x1a"
 
 
 def number(value: Any) -> str:
-    """Formats a number as TensorFlow's C++ does: with few digits, or with more if those don't give the same number again.
+    """Formats a number as TensorFlow's C++ does: with few digits, or with more if few don't identify the number.
 
     >>> number(0.1), number(np.float32(1) / 3), number(True), number(1e20)
     ('0.1', '0.333333343', '1', '1e+20')
     """
     element = np.asarray(value)
-    if element.dtype.kind in "bui":
+    if element.dtype.kind in "bui":  # bool, unsigned and signed integers
         return str(int(element))
-    if element.dtype.kind == "c":
+    if element.dtype.kind == "c":  # TensorFlow prints complex numbers as "?"
         return "?"
     is_double = element.dtype.itemsize == 8
     few_digits, all_digits = (15, 17) if is_double else (6, 9)
@@ -32,7 +32,9 @@ def number(value: Any) -> str:
 
 
 def summarized(array: np.ndarray, limit: int) -> str:
-    """Formats the first ``limit`` elements in row-major order, inner rows in brackets, as ``Tensor::SummarizeValue``.
+    """Formats the first ``limit`` elements of an array in row-major order, with inner rows in brackets.
+
+    The text is that of TensorFlow's ``Tensor::SummarizeValue``.
 
     >>> summarized(np.array([1, 2, 3, 4]), 3), summarized(np.array([[1, 2], [3, 4]]), 3)
     ('1 2 3...', '[1 2][3...]...')
@@ -44,12 +46,13 @@ def summarized(array: np.ndarray, limit: int) -> str:
 
 
 def _nested_text(array: np.ndarray, limit: int, depth: int = 0) -> tuple[str, int]:
-    """Formats up to ``limit`` elements of an array, rows in brackets; returns the text and the number of elements in it.
+    """Formats up to ``limit`` elements of an array; returns the text and the number of elements in the text.
 
-    ``depth`` is the number of enclosing rows: a row that is cut off ends in "...".
+    Rows are in brackets. ``depth`` is the number of enclosing rows: an inner row that is cut off ends in "...".
     """
     if array.ndim <= 1:
         elements = array.reshape(-1)
+        # At depth 0 the caller adds "...".
         is_truncated = depth and limit < len(elements)
         return " ".join(map(_element, elements[:limit])) + ("..." if is_truncated else ""), min(limit, len(elements))
     row_texts, printed = [], 0
@@ -67,7 +70,7 @@ def _element(value: Any) -> str:
 
 
 def filled(message: str, summarize: int, arrays: Sequence[np.ndarray]) -> str:
-    """Returns the message with its placeholders replaced by summaries of the arrays."""
+    """Returns the message with its placeholders replaced by the arrays, each as text of at most ``summarize`` elements."""
     pieces = message.split(HOLE)
-    texts = [*(summarized(a, summarize) for a in arrays), ""]
+    texts = [*(summarized(a, summarize) for a in arrays), ""]  # nothing follows the last piece
     return "".join(part for pair in zip(pieces, texts) for part in pair)

@@ -6,13 +6,15 @@ import os
 
 
 def available_cores() -> int:
-    """Returns the number of cores that kernels may use: TVTF_NUM_THREADS, or the cores that this process may run on.
+    """Returns the number of cores that kernels may use.
+
+    This is TVTF_NUM_THREADS if it is set, else the number of cores that the process may run on.
 
     Raises:
       ValueError: TVTF_NUM_THREADS is not a positive integer.
     """
     configured = os.environ.get("TVTF_NUM_THREADS")
-    if configured is None:
+    if configured is None:  # `sched_getaffinity` exists only on some systems; `cpu_count` may return None
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if not configured.isdigit() or int(configured) < 1:
         raise ValueError(f"TVTF_NUM_THREADS must be a positive integer, but got {configured!r}")

@@ -34,7 +34,9 @@ def structural_walk(root: Any, rules: Rule | Sequence[Rule], order: str = "post"
 
 
 def structural_map(root: Any, rules: Rule | Sequence[Rule], order: str = "post") -> Any:
-    """Returns a TVM expression or function with each node replaced by the result of the first rule that matches its class.
+    """Returns a TVM expression or function with each node replaced by the result of a rule for the node's class.
+
+    A rule is a pair of a class, or a tuple of classes, and a callable. The first rule that matches is called.
 
     >>> from tvm import tirx
     >>> n = tirx.Var("n", "int64")
@@ -45,15 +47,18 @@ def structural_map(root: Any, rules: Rule | Sequence[Rule], order: str = "post")
 
 
 def _entries(rules: Rule | Sequence[Rule]) -> list[tuple[int, Callable[[Any], Any]]]:
-    pairs: Any = [rules] if callable(rules[-1]) else rules
+    """Converts rules to pairs of a class's type index in TVM and a callable."""
+    pairs: Any = [rules] if callable(rules[-1]) else rules  # a single rule ends with its callable
     return [
-        (_type_index(kind), run) for kinds, run in pairs for kind in (kinds if isinstance(kinds, tuple) else [kinds])
+        (_type_index(node_class), run)
+        for classes, run in pairs
+        for node_class in (classes if isinstance(classes, tuple) else [classes])
     ]
 
 
 @cache
-def _type_index(kind: Any) -> int:
-    return int(TypeSchema.from_annotation(kind).origin_type_index)
+def _type_index(node_class: Any) -> int:
+    return int(TypeSchema.from_annotation(node_class).origin_type_index)
 
 
 @cache

@@ -13,10 +13,11 @@ def is_dim(value: Any) -> bool:
 
 
 def visible_dim(dim: Any) -> int | None:
-    """Returns a dim as users of a TensorShape see it: an int, or None for a symbolic or unknown one.
+    """Converts a dim to the form that users of a TensorShape see: an int, or None for a symbolic or unknown dim.
 
     Raises:
-      TypeError, ValueError: the dim is not an integer, or negative.
+      TypeError: the dim is not an integer.
+      ValueError: the dim is negative.
     """
     if dim is None or is_dim(dim):
         return None
@@ -57,17 +58,17 @@ class Dimension:
         return self._value
 
     def is_compatible_with(self, other: Any) -> bool:
-        """Returns whether both can be the same size."""
+        """Returns whether this dim and ``other`` can be the same size: True if one of them is unknown."""
         other = Dimension(other)
         return self._value is None or other._value is None or self._value == other._value
 
     def assert_is_compatible_with(self, other: Any) -> None:
-        """Raises ValueError unless both can be the same size."""
+        """Raises ValueError unless this dim and ``other`` can be the same size."""
         if not self.is_compatible_with(other):
             raise ValueError(f"Dimensions {self} and {other} are not compatible")
 
     def merge_with(self, other: Any) -> Dimension:
-        """Returns the known one of two compatible dims."""
+        """Returns this dim if it is known, else ``other``. The two dims must be compatible."""
         other = Dimension(other)
         self.assert_is_compatible_with(other)
         return other if self._value is None else self
@@ -105,14 +106,18 @@ def _dimension_operator(
 ) -> Callable[..., Any]:
     """Returns the method of Dimension for an arithmetic or comparison operator.
 
-    ``compute`` applies the operator to two ints, and ``wrap`` converts its result. If a size is None, that is unknown, so is
-    the result. ``is_reflected`` is for methods such as ``__radd__``, whose operands come in reverse.
+    The result is unknown (None) if one of the operands is.
+
+    Args:
+      compute: applies the operator to two ints.
+      wrap: converts the result: to a Dimension for arithmetic; a comparison's result stays as it is.
+      is_reflected: whether the operands come in reverse, as for ``__radd__``.
     """
 
     def apply(self: Dimension, other: Any) -> Any:
         try:
             sizes = self._value, Dimension(other)._value
-        except (TypeError, ValueError):
+        except (TypeError, ValueError):  # `other` is not a dim: Python tries its operator, or raises TypeError
             return NotImplemented
         first, second = reversed(sizes) if is_reflected else sizes
         return wrap(None if first is None or second is None else compute(first, second))
@@ -129,7 +134,7 @@ Dimension.__hash__ = None  # type: ignore[assignment,method-assign]
 
 
 def dimension_value(dimension: Any) -> Any:
-    """Returns the int or None of a Dimension; any other value unchanged.
+    """Returns the size of a Dimension, an int or None. Any other value is returned unchanged.
 
     >>> import tvtf as tf
     >>> tf.compat.v1.dimension_value(tf.compat.v1.Dimension(3)), tf.compat.v1.dimension_value(3)

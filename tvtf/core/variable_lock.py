@@ -30,13 +30,14 @@ class Lock:
         _instances.add(self)
 
     def _root(self) -> Lock:
+        """Returns the lock that stands for all locks joined with this one."""
         root = self
         while root._joined is not None:
             root = root._joined
         return root
 
     def __enter__(self) -> Lock:
-        """Acquires this lock and all that are joined with it, by acquiring their common root."""
+        """Acquires this lock and all locks joined with it, by acquiring their common root."""
         while True:
             root = self if self._joined is None else self._root()
             root._own.acquire()
@@ -59,7 +60,7 @@ class Lock:
         return root._depth > 0
 
     def release_if_abandoned(self) -> None:
-        """Releases the lock in a forked child if another thread held it."""
+        """Releases the lock in a forked child process if another thread held it: the child doesn't have that thread."""
         if not self._own._is_owned():  # type: ignore[attr-defined]  # private, but Python's own Condition uses it, too
             self._own, self._acquired, self._depth = threading.RLock(), [], 0
 
@@ -81,6 +82,7 @@ _instances: weakref.WeakSet[Lock | Condition] = weakref.WeakSet()
 
 
 def _release_abandoned() -> None:
+    """Releases the locks and conditions that other threads held, in a forked child process."""
     for lock in list(_instances):
         lock.release_if_abandoned()
 
@@ -90,7 +92,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def join(locks: Iterable[Lock]) -> Lock:
-    """Joins locks permanently and returns the common lock.
+    """Joins locks permanently and returns their common lock: a thread that acquires one of them then holds all.
 
     Every thread acquires them in the same order, by address, which prevents deadlocks.
     """
@@ -104,9 +106,10 @@ def join(locks: Iterable[Lock]) -> Lock:
 
 
 def _join_roots(roots: list[Lock]) -> bool:
-    """Joins locks, each the root of the locks joined with it, under the first; returns whether that succeeded.
+    """Joins locks under the first of them and returns whether this succeeded.
 
-    It fails if another thread joined one of them before all were acquired.
+    Each lock must be a root (not joined under another lock). The join fails if another thread joined one of the locks
+    before all of them were acquired here.
     """
     for root in roots:
         root._own.acquire()
@@ -119,7 +122,7 @@ def _join_roots(roots: list[Lock]) -> bool:
 
 
 class cached_property(Generic[Value]):  # noqa: N801  # named as the one of functools, which it replaces
-    """A property that is computed once and cached; threads that read it at the same time may each compute it.
+    """A property that is computed at its first use and cached. Threads that read it at the same time may each compute it.
 
     Until Python 3.12 ``functools.cached_property`` holds a lock, one for all objects, which stays held in a forked child.
     """
@@ -138,6 +141,7 @@ class cached_property(Generic[Value]):  # noqa: N801  # named as the one of func
     def __get__(self, instance: object, owner: type) -> Value: ...
 
     def __get__(self, instance: object | None, owner: type) -> Any:
-        if instance is None:
+        if instance is None:  # read from the class
             return self
+        # Python finds the cached value in the instance's `__dict__` first, and doesn't call this method again.
         return vars(instance).setdefault(self._name, self._compute(instance))

@@ -43,7 +43,7 @@ class Bound(NamedTuple):
 
 
 def relax_op(prim: Primitive[Any]) -> ir.Op:
-    """Returns TVM's op for a primitive, by which Relax calls refer to it; registers the op on its first use."""
+    """Returns TVM's op for a primitive, to which Relax calls refer; registers the op on its first use."""
     op = _ops.get(prim.name)
     if op is None:
         with _registering:
@@ -54,15 +54,17 @@ def relax_op(prim: Primitive[Any]) -> ir.Op:
 
 
 def _register(prim: Primitive[Any]) -> ir.Op:
-    """Registers a primitive as an op of TVM, with its attributes; completes a registration that Ctrl-C interrupted.
+    """Registers a primitive as an op of TVM and returns the op.
 
-    TVM accepts each registration only once in a process, so what an interrupted call registered is left out.
+    Ctrl-C may have interrupted an earlier registration, which is completed then. TVM accepts each registration only once
+    in a process. So the parts that the earlier call registered are skipped.
     """
     name = _PREFIX + prim.name
     was_interrupted = name in _begun
     _begun.add(name)
     if not (was_interrupted and name in ir.Op.list_op_names()):
-        ir_ffi.RegisterOp(name, (prim.__doc__ or "").partition("\n")[0])
+        summary = (prim.__doc__ or "").partition("\n")[0]
+        ir_ffi.RegisterOp(name, summary)
     op = ir.Op.get(name)
     attributes = {
         "FInferType": lambda call, _: _infer_type(prim, call),
@@ -76,8 +78,9 @@ def _register(prim: Primitive[Any]) -> ir.Op:
 
 
 def _infer_type(prim: Primitive[Any], call: relax.Call) -> Any:
-    bound = read(call)
-    return to_relax_types(prim.type(*(from_relax_type(x.ty) for x in bound.inputs), **bound.attrs))
+    """Returns the Relax type of a primitive's call, by the primitive's type rule."""
+    decoded = read(call)
+    return to_relax_types(prim.type(*(from_relax_type(x.ty) for x in decoded.inputs), **decoded.attrs))
 
 
 PAIRS = {"float32x2": dtypes.complex64, "float64x2": dtypes.complex128, "int32x2": dtypes.string}
@@ -94,7 +97,7 @@ def _dtype_of(name: str) -> dtypes.DType:
 
 
 def to_relax_type(tensor_type: TensorType) -> relax.TensorType:
-    """Converts the type of a tensor to a Relax type; types of static shape are cached.
+    """Converts the type of a tensor to a Relax type. Types with static shapes are cached.
 
     Raises:
       TypeError: the dtype can't be compiled.
@@ -104,12 +107,12 @@ def to_relax_type(tensor_type: TensorType) -> relax.TensorType:
             f"{tensor_type.dtype.name} tensors run eagerly only: the compiler has no {tensor_type.dtype.name} type; "
             "move the op out of the tf.function"
         )
-    if isinstance(tensor_type.shape, AnyShape):
+    if isinstance(tensor_type.shape, AnyShape):  # of unknown rank
         return relax.TensorType(dtype=relax_dtype(tensor_type.dtype))
     if any(not isinstance(d, int) for d in tensor_type.shape):
         return relax.TensorType(tensor_type.shape, relax_dtype(tensor_type.dtype))
     cached = _types.get(tensor_type)
-    if cached is None:
+    if cached is None:  # another thread may cache the type meanwhile: `setdefault` returns its object then
         cached = _types.setdefault(tensor_type, relax.TensorType(tensor_type.shape, relax_dtype(tensor_type.dtype)))
         _tensor_types[cached.__chandle__()] = tensor_type
     return cached
@@ -120,26 +123,32 @@ def to_relax_types(types: Any) -> Any:
 
 
 def from_relax_type(ty: relax.TensorType) -> TensorType:
-    """Converts a Relax tensor type to a TensorType; symbolic dims are simplified.
+    """Converts a Relax tensor type to a TensorType. Expressions of symbolic dims are simplified.
 
     Raises:
       TypeError: the type has no shape.
     """
-    static = static_type(ty)
-    if static is not None:
-        return static
+    cached = static_type(ty)
+    if cached is not None:
+        return cached
     if ty.shape is None:
         raise TypeError(f"a tensor of unknown shape can't be read into the tvtf dialect: {ty}")
     return TensorType(tuple(map(simplify_dim, ty.shape.values[:])), _dtype_of(str(ty.dtype)))
 
 
 def static_type(ty: Any) -> TensorType | None:
-    """Returns the TensorType of a Relax type that :func:`to_relax_type` made and whose dims are constants; else None."""
+    """Returns the TensorType that :func:`to_relax_type` converted to the Relax type ``ty``.
+
+    Returns None for a type with symbolic dims or from elsewhere.
+    """
     return _tensor_types.get(ty.__chandle__())
 
 
 def static_types(ty: Any) -> Any:
-    """Returns the TensorTypes of a call's results, a tuple of them if there are several; None if a dim isn't constant."""
+    """Returns the TensorType of a call's result, or a tuple of types for several results.
+
+    Returns None if :func:`static_type` doesn't find one of the types, as for a symbolic dim.
+    """
     if not isinstance(ty, relax.TupleType):
         return static_type(ty)
     types = [static_type(field) for field in ty.fields[:]]
@@ -147,27 +156,38 @@ def static_types(ty: Any) -> Any:
 
 
 def of_unknown_dims(ty: relax.TensorType) -> TensorType:
-    """Returns the TensorType of a Relax type of known rank, with a new symbol for each dim."""
+    """Converts a Relax tensor type of known rank and unknown dims to a TensorType with a new symbol for each dim."""
     return TensorType(tuple(fresh_dim("any") for _ in range(ty.ndim)), _dtype_of(str(ty.dtype)))
 
 
 def write(prim: Primitive[Any], args: list[Any], attrs: dict[str, Any], ret_ty: Any, span: Any) -> relax.Call:
-    """Encodes a bound primitive as a Relax call."""
+    """Encodes a call of a primitive as a Relax call.
+
+    The operands of the Relax call are the subgraphs, ``args``, and one shape expression of the symbolic dims in ``attrs``.
+
+    Args:
+      prim: the primitive.
+      args: the call's tensor arguments as Relax expressions.
+      attrs: the call's attributes; subgraphs are GlobalVars.
+      ret_ty: the Relax type of the result.
+      span: the line of the user's program.
+    """
     dims: list[Any] = []
     graphs: list[Any] = []
-    written = {k: _encode(v, dims, graphs) for k, v in attrs.items()}
+    encoded = {name: _encode(value, dims, graphs) for name, value in attrs.items()}
     operands = graphs + args + ([relax.ShapeExpr(dims)] if dims else [])
-    return relax.Call(relax_op(prim), operands, attrs=ir.make_node("ir.DictAttrs", **written), span=span, ret_ty=ret_ty)
+    return relax.Call(relax_op(prim), operands, attrs=ir.make_node("ir.DictAttrs", **encoded), span=span, ret_ty=ret_ty)
 
 
 def _encode(value: Any, dims: list[Any], graphs: list[Any]) -> Any:
-    """Encodes a primitive's attribute for a Relax call, whose attributes are numbers, texts and tuples.
+    """Encodes a primitive's attribute as an attribute of a Relax call: a number, a text or a tuple.
 
-    Symbolic dims and functions are appended to ``dims`` and ``graphs``, and become texts that refer to them by index.
+    Symbolic dims are appended to ``dims``, and functions to ``graphs``. The attribute refers to them by index. For
+    example, the first symbolic dim is encoded as ``"dim:0"``.
     """
     if isinstance(value, dtypes.DType):
         return _DTYPE + value.name
-    # A text that starts as an encoded dtype or a reference does gets a prefix of its own.
+    # A text that starts with "dim:", for example, would be decoded as a dim: it is marked as a text.
     if isinstance(value, str) and value.startswith(_MARKS):
         return _TEXT + value
     if isinstance(value, (tuple, list)):
@@ -193,24 +213,26 @@ def primitive_of(call: relax.Call) -> Primitive[Any]:
 
 
 def read(call: relax.Call) -> Bound:
-    """Decodes a call that :func:`write` encoded."""
+    """Decodes a call that :func:`write` encoded: returns its primitive, tensor arguments and attributes."""
     args = call.args[:]
+    # The last operand may be the shape expression of symbolic dims; the first operands are the subgraphs.
     dims = args.pop().values[:] if args and isinstance(args[-1], relax.ShapeExpr) else []
     graphs = [a for a in args if isinstance(a, ir.GlobalVar)]
-    attrs = {str(k): _decode(v, dims, graphs) for k, v in call.attrs.items()} if call.attrs else {}
+    attrs = {str(name): _decode(value, dims, graphs) for name, value in call.attrs.items()} if call.attrs else {}
     return Bound(primitive_of(call), args[len(graphs) :], attrs)
 
 
 def dtypes_of(call: relax.Call, bound: Bound) -> list[dtypes.DType]:
-    """Returns the dtypes of a call's inputs and results."""
+    """Returns the dtypes of a call's inputs, then those of the results. ``bound`` is the decoded call."""
     results = call.ty.fields if isinstance(call.ty, relax.TupleType) else [call.ty]
     return [from_relax_type(t).dtype for t in (*(x.ty for x in bound.inputs), *results)]
 
 
 def _decode(value: Any, dims: list[Any], graphs: list[Any]) -> Any:
-    """Decodes a primitive's attribute from a Relax call, where symbolic dims, functions and dtypes are encoded as texts.
+    """Decodes a primitive's attribute from a Relax call.
 
-    Such a text refers to an item of ``dims`` or ``graphs`` by index.
+    Symbolic dims, functions and dtypes are encoded as texts. For example, ``"dim:0"`` stands for the first of ``dims``, and
+    ``"graph:0"`` for the first of ``graphs``.
     """
     if isinstance(value, str):
         return _decode_text(str(value), dims, graphs)
@@ -218,11 +240,14 @@ def _decode(value: Any, dims: list[Any], graphs: list[Any]) -> Any:
         return value
     if isinstance(value, tirx.IntImm):
         return int(value.value)
-    return tuple(_decode(v, dims, graphs) for v in value[:])
+    return tuple(_decode(v, dims, graphs) for v in value[:])  # an array of TVM, which a tuple was encoded as
 
 
 def _decode_text(text: str, dims: list[Any], graphs: list[Any]) -> Any:
-    """Decodes an attribute's text by its prefix: a dtype's name, the index of a dim or function, or a plain text."""
+    """Decodes an attribute's text by its prefix, ``dtype:``, ``dim:``, ``graph:`` or ``text:``.
+
+    The digits after ``dim:`` and ``graph:`` are an index into ``dims`` or ``graphs``.
+    """
     if text.startswith(_DTYPE):
         return dtypes.as_dtype(text[len(_DTYPE) :])
     if text.startswith(_DIM):
@@ -233,11 +258,12 @@ def _decode_text(text: str, dims: list[Any], graphs: list[Any]) -> Any:
 
 
 def filled_in(name: str, dims: Iterable[int | None]) -> tuple[Any, ...]:
-    """Returns a shape with new symbols for its unknown dims."""
+    """Returns the shape ``dims`` with a new symbol, named ``name_0``, ``name_1`` ..., for each unknown dim (None)."""
     return tuple(fresh_dim(f"{name}_{i}") if d is None else d for i, d in enumerate(dims))
 
 
 def example_shape(name: str, rank: int = RANKS[0]) -> AnyShape:
-    """Returns a shape of unknown rank, whose first example has the given rank."""
+    """Returns a shape of unknown rank. Deferred calls are traced for examples of it; the first example has ``rank`` axes."""
+    # The second example has another rank, at a fixed distance from the first.
     ranks = (rank, rank + RANK_GAP, *RANKS[2:])
     return AnyShape(lambda index: filled_in(name, [None] * ranks[index]))

@@ -11,7 +11,7 @@ from tvtf.core.shape import substitute_dim
 
 
 def solved_equations(pairs: Iterable[Sequence[Any]], symbols: Sequence[tirx.Var]) -> dict[tirx.Var, Any]:
-    """Solves equations between symbolic dims for ``symbols``. Equations without a solution are ignored.
+    """Solves equations between symbolic dims for the given symbols. Equations without a solution are ignored.
 
     For example, the pair ``(n, m)`` can give ``{n: m}``.
 
@@ -25,8 +25,9 @@ def solved_equations(pairs: Iterable[Sequence[Any]], symbols: Sequence[tirx.Var]
     values: dict[tirx.Var, Any] = {}
     for pair in pairs:
         a, b = (substitute_dim(d, values) for d in pair)
+        # Each side that is a symbol may be replaced by the other side, unless that contains the symbol.
         choices = [(s, d) for s, d in ((b, a), (a, b)) if isinstance(s, tirx.Var) and not is_among(s, symbols_of(d))]
-        if choices:  # symbols that the program computes are replaced first: only those of parameters may remain
+        if choices:  # a symbol that isn't in `symbols` is replaced first, as the solution may not contain any
             symbol, dim = min(choices, key=lambda choice: is_among(choice[0], symbols))
             values = {s: substitute_dim(d, {symbol: dim}) for s, d in values.items()} | {symbol: dim}
     return {
@@ -35,7 +36,8 @@ def solved_equations(pairs: Iterable[Sequence[Any]], symbols: Sequence[tirx.Var]
 
 
 def is_among(symbol: tirx.Var, symbols: Sequence[tirx.Var]) -> bool:
-    """Returns whether a symbol is one of ``symbols``: ``in`` would compare TVM's expressions by ``==``, which builds one."""
+    """Returns whether a symbol is one of ``symbols``."""
+    # `in` would compare by `==`, which builds an expression in TVM.
     return any(symbol.same_as(s) for s in symbols)
 
 

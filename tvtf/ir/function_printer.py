@@ -22,7 +22,7 @@ NO_RESULT = "()"
 
 @dataclass
 class Page:
-    """What the functions of a module are printed on; ``printed`` are the names of those that are."""
+    """The printed lines of a module. ``printed`` are the names of the functions that are printed already."""
 
     mod: ir.IRModule
     entry: Entry
@@ -31,7 +31,10 @@ class Page:
 
 
 class Returned(NamedTuple):
-    """A result: its label in the returned structure, its name and type in the signature, its value, the variable of that."""
+    """A result: its label in the returned structure, name and type in the signature, value as tokens, and Relax variable.
+
+    ``var`` is None for a result that isn't a variable.
+    """
 
     label: str
     name: str
@@ -56,74 +59,82 @@ class FunctionPrinter:
         page.printed.add(name)
 
     def write(self, title: str) -> None:
-        """Appends the function's listing to the page: its signature, bindings, updated Variables and results."""
+        """Appends the function's lines to the page: its signature, bindings, updated Variables and results.
+
+        ``title`` is the function's name in the signature.
+        """
         outputs, bindings = outputs_of(self.func)
-        params = [self._param(p) for p in self.func.params]
+        params = [self._formatted_param(p) for p in self.func.params]
         first_line = len(self.page.lines)
-        self._bindings(bindings, self.func.body.body, self.depth + 1)
+        self._print_bindings(bindings, self.func.body.body, self.depth + 1)
         self._print_updates(outputs)
         returned = self.returned(outputs)
+        # The signature, the first line, is made last: variables are named in the order in which bindings use them.
         header = signature(title, params, [typed(r.label or r.name, r.type) for r in returned])
-        # The signature is made last: variables are named in the order in which bindings use them.
+        # Further lines of the signature are indented by two more levels.
         header_lines = [Line(self.depth + 2 * (i > 0), tokens) for i, tokens in enumerate(header)]
         self.page.lines[first_line:first_line] = header_lines
         values = [[*([Token(f"{r.label}=", "attribute")] if r.label else []), *r.value] for r in returned]
-        self._line(self.depth + 1, [Token("return", "keyword"), Token(" " if values else ""), *commas(values)])
+        self._add_line(self.depth + 1, [Token("return", "keyword"), Token(" " if values else ""), *commas(values)])
 
     # -- names
 
     def name_of(self, var: Any) -> str:
-        """Returns the variable's name in this function: passes may leave two of one name."""
+        """Returns the printed name of a variable, with a number appended if another variable has the same name."""
         if var not in self.names:
             is_input = self.is_main and any(var.same_as(p) for p in self.func.params)
             name = self.page.entry.inputs.get(var.name, var.name) if is_input else var.name
             self.names[var] = unique(name, self.used)
         return self.names[var]
 
-    def _param(self, param: Any) -> list[Token]:
+    def _formatted_param(self, param: Any) -> list[Token]:
+        """Formats a parameter in the signature: its name, type, and the word "donated" if its memory is overwritten."""
         line_tokens = typed(self.name_of(param), short_type(param.ty))
         return [*line_tokens, Token(" donated", "keyword")] if self.is_donated(param) else line_tokens
 
     def is_donated(self, param: Any) -> bool:
         """Returns whether the function writes its result into a parameter's memory."""
-        by_attribute = any(param.same_as(p) for p in self._donated().values())
+        by_attribute = any(param.same_as(p) for p in self._donated_params().values())
         return by_attribute or (self.is_main and param.name in self.page.entry.donated)
 
-    def _donated(self) -> dict[int, Any]:
-        """Returns the parameters that take an output's memory, by output."""
+    def _donated_params(self) -> dict[int, Any]:
+        """Returns, by the index of an output, the parameter whose memory the output may overwrite."""
+        # Pairs of the indices of an output and a parameter. Only `main` has the attribute.
         pairs = (self.func.attrs or {}).get("tvtf.donate", ()) if self.is_main else ()
-        return {int(output): self.func.params[int(place)] for output, place in pairs}
+        return {int(output): self.func.params[int(param)] for output, param in pairs}
 
     # -- bindings
 
-    def _bindings(self, bindings: Sequence[Any], result: Any, depth: int) -> None:
-        """Prints a line for each binding; a tuple is unpacked where it is bound, as in ``a, b = call(x)``.
+    def _print_bindings(self, bindings: Sequence[Any], result: Any, depth: int) -> None:
+        """Prints a line for each binding. A tuple is unpacked in the line of its binding, as in ``a, b = call(x)``.
 
-        ``result`` is what the function or branch returns.
+        ``result`` is the expression that the function or branch returns.
         """
         unpacked_items = unpacked(bindings, result)
         for binding in bindings:
             value = getattr(binding, "value", None)
             items = unpacked_items.get(binding.var)
             if isinstance(value, relax.TupleGetItem) and value.tuple_value in unpacked_items:
-                continue  # printed with the binding of its tuple
+                continue  # an item, printed with the binding of its tuple
             if isinstance(value, relax.If):
-                self._branches(binding.var, value, items, depth)
+                self._print_branches(binding.var, value, items, depth)
             else:
-                self._binding(binding, items, depth)
+                self._print_binding(binding, items, depth)
 
-    def _binding(self, binding: Any, items: list[Any] | None, depth: int) -> None:
+    def _print_binding(self, binding: Any, items: list[Any] | None, depth: int) -> None:
+        """Prints a binding, and below it the functions that its call uses. ``items`` are as in :meth:`_formatted_target`."""
         value = self.values.value(binding.value)
-        target = self._target(binding.var, items, value.operands)
-        self._line(depth, [*target, *value.tokens], self.source(binding.value))
+        target = self._formatted_target(binding.var, items, value.operands)
+        self._add_line(depth, [*target, *value.tokens], self.source(binding.value))
         for label, var in value.functions:
-            self._nested(label, var, depth + 1)
+            self._print_function(label, var, depth + 1)
 
-    def _target(self, var: Any, items: list[Any] | None, operands: Sequence[Any]) -> list[Token]:
-        """Formats the left side of a binding: the name, its type, and the equals sign.
+    def _formatted_target(self, var: Any, items: list[Any] | None, operands: Sequence[Any]) -> list[Token]:
+        """Formats the left side of a binding: the variable's name, its type, and the equals sign.
 
-        ``items`` are the variables that a tuple is unpacked into, None for those that nothing uses. The type is left out of
-        the text if the first operand that is a variable has the same one.
+        The type is left out if the first variable among the operands has the same type.
+
+        ``items`` are the variables that a tuple is unpacked into, each None if nothing uses the item; None for no tuple.
         """
         if items is not None:
             names = [[Token("_")] if item is None else typed(self.name_of(item), short_type(item.ty)) for item in items]
@@ -136,51 +147,58 @@ class FunctionPrinter:
         name = self.name_of(var)
         return [*([Token(name, "name", ty)] if is_type_omitted else typed(name, ty)), Token(" = ")]
 
-    def _branches(self, var: Any, value: relax.If, items: list[Any] | None, depth: int) -> None:
-        """Prints a Relax ``if`` bound to ``var``: the condition, then both branches, each ending in the value it yields."""
+    def _print_branches(self, var: Any, value: relax.If, items: list[Any] | None, depth: int) -> None:
+        """Prints a Relax ``if`` that is bound to ``var``: the condition, then each branch with the value that it yields."""
         condition = self.values.operand(value.cond)
-        self._line(depth, [*self._target(var, items, ()), Token("if ", "keyword"), *condition])
+        self._add_line(depth, [*self._formatted_target(var, items, ()), Token("if ", "keyword"), *condition])
         for keyword, branch in (("then", value.true_branch), ("else", value.false_branch)):
-            self._line(depth + 1, [Token(keyword, "keyword")])
+            self._add_line(depth + 1, [Token(keyword, "keyword")])
             bindings = [b for block in branch.blocks for b in block.bindings]
-            self._bindings(bindings, branch.body, depth + 2)
-            self._line(depth + 2, [Token("yield ", "keyword"), *self.values.operand(branch.body)])
+            self._print_bindings(bindings, branch.body, depth + 2)
+            self._add_line(depth + 2, [Token("yield ", "keyword"), *self.values.operand(branch.body)])
 
-    def _nested(self, label: str, var: ir.GlobalVar, depth: int) -> None:
-        """Prints a function that a binding uses, below its first use."""
+    def _print_function(self, label: str, var: ir.GlobalVar, depth: int) -> None:
+        """Prints a function below the binding that uses it, or a reference if the function is printed already.
+
+        ``label`` says what the binding uses the function for, as ``body``; it is empty for the callee itself.
+        """
         name = var.name_hint
         if name not in self.page.printed:
             FunctionPrinter(self.page, name, self.page.mod[var], depth).write(label or name)
         elif label:
-            self._line(depth, [Token(label, "function"), Token(f" is {name}, above")])
+            self._add_line(depth, [Token(label, "function"), Token(f" is {name}, above")])
 
     # -- results
 
     def updates(self, outputs: Sequence[Any]) -> list[tuple[Any, Any]]:
-        """Returns the parameters of Variables with the outputs that are their new values."""
-        return [(param, outputs[output]) for output, param in self._donated().items()]
+        """Returns pairs of a Variable's parameter and the output that is the Variable's new value."""
+        return [(param, outputs[output]) for output, param in self._donated_params().items()]
 
     def _print_updates(self, outputs: Sequence[Any]) -> None:
+        """Prints a line ``variable <- value`` for each Variable's new value."""
         for param, new in self.updates(outputs):
             arrow = Token(" <- ", "keyword")
-            self._line(self.depth + 1, [*self.values.operand(param), arrow, *self.values.operand(new)])
+            self._add_line(self.depth + 1, [*self.values.operand(param), arrow, *self.values.operand(new)])
 
     def returned(self, outputs: Sequence[Any]) -> list[Returned]:
-        """Returns the results that the user gets of the compiled function, for printing.
+        """Returns the results to print for the function.
 
-        These are all outputs but new values of Variables, if no user calls the function or a pass changed the outputs.
+        For ``main`` these are the results that the user's function returns. If they aren't known, or for another function,
+        they are all outputs except the new values of Variables.
         """
-        # Where a pass dropped outputs, the attribute has the original indices of those that are left.
+        # If a pass dropped outputs, the attribute has the original indices of the remaining outputs.
         original_indices = (self.func.attrs or {}).get("tvtf.given", range(len(outputs)))
         by_index = dict(zip(map(int, original_indices), outputs))
         results = self.page.entry.results if self.is_main else None
+        # A pass may have dropped an output that the user's function returns.
         if results is None or any(r.kind == "computed" and r.which not in by_index for r in results):
-            donated = self._donated()
+            donated = self._donated_params()
             results = [Result("", "computed", i) for i in by_index if i not in donated]
-        return [self._result(r, by_index) for r in results]
+        return [self._formatted_result(r, by_index) for r in results]
 
-    def _result(self, result: Result, by_index: Mapping[int, Any]) -> Returned:
-        if result.kind == "value":
+    def _formatted_result(self, result: Result, by_index: Mapping[int, Any]) -> Returned:
+        """Formats a result of the user's function; ``by_index`` has the outputs of ``main`` by their original index."""
+        if result.kind == "value":  # a Python value, not a tensor
             return Returned(result.label, "", "", [Token(str(result.which), "literal")], None)
         expr = by_index[result.which] if result.kind == "computed" else self.func.params[result.which]
         var = expr if isinstance(expr, relax.Var) else None
@@ -190,21 +208,23 @@ class FunctionPrinter:
     # -- lines
 
     def source(self, value: Any) -> str:
-        """Returns the lines of the user's program that a call comes from, as text; "" if they aren't known.
+        """Formats the lines of the user's program that a call comes from; returns "" if they aren't known.
 
-        A fused kernel has those of all ops in it.
+        A fused kernel comes from the lines of all ops in it.
         """
         if not isinstance(value, relax.Call):
             return ""
         line = user_line(value)
         if line is not None:
             return show_lines([line])
+        # The function of a direct call, or the kernel of `call_tir(kernel, ...)`.
         callee = value.op if isinstance(value.op, ir.GlobalVar) else next(iter(value.args), None)
         if not isinstance(callee, ir.GlobalVar):
             return ""
         func = self.page.mod[callee] if callee in self.page.mod.functions else None
         lines = map(user_line, calls_in(func)) if isinstance(func, relax.Function) else ()
+        # Kernels have no lines; `entry.lines` has those from before lowering.
         return show_lines([*filter(None, lines)] or self.page.entry.lines.get(callee.name_hint, ()))
 
-    def _line(self, depth: int, tokens: Sequence[Token], source: str = "") -> None:
+    def _add_line(self, depth: int, tokens: Sequence[Token], source: str = "") -> None:
         self.page.lines.append(Line(depth, tokens, source))

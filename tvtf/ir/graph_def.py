@@ -26,9 +26,10 @@ class TracedGraph(Protocol):
 
 
 def graph_def(functions: Iterable[Any]) -> Any:
-    """Converts traced functions to TensorFlow's GraphDef message; of several, each one's nodes are in a scope of its name.
+    """Converts traced functions to one GraphDef message of TensorFlow.
 
-    ``functions`` are concrete functions or their graphs.
+    ``functions`` are concrete functions or their graphs. If there are several, the nodes of each function are in a name
+    scope of the function's name.
 
     Raises:
       ImportError: without the ``tensorboard`` extra.
@@ -37,12 +38,13 @@ def graph_def(functions: Iterable[Any]) -> Any:
     message = proto("compat.proto.graph_pb2").GraphDef()
     message.versions.producer = 1
     for graph in graphs:
-        _Nodes(message, f"{graph.name}/" if len(graphs) > 1 else "").add(graph)
+        name_prefix = f"{graph.name}/" if len(graphs) > 1 else ""
+        _Nodes(message, name_prefix).add(graph)
     return message
 
 
 class _Nodes:
-    """Adds a graph's nodes to a GraphDef; ``names`` maps Relax variables to node outputs."""
+    """Adds a graph's nodes to a GraphDef. ``names`` maps Relax variables to the names of node outputs."""
 
     def __init__(self, message: Any, prefix: str) -> None:
         self.message = message
@@ -50,40 +52,52 @@ class _Nodes:
         self.names: dict[relax.Var, str] = {}
 
     def add(self, graph: TracedGraph, inputs: Sequence[str] = ()) -> None:
+        """Adds a node for each parameter, capture and call of a graph.
+
+        If ``inputs`` are given, these node outputs are the parameters, instead of new placeholders.
+        """
         for param, name in zip(graph.params, inputs or [""] * len(graph.params)):
-            self.names[param._var] = name or self._node(param._var.name, "Placeholder", (), param._type)
+            self.names[param._var] = name or self._add_node(param._var.name, "Placeholder", (), param._type)
         for outer, inner in graph.captures:
-            self.names[inner._var] = self._captured(outer, inner)
+            self.names[inner._var] = self._add_capture(outer, inner)
         for binding in graph._trace.bindings:
-            self._bound(graph, binding)
+            self._add_binding(graph, binding)
 
-    def _captured(self, outer: Any, inner: Any) -> str:
+    def _add_capture(self, outer: Any, inner: Any) -> str:
         if isinstance(outer, Variable):
-            return self._node(outer.name.removesuffix(":0"), "ReadVariableOp", (), inner._type)
-        return self._node(inner._var.name, "Placeholder", (), inner._type)
+            return self._add_node(outer.name.removesuffix(":0"), "ReadVariableOp", (), inner._type)
+        return self._add_node(inner._var.name, "Placeholder", (), inner._type)
 
-    def _bound(self, graph: TracedGraph, binding: Any) -> None:
+    def _add_binding(self, graph: TracedGraph, binding: Any) -> None:
+        """Adds a node for a binding of a primitive's call; an item of a tuple is an output of the call's node."""
         value, scope = binding.value, graph._trace.scopes.get(binding.var, "")
         if isinstance(value, relax.TupleGetItem):
             self.names[binding.var] = f"{self.names[value.tuple_value]}:{value.index}"
         elif isinstance(value, relax.Call) and dialect.is_dialect(value):
-            self.names[binding.var] = self._call(graph, scope + binding.var.name, dialect.read(value), value.ty)
+            self.names[binding.var] = self._add_call(graph, scope + binding.var.name, dialect.read(value), value.ty)
 
-    def _call(self, graph: TracedGraph, name: str, call: Any, ty: Any) -> str:
-        inputs = [self._input(x, f"{name}/input_{i}") for i, x in enumerate(call.inputs)]
+    def _add_call(self, graph: TracedGraph, name: str, call: Any, ty: Any) -> str:
+        """Adds a node ``name`` for a decoded call of a primitive, and the nodes of its subgraphs; returns the node's name.
+
+        ``ty`` is the Relax type of the call's results.
+        """
+        inputs = [self._add_operand(x, f"{name}/input_{i}") for i, x in enumerate(call.inputs)]
         for key, value in call.attrs.items():
-            if isinstance(value, ir.GlobalVar):
+            if isinstance(value, ir.GlobalVar):  # a branch or a loop's body
                 _Nodes(self.message, f"{self.prefix}{name}/{key}/").add(_subgraph(graph, value))
         tensors = [_tensor_type(t) for t in (ty.fields if isinstance(ty, relax.TupleType) else [ty])]
-        return self._node(name, call.primitive.tf_name, inputs, *tensors)
+        return self._add_node(name, call.primitive.tf_name, inputs, *tensors)
 
-    def _input(self, value: Any, name: str) -> str:
+    def _add_operand(self, value: Any, name: str) -> str:
         if isinstance(value, relax.Var):
             return self.names[value]
-        return self._node(name, "Const", (), dialect.from_relax_type(value.ty))
+        return self._add_node(name, "Const", (), dialect.from_relax_type(value.ty))
 
-    def _node(self, name: str, op: str, inputs: Sequence[str], *outputs: TensorType) -> str:
-        """Adds a node to the GraphDef message, with the shapes and dtype of its outputs as attributes; returns its name."""
+    def _add_node(self, name: str, op: str, inputs: Sequence[str], *outputs: TensorType) -> str:
+        """Adds a node to the GraphDef message and returns the node's name.
+
+        The types of the node's ``outputs`` become its attributes ``_output_shapes`` and ``dtype``.
+        """
         node = self.message.node.add(name=self.prefix + name, op=op, input=list(inputs))
         shapes = proto("compat.proto.attr_value_pb2").AttrValue()
         for output in outputs:
@@ -102,5 +116,5 @@ def _tensor_type(ty: Any) -> TensorType:
 
 
 def _subgraph(graph: TracedGraph, var: ir.GlobalVar) -> TracedGraph:
-    """Returns a function of the trace by the name that a call uses for it."""
+    """Returns the subgraph of ``graph`` that a call refers to by the GlobalVar ``var``."""
     return next(inner for known, inner in graph.subgraphs.items() if known.name_hint == var.name_hint)

@@ -25,7 +25,10 @@ Kind = Callable[[tvm.IRModule, relax.Function, Sequence[Tensor]], "Evaluation"]
 
 
 def evaluate(mod: tvm.IRModule, name: str, args: Sequence[Tensor], kind: Kind | None = None) -> tuple[Tensor, ...]:
-    """Evaluates function ``name`` of a dialect module at ``args``; ``kind`` makes the Evaluation, which may rewrite."""
+    """Evaluates the function ``name`` of a dialect module at ``args`` and returns the results.
+
+    ``kind`` creates the Evaluation. A subclass of Evaluation may rewrite the function's calls.
+    """
     return (kind or Evaluation)(mod, mod[name], args).run()
 
 
@@ -38,7 +41,7 @@ class Evaluation:
         self.kind: Kind = type(self)
         self.values: dict[relax.Var, Any] = dict(zip(function.params, args))
         self.dims = bound_dims(function.params, [a._type.shape for a in args])
-        self.computed: set[tirx.Var] = set()
+        self.computed: set[tirx.Var] = set()  # symbolic dims that the function computes
 
     def run(self) -> tuple[Tensor, ...]:
         """Evaluates the function's bindings and returns its results.
@@ -56,9 +59,10 @@ class Evaluation:
         return result if isinstance(result, tuple) else (result,)
 
     def _run_bindings(self, trace: Any) -> None:
-        """Evaluates the function's bindings in order; what ``trace`` binds for one gets its span, the user's line.
+        """Evaluates the function's bindings in order.
 
-        So errors and times are reported for this line, whatever calls a rewrite binds in place of the original one.
+        Calls that ``trace`` binds meanwhile get the span of the original binding, the user's line. So errors and times are
+        reported for this line, also if a rewrite replaces the original call by others.
         """
         for block in self.function.body.blocks:
             for binding in block.bindings[:]:
@@ -69,19 +73,23 @@ class Evaluation:
                     self.learn(binding.var)
 
     def bound(self, binding: Any) -> Any:
-        """Evaluates a binding."""
+        """Evaluates the expression of a binding. Subclasses override this method to see the binding's variable."""
         return self.value(binding.value)
 
     def learn(self, var: relax.Var) -> None:
-        """Sets dims that the program computes from the shape of a value that has them."""
+        """Sets symbolic dims that the program computes to the dims of the value that ``var`` is bound to.
+
+        For example, a variable of the type ``f32[n]`` with a value of shape ``(m,)`` sets ``n`` to ``m``.
+        """
         types = var.ty.fields if isinstance(var.ty, relax.TupleType) else [var.ty]
         for ty, value in zip(types, as_tuple(self.values[var])):
+            # A type of unknown rank declares no dims.
             for symbol, dim in () if ty.shape is None else zip(ty.shape.values, value._type.shape):
                 if symbol in self.computed:
                     self.dims[symbol] = dim
 
     def value(self, expr: Any) -> Any:
-        """Evaluates a Relax expression, given the values of its variables; returns a tensor, or a tuple of tensors."""
+        """Evaluates a Relax expression on the values of its variables; returns a tensor, or a tuple of tensors."""
         if isinstance(expr, relax.Var):
             return self.values[expr]
         if isinstance(expr, ir.Constant):
@@ -93,35 +101,39 @@ class Evaluation:
         return self.call(expr)
 
     def constant(self, tensor: EagerTensor) -> Tensor:
-        """Embeds a constant in the active trace, whatever its size: it came from the IR, so it is no new data there."""
+        """Embeds a constant of the evaluated function in the active trace; returns it unchanged outside of traces.
+
+        The constant's size doesn't matter here, as the IR contains the constant already.
+        """
         return tensor if state.trace is None else state.trace.embed(tensor)
 
     def call(self, expr: Any) -> Any:
-        """Evaluates a call of a primitive: copies the call to the active trace if that is enough, else binds it anew.
+        """Evaluates a call of a primitive: copies the call to the active trace if possible, else binds the primitive again.
 
         Raises:
-          TypeError: the call is of TVM's own operator or of a kernel, as in a module that is lowered.
+          TypeError: the call is one of TVM's own operators or of a kernel, as in a lowered module.
         """
         if not dialect.is_dialect(expr):
             raise TypeError(f"not an op of the tvtf dialect: {expr}; import the module into the dialect first")
-        copied = self._copied(expr)
+        copied = self._copy_call(expr)
         if copied is not None:
             return copied
-        bound = dialect.read(expr)
-        attrs = {k: self.attribute(v) for k, v in bound.attrs.items()}
-        return self.bind(bound.primitive, [self.value(x) for x in bound.inputs], attrs)
+        decoded = dialect.read(expr)
+        attrs = {name: self.attribute(value) for name, value in decoded.attrs.items()}
+        return self.bind(decoded.primitive, [self.value(x) for x in decoded.inputs], attrs)
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        """Applies a primitive to evaluated inputs. Subclasses override this method to replace calls."""
         return prim.bind(*inputs, **attrs)
 
     def may_copy(self, prim: Primitive[Any]) -> bool:
-        """Returns whether calls of a primitive may be copied, because :meth:`bind`, which isn't called then, changes none."""
+        """Returns whether calls of a primitive may be copied without :meth:`bind`, since :meth:`bind` replaces none of them."""
         return False
 
-    def _copied(self, call: relax.Call) -> Any:
-        """Copies a call to the active trace, on operands with the same static types; returns the result.
+    def _copy_call(self, call: relax.Call) -> Any:
+        """Copies a call to the active trace if the operands have the same static types there; returns the result.
 
-        Returns None if the call has to be bound anew. A copy takes a fifth of the time of that: no attribute is decoded or
+        Returns None if the primitive has to be bound again. A copy takes a fifth of that time: no attribute is decoded or
         encoded, and no type is inferred.
         """
         prim, trace = dialect.primitive_of(call), state.trace
@@ -131,8 +143,9 @@ class Evaluation:
         if result_types is None or not all(isinstance(x, ir.Constant) or _is_static(x) for x in args):
             return None
         if prim.value is not None and not result_types.dtype.is_floating:
-            return None  # while tracing, the elements of its result may be known, which a copy would lose
+            return None  # tracing may infer the elements of an integer result; a copy would lose them
         operands = {i: self.value(x) for i, x in enumerate(args) if isinstance(x, relax.Var)}
+        # Only symbolic tensors of this trace are Relax variables that a copied call can refer to.
         if not all(
             type(operand) is SymbolicTensor and trace.owns(operand) and operand._var.ty.same_as(args[i].ty)
             for i, operand in operands.items()
@@ -142,12 +155,16 @@ class Evaluation:
         return trace.copy_call(call, prim, new_args, result_types)
 
     def attribute(self, value: Any) -> Any:
-        """Evaluates a primitive's attribute: functions become callables, symbolic dims the actual dims of this evaluation."""
+        """Evaluates a primitive's attribute.
+
+        A function becomes a callable. Symbolic dims are replaced by the dims of this evaluation's arguments.
+        """
         if isinstance(value, tuple):
             return tuple(map(self.attribute, value))
         if isinstance(value, ir.GlobalVar):
             return Subfunction(self.mod, value.name_hint, self.kind)
-        # A dim that is first used as an attribute is one that the program computes.
+        # A symbol that no earlier type has is a dim that the program computes. A new symbol stands for it until a value
+        # with this dim is known.
         if isinstance(value, tirx.Var) and value not in self.dims:
             self.dims[value] = fresh_dim(value.name)
             self.computed.add(value)
@@ -157,14 +174,16 @@ class Evaluation:
 
 
 def _is_static(x: Any) -> bool:
+    """Returns whether an expression is a variable whose dims are all constants."""
     return isinstance(x, relax.Var) and dialect.static_type(x.ty) is not None
 
 
 class Instance(Evaluation):
-    """An evaluation of a function that was traced for any rank, at the ranks of its arguments."""
+    """An evaluation that uses the ranks of its arguments for a function that was traced for any rank."""
 
     def bound(self, binding: Any) -> Any:
         """Evaluates a binding; sets the symbolic dims in its declared type to the dims of the actual results."""
+        # Dims of these types are not bound by arguments: the rank, and so the dims, of an argument were unknown.
         result = super().bound(binding)
         declared = binding.var.ty
         types = declared.fields if isinstance(declared, relax.TupleType) else [declared]
@@ -174,7 +193,7 @@ class Instance(Evaluation):
         return result
 
     def _set_dims(self, declared: Sequence[Any], actual: Sequence[Any]) -> None:
-        """Sets the symbols of a declared shape to the dims of the actual one."""
+        """Sets the symbols in a declared shape to the dims of the actual shape. Symbols that have a dim keep it."""
         for symbol, dim in zip(declared, actual, strict=True):
             if isinstance(symbol, tirx.Var):
                 self.dims.setdefault(symbol, dim)
@@ -184,6 +203,8 @@ class EqualDims(Evaluation):
     """An evaluation under speculated equalities of dims, which removes broadcasts between shapes that became equal."""
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        """Applies a primitive; returns the input itself for a broadcast to the shape that the input already has."""
+        # `sum_to` is the gradient of `broadcast_to`.
         if prim.name in ("broadcast_to", "sum_to") and same_shape(inputs[0]._type.shape, attrs["shape"]):
             return inputs[0]
         return super().bind(prim, inputs, attrs)
@@ -202,16 +223,16 @@ class Subfunction:
 
 
 def reemit(mod: tvm.IRModule, kind: Kind) -> tvm.IRModule:
-    """Rewrites a module by evaluating its ``main`` in a new trace.
+    """Rewrites a module of the dialect by evaluating its ``main`` in a new trace; returns the new module.
 
-    ``kind`` makes the Evaluation, which replaces calls. The new ``main`` has the same attributes, and returns a tuple if
-    the old one does.
+    ``kind`` creates the Evaluation, which replaces calls. The attributes of ``main`` are copied. The new ``main`` returns a
+    tuple if the old ``main`` does.
     """
     main = mod["main"]
     with tracing(Trace("main")) as trace:
         state.tapes, trace.tapes_around = [], []  # the ops are the compiler's, not the user's: no tape may record them
         params = [trace.add_param(dialect.from_relax_type(p.ty), p.name) for p in main.params]
-        outputs = _own_memory(trace, evaluate(mod, "main", params, kind), _donated(main))
+        outputs = _without_aliases(trace, evaluate(mod, "main", params, kind), _donated_outputs(main))
     graph = trace.finish(outputs)
     has_single_result = not isinstance(main.body.body.ty, relax.TupleType)
     return graph.with_attributes(main.attrs, has_single_result)
@@ -222,22 +243,24 @@ MAY_ALIAS = ("apart", *CONTROL)
 """Primitives whose results may alias an input."""
 
 
-def _donated(main: relax.Function) -> set[int]:
-    """Returns the positions of the results that are new values of Variables."""
+def _donated_outputs(main: relax.Function) -> set[int]:
+    """Returns the indices of the results of ``main`` that are new values of Variables, from its attribute."""
     return {int(output) for output, _ in (main.attrs or {}).get("tvtf.donate", ())}
 
 
-def _own_memory(trace: Trace, outputs: Sequence[Any], donated: set[int]) -> list[Any]:
-    """Copies results that could alias a parameter or a Variable's new value, because the next call may overwrite those.
+def _without_aliases(trace: Trace, outputs: Sequence[Any], donated: set[int]) -> list[Any]:
+    """Returns the outputs, with a copy of each output that may share memory with a parameter or a Variable's new value.
 
-    ``donated`` are the positions of the outputs that are new values of Variables.
+    The next call of the function may overwrite that memory. ``donated`` are the indices of the outputs that are new values
+    of Variables.
     """
     values = {b.var: b.value for b in trace.bindings}
-    variable_values = {_viewed(values, outputs[i]._var) for i in donated}
+    variable_values = {_viewed_variable(values, outputs[i]._var) for i in donated}
+    # A Variable's new value needs no copy; other outputs in the same memory do.
     return [
         table["identity"].bind(output)
         if _may_alias_parameter(values, output._var)
-        or (i not in donated and _viewed(values, output._var) in variable_values)
+        or (i not in donated and _viewed_variable(values, output._var) in variable_values)
         else output
         for i, output in enumerate(outputs)
     ]
@@ -247,8 +270,11 @@ VIEWS = ("reshape",)
 """Primitives whose result always aliases their input."""
 
 
-def _viewed(values: dict[Any, Any], var: Any) -> Any:
-    """Returns the variable whose memory ``var`` is a view of."""
+def _viewed_variable(values: dict[Any, Any], var: Any) -> Any:
+    """Returns the variable whose memory ``var`` is a view of: follows reshapes back to the first operand.
+
+    ``values`` maps each bound variable to the expression that it is bound to.
+    """
     value: Any = values.get(var)
     while dialect.is_dialect(value) and value.op.name.removeprefix("tvtf.") in VIEWS:
         var = value.args[0]
@@ -257,18 +283,24 @@ def _viewed(values: dict[Any, Any], var: Any) -> Any:
 
 
 def _may_alias_parameter(values: dict[Any, Any], var: Any) -> bool:
-    """Returns whether a variable is a parameter, or the result of a primitive that may return its input."""
+    """Returns whether a variable is a parameter, or the result of a primitive that may return its input.
+
+    ``values`` maps each bound variable to the expression that it is bound to.
+    """
     value = values.get(var)
-    if isinstance(value, relax.TupleGetItem):
+    if isinstance(value, relax.TupleGetItem):  # an item of a loop's results, for example: look at the loop
         value = values.get(value.tuple_value)
     return value is None or (dialect.is_dialect(value) and value.op.name.removeprefix("tvtf.") in MAY_ALIAS)
 
 
 def bound_dims(params: Sequence[relax.Var], shapes: Sequence[tuple[Any, ...]]) -> dict[tirx.Var, Any]:
-    """Returns the actual dim of each symbolic dim in the parameters' types, given the arguments' shapes."""
+    """Returns the actual dim of each symbolic dim in the parameters' types, given the arguments' shapes.
+
+    For example, a parameter of the type ``f32[n,3]`` and the shape ``(2, 3)`` give ``{n: 2}``.
+    """
     dims: dict[tirx.Var, Any] = {}
     for param, shape in zip(params, shapes):
-        if param.ty.shape is None:
+        if param.ty.shape is None:  # the parameter's rank is unknown
             continue
         for symbol, dim in zip(param.ty.shape.values, shape):
             if isinstance(symbol, tirx.Var):
@@ -276,12 +308,15 @@ def bound_dims(params: Sequence[relax.Var], shapes: Sequence[tuple[Any, ...]]) -
     return dims
 
 
-def _copied(graph: Graph, trace: Trace) -> Graph:
-    """Re-emits a graph of another trace under ``trace``. It has no captures: they were lifted to inputs before."""
+def _copied_graph(graph: Graph, trace: Trace) -> Graph:
+    """Emits a graph of another trace again in a new trace inside ``trace``, and returns the new graph.
+
+    The captures of the old graph become parameters of the new graph.
+    """
     with tracing(Trace(graph.name, trace)) as inner:
         params = [inner.add_param(p._type, p._var.name) for p in graph.all_params]
         outputs = evaluate(graph.module(), "main", params)
     return inner.finish(outputs)
 
 
-Trace.copy_graph = staticmethod(_copied)
+Trace.copy_graph = staticmethod(_copied_graph)

@@ -49,7 +49,7 @@ class Token(NamedTuple):
 
 @dataclass
 class Line:
-    """One line; ``source`` is where the user wrote what it does, ``train.py:12``."""
+    """One line; ``source`` is the line of the user's program that it comes from, ``train.py:12``."""
 
     depth: int
     tokens: Sequence[Token]
@@ -79,8 +79,10 @@ class Listing(Displayed):
         return "\n".join("".join(token.text for token in tokens).rstrip() for tokens in self._tokens())
 
     def _tokens(self) -> Iterable[list[Token]]:
-        """Yields the tokens of each line with its indentation; comments with the user's lines start in a common column."""
-        # The column is that of the longest line that isn't extremely long.
+        """Yields the tokens of each line, with indentation. A comment at the end has the line of the user's program.
+
+        Comments start in a common column. It is right of all lines of code, without those that are extremely long.
+        """
         widths = [len(line.code) for line in self.lines if line.source]
         column = max((width for width in widths if width <= LAST_COMMENT_COLUMN), default=0)
         for line in self.lines:
@@ -90,25 +92,27 @@ class Listing(Displayed):
             yield tokens
 
     def __rich__(self) -> Text:
-        """Returns the listing as a text with colours, which rich prints."""
+        """Returns the listing as a coloured text of the library rich, which calls this method to print the object."""
         from rich.text import Text
 
-        whole = Text()
+        text = Text()
         for number, tokens in enumerate(self._tokens()):
-            whole.append("\n" if number else "")
+            text.append("\n" if number else "")
             for token in tokens:
-                whole.append(token.text, STYLES.get(token.kind))
-        return whole
+                text.append(token.text, STYLES.get(token.kind))
+        return text
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
+        """Returns the listing in HTML, for notebooks."""
         lines = "\n".join("".join(map(_html, tokens)) for tokens in self._tokens())
         return f'<pre style="line-height: 1.35; overflow-x: auto; white-space: pre">{lines}</pre>'
 
 
 def _html(token: Token) -> str:
+    """Formats a token in HTML, with the colour of its kind and its tooltip."""
     text = escape(token.text)
     if not token.kind and not token.hover:
         return text

@@ -19,7 +19,7 @@ HIDDEN = ("carried", "key")
 
 
 class Printed(NamedTuple):
-    """A value as tokens, the operands among them, and the functions that it uses, by what it uses them as."""
+    """A formatted value: its tokens, its operands, and its functions (branches, loop bodies), each with a label."""
 
     tokens: list[Token]
     operands: list[Any]
@@ -27,21 +27,21 @@ class Printed(NamedTuple):
 
 
 class ValuePrinter:
-    """Writes values; ``name_of`` gives variables their names, ``mod`` distinguishes kernels from functions."""
+    """Formats values; ``name_of`` returns the printed name of a variable, ``mod`` distinguishes kernels from functions."""
 
     def __init__(self, mod: ir.IRModule, name_of: Callable[[Any], str]) -> None:
         self.mod = mod
         self.name_of = name_of
 
     def value(self, expr: Any) -> Printed:
-        """Formats a value that is bound to a name, or returned."""
+        """Formats the value of a binding: a call, an item of a tuple, or another expression."""
         if isinstance(expr, relax.Call):
-            return self._call(expr)
+            return self._formatted_relax_call(expr)
         operands = [expr.tuple_value] if isinstance(expr, relax.TupleGetItem) else [expr]
         return Printed(self.operand(expr), operands, [])
 
     def operand(self, expr: Any) -> list[Token]:
-        """Formats an operand of a call as tokens: a variable's or function's name, a literal, or a tuple of operands."""
+        """Formats an operand of a call as tokens: a name, a literal, a tuple of operands, or an item of a tuple."""
         if isinstance(expr, ir.GlobalVar):
             return [Token(expr.name_hint, "function")]
         if isinstance(expr, relax.Var):
@@ -54,45 +54,50 @@ class ValuePrinter:
             return [Token("("), *_joined(map(self.operand, expr.fields)), Token(")")]
         return [Token(_compact_text(expr), "literal")]
 
-    def _call(self, call: relax.Call) -> Printed:
-        """Formats a call; functions among its arguments, such as a loop's body, are separated from the operands."""
+    def _formatted_relax_call(self, call: relax.Call) -> Printed:
+        """Formats a Relax call of a primitive, kernel or function.
+
+        Functions among the arguments, such as a loop's body, are not operands: their lines are printed below the call.
+        """
         if dialect.is_dialect(call) and call.op.name.removeprefix("tvtf.") in table:
-            return self._primitive(call)
+            return self._formatted_primitive(call)
         callee, args = _callee(call)
         functions = [(a.name_hint, a) for a in args if self._is_function(a)]
         operands = [a for a in args if not self._is_function(a)]
         attributes = [] if call.attrs is None else list(_items(call.attrs))
         if self._is_function(callee):
-            functions.insert(0, ("", callee))
+            functions.insert(0, ("", callee))  # no label: the line of the call has the callee's name
         name = Token(_name(callee), "kernel" if self._is_kernel(callee) else "op")
         return self._formatted_call(name, operands, attributes, functions)
 
-    def _primitive(self, call: relax.Call) -> Printed:
-        bound = dialect.read(call)
-        functions = [(k, v) for k, v in bound.attrs.items() if isinstance(v, ir.GlobalVar)]
-        others = [(k, v) for k, v in bound.attrs.items() if not isinstance(v, ir.GlobalVar)]
-        printed_attrs = [(k, v) for k, v in others if not _is_default(bound.primitive, k, v)]
-        return self._formatted_call(Token(bound.primitive.name, "op"), bound.inputs, printed_attrs, functions)
+    def _formatted_primitive(self, call: relax.Call) -> Printed:
+        """Formats a call of a primitive, without attributes that have their default values."""
+        decoded = dialect.read(call)
+        functions = [(k, v) for k, v in decoded.attrs.items() if isinstance(v, ir.GlobalVar)]
+        others = [(k, v) for k, v in decoded.attrs.items() if not isinstance(v, ir.GlobalVar)]
+        printed_attrs = [(k, v) for k, v in others if not _is_default(decoded.primitive, k, v)]
+        return self._formatted_call(Token(decoded.primitive.name, "op"), decoded.inputs, printed_attrs, functions)
 
     def _formatted_call(self, name: Token, operands: Sequence[Any], attributes: Any, functions: Any) -> Printed:
+        """Formats ``name(operands, key=value, ...)``; ``functions`` are only passed on to the result."""
         parts = [self.operand(x) for x in operands]
         parts += [[Token(f"{k}=", "attribute"), Token(_attribute(v), "literal")] for k, v in attributes]
         return Printed([name, Token("("), *_joined(parts), Token(")")], list(operands), functions)
 
     def _is_function(self, expr: Any) -> bool:
-        return isinstance(expr, ir.GlobalVar) and isinstance(self._known(expr), relax.Function)
+        return isinstance(expr, ir.GlobalVar) and isinstance(self._definition(expr), relax.Function)
 
     def _is_kernel(self, expr: Any) -> bool:
         return isinstance(expr, ir.GlobalVar) and not self._is_function(expr)
 
-    def _known(self, var: ir.GlobalVar) -> Any:
+    def _definition(self, var: ir.GlobalVar) -> Any:
         return self.mod[var] if var in self.mod.functions else None
 
 
 def _callee(call: relax.Call) -> tuple[Any, list[Any]]:
-    """Returns what a Relax call calls, for printing, and its operands.
+    """Returns the callee to print for a Relax call, and the callee's operands.
 
-    For ``call_tir(kernel, (a, b))`` that is the kernel, with a and b: how a kernel is called matters to TVM alone.
+    For example, ``call_tir(kernel, (a, b))`` is printed as ``kernel(a, b)``: only TVM needs to know how a kernel is called.
     """
     args = list(call.args)
     if not (isinstance(call.op, ir.Op) and args and isinstance(args[0], (ir.GlobalVar, relax.ExternFunc))):
@@ -100,28 +105,31 @@ def _callee(call: relax.Call) -> tuple[Any, list[Any]]:
     if not call.op.name.startswith("relax.call_"):
         return call.op, args
     kernel, *operands = args
-    if operands and isinstance(operands[0], relax.Tuple):
+    if operands and isinstance(operands[0], relax.Tuple):  # the kernel's inputs; symbolic dims may follow
         operands = [*operands[0].fields, *operands[1:]]
     return kernel, operands
 
 
 def _name(callee: Any) -> str:
+    """Returns the printed name of an op, function, kernel or external function."""
     if isinstance(callee, ir.Op):
         return str(callee.name).removeprefix("relax.").removeprefix("tvtf.")
     return str(getattr(callee, "name_hint", None) or getattr(callee, "global_symbol", None) or callee)
 
 
 def _items(attrs: Any) -> Iterator[tuple[str, Any]]:
-    """Yields the attributes that have a value; those of TVM's own operators have other classes, and are few in tvtf's IR."""
+    """Yields the names and values of a call's attributes, in alphabetical order, without those that are None or hidden."""
+    # Attributes of TVM's own operators have no `items`. They are not printed: there are few such calls in tvtf's IR.
     for key, value in sorted(attrs.items()) if hasattr(attrs, "items") else ():
         if value is not None and key not in HIDDEN:
             yield str(key), value
 
 
 def _is_default(prim: Primitive[Any], key: str, value: Any) -> bool:
-    """Returns whether an attribute can be omitted in print: it is the default of the op's public function.
+    """Returns whether an attribute need not be printed, because it has its default value in the op's public function.
 
-    For an attribute that isn't a parameter of this function, None, False and () count as defaults.
+    For a parameter without a default, None and False count as defaults. For an attribute that isn't a parameter, () does,
+    too.
     """
     parameter = inspect.signature(prim.front).parameters.get(key)
     if parameter is None or parameter.default is parameter.empty:
@@ -130,7 +138,7 @@ def _is_default(prim: Primitive[Any], key: str, value: Any) -> bool:
 
 
 def _attribute(value: Any) -> str:
-    """Formats the value of a primitive's attribute, shortened to fit in a line.
+    """Formats the value of a primitive's attribute. Long texts are shortened.
 
     >>> _attribute((1, None, "SAME", dtypes.float32))
     "(1, None, 'SAME', f32)"
@@ -144,7 +152,7 @@ def _attribute(value: Any) -> str:
 
 
 def _compact_text(expr: Any) -> str:
-    """Formats shapes, numbers, texts and types among the operands of lowered calls."""
+    """Formats an expression in one line: a shape, or a number, text or type among the operands of a lowered call."""
     if isinstance(expr, relax.ShapeExpr):
         return f"[{dims_text(expr)}]"
     if isinstance(expr, relax.ExternFunc):
@@ -153,6 +161,7 @@ def _compact_text(expr: Any) -> str:
 
 
 def _joined(parts: Iterable[Sequence[Token]]) -> Iterator[Token]:
+    """Yields the tokens of all parts, with a comma between parts."""
     for number, part in enumerate(parts):
         if number:
             yield Token(", ")

@@ -15,20 +15,25 @@ MOST_COLUMNS = 100
 
 
 def typed(name: str, ty: str) -> list[Token]:
+    """Formats ``name: type`` as tokens; leaves out an empty name or type."""
     tokens = [Token(name, "name", ty)] if name else []
     return [*tokens, *([Token(": ")] if name and ty else []), *([Token(ty, "type")] if ty else [])]
 
 
 def commas(parts: Iterable[Sequence[Token]]) -> Iterator[Token]:
+    """Yields the tokens of all parts, with a comma between parts."""
     for number, part in enumerate(parts):
         yield from ([Token(", ")] if number else [])
         yield from part
 
 
 def signature(name: str, params: Sequence[list[Token]], results: Sequence[list[Token]]) -> list[list[Token]]:
-    """Formats a function's signature, ``name(params) -> (results)``, as tokens, in as many lines as it needs."""
+    """Formats a function's signature, ``name(params) -> (results)``, as lines of tokens.
+
+    A line ends before the parameter or result that would exceed ``MOST_COLUMNS``.
+    """
     pieces = [*_each_with_comma(params), *_each_with_comma(results)]
-    if results:
+    if results:  # they follow the parameters in `pieces`
         first_result = pieces[len(params)]
         first_result.insert(0, Token(") -> ("))
     pieces = [[Token(name, "function"), Token("(")], *pieces, [Token(")") if results else Token(") -> ()")]]
@@ -46,14 +51,14 @@ def _each_with_comma(parts: Sequence[list[Token]]) -> list[list[Token]]:
 
 
 def kernel_signature(name: str, kernel: tirx.PrimFunc) -> Iterator[Token]:
-    """Returns a kernel's name and parameters, with the memory that these point to; two may have one name."""
-    used: set[str] = set()
+    """Yields the tokens of a kernel's name and of its parameters with their types."""
+    used: set[str] = set()  # two parameters may have the same name: one of them gets a number
     params = [typed(unique(p.name, used), short_buffer(p)) for p in kernel.params]
     yield from [Token(name, "kernel"), Token("("), *commas(params), Token(")")]
 
 
 def unique(name: str, used: set[str]) -> str:
-    """Returns the name, with a number appended if it is in ``used``, and adds what it returns to ``used``.
+    """Returns ``name``, with a number appended if it is in ``used``; adds the returned name to ``used``.
 
     >>> taken = {"x"}
     >>> unique("x", taken), unique("x", taken), unique("y", taken)

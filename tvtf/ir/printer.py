@@ -15,14 +15,14 @@ from tvtf.ir.printed_signature import kernel_signature
 
 
 def print_module(mod: ir.IRModule, entry: Entry | None = None) -> Listing:
-    """Formats a module for reading: ``main`` with the functions that it uses, then the kernels, a line each.
+    """Formats an IRModule for reading: ``main`` with the functions that it uses, then one line for each kernel.
 
     ``entry`` has the user's names of the function, its arguments and its results.
     """
     page = Page(mod, entry or Entry())
     functions = {var.name_hint: func for var, func in mod.functions_items()}
-    for name in sorted(functions, key=lambda n: (n != MAIN, n)):
-        # A function that another one uses is printed below its first use.
+    for name in sorted(functions, key=lambda n: (n != MAIN, n)):  # `main` first, as False sorts before True
+        # A function that `page.printed` has is printed already, below its first use.
         if isinstance(functions[name], relax.Function) and name not in page.printed:
             FunctionPrinter(page, name, functions[name], 0).write(page.entry.name if name == MAIN else name)
     kernels = {name: func for name, func in functions.items() if isinstance(func, tirx.PrimFunc)}

@@ -15,13 +15,15 @@ MOST_LINES = 4
 
 
 def user_line(call: Any) -> UserLine | None:
-    """Returns the user's file and line of a call, if it has them."""
+    """Returns the file and line of the user's program that a call comes from; None if the call has no span."""
     span = getattr(call, "span", None)
     return None if span is None else (str(span.source_name.name), int(span.line))
 
 
 def show_lines(lines: Iterable[UserLine]) -> str:
-    """Formats files and lines of the user's program in short, grouped by file.
+    """Formats files and lines of the user's program as a short text, grouped by file.
+
+    Only the first ``MOST_LINES`` lines are shown.
 
     >>> show_lines([("/src/train.py", 12), ("/src/train.py", 14), ("/src/model.py", 3)])
     'model.py:3, train.py:12,14'
@@ -35,15 +37,15 @@ def show_lines(lines: Iterable[UserLine]) -> str:
 
 
 def calls_in(func: relax.Function) -> Iterator[relax.Call]:
-    """Returns the calls that a function binds, without those in its branches."""
+    """Returns the calls that a Relax function binds, without the calls inside its branches."""
     values = (binding.value for block in func.body.blocks for binding in block.bindings)
     return (value for value in values if isinstance(value, relax.Call))
 
 
 def kernel_lines(mod: Any) -> dict[str, set[UserLine]]:
-    """Returns the lines of the user's program that each kernel comes from, given the module after the pass ``fuse``.
+    """Returns, by the name of each kernel, the lines of the user's program that the kernel computes.
 
-    A fused kernel has those of all ops in it.
+    ``mod`` is the module after the pass ``fuse``. A fused kernel has the lines of all ops in it.
     """
     lines_by_kernel: dict[str, set[UserLine]] = {}
     for var, func in mod.functions_items():
@@ -51,7 +53,7 @@ def kernel_lines(mod: Any) -> dict[str, set[UserLine]]:
             # A fused function, which has the attribute "Primitive", becomes one kernel.
             if func.attrs is not None and "Primitive" in func.attrs:
                 kernel = var.name_hint
-            else:
+            else:  # `call_tir(kernel, ...)`: the first argument is the kernel
                 kernel = getattr(call.args[0], "name_hint", None) if call.args else None
             line = user_line(call)
             if kernel is not None and line is not None:
@@ -60,11 +62,12 @@ def kernel_lines(mod: Any) -> dict[str, set[UserLine]]:
 
 
 def kernel_parts(mod: Any) -> dict[str, list[str]]:
-    """Returns the ops of each fused kernel, in order; read after ``fuse``, as :func:`kernel_lines`."""
+    """Returns, by the name of each fused kernel, the names of its ops in order. ``mod`` is the module after ``fuse``."""
+    # A fused function, which has the attribute "Primitive", becomes one kernel.
     fused = {v.name_hint: f for v, f in mod.functions_items() if f.attrs is not None and "Primitive" in f.attrs}
     return {name: [_op_name(call) for call in calls_in(func) if call.args] for name, func in fused.items()}
 
 
 def _op_name(call: relax.Call) -> str:
-    """Returns the op that a kernel was before it got a number."""
+    """Returns the name of the op that a call's kernel computes: the kernel's name without its number, as in ``add_1``."""
     return re.sub(r"_\d+$", "", str(getattr(call.args[0], "name_hint", call.op)))

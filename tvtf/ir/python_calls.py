@@ -26,16 +26,22 @@ class PythonCalls:
         return self.any or self.barriers > 0
 
     def add(self, in_control_flow: bool) -> None:
+        """Records a call that is not a barrier. ``in_control_flow``: the call is in a branch or loop."""
         self.any = True
         self.in_control_flow |= in_control_flow
 
     def note(self, variable: Any) -> None:
-        """Records a use of a Variable if a call of Python that is no barrier came before."""
+        """Records a use of a Variable, if the program called Python before without a barrier."""
         if self.any:
             self.used_later[id(variable)] = variable
 
     def join(self, inner: PythonCalls, in_control_flow: bool) -> None:
-        """Adds the calls of a function that is called here."""
+        """Adds the calls of Python in a traced function that this program calls.
+
+        Args:
+          inner: the calls of Python in the function.
+          in_control_flow: whether the function is called in a branch or loop.
+        """
         self.settled |= inner.settled
         if inner.any:
             self.add(inner.in_control_flow or in_control_flow)

@@ -40,11 +40,11 @@ def script(mod: ir.IRModule) -> str:
 def _printable(func: Any, renamed: dict[Any, Any]) -> Any:
     """Returns a copy of a Relax function that TVM can print as TVMScript and parse again.
 
-    Primitives are replaced by the ops that are registered for printing, and variables named like keywords by others, since
-    TVMScript is parsed as Python. ``renamed``, common to a module's functions, maps variables to those that replace them.
+    Primitives are replaced by ops that are registered for printing. Variables named like a Python keyword are renamed, since
+    TVMScript is parsed as Python. ``renamed`` maps old variables to new ones, for all functions of a module.
     """
     if not isinstance(func, relax.Function):
-        return func
+        return func  # a kernel, which TVM can print
 
     def call(node: relax.Call) -> relax.Call:
         if not (isinstance(node.op, ir.Op) and node.op.name.startswith(PREFIX)):
@@ -63,16 +63,20 @@ def _printable(func: Any, renamed: dict[Any, Any]) -> Any:
 
 
 def _no_keyword(name: str) -> str:
-    """Returns a name that Python can parse: ``while``, for example, is a keyword."""
+    """Returns a name that Python can parse: a keyword gets an underscore behind it, such as ``while_``."""
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
 def _printed_op(name: str) -> ir.Op:
-    """Returns the op that stands for the primitive ``name`` in printed TVMScript; registers it on its first use."""
+    """Returns the op that replaces the primitive ``name`` in printed TVMScript; registers the op on its first use.
+
+    TVM prints a call as ``R.tvtf.name(...)`` only if the op's name begins with ``relax.``.
+    """
     with _registering:
         if name not in _printed:
             op_name = PRINTED + _no_keyword(name)
-            if op_name not in ir.Op.list_op_names():  # it is, where Ctrl-C interrupted an earlier call
+            # If Ctrl-C interrupted an earlier call here, the op may be registered already.
+            if op_name not in ir.Op.list_op_names():
                 ir_ffi.RegisterOp(op_name, f"How {PREFIX}{name} is printed.")
             _printed[name] = ir.Op.get(op_name)
         return _printed[name]
@@ -82,7 +86,7 @@ def _printed_op(name: str) -> ir.Op:
 
 
 class _Namespace:
-    """``R`` as texts name it: TVM's own builders, and ``tvtf`` for the dialect's."""
+    """The namespace ``R`` of a TVMScript text: TVM's own builders of Relax, and ``R.tvtf`` for the dialect."""
 
     def __init__(self, builders: Any) -> None:
         self.builders = builders
@@ -93,20 +97,21 @@ class _Namespace:
 
 
 class _Dialect:
-    """What ``R.tvtf.matmul(x, w, transpose_a=True)`` makes of a primitive's operands and attributes."""
+    """The namespace ``R.tvtf``: ``R.tvtf.matmul(x, w, transpose_a=True)`` builds a Relax call of a primitive."""
 
     def __getattr__(self, name: str) -> Any:
-        """Returns a function that makes a call of the primitive ``name``, for TVM's parser of TVMScript.
+        """Returns a function that builds a Relax call of the primitive ``name``, for TVM's parser of TVMScript.
 
-        A name that is a Python keyword has an underscore behind it.
+        A primitive whose name is a Python keyword has an underscore behind it: ``R.tvtf.while_``.
         """
-        bare = name.removesuffix("_")
-        primitive_name = bare if keyword.iskeyword(bare) else name
+        bare_name = name.removesuffix("_")
+        primitive_name = bare_name if keyword.iskeyword(bare_name) else name
         if name.startswith("__") or not table.among({primitive_name}):
             raise AttributeError(f"R.tvtf.{name}: the dialect has no primitive of that name")
         primitive = table[primitive_name]
 
         def call(*operands: Any, **attributes: Any) -> relax.Call:
+            """Builds a call of the primitive; the type of the result is inferred later."""
             attrs = ir.make_node("ir.DictAttrs", **attributes)
             return relax.Call(dialect.relax_op(primitive), list(operands), attrs)
 
@@ -114,9 +119,9 @@ class _Dialect:
 
 
 def parse(text: str) -> ir.IRModule:
-    """Parses the text that :func:`script` returned; the module has no lines of the user's program, as the text has none.
+    """Parses TVMScript that :func:`script` returned, and returns the module. It has no lines of the user's program.
 
-    The text is code: TVM's parser evaluates expressions in it. Parse none that you would not run.
+    The text is code: TVM's parser evaluates expressions in it. Don't parse a text that you would not run.
 
     >>> import tvtf as tf
     >>> mod = tf.function(lambda x: tf.nn.relu(x)).get_concrete_function(tf.TensorSpec([2])).module()

@@ -22,7 +22,7 @@ _NUMBERED = re.compile(r"(float|bfloat|int|uint|complex)(\d+)(_\w+)?")
 
 
 def short_dtype(name: str) -> str:
-    """Returns a dtype's short name.
+    """Returns a dtype's short name, from the name that TVM or tvtf has for the dtype.
 
     >>> short_dtype("float32"), short_dtype("bfloat16"), short_dtype("float8_e4m3fn"), short_dtype("bool")
     ('f32', 'bf16', 'f8_e4m3fn', 'bool')
@@ -37,8 +37,9 @@ def short_dtype(name: str) -> str:
 
 
 def short_dim(dim: Any) -> str:
-    """Formats a dim: a number, or an expression over symbols, without the types of its parts."""
+    """Formats a dim: a number, or an expression of symbols such as ``n*2+1``."""
     dim = simplify_dim(dim)
+    # TVM prints numbers with their type, `T.int64(2)`.
     return re.sub(r"T\.\w+\((-?\d+)\)", r"\1", str(dim)).replace(" ", "")
 
 
@@ -63,20 +64,20 @@ def short_type(ty: Any) -> str:
 
 
 def dims_text(shape: Any) -> str:
-    """Returns the dims of a shape expression, which may be a variable of its own."""
+    """Formats the dims of a Relax shape, such as ``256,n``; ``...`` for a variable that holds a shape."""
     return ",".join(map(short_dim, shape.values)) if isinstance(shape, relax.ShapeExpr) else UNKNOWN_SHAPE
 
 
 def short_buffer(param: Any) -> str:
-    """Returns the type of a kernel's parameter: of the memory it points to, or of a number."""
+    """Formats the type of a kernel's parameter: a buffer such as ``f32[256,2]``, or a number such as ``i64``."""
     shape = getattr(param.ty, "shape", None)
-    if shape is None:
+    if shape is None:  # a number, not a buffer
         return short_dtype(str(getattr(param.ty, "dtype", "")))
     return f"{short_dtype(str(param.ty.dtype))}[{','.join(map(short_dim, shape))}]"
 
 
 def literal(constant: ir.Constant) -> str:
-    """Formats a constant of the IR: its numbers if they fit in a line, else its type."""
+    """Formats a constant of the IR: its numbers if they fit in a line, else the word "constant" and its type."""
     value = constant.value  # a tensor, or a text, number or dtype among the arguments of a lowered call
     if isinstance(value, str):
         return cut(repr(str(value)))
@@ -88,12 +89,15 @@ def literal(constant: ir.Constant) -> str:
 
 
 def cut(text: str) -> str:
-    """Shortens a text to fit in a line with others."""
+    """Shortens a text to at most ``MOST_CHARACTERS`` characters. A shortened text ends in "..."."""
     return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 3]}..."
 
 
 def numbers(value: Any, dtype: Any) -> str:
-    """Formats numbers with the fewest digits that identify them in their dtype: 0.1 for the float32 nearest to it."""
+    """Formats a number, or a nest of lists of numbers, with the fewest digits that identify each number in its dtype.
+
+    For example, the float32 nearest to 0.1 is formatted as 0.1.
+    """
     if isinstance(value, list):
         return f"[{', '.join(numbers(v, dtype) for v in value)}]"
     return str(np.asarray(value, dtype)[()]) if isinstance(value, float) else repr(value)

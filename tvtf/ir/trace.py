@@ -46,7 +46,8 @@ EMBEDDED_ELEMENTS = 16
 
 
 def _own_folders() -> tuple[str, ...]:
-    """Returns the folders of tvtf's own code, whose stack frames :func:`user_span` skips."""
+    """Returns the folders of tvtf's own code. :func:`user_span` skips the stack frames of functions in them."""
+    # "malt" is AutoGraph's transpiler.
     packages = ("tvtf", "tvtf.passes", "tvtf.frontend", "malt")
     specs = [importlib.util.find_spec(package) for package in packages]
     return tuple(os.path.dirname(spec.origin) + os.sep for spec in specs if spec and spec.origin)
@@ -82,7 +83,9 @@ class Graph:
         return tuple(t._type for t in self.outputs)
 
     def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:
-        """Returns the primitives as the nodes of a GraphDef message, for TensorBoard and other readers.
+        """Converts the graph to a GraphDef message, for TensorBoard and other readers. Each primitive becomes a node.
+
+        TensorFlow's parameters ``from_version`` and ``add_shapes`` have no effect.
 
         Raises:
           ImportError: without the ``tensorboard`` extra.
@@ -101,16 +104,18 @@ class Graph:
         producers: dict[Any, Operation] = {}
         for binding in self._trace.bindings:
             var, value = binding.var, binding.value
+            # A tuple of results, or a result of unknown rank, is not one tensor with dims.
             tensors[var] = tensor = (
                 SymbolicTensor(var, dialect.from_relax_type(var.ty), self._trace) if _has_dims(var) else None
             )
             if isinstance(value, relax.TupleGetItem):  # one of several outputs of an op that is listed already
                 producers[value.tuple_value].outputs.append(tensor)
             elif dialect.is_dialect(value):
-                bound = dialect.read(value)
-                inputs = [tensors[x] for x in bound.inputs if x in tensors]
+                call = dialect.read(value)
+                inputs = [tensors[x] for x in call.inputs if x in tensors]
+                # The outputs of a tuple are added at their TupleGetItem bindings, which follow.
                 outputs = [] if isinstance(var.ty, relax.TupleType) else [tensor]
-                producers[var] = Operation.of(var.name, bound.primitive.tf_name, self, inputs, outputs)
+                producers[var] = Operation.of(var.name, call.primitive.tf_name, self, inputs, outputs)
                 operations.append(producers[var])
         return operations
 
@@ -135,11 +140,15 @@ class Graph:
 
     @cached_property
     def speculated_equalities(self) -> dict[tirx.Var, Any]:
-        """Values for the parameters' symbolic dims. With these values no broadcast repeats an operand along an axis."""
+        """Values of the parameters' symbolic dims under which no broadcast repeats an operand along an axis.
+
+        Tracing recorded pairs of dims that broadcast unless they are equal. These pairs are solved as equations. For
+        example, the pair ``(n, m)`` can give ``{n: m}``.
+        """
         if not self.root.speculated_equalities:
             return {}
-        dims = [d for p in self.all_params if not isinstance(p._type.shape, AnyShape) for d in p._type.shape]
-        symbols = [d for d in dims if isinstance(d, tirx.Var)]
+        shapes = [p._type.shape for p in self.all_params if not isinstance(p._type.shape, AnyShape)]
+        symbols = [dim for shape in shapes for dim in shape if isinstance(dim, tirx.Var)]
         return solved_equations(
             [tuple(map(self.root.known_dim, pair)) for pair in self.root.speculated_equalities], symbols
         )
@@ -147,8 +156,10 @@ class Graph:
     def speculated_sizes(self) -> list[tuple[int, int, int]]:
         """Returns ``(parameter, axis, size)`` for each symbolic dim with a number in :attr:`speculated_equalities`.
 
-        The caller must check the sizes of the arguments: compiled code does not compare an argument's size with a number.
+        ``parameter`` is the index of a parameter. The caller must check that the argument has this size along the axis:
+        compiled code does not compare an argument's size with a number.
         """
+        # A shape of unknown rank has no symbolic dims.
         shapes = [() if isinstance(p._type.shape, AnyShape) else p._type.shape for p in self.all_params]
         axes = [(i, axis, dim) for i, shape in enumerate(shapes) for axis, dim in enumerate(shape)]
         sizes = [(i, axis, self.speculated_equalities.get(dim)) for i, axis, dim in axes if isinstance(dim, tirx.Var)]
@@ -156,10 +167,12 @@ class Graph:
 
     @cached_property
     def inferred_sizes(self) -> list[tuple[int, int, int]]:
-        """``(parameter, axis, size)`` for symbolic dims of the parameters that tracing found to be static.
+        """``(parameter, axis, size)`` for each symbolic dim that must equal a number, as tracing found.
 
-        The caller must check the sizes of the arguments: compiled code does not compare an argument's size with a number.
+        ``parameter`` is the index of a parameter. The caller must check that the argument has this size along the axis:
+        compiled code does not compare an argument's size with a number.
         """
+        # A shape of unknown rank has no symbolic dims.
         shapes = [() if p._var.ty.shape is None else p._var.ty.shape.values for p in self.all_params]
         axes = [(i, axis, dim) for i, shape in enumerate(shapes) for axis, dim in enumerate(shape)]
         sizes = [(i, axis, self.root.known_dim(dim)) for i, axis, dim in axes if isinstance(dim, tirx.Var)]
@@ -190,13 +203,20 @@ class Graph:
         )
 
     def with_attributes(self, attrs: Mapping[str, Any], bare: bool, dims: Mapping[Any, Any] = {}) -> ir.IRModule:
-        """Returns the module with attributes on ``main``; with ``bare`` its only result is not in a tuple."""
+        """Returns the IRModule of this graph with attributes added to ``main``.
+
+        Args:
+          attrs: the attributes by name.
+          bare: whether ``main`` returns its only result without a tuple.
+          dims: dims or numbers that replace symbolic dims.
+        """
         function = with_dims(self._build([self.outputs[0]._var]) if bare else self.function, dims)
         for name, value in attrs.items():
             function = function.with_attr(str(name), value)
         return self._module(function)
 
     def _module(self, function: relax.Function) -> ir.IRModule:
+        """Returns an IRModule with ``function`` as ``main`` and with all functions that the graph calls."""
         if self.compute is not None:
             function = function.with_attr(COMPUTE, self.compute)
         return ir.IRModule({relax.GlobalVar("main"): function.with_attr("global_symbol", "main")} | self.reachable())
@@ -212,7 +232,7 @@ class Graph:
         _set_type(body, value.ty)
         params = [p._var for p in self.all_params]
         function = relax.Function(params, body, ret_ty=value.ty, is_pure=self.pure)
-        if self.root.specialization.needs_shapes:  # each instance infers the equal dims itself
+        if self.root.specialization.needs_shapes:  # each trace for one call's shapes infers the equal dims itself
             return function
         return with_dims(function, self._trace.root.assumptions)
 
@@ -284,12 +304,12 @@ class Trace:
     # -- inputs
 
     def add_param(self, tensor_type: TensorType, name: str = "arg") -> SymbolicTensor:
-        param = self._symbol(tensor_type, name)
+        param = self._new_tensor(tensor_type, name)
         self.params.append(param)
         return param
 
-    def _symbol(self, tensor_type: TensorType, name: str) -> SymbolicTensor:
-        self._note(tensor_type)
+    def _new_tensor(self, tensor_type: TensorType, name: str) -> SymbolicTensor:
+        self._record_strings(tensor_type)
         if isinstance(tensor_type.shape, AnyShape):
             self.specialization.start_deferring()
         var = relax.Var(self.unique(name), dialect.to_relax_type(tensor_type))
@@ -299,13 +319,14 @@ class Trace:
         tensor = self.tensors[var] = SymbolicTensor(var, tensor_type, self)
         return tensor
 
-    def _note(self, tensor_type: TensorType) -> None:
+    def _record_strings(self, tensor_type: TensorType) -> None:
         self.root.holds_texts |= tensor_type.dtype is string
 
     def unique(self, name: str) -> str:
-        """Returns ``name``, with a number appended where this trace has used it."""
-        count = self._names[name] = self._names.get(name, -1) + 1
-        return self.unique(f"{name}_{count}") if count else name
+        """Returns a variable name that this trace has not used: ``name``, or ``name`` with a number appended."""
+        use_count = self._names[name] = self._names.get(name, -1) + 1
+        # The numbered name may be in use, too.
+        return self.unique(f"{name}_{use_count}") if use_count else name
 
     def name_of(self, tensor: SymbolicTensor) -> str:
         return f"{getattr(tensor._var, 'name', 'Const')}:0"
@@ -320,6 +341,7 @@ class Trace:
         return [self._operation(tensor, values.get(var)) for var, tensor in self.tensors.items()]
 
     def _operation(self, tensor: SymbolicTensor, value: Any) -> Operation:
+        """Returns the op that computes ``tensor``, given the expression bound to it (None for a parameter)."""
         name = self.name_of(tensor).removesuffix(":0")
         is_call = value is not None and dialect.is_dialect(value)
         kind = dialect.read(value).primitive.tf_name if is_call else "Placeholder"
@@ -338,8 +360,13 @@ class Trace:
         return tensor._trace is self
 
     def own(self, tensor: Tensor) -> SymbolicTensor:
-        """Returns ``tensor`` as a tensor of this trace: itself, a constant, or a capture."""
+        """Returns the symbolic tensor that stands for ``tensor`` in this trace.
+
+        A tensor of this trace is returned unchanged. An enclosing trace's tensor becomes a capture (a parameter), and an
+        eager tensor a constant.
+        """
         if not isinstance(tensor, SymbolicTensor):
+            # Outer tapes and vectorized maps can follow a captured tensor, but not a constant.
             watched = tensor.is_batched or any(tape.watches(tensor) for tape in self.tapes_around)
             return self.capture(tensor, tensor._type, "watched") if watched else self._constant(tensor)
         return tensor if tensor._trace is self else self._capture_symbol(tensor)
@@ -372,16 +399,26 @@ class Trace:
 
     @property
     def scope(self) -> Trace | None:
-        """The innermost trace whose tensors this one captures: it can't be used outside that trace."""
+        """The innermost enclosing trace whose tensors this trace captures; None if this trace captures none.
+
+        The traced function can't be called outside of that trace.
+        """
         owners = [outer._trace for outer, _ in self.captures.values() if isinstance(outer, SymbolicTensor)]
         return next((trace for trace in self.enclosing() if any(trace is owner for owner in owners)), None)
 
     def capture(self, outer: Any, tensor_type: TensorType, name: str) -> SymbolicTensor:
-        """Returns the parameter for an outer tensor, an eager tensor or a Variable; the same one each time."""
-        known = self.captures.get(id(outer))
-        if known is None:
-            known = self.captures[id(outer)] = (outer, self._symbol(tensor_type, name))
-        return known[1]
+        """Returns the parameter of this trace that stands for ``outer``; the first call adds the parameter.
+
+        Args:
+          outer: a tensor of an enclosing trace, an eager tensor, or a Variable.
+          tensor_type: the parameter's type.
+          name: the parameter's name.
+        """
+        entry = self.captures.get(id(outer))
+        if entry is None:  # the entry keeps `outer` alive: only ids of living objects are unique
+            entry = self.captures[id(outer)] = (outer, self._new_tensor(tensor_type, name))
+        _, param = entry
+        return param
 
     def _constant(self, tensor: Tensor) -> SymbolicTensor:
         """Converts an eager tensor to a symbolic tensor of this trace.
@@ -392,7 +429,7 @@ class Trace:
         if isinstance(tensor, EagerTensor) and (array.size > EMBEDDED_ELEMENTS or not _is_embeddable(tensor)):
             return self.pass_in(tensor)
         entry = self.constants.get(id(tensor))
-        if entry is None:
+        if entry is None:  # the entry keeps the tensor alive: only ids of living objects are unique
             entry = self.constants[id(tensor)] = (tensor, self.embed(tensor))
             self.root.embedded[id(tensor)] = tensor
         _, symbol = entry
@@ -403,7 +440,10 @@ class Trace:
         return self._constant(tensor)
 
     def pass_in(self, tensor: EagerTensor) -> SymbolicTensor:
-        """Returns an eager tensor as a parameter, captured from the outermost trace on: its value stays out of the IR."""
+        """Returns the parameter that stands for an eager tensor, whose value stays out of the IR.
+
+        The outermost trace captures the tensor. Each inner trace captures the parameter of its parent.
+        """
         if self.parent is None:
             return self.capture(tensor, tensor._type, "constant")
         return self.capture(self.parent.pass_in(tensor), tensor._type, "constant")
@@ -417,7 +457,7 @@ class Trace:
         array = tensor.eager_array()
         if tensor.dtype.is_complex:
             return self.emit(table["complex"], [EagerTensor(array.real.copy()), EagerTensor(array.imag.copy())], {})
-        # `ascontiguousarray` makes a vector of a scalar.
+        # `reshape`: `ascontiguousarray` makes a vector of a scalar.
         constant = relax.const(np.ascontiguousarray(array).reshape(array.shape), tensor.dtype.name)
         symbol = SymbolicTensor(constant, tensor._type, self)
         symbol.known = array.astype(object) if tensor.dtype.is_integer else None
@@ -426,7 +466,7 @@ class Trace:
     # -- equalities of symbolic dims
 
     def known_dim(self, dim: Any) -> Any:
-        """Returns ``dim`` under the equalities assumed so far."""
+        """Returns ``dim`` with its symbols replaced by the dims that they are assumed to equal so far."""
         return substitute_dim(dim, self.assumptions)
 
     def assume_equal(self, a: Any, b: Any) -> bool:
@@ -455,15 +495,16 @@ class Trace:
         return solution is not None
 
     def _assume(self, symbol: tirx.Var, value: Any) -> None:
-        earlier = {k: substitute_dim(v, {symbol: value}) for k, v in self.assumptions.items()}
+        """Records that a symbol equals ``value``, and puts ``value`` into the earlier assumptions."""
+        earlier = {other: substitute_dim(dim, {symbol: value}) for other, dim in self.assumptions.items()}
         self.assumptions = earlier | {symbol: value}
 
     # -- broadcasting of symbolic dims, any of which may be 1 at run time
 
     def common_dim(self, dims: Sequence[Any]) -> Any:
-        """Returns the dim that an earlier broadcast of the same dims resulted in, or None if there was no such broadcast.
+        """Returns the result of an earlier broadcast of the same dims, or None if there was no such broadcast.
 
-        Reusing this dim avoids computing it again.
+        Reusing this dim avoids computing it again. ``dims`` are the operands' dims along one axis.
         """
         operands = self._operand_dims(dims)
         for trace in self._parents():
@@ -473,11 +514,14 @@ class Trace:
         return None
 
     def note_broadcast(self, dims: Sequence[Any], dim: Any) -> None:
-        """Records the dim that these dims broadcast to."""
+        """Records that operands with the sizes ``dims`` along an axis broadcast to the size ``dim``."""
         self.broadcasts.append((self._operand_dims(dims), dim))
 
     def _operand_dims(self, dims: Sequence[Any]) -> list[Any]:
-        """Returns the distinct dims among ``dims``. The result of an earlier broadcast is replaced by this broadcast's operands."""
+        """Returns the distinct dims among ``dims``.
+
+        A dim that an earlier broadcast resulted in is replaced by the operands of that broadcast.
+        """
         distinct: list[Any] = []
         for dim in dims:
             broadcasts = (broadcast for trace in self._parents() for broadcast in trace.broadcasts)
@@ -500,13 +544,14 @@ class Trace:
         return self._value_of(variable).alias()
 
     def _value_of(self, variable: Any) -> SymbolicTensor:
+        """Returns the Variable's value at this point of the program; reads the Variable if the value isn't known."""
         known = self.variables.get(id(variable))
         if known is None or self._is_stale(variable):
             return self._read_now(variable)
         return known[1]
 
     def _is_stale(self, variable: Any) -> bool:
-        """Returns whether Python may have assigned the Variable since it was last read or assigned here."""
+        """Returns whether called Python may have assigned the Variable since this trace last read or assigned it."""
         return self.barriers_at_access[id(variable)] < self.root.python.barriers and not variable.is_argument
 
     def _read_now(self, variable: Any) -> SymbolicTensor:
@@ -519,10 +564,11 @@ class Trace:
         if is_reloaded:
             self.settle()
         value = hooks.variables.reload(variable, self) if is_reloaded else self._first_read(variable)
-        self._remember(variable, value, is_reloaded)
+        self._record_value(variable, value, is_reloaded)
         return value
 
-    def _remember(self, variable: Any, value: SymbolicTensor, is_stored: bool) -> None:
+    def _record_value(self, variable: Any, value: SymbolicTensor, is_stored: bool) -> None:
+        """Records a Variable's value in this trace. ``is_stored``: the Variable's memory already holds the value."""
         self.variables[id(variable)] = (variable, value)
         self.barriers_at_access[id(variable)] = self.root.python.barriers
         (self.stored.add if is_stored else self.stored.discard)(id(variable))
@@ -532,6 +578,7 @@ class Trace:
 
     def value_at_entry(self, variable: Any) -> SymbolicTensor:
         """Returns the Variable's value at the start of the outermost function: a parameter of that function."""
+        # The last part of a name in scopes, "dense/kernel".
         name = variable._shared_name.rpartition("/")[2] or "variable"
         return self.root.capture(variable, self._type_of(variable, name), name)
 
@@ -544,11 +591,17 @@ class Trace:
         return self._value_of(variable) if known is None else known[1]
 
     def read_before(self, variable: Any, value: SymbolicTensor) -> SymbolicTensor:
-        """Returns ``value``, the Variable's value here, as a new tensor for the inputs of a control-flow op."""
+        """Returns ``value``, the Variable's value here, as a new tensor for the inputs of a control-flow op.
+
+        A TensorFlow 1 graph reads ``variable`` again instead.
+        """
         return value.alias()
 
     def take_variables(self, other: Trace, values: Sequence[SymbolicTensor]) -> None:
-        """Takes over the Variables' state from ``other``, whose bindings were emitted here again with these new values."""
+        """Copies what the trace ``other`` recorded of its Variables, after its bindings were emitted again in this trace.
+
+        ``values`` are the Variables' values in this trace, in the order of ``other.variables``.
+        """
         for (variable, _), value in zip(other.variables.values(), values):
             self.variables[id(variable)] = (variable, value)
         self.barriers_at_access, self.stored = dict(other.barriers_at_access), set(other.stored)
@@ -557,7 +610,7 @@ class Trace:
     # -- Variables around calls of Python
 
     def settle(self) -> None:
-        """Emits stores of all assigned values to the Variables' memory, so that a following call of Python reads these values."""
+        """Emits stores of all assigned values to the Variables' memory, where a call of Python that follows reads them."""
         for variable, value in self.assigned():
             if not variable.is_argument:
                 hooks.variables.store(variable, value, self)
@@ -566,39 +619,43 @@ class Trace:
 
     @property
     def is_after_python(self) -> bool:
-        """Whether the user's Python was called since this trace began, so that Variables are read from their memory."""
+        """Whether this trace has called the user's Python. If so, Variables are read from their memory."""
         return self.root.python.barriers > self.barriers_at_start
 
     def _type_of(self, variable: Any, name: str) -> TensorType:
-        """Returns the type of the parameter ``name`` that holds a Variable's value.
+        """Returns the type of the parameter that holds a Variable's value.
 
-        Assignments may change the dims or the rank that the Variable's declaration leaves open: these are symbolic. But a
-        function traced for given shapes uses the present value's shape, and one traced for given ranks its rank.
+        Assignments may change dims, or the rank, that the Variable's declaration leaves open. So these are unknown in the
+        type, unless the function is traced for the shapes or the ranks of one call. ``name`` is the prefix of the names of
+        new symbolic dims.
         """
-        declared, (shape, dtype) = variable.shape, variable._type
+        declared, (present_shape, dtype) = variable.shape, variable._type
         level = self.specialization.level
-        if level is Level.SHAPES:
+        if level is Level.SHAPES:  # traced for the shapes of one call
             return variable._type  # type: ignore[no-any-return]
         if declared.rank is not None:
             return TensorType(filled_in(name, declared), dtype)
-        if level is Level.RANKS:
-            return TensorType(filled_in(name, [None] * len(shape)), dtype)
-        return TensorType(example_shape(name, len(shape)), dtype)
+        if level is Level.RANKS:  # traced for the ranks of one call
+            return TensorType(filled_in(name, [None] * len(present_shape)), dtype)
+        return TensorType(example_shape(name, len(present_shape)), dtype)  # of unknown rank
 
     def memory_of(self, variable: Any) -> SymbolicTensor:
-        """Returns the parameter of the outermost trace that identifies the Variable's memory; its value may be another's."""
+        """Returns a tensor that stands for the Variable's memory, as the destination of assignments.
+
+        The tensor's value need not be the Variable's present value.
+        """
         if id(variable) not in self.memories:
             self.memories[id(variable)] = self._first_read(variable).alias()
         return self.memories[id(variable)]
 
     def assign_variable(self, variable: Any, value: SymbolicTensor, is_stored: bool = False) -> None:
-        self._remember(variable, self.own(value), is_stored)
+        self._record_value(variable, self.own(value), is_stored)
 
     def updates(self, value: SymbolicTensor) -> None:
-        """Notes that ``value``, which is assigned next, was computed from the Variable's value (``assign_add``)."""
+        """Records that ``value``, the next value assigned, was computed from the Variable's value (``assign_add``)."""
 
     def assigned_value(self, variable: Any, read_value: bool) -> Any:
-        """Returns the result of the assignment that was just bound."""
+        """Returns the result of the assignment that was just bound: the new value if ``read_value``, else None."""
         return variable._as_tensor() if read_value else None
 
     def assigned(self) -> list[tuple[Any, SymbolicTensor]]:
@@ -618,7 +675,7 @@ class Trace:
     # -- TensorFlow 1 graph only control dependencies order ops: v1/graph.py overrides these methods.
 
     def after(self, control_inputs: Sequence[Any]) -> AbstractContextManager[None]:
-        """Opens a scope whose ops run after ``control_inputs``: the scope of ``tf.control_dependencies``."""
+        """Opens the scope of ``tf.control_dependencies``: ops in the scope run after ``control_inputs``."""
         self.root.waits_for(control_inputs)
         return nullcontext()
 
@@ -630,15 +687,15 @@ class Trace:
         """Adds control inputs to the control-flow op whose branch is being traced."""
 
     def together(self, *values: SymbolicTensor) -> AbstractContextManager[None]:
-        """Opens a scope whose ops, and users of ``values``, run all or none."""
+        """Opens a scope whose ops run all or none; they also run if ``values`` are used."""
         return nullcontext()
 
     def operation(self, kind: str, name: str | None, inputs: Sequence[Any]) -> Operation:
-        """Returns an Operation that is done when ``inputs`` are."""
+        """Returns an Operation that is done when ``inputs`` are, which holds here without control dependencies."""
         return Operation(kind, name)
 
     def doing(self, kind: str, name: str | None, work: Callable[[], Any]) -> Operation:
-        """Returns an Operation for ``work``, which binds calls that have effects and no results."""
+        """Calls ``work``, which binds calls with side effects and without results, and returns an Operation for them."""
         work()
         return Operation(kind, name)
 
@@ -654,7 +711,8 @@ class Trace:
     def _emit(self, prim: Primitive[Any], inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         """Appends a call of a primitive to the trace and returns the call's symbolic result or results.
 
-        Function attributes, such as a loop's body, are traced first. The result types and known elements are inferred.
+        Attributes that are functions, such as a loop's body, are traced to graphs first. The Relax call refers to these
+        graphs by GlobalVars.
         """
         operands = [self.own(x) for x in inputs]
         graphs: dict[str, Graph] = {}
@@ -663,21 +721,22 @@ class Trace:
         types = prim.typed(*(x._type for x in operands), **(attrs | graphs))
         for result_type in [types] if type(types) is TensorType else types:
             require_countable(result_type, prim.tf_name)
-        written = attrs | {name: self._graph_var(graph) for name, graph in graphs.items()}
+        encoded_attrs = attrs | {name: self._graph_var(graph) for name, graph in graphs.items()}
         # A call whose functions have side effects calls the impure `effect_` primitive, which no pass drops.
         if not all(g.pure for name, g in graphs.items() if name not in GRADIENT_FUNCTIONS):
             prim = table[f"effect_{prim.name.removeprefix('effect_')}"]
-        call = dialect.write(prim, [x._var for x in operands], written, dialect.to_relax_types(types), self._span())
+        operand_vars, relax_types = [x._var for x in operands], dialect.to_relax_types(types)
+        call = dialect.write(prim, operand_vars, encoded_attrs, relax_types, self._span())
         self.pure = self.pure and prim.pure
         result = _with_value(prim, operands, attrs, self._bind(call, types, prim.name))
-        if any(x.claimed is not None for x in operands):
-            self._claim(prim, operands, attrs | graphs, as_tuple(result))
+        if any(x.claimed is not None for x in operands):  # the user called `set_shape` on an operand
+            self._infer_claimed_shapes(prim, operands, attrs | graphs, as_tuple(result))
         return result
 
     def copy_call(self, call: relax.Call, prim: Primitive[Any], args: Sequence[Any], types: Any) -> Any:
         """Appends a copy of another function's call to this trace and returns the symbolic result or results.
 
-        Nothing is inferred again. The results have no known elements and no claimed shapes.
+        No types are inferred. The results have no statically known elements, and no shapes from ``set_shape``.
 
         Args:
           call: the Relax call to copy.
@@ -689,27 +748,29 @@ class Trace:
         self.pure = self.pure and prim.pure
         return self._bind(copy, types, prim.name)
 
-    def _claim(
+    def _infer_claimed_shapes(
         self, prim: Primitive[Any], inputs: Sequence[SymbolicTensor], attrs: dict[str, Any], results: Sequence[Any]
     ) -> None:
-        """Derives shapes of a call's results from those that ``set_shape`` claimed of its inputs, by the type rule.
+        """Derives the shapes of a call's results from the shapes that ``set_shape`` claimed for the inputs.
 
-        Assumptions that the type rule makes meanwhile are dropped again, as compiled code does not check claimed sizes.
+        The primitive's type rule runs again on the claimed shapes. Equalities of dims that this run of the rule assumes
+        are dropped afterwards, as compiled code does not check claimed sizes.
         """
         root = self.root
         sizes = {d: size for x in inputs if x.claimed for d, size in zip(x._type.shape, x.claimed) if size is not None}
         symbols = {d: size for d, size in sizes.items() if isinstance(d, tirx.Var)}
         assumed = root.assumptions, list(root.speculated_equalities), list(self.broadcasts)
         try:
-            shown = prim.typed(
-                *(x.shown_type for x in inputs), **{k: _with_sizes(v, symbols) for k, v in attrs.items()}
+            types = prim.typed(
+                *(x.shown_type for x in inputs),
+                **{name: _with_sizes(value, symbols) for name, value in attrs.items()},
             )
         except (TypeError, ValueError, OpError, Unspecialized):
             return  # the claimed shapes are wrong: the results keep the inferred ones
         finally:
             root.assumptions, root.speculated_equalities, self.broadcasts = assumed
-        for each, result in zip([shown] if type(shown) is TensorType else shown, results):
-            shape = TensorShape(each.shape)
+        for claimed_type, result in zip([types] if type(types) is TensorType else types, results):
+            shape = TensorShape(claimed_type.shape)
             if (
                 isinstance(result, SymbolicTensor)
                 and shape.rank is not None
@@ -724,16 +785,20 @@ class Trace:
         if state.name_scopes:
             self.scopes[var] = "".join(f"{scope}/" for scope in state.name_scopes)
         if type(types) is TensorType:
-            self._note(types)
+            self._record_strings(types)
             return self._tensor(var, types)
-        return tuple(self._item(var, i, t, name) for i, t in enumerate(types))
+        return tuple(self._bind_item(var, i, t, name) for i, t in enumerate(types))
 
     def _span(self) -> ir.Span | None:
-        """Returns the line of what is bound: while passes run, that of what they rewrite, if any."""
+        """Returns the line of the user's program for the call that is bound next.
+
+        While a pass runs, this is the line of the binding that the pass rewrites, or None.
+        """
         return self.span or (None if state.compiling else user_span())
 
-    def _item(self, tuple_var: relax.Var, index: int, tensor_type: TensorType, name: str) -> SymbolicTensor:
-        item = self._symbol(tensor_type, f"{name}_{index}")
+    def _bind_item(self, tuple_var: relax.Var, index: int, tensor_type: TensorType, name: str) -> SymbolicTensor:
+        """Binds an item of a tuple to a new variable; returns the item as a tensor."""
+        item = self._new_tensor(tensor_type, f"{name}_{index}")
         self.bindings.append(relax.VarBinding(item._var, relax.TupleGetItem(tuple_var, index)))
         return item
 
@@ -755,13 +820,14 @@ class Trace:
             return function
         params = function.mod[function.name].params
         input_types = [x._type for x in inputs]
+        # For example, a condition is an input of `cond`, but no argument of a branch: the first inputs are left out.
         types = prim.operands(name, input_types, attrs) if prim.operands else input_types[len(inputs) - len(params) :]
         with tracing(Trace(function.name, self)) as function_trace:
             outputs = function(*[function_trace.add_param(t, p.name) for t, p in zip(types, params)])
         return function_trace.finish(outputs)
 
     def _graph_var(self, graph: Graph) -> ir.GlobalVar:
-        """Returns the GlobalVar by which calls refer to a subgraph; adds the subgraph on its first use."""
+        """Returns the GlobalVar by which calls in this trace refer to a subgraph; adds the subgraph on its first use."""
         for var, subgraph in self.subgraphs.items():
             if subgraph is graph:
                 return var
@@ -779,7 +845,7 @@ class Trace:
 
 
 def _with_sizes(value: Any, sizes: Mapping[tirx.Var, int]) -> Any:
-    """Returns an attribute with the symbols in its dims replaced."""
+    """Returns a primitive's attribute with symbolic dims in it replaced by ``sizes``."""
     if type(value) is tuple:
         return tuple(_with_sizes(part, sizes) for part in value)
     return substitute_dim(value, sizes) if isinstance(value, ir.Expr) else value
@@ -790,7 +856,7 @@ def _has_dims(var: relax.Var) -> bool:
 
 
 def _is_embeddable(tensor: EagerTensor) -> bool:
-    """Returns whether a tensor can be a constant of the IR: it has numbers and no identity, as a resource has."""
+    """Returns whether a tensor can be a constant of the IR: it is neither a resource nor a string tensor."""
     return not tensor.has_identity and tensor.dtype is not string
 
 
@@ -801,9 +867,9 @@ def _is_function(value: Any) -> bool:
 
 @contextmanager
 def tracing(trace: Trace) -> Any:
-    """Makes ``trace`` the thread's active trace in a block; tapes outside don't record the ops inside."""
+    """Makes ``trace`` the thread's active trace in a ``with`` block. Tapes outside don't record the ops inside."""
     outer_trace, outer_tapes = state.trace, state.tapes
-    # Observers see every op, traced ones, too.
+    # Observers are called for traced ops, too.
     state.trace, state.tapes = trace, list(state.observers)
     try:
         yield trace
@@ -814,7 +880,10 @@ def tracing(trace: Trace) -> Any:
 def trace_graph(
     name: str, function: Callable[..., Any], types: Sequence[TensorType], parent: Trace | None = None
 ) -> Graph:
-    """Traces ``function`` on symbolic tensors of the given types and returns the graph; ``parent`` encloses it."""
+    """Traces ``function`` on symbolic tensors of the given types and returns the graph.
+
+    ``parent`` is the enclosing trace, whose tensors the function may capture.
+    """
     with tracing(Trace(name, parent)) as trace:
         params = [trace.add_param(t) for t in types]
         outputs = as_tuple(function(*params))
@@ -832,7 +901,10 @@ def is_own_code(path: str) -> bool:
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """Ops that passes add for themselves have no line: the user's frame is then only where code was first needed."""
+    """Marks a ``with`` block as compilation: ops that passes add there have no line of the user's program.
+
+    The user's stack frame then only shows where compiled code was first needed.
+    """
     outer, state.compiling = state.compiling, True
     try:
         yield
@@ -841,7 +913,7 @@ def compiling() -> Iterator[None]:
 
 
 def user_span() -> ir.Span:
-    """Returns the user's file and line: those of the innermost stack frame outside tvtf."""
+    """Returns the file and line of the user's program that runs now: those of the innermost stack frame outside tvtf."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN_FOLDERS):
         frame = frame.f_back
@@ -854,14 +926,15 @@ def _user_line(path: str, line: int) -> tuple[str, int]:
     lines = user_lines.get(path)
     if lines is None:
         return path, line
-    before = [n for n in lines if n <= line]
-    return lines[max(before)] if before else (path, line)
+    mapped_before = [n for n in lines if n <= line]
+    return lines[max(mapped_before)] if mapped_before else (path, line)
 
 
 _sources: dict[str, ir.SourceName] = {}
 
 
 def _source_name(path: str) -> ir.SourceName:
+    """Returns TVM's object for a file's name, one object for each name."""
     known = _sources.get(path)
     if known is None:
         known = _sources[path] = ir.SourceName(path)
@@ -873,29 +946,37 @@ def _is_dim_among(dim: Any, dims: Iterable[Any]) -> bool:
 
 
 def _tuple_result(outputs: Sequence[SymbolicTensor]) -> list[Any]:
+    """Returns a binding of the tuple of all outputs, and the variable that the tuple is bound to."""
     result = relax.Tuple([t._var for t in outputs])
     var = relax.Var("outputs", result.ty)
     return [relax.VarBinding(var, result), var]
 
 
 def _set_type(expr: Any, ty: Any) -> None:
+    """Sets the type of a Relax expression that was made without one."""
     from tvm.relax import _ffi_api
 
     _ffi_api.UpdateType(expr, ty)
 
 
 def _with_value(prim: Primitive[Any], inputs: Sequence[SymbolicTensor], attrs: dict[str, Any], result: Any) -> Any:
-    """Attaches the statically known elements of an integer result computed from shapes (see the ``value`` column)."""
+    """Returns a call's result; attaches its elements if the primitive's ``value`` rule finds them while tracing.
+
+    For example, the elements of ``tf.shape(x)`` are known as dims.
+    """
     if prim.value is not None:
         result.known = _as_dtype(prim.value(*inputs, **attrs), result._type.dtype)
     return result
 
 
 def _as_dtype(known: Any, dtype: DType) -> np.ndarray | None:
-    """Returns known values as an object array of ints and dims, in the dtype's range."""
+    """Converts statically known elements to an object array of ints and symbolic dims in the range of ``dtype``.
+
+    Returns None if the elements aren't known.
+    """
     if known is None:
         return None
-    if isinstance(known, np.ndarray) and known.dtype == dtype.np:
+    if isinstance(known, np.ndarray) and known.dtype == dtype.np:  # these are in the range already
         return known.astype(object)
     return _in_range(np.asarray(known, object), dtype)
 
@@ -912,9 +993,9 @@ def _in_range(known: np.ndarray, dtype: DType) -> np.ndarray | None:
     """
     if dtype.size < int32.size and not all(isinstance(d, int) for d in known.flat):
         return None
-    minimum, count = int(dtype.min), 1 << (8 * dtype.size)
-    if all(not isinstance(d, int) or 0 <= d - minimum < count for d in known.flat):
+    minimum, value_count = int(dtype.min), 1 << (8 * dtype.size)
+    if all(not isinstance(d, int) or 0 <= d - minimum < value_count for d in known.flat):
         return known
-    wrapped = [(d - minimum) % count + minimum if isinstance(d, int) else d for d in known.flat]
+    wrapped = [(d - minimum) % value_count + minimum if isinstance(d, int) else d for d in known.flat]
     # With None among them, NumPy makes an array of the objects without looking into them.
     return np.array([*wrapped, None], object)[:-1].reshape(known.shape)

@@ -9,9 +9,10 @@ from tvm import relax
 
 
 def outputs_of(func: relax.Function) -> tuple[list[Any], list[Any]]:
-    """Returns a Relax function's results and its bindings; the binding that makes a tuple of the results is left out.
+    """Returns a Relax function's results and its bindings, for printing.
 
-    A tuple that other bindings use, too, counts as the only result, and its binding stays.
+    If the function returns a tuple, the results are the tuple's items, and the binding of the tuple is left out. But a
+    tuple that other bindings use, too, is the only result, and its binding is returned.
     """
     bindings = [b for block in func.body.blocks for b in block.bindings]
     result = func.body.body
@@ -29,18 +30,19 @@ def _uses(value: Any, var: Any) -> bool:
 
 
 def unpacked(bindings: Sequence[Any], result: Any) -> dict[Any, list[Any]]:
-    """Finds tuples that can be printed unpacked: only their items are used, and are bound right after the tuple.
+    """Finds tuples that can be printed as ``a, b = call(x)``: only their items are used, and are bound right after them.
 
-    Returns, by the tuple's variable, the variables of its items; None stands for an item that nothing uses.
+    Returns:
+      A mapping from a tuple's variable to the variables of its items; None stands for an item that nothing uses.
     """
-    # The variables that are used otherwise than for their items.
+    # Variables that are used as a whole, not only for their items.
     whole: set[Any] = {result} if isinstance(result, relax.Var) else set()
     items: dict[Any, list[Any]] = {}
-    for before, binding in zip([None, *bindings], bindings):
+    for previous, binding in zip([None, *bindings], bindings):
         value = getattr(binding, "value", None)
         if not isinstance(value, relax.TupleGetItem):
             whole.update(() if value is None else relax.analysis.free_vars(value))
-        elif before is not None and _follows(before.var, value.tuple_value, items):
+        elif previous is not None and _follows(previous.var, value.tuple_value, items):
             extracted = items.setdefault(value.tuple_value, [None] * len(value.tuple_value.ty.fields))
             extracted[value.index] = binding.var
         else:
@@ -48,6 +50,6 @@ def unpacked(bindings: Sequence[Any], result: Any) -> dict[Any, list[Any]]:
     return {var: extracted for var, extracted in items.items() if var not in whole}
 
 
-def _follows(before: Any, source: Any, items: dict[Any, list[Any]]) -> bool:
-    """Returns whether the binding before made the tuple, or took another item of it."""
-    return bool(before.same_as(source)) or before in items.get(source, ())
+def _follows(previous: Any, source: Any, items: dict[Any, list[Any]]) -> bool:
+    """Returns whether the variable ``previous`` is the tuple ``source``, or one of the tuple's items found so far."""
+    return bool(previous.same_as(source)) or previous in items.get(source, ())

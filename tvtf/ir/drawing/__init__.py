@@ -17,7 +17,7 @@ from tvtf.ir.entry import Entry
 
 
 class Drawing:
-    """A drawn function: notebooks show it, :meth:`save` writes it; ``svg`` is its text."""
+    """A drawing of a compiled function: notebooks show it, :meth:`save` writes it to a file; ``svg`` is the SVG text."""
 
     def __init__(self, graph: Graph, layout: Layout) -> None:
         self.graph = graph
@@ -42,9 +42,14 @@ def draw_module(
     seconds: Mapping[str, float] | None = None,
     layout: Callable[[Graph], Any] | None = None,
 ) -> Drawing:
-    """Draws a module's ``main`` as a graph; its layout is Graphviz's where ``dot`` is installed, unless ``layout`` is given.
+    """Draws the calls of a module's ``main`` as a graph.
 
-    ``parts`` are the ops of fused kernels, ``seconds`` the measured times of kernels, both by the kernels' names.
+    Args:
+      mod: the IRModule.
+      entry: the user's names of the function, its arguments and its results.
+      parts: the names of the ops in each fused kernel, by the kernel's name.
+      seconds: the measured times of kernels, by the kernel's name.
+      layout: computes the positions of boxes and edges; by default Graphviz's ``dot`` if installed, else rows of boxes.
     """
     graph = graph_of(mod, entry, parts, seconds)
     return Drawing(graph, (layout or (lambda g: dot_layout(g) or layered_layout(g)))(graph))

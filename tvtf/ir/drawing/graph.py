@@ -38,7 +38,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Edge:
-    """A value that goes from one box to another, by their places."""
+    """A value that goes from one box to another. ``tail`` and ``head`` are indices of the boxes."""
 
     tail: int
     head: int
@@ -62,9 +62,9 @@ class Graph:
 def graph_of(
     mod: ir.IRModule, entry: Entry, parts: Mapping[str, list[str]], seconds: Mapping[str, float] | None
 ) -> Graph:
-    """Returns the graph that is drawn of a module's ``main``: its calls, inputs and results.
+    """Builds the graph to draw for a module's ``main``: a node for each input, call and result.
 
-    ``parts`` are the ops of fused kernels, ``seconds`` the measured times of kernels, both by the kernels' names.
+    ``parts`` are the ops of fused kernels, and ``seconds`` the measured times of kernels, both by the kernels' names.
     """
     builder = Builder(mod, entry, parts)
     builder.build()
@@ -74,15 +74,15 @@ def graph_of(
 
 
 class Builder:
-    """Collects the boxes of ``main``; ``made`` has the boxes that a variable comes from."""
+    """Builds the graph of ``main``. ``node_indices`` maps a Relax variable to the nodes that its value comes from."""
 
     def __init__(self, mod: ir.IRModule, entry: Entry, parts: Mapping[str, list[str]]) -> None:
         self.mod = mod
         self.parts = parts
         self.graph = Graph(entry.name)
         self.printer = FunctionPrinter(Page(mod, entry), MAIN, mod[MAIN], 0)
-        self.made: dict[Any, list[int]] = {}
-        self.kernel_of: dict[int, str] = {}
+        self.node_indices: dict[Any, list[int]] = {}
+        self.kernel_of: dict[int, str] = {}  # the callee's name, by the index of a call's node
 
     def build(self) -> None:
         """Adds nodes for the inputs, each call or branch, the new values of Variables, and the results."""
@@ -91,36 +91,38 @@ class Builder:
         for param in main.params:
             node_kind: Kind = "variable" if self.printer.is_donated(param) else "input"
             notes = ["updated in place"] if node_kind == "variable" else []
-            self._add(
+            self._add_node(
                 Node(node_kind, _fit(self.printer.name_of(param)), [_fit(short_type(param.ty)), *notes]), [], param
             )
         for binding in bindings:
-            self._bind(binding.var, getattr(binding, "value", None))
-        for param, output in self.printer.updates(outputs):
-            self._add(Node("variable", _fit(self.printer.name_of(param)), ["new value"]), [output])
+            self._add_binding(binding.var, getattr(binding, "value", None))
+        for param, output in self.printer.updates(outputs):  # outputs that are new values of Variables
+            self._add_node(Node("variable", _fit(self.printer.name_of(param)), ["new value"]), [output])
         for result in self.printer.returned(outputs):
             caption = result.label or result.name or result.value[0].text
-            self._add(
+            self._add_node(
                 Node("result", _fit(caption), [result.type] if result.type else []),
                 [] if result.var is None else [result.var],
             )
 
-    def _bind(self, var: Any, value: Any) -> None:
-        """Adds a node for a binding of a call or branch.
+    def _add_binding(self, var: Any, value: Any) -> None:
+        """Adds a node for the binding of a call or branch.
 
-        A binding that only renames a value, makes a tuple or takes an item of one gets no node: its users are connected to
-        the nodes of its operands.
+        Other bindings rename a value, build a tuple, or take an item of a tuple. They get no node: users of the variable
+        are connected to the nodes of the operands.
         """
         if isinstance(value, relax.Call):
-            self._call(var, value)
+            self._add_call(var, value)
         elif isinstance(value, relax.If):
             lines = [*self._body_lines("then", value.true_branch), *self._body_lines("else", value.false_branch)]
-            self._add(Node("control", "if", [*lines, _type_line(var)]), relax.analysis.free_vars(value), var)
+            self._add_node(Node("control", "if", [*lines, _type_line(var)]), relax.analysis.free_vars(value), var)
         elif value is not None:
-            self.made[var] = [*chain.from_iterable(self.made.get(v, []) for v in relax.analysis.free_vars(value))]
+            self.node_indices[var] = [
+                *chain.from_iterable(self.node_indices.get(v, []) for v in relax.analysis.free_vars(value))
+            ]
 
-    def _call(self, var: Any, call: relax.Call) -> None:
-        """Adds a node for a call, whose lines list the ops of a fused kernel, or those in a loop's body or a branch."""
+    def _add_call(self, var: Any, call: relax.Call) -> None:
+        """Adds a node for a call. The node's lines list the ops of a fused kernel, of a loop's body, or of branches."""
         printed = self.printer.values.value(call)
         name = printed.tokens[0].text
         ops = self.parts.get(name, [])
@@ -128,48 +130,54 @@ class Builder:
             line for label, function in printed.functions for line in self._body_lines(label, self.mod[function].body)
         ]
         kind: Kind = "control" if bodies else "fused" if len(ops) > 1 else "kernel"
+        # The name of a kernel of one op says which op it is: it isn't listed.
         lines = [*(_wrapped_words(ops) if len(ops) > 1 else []), *bodies, _type_line(var), self.printer.source(call)]
         node = Node(kind, _fit(name), [line for line in lines if line], name)
         self.kernel_of[len(self.graph.nodes)] = name
-        self._add(node, relax.analysis.free_vars(call), var)
+        self._add_node(node, relax.analysis.free_vars(call), var)
 
     def _body_lines(self, label: str, body: Any) -> list[str]:
-        """Returns the kernels of a branch or a loop's body, in a few lines."""
+        """Formats the names of the kernels in a branch or a loop's body as a few lines that start with ``label``."""
         return _wrapped_words([f"{label}:", *self._op_names(body)], " ")
 
     def _op_names(self, body: Any) -> Iterator[str]:
-        """Yields the names of the ops in a function's body, with those of the functions that it calls, and "if" for a branch."""
+        """Yields the names of the ops in a function's body, and "if" for a branch.
+
+        A call of a function yields the names of the ops in that function.
+        """
         for binding in (b for block in body.blocks for b in block.bindings):
             value = getattr(binding, "value", None)
             if isinstance(value, relax.If):
                 yield "if"
             elif isinstance(value, relax.Call):
                 printed = self.printer.values.value(value)
+                # The callee is the function without a label; the others are bodies of loops, for example.
                 called = [self.mod[function].body for label, function in printed.functions if not label]
                 yield from chain.from_iterable(map(self._op_names, called)) if called else [printed.tokens[0].text]
 
-    def _add(self, node: Node, operands: Sequence[Any], var: Any = None) -> None:
-        """Adds a node, and edges from the nodes that computed its operands; ``var`` is the variable that it computes."""
+    def _add_node(self, node: Node, operands: Sequence[Any], var: Any = None) -> None:
+        """Adds a node, and edges from the nodes of its operands. ``var`` is the variable that the node computes."""
         node_index = len(self.graph.nodes)
         self.graph.nodes.append(node)
         for operand in operands:
             hover = f"{self.printer.name_of(operand)}: {short_type(operand.ty)}"
-            for tail in dict.fromkeys(self.made.get(operand, [])):
+            for tail in dict.fromkeys(self.node_indices.get(operand, [])):  # one edge for each node, in a fixed order
                 self.graph.edges.append(Edge(tail, node_index, hover))
         if var is not None:
-            self.made[var] = [node_index]
+            self.node_indices[var] = [node_index]
 
 
 def _type_line(var: Any) -> str:
-    """Returns the type of a value, or of the only one in a tuple."""
+    """Formats the type of a variable in one line; for a tuple of one item, the type of the item."""
     fields: Sequence[Any] = getattr(var.ty, "fields", ())
     return _fit(short_type(fields[0] if len(fields) == 1 else var.ty))
 
 
 def _set_times(builder: Builder, seconds: Mapping[str, float]) -> None:
-    """Sets the measured times of nodes, given those of kernels; the nodes of one kernel share its time equally.
+    """Sets the measured times of nodes from the times of kernels. Nodes of the same kernel share its time equally.
 
-    A loop is compiled to a kernel ``loop``, ``loop_1`` ...: they belong to the loops in order, if there are as many.
+    Loops are compiled to kernels ``loop``, ``loop_1`` ..., which are matched with the loops in order. If the numbers of
+    loops and of such kernels differ, loops get no time.
     """
     call_counts = Counter(builder.kernel_of.values())
     loops = [index for index, name in builder.kernel_of.items() if name in LOOPS]
@@ -179,16 +187,17 @@ def _set_times(builder: Builder, seconds: Mapping[str, float]) -> None:
     for index, name in builder.kernel_of.items():
         kernel_seconds = seconds.get(kernel_of_loop.get(index, name))
         if kernel_seconds is not None:
+            # Each loop has a kernel of its own; other kernels may be called several times.
             calls = 1 if index in kernel_of_loop else call_counts[name]
             builder.graph.nodes[index].seconds = kernel_seconds / calls
 
 
 def _wrapped_words(words: Sequence[str], separator: str = " + ") -> list[str]:
-    """Words in lines of a box, the first few."""
+    """Joins words to text and breaks the text into lines of a box. At most ``MOST_OP_LINES`` lines are returned."""
     lines = wrap(separator.join(words), BOX_COLUMNS, break_on_hyphens=False)
     return lines if len(lines) <= MOST_OP_LINES else [*lines[: MOST_OP_LINES - 1], "..."]
 
 
 def _fit(text: str) -> str:
-    """Shortens a text to fit in a line of a box."""
+    """Shortens a text to fit in a line of a box. A shortened text ends in "..."."""
     return text if len(text) <= BOX_COLUMNS else f"{text[: BOX_COLUMNS - 3]}..."

@@ -14,21 +14,25 @@ MOST_SECONDS = 20.0
 
 
 def dot_layout(graph: Graph) -> Layout | None:
-    """Lays a graph out with Graphviz's program ``dot``; None if it isn't installed, fails or takes too long."""
+    """Computes a graph's layout with Graphviz's program ``dot``.
+
+    Returns None if ``dot`` isn't installed, fails or takes longer than ``MOST_SECONDS``, or if the graph is empty.
+    """
     program = shutil.which("dot")
     if program is None or not graph.nodes:
         return None
     try:
-        done = subprocess.run(
+        # `-Tplain`: positions as text; `-y`: the y axis points down, as in SVG.
+        completed = subprocess.run(
             [program, "-Tplain", "-y"], input=_source(graph), capture_output=True, text=True, timeout=MOST_SECONDS
         )
-        return _parsed(done.stdout, graph) if done.returncode == 0 else None
+        return _parsed(completed.stdout, graph) if completed.returncode == 0 else None
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
 
 
 def _source(graph: Graph) -> str:
-    """Writes a graph in Graphviz's language, with the sizes of its nodes; their labels aren't needed for the layout."""
+    """Returns a graph as text in Graphviz's language. Nodes have their sizes, but no labels: the layout needs none."""
     nodes = [f"n{i} [width={w / INCH:.4f} height={h / INCH:.4f}]" for i, (w, h) in enumerate(sizes_of(graph))]
     edges = [f"n{e.tail} -> n{e.head}" for e in graph.edges]
     gaps = f"nodesep={GAP / INCH:.3f} ranksep={LAYER_GAP / INCH:.3f}"
@@ -38,16 +42,18 @@ def _source(graph: Graph) -> str:
 
 
 def _parsed(plain_text: str, graph: Graph) -> Layout:
-    """Reads the layout from ``dot -Tplain``: a line for the graph, each node and each edge, in inches.
+    """Parses the output of ``dot -Tplain`` to a layout. Sizes in the text are inches.
 
-    Its words are ``graph scale width height``, ``node name x y width height ...`` and
-    ``edge tail head count x1 y1 x2 y2 ...``, with the control points of the edge's curve.
+    The text has a line ``graph scale width height``, a line ``node name x y width height ...`` for each node, and a line
+    ``edge tail head count x1 y1 x2 y2 ...`` for each edge, with the control points of the edge's curve.
 
     Raises:
       ValueError: the text has another form.
     """
     rows = [line.split() for line in plain_text.splitlines()]
+    # Nodes are named n0, n1 ...: without the letter, a name is an index.
     boxes = {int(r[1][1:]): Box(*(float(v) * INCH for v in r[2:6])) for r in rows if r[0] == "node"}
+    # By tail and head: several edges may connect the same nodes.
     curves: dict[tuple[int, int], list[list[Point]]] = {}
     for row in (r for r in rows if r[0] == "edge"):
         tail, head, count = int(row[1][1:]), int(row[2][1:]), int(row[3])

@@ -20,7 +20,7 @@ POINT_WIDTH = 6.0
 
 
 def layered_layout(graph: Graph) -> Layout:
-    """Boxes in rows, each below all that it takes values from."""
+    """Computes a layout of a graph in rows. Each box is below all boxes that it takes values from."""
     return _Layers(graph).layout()
 
 
@@ -28,11 +28,11 @@ class _Layers:
     """Rows of items: first the graph's boxes, then the points at which edges cross rows."""
 
     def __init__(self, graph: Graph) -> None:
-        """Assigns each node of a graph to a row, and puts points into the rows that edges cross."""
+        """Assigns each node of a graph to a row, and adds points to the rows that edges cross."""
         self.graph = graph
         self.sizes = sizes_of(graph)
         self.rank = _row_numbers(graph)
-        self.paths = [self._path(edge.tail, edge.head) for edge in graph.edges]
+        self.paths = [self._items_on_edge(edge.tail, edge.head) for edge in graph.edges]
         self.above: list[list[int]] = [[] for _ in self.sizes]
         self.below: list[list[int]] = [[] for _ in self.sizes]
         for upper, lower in dict.fromkeys(pair for path in self.paths for pair in zip(path, path[1:])):
@@ -40,21 +40,21 @@ class _Layers:
             self.above[lower].append(upper)
         self.rows = [[i for i, r in enumerate(self.rank) if r == row] for row in range(max(self.rank, default=-1) + 1)]
 
-    def _path(self, tail: int, head: int) -> list[int]:
-        """Returns the items along an edge between two boxes: these, and between them a new point for each row it crosses.
+    def _items_on_edge(self, tail: int, head: int) -> list[int]:
+        """Returns the items along an edge: its two boxes, and between them a new point for each row that the edge crosses.
 
-        The points take room in their rows, so that the edge passes between the boxes there.
+        The points take room in their rows: the edge passes between the boxes of a row.
         """
-        between = []
+        points = []
         for row in range(self.rank[tail] + 1, self.rank[head]):
-            between.append(len(self.sizes))
+            points.append(len(self.sizes))  # the new item's index
             self.sizes.append((POINT_WIDTH, 0.0))
             self.rank.append(row)
-        return [tail, *between, head]
+        return [tail, *points, head]
 
     def layout(self) -> Layout:
-        """Orders the items in each row, and computes the positions of boxes and the curves of edges."""
-        self._order()
+        """Computes the layout: orders the items in each row, then places the boxes and draws the edges as curves."""
+        self._order_rows()
         x = self._x_positions()
         tops = self._tops()
         centres = [tops[row] + self._height(row) / 2 for row in range(len(self.rows))]
@@ -63,23 +63,27 @@ class _Layers:
         width = max((b.x + b.width / 2 for b in boxes), default=0.0)
         return Layout(boxes, curves, width, tops[-1] + self._height(len(self.rows) - 1) if self.rows else 0.0)
 
-    def _order(self) -> None:
-        """Sorts each row by the mean position of neighbours, so that few edges cross (the barycentre method).
+    def _order_rows(self) -> None:
+        """Sorts the items of each row by the mean column of their neighbours, to reduce crossings (the barycentre method).
 
-        Sweeps go alternately down, by the neighbours in the row above, and up, by those in the row below.
+        Sweeps alternate: down with the neighbours in the row above, then up with the neighbours in the row below.
         """
         for sweep in range(SWEEPS):
             columns = {i: column for row in self.rows for column, i in enumerate(row)}
             neighbours = self.above if sweep % 2 == 0 else self.below
             for row in self.rows if sweep % 2 == 0 else reversed(self.rows):
+                # An item without neighbours keeps its column.
                 mean = {i: fmean([columns[n] for n in neighbours[i]] or [columns[i]]) for i in row}
                 row.sort(key=lambda i: (mean[i], i))
                 columns.update((i, column) for column, i in enumerate(row))
 
     def _x_positions(self) -> list[float]:
-        """Returns the x coordinate of each item's centre: near the mean of its neighbours, in the row's order, no overlaps."""
+        """Returns the x coordinate of each item's centre, close to the mean of the item's neighbours.
+
+        Items keep the order of their row and don't overlap. The leftmost item starts at 0.
+        """
         x = [0.0] * len(self.sizes)
-        for row in self.rows:
+        for row in self.rows:  # to begin with, side by side
             self._place_row(row, [0.0] * len(row), x)
         for sweep in range(SWEEPS):
             # Downward by the rows above, then upward by the rows below.
@@ -90,9 +94,9 @@ class _Layers:
         return [value - left for value in x]
 
     def _place_row(self, row: Sequence[int], desired: Sequence[float], x: list[float]) -> None:
-        """Sets the x coordinates of a row's items close to the desired ones, without overlaps.
+        """Sets the x coordinates of a row's items in ``x``, close to the desired coordinates and without overlaps.
 
-        They are the means of two solutions: one that moves overlapping items to the right, and one to the left.
+        The result is the mean of two solutions. One moves overlapping items to the right, the other to the left.
         """
         from_left = self._separated(row, desired, max, 1)
         from_right = self._separated(row[::-1], desired[::-1], min, -1)[::-1]
@@ -102,9 +106,13 @@ class _Layers:
     def _separated(
         self, row: Sequence[int], desired: Sequence[float], further: Callable[[float, float], float], sign: int
     ) -> list[float]:
-        """Returns desired x coordinates of a row's items, moved in one direction where items would overlap.
+        """Returns the x coordinates of a row's items: the desired ones, moved in one direction where items would overlap.
 
-        ``further`` is max and ``sign`` 1 for moving right, min and -1 for moving left, with the row given in reverse.
+        Args:
+          row: the items in order; in reverse for moving left.
+          desired: the desired x coordinates in the same order.
+          further: ``max`` for moving right, ``min`` for moving left.
+          sign: 1 for moving right, -1 for moving left.
         """
         positions: list[float] = []
         for index, (item, x) in enumerate(zip(row, desired)):
@@ -113,38 +121,44 @@ class _Layers:
         return positions
 
     def _height(self, row: int) -> float:
+        """Returns the height of a row: that of its highest box."""
         return max(self.sizes[i][1] for i in self.rows[row])
 
     def _tops(self) -> list[float]:
+        """Returns the y coordinate of the upper edge of each row."""
         tops: list[float] = []
         for row in range(len(self.rows)):
             tops.append(tops[-1] + self._height(row - 1) + LAYER_GAP if tops else 0.0)
         return tops
 
     def _curve(self, path: Sequence[int], x: Sequence[float], tops: Sequence[float]) -> list[Point]:
-        """Returns the control points of an edge's curve: from the box above, vertically through rows, to the box below.
+        """Returns the control points of an edge's Bézier curve, from the upper box to the lower box.
 
-        ``path`` has the two boxes and the points in the rows between them.
+        Args:
+          path: the upper box, the points in the rows between, and the lower box.
+          x: the x coordinate of each item.
+          tops: the y coordinate of the upper edge of each row.
         """
         stops: list[Point] = []
         for position, item in enumerate(path):
             row = self.rank[item]
-            if 0 < position < len(path) - 1:  # a row that the edge crosses
+            if 0 < position < len(path) - 1:  # a row that the edge crosses, vertically
                 stops += [(x[item], tops[row]), (x[item], tops[row] + self._height(row))]
                 continue
+            # The edge leaves the upper box at its lower side and enters the lower box at its upper side.
             middle, half = tops[row] + self._height(row) / 2, self.sizes[item][1] / 2
             stops.append((x[item], middle + half if position == 0 else middle - half))
         points = stops[:1]
-        # Cubic Bézier curves, which start and end vertically.
+        # Cubic Bézier curves from stop to stop, which start and end vertically.
         for (x0, y0), (x1, y1) in zip(stops, stops[1:]):
             points += [(x0, (y0 + y1) / 2), (x1, (y0 + y1) / 2), (x1, y1)]
         return points
 
 
 def _row_numbers(graph: Graph) -> list[int]:
-    """Returns the row of each node: below the nodes of its operands; that of an input is just above its first user."""
+    """Returns the row of each node, the first one below all operands. An input's row is just above its first user."""
     rank = [0] * len(graph.nodes)
-    # Nodes follow those of their operands, so that a tail's row is final here.
+    # A node's index is larger than the indices of its operands: in this order the row of `edge.tail` is final.
     for edge in sorted(graph.edges, key=lambda e: e.head):
         rank[edge.head] = max(rank[edge.head], rank[edge.tail] + 1)
     with_operands = {edge.head for edge in graph.edges}

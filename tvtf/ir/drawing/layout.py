@@ -41,7 +41,10 @@ class Layout:
 
 
 def size_of(node: Node, is_timed: bool) -> tuple[float, float]:
-    """Returns the width and height of a node's box, in pixels, for its title and lines, and a line for a measured time."""
+    """Returns the width and height in pixels of a node's box, which has a title, lines, and a line for a measured time.
+
+    ``is_timed``: the drawing shows measured times.
+    """
     has_time = is_timed and node.seconds is not None
     columns = max([len(line) for line in node.lines] + [TIME_COLUMNS * has_time])
     width = CHARACTER_WIDTH * max(len(node.title) * FONT_SIZE, min(columns, MOST_CHARACTERS) * SMALL_FONT_SIZE)
@@ -51,5 +54,5 @@ def size_of(node: Node, is_timed: bool) -> tuple[float, float]:
 
 
 def sizes_of(graph: Graph) -> list[tuple[float, float]]:
-    """Returns the size of each box."""
+    """Returns the width and height in pixels of each node's box."""
     return [size_of(node, graph.is_timed) for node in graph.nodes]

@@ -32,14 +32,18 @@ FONT = "ui-monospace, Menlo, 'DejaVu Sans Mono', 'Liberation Mono', Consolas, mo
 
 
 def svg_of(graph: Graph, layout: Layout) -> str:
-    """Returns a graph that was laid out as an SVG document; every name in it is escaped."""
+    """Draws a graph as an SVG document, given the layout of its boxes and edges. All names are escaped."""
     total = sum(node.seconds or 0.0 for node in graph.nodes)
     caption = graph.name + (f": {_microseconds(total)} in kernels, darker boxes take more of it" if total else "")
     width = max(layout.width, len(caption) * FONT_SIZE * CHARACTER_WIDTH) + 2 * MARGIN
     height = layout.height + CAPTION_HEIGHT + 2 * MARGIN
     longest = max((node.seconds or 0.0 for node in graph.nodes), default=0.0)
-    boxes = [p for n, b in zip(graph.nodes, layout.boxes) for p in _box(n, b, longest, total, graph.is_timed)]
-    edges = [_edge(points, edge.hover) for edge, points in zip(graph.edges, layout.curves)]
+    boxes = [
+        element
+        for node, box in zip(graph.nodes, layout.boxes)
+        for element in _box_elements(node, box, longest, total, graph.is_timed)
+    ]
+    edges = [_edge_element(points, edge.hover) for edge, points in zip(graph.edges, layout.curves)]
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
@@ -47,7 +51,7 @@ def svg_of(graph: Graph, layout: Layout) -> str:
             '<defs><marker id="tvtf-arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
             'orient="auto"><path d="M0 0.5 L8 4 L0 7.5 z" fill="#7a7a7a"/></marker></defs>',
             f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>',
-            _text(caption, MARGIN, MARGIN + FONT_SIZE, FONT_SIZE, "start", bold=True),
+            _text_element(caption, MARGIN, MARGIN + FONT_SIZE, FONT_SIZE, "start", bold=True),
             f'<g transform="translate({MARGIN:.1f} {MARGIN + CAPTION_HEIGHT:.1f})">',
             *edges,
             *boxes,
@@ -57,10 +61,14 @@ def svg_of(graph: Graph, layout: Layout) -> str:
     )
 
 
-def _box(node: Node, box: Box, longest: float, total: float, is_timed: bool) -> Iterator[str]:
-    """Yields the SVG elements of a node: its frame, title and lines.
+def _box_elements(node: Node, box: Box, longest: float, total: float, is_timed: bool) -> Iterator[str]:
+    """Yields the SVG elements of a node: its frame, title and lines, and a line for its measured time.
 
-    A kernel whose time was measured shows it and its share of ``total``, and is coloured by its ratio to the ``longest``.
+    Args:
+      node, box: the node, and the position and size of its frame.
+      longest: the longest time of a node, in seconds: the colour shows the ratio of the node's time to it.
+      total: the sum of all times: the last line shows the node's share of it.
+      is_timed: whether times were measured.
     """
     fill = _heat(node.seconds / longest) if node.seconds is not None and longest else FILLS[node.kind]
     if is_timed and node.seconds is None and node.kind in ("kernel", "fused", "control"):
@@ -72,15 +80,16 @@ def _box(node: Node, box: Box, longest: float, total: float, is_timed: bool) -> 
         f'height="{box.height:.1f}" rx="{min(radius, 14):.1f}" fill="{fill}" stroke="{STROKES[node.kind]}"/>'
     )
     y = box.y - box.height / 2 + 0.7 * PADDING + FONT_SIZE
-    yield _text(node.title, box.x, y, FONT_SIZE, "middle", bold=True)
+    yield _text_element(node.title, box.x, y, FONT_SIZE, "middle", bold=True)
     time_line = [] if node.seconds is None else [f"{_microseconds(node.seconds)}  {node.seconds / (total or 1.0):.0%}"]
     for line in [*node.lines, *time_line]:
         y += SMALL_FONT_SIZE * LINE_HEIGHT
-        yield _text(line, box.x, y, SMALL_FONT_SIZE, "middle")
+        yield _text_element(line, box.x, y, SMALL_FONT_SIZE, "middle")
     yield "</g>"
 
 
-def _text(text: str, x: float, y: float, size: float, anchor: str, bold: bool = False) -> str:
+def _text_element(text: str, x: float, y: float, size: float, anchor: str, bold: bool = False) -> str:
+    """Returns the SVG element of a text. ``anchor``: whether the text starts at ``x`` or has its middle there."""
     weight = ' font-weight="600"' if bold else ""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" text-anchor="{anchor}" fill="#1c1c1c"{weight}>'
@@ -88,7 +97,8 @@ def _text(text: str, x: float, y: float, size: float, anchor: str, bold: bool = 
     )
 
 
-def _edge(points: Sequence[Point], hover: str) -> str:
+def _edge_element(points: Sequence[Point], hover: str) -> str:
+    """Returns the SVG element of an edge: Bézier curves with an arrow head. ``hover`` is the tooltip."""
     start, *rest = [f"{x:.1f} {y:.1f}" for x, y in points]
     return (
         f'<path d="M{start} C{" ".join(rest)}" fill="none" stroke="#7a7a7a" marker-end="url(#tvtf-arrow)">'
@@ -97,7 +107,7 @@ def _edge(points: Sequence[Point], hover: str) -> str:
 
 
 def _heat(share: float) -> str:
-    """Returns the colour of a share of the longest time.
+    """Returns the fill colour of a node: from light for the share 0 of the longest time to red for the share 1.
 
     >>> _heat(0.0), _heat(1.0)
     ('#fffceb', '#f06e50')
