@@ -24,7 +24,8 @@ from tvtf.passes.codegen.divisors import GuardDivisors
 from tvtf.passes.codegen.floats import ExactFloats
 from tvtf.passes.codegen.hooks import Hooks
 from tvtf.passes.codegen.let_bindings import HoistLets
-from tvtf.passes.codegen.llvm import build_library
+from tvtf.passes.codegen.llvm import build_library, host_target
+from tvtf.passes.codegen.subroutines import SubroutineCompiler
 from tvtf.passes.debug.compile_progress import compile_progress
 from tvtf.passes.debug.dump import dump_folder, run_phase
 from tvtf.passes.debug.kernel_costs import lines
@@ -52,6 +53,7 @@ from tvtf.passes.memory.hoist_constants import called_elsewhere, hoist, mark_con
 from tvtf.passes.memory.memory_plan import plan_arena
 from tvtf.passes.schedule.constant_operands import constant_operands
 from tvtf.passes.schedule.cpu import ScheduleCPU
+from tvtf.passes.schedule.cpu.subroutine import announced_to
 from tvtf.passes.schedule.gpu import ScheduleGPU
 from tvtf.passes.user_passes import Pass, user_passes
 
@@ -227,18 +229,22 @@ def compile_module(mod: tvm.IRModule, target: Target, out: Path, exported: bool 
     with without_collection(), compile_progress() as progress:
         # Kernels are lowered last and one by one, so that this is saved for those whose code is stored.
         together = on_gpu(target) or bool(dials.verify or dials.dump) or dials.debug >= 3
-        lowered = lower(mod, target, polls=not exported, kernels=together)
-        lowered_at = time.perf_counter()
-        costs = build_library(
-            lowered,
-            target,
-            out,
-            check_arguments=exported,
-            poll_signals=not exported,
-            finish=None if together else finisher(target),
-            stored=None if together else Hooks.stored,
-            progress=progress,
-        )
+        stored = None if together else Hooks.stored
+        with SubroutineCompiler(host_target(target), tvm.transform.PassContext.current().config, stored) as subroutines:
+            with announced_to(subroutines.begin):
+                lowered = lower(mod, target, polls=not exported, kernels=together)
+            lowered_at = time.perf_counter()
+            costs = build_library(
+                lowered,
+                target,
+                out,
+                check_arguments=exported,
+                poll_signals=not exported,
+                finish=None if together else finisher(target),
+                stored=stored,
+                subroutines=subroutines,
+                progress=progress,
+            )
     if dials.debug >= 2:
         took = time.perf_counter() - started
         phases_took = lowered_at - started

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import tvm
 import tvm_ffi
@@ -30,7 +29,7 @@ from tvtf.passes.codegen.memory_file import object_code, scratch_folder
 from tvtf.passes.codegen.native_code import HAS_ELF, native, native_code, unrolling_less
 from tvtf.passes.codegen.selective_passes import has_invariant_branches, has_vector_indices, only, run_again
 from tvtf.passes.codegen.stack_buffers import with_local_stack
-from tvtf.passes.codegen.subroutines import lowered, names_in, subroutine_key
+from tvtf.passes.codegen.subroutines import SubroutineCompiler, names_in
 from tvtf.passes.codegen.vm import generate
 from tvtf.passes.codegen.workspace import with_checked_workspace
 from tvtf.passes.debug.compile_progress import CompileProgress
@@ -54,6 +53,7 @@ def build_library(
     threads: int | None = None,
     finish: Finish | None = None,
     stored: Stored | None = None,
+    subroutines: SubroutineCompiler | None = None,
     progress: CompileProgress | None = None,
 ) -> list[KernelCost]:
     """Compiles a scheduled and finalized module into the shared library `out`; returns what each kernel took.
@@ -61,7 +61,8 @@ def build_library(
     `mod` has been through TVM's finalize passes; its functions with a `global_symbol` are the entries. The library
     is loaded by `tvm_ffi.load_module(out)["vm_load_executable"]()` in any process that has TVM's runtime; the compiler
     isn't needed. Kernels are lowered and compiled one by one, in as many `threads` as there are available cores by default.
-    `finish` runs on each before, and `stored` finds the code of kernels that were compiled before. `progress` counts them.
+    `finish` runs on each before, and `stored` finds the code of kernels that were compiled before. `subroutines` may have
+    begun to compile what kernels call. `progress` counts kernels.
     `check_arguments` and `poll_signals` are those of `tvtf.passes.codegen.vm.generate`; an exported library, which is
     called without tvtf and outside Python, needs True and False.
 
@@ -73,12 +74,12 @@ def build_library(
     on_gpu = target.kind.name == "cuda"
     with _EMISSION:
         kernels = generate(builder, mod, check_arguments=check_arguments, poll_signals=poll_signals, on_gpu=on_gpu)
-    objects = _Objects(target, finish, None if on_gpu else stored, progress)
+    objects = _Objects(target, finish, None if on_gpu else stored, subroutines, progress)
     # One call of nvcc compiles everything that runs on a GPU.
     objects.compile(kernels, threads or available_cores(), one_by_one=not on_gpu)
     objects.add_executable(builder, mod)
     link_code(objects.code, out)
-    return objects.costs
+    return objects.costs + objects.subroutines.costs
 
 
 def kernel_module(kernels: IRModule, target: Target) -> tvm.runtime.Module:
@@ -168,21 +169,27 @@ class _Objects:
     """The object files of one library by name, and the runtime modules that it is linked with."""
 
     def __init__(
-        self, target: Target, finish: Finish | None, stored: Stored | None, progress: CompileProgress | None = None
+        self,
+        target: Target,
+        finish: Finish | None,
+        stored: Stored | None,
+        subroutines: SubroutineCompiler | None = None,
+        progress: CompileProgress | None = None,
     ) -> None:
         """Prepares the compilation of kernels, without object files so far.
 
-        ``subroutines`` will hold the object code of subroutines that kernels share, by name. ``claimed`` has the names
-        of subroutines that a thread compiles or has compiled.
+        ``subroutine_code`` will hold the object code of subroutines that kernels share, by name. ``claimed`` has the
+        names of subroutines that a thread compiles or has compiled.
         """
         self.target, self.host = target, host_target(target)
         self.finish, self.stored = finish, stored
         self.progress = progress or CompileProgress()
         self.modules: list[tvm.runtime.Module] = []
-        self.options: dict[str, Any] = {}
+        self.options = dict(tvm.transform.PassContext.current().config)
         self.code: dict[str, bytes] = {}
         self.costs: list[KernelCost] = []
-        self.subroutines: dict[str, bytes] = {}
+        self.subroutines = subroutines or SubroutineCompiler(self.host, self.options, stored)
+        self.subroutine_code: dict[str, bytes] = {}
         self.claimed: set[str] = set()
         self.claims = Lock()
 
@@ -194,7 +201,6 @@ class _Objects:
         """
         functions = dict(_with_global_symbols(kernels).functions_items())
         parts = separated(functions) if one_by_one else [functions]
-        self.options = dict(tvm.transform.PassContext.current().config)
         # TVM's machine looks for kernels in its library only if a module of native code is linked to it.
         self.modules = [native(IRModule(), self.host)]
         self.progress.total = len(parts)
@@ -206,7 +212,7 @@ class _Objects:
             jobs = {index: pool.submit(self._object_code_of, parts[index]) for index in largest_first}
             try:
                 self.code = {f"kernels{index}.o": jobs[index].result() for index in range(len(parts))}
-                self.code |= {f"{name}.o": self.subroutines[name] for name in sorted(self.subroutines)}
+                self.code |= {f"{name}.o": self.subroutine_code[name] for name in sorted(self.subroutine_code)}
             except BaseException:  # an error in one part, or Ctrl-C: the remaining parts aren't begun
                 pool.shutdown(cancel_futures=True)
                 raise
@@ -214,7 +220,7 @@ class _Objects:
     def _object_code_of(self, part: Functions) -> bytes:
         """Compiles the functions of one part, or loads their stored code, and returns their object code.
 
-        The subroutines that the functions call are compiled, too, and added to `subroutines`.
+        The subroutines that the functions call are compiled, too, and added to `subroutine_code`.
         """
         cost = KernelCost(", ".join(name.name_hint for name in part))
         self.costs.append(cost)
@@ -236,27 +242,14 @@ class _Objects:
             if name in self.claimed:
                 return
             self.claimed.add(name)
-        cost = KernelCost(name)
-        self.costs.append(cost)
 
-        def code() -> bytes:
-            """Lowers and compiles the subroutine, and returns its object code."""
-            func = subroutine.function(name)
+        def find() -> tirx.PrimFunc | None:
             # Scheduling a kernel makes its subroutines. A kernel whose code was stored hasn't been scheduled.
-            if func is None and self.finish is not None:
+            if subroutine.function(name) is None and self.finish is not None:
                 self.finish(IRModule(part))
-                func = subroutine.function(name)
-            if func is None:
-                raise RuntimeError(f"compiling: no subroutine is called {name}")
-            with cost.step("lower"):
-                host = lowered(name, func, self.host)
-            with cost.step("LLVM"):
-                return native_code(host, unrolling_less(self.host))
+            return subroutine.function(name)
 
-        if self.stored is None:
-            self.subroutines[name] = code()
-        else:
-            self.subroutines[name] = self.stored(subroutine_key(name, self.host, self.options), code)
+        self.subroutine_code[name] = self.subroutines.code(name, find)
 
     def _load_or_compile(self, stored: Stored, func: tirx.PrimFunc, cost: KernelCost) -> bytes:
         """Loads a kernel's object code from the store, or compiles the kernel.

@@ -1,10 +1,11 @@
-"""Lowers the subroutines of kernels to functions that LLVM compiles, and finds them in object code."""
+"""Compiles the subroutines of kernels, and finds the names of subroutines in object code."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import tvm
@@ -12,11 +13,15 @@ from tvm import IRModule, ir, tirx
 from tvm.target import Target
 from tvm.tirx import PrimFunc
 
+from tvtf.core.thread_count import available_cores
 from tvtf.core.tvm_visitor import structural_walk
+from tvtf.passes.codegen.hooks import Stored
 from tvtf.passes.codegen.kernel_key import SYMBOL
+from tvtf.passes.codegen.native_code import native_code, unrolling_less
 from tvtf.passes.codegen.selective_passes import only
 from tvtf.passes.codegen.stack_buffers import with_local_stack
-from tvtf.passes.schedule.cpu.subroutine import PREFIX
+from tvtf.passes.debug.kernel_costs import KernelCost
+from tvtf.passes.schedule.cpu.subroutine import PREFIX, function
 
 _NAME = re.compile(PREFIX.encode() + rb"[0-9a-f]{40}")
 
@@ -30,6 +35,60 @@ def subroutine_key(name: str, host: Target, options: Mapping[str, Any]) -> str:
     """Returns the key of a subroutine's code in the cache; the name is a digest of what it does."""
     settings = sorted((option, str(value)) for option, value in options.items())
     return hashlib.sha256("\0".join((name, str(host), str(settings))).encode()).hexdigest()[:40]
+
+
+class SubroutineCompiler:
+    """Compiles subroutines to object code for a host, each of them once.
+
+    Args:
+      host: the target of the code.
+      options: the options of TVM's passes.
+      stored: finds the code of subroutines that were compiled before.
+    """
+
+    def __init__(self, host: Target, options: Mapping[str, Any], stored: Stored | None) -> None:
+        self.host, self.options, self.stored = host, options, stored
+        self.costs: list[KernelCost] = []
+        self._early: dict[str, Future[bytes]] = {}
+        self._pool: ThreadPoolExecutor | None = None
+
+    def begin(self, name: str) -> None:
+        """Begins to compile a subroutine in another thread, if there is a core for it.
+
+        Scheduling kernels is Python code, which keeps one core busy; LLVM runs on another meanwhile.
+        """
+        if name not in self._early and available_cores() > 1:
+            self._pool = self._pool or ThreadPoolExecutor(available_cores() - 1)
+            self._early[name] = self._pool.submit(self._compile, name, lambda: function(name))
+
+    def code(self, name: str, find: Callable[[], PrimFunc | None]) -> bytes:
+        """Returns the object code of a subroutine; ``find`` returns the subroutine, if the code isn't stored."""
+        early = self._early.get(name)
+        return self._compile(name, find) if early is None else early.result()
+
+    def _compile(self, name: str, find: Callable[[], PrimFunc | None]) -> bytes:
+        cost = KernelCost(name)
+        self.costs.append(cost)
+
+        def build() -> bytes:
+            func = find()
+            if func is None:
+                raise RuntimeError(f"compiling: no subroutine is called {name}")
+            with tvm.transform.PassContext(config=self.options):
+                with cost.step("lower"):
+                    host = lowered(name, func, self.host)
+                with cost.step("LLVM"):
+                    return native_code(host, unrolling_less(self.host))
+
+        return build() if self.stored is None else self.stored(subroutine_key(name, self.host, self.options), build)
+
+    def __enter__(self) -> SubroutineCompiler:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Waits for the threads; those subroutines that they haven't begun are needed no more."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
 
 
 def _has_strides(func: PrimFunc) -> bool:

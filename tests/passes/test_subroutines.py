@@ -12,7 +12,8 @@ from schedule_programs import HOST, TARGETS, run_te, tensor, values
 from tvm import te, tirx
 from tvm.target import Target
 
-from tvtf.passes.codegen.subroutines import names_in, subroutine_key
+import tvtf as tf
+from tvtf.passes.codegen.subroutines import SubroutineCompiler, names_in, subroutine_key
 from tvtf.passes.schedule.cpu import emit, product_tile, schedule, subroutine, tasks
 
 TERMS = 96
@@ -113,16 +114,48 @@ def test_what_a_call_writes_is_known() -> None:
     assert not {func.params[0], func.params[1]} & subroutine.written(func.body)
 
 
+def copying(factor: float) -> str:
+    def body(arrays, numbers):
+        (result, source), (count,) = arrays, numbers
+        value = tirx.const(factor, "float32")
+        return emit.loop(count, lambda i: emit.store(result, emit.load(source, [i]) * value, [i]))
+
+    return subroutine.subroutine([subroutine.Array("float32")] * 2, 1, body)
+
+
 def test_equal_subroutines_have_one_name() -> None:
-    def copying(factor: float):
-        def body(arrays, numbers):
-            (result, source), (count,) = arrays, numbers
-            value = tirx.const(factor, "float32")
-            return emit.loop(count, lambda i: emit.store(result, emit.load(source, [i]) * value, [i]))
-
-        return subroutine.subroutine([subroutine.Array("float32")] * 2, 1, body)
-
     assert copying(2.0) == copying(2.0) != copying(3.0)
+
+
+def test_a_subroutine_is_compiled_once_whether_begun_early_or_not() -> None:
+    host = Target(HOST)
+    with (
+        patch("tvtf.passes.codegen.subroutines.available_cores", lambda: 2),
+        SubroutineCompiler(host, {}, None) as early,
+    ):
+        with subroutine.announced_to(early.begin):
+            name = copying(4.0)
+            copying(4.0)
+        late = SubroutineCompiler(host, {}, None)
+        find = lambda: subroutine.function(name)  # noqa: E731
+        assert early.code(name, lambda: None) == late.code(name, find)
+    assert [cost.name for cost in early.costs] == [cost.name for cost in late.costs] == [name]
+    copying(5.0)  # outside the block nothing is begun
+    assert len(early.costs) == 1
+
+
+def test_an_unknown_subroutine_is_an_error() -> None:
+    compiler = SubroutineCompiler(Target(HOST), {}, None)
+    with pytest.raises(RuntimeError, match="no subroutine is called tvtf_sub_none"):
+        compiler.code("tvtf_sub_none", lambda: None)
+
+
+def test_functions_with_constant_operands_begin_subroutines_early() -> None:
+    weights = tf.constant(np.random.default_rng(1).standard_normal((3, 3, 8, 16)), tf.float32)
+    with patch.object(SubroutineCompiler, "begin", autospec=True) as begin:
+        step = tf.function(lambda x: tf.nn.relu(tf.nn.conv2d(x, weights, 1, "SAME")))
+        step(tf.ones((2, 19, 21, 8)))
+    assert {name.startswith(subroutine.PREFIX) for _, name in (call.args for call in begin.call_args_list)} == {True}
 
 
 def test_names_are_found_in_code_of_any_format() -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import tvm
@@ -61,7 +63,21 @@ def subroutine(arrays: Sequence[Array], numbers: int, body: Body) -> str:
     # Named by its content, so that equal subroutines of several kernels are one.
     name = PREFIX + hashlib.sha256(tvm.ir.save_json(func).encode()).hexdigest()[:40]
     _FUNCTIONS.setdefault(name, func)
+    _begin.get()(name)
     return name
+
+
+_begin: ContextVar[Callable[[str], None]] = ContextVar("begin", default=lambda name: None)
+
+
+@contextmanager
+def announced_to(begin: Callable[[str], None]) -> Iterator[None]:
+    """Calls ``begin`` with the name of each subroutine that is made in the ``with`` block, in this thread."""
+    token = _begin.set(begin)
+    try:
+        yield
+    finally:
+        _begin.reset(token)
 
 
 def _declared(name: str, array: Array, pointer: Var, passed_strides: Iterator[ir.Expr]) -> Var:
