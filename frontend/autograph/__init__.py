@@ -15,15 +15,17 @@ from tvtf.frontend.autograph.status import ARTIFACT, artifact
 
 
 def convert(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns ``function`` as AutoGraph converts it: control flow on tensors becomes ops of the graph.
+    """Returns ``function`` converted by AutoGraph: Python control flow on tensors becomes ops of the graph.
 
-    So does that of the functions that it calls. Errors that it raises name the user's lines.
+    The functions that it calls are converted, too. The conversion happens at the first call. Errors name the user's
+    lines.
     """
     if hasattr(function, ARTIFACT):  # it is converted already, or must not be
         return function
 
     @functools.wraps(function)
     def converted(*args: Any, **kwargs: Any) -> Any:
+        # Imported here, because the transpiler is needed only when a function is traced.
         calls = import_whole("tvtf.frontend.autograph.calls")
         return calls.call_converted(function, args, kwargs)
 
@@ -32,7 +34,7 @@ def convert(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @export("autograph.to_code")
 def to_code(entity: Callable[..., Any], recursive: bool = True, experimental_optional_features: Any = None) -> str:
-    """Returns the Python code that AutoGraph makes of a function.
+    """Returns the source code of a function as AutoGraph converts it.
 
     >>> import tvtf as tf
     >>> def f(x):
@@ -56,7 +58,9 @@ def to_code(entity: Callable[..., Any], recursive: bool = True, experimental_opt
 def to_graph(
     entity: Callable[..., Any], recursive: bool = True, experimental_optional_features: Any = None
 ) -> Callable[..., Any]:
-    """Returns ``entity`` with its control flow on tensors converted to ops, for use in a trace or eagerly.
+    """Converts a function: its Python control flow on tensors becomes ops of the graph.
+
+    The converted function can be called in a trace, or eagerly.
 
     >>> import tvtf as tf
     >>> def f(x):
@@ -90,7 +94,7 @@ def set_verbosity(level: int, alsologtostdout: bool = False) -> None:
 
 @export("autograph.trace")
 def trace(*args: Any) -> None:
-    """Prints its arguments while tracing.
+    """Prints its arguments while a function is traced, and not when the compiled function runs.
 
     >>> import tvtf as tf
     >>> tf.autograph.trace("tracing")

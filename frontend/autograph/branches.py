@@ -63,7 +63,7 @@ def if_stmt(
 
 
 class _Branching:
-    """The symbols of one ``if``, before it and after each branch."""
+    """An ``if`` on a tensor: the user's variables that its branches assign, before it and after each branch."""
 
     def __init__(self, get_state: Any, set_state: Any, names: tuple[str, ...], nouts: int) -> None:
         self.get_state, self.set_state = get_state, set_state
@@ -79,7 +79,7 @@ class _Branching:
         self.return_placeholders = self.zeros_for_missing_returns(body, orelse)
         try:
             tensors = traced_cond(pred, lambda: self.branch("main", body), lambda: self.branch("else", orelse))
-        except BaseException:  # the user's symbols come back, whatever interrupts the branch
+        except BaseException:  # restores the user's variables, whatever interrupts the branch
             self.set_state(self.before)
             raise
         merged = with_objects(tensors, self.after["main"])
@@ -122,6 +122,7 @@ class _Branching:
         return zeros
 
     def abstract_symbols_after(self, run: Callable[[], None]) -> tuple[Any, ...]:
+        """Traces a branch temporarily, and returns the user's variables that are read after the ``if``."""
         with tracing(AbstractTrace("if_aside")) as abstract:
             return self.symbols_after(run, abstract)[: self.nouts]
 
@@ -140,10 +141,12 @@ class _Branching:
 
 
 def _is_unset_return(value: Any) -> bool:
+    """Returns whether a variable is the return value of a function that has not reached a return statement."""
     return isinstance(value, UndefinedReturnValue)
 
 
 def _require_defined(name: str, value: Any, branch_name: str) -> None:
+    """Raises TensorFlow's error if a branch of an ``if`` leaves a variable, or the return value, undefined."""
     if isinstance(value, Undefined):
         raise ValueError(f"'{name}' must also be initialized in the {branch_name} branch")
     if isinstance(value, UndefinedReturnValue):
@@ -159,6 +162,10 @@ def _require_agreement(name: str, main: Any, other: Any) -> None:
 
 
 def _require_same_leaf(name: str, main: Any, other: Any) -> None:
+    """Checks that a variable's leaf has the same dtype and rank after both branches of an ``if``.
+
+    Raises an error otherwise, also if the leaf is None after one branch only.
+    """
     if main is None and other is None:
         return
     for value, branch_name in ((main, "main"), (other, "else")):
@@ -177,6 +184,7 @@ def if_exp(cond: Any, if_true: Callable[[], Any], if_false: Callable[[], Any], e
     results: list[Any] = []
 
     def branch(run: Callable[[], Any]) -> Any:
+        """Evaluates one branch, and returns the result as tensors."""
         results.append(run())
         if len(results) > 1:  # both branches have been traced
             _require_agreement(expr_repr, *results)

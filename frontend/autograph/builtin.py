@@ -35,7 +35,10 @@ def is_symbolic(value: Any) -> bool:
 
 
 def len_(s: Any) -> Any:
-    """Implements ``len`` for tensors: returns the first dimension, an int if it is static, else a scalar tensor."""
+    """Implements ``len`` in converted code.
+
+    A tensor's length is its first dim, as an int if static, else as a scalar.
+    """
     if not is_symbolic(s):
         return len(s)
     tensor = convert_to_tensor(s)
@@ -60,33 +63,39 @@ def _cast(x: Any, dtype: Any) -> Tensor:
 
 
 def range_(*bounds: Any) -> Any:
+    """Implements ``range`` in converted code.
+
+    Bounds that are tensors give a range that a loop of the graph iterates.
+    """
     return Range.of(*bounds) if any(map(is_symbolic, bounds)) else range(*bounds)
 
 
 def arange_(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = "range") -> Any:
-    """Returns ``tf.range`` and remembers its bounds for a loop."""
+    """Implements ``tf.range`` in converted code: returns the tensor, and records the bounds for a loop over it."""
     return known_range(start, limit, delta, dtype)
 
 
 def enumerate_(iterable: Any, start: Any = 0) -> Any:
+    """Implements ``enumerate`` in converted code, also for tensors and datasets."""
     if state.trace is not None and has_steps(iterable):
         return iterable.enumerate(start)
     return Enumerated(iterable, start) if is_iterated(iterable) else enumerate(iterable, start)
 
 
 def zip_(*iterables: Any, strict: bool = False) -> Any:
+    """Implements ``zip`` in converted code, also for tensors and datasets."""
     if state.trace is not None and iterables and all(map(has_steps, iterables)):
         return iterables[0].zip(*iterables)
     return Zipped(iterables) if any(map(is_iterated, iterables)) else zip(*iterables, strict=strict)
 
 
 def sorted_(iterable: Any, *, key: Any = None, reverse: Any = False) -> Any:
-    """Implements ``sorted`` for tensors: returns the elements of a vector in order, as a tensor.
+    """Implements ``sorted`` in converted code. A vector's elements are returned in order, as a tensor.
 
-    ``key`` maps elements to sort keys.
+    ``key`` maps an element to the value to sort by.
 
     Raises:
-      ValueError: elements, or results of ``key``, that are no scalars.
+      ValueError: the elements of a tensor, or the results of ``key``, are no scalars.
     """
     if not is_symbolic(iterable):
         return sorted(iterable, key=key, reverse=reverse)
@@ -102,15 +111,20 @@ def sorted_(iterable: Any, *, key: Any = None, reverse: Any = False) -> Any:
 def _max_or_min(builtin: Callable[..., Any], pairwise: str, reduction: str) -> Callable[..., Any]:
     """Returns the replacement of ``max`` or ``min`` in converted code.
 
-    It is elementwise for several tensors (``pairwise``), and over the first axis of a single one (``reduction``), which
-    Python's ``max`` takes as a collection. Without tensors it calls ``builtin``.
+    Args:
+      builtin: Python's function, which is called if no argument is a tensor.
+      pairwise: the name of the primitive for two tensors, elementwise.
+      reduction: the name of the primitive for a single tensor, over its first axis. Python's ``max`` of one argument
+        takes it as a collection.
     """
 
     def overload(*args: Any, **kwargs: Any) -> Any:
+        """Computes the maximum or minimum of the arguments, or of the slices of a single argument."""
         if not any(map(is_symbolic, args)) or kwargs:
             return builtin(*args, **kwargs)
         if len(args) == 1:
             return getattr(bind, reduction)(convert_to_tensor(args[0]), axis=(0,), keepdims=False)
+        # Two arguments at a time, converted to their common dtype.
         return functools.reduce(lambda x, y: getattr(bind, pairwise)(*promote(x, y)), args)
 
     return overload

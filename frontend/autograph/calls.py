@@ -41,7 +41,7 @@ _warned: set[Any] = set()
 
 
 def call_converted(function: Any, args: Any, kwargs: Any) -> Any:
-    """Calls the outermost converted function; errors are raised with the user's lines."""
+    """Calls a function that was passed to ``tf.function``, converted. Errors are raised with the user's lines."""
     try:
         return converted_call(function, args, kwargs, is_explicit=True)
     except Exception as error:  # any error is raised again with the user's lines
@@ -56,10 +56,14 @@ def converted_call(
     options: Any = None,
     is_explicit: bool = False,
 ) -> Any:
-    """Calls ``f``; if it is Python code to convert, its control flow on tensors is converted first.
+    """Calls ``f`` for converted code. If ``f`` is the user's Python code, it is converted first.
 
-    ``is_explicit``: ``f`` was itself passed to ``tf.function``. Then a library's function is converted, too; else only
-    the user's functions are.
+    Args:
+      f: the function.
+      args, kwargs: its arguments.
+      scope: the scope of the converted function that calls it, for builtins such as ``super`` and ``locals``.
+      options: passed by converted code, and not used.
+      is_explicit: whether ``f`` was itself passed to ``tf.function``. A library's function is then converted, too.
     """
     kwargs = kwargs or {}
     if isinstance(f, functools.partial):  # the function in it may be the user's
@@ -74,7 +78,7 @@ def converted_call(
 
 
 def _builtin_replacement(f: Any, scope: Any) -> Any:
-    """Returns what converted code calls in place of the builtin ``f``; None if it calls ``f`` itself."""
+    """Returns the function that converted code calls in place of a builtin such as ``len``, None if there is none."""
     if not isinstance(f, (types.BuiltinFunctionType, type, types.FunctionType)):
         return None
     # These builtins look at the frame of their caller, which in converted code isn't the user's function.
@@ -90,9 +94,10 @@ def _builtin_replacement(f: Any, scope: Any) -> Any:
 
 
 def _python_function(f: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Returns the Python function that a callable runs, and the arguments bound to it: ``self`` or none.
+    """Returns the Python function that a callable runs, and a tuple of the arguments bound to it.
 
-    Returns (None, ()) for constructors and native code, which can't be converted.
+    For a method, the bound argument is ``self``. Returns (None, ()) for constructors and native code, which can't be
+    converted.
     """
     if isinstance(f, types.MethodType):
         return (f.__func__, (f.__self__,)) if isinstance(f.__func__, types.FunctionType) else (None, ())
@@ -104,7 +109,11 @@ def _python_function(f: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _is_user_code(function: types.FunctionType, libraries: Set[str] = LIBRARIES) -> bool:
-    """Returns whether AutoGraph converts a function: it is in a user's module, and not a generator or coroutine."""
+    """Returns whether AutoGraph converts a function.
+
+    Functions of the top-level packages in ``libraries`` aren't converted, nor are generators, coroutines, and functions
+    that are marked.
+    """
     if hasattr(function, ARTIFACT) or inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
         return False
     if function.__code__.co_filename.startswith("<doctest "):  # examples in a library's docstrings are for its users
@@ -115,15 +124,22 @@ def _is_user_code(function: types.FunctionType, libraries: Set[str] = LIBRARIES)
 
 
 def _is_user_module(module: str | None, libraries: Set[str]) -> bool:
-    """Returns whether a module is the user's, and not part of a library or of tvtf.
+    """Returns whether a module belongs to the user, and not to one of the ``libraries``, which are top-level packages.
 
-    ``_is_user_code`` checks two modules of a function: a decorator may give its wrapper the module of what it wraps.
+    ``_is_user_code`` checks two modules of a function, because a decorator may give its wrapper the module of the
+    wrapped function.
     """
     return (module or "").partition(".")[0] not in libraries or f"{module}.".startswith(f"{PROGRAMS}.")
 
 
 def _call_python(f: Any, target: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Calls a Python function converted by AutoGraph; if the conversion fails, as it is, with a warning."""
+    """Converts a Python function with AutoGraph and calls it. If the conversion fails, calls it unconverted.
+
+    Args:
+      f: the user's callable, such as a method.
+      target: the Python function that ``f`` runs.
+      args, kwargs: the arguments of ``target``.
+    """
     try:
         converted = transpiled(target)
     except (ConversionError, malt_errors.PyCTError, OSError, SyntaxError) as error:
@@ -136,11 +152,12 @@ def _call_python(f: Any, target: types.FunctionType, args: tuple[Any, ...], kwar
 
 
 def _call_as_is(target: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any], cause: Any) -> Any:
-    """Calls a function that can't be converted, after a warning; ``cause`` is the error of the conversion.
+    """Logs a warning that a function can't be converted, and calls the function unconverted.
 
-    If the function uses a tensor as a Python condition, the error it raises then names that cause.
+    ``cause`` is the error of the conversion. If the function uses a tensor as a Python condition, the error that this
+    raises names the cause.
     """
-    if target.__code__ not in _warned:
+    if target.__code__ not in _warned:  # one warning for each function
         _warned.add(target.__code__)
         logger.warning(MSG_AS_IS, target, cause)
     try:

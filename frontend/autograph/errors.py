@@ -15,7 +15,7 @@ ATTRIBUTE = "ag_error_metadata"
 
 
 class Frame(NamedTuple):
-    """One line of the user's stack; lines of converted functions are marked with a star."""
+    """One line of the user's call stack. ``converted`` says whether AutoGraph has converted the function."""
 
     filename: str
     line: int
@@ -24,6 +24,7 @@ class Frame(NamedTuple):
     converted: bool
 
     def __str__(self) -> str:
+        """Formats the line as TensorFlow does. A star marks lines of converted functions."""
         star = "  *" if self.converted else ""
         code = (self.code or "<source unavailable>").strip()
         return f'    File "{self.filename}", line {self.line}, in {self.function}{star}\n        {code}'
@@ -36,30 +37,35 @@ class UserFrames(NamedTuple):
     message: str
 
     def text(self) -> str:
+        """Formats the frames, outermost first, and the message as the text of an error."""
         frames = "\n".join(map(str, reversed(self.frames)))
         message = "\n".join("    " + line for line in self.message.split("\n"))
         return f"in user code:\n\n{frames}\n\n{message}\n"
 
 
 def attach(error: BaseException, converted: Any) -> None:
-    """Adds a converted function's frames to the user's stack that is kept in an error passing through it."""
+    """Adds the frames of a converted function to the call stack that is kept in an error.
+
+    The error passes through the function and is raised again. The stack is the error's attribute ``ag_error_metadata``.
+    """
     frames = _frames(error, converted.ag_source_map)
     inner_frames: UserFrames | None = getattr(error, ATTRIBUTE, None)
     if inner_frames is None:
         metadata = UserFrames(frames, f"{type(error).__name__}: {error}")
     else:
-        # The functions that it called have added theirs: only its own frame is new.
+        # Functions that this one called have added their frames: only this function's frame is new.
         metadata = UserFrames((*inner_frames.frames, *frames[-1:]), inner_frames.message)
     error.ag_error_metadata = metadata  # type: ignore[attr-defined]
 
 
 def _frames(error: BaseException, source_map: Any) -> tuple[Frame, ...]:
-    """Returns the user's frames of an error's traceback, innermost first, up to the converted function's own.
+    """Returns the user's frames in an error's traceback, innermost first, up to the frame of the converted function.
 
-    ``source_map`` maps lines of generated code to the user's lines. Frames of tvtf itself are left out.
+    Frames of tvtf itself are left out. ``source_map`` maps lines of generated code to the user's lines.
     """
     origins = {(generated.filename, generated.lineno): origin for generated, origin in source_map.items()}
     frames = []
+    # [1:] leaves out the frame of tvtf that caught the error.
     for frame in reversed(traceback.extract_tb(error.__traceback__)[1:]):
         origin = origins.get((frame.filename, frame.lineno))
         if origin is not None:
@@ -83,7 +89,10 @@ MultilineKeyError.__name__ = "KeyError"
 
 
 def to_user_error(error: Exception) -> Exception:
-    """Returns the error to raise to the user: ``error`` with the user's stack in its text, if its type allows that."""
+    """Returns an error of the same type with the user's call stack in its text.
+
+    The error itself is returned if it has no stack attached, or if its text can't be changed.
+    """
     metadata: UserFrames | None = getattr(error, ATTRIBUTE, None)
     if metadata is None:
         return error
@@ -93,9 +102,10 @@ def to_user_error(error: Exception) -> Exception:
 
 
 def _with_text(error: Exception, text: str) -> Exception:
-    """Returns an error of the same type with another text; the error itself if its type has its own constructor.
+    """Returns an error of the same type with another text.
 
-    What such a constructor takes isn't known.
+    The error itself is returned if its class has a constructor of its own, because the arguments of the constructor
+    aren't known.
     """
     error_type = type(error)
     if isinstance(error, OpError):

@@ -18,7 +18,10 @@ from tvtf.ops.stack import stack_read
 
 
 class Range:
-    """The bounds of a ``range`` or ``tf.range``, for loops."""
+    """The bounds of a ``range`` or ``tf.range`` as scalar tensors, over which a loop of the graph counts.
+
+    ``size`` is the number of elements if it is known while tracing, else None.
+    """
 
     def __init__(self, start: Any, limit: Any, delta: Any, size: Any = None) -> None:
         self.start, self.limit, self.delta = start, limit, delta
@@ -26,28 +29,29 @@ class Range:
 
     @classmethod
     def of(cls, start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None) -> Range:
+        """Returns the range of these bounds, converted to a common dtype. With one bound, the range starts at 0."""
         first, last = (0, start) if limit is None else (start, limit)
         common_dtype = as_dtype(dtype) if dtype is not None else create.range_dtype((first, last, delta))
         return cls(*(create.bound_as(x, common_dtype) for x in (first, last, delta)))
 
     def ascending(self) -> bool | None:
-        """Returns whether the step is not negative; None if it is unknown."""
+        """Returns whether the range counts up, which is known only for a constant step. Returns None otherwise."""
         step = constant_value(self.delta)
         return None if step is None else bool(step >= 0)
 
 
 class Leading(NamedTuple):
-    """A tensor's slices along its first axis."""
+    """The slices of a tensor along its first axis, as the elements of a loop."""
 
     tensor: Tensor
 
     def size(self) -> Any:
-        """Returns the leading size; None if the rank is unknown."""
+        """Returns the number of slices, an int or symbolic dim; None if the rank is unknown."""
         shape = self.tensor._type.shape
         return None if isinstance(shape, AnyShape) else shape[0]
 
     def length(self) -> Tensor:
-        """Returns the size as an int32 scalar of the trace."""
+        """Returns the number of slices as an int32 scalar tensor."""
         size = self.size()
         if isinstance(size, int):
             return convert_to_tensor(size)
@@ -58,7 +62,7 @@ class Leading(NamedTuple):
 
 
 class _OfLoops:
-    """An iterable that only converted loops can iterate."""
+    """An iterable of the graph: only loops that AutoGraph converts can iterate over it."""
 
     def __iter__(self) -> Iterator[Any]:
         raise OperatorNotAllowedInGraphError(MSG_ITERATE)
@@ -72,9 +76,11 @@ class Enumerated(_OfLoops):
     start: Any
 
     def parts(self) -> list[Any]:
+        """Returns the iterable in a list, as for ``Zipped``."""
         return [self.iterable]
 
     def element(self, index: Tensor, values: list[Any]) -> Any:
+        """Returns the pair of the number and the value of the element at ``index``, with the value in ``values``."""
         return bind.add(index, convert_to_tensor(self.start, index.dtype)), values[0]
 
 
@@ -92,20 +98,23 @@ class Zipped(_OfLoops):
 
 
 def is_iterated(value: Any) -> bool:
-    """Returns whether a loop over ``value`` is a loop of the graph."""
+    """Returns whether a loop over ``value`` becomes a loop of the graph, which runs when the program runs."""
     return isinstance(value, (SymbolicTensor, Range, Enumerated, Zipped))
 
 
 def has_steps(value: Any) -> bool:
-    """Returns whether ``value`` supplies its own steps for a traced loop, as datasets and traced ragged tensors do."""
+    """Returns whether a traced loop iterates over ``value`` in the value's own way.
+
+    Datasets and ragged tensors of a trace do: see ``Steps`` in loops.py.
+    """
     return hasattr(value, "_traced_steps") or (is_ragged(value) and not value.is_eager())
 
 
 def constant_value(x: Any) -> Any:
-    """Returns the value of a scalar if it is known while tracing; else None."""
+    """Returns the value of a scalar if it is known while tracing, else None."""
     if isinstance(x, SymbolicTensor):
-        known = x.known
-        return known.item() if known is not None and isinstance(known.item(), int) else None
+        dims = x.known  # an array of dims, which may be symbolic
+        return dims.item() if dims is not None and isinstance(dims.item(), int) else None
     return x.eager_array().item() if isinstance(x, EagerTensor) else x
 
 
@@ -114,7 +123,7 @@ _ranges: dict[int, tuple[weakref.ref[SymbolicTensor], Range]] = {}
 
 
 def known_range(start: Any, limit: Any, delta: Any, dtype: Any) -> Any:
-    """Returns ``tf.range`` of these bounds, and records them for the loop that iterates over the tensor.
+    """Returns ``tf.range`` of these bounds, and records the bounds for a loop that iterates over the tensor.
 
     The loop then adds ``delta`` to a counter instead of reading the elements from memory.
     """
@@ -131,24 +140,28 @@ def known_range(start: Any, limit: Any, delta: Any, dtype: Any) -> Any:
 
 
 def _remember(tensor: SymbolicTensor, bounds: Range) -> None:
+    """Records the bounds of a tensor that ``tf.range`` made, as long as the tensor exists."""
     key = id(tensor)
     _ranges[key] = weakref.ref(tensor, lambda _: _ranges.pop(key, None)), bounds
 
 
 def _bound(x: Any, like: Tensor) -> Tensor | None:
+    """Returns a bound of a range as a tensor of the dtype of ``like``, None if it is neither a tensor nor a number."""
     if isinstance(x, Tensor):
         return bind.cast(x, dtype=like.dtype) if x.dtype is not like.dtype else x
     return convert_to_tensor(x, like.dtype) if isinstance(x, (int, float)) else None
 
 
 def _depends_on_data(*bounds: Any) -> bool:
-    values = [b._as_tensor() if hasattr(b, "_as_tensor") else b for b in bounds]
-    return any(isinstance(v, SymbolicTensor) and v.known is None for v in values)
+    """Returns whether a bound of a range is computed at run time, and not only from shapes."""
+    values = [bound._as_tensor() if hasattr(bound, "_as_tensor") else bound for bound in bounds]
+    return any(isinstance(value, SymbolicTensor) and value.known is None for value in values)
 
 
 def remembered_range(value: Any) -> Range | None:
-    """Returns the bounds of a tensor that ``tf.range`` made; None for others."""
+    """Returns the recorded bounds of a tensor that ``tf.range`` made, None for other values."""
     if isinstance(value, Range):
         return value
     reference, bounds = _ranges.get(id(value), (None, None))
+    # Another object may have the id of a tensor that no longer exists.
     return bounds if reference is not None and reference() is value else None

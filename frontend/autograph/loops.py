@@ -34,12 +34,12 @@ from tvtf.frontend.autograph.values import (
     as_tensors,
     becomes_tensor,
     is_undefined,
-    only_if,
     placeholder,
     require_condition,
     require_same_form,
     require_same_structure,
     with_objects,
+    with_run_time_check,
 )
 from tvtf.frontend.autograph.whole_malt import Undefined, UndefinedReturnValue
 from tvtf.frontend.control_flow.abstract_trace import AbstractTrace
@@ -105,6 +105,7 @@ def while_stmt(
 
 
 def _python_while(test: Callable[[], Any], body: Callable[[], None]) -> None:
+    """Runs a ``while`` statement in Python. Raises an error if the condition becomes a tensor of the graph."""
     while _python_truth(test(), MSG_WHILE_CHANGED):
         body()
 
@@ -118,11 +119,15 @@ def _python_truth(value: Any, message: str) -> bool:
 
 
 def _leaves(structure: Any) -> list[Any]:
+    """Returns the tensors of a structure, without the Nones in it."""
     return [leaf for leaf in nest.flatten(structure, expand_composites=True) if leaf is not None]
 
 
 class _Carried:
-    """The tensors that a loop carries: its symbols, after a flag whether it ran if some are undefined before it."""
+    """The tensors that a loop of the graph carries: the user's variables that it uses.
+
+    If a variable is undefined before the loop, a flag comes first: whether an iteration ran.
+    """
 
     def __init__(self, before: tuple[Any, ...], flagged: bool, generalized: dict[int, TensorShape]) -> None:
         self.before, self.flag_count, self.generalized = before, int(flagged), generalized
@@ -132,7 +137,7 @@ class _Carried:
         self.start = [*ran, *_leaves(self.entry)]
 
     def names(self, symbols: tuple[str, ...]) -> list[str]:
-        """Returns a name for each carried tensor, for errors."""
+        """Returns a name for each carried tensor, for error messages: the name of the user's variable."""
         return ["<ran>"] * self.flag_count + [name for name, value in zip(symbols, self.entry) for _ in _leaves(value)]
 
     def invariants(self, declared_pairs: Any, counter_count: int) -> list[Any] | None:
@@ -156,17 +161,17 @@ class _Carried:
         return [None] * (counter_count + self.flag_count) + invariants
 
     def restored(self, tensors: Any) -> tuple[Any, ...]:
-        """Converts the carried tensors back to the values of the user's variables. Objects without tensors stay."""
+        """Returns the values of the user's variables for these carried tensors. Objects that are no tensors stay."""
         values = tensors[self.flag_count :]
         return with_objects(repack(self.entry, values), self.before)
 
 
 class _ArrayOutgrowsRows(Exception):
-    """Raised if an array is written beyond the rows that the loop reserved."""
+    """Raised if a loop's body writes a TensorArray beyond the rows that the loop reserved. The loop is traced again."""
 
 
 class _Loop:
-    """The symbols of one loop: their values before it, and at the start and the end of the traced iteration."""
+    """A loop of the graph, and the user's variables that it uses: before it, and around the traced iteration."""
 
     def __init__(
         self,
@@ -178,9 +183,11 @@ class _Loop:
         bound: Any = None,
         row_limit: Any = None,
     ) -> None:
-        """Reads the symbols' values before the loop; ``bound`` and ``row_limit`` are the most iterations, if known.
+        """Reads the values of the user's variables before the loop.
 
-        ``bound`` is known while tracing, ``row_limit`` is a tensor: arrays get rows for so many writes before the loop.
+        ``bound`` and ``row_limit`` are the greatest number of iterations, or None. ``bound`` is known while tracing.
+        ``row_limit`` is a tensor: TensorArrays get so many more rows before the loop. The others are those of
+        :func:`while_stmt`.
         """
         self.get_state, self.set_state = get_state, set_state
         self.names, self.opts, self.bound, self.row_limit = names, opts, bound, row_limit
@@ -200,15 +207,15 @@ class _Loop:
             self.before = with_array_buffers(
                 self.before, lambda abstract: self.first_iteration(body, abstract), self.row_limit
             )
-            self.set_state(self.original)
+            self.set_state(self.original)  # the first iteration has set others
             final = self.traced(test, body)
-        except BaseException:  # restores the user's symbols, whatever interrupts the iteration
+        except BaseException:  # restores the user's variables, whatever interrupts the iteration
             self.set_state(self.original)
             raise
         finally:
             scope.loops -= 1
         # Only at run time is it known whether the loop's return statement was reached.
-        scope.partial |= any(isinstance(v, UndefinedReturnValue) for v in self.original)
+        scope.partial |= any(isinstance(value, UndefinedReturnValue) for value in self.original)
         self.set_state(final)
 
     def traced(self, test: Callable[[], Any], body: Callable[[], None]) -> tuple[Any, ...]:
@@ -229,7 +236,7 @@ class _Loop:
         return self.traced(test, body)
 
     def bind_loop(self, test: Callable[[], Any], body: Callable[[], None]) -> tuple[Any, ...]:
-        """Binds the ``while`` primitive, and returns the values of the user's variables after the loop.
+        """Traces the loop once, and returns the values of the user's variables after the loop.
 
         If a variable is undefined before the loop, the loop also carries a flag: whether an iteration ran.
         """
@@ -256,6 +263,7 @@ class _Loop:
         """
 
         def graph_condition(*tensors: Any) -> Any:
+            """Evaluates the user's condition for these values of the carried tensors."""
             self.set_state(carried.restored(tensors))
             return require_condition(test(), "while loop")
 
@@ -268,7 +276,8 @@ class _Loop:
             """Runs one iteration on the carried tensors, and returns their new values. The flag becomes True."""
             start = carried.restored(tensors)
             if self.row_limit is not None:
-                state.trace.room_for = {tensors[carried.flag_count]._var, COUNT}
+                # Rows are reserved for a write at the first variable, the position, or for an append.
+                state.trace.reserved_indices = {tensors[carried.flag_count]._var, COUNT}
             self.set_state(start)
             body()
             end = self.get_state()
@@ -309,7 +318,9 @@ class _Loop:
         """
         return tuple(
             nest.map_structure(
-                lambda leaf, n=name: only_if(leaf, has_run, MSG_NO_ITERATION + n), value, expand_composites=True
+                lambda leaf, n=name: with_run_time_check(leaf, has_run, MSG_NO_ITERATION + n),
+                value,
+                expand_composites=True,
             )
             if missing and isinstance(before, Undefined)
             else value
@@ -402,7 +413,8 @@ class _Loop:
             flat = (nest.flatten(values, expand_composites=True) for values in (before, after))
             for leaf_before, leaf_after in zip(*flat):
                 may_vary = next(remaining_shapes, None) is not None or name in self.claimed
-                if not may_vary and not _varies(leaf_before, leaf_after):  # traced_while checks the others
+                # Leaves whose shape may vary are checked by `traced_while`.
+                if not may_vary and not _varies(leaf_before, leaf_after):
                     _check_leaf(name, leaf_before, leaf_after)
 
 
@@ -432,7 +444,10 @@ def _claimed_in(code: CodeType) -> Iterator[str]:
 
 
 def _varies(before: Any, after: Any) -> bool:
-    """Returns whether a tensor's sizes change in an iteration in a way that TensorFlow accepts."""
+    """Returns whether an iteration changes a tensor's sizes in a way that TensorFlow accepts.
+
+    ``before`` and ``after`` are the values of a variable's leaf before and after the iteration.
+    """
     are_tensors = isinstance(before, Tensor) and isinstance(after, SymbolicTensor) and before.dtype is after.dtype
     return are_tensors and varying_shape(before, after) is not None
 
@@ -466,6 +481,7 @@ def _require_start(name: str, value: Any, after_iteration: Any, failure: str) ->
 
 
 def _check_leaf(name: str, before: Any, after: Any) -> None:
+    """Raises an error if a leaf of a variable has another dtype or shape after an iteration, or has become None."""
     if after is None:
         raise ValueError(f"'{name}' is None at the end of the iteration.")
     require_same_form(name, before, after, ITERATION)
@@ -501,6 +517,7 @@ def for_stmt(
 
 
 def _python_for(iter_: Any, extra_test: Callable[[], Any] | None, body: Callable[[Any], None]) -> None:
+    """Runs a ``for`` statement in Python. ``extra_test`` returns False after a ``break`` or ``return``."""
     if extra_test is not None and not _python_truth(extra_test(), MSG_FOR_BREAK):
         return
     for target in iter_:
@@ -517,10 +534,12 @@ def _graph_for(iter_: Any, extra_test: Any, body: Any, get_state: Any, set_state
     steps = _steps(iter_)
 
     def test() -> Any:
+        """Evaluates the condition of the ``while``: there is another element, and no ``break`` was reached."""
         has_more = steps.more()
         return has_more if extra_test is None else _and_extra_test(has_more, extra_test)
 
     def step() -> None:
+        """Runs the user's statements on the present element, and moves to the next element."""
         before = get_state() if steps.may_lose_shapes else ()
         body(steps.element())
         if steps.may_lose_shapes:
@@ -528,6 +547,7 @@ def _graph_for(iter_: Any, extra_test: Any, body: Any, get_state: Any, set_state
         steps.advance()
 
     def get_with_position() -> tuple[Any, ...]:
+        """Returns the loop variables: the position of the iteration, then the user's variables."""
         defined = (
             _value_or_range_start(name, value, opts.get("iterate_names"), steps)
             for name, value in zip(names, get_state())
@@ -535,6 +555,7 @@ def _graph_for(iter_: Any, extra_test: Any, body: Any, get_state: Any, set_state
         return (steps.position, *defined)
 
     def set_with_position(values: tuple[Any, ...]) -> None:
+        """Sets the position of the iteration, then the user's variables."""
         steps.position = values[0]
         set_state(tuple(values[1:]))
 
@@ -551,9 +572,9 @@ def _graph_for(iter_: Any, extra_test: Any, body: Any, get_state: Any, set_state
 
 
 def _with_shapes_before(before: Any, after: Any) -> Any:
-    """Returns a variable's value after an iteration, with run-time checks of shapes.
+    """Returns a variable's value after an iteration, with run-time checks that tensors keep their shapes.
 
-    A tensor that lost its known shape in the iteration is checked to have the shape from before.
+    Only tensors whose rank became unknown in the iteration are checked.
     """
     try:
         return nest.map_structure(_with_shape_of, before, after, expand_composites=True)
@@ -562,7 +583,10 @@ def _with_shapes_before(before: Any, after: Any) -> Any:
 
 
 def _with_shape_of(before: Any, after: Any) -> Any:
-    """Returns ``after``. If its rank is unknown, a run-time check is added that its shape is the shape of ``before``."""
+    """Returns ``after``, a leaf of a variable after an iteration, with the shape that the leaf had before.
+
+    If the rank of ``after`` is unknown, a run-time check of the shape is added. Otherwise it is returned unchanged.
+    """
     has_unknown_rank = isinstance(after, SymbolicTensor) and isinstance(after._type.shape, AnyShape)
     if (
         not has_unknown_rank
@@ -587,34 +611,45 @@ def _steps(iter_: Any) -> Any:
 
 
 def _value_or_range_start(name: str, value: Any, iterate_names: Any, steps: Any) -> Any:
-    """Returns the value of a variable before the loop.
+    """Returns the value of a user's variable before a ``for`` loop.
 
-    The target of a loop over a range is often undefined before the loop. It gets the range's start, and so a type.
+    The target of a loop over a range is often undefined before the loop. The range's start then gives it a type.
+
+    Args:
+      name, value: the variable's name and value.
+      iterate_names: the name of the loop's target.
+      steps: the iteration over the elements.
     """
     undefined = isinstance(value, Undefined) and name == iterate_names and isinstance(steps, _RangeSteps)
     return steps.position if undefined else value
 
 
 def _and_extra_test(has_more: Tensor, extra_test: Callable[[], Any]) -> Any:
-    """Returns whether there is another element and the loop continues. A constant True of ``extra_test`` adds no op."""
+    """Returns the condition of a ``for`` loop with ``break``: there is another element, and ``extra_test`` holds.
+
+    If ``extra_test`` returns a constant True, no op is added.
+    """
     extra = extra_test()
     return bind.logical_and(has_more, convert_to_tensor(extra)) if is_symbolic(extra) or not extra else has_more
 
 
 class Steps(abc.ABC):
-    """The iteration of a loop over its elements; ``position`` is a symbol of the loop."""
+    """The iteration of a loop of the graph over its elements. ``position`` is a loop variable."""
 
     size: Any = None
     """The greatest number of elements, if known while tracing."""
     limit: Any = None
     """The greatest number of elements as a tensor, if known before the loop."""
     may_lose_shapes = False
-    """Whether an iteration may lose the rank of a value: its shape from before is then assumed, and checked."""
+    """Whether an iteration may make the rank of a value unknown.
+
+    The value must then keep its shape, which is checked.
+    """
     position: Any
 
     @abc.abstractmethod
     def more(self) -> Any:
-        """Returns whether there is an element, as a bool tensor."""
+        """Returns whether there is an element at the position, as a boolean tensor."""
 
     @abc.abstractmethod
     def element(self) -> Any:
@@ -625,7 +660,7 @@ class Steps(abc.ABC):
         """Moves to the next element."""
 
     def end(self) -> None:  # noqa: B027 - most have nothing to do
-        """Runs after the loop."""
+        """Is called after the loop was traced, to emit code that runs after the loop."""
 
 
 class _RangeSteps(Steps):
@@ -637,9 +672,9 @@ class _RangeSteps(Steps):
         self.position: Any = bounds.start
 
     def more(self) -> Any:
-        """Returns whether the position is before the limit, in the direction of the step.
+        """Returns whether the position has not reached the limit, in the direction of the range's step.
 
-        The sign of the step may be known only at run time.
+        If the sign of the step is known only at run time, a select chooses between both directions.
         """
         ascending = self.range.ascending()
         if ascending is not None:
@@ -661,9 +696,10 @@ class _RangeSteps(Steps):
 
 
 class _IndexSteps(Steps):
-    """Iteration by index: slices of tensors, or tuples of them."""
+    """Iteration by index over the slices of a tensor, or over tensors that are enumerated or zipped."""
 
     def __init__(self, iterated: Any) -> None:
+        """Starts at index 0. The shortest of zipped tensors limits the number of iterations."""
         self.iterated = iterated
         self.position: Any = convert_to_tensor(0)
         shortest = min(_sources(iterated), key=_known_size)
@@ -680,6 +716,7 @@ class _IndexSteps(Steps):
 
 
 def _known_size(source: Any) -> float:
+    """Returns the number of a tensor's slices. An unknown number counts as infinity, for ``min``."""
     size = source.size()
     return size if isinstance(size, int) else math.inf
 
@@ -703,12 +740,14 @@ class _RowSteps(Steps):
 
 
 def _sources(iterated: Any) -> list[Any]:
+    """Returns the tensors that a loop iterates over: several if they are enumerated or zipped."""
     if isinstance(iterated, (Enumerated, Zipped)):
         return [source for part in iterated.parts() for source in _sources(part)]
     return [_source(iterated)]
 
 
 def _source(iterated: Any) -> Any:
+    """Returns the slices of a tensor, or of a value that becomes a tensor, along the first axis."""
     if isinstance(iterated, Range):
         raise NotImplementedError(
             "a range whose length depends on data can't be enumerated or zipped; count in the loop's body instead"
@@ -717,6 +756,7 @@ def _source(iterated: Any) -> Any:
 
 
 def _element(iterated: Any, index: Tensor) -> Any:
+    """Returns the element of a loop at ``index``: a slice, or a tuple of slices if tensors are enumerated or zipped."""
     if isinstance(iterated, (Enumerated, Zipped)):
         return iterated.element(index, [_element(part, index) for part in iterated.parts()])
     return _source(iterated).at(index)

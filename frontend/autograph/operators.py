@@ -11,17 +11,18 @@ from tvtf.frontend.autograph.branches import if_exp, if_stmt
 from tvtf.frontend.autograph.builtin import is_symbolic
 from tvtf.frontend.autograph.loops import for_stmt, while_stmt
 from tvtf.frontend.autograph.status import status
-from tvtf.frontend.autograph.values import only_if, require_condition
+from tvtf.frontend.autograph.values import require_condition, with_run_time_check
 from tvtf.frontend.autograph.whole_malt import Undefined, UndefinedReturnValue, ld, ldu
 from tvtf.frontend.control_flow.cond_while import traced_cond
 from tvtf.ops.rules import bind
 
 
 class FunctionScope:
-    """The scope of a converted function's body; conversion is on in it even where it was off outside.
+    """The scope of a converted function's body.
 
-    ``loops`` counts the traced loops around the current statement. ``partial``: one of them has a return statement,
-    so that only at run time it is known whether the function has returned.
+    Functions called in it are converted, even if conversion is off outside. ``loops`` counts the traced loops around
+    the current statement. ``partial`` says whether one of these loops has a return statement. It is then known only at
+    run time whether the function has returned.
     """
 
     def __init__(self, function_name: str, scope_name: str, options: Any) -> None:
@@ -40,40 +41,52 @@ class FunctionScope:
         status.disabled = self.disabled
 
     def ret(self, value: Any, did_return: Any) -> Any:
-        """Returns the result of a converted function: ``value``, or None if it reached no return statement.
+        """Returns the result of a converted function: ``value``, or None if no return statement was reached.
 
-        If a return statement stands in a traced loop, the result is checked at run time.
+        If a return statement is in a traced loop, a run-time check is added: using the result fails unless
+        ``did_return`` is true.
         """
         if isinstance(value, UndefinedReturnValue):
             return None
         if not self.partial or not is_symbolic(did_return):
             return value
         message = "the function must return a value after its loop, too"
-        return nest.map_structure(lambda leaf: only_if(leaf, did_return, message), value, expand_composites=True)
+        return nest.map_structure(
+            lambda leaf: with_run_time_check(leaf, did_return, message), value, expand_composites=True
+        )
 
 
 def with_function_scope(thunk: Callable[[FunctionScope], Any], scope_name: str, options: Any) -> Any:
+    """Evaluates the body of a converted lambda in a new scope, and returns the result."""
     with FunctionScope("lambda_", scope_name, options) as scope:
         return thunk(scope)
 
 
 def not_(a: Any) -> Any:
+    """Returns ``not a``, as a boolean tensor if ``a`` is a tensor of the graph."""
     return bind.logical_not(convert_to_tensor(a)) if is_symbolic(a) else not a
 
 
 def and_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
-    """Returns ``a and b``; if ``a`` is a tensor, ``b`` runs only where it is true."""
+    """Returns ``a() and b()``.
+
+    If ``a()`` is a tensor, a cond evaluates ``b`` only if the tensor is true at run time.
+    """
     left = a()
     return _lazily(left, b, lambda: left) if is_symbolic(left) else left and b()
 
 
 def or_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
+    """Returns ``a() or b()``.
+
+    If ``a()`` is a tensor, a cond evaluates ``b`` only if the tensor is false at run time.
+    """
     left = a()
     return _lazily(left, lambda: left, b) if is_symbolic(left) else left or b()
 
 
 def _lazily(pred: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
-    """Runs one of two thunks, chosen by a tensor."""
+    """Emits a cond on the boolean tensor ``pred`` that evaluates one of the functions ``yes`` and ``no``."""
     return traced_cond(convert_to_tensor(pred), yes, no)
 
 
@@ -86,7 +99,10 @@ def not_eq(a: Any, b: Any) -> Any:
 
 
 def assert_stmt(expression: Any, message: Callable[[], Any]) -> None:
-    """Runs an ``assert``; a tensor is checked at run time."""
+    """Runs an ``assert`` statement. If the condition is a tensor of the graph, a run-time check is emitted.
+
+    ``message`` evaluates the message, which Python does only if the assertion fails.
+    """
     if not is_symbolic(expression):
         if not expression:
             raise AssertionError(message())

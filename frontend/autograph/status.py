@@ -14,7 +14,11 @@ ARTIFACT = "autograph_info__"
 
 
 class _Status(threading.local):
-    """Per thread: the depth of calls that must not be converted, and the scopes of converted functions."""
+    """The state of AutoGraph in a thread.
+
+    ``disabled`` counts the enclosing calls that must not be converted. ``scopes`` are the scopes of the converted
+    functions that are running, innermost last.
+    """
 
     def __init__(self) -> None:
         self.disabled = 0
@@ -25,14 +29,17 @@ status = _Status()
 
 
 def artifact(function: Any, extras: Any = None) -> Any:
-    """Marks a function so that it is not converted again."""
+    """Marks a function with the attribute that keeps AutoGraph from converting it, and returns the function.
+
+    For a method, the underlying function is marked. ``extras`` is the value of the attribute.
+    """
     setattr(getattr(function, "__func__", function), ARTIFACT, extras)
     return function
 
 
 @export("autograph.experimental.do_not_convert")
 def do_not_convert(func: Callable[..., Any] | None = None) -> Any:
-    """Runs a function, and everything it calls, as plain Python; also a decorator.
+    """Decorates a function that AutoGraph must not convert: the function, and all that it calls, runs as plain Python.
 
     >>> import tvtf as tf
     >>> @tf.autograph.experimental.do_not_convert
@@ -48,6 +55,7 @@ def do_not_convert(func: Callable[..., Any] | None = None) -> Any:
 
     @functools.wraps(func)
     def unconverted(*args: Any, **kwargs: Any) -> Any:
+        """Calls the function while conversion is off in this thread."""
         status.disabled += 1
         try:
             return func(*args, **kwargs)

@@ -45,7 +45,7 @@ class ConversionError(ValueError):
 
 
 class _Unsupported(ast.NodeVisitor):
-    """Raises for constructs that malt would convert wrongly, with their name and line."""
+    """Visits a syntax tree, and raises an error for constructs that malt would convert wrongly."""
 
     CONSTRUCTS = {
         "Match": "match statement",
@@ -61,7 +61,7 @@ class _Unsupported(ast.NodeVisitor):
         self.source = source
 
     def visit(self, node: ast.AST) -> Any:
-        """Raises an error for a construct that AutoGraph can't convert; else visits the node's children."""
+        """Raises an error with name and line if a node is not supported. Otherwise visits the node's children."""
         construct = self.CONSTRUCTS.get(type(node).__name__)
         if isinstance(node, (ast.For, ast.While)) and node.orelse:
             construct = "else clause of a loop"
@@ -77,15 +77,16 @@ class _Unsupported(ast.NodeVisitor):
 
 
 class _ExceptName(str):
-    """The name in ``except E as name`` as a node: malt expects one, while ``ast`` has a string."""
+    """The name in ``except E as name`` as a syntax node. ``ast`` has a string, but malt expects a node."""
 
     _fields = ()
 
 
 class _ExceptNames(ast.NodeTransformer):
-    """Wraps the names of exception handlers for malt."""
+    """Replaces the names of exception handlers by nodes, as malt expects them."""
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> Any:
+        """Wraps the handler's name, annotated as a qualified name."""
         if node.name is not None:
             name = _ExceptName(node.name)
             anno.setanno(name, anno.Basic.QN, qual_names.QN(node.name))
@@ -97,9 +98,9 @@ class _Directives(directives.DirectivesTransformer):
     """Handles tvtf's own ``set_loop_options`` as malt handles its own."""
 
     def visit_Expr(self, node: ast.Expr) -> Any:
-        """Turns a call of ``set_loop_options`` into malt's directive of the loop.
+        """Converts a call of tvtf's ``set_loop_options`` to malt's directive with the options of the loop.
 
-        malt knows the directive only by its own name.
+        malt itself recognizes only its own function of this name. Returns None, which removes the statement.
         """
         visited = super().visit_Expr(node)
         call = getattr(visited, "value", None)
@@ -113,9 +114,10 @@ class _Directives(directives.DirectivesTransformer):
 
 
 class _Asserts(asserts.AssertTransformer):  # type: ignore[misc] # malt has no types
-    """Converts assertions to calls; a message may be any expression, evaluated only on failure."""
+    """Converts assertions to calls. A message may be any expression, which is evaluated only on failure."""
 
     def visit_Assert(self, node: ast.Assert) -> Any:  # noqa: N802 - malt's name
+        """Converts ``assert test, msg`` to a call of ``ag__.assert_stmt``. malt converts only constant messages."""
         if node.msg is None or isinstance(node.msg, ast.Constant):
             return super().visit_Assert(node)
         self.generic_visit(node)
@@ -139,9 +141,9 @@ _PASSES: Sequence[tuple[Callable[[Any, Any], Any], set[type[ast.AST]]]] = (
 
 
 def _constructs(node: ast.AST) -> set[type[ast.AST]]:
-    """Returns the classes of a function's syntax nodes, by which the passes that have work are chosen.
+    """Returns the classes of the nodes in a function's syntax tree. A pass runs only if its constructs are among them.
 
-    They include classes that passes will add. A ``return`` counts only if it isn't the last statement.
+    Classes of nodes that other passes will add are included. A ``return`` counts only if it isn't the last statement.
     """
     nodes = list(ast.walk(node))
     constructs = {type(child) for child in nodes} - {ast.Return}
@@ -157,13 +159,16 @@ def _constructs(node: ast.AST) -> set[type[ast.AST]]:
 
 
 class Transpiler(api.PyToPy):
-    """malt's transpiler; converted code calls ``operators`` as the attributes of a module ``ag__``."""
+    """malt's transpiler with tvtf's operators, which converted code calls as attributes of a module ``ag__``."""
 
     _current = threading.local()
     """Per thread: the `function` that is converted, and whether malt has `parsed` it: ValueErrors are the passes' then."""
 
     def __init__(self, operators: Mapping[str, Any]) -> None:
-        """Makes the module ``ag__`` that converted code refers to, with ``operators`` and what malt expects in it."""
+        """Creates the module ``ag__`` of converted code.
+
+        It has the ``operators``, and names that malt expects in it.
+        """
         super().__init__()
         # malt's own locks stay locked in a child that was forked while another thread converted.
         self._cache_lock = inspect_utils._linecache_lock = Lock()
@@ -178,9 +183,10 @@ class Transpiler(api.PyToPy):
         self._extra_locals = {"ag__": module}
 
     def get_caching_key(self, ctx: Any) -> Any:
-        """Returns the options and the file of the function that is converted.
+        """Returns the key of the function being converted in malt's cache: the options, and the function's file.
 
-        malt looks code objects up, which are equal where two files have the same text at the same line.
+        malt also compares code objects. These are equal if two files have the same text at the same line, so the file
+        is needed.
         """
         code = getattr(self._current.function, "__code__", None)
         return super().get_caching_key(ctx), getattr(code, "co_filename", None)
@@ -189,15 +195,16 @@ class Transpiler(api.PyToPy):
         return "tf__" + super().get_transformed_name(node).removeprefix("ag__")
 
     def get_extra_locals(self) -> dict[str, Any]:
-        """Returns the globals of converted code beside the function's own."""
+        """Returns the names that converted code can use beside the function's own globals: the module ``ag__``."""
         return self._extra_locals
 
     def transform_ast(self, node: Any, ctx: Any) -> Any:
-        """Applies malt's passes to a function's syntax tree, in malt's order, except passes that have nothing to do.
+        """Converts a function's syntax tree with malt's passes, in malt's order, and returns the new tree.
 
-        Each pass takes 1 to 5 ms, which is more than tracing most functions does.
+        Passes that have nothing to do are left out: each takes 1 to 5 ms, which is more than tracing most functions
+        takes.
         """
-        self._current.parsed = True
+        self._current.parsed = True  # ValueErrors from here on are raised by a pass
         require_supported(node, self._current.function)
         unsupported_features_checker.verify(node)
         node = _ExceptNames().visit(node)
@@ -211,7 +218,10 @@ class Transpiler(api.PyToPy):
         return node
 
     def transform_function(self, fn: Any, user_context: Any) -> Any:
-        """Converts a function, with an error of ours if its source lines aren't those of one function."""
+        """Converts a function, and returns malt's result.
+
+        Raises ConversionError if the function's source isn't found.
+        """
         self._current.function = fn
         self._current.parsed = False
         try:
@@ -221,12 +231,12 @@ class Transpiler(api.PyToPy):
                 raise
             raise _without_source(fn) from error
         finally:
-            self._current.function = None  # it holds what it closes over
+            self._current.function = None  # a reference would keep the function's closure alive
 
     def converted(self, function: Callable[..., Any]) -> Any:
-        """Returns a function converted to code that calls ``ag__``'s operators; cached by code object.
+        """Converts a function to code that calls the operators of ``ag__``, and returns the converted function.
 
-        The result has malt's map from generated lines to the user's as ``ag_source_map``.
+        Conversions are cached by code object. The result's ``ag_source_map`` maps generated lines to the user's lines.
 
         Raises:
           ConversionError: the function can't be converted.
@@ -250,12 +260,12 @@ class Transpiler(api.PyToPy):
 
 
 def require_supported(node: ast.AST, fn: Any) -> None:
-    """Raises an error if ``node`` isn't the source of ``fn``, or has a construct that can't be converted.
+    """Checks that a syntax tree is the source of the function ``fn``, and that AutoGraph supports all constructs in it.
 
     Raises:
-      ConversionError: ``node`` is of another function; Python 3.13 returns the lines of ``-c`` for any function from
+      ConversionError: the tree is of another function. Python 3.13 returns the lines of ``-c`` for any function from
         "<string>".
-      UnsupportedLanguageElementError: with the construct and its line.
+      UnsupportedLanguageElementError: a construct isn't supported. The text has its line.
     """
     if getattr(node, "name", "<lambda>") != fn.__code__.co_name:
         raise _without_source(fn)
@@ -267,9 +277,9 @@ def _without_source(fn: Any) -> ConversionError:
 
 
 def _remember_lines(source_map: Any, file: str) -> None:
-    """Records which of the user's lines each line of the generated ``file`` comes from, for the spans of traced ops.
+    """Records the user's line for each line of the generated ``file``. Traced ops get these lines as their spans.
 
-    malt's map has lines of other files too, which are skipped.
+    malt's map also has lines of other files, which are skipped.
     """
     for generated, origin in source_map.items():
         if generated.filename != file:

@@ -24,19 +24,19 @@ _VALUES = (bool, int, float, complex, str, bytes, np.ndarray, np.generic)
 
 
 def is_undefined(value: Any) -> bool:
-    """Returns whether a symbol has no value: None, undefined, or a return value that is not set."""
+    """Returns whether a user's variable has no value: it is None or not assigned yet, or a return value not set yet."""
     return value is None or isinstance(value, (Undefined, UndefinedReturnValue))
 
 
 def becomes_tensor(leaf: Any) -> bool:
-    """Returns whether a leaf becomes a tensor of the graph."""
+    """Returns whether a leaf of a user's variable becomes a tensor of the graph: a number, text, array or tensor."""
     return isinstance(leaf, _VALUES) or (not is_undefined(leaf) and is_tensor(leaf))
 
 
 def as_tensors(structure: Any) -> Any:
-    """Returns the structure with its leaves converted to tensors of the active trace.
+    """Converts the leaves of a structure to tensors of the active trace, and returns the structure of tensors.
 
-    Objects that no tensor can hold become None; ``with_objects`` puts them back.
+    Leaves that can't be tensors become None. ``with_objects`` replaces the Nones by these objects again.
     """
     return nest.map_structure(
         lambda leaf: state.trace.own(convert_to_tensor(leaf)) if becomes_tensor(leaf) else None,
@@ -46,17 +46,22 @@ def as_tensors(structure: Any) -> Any:
 
 
 def with_objects(tensors: Any, originals: Any) -> Any:
-    """Puts the Python objects of ``originals`` back where ``as_tensors`` replaced them by None."""
+    """Returns ``tensors`` with each None replaced by the corresponding Python object of ``originals``.
+
+    This reverses the replacement of such objects by ``as_tensors``.
+    """
     pairs = zip(nest.flatten(tensors, expand_composites=True), nest.flatten(originals, expand_composites=True))
     merged = [obj if tensor is None else tensor for tensor, obj in pairs]
     return nest.pack_sequence_as(originals, merged, expand_composites=True)
 
 
 def require_condition(cond: Any, statement: str) -> Tensor:
-    """Returns a statement's condition as a boolean scalar.
+    """Checks the condition of a statement, such as "while loop", and returns it as a boolean scalar tensor.
+
+    A tensor with one element becomes a scalar.
 
     Raises:
-      ValueError: any other tensor; the text is TensorFlow's.
+      ValueError: the condition has another dtype or several elements. The text is TensorFlow's.
     """
     hint = "to check for None, use `is not None`"
     cond = convert_to_tensor(cond)
@@ -75,6 +80,10 @@ def require_condition(cond: Any, statement: str) -> Tensor:
 
 
 def require_same_structure(name: str, first: Any, other: Any, text: str) -> None:
+    """Checks that a user's variable has the same nested structure at two points of a program.
+
+    Raises a TypeError otherwise, with ``text`` formatted with the variable's name and the difference.
+    """
     try:
         nest.assert_same_structure(first, other, expand_composites=True)
     except (ValueError, TypeError) as error:
@@ -83,7 +92,11 @@ def require_same_structure(name: str, first: Any, other: Any, text: str) -> None
 
 @dataclass(frozen=True)
 class Places:
-    """Two points of a program at which a symbol must agree, and the reason, as error messages put it."""
+    """Two points of a program at which a variable must have the same form, described for error messages.
+
+    ``first`` and ``second`` name the points. ``objects`` and ``shapes`` explain why other objects, or shapes, must not
+    differ. With ``shapes_may_differ`` only the ranks of tensors must be equal.
+    """
 
     first: str
     second: str
@@ -93,9 +106,14 @@ class Places:
 
 
 def require_same_form(name: str, first: Any, second: Any, places: Places) -> None:
-    """Checks that a symbol has the same form at two points of a program, as before and after an iteration.
+    """Checks that a variable has the same form at two points of a program, such as before and after an iteration.
 
-    Tensors must have one dtype and shape; other objects must be equal.
+    Tensors must have the same dtype and shape. Other objects must be equal.
+
+    Args:
+      name: the variable's name.
+      first, second: the variable's values at the two points.
+      places: describes the points for error messages.
 
     Raises:
       TypeError: objects or dtypes differ.
@@ -108,7 +126,7 @@ def require_same_form(name: str, first: Any, second: Any, places: Places) -> Non
 
 
 def _require_same_type(name: str, first: Tensor, second: Tensor, places: Places) -> None:
-    """Raises an error if a symbol's tensors at two points of the program differ in dtype or shape."""
+    """Raises an error if a variable's tensors at two points of a program (``places``) differ in dtype or shape."""
     if first.dtype is not second.dtype:
         raise TypeError(
             f"'{name}' has dtype {first.dtype.name} {places.first}, but dtype {second.dtype.name} {places.second}"
@@ -121,35 +139,45 @@ def _require_same_type(name: str, first: Tensor, second: Tensor, places: Places)
 
 
 def for_each(names: Sequence[str], check: Callable[..., None], *states: Sequence[Any]) -> None:
-    """Calls ``check(name, value, ...)`` for each symbol."""
+    """Calls ``check(name, value, ...)`` for each variable, with a value from each of the ``states``.
+
+    A state is a sequence of the variables' values, in the order of ``names``.
+    """
     for name, *values in zip(names, *states):
         check(name, *values)
 
 
-def only_if(value: Any, holds: Tensor, message: str) -> Any:
-    """Returns a tensor whose use fails at run time with ``message`` unless ``holds`` is true.
+def with_run_time_check(value: Any, holds: Tensor, message: str) -> Any:
+    """Adds a run-time check to a tensor: using the result fails with ``message`` unless ``holds`` is true.
 
-    Values that are no tensors are returned unchanged.
+    Other values are returned unchanged.
     """
     return bind.initialized(value, holds, message=message) if isinstance(value, Tensor) else value
 
 
 def placeholder(like: Any) -> Any:
-    """Returns zeros of the types in ``like``; sizes that only an inner trace knows become 0, other objects None."""
+    """Returns a structure of zeros with the types of the leaves in ``like``.
+
+    A size that the active trace can't compute becomes 0. Objects that are no tensors become None.
+    """
     return nest.map_structure(_zero, like, expand_composites=True)
 
 
 def _zero(like: Any) -> Any:
+    """Returns a zero of the type of a leaf: a Python number or text, a tensor of zeros, or None for other objects."""
     if isinstance(like, (bool, int, float, str, bytes)):
         return type(like)()
     if not becomes_tensor(like):
         return None
     shape, dtype = convert_to_tensor(like)._type
-    return zeros(shape if isinstance(shape, AnyShape) else [d if _is_known(d) else 0 for d in shape], dtype)
+    return zeros(shape if isinstance(shape, AnyShape) else [dim if _is_known(dim) else 0 for dim in shape], dtype)
 
 
 def _is_known(dim: Dim) -> bool:
-    """Returns whether the active trace knows a dim; it may be one of a function that was traced temporarily."""
+    """Returns whether the active trace can compute a dim.
+
+    It can't compute a symbolic dim of a function that was traced temporarily.
+    """
     from tvtf.frontend.control_flow.closure_conversion import knows_dim
 
     return isinstance(dim, int) or knows_dim(state.trace, dim)

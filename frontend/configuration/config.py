@@ -14,7 +14,7 @@ from tvtf.runtime.target import gpu_arch
 
 
 class _Settings:
-    """The options that were set."""
+    """The values that the program has set through ``tf.config``, with their defaults."""
 
     def __init__(self) -> None:
         self.visible: dict[str, list[PhysicalDevice]] = {}
@@ -75,11 +75,11 @@ class LogicalDeviceConfiguration(NamedTuple):
 
 
 def _gpus() -> int:
-    """Returns the number of GPUs, by probing one index after another."""
+    """Returns the number of GPUs."""
     count = 0
     while True:
         try:
-            gpu_arch(count)
+            gpu_arch(count)  # fails if there is no GPU of this index
         except RuntimeError:
             return count
         count += 1
@@ -87,7 +87,7 @@ def _gpus() -> int:
 
 @export("config.list_physical_devices", "config.experimental.list_physical_devices")
 def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
-    """Returns the devices of this machine, all or those of one type.
+    """Returns the devices of this machine: all, or those of one type such as "GPU".
 
     >>> import tvtf as tf
     >>> len(tf.config.list_physical_devices("CPU"))
@@ -95,14 +95,16 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
 
     Source: https://www.tensorflow.org/api_docs/python/tf/config/list_physical_devices
     """
+    # GPUs are probed only if they are wanted.
     types = ["CPU", *["GPU"] * (_gpus() if device_type in (None, "GPU") else 0)]
+    # The CPU comes first, so that the number of a GPU is its index minus 1.
     devices = [PhysicalDevice(f"/physical_device:{type_}:{max(i - 1, 0)}", type_) for i, type_ in enumerate(types)]
     return [device for device in devices if device_type in (None, device.device_type)]
 
 
 @export("config.get_visible_devices", "config.experimental.get_visible_devices")
 def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
-    """Returns the devices that the program sees, all or those of one type.
+    """Returns the devices that the program sees: all, or those of one type. By default all devices are visible.
 
     >>> import tvtf as tf
     >>> [device.device_type for device in tf.config.get_visible_devices("CPU")]
@@ -110,7 +112,11 @@ def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/config/get_visible_devices
     """
-    return [d for d in list_physical_devices(device_type) if d in _settings.visible.get(d.device_type, [d])]
+    return [
+        device
+        for device in list_physical_devices(device_type)
+        if device in _settings.visible.get(device.device_type, [device])
+    ]
 
 
 @export("config.set_visible_devices", "config.experimental.set_visible_devices")
@@ -140,7 +146,7 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
 
 @export("config.list_logical_devices", "config.experimental.list_logical_devices")
 def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
-    """Returns the devices that ``tf.device`` can name, all or those of one type.
+    """Returns the visible devices under the names that ``tf.device`` takes: all, or those of one type.
 
     >>> import tvtf as tf
     >>> tf.config.list_logical_devices("CPU")[0].name
@@ -156,7 +162,7 @@ def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
 
 @export("config.get_logical_device_configuration", "config.experimental.get_virtual_device_configuration")
 def get_logical_device_configuration(device: PhysicalDevice) -> None:
-    """Returns None, as devices are never divided.
+    """Returns None: tvtf never divides a physical device into several logical devices.
 
     Raises:
       ValueError: there is no such device.
@@ -172,7 +178,7 @@ def get_logical_device_configuration(device: PhysicalDevice) -> None:
 
 @export("config.experimental.get_device_details")
 def get_device_details(device: PhysicalDevice) -> dict[str, Any]:
-    """Returns details of a device: the compute capability of a GPU.
+    """Returns details of a device as a dict: the compute capability of a GPU, and nothing for a CPU.
 
     >>> import tvtf as tf
     >>> tf.config.experimental.get_device_details(tf.config.list_physical_devices("CPU")[0])
@@ -182,13 +188,14 @@ def get_device_details(device: PhysicalDevice) -> dict[str, Any]:
     """
     if device.device_type != "GPU":
         return {}
+    # For example, "sm_90a" has the compute capability (9, 0).
     digits = gpu_arch(int(device.name.rpartition(":")[2])).removeprefix("sm_").rstrip("af")
     return {"compute_capability": (int(digits[:-1]), int(digits[-1]))}
 
 
 @export("config.get_soft_device_placement")
 def get_soft_device_placement() -> bool:
-    """Returns the value of ``set_soft_device_placement``.
+    """Returns whether functions run on the CPU if a GPU is missing, as set by ``set_soft_device_placement``.
 
     >>> import tvtf as tf
     >>> tf.config.get_soft_device_placement()
@@ -201,7 +208,7 @@ def get_soft_device_placement() -> bool:
 
 @export("config.set_soft_device_placement")
 def set_soft_device_placement(enabled: bool) -> None:
-    """Sets whether functions run on the CPU if the GPU that ``tf.device`` names is missing.
+    """Sets whether functions run on the CPU, instead of failing, if the GPU that ``tf.device`` names is missing.
 
     >>> import tvtf as tf
     >>> tf.config.set_soft_device_placement(True)
@@ -213,7 +220,7 @@ def set_soft_device_placement(enabled: bool) -> None:
 
 @export("config.threading.get_inter_op_parallelism_threads")
 def get_inter_op_parallelism_threads() -> int:
-    """Returns the value of ``set_inter_op_parallelism_threads``; 0 by default.
+    """Returns the number that ``set_inter_op_parallelism_threads`` has stored, 0 by default.
 
     >>> import tvtf as tf
     >>> tf.config.threading.get_inter_op_parallelism_threads()
@@ -226,7 +233,7 @@ def get_inter_op_parallelism_threads() -> int:
 
 @export("config.threading.get_intra_op_parallelism_threads")
 def get_intra_op_parallelism_threads() -> int:
-    """Returns the value of ``set_intra_op_parallelism_threads``; 0 by default.
+    """Returns the number that ``set_intra_op_parallelism_threads`` has stored, 0 by default.
 
     >>> import tvtf as tf
     >>> tf.config.threading.get_intra_op_parallelism_threads()
@@ -239,7 +246,7 @@ def get_intra_op_parallelism_threads() -> int:
 
 @export("config.threading.set_inter_op_parallelism_threads")
 def set_inter_op_parallelism_threads(num_threads: int) -> None:
-    """Stores the value, which has no effect: kernels run one after the other.
+    """Stores the number of threads between ops, which has no effect, because kernels run one after the other.
 
     >>> import tvtf as tf
     >>> tf.config.threading.set_inter_op_parallelism_threads(0)
@@ -251,7 +258,9 @@ def set_inter_op_parallelism_threads(num_threads: int) -> None:
 
 @export("config.threading.set_intra_op_parallelism_threads")
 def set_intra_op_parallelism_threads(num_threads: int) -> None:
-    """Stores the value, which has no effect: ``TVTF_NUM_THREADS``, set before the start, limits the cores of kernels.
+    """Stores the number of threads within an op, which has no effect.
+
+    The environment variable ``TVTF_NUM_THREADS``, set before the program starts, limits the cores that kernels use.
 
     >>> import tvtf as tf
     >>> tf.config.threading.set_intra_op_parallelism_threads(0)
@@ -263,7 +272,7 @@ def set_intra_op_parallelism_threads(num_threads: int) -> None:
 
 @export("config.optimizer.get_jit")
 def get_jit() -> Any:
-    """Returns the value of ``set_jit``.
+    """Returns the option that ``set_jit`` has stored, an empty string by default.
 
     >>> import tvtf as tf
     >>> tf.config.optimizer.get_jit()
@@ -276,19 +285,20 @@ def get_jit() -> Any:
 
 @export("config.optimizer.set_jit")
 def set_jit(enabled: Any) -> None:
-    """Stores the value, which has no effect: every function is compiled.
+    """Stores the option ``jit``, which has no effect, because every function is compiled.
 
     >>> import tvtf as tf
     >>> tf.config.optimizer.set_jit("")
 
     Source: https://www.tensorflow.org/api_docs/python/tf/config/optimizer/set_jit
     """
+    # TensorFlow's names for the two booleans.
     _settings.jit = {True: "autoclustering", False: ""}.get(enabled, enabled)
 
 
 @export("config.optimizer.get_experimental_options")
 def get_experimental_options() -> dict[str, Any]:
-    """Returns the options of ``set_experimental_options``.
+    """Returns a copy of the optimizer options that ``set_experimental_options`` has stored, with their defaults.
 
     >>> import tvtf as tf
     >>> tf.config.optimizer.get_experimental_options()["disable_meta_optimizer"]
@@ -301,7 +311,7 @@ def get_experimental_options() -> dict[str, Any]:
 
 @export("config.optimizer.set_experimental_options")
 def set_experimental_options(options: dict[str, Any]) -> None:
-    """Stores the value, which has no effect: tvtf's passes are always on.
+    """Stores optimizer options, which have no effect, because the compiler's passes are always on.
 
     >>> import tvtf as tf
     >>> tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
@@ -313,7 +323,7 @@ def set_experimental_options(options: dict[str, Any]) -> None:
 
 @export("config.experimental.set_memory_growth")
 def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
-    """Stores the value, which has no effect: GPU memory is always allocated as needed.
+    """Stores whether a GPU's memory use may grow. This has no effect, because memory is always allocated as needed.
 
     Raises:
       ValueError: the device is no GPU.
@@ -333,7 +343,7 @@ def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
 
 @export("config.experimental.get_memory_growth")
 def get_memory_growth(device: PhysicalDevice) -> bool:
-    """Returns the value that ``set_memory_growth`` stored for a GPU.
+    """Returns the value that ``set_memory_growth`` has stored for a GPU.
 
     >>> import tvtf as tf
     >>> [tf.config.experimental.get_memory_growth(gpu) for gpu in tf.config.list_physical_devices("GPU")]
@@ -348,7 +358,7 @@ def get_memory_growth(device: PhysicalDevice) -> bool:
 
 @export("config.experimental_run_functions_eagerly")
 def experimental_run_functions_eagerly(run_eagerly: bool) -> None:
-    """An older name of ``tf.config.run_functions_eagerly``.
+    """Sets whether functions run eagerly. This is an older name of ``tf.config.run_functions_eagerly``.
 
     >>> import tvtf as tf
     >>> tf.config.experimental_run_functions_eagerly(False)
@@ -360,7 +370,7 @@ def experimental_run_functions_eagerly(run_eagerly: bool) -> None:
 
 @export("config.experimental_functions_run_eagerly")
 def experimental_functions_run_eagerly() -> bool:
-    """An older name of ``tf.config.functions_run_eagerly``.
+    """Returns whether functions run eagerly. This is an older name of ``tf.config.functions_run_eagerly``.
 
     >>> import tvtf as tf
     >>> tf.config.experimental_functions_run_eagerly()
@@ -373,7 +383,7 @@ def experimental_functions_run_eagerly() -> bool:
 
 @export("test.is_gpu_available")
 def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Sequence[int] | None = None) -> bool:
-    """Returns whether there is a GPU of at least this compute capability.
+    """Returns whether there is a GPU, and one of at least ``min_cuda_compute_capability`` if that is given.
 
     >>> import tvtf as tf
     >>> tf.test.is_gpu_available() == bool(tf.config.list_physical_devices("GPU"))
@@ -387,7 +397,7 @@ def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Seque
 
 @export("test.gpu_device_name")
 def gpu_device_name() -> str:
-    """Returns the first GPU's name, or an empty string.
+    """Returns the name of the first GPU, or an empty string if there is none.
 
     >>> import tvtf as tf
     >>> tf.test.gpu_device_name() in ("", "/device:GPU:0")

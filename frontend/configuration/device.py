@@ -42,15 +42,20 @@ class device:  # noqa: N801  (named as TensorFlow's)
         self.name = device_name.to_string() if isinstance(device_name, DeviceSpec) else device_name
 
     def __enter__(self) -> None:
+        """Selects the device for functions called in the context.
+
+        The device selected outside is restored at the end.
+        """
         self._outside = state.device
         if self.name is not None:
             kind, number = device_kind(self.name)
             state.device = f"{kind}:{number}" if kind != CPU and self._is_usable() else None
 
     def _is_usable(self) -> bool:
-        """Returns whether the GPU can be used; if it can't, raises the reason unless placement is soft.
+        """Returns whether functions can be compiled for the GPU and run there.
 
-        With soft placement functions then run on the CPU.
+        If they can't, the RuntimeError that says why is raised. With soft device placement, False is returned instead,
+        and functions run on the CPU.
         """
         try:
             target_of(self.name)

@@ -14,7 +14,9 @@ _settings: dict[str, Any] = {"traceback_filtering": True, "log_device_placement"
 
 @export("debugging.enable_traceback_filtering")
 def enable_traceback_filtering() -> None:
-    """Sets what ``is_traceback_filtering_enabled`` returns; tracebacks always show the user's lines, and few of tvtf's.
+    """Sets the value of ``is_traceback_filtering_enabled`` to True.
+
+    Tracebacks don't change: they always show the user's lines, and few lines of tvtf.
 
     >>> import tvtf as tf
     >>> tf.debugging.enable_traceback_filtering()
@@ -28,7 +30,7 @@ def enable_traceback_filtering() -> None:
 
 @export("debugging.disable_traceback_filtering")
 def disable_traceback_filtering() -> None:
-    """Sets what ``is_traceback_filtering_enabled`` returns; tracebacks stay the same.
+    """Sets the value of ``is_traceback_filtering_enabled`` to False. Tracebacks don't change.
 
     >>> import tvtf as tf
     >>> tf.debugging.disable_traceback_filtering()
@@ -43,7 +45,7 @@ def disable_traceback_filtering() -> None:
 
 @export("debugging.is_traceback_filtering_enabled")
 def is_traceback_filtering_enabled() -> bool:
-    """Returns whether traceback filtering was enabled last; it is by default.
+    """Returns whether traceback filtering is enabled, as it is by default. The setting doesn't change tracebacks.
 
     >>> import tvtf as tf
     >>> tf.debugging.is_traceback_filtering_enabled()
@@ -68,7 +70,7 @@ def set_log_device_placement(enabled: bool) -> None:
 
 @export("debugging.get_log_device_placement")
 def get_log_device_placement() -> bool:
-    """Returns the value that ``set_log_device_placement`` stored; False by default.
+    """Returns the value that ``set_log_device_placement`` has stored, False by default.
 
     >>> import tvtf as tf
     >>> tf.debugging.get_log_device_placement()
@@ -92,7 +94,7 @@ def enable_op_determinism() -> None:
 
 @export("config.experimental.enable_tensor_float_32_execution")
 def enable_tensor_float_32_execution(enabled: bool) -> None:
-    """Sets whether functions compiled for a GPU from now on multiply float32 in tf32 (10 bits of fraction).
+    """Sets whether functions compiled for a GPU from now on multiply float32 numbers in tf32 (10 bits of mantissa).
 
     >>> import tvtf as tf
     >>> tf.config.experimental.enable_tensor_float_32_execution(True)
@@ -104,7 +106,7 @@ def enable_tensor_float_32_execution(enabled: bool) -> None:
 
 @export("config.experimental.tensor_float_32_execution_enabled")
 def tensor_float_32_execution_enabled() -> bool:
-    """Returns whether functions compiled for a GPU multiply float32 in tf32; the default is True.
+    """Returns whether functions compiled for a GPU multiply float32 numbers in tf32. The default is True.
 
     >>> import tvtf as tf
     >>> tf.config.experimental.tensor_float_32_execution_enabled()
@@ -130,7 +132,7 @@ def get_synchronous_execution() -> bool:
 
 @export("config.experimental.set_synchronous_execution")
 def set_synchronous_execution(enable: bool | None) -> None:
-    """Does nothing: eager ops have always finished when they return.
+    """Does nothing, because eager ops have always finished when they return.
 
     >>> import tvtf as tf
     >>> tf.config.experimental.set_synchronous_execution(True)
@@ -142,7 +144,7 @@ def set_synchronous_execution(enable: bool | None) -> None:
 @export("experimental.async_scope")
 @contextmanager
 def async_scope() -> Iterator[None]:
-    """Does nothing: an op that fails in the context raises at once.
+    """Opens a context that does nothing. In TensorFlow, ops in it may run later; here they run, and fail, at once.
 
     >>> import tvtf as tf
     >>> with tf.experimental.async_scope():
@@ -167,7 +169,7 @@ def async_clear_error() -> None:
 
 @export("experimental.enable_strict_mode")
 def enable_strict_mode() -> None:
-    """Does nothing; it exists for programs that call it.
+    """Does nothing. It exists for programs that call it.
 
     >>> import tvtf as tf
     >>> tf.experimental.enable_strict_mode()

@@ -26,30 +26,35 @@ MSG_EFFECTS = (
 
 
 class AbstractTrace(Trace):
-    """A trace that is not part of the program; ``param_of`` makes a parameter for a tensor of the program."""
+    """A trace that is not part of the program. Its parameters stand for tensors of the program."""
 
     def __init__(self, name: str = "aside") -> None:
         super().__init__(name, state.trace)
         self.inputs: list[Tensor] = []
 
     def param_of(self, value: Any, of: TensorType | None = None) -> Tensor:
-        """Adds a parameter that stands for ``value``, of its type or of the more general type ``of``."""
+        """Adds a parameter to the trace, and returns it. The parameter stands for ``value``, a tensor of the program.
+
+        The parameter has the type of ``value``, or the more general type ``of``.
+        """
         tensor = convert_to_tensor(value)
         self.inputs.append(tensor)
         return self.add_param(of or tensor._type)
 
     def sizes(self, dims: Iterable[Dim]) -> dict[Any, Dim]:
-        """Returns, for each symbolic dim that only this trace knows, the same dim in the enclosing trace.
+        """Maps symbolic dims that only this trace defines to dims of the enclosing trace that have the same values.
 
-        The code that computes these dims is inlined into the enclosing trace once more, without effects.
+        The code that computes these dims is emitted into the enclosing trace once more, without side effects.
         """
         symbolic_dims = [dim for dim in dims if not isinstance(dim, int)]
-        symbols = {v: None for dim in symbolic_dims for v in tirx.analysis.undefined_vars(dim)}  # each once, in order
-        unknown = [v for v in symbols if not knows_dim(state.trace, v)]
-        if not unknown or of_any_rank():  # if calls are deferred, their instances know the sizes
+        # The keys of a dict are unique and ordered.
+        symbols = {var: None for dim in symbolic_dims for var in tirx.analysis.undefined_vars(dim)}
+        unknown = [var for var in symbols if not knows_dim(state.trace, var)]
+        # With unknown ranks calls are deferred, and the sizes are found when the ranks are known.
+        if not unknown or of_any_rank():
             return {}
         with tracing(self):
-            results = [self.own(scalar_of(v)) for v in unknown]
+            results = [self.own(scalar_of(var)) for var in unknown]
         without_unused(self, results)
         captured = lift_traces([self])
         tapes, state.tapes = state.tapes, []  # sizes have no gradient
@@ -63,42 +68,46 @@ class AbstractTrace(Trace):
             )
         finally:
             state.tapes = tapes
-        return {v: dims_of(state.trace.own(bind.reshape(x, shape=(1,))))[0] for v, x in zip(unknown, values)}
+        return {var: dims_of(state.trace.own(bind.reshape(x, shape=(1,))))[0] for var, x in zip(unknown, values)}
 
     def require_pure(self, why: str) -> None:
-        """Raises an error with the text ``why`` if the traced function has effects.
+        """Checks that the traced function has no side effects.
 
         Raises:
-          UnimplementedError: it assigns Variables, prints, or calls Python.
+          UnimplementedError: the function assigns Variables, prints, or calls Python. ``why`` is the error's text.
         """
         if self.assigned() or not self.pure:
             raise UnimplementedError(None, None, why)
 
 
 def types_at_first(function: Any, tensors: Sequence[Tensor]) -> list[TensorType]:
-    """Returns the result types of a function that is mapped over rows; sizes that it computes are the first row's.
+    """Returns the types of a function's results for one row of ``tensors``, over whose rows it will be mapped.
 
-    They are computed by a copy of the function without its effects, which must not happen once too often. As there may
-    be no row, one of zeros is appended to the copy's input.
+    If the function computes a size, the size for the first row is used. A copy of the function without its side effects
+    computes this size, because effects must not happen once more for it.
     """
     abstract = AbstractTrace()
     with tracing(abstract):
-        types = [t._type for t in function(tensors)]
-    if any(isinstance(t.shape, AnyShape) for t in types):
+        types = [result._type for result in function(tensors)]
+    if any(isinstance(tensor_type.shape, AnyShape) for tensor_type in types):
         return types
-    if all(knows_dim(state.trace, d) for t in types for d in t.shape):
+    if all(knows_dim(state.trace, dim) for tensor_type in types for dim in tensor_type.shape):
         return types
+    # The tensors may have no row: with a row of zeros appended there is a first one.
     with_zero_row = [
         bind.concat(x, bind.broadcast_to(number(0, x), shape=(1, *x._type.shape[1:])), axis=0) for x in tensors
     ]
-    if of_any_rank():  # instances know the sizes of deferred calls
+    if of_any_rank():  # calls are deferred: the sizes are found when the ranks are known
         abstract.require_pure(MSG_EFFECTS)
-        return [t._type for t in function(with_zero_row)]
+        return [result._type for result in function(with_zero_row)]
     abstract = AbstractTrace()
     with tracing(abstract):
         rows = [
             abstract.param_of(x, x._type._replace(shape=(fresh_dim("rows"), *x._type.shape[1:]))) for x in with_zero_row
         ]
-        types = [t._type for t in function(rows)]
-    sizes = abstract.sizes(d for t in types for d in t.shape)
-    return [t._replace(shape=tuple(substitute_dim(d, sizes) for d in t.shape)) for t in types]
+        types = [result._type for result in function(rows)]
+    sizes = abstract.sizes(dim for tensor_type in types for dim in tensor_type.shape)
+    return [
+        tensor_type._replace(shape=tuple(substitute_dim(dim, sizes) for dim in tensor_type.shape))
+        for tensor_type in types
+    ]

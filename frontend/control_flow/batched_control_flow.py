@@ -27,7 +27,7 @@ Flags = Sequence[bool]
 
 
 class _Elements(level):
-    """A level of mapping in which functions see elements of whole batches."""
+    """A level of a vectorized map: in it, a function sees each batch as a tensor of one element."""
 
     def __init__(self, size: Dim) -> None:
         self.size = size
@@ -47,11 +47,14 @@ class _Elements(level):
 
 
 def cond_batch(size: Dim, inputs: Raw, batched: Flags, *, then_branch: Any, else_branch: Any, shapes: Any = ()) -> Any:
-    """Maps a ``cond`` over ``size`` elements; ``batched`` says which inputs differ between elements.
+    """Maps a ``cond`` over the ``size`` elements of a batch; ``batched`` says which inputs differ between elements.
 
-    If the condition is the same for all elements, one branch runs for all. Else both branches run, and a select takes
-    each element's results; that needs branches without effects and results of one shape. Otherwise NotImplemented is
-    returned, which has the caller loop over the elements.
+    If the condition is the same for all elements, one branch runs for all. Otherwise both branches run, and a select
+    chooses each element's results.
+
+    Returns:
+      the batched results, or NotImplemented if both branches must run but have side effects or results of different
+      shapes. The caller then loops over the elements.
     """
     pred, *captured = inputs
     is_pred_batched, *are_captured_batched = batched
@@ -74,6 +77,7 @@ def cond_batch(size: Dim, inputs: Raw, batched: Flags, *, then_branch: Any, else
 
 
 def _is_pure(function: Any) -> bool:
+    """Returns whether a branch has no side effects. Branches are graphs or functions of a Relax module."""
     return bool(function.pure if hasattr(function, "all_params") else function.mod[function.name].is_pure)
 
 
@@ -89,10 +93,11 @@ def while_batch(
     shapes: Any = (),
     arrays: Any = (),
 ) -> Any:
-    """Maps a ``while`` over ``size`` elements: runs one loop for all, until the last element is done.
+    """Maps a ``while`` over the ``size`` elements of a batch: one loop runs for all, until the last element is done.
 
-    Returns NotImplemented, which has the caller loop over the elements, if the loop's arrays grow or if, in a trace,
-    its shapes change.
+    Returns:
+      the batched results, or NotImplemented if TensorArrays of the loop grow or, in a trace, if shapes change. The
+      caller then loops over the elements.
     """
     if arrays or (state.trace is not None and shapes):
         return NotImplemented
@@ -107,13 +112,19 @@ class _Loop:
     def __init__(
         self, elements: _Elements, inputs: Raw, batched: Flags, condition: Any, body: Any, carried: int
     ) -> None:
-        """Takes the inputs and attributes of the loop; ``batched`` says which inputs differ between elements."""
+        """Splits the inputs into the ``carried`` loop variables and the loop invariants.
+
+        ``batched`` says which inputs differ between elements.
+        """
         self.elements, self.condition, self.body = elements, condition, body
         self.start, self.flags = list(inputs[:carried]), list(batched[:carried])
         self.invariants = elements.as_elements(inputs[carried:], batched[carried:])
 
     def run_iteration(self, values: Raw) -> list[Tensor]:
-        """Runs one iteration for all elements and returns the values after it; elements that are done keep theirs."""
+        """Runs one iteration for all elements, and returns the loop variables after the iteration.
+
+        Elements whose condition no longer holds keep their values.
+        """
         (continues,) = call(self.condition, [*values, *self.invariants])
         new = call(self.body, [*values, *self.invariants])
         if not self.elements.is_batched(continues):
@@ -121,7 +132,7 @@ class _Loop:
         return [bind.select(continues, after, before) for after, before in zip(new, values)]
 
     def test(self, values: Raw) -> Tensor:
-        """Returns whether the loop goes on for any element."""
+        """Evaluates the loop's condition, and returns whether the loop continues for any element."""
         (result,) = call(self.condition, [*values, *self.invariants])
         if not self.elements.is_batched(result):
             return result
@@ -134,12 +145,13 @@ class _Loop:
         return tuple(self.elements.as_batches(values))
 
     def traced(self, bound: Any) -> tuple[Tensor, ...]:
-        """Binds one ``while`` in the active trace that runs the loop for all elements.
+        """Emits one ``while`` that runs the loop for all elements, and returns the batched results.
 
-        It carries whole batches of values that an iteration makes different between elements. Such a value may make
-        others differ in the next iteration, so that the body is traced until no more do.
+        A loop variable that differs between elements is carried as a whole batch. ``bound`` is the greatest number of
+        iterations, or None.
         """
         start = [state.trace.own(x) for x in self.start]
+        # A variable that differs may make others differ in the next iteration: trace the body until none is added.
         while (body := self._step(start)).flags != self.flags:
             start = [
                 stretch(self.elements.size, x, was_batched is is_batched)
@@ -163,11 +175,17 @@ class _Step:
     """A loop's body traced over whole batches, and which of its values differ between elements after an iteration."""
 
     def __init__(self, loop: _Loop, types: Sequence[TensorType]) -> None:
-        """Traces the loop's body; ``flags`` say which values differ between elements after an iteration."""
+        """Traces the body of a loop over whole batches. ``types`` are the types of its loop variables.
+
+        Sets ``flags``: which loop variables differ between elements after an iteration.
+        """
         self.flags = list(loop.flags)
 
         def body(*batches: Tensor) -> list[Tensor]:
-            """Runs an iteration for all elements; returns a batch of each value that differs between them."""
+            """Runs an iteration for all elements.
+
+            Loop variables that differ between elements are returned as batches.
+            """
             results = loop.run_iteration(loop.elements.as_elements(batches, loop.flags))
             # Only the traced results show which values an iteration batches.
             self.flags = [
@@ -182,9 +200,9 @@ class _Step:
 
 
 def recompute_batch(size: Dim, inputs: Raw, batched: Flags, *, forward: Any, count: int) -> Any:
-    """Maps a ``recompute`` over elements by running its function for all of them.
+    """Maps a ``recompute`` over the ``size`` elements of a batch by running its function on whole batches.
 
-    The function's intermediates are therefore kept for the gradient, not recomputed.
+    The function's intermediate results are therefore kept for the gradient, not recomputed.
     """
     with _Elements(size) as elements:
         return tuple(elements.as_batches(call(forward, elements.as_elements(inputs, batched))))
@@ -193,10 +211,11 @@ def recompute_batch(size: Dim, inputs: Raw, batched: Flags, *, forward: Any, cou
 def custom_batch(
     size: Dim, inputs: Raw, batched: Flags, *, backward: Any, count: int, given: Any, error_text: str
 ) -> Any:
-    """Maps a function with a custom gradient over elements: ``backward`` runs over whole batches of cotangents.
+    """Maps a function with a custom gradient over the ``size`` elements of a batch.
 
-    ``inputs`` are ``count`` results, then what the gradient takes. An operand that all elements share gets the sum of
-    the elements' cotangents. ``given`` lists the operands that ``backward`` gives a cotangent.
+    ``inputs`` are the function's ``count`` results, followed by the operands of the gradient function ``backward``. An
+    operand that all elements share gets the sum of the elements' cotangents. ``given`` lists the operands that get a
+    cotangent.
     """
     results = [stretch(size, x, b) for x, b in zip(inputs[:count], batched)]
     if error_text:
@@ -207,8 +226,10 @@ def custom_batch(
         each = elements.as_elements(inputs, batched)
 
         def backward_of_batch(*raw: Tensor) -> list[Tensor]:
+            """Returns the cotangents of the operands in ``given``, for whole batches of cotangents of the results."""
+            # The cotangents of the results are batches. The operands that follow are as in `batched`.
             cotangents = call(backward, elements.as_elements(raw, [*[True] * count, *batched[used:]]))
-            dense = [as_dense(g) for g in gradients_of(each, cotangents, given) if g is not None]
+            dense = [as_dense(grad) for grad in gradients_of(each, cotangents, given) if grad is not None]
             return [
                 x if batched[i] else bind.reduce_sum(x, axis=(0,), keepdims=False)
                 for (i, _), x in zip(given, elements.as_batches(dense))

@@ -51,8 +51,11 @@ def switch_case(
 
 
 def _ordered_functions(index: Any, fns: Any, default: Any) -> list[Callable[[], Any]]:
-    """Returns the functions of a ``switch_case`` in the order of their indices, followed by the default if any."""
-    if hasattr(index, "_as_tensor") and not isinstance(index, Tensor):
+    """Checks the arguments of a ``switch_case``, and returns the functions in the order of their indices.
+
+    The default function, if there is one, comes last.
+    """
+    if hasattr(index, "_as_tensor") and not isinstance(index, Tensor):  # such as a Variable
         index = index._as_tensor()
     if not isinstance(index, Tensor):
         raise TypeError(f"'branch_index' must be a Tensor, got {type(index)}")
@@ -63,7 +66,7 @@ def _ordered_functions(index: Any, fns: Any, default: Any) -> list[Callable[[], 
     if not isinstance(fns, (list, tuple, dict)):
         raise TypeError("'branch_fns' must be a list, tuple, or dict")
     pairs = list(fns.items()) if isinstance(fns, dict) else list(fns)
-    if all(callable(fn) for fn in pairs):
+    if all(callable(fn) for fn in pairs):  # functions without indices are numbered from 0
         pairs = list(enumerate(pairs))
     _check_pairs(pairs)
     ordered = [fn for _, fn in sorted(pairs, key=lambda pair: pair[0])]
@@ -71,7 +74,10 @@ def _ordered_functions(index: Any, fns: Any, default: Any) -> list[Callable[[], 
 
 
 def _check_pairs(pairs: Sequence[Any]) -> None:
-    """Checks the pairs of index and function that ``tf.switch_case`` takes; the errors are TensorFlow's."""
+    """Checks that the branches of a ``tf.switch_case`` are pairs of index and function with the indices 0 to n - 1.
+
+    Raises TensorFlow's errors otherwise.
+    """
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise TypeError(f"Each entry in 'branch_fns' must be a 2-tuple. Received {pair}.")
@@ -97,15 +103,17 @@ def _traced_tensor(value: Any) -> Tensor | None:
 
 
 def _nested_switch(index: Tensor, branches: Sequence[tuple[int, Any]], results: list[Any]) -> Any:
-    """Binds a ``switch_case`` as nested conds, one per function except the last.
+    """Traces a ``tf.switch_case`` as nested conds, one per function except the last, and returns the result.
 
-    ``branches`` are pairs of an index and a function. The functions' results are appended to ``results``; all must have
-    the structure of the first.
+    Args:
+      index: the scalar index at run time.
+      branches: pairs of an index and a function.
+      results: the results of the functions traced so far. All must have the structure of the first.
     """
     (branch_index, function), *others = branches
 
     def checked() -> Any:
-        """Runs the function, and checks that its result has the structure of the first function's."""
+        """Runs the function, checks that the result has the structure of the first function's, and returns it."""
         result = nest.map_structure(_traced_tensor, function(), expand_composites=True)
         if results:
             check_branches(
@@ -163,7 +171,10 @@ def case(
 
 
 def _checked_pairs(pairs: Any) -> list[tuple[Any, Any]]:
-    """Returns the pairs of predicate and function that ``tf.case`` takes, checked with TensorFlow's errors."""
+    """Returns the arguments of a ``tf.case`` as a list of pairs of a predicate and a function.
+
+    Raises TensorFlow's errors if a pair isn't a tuple of a boolean tensor and a callable.
+    """
     if not isinstance(pairs, (list, tuple, dict)):
         raise TypeError(f"'pred_fn_pairs' must be a list, tuple, or dict. Received: {type(pairs)}")
     entries = list(pairs.items()) if isinstance(pairs, dict) else list(pairs)
@@ -194,6 +205,7 @@ def _eager_case(pairs: Sequence[tuple[Any, Any]], default: Any, exclusive: bool)
 
 
 def _any(preds: Sequence[Tensor]) -> Tensor:
+    """Emits the logical or of the predicates."""
     result = preds[0]
     for pred in preds[1:]:
         result = bind.logical_or(result, pred)
@@ -201,14 +213,15 @@ def _any(preds: Sequence[Tensor]) -> Tensor:
 
 
 def _require_one(preds: Sequence[Tensor]) -> None:
-    """Adds run-time checks that no two predicates hold."""
+    """Emits run-time checks that at most one predicate holds. The program fails if a second one holds."""
     for i, pred in enumerate(preds[1:], 1):
         both = bind.logical_and(pred, _any(preds[:i]))
         bind.guard(bind.logical_not(both), message=f"assertion failed: [{MSG_MANY_TRUE}]")
 
 
 def _nested_case(pairs: Sequence[tuple[Tensor, Any]], default: Any) -> Any:
+    """Traces a ``tf.case`` as nested conds: each cond's else branch holds the remaining pairs, the last ``default``."""
     if not pairs:
         return default()
-    (pred, fn), *rest = pairs
-    return traced_cond(pred, fn, lambda: _nested_case(rest, default))
+    (pred, fn), *others = pairs
+    return traced_cond(pred, fn, lambda: _nested_case(others, default))

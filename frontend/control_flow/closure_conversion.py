@@ -21,9 +21,9 @@ from tvtf.passes.analysis.dead_code import needed_bindings
 
 
 class TracedFunction:
-    """A Python function traced within the active trace, as a branch or a loop body of it.
+    """A Python function that is traced inside the active trace, such as a branch of a cond or the body of a loop.
 
-    ``params`` are its parameters, ``structure`` what it returned, ``leaves`` the tensors in that.
+    ``params`` are the parameters, ``structure`` is the returned structure, ``leaves`` are the tensors in ``structure``.
     """
 
     def __init__(self, name: str, function: Callable[..., Any], types: Sequence[TensorType] = ()) -> None:
@@ -34,23 +34,32 @@ class TracedFunction:
         self.leaves = [leaf for leaf in nest.flatten(self.structure, expand_composites=True) if leaf is not None]
 
     def graph(self, extra: Iterable[Tensor] = ()) -> Graph:
+        """Finishes the trace, and returns its graph.
+
+        The graph returns the function's results and the ``extra`` tensors.
+        """
         return self.trace.finish([*self.leaves, *extra])
 
     def with_types(self, types: Sequence[TensorType]) -> TracedFunction:
         """Returns the function traced again for other parameter types.
 
-        The trace's bindings are bound again. Running the user's Python again would repeat its prints and appends.
+        The operations of the trace are emitted again into a new trace. The user's Python isn't run again, because this
+        would repeat its prints and appends.
         """
         define_dims(self.trace)
         old_trace, variables = self.trace, list(self.trace.variables.values())
         graph = self.graph(value for _, value in variables)
 
         def bound_again(*params: Tensor) -> Any:
-            """Binds the function's graph again in the current trace, with its assignments of Variables."""
+            """Emits the function's operations into the active trace, and returns the function's results.
+
+            Assignments of Variables are repeated, too: the new trace gets the new values.
+            """
             captures = [
                 state.trace.capture(outer, inner._type, "captured") for outer, inner in old_trace.captures.values()
             ]
             results = evaluate(graph.module(), "main", [*params, *captures])
+            # The graph's additional results are the values of the Variables.
             state.trace.take_variables(old_trace, results[len(self.leaves) :])
             remaining = iter(results)
             return nest.map_structure(
@@ -72,10 +81,10 @@ def assigned_variables(functions: Sequence[TracedFunction]) -> list[Any]:
 
 
 def carried_variables(functions: Sequence[TracedFunction]) -> list[Any]:
-    """Returns the Variables that are loop variables of a loop with this condition and body.
+    """Returns the Variables that a while loop carries as loop variables.
 
     These are the Variables that the loop assigns. If the loop calls the user's Python, they are all Variables that the
-    loop uses, because Python may assign any of them.
+    loop uses, because Python may assign any of them. ``functions`` are the traces of the condition and the body.
     """
     if not any(function.trace.is_after_python for function in functions):
         return assigned_variables(functions)
@@ -85,12 +94,15 @@ def carried_variables(functions: Sequence[TracedFunction]) -> list[Any]:
 
 
 def variable_value(function: TracedFunction, variable: Any) -> SymbolicTensor:
-    """Returns a Variable's value at the end of the function."""
+    """Returns a Variable's value at the end of a traced function."""
     return function.trace.read_variable(variable)
 
 
 def lift(functions: Sequence[TracedFunction]) -> list[Tensor]:
-    """Gives traced functions the same captured tensors in the same order, and returns these for the active trace."""
+    """Gives traced functions the same captured tensors in the same order, and returns these tensors.
+
+    The tensors are the arguments of the control flow that calls the functions in the active trace.
+    """
     return lift_traces([function.trace for function in functions])
 
 
@@ -102,6 +114,7 @@ def lift_traces(traces: Sequence[Trace]) -> list[Tensor]:
     if any(trace.is_after_python for trace in traces):
         # A function calls the user's Python, which reads the Variables' memory: write assigned values there first.
         state.trace.settle()
+        # Python may assign Variables: their values from before the control flow must not be used after it.
         state.trace.root.python.barriers += 1
     for trace in traces:
         define_dims(trace)
@@ -115,7 +128,10 @@ def lift_traces(traces: Sequence[Trace]) -> list[Tensor]:
 
 
 def read_in_active_trace(outer: Tensor) -> Tensor:
-    """Returns a captured tensor for use in the active trace. If it is a Variable's value, tapes record a read of it."""
+    """Returns a captured tensor as an input of control flow in the active trace.
+
+    If the tensor is a Variable's value, active gradient tapes record a read of the Variable.
+    """
     if state.trace is None:
         return outer._as_tensor() if hasattr(outer, "_as_tensor") else outer
     for variable, value in state.trace.variables.values():
@@ -132,9 +148,9 @@ def _recorded_read(variable: Any, tensor: Tensor) -> Tensor:
 
 
 def without_unused(trace: Trace, results: Sequence[SymbolicTensor]) -> None:
-    """Removes dead code from a traced function, and the captures that only dead code used.
+    """Removes from a trace the code on which ``results`` don't depend, and the captures that only this code used.
 
-    A capture is an argument of the control flow. An unused argument would keep a tensor alive for nothing.
+    A capture becomes an argument of the control flow. An unused argument would keep a tensor alive for nothing.
     """
     params = [param._var for param in [*trace.params, *(inner for _, inner in trace.captures.values())]]
     trace.bindings = needed_bindings(params, trace.bindings, [result._var for result in results])
@@ -145,9 +161,9 @@ def without_unused(trace: Trace, results: Sequence[SymbolicTensor]) -> None:
 
 
 def define_dims(trace: Trace) -> None:
-    """Captures a tensor for each symbolic dim that a traced function uses and none of the parameters has.
+    """Captures a tensor of an enclosing trace for each symbolic dim that no parameter of a traced function has.
 
-    The captured tensor has the dim in its shape.
+    The captured tensor has the dim in its shape, from which the compiled function reads the size.
 
     Raises:
       ValueError: no tensor has the dim, and the function doesn't compute it.
@@ -165,6 +181,7 @@ def capture_dims(trace: Trace) -> list[Any]:
     Returns:
       the dims that no tensor has and no primitive computes.
     """
+    # TVM finds the free dims of a function, so the bindings are wrapped in one. Its result doesn't matter.
     params = [param._var for param in [*trace.params, *(inner for _, inner in trace.captures.values())]]
     block = relax.BindingBlock(trace.bindings)
     body = relax.Function(params, relax.SeqExpr([block], relax.Tuple([])), ret_ty=relax.TupleType([]))
@@ -199,11 +216,17 @@ def _computed_by(primitive_call: dialect.Bound) -> set[Any]:
 
 
 def _deferred_dims(trace: Trace) -> Iterator[Any]:
-    """Yields the symbolic dims of deferred calls, which become known when the function is traced for known ranks."""
+    """Yields the symbolic dims in the results of deferred calls of a trace.
+
+    A call with arguments of unknown rank is deferred until the function is traced for known ranks. The dims are known
+    then.
+    """
     for binding in trace.bindings:
         if dialect.is_dialect(binding.value) and dialect.read(binding.value).primitive.name == "waiting":
             types = binding.var.ty.fields if isinstance(binding.var.ty, relax.TupleType) else [binding.var.ty]
-            yield from (d for ty in types if ty.shape is not None for d in ty.shape.values if isinstance(d, tirx.Var))
+            yield from (
+                dim for ty in types if ty.shape is not None for dim in ty.shape.values if isinstance(dim, tirx.Var)
+            )
 
 
 def _flattened(value: Any) -> Iterable[Any]:
@@ -215,11 +238,14 @@ def _flattened(value: Any) -> Iterable[Any]:
 
 def _calls(trace: Trace) -> Iterable[dialect.Bound]:
     """Returns the calls of primitives in a trace."""
-    return (dialect.read(b.value) for b in trace.bindings if dialect.is_dialect(b.value))
+    return (dialect.read(binding.value) for binding in trace.bindings if dialect.is_dialect(binding.value))
 
 
 def carrier(trace: Trace | None, symbol: Any) -> SymbolicTensor | None:
-    """Returns a tensor of the trace or an enclosing trace that has ``symbol`` as a dim, None if no tensor has it."""
+    """Returns a tensor whose shape contains the symbolic dim ``symbol``, None if there is no such tensor.
+
+    The tensors of the trace and of all enclosing traces are searched.
+    """
     for enclosing_trace in trace.enclosing() if trace is not None else ():
         for tensor in [
             *enclosing_trace.params,
@@ -235,8 +261,11 @@ def carrier(trace: Trace | None, symbol: Any) -> SymbolicTensor | None:
 
 
 def knows_dim(trace: Trace | None, dim: Any) -> bool:
-    """Returns whether tensors of the trace and its enclosing traces have all symbols of a dim in their shapes."""
-    return isinstance(dim, int) or all(carrier(trace, v) is not None for v in tirx.analysis.undefined_vars(dim))
+    """Returns whether a dim can be computed from the shapes of the tensors in a trace and its enclosing traces.
+
+    This is so if each symbol in the dim is a dim of one of these tensors.
+    """
+    return isinstance(dim, int) or all(carrier(trace, var) is not None for var in tirx.analysis.undefined_vars(dim))
 
 
 def _bound_tensors(trace: Trace) -> Iterable[SymbolicTensor]:
@@ -252,7 +281,7 @@ def value_in_this_call(trace: Trace, tensor: SymbolicTensor) -> Tensor:
     This gives the initial value of a Variable that a function creates. Variables that the tensor depends on, such as the
     state of random numbers, are assigned their new values. A tensor that can't be evaluated is returned unchanged.
     """
-    if tensor._trace is not trace or trace.parent is not None:
+    if tensor._trace is not trace or trace.parent is not None:  # inside control flow, arguments have no values yet
         return tensor
     constant = static_value(tensor)
     if constant is not None:
@@ -267,17 +296,20 @@ def value_in_this_call(trace: Trace, tensor: SymbolicTensor) -> Tensor:
 
 
 def _depend(trace: Trace, tensors: Sequence[SymbolicTensor], variable: Any) -> bool:
-    """Returns whether tensors of a trace depend on the value that a captured Variable had before."""
-    return trace.captures[id(variable)][1]._var in _needed_bindings_and_vars(trace, tensors)[1]
+    """Returns whether tensors of a trace depend on the value that a captured Variable had before the call."""
+    _, captured = trace.captures[id(variable)]
+    _, used_vars = _needed_bindings_and_vars(trace, tensors)
+    return captured._var in used_vars
 
 
 def _needed_bindings_and_vars(trace: Trace, tensors: Sequence[SymbolicTensor]) -> tuple[list[Any], set[Any]]:
-    """Returns the bindings on which tensors depend, in order, and the variables that the bindings read.
+    """Returns the bindings on which tensors depend, in program order, and the Relax variables of these bindings.
 
-    Bindings are visited from last to first, because a variable is read after its binding.
+    The variables include those of the tensors themselves.
     """
     used = {tensor._var for tensor in tensors}
     bindings = []
+    # From last to first: a variable is used only after its binding.
     for binding in reversed(trace.bindings):
         if binding.var in used:
             used.update(relax.analysis.free_vars(binding.value))

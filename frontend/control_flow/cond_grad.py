@@ -26,7 +26,10 @@ from tvtf.ops.rules import bind, number, zeros_like
 def cond_vjp(
     cts: Any, outputs: Any, pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any, shapes: Any = ()
 ) -> Any:
-    """Returns the cotangents of a cond's operands. The cotangent of the condition is None.
+    """Computes the cotangents of a cond's operands. The cotangent of the condition is None.
+
+    Eagerly, only the branch that was taken is differentiated. In a trace, a cond over the backward sweeps of both
+    branches is emitted.
 
     Args:
       cts: the cotangents of the cond's results.
@@ -40,6 +43,7 @@ def cond_vjp(
         chosen = Replay(then_branch if pred.eager_array() else else_branch, captured)
         return (None, *chosen.sweep(cts, chosen.inputs))
     if is_mapped(cts):
+        # A trace of one element has no batched tensors. Its cond is then batched by a rule.
         return by_element(lambda *element_cts: cond_vjp(element_cts, outputs, pred, *captured, **attrs), cts)
     return traced_cond_vjp(cts, outputs, pred, *captured, **attrs)
 
@@ -48,10 +52,10 @@ def traced_cond_vjp(
     cts: Any, outputs: Any, pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any, shapes: Any = (),
     shared: SharedTensors | None = None,
 ) -> Any:  # fmt: skip
-    """Returns the cotangents of a cond's operands, computed by a cond over the backward sweeps of both branches.
+    """Emits a cond over the backward sweeps of both branches, and returns the cotangents of the cond's operands.
 
-    ``shared`` are tensors that all iterations of a loop read. For them, cotangents of the rows read are computed. If
-    the shapes of the rows are known in one branch only, dense cotangents are computed instead.
+    Only the cotangents of rows that a branch reads are computed for the tensors in ``shared``, which all iterations of
+    a loop read. If the shapes of these rows are known in one branch only, dense cotangents are computed instead.
     """
     branches = [_Branch(then_branch, shared), _Branch(else_branch, shared)]
     for branch in branches:
@@ -73,16 +77,16 @@ class _Branch:
         self.function, self.shared = function, shared
 
     def swept(self, cts: Any, captured: Sequence[Tensor]) -> tuple[Any, ...]:
-        """Reruns the branch, sweeps it backward, and returns the cotangents of the captured tensors.
+        """Reruns the branch under a tape, sweeps it backward, and returns the cotangents of the captured tensors.
 
-        ``self.rows`` becomes the cotangents of the rows of shared tensors that the branch reads.
+        Sets ``self.rows``: the cotangents of rows that the branch reads of tensors shared by a loop's iterations.
         """
         replay = Replay(self.function, captured)
         shared = SharedTensors.within(self.shared, captured, replay.inputs)
         replay.records = shared.replace_reads(replay.records, traced_cond_vjp)
         cotangents = replay.sweep(list(map(with_shape_of_result, cts, replay.outputs)), replay.inputs)
         self.rows = [
-            replace(rows, places=state.trace.own(rows.places), values=state.trace.own(rows.values))
+            replace(rows, indices=state.trace.own(rows.indices), values=state.trace.own(rows.values))
             for rows in shared.rows
         ]
         return tuple(cotangents)
@@ -93,12 +97,12 @@ class _Branch:
         self.cotangents = self.traced.structure
 
     def rows_fit(self, captured: Sequence[Tensor]) -> bool:
-        """Returns whether the shapes of this branch's row cotangents are known outside of it.
+        """Returns whether the captured tensors determine the shapes of this branch's row cotangents.
 
-        Only then can the other branch return results of the same types.
+        Only then can the other branch of the cond return zeros of the same shapes.
         """
-        outer_dims = {d for x in captured for d in x._type.shape}
-        return all(isinstance(d, int) or d in outer_dims for r in self.rows for d in r.values._type.shape)
+        outer_dims = {dim for x in captured for dim in x._type.shape}
+        return all(isinstance(dim, int) or dim in outer_dims for rows in self.rows for dim in rows.values._type.shape)
 
     def rows_of(self, branch: _Branch) -> list[Tensor]:
         """Returns the row cotangents of ``branch`` as results of this branch: indices and values in turn.
@@ -107,13 +111,13 @@ class _Branch:
         indices are -1, which means no row.
         """
         if branch is self:
-            return [tensor for rows in self.rows for tensor in (rows.places, rows.values)]
+            return [tensor for rows in self.rows for tensor in (rows.indices, rows.values)]
         with tracing(self.traced.trace):
-            no_places = [
-                bind.broadcast_to(EagerTensor(np.array(-1)), shape=rows.places._type.shape) for rows in branch.rows
+            no_indices = [
+                bind.broadcast_to(EagerTensor(np.array(-1)), shape=rows.indices._type.shape) for rows in branch.rows
             ]
             zeros = [bind.broadcast_to(number(0, rows.values), shape=rows.values._type.shape) for rows in branch.rows]
-            return [self.traced.trace.own(tensor) for pair in zip(no_places, zeros) for tensor in pair]
+            return [self.traced.trace.own(tensor) for pair in zip(no_indices, zeros) for tensor in pair]
 
 
 def _by_cond(
@@ -140,15 +144,15 @@ def _by_cond(
     cotangents = {i: next(results) for i in used}
     for branch in branches:
         for rows in branch.rows:
-            shared.rows.append(replace(rows, places=next(results), values=next(results)))  # type: ignore[union-attr]
+            shared.rows.append(replace(rows, indices=next(results), values=next(results)))  # type: ignore[union-attr]
     # The condition, which is the first operand, has no cotangent.
     return (None, *(cotangents.get(i) for i in range(len(captured))))
 
 
 def with_shape_of_result(ct: Any, like: Tensor) -> Any:
-    """Returns the cotangent ``ct`` of a result with the symbolic dims of ``like``, the result in a branch or iteration.
+    """Returns a cotangent with the shape of ``like``, which is the same result inside a branch or loop body.
 
-    A cond or loop and its functions may have different symbols for the same size.
+    A cond or loop and its functions may have different symbolic dims for the same size. None stays None.
     """
     if ct is None or same_shape(ct._type.shape, like._type.shape):
         return ct
@@ -156,7 +160,10 @@ def with_shape_of_result(ct: Any, like: Tensor) -> Any:
 
 
 def _or_zeros(inner: TracedFunction, ct: Any, like: Tensor) -> Any:
-    """Returns a cotangent of the traced branch ``inner``: ``ct``, or zeros in the shape of ``like`` if it is None."""
+    """Returns the cotangent ``ct``, or zeros in the shape of ``like`` if ``ct`` is None.
+
+    The zeros are emitted into the trace of ``inner``, a branch of the cond.
+    """
     if ct is not None:
         return ct
     with tracing(inner.trace):

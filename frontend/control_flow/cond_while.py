@@ -101,7 +101,10 @@ def cond(
 
 
 def with_operations_as(value: Tensor, branch: Callable[[], Any]) -> Callable[[], Any]:
-    """Wraps a branch of a cond: the wrapper returns ``value`` for each graph operation that ``branch`` returns."""
+    """Wraps a branch of a cond: the wrapper returns ``value`` in place of each graph operation that ``branch`` returns.
+
+    The result of the cond can then be passed to ``tf.control_dependencies``.
+    """
     return lambda: nest.map_structure(
         lambda leaf: value if isinstance(leaf, Operation) else leaf, branch(), expand_composites=True
     )
@@ -133,10 +136,12 @@ def traced_cond(
         return true_fn() if constant_pred else false_fn()
     check_branches(branches[0].structure, branches[1].structure, names, op)
     variables = assigned_variables(branches)
-    updates = [[variable_value(b, v) for v in variables] or _dummy_result(b) for b in branches]
+    updates = [
+        [variable_value(branch, variable) for variable in variables] or _dummy_result(branch) for branch in branches
+    ]
     with state.trace.seeing_assignments_before([pred]):
         captured = lift(branches)
-    graphs = [b.graph(values) for b, values in zip(branches, updates)]
+    graphs = [branch.graph(values) for branch, values in zip(branches, updates)]
     count = len(branches[0].leaves)
     with state.trace.together():
         outputs = _bound_cond(pred, captured, graphs)
@@ -147,8 +152,10 @@ def traced_cond(
 
 def _ranks_differ(first: TracedFunction, other: TracedFunction) -> bool:
     """Returns whether two branches return the same number of tensors, but tensors of different ranks."""
-    pairs = [[leaf for leaf in branch.leaves if leaf is not None] for branch in (first, other)]
-    return len(pairs[0]) == len(pairs[1]) and not all(agree_rank(a._type.shape, b._type.shape) for a, b in zip(*pairs))
+    first_leaves, other_leaves = [[leaf for leaf in branch.leaves if leaf is not None] for branch in (first, other)]
+    return len(first_leaves) == len(other_leaves) and not all(
+        agree_rank(a._type.shape, b._type.shape) for a, b in zip(first_leaves, other_leaves)
+    )
 
 
 def _constant_condition(pred: Tensor) -> Any:
@@ -214,6 +221,7 @@ def _raising_branch(name: str, error: ValueError, other: TracedFunction) -> Trac
         raise error
 
     def raise_at_run_time() -> Any:
+        """Emits a check that always fails, and returns zeros, which no program reads."""
         bind.guard(convert_to_tensor(False), message=str(error))
         return nest.map_structure(_zeros_like_leaf, other.structure, expand_composites=True)
 
@@ -221,15 +229,16 @@ def _raising_branch(name: str, error: ValueError, other: TracedFunction) -> Trac
 
 
 def _zeros_like_leaf(leaf: Tensor | None) -> Tensor | None:
+    """Returns zeros of a leaf's rank and dtype. Symbolic dims become 0: the branch fails before the zeros are read."""
     if leaf is None:
         return None
     return zeros([size if isinstance(size, int) else 0 for size in leaf._type.shape], leaf.dtype)
 
 
 def _bound_cond(pred: Tensor, captured: Sequence[Tensor], graphs: Sequence[Graph]) -> tuple[Tensor, ...]:
-    """Binds the ``cond`` primitive over the graphs of its two branches.
+    """Emits the ``cond`` primitive over the graphs of its two branches, and returns the results.
 
-    If a branch returns tensors of unknown rank, the binding is deferred until the ranks are known.
+    If a branch returns tensors of unknown rank, the cond is deferred until the ranks are known.
 
     Args:
       pred: the scalar boolean condition.
@@ -247,11 +256,14 @@ def _bound_cond(pred: Tensor, captured: Sequence[Tensor], graphs: Sequence[Graph
 
 
 def one_of(pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any) -> tuple[Tensor, ...]:
-    """Binds the ``cond`` primitive for a deferred cond. Its operands and results have known ranks now."""
+    """Emits the ``cond`` of a deferred call, when the ranks of the operands are known.
+
+    The branches, which were traced for unknown ranks, are traced again for the known ranks.
+    """
     from tvtf.ir.trace import trace_graph
 
     types = [x._type for x in captured]
-    graphs = [trace_graph("branch", f, types, state.trace) for f in (then_branch, else_branch)]
+    graphs = [trace_graph("branch", branch, types, state.trace) for branch in (then_branch, else_branch)]
     return _bound_cond(pred, captured, graphs)
 
 
@@ -261,10 +273,11 @@ def _merged_shapes(first: Sequence[TensorType], other: Sequence[TensorType]) -> 
     For example, ``(2, n)`` and ``(3, n)`` give ``(size, n)``. Returns () if no dim differs.
     """
     merged = tuple(tuple(map(_merged_dim, a.shape, b.shape)) for a, b in zip(first, other))
-    return () if all(m == tuple(a.shape) for m, a in zip(merged, first)) else merged
+    return () if all(shape == tuple(a.shape) for shape, a in zip(merged, first)) else merged
 
 
 def _merged_dim(a: Any, b: Any) -> Any:
+    """Returns the common dim of two branches' results, or a new symbolic dim if their dims differ."""
     return a if same_dim(a, b) else fresh_dim(state.trace.root.unique("size"))
 
 
@@ -315,9 +328,9 @@ class _RanksDiffer(ValueError):
 
 
 def _check_leaves(first: Any, other: Any) -> None:
-    """Checks a result leaf of one branch against the other branch's: raises an error if dtype or rank differ.
+    """Checks that two results of the branches of a cond have the same dtype and rank, and raises an error otherwise.
 
-    A leaf may be None only if the other leaf is None, too.
+    A result may be None only if the other branch's result is None, too.
     """
     if first is None or other is None:
         if first is not other:
@@ -383,7 +396,10 @@ def while_loop(
 
 
 def _eager_while(cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any) -> Any:
-    """Runs a loop in Python; returns tensors, as a traced loop does, even where the loop variables aren't."""
+    """Runs a ``tf.while_loop`` in Python, and returns the final loop variables converted to tensors.
+
+    ``maximum_iterations`` is the greatest number of iterations, or None.
+    """
     values, count = loop_vars, 0
     while (maximum_iterations is None or count < maximum_iterations) and cond(*values):
         result = body(*values)
@@ -396,7 +412,10 @@ def _eager_while(cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any) 
 
 
 def _as_loop_vars(values: Any, like: Any, expand_composites: bool = True) -> Any:
-    """Returns the body's results in the structure of the loop variables ``like``."""
+    """Packs the results of a loop body into the structure of the loop variables ``like``, and returns them.
+
+    Raises TensorFlow's errors if the structures differ. A single result may be returned without a list.
+    """
     values = values if isinstance(values, (list, tuple)) else [values]
     nest.assert_same_structure(list(values), list(like), expand_composites=expand_composites)
     return nest.pack_sequence_as(like, nest.flatten(values, expand_composites), expand_composites)
@@ -440,7 +459,9 @@ def traced_while(
     growth: Any = None,
     claimed: Sequence[int] = (),
 ) -> Any:
-    """Binds the ``while`` primitive; Variables that the body assigns are carried through it and assigned outside.
+    """Traces a while loop, emits the ``while`` primitive, and returns the final loop variables.
+
+    Variables that the body assigns become loop variables, and are assigned after the loop.
 
     Args:
       bound: the greatest number of iterations (an int or dim), if known.
@@ -460,8 +481,8 @@ def traced_while(
     names = names or [getattr(t, "name", "Const:0") for t in entry]
     bound = _usable_bound(bound)
     shapes = _invariants(entry, loop_vars, shape_invariants, names)
-    for place, shape in growth.shapes.items():
-        shapes[place] = shape
+    for position, shape in growth.shapes.items():
+        shapes[position] = shape
 
     def unpacked(*tensors: SymbolicTensor) -> Any:
         _show_shapes(tensors, entry, declared)
@@ -481,12 +502,14 @@ def traced_while(
         return traced_condition, traced_body, types
 
     declared = list(shapes)
-    for place in claimed:
-        shapes[place] = TensorShape([None] * entry[place].ndim)
+    for position in claimed:
+        shapes[position] = TensorShape([None] * entry[position].ndim)
     traced_condition, traced_body, types = trace_functions()
     if claimed:
-        for place in claimed:
-            shapes[place] = _invariant_shape(entry[place], traced_body.params[place], traced_body.leaves[place])
+        for position in claimed:
+            shapes[position] = _invariant_shape(
+                entry[position], traced_body.params[position], traced_body.leaves[position]
+            )
         types, params = _types(entry, shapes), traced_body.params
         traced_condition, traced_body = (
             traced_condition.with_types(types),
@@ -523,9 +546,9 @@ def traced_while(
 
 
 def _usable_bound(bound: Any) -> Any:
-    """Returns the bound on iterations, or None if it is a symbolic dim in a trace of unknown rank.
+    """Returns a bound on a loop's iterations, or None for a symbolic dim in a trace of unknown rank.
 
-    The dim is known only when the function is traced again for a known rank.
+    Such a dim is known only when the function is traced again for a known rank.
     """
     return bound if isinstance(bound, int) or not of_any_rank() else None
 
@@ -537,12 +560,20 @@ def _types(entry: Sequence[Tensor], shapes: Sequence[Any]) -> list[TensorType]:
       entry: the values before the loop.
       shapes: the shape invariants. None means that the shape stays.
     """
-    return [t._type._replace(shape=_with_own_dims(t._type.shape, s)) for t, s in zip(entry, shapes)]
+    return [x._type._replace(shape=_with_own_dims(x._type.shape, shape)) for x, shape in zip(entry, shapes)]
 
 
 def _own_types(types: Sequence[TensorType], shapes: Sequence[Any]) -> list[TensorType]:
-    """Returns the condition's parameter types for the body: each size that may change has a symbol of the body's own."""
-    return [t._replace(shape=_with_own_dims(t.shape, s)) for t, s in zip(types, shapes)]
+    """Returns parameter types for a loop's body, with a new symbolic dim for each size that may change.
+
+    Args:
+      types: the parameter types of the loop's condition.
+      shapes: the shape invariants, which leave changing sizes unknown. None means that the shape stays.
+    """
+    return [
+        tensor_type._replace(shape=_with_own_dims(tensor_type.shape, shape))
+        for tensor_type, shape in zip(types, shapes)
+    ]
 
 
 def _without_reserved_rows(body: Callable[..., Any]) -> Callable[..., Any]:
@@ -552,8 +583,9 @@ def _without_reserved_rows(body: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def body_without_rows(*values: Any) -> Any:
-        # The active trace is the body's. The empty set means that no write has reserved rows.
-        state.trace.room_for = frozenset()
+        """Runs the body in the active trace, which is the body's own, marked as a loop that reserves no rows."""
+        # The empty set means that no write has a reserved row.
+        state.trace.reserved_indices = frozenset()
         return body(*values)
 
     return body_without_rows
@@ -581,13 +613,16 @@ def _invariant_shape(before: Tensor, start: Tensor, end: Tensor) -> TensorShape 
       start, end: the loop variable at the start and at the end of the iteration.
     """
     known_dim = state.trace.root.known_dim
+    # An iteration keeps a size that is the same symbol at its start and end, or the static size from before the loop.
     triples = zip(before._type.shape, start._type.shape, map(known_dim, end._type.shape))
     sizes = [size if same_dim(known_dim(symbol), after) or size == after else None for size, symbol, after in triples]
     return None if None not in sizes else TensorShape(sizes)
 
 
 def _show_shapes(tensors: Sequence[SymbolicTensor], entry: Sequence[Tensor], declared: Sequence[Any]) -> None:
-    """Sets the static shapes that Python code sees: the shapes before the loop, where no shape invariant is declared.
+    """Sets the static shapes of loop variables for the user's Python code to the shapes before the loop.
+
+    Variables with a declared shape invariant keep the shape of the invariant.
 
     Args:
       tensors: the loop variables in the loop, or after it.
@@ -616,7 +651,7 @@ def varying_shape(before: Tensor, after: SymbolicTensor) -> TensorShape | None:
         sizes = [old if same_dim(old, new) else None for old, new in zip(old_shape, new_shape)]
         return TensorShape(sizes) if None in sizes and before.shape == after.shape else None
     if of_any_rank():
-        return None  # deferred calls have other dims in each instance
+        return None  # deferred calls have other dims each time that the function is traced for known ranks
     if all(isinstance(old, int) or same_dim(old, new) for old, new in zip(old_shape, new_shape)):
         return None
     return TensorShape([old if isinstance(old, int) else None for old in old_shape])
@@ -647,10 +682,10 @@ def _invariants(entry: Sequence[Tensor], loop_vars: Any, declared: Any, names: S
 
 
 def _leaves_like(declared: Any, loop_vars: Any) -> list[list[Any]]:
-    """Flattens the declared shape invariants into a list per leaf of the loop variables.
+    """Flattens declared shape invariants: returns a list of invariants for each leaf of the loop variables.
 
-    The structure of the loop variables determines the leaves. For a tensor, the list ``[None, 3]`` is one shape. A
-    composite tensor has an invariant for each of its tensors.
+    The structure of ``loop_vars`` says what is a leaf, because ``[None, 3]`` may be one shape. A tensor has one
+    invariant. A composite tensor has an invariant for each of its component tensors.
     """
     if nest.is_nested(loop_vars):
         if isinstance(loop_vars, dict):
@@ -674,11 +709,14 @@ def _shape_of(invariant: Any) -> TensorShape | None:
 
 
 def _with_own_dims(dims: Any, invariant: TensorShape | None) -> Any:
-    """Returns the dims, with a new symbolic dim for each size that the shape invariant leaves unknown."""
+    """Returns a shape in which each size that the shape invariant leaves unknown is a new symbolic dim.
+
+    For example, dims ``(n, 3)`` and the invariant ``(None, 3)`` give ``(size, 3)``.
+    """
     if invariant is None:
         return dims
-    fresh = state.trace.root.unique
-    return tuple(fresh_dim(fresh("size")) if known is None else d for d, known in zip(dims, invariant))
+    unique_name = state.trace.root.unique
+    return tuple(fresh_dim(unique_name("size")) if size is None else dim for dim, size in zip(dims, invariant))
 
 
 def _final_shapes(types: Sequence[TensorType], shapes: Sequence[Any]) -> tuple[Any, ...]:
@@ -688,16 +726,16 @@ def _final_shapes(types: Sequence[TensorType], shapes: Sequence[Any]) -> tuple[A
       types: the types of the condition's parameters, with symbols for sizes that change.
       shapes: the shape invariants.
     """
-    if all(s is None or s.is_fully_defined() for s in shapes):
+    if all(shape is None or shape.is_fully_defined() for shape in shapes):
         return ()
-    return tuple(t.shape for t in types)
+    return tuple(tensor_type.shape for tensor_type in types)
 
 
 def _carry_variables(functions: Sequence[Any], variables: Sequence[Any]) -> list[Tensor]:
-    """Turns the Variables that a loop assigns into loop variables: parameters of the condition and the body.
+    """Turns Variables that a loop assigns into loop variables, and returns the Variables' values before the loop.
 
-    They are captures otherwise, but an iteration must read the value that the previous iteration assigned.
-    ``functions`` are the traces of the condition and the body. Returns the Variables' values before the loop.
+    A captured Variable is a loop invariant otherwise, but an iteration must read the value that the previous iteration
+    assigned. ``functions`` are the traces of the condition and the body.
     """
     from tvtf.frontend.control_flow.closure_conversion import read_in_active_trace
 
@@ -712,7 +750,9 @@ def _carry_variables(functions: Sequence[Any], variables: Sequence[Any]) -> list
 
 
 def _check_carried(entry: Sequence[Tensor], traced_body: Any, names: Sequence[str], shapes: Sequence[Any]) -> None:
-    """Checks that an iteration keeps each loop variable's dtype and shape invariant; raises TensorFlow's errors otherwise.
+    """Checks that an iteration of a while loop keeps the dtype and the shape invariant of each loop variable.
+
+    Raises TensorFlow's errors otherwise.
 
     Args:
       entry: the loop variables before the loop.
@@ -730,12 +770,14 @@ def _check_carried(entry: Sequence[Tensor], traced_body: Any, names: Sequence[st
 
 
 def _check_within(before: Tensor, start: Tensor, after: Tensor, name: str, invariant: TensorShape) -> None:
-    """Checks that an iteration keeps a loop variable's rank and the sizes that the shape invariant fixes, else raises.
+    """Checks that an iteration keeps a loop variable's rank, and the sizes that its shape invariant fixes.
 
-    ``before`` is the loop variable before the loop, ``start`` and ``after`` at the start and the end of an iteration.
+    Raises an error otherwise. ``before`` is the loop variable before the loop. ``start`` and ``after`` are the loop
+    variable at the start and the end of the iteration.
     """
     if before.ndim != after.ndim:
         raise NotImplementedError(MSG_RANK.format(name=name, entry=before.shape, left=after.shape))
-    dims = [(a, b) for a, b, known in zip(start._type.shape, after._type.shape, invariant) if known is not None]
+    # Only sizes that the invariant fixes, not those that it leaves unknown (None).
+    dims = [(a, b) for a, b, size in zip(start._type.shape, after._type.shape, invariant) if size is not None]
     if not all(agree_dim(a, b) for a, b in dims):
         raise ValueError(MSG_LESS_SPECIFIC.format(name=name, entry=before.shape, left=after.shape, invariant=invariant))

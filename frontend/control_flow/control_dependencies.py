@@ -52,6 +52,7 @@ def control_dependencies(control_inputs: Any) -> Iterator[None]:
 
 
 def _require_node(each: Any) -> None:
+    """Raises TensorFlow's TypeError if a control input is neither a tensor nor a graph operation."""
     if not isinstance(each, (Operation, Tensor)) and not is_tensor(each):
         kind = type(each)
         raise TypeError(
@@ -122,7 +123,7 @@ def tuple_(tensors: Sequence[Any], control_inputs: Any = None, name: str | None 
 
 @export("no_op")
 def no_op(name: str | None = None) -> Operation | None:
-    """Does nothing.
+    """Does nothing. While a function is traced, an operation that does nothing is returned.
 
     >>> import tvtf as tf
     >>> tf.no_op()
@@ -148,9 +149,9 @@ def identity_n(input: Any, name: str | None = None) -> list[Tensor]:  # noqa: A0
 @export("init_scope")
 @contextmanager
 def init_scope() -> Iterator[None]:
-    """Runs the code in the context eagerly, even while a function is traced; Variables may be created there.
+    """Runs the code in the context eagerly, even while a function is traced. Variables may be created there.
 
-    Enclosing tapes don't record it; name scopes stay.
+    Gradient tapes that are open outside don't record the code. Name scopes stay open.
 
     >>> import tvtf as tf
     >>> @tf.function
@@ -163,6 +164,7 @@ def init_scope() -> Iterator[None]:
     Source: https://www.tensorflow.org/api_docs/python/tf/init_scope
     """
     outer, tapes = state.trace, state.tapes
+    # Observers see every op, eager or traced.
     state.trace, state.tapes = None, list(state.observers)
     try:
         yield
@@ -188,7 +190,7 @@ def inside_function() -> bool:
 
 @export("get_current_name_scope")
 def get_current_name_scope() -> str:
-    """Returns the open name scopes, outermost first, joined by slashes.
+    """Returns the names of the open name scopes, outermost first, joined by slashes.
 
     >>> import tvtf as tf
     >>> with tf.name_scope("a"), tf.name_scope("b"):

@@ -41,9 +41,10 @@ Bound = tuple[Sequence[Tensor], Sequence[Tensor]]
 
 
 def bound_once(prim: Any, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
-    """Binds control flow that has side effects, and records control flow without the effects on the tapes.
+    """Emits a cond or while that has side effects, and returns the results.
 
-    Gradients may run the recorded control flow again, but the effects must happen once.
+    A cond or while without the effects is recorded on the gradient tapes. A gradient may run the recorded one again,
+    but the effects must happen once.
     """
     return tuple(_FLOWS[prim.name.removeprefix("effect_")](attrs).bind_with_effects(inputs)[0])
 
@@ -51,31 +52,44 @@ def bound_once(prim: Any, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> An
 def calls_effect_results(function: Any) -> bool:
     """Returns whether a branch or loop function has a side effect with results, such as a call of Python.
 
-    Functions that it calls count, too.
+    Functions that the branch or loop function calls are searched, too.
     """
-    if hasattr(function, "all_params"):
+    if hasattr(function, "all_params"):  # a graph; other functions belong to a Relax module
         return not function.pure and _calls_effect_results(function.function, function.reachable())
     return _calls_effect_results(function.mod[function.name], function.mod.functions)
 
 
 def _calls_effect_results(function: Any, functions: Any) -> bool:
-    calls = (dialect.read(b.value) for block in function.body.blocks for b in block.bindings if _is_impure(b.value))
+    """Returns whether a Relax function, or a function that it calls, has a side effect with results.
+
+    ``functions`` are the Relax functions by global variable.
+    """
+    calls = (
+        dialect.read(binding.value)
+        for block in function.body.blocks
+        for binding in block.bindings
+        if _is_impure(binding.value)
+    )
     return any(
         has_effect_results(call.primitive, call.attrs) or _nested_effect_results(call, functions) for call in calls
     )
 
 
 def _is_impure(value: Any) -> bool:
+    """Returns whether a Relax expression is the call of a primitive with side effects."""
     return dialect.is_dialect(value) and not table[value.op.name.removeprefix("tvtf.")].pure
 
 
 def _nested_effect_results(call: Any, functions: Any) -> bool:
-    names = [f for f in call.attrs.values() if isinstance(f, ir.GlobalVar)] if call.primitive.name in CONTROL else []
+    """Returns whether a branch or loop function of a cond or while has a side effect with results."""
+    # The functions of a cond or while are attributes, which are global variables.
+    attrs = call.attrs.values() if call.primitive.name in CONTROL else ()
+    names = [value for value in attrs if isinstance(value, ir.GlobalVar)]
     return any(_calls_effect_results(functions[name], functions) for name in names)
 
 
 class _Effect(NamedTuple):
-    """An effect with ``size`` results, as a tuple or as one; whether any of them is needed."""
+    """A side effect that ran: the number of its results, whether they are a tuple, and whether any is needed."""
 
     size: int
     is_tuple: bool
@@ -83,61 +97,69 @@ class _Effect(NamedTuple):
 
 
 class EffectReplay:
-    """A function with effects that have results, such as a call of Python.
+    """A function with side effects that have results, such as calls of Python.
 
-    It runs once with its effects, which records them, and from then on without them, given their results.
+    The function runs once with its effects, and the results of the effects are recorded. Later runs use the recorded
+    results instead of the effects.
     """
 
     def __init__(self, function: Any) -> None:
         self.function = function
-        self.parts: list[Any] = []
+        self.effect_records: list[Any] = []
 
     def run_with_effects(self, inputs: Sequence[Tensor]) -> Bound:
-        """Runs the function with its side effects, and records these in ``self.parts``.
+        """Runs the function with its side effects, and records the effects in ``self.effect_records``.
 
-        Returns the function's outputs, and the results of effects on which the outputs depend.
+        Returns:
+          the function's outputs, and the results of the effects on which the outputs depend.
         """
         run = evaluation_of(self.function, inputs, _RecordEffects)
         run.effects = effects = list[tuple[Any, Sequence[Tensor]]]()  # filled by the run
         outputs = [state.trace.own(x) for x in run.run()]
         used = variables_used_by(state.trace, outputs)
-        self.parts = [_effect_record(record, values, used) for record, values in effects]
-        effect_results = [x for record, (_, values) in zip(self.parts, effects) if _is_needed(record) for x in values]
+        self.effect_records = [_effect_record(record, values, used) for record, values in effects]
+        effect_results = [
+            x for record, (_, values) in zip(self.effect_records, effects) if _is_needed(record) for x in values
+        ]
         return outputs, [state.trace.own(x) for x in effect_results]
 
     def run_without_effects(self, inputs: Sequence[Tensor], effect_results: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Runs the function without its side effects, with the recorded results of the effects instead."""
+        """Runs the function with ``effect_results`` in place of its side effects, and returns the outputs.
+
+        ``effect_results`` are the results that ``run_with_effects`` returned.
+        """
         run = evaluation_of(self.function, inputs, _ReplayEffects)
-        run.parts, run.remaining = iter(self.parts), iter(effect_results)
+        run.effect_records, run.remaining = iter(self.effect_records), iter(effect_results)
         return run.run()  # type: ignore[no-any-return]
 
 
-def _effect_record(part: Any, values: Sequence[Tensor], used: set[Any]) -> Any:
-    """Returns the complete record of a side effect.
+def _effect_record(record: Any, values: Sequence[Tensor], used: set[Any]) -> Any:
+    """Completes the record of a side effect with the number of results, and whether they are needed.
 
     Args:
-      part: for a primitive, whether it returned a tuple; for control flow, a record that is already complete.
+      record: for a primitive, whether it returned a tuple; for control flow, a record that is already complete.
       values: the results of the effect.
       used: the variables on which the function's outputs depend.
     """
-    if part is None or isinstance(part, bool):
-        return _Effect(len(values), bool(part), any(x._var in used for x in values))  # type: ignore[attr-defined]
-    return part
+    if record is None or isinstance(record, bool):
+        return _Effect(len(values), bool(record), any(x._var in used for x in values))  # type: ignore[attr-defined]
+    return record
 
 
-def _is_needed(part: Any) -> bool:
-    return not isinstance(part, _Effect) or part.is_needed
+def _is_needed(record: Any) -> bool:
+    """Returns whether the results of a recorded effect are needed. Results of control flow always are."""
+    return not isinstance(record, _Effect) or record.is_needed
 
 
 class _RecordEffects:
-    """An evaluation that notes the results of effects, in order."""
+    """An evaluation of a function that records the results of side effects, in program order."""
 
     effects: list[tuple[Any, Sequence[Tensor]]] | None = None  # None in nested functions
 
     def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """Binds a primitive and returns the results. If the primitive has side effects, the results are recorded.
+        """Evaluates a primitive, and returns the results. If the primitive has side effects, the results are recorded.
 
-        Control flow with effects is recorded with the results of all effects in it.
+        A cond or while with effects is recorded with the results of all effects in its functions.
         """
         if self.effects is None:  # in a nested function
             return super().bind(prim, inputs, attrs)  # type: ignore[misc]
@@ -153,45 +175,49 @@ class _RecordEffects:
 
 
 class _ReplayEffects(WithoutEffects):
-    """An evaluation without effects that takes their results from ``remaining``."""
+    """An evaluation of a function with recorded results in place of its side effects."""
 
-    parts: Iterator[Any] | None = None  # None in nested functions
+    effect_records: Iterator[Any] | None = None  # None in nested functions
     remaining: Iterator[Tensor]
 
     def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """Binds a primitive and returns the results. A side effect isn't run again: the recorded results are returned."""
-        if self.parts is None or not (has_effect_results(prim, attrs) or is_flow_with_effects(prim, attrs)):
+        """Evaluates a primitive, and returns the results.
+
+        For a side effect, the recorded results are returned instead.
+        """
+        if self.effect_records is None or not (has_effect_results(prim, attrs) or is_flow_with_effects(prim, attrs)):
             return super().bind(prim, inputs, attrs)
-        part = next(self.parts)
-        if not isinstance(part, _Effect):
-            return part.run_without_effects(inputs, [next(self.remaining) for _ in range(part.count)])
-        if not part.is_needed:  # nothing reads its results, so that they weren't passed in
+        record = next(self.effect_records)
+        if not isinstance(record, _Effect):
+            return record.run_without_effects(inputs, [next(self.remaining) for _ in range(record.count)])
+        if not record.is_needed:  # nothing reads its results, so that they weren't passed in
             return zeros_for(prim, inputs, attrs)
-        values = tuple(next(self.remaining) for _ in range(part.size))
+        values = tuple(next(self.remaining) for _ in range(record.size))
         if prim.name == "call_python" and attrs["differentiable"]:
             shapes = tuple(x._type.shape for x in values[:-1])  # the last value is the number of the recorded call
             return bind.recall_python(*inputs, *values, **attrs | {"shapes": shapes})
-        return values if part.is_tuple else values[0]
+        return values if record.is_tuple else values[0]
 
 
 def is_flow_with_effects(prim: Any, attrs: dict[str, Any]) -> bool:
     """Returns whether a primitive is a cond or while whose functions have effects with results."""
-    return prim.name in CONTROL and any(calls_effect_results(f) for f in attrs.values() if _is_function(f))
+    return prim.name in CONTROL and any(calls_effect_results(value) for value in attrs.values() if _is_function(value))
 
 
 def _is_function(value: Any) -> bool:
+    """Returns whether an attribute of a primitive is a function: a graph, or a function of a Relax module."""
     return isinstance(value, Graph) or hasattr(value, "mod")
 
 
 class _CondWithEffects:
-    """A cond with effects; a branch returns zeros for the results of the other branch's effects."""
+    """A cond with side effects. A branch returns zeros in place of the results of the other branch's effects."""
 
     def __init__(self, attrs: dict[str, Any]) -> None:
         self.branches = [EffectReplay(attrs["then_branch"]), EffectReplay(attrs["else_branch"])]
         self.shapes = attrs.get("shapes", ())
 
     def bind_with_effects(self, inputs: Sequence[Tensor]) -> Bound:
-        """Binds the cond with its side effects.
+        """Emits the cond with its side effects.
 
         The branches of a cond must return the same types. Each branch therefore returns its outputs, the results of its
         effects, and zeros in place of the results of the other branch's effects.
@@ -228,10 +254,11 @@ class _CondWithEffects:
         return outputs, effects
 
     def run_without_effects(self, inputs: Sequence[Tensor], effect_results: Sequence[Tensor]) -> Any:
+        """Emits the cond with ``effect_results`` in place of its side effects, and returns its results."""
         return bind.cond(*inputs, *effect_results, **self.without_effects([*inputs, *effect_results], ()))
 
     def without_effects(self, inputs: Sequence[Tensor], shapes: Any) -> dict[str, Any]:
-        """Returns the attributes of a cond without side effects.
+        """Traces the branches without their side effects, and returns the attributes of a cond over these traces.
 
         Args:
           inputs: the inputs of the cond, followed by the results of the effects, which its branches read.
@@ -242,6 +269,7 @@ class _CondWithEffects:
         size, middle = len(types) - self.count, len(types) - self.counts[1]
         then_replay, else_replay = self.branches
 
+        # A branch gets all operands, and reads the inputs and the results of its own effects.
         def then_branch(*xs: Tensor) -> Sequence[Tensor]:
             return then_replay.run_without_effects(xs[:size], xs[size:middle])
 
@@ -254,23 +282,26 @@ class _CondWithEffects:
 
 
 def _traced_with_effects(trace: Trace, function: EffectReplay, types: Sequence[TensorType]) -> Bound:
-    """Runs a function with its side effects in ``trace``, with parameters of the given types."""
+    """Runs a function with its side effects in ``trace``, on new parameters of the given types.
+
+    Returns the outputs of the function, and the results of its effects.
+    """
     with tracing(trace):
-        return function.run_with_effects([trace.add_param(t) for t in types])
+        return function.run_with_effects([trace.add_param(tensor_type) for tensor_type in types])
 
 
 def _with_new_dims(shape: Any, known: Any) -> Any:
-    """Returns a shape with a new symbolic dim in place of each dim that can't be computed from the ``known`` dims."""
+    """Returns a shape in which dims that can't be computed from the ``known`` symbolic dims are new symbolic dims."""
     return tuple(d if is_computable_from(d, known) else fresh_dim(state.trace.root.unique("size")) for d in shape)
 
 
 def is_watched(inputs: Sequence[Tensor]) -> bool:
-    """Returns whether a tape watches any of these tensors."""
+    """Returns whether an active gradient tape watches any of the tensors."""
     return any(tape.watches(x) for tape in state.tapes for x in inputs)
 
 
 class _WhileWithEffects:
-    """A while with effects: it counts its iterations and stacks the results of the effects of each."""
+    """A while loop with side effects. It counts its iterations, and saves the results of the effects on stacks."""
 
     def __init__(self, attrs: dict[str, Any]) -> None:
         self.condition = attrs["condition"]
@@ -281,7 +312,7 @@ class _WhileWithEffects:
         self.arrays = attrs.get("arrays", ())
 
     def bind_with_effects(self, inputs: Sequence[Tensor]) -> Bound:
-        """Binds the loop with its side effects. Each iteration saves the results of the effects on stacks.
+        """Emits the loop with its side effects. Each iteration saves the results of the effects on stacks.
 
         The loop variables are a counter, the original loop variables, and the stacks.
 
@@ -322,32 +353,42 @@ class _WhileWithEffects:
         return outputs, effects
 
     def _attributes_with_counter(self, stacks: Any, start: Sequence[TensorType]) -> tuple[Any, Any]:
-        """Returns the attributes ``shapes`` and ``arrays`` for loop variables with a counter before and stacks after them.
+        """Returns the attributes ``shapes`` and ``arrays`` of the loop with a counter and stacks.
 
-        ``start`` are the types of the original loop variables.
+        The loop variables are the counter, the original loop variables, and the stacks. ``start`` are the types of the
+        original loop variables. Positions in ``arrays`` grow by 1, because the counter comes first.
         """
         shapes = self.shapes or (tuple(tensor_type.shape for tensor_type in start) if stacks.vary else ())
         arrays = tuple(
             (1 + index, rows_per_iteration, tuple(1 + counter for counter in counters))
             for index, rows_per_iteration, counters in self.arrays
         )
+        # An iteration adds 1 row to a growing stack, at the index in the counter, which is loop variable 0.
         arrays += tuple((1 + self.carried_count + index, 1, (0,)) for index in stacks.growing)
         return ((), *shapes, *stacks.shapes()) if shapes else (), arrays
 
     def _with_varying_dims(self, types: Sequence[TensorType], shapes: Any) -> list[TensorType]:
-        return [t._replace(shape=own_dims(t, varying_dims(t, shapes, i))) for i, t in enumerate(types)]
+        """Returns types of loop variables with a new symbolic dim for each size that differs between iterations."""
+        return [
+            tensor_type._replace(shape=own_dims(tensor_type, varying_dims(tensor_type, shapes, i)))
+            for i, tensor_type in enumerate(types)
+        ]
 
     def run_without_effects(self, inputs: Sequence[Tensor], effect_results: Sequence[Tensor]) -> Any:
+        """Emits the loop without its side effects, and returns its results.
+
+        The counter, its first result, is dropped.
+        """
         inputs, attrs = self.without_effects(inputs, effect_results)
         return while_.bind(*inputs, **attrs)[1:]
 
     def without_effects(
         self, inputs: Sequence[Tensor], effects: Sequence[Tensor]
     ) -> tuple[Sequence[Tensor], dict[str, Any]]:
-        """Returns operands and attributes of the loop without effects.
+        """Traces the loop without its side effects, and returns the operands and attributes of the ``while``.
 
-        Its operands are a counter, the inputs, and the ``effects``: the number of iterations and the stacks of results,
-        from which each iteration reads its own.
+        The operands are a counter, the inputs, and ``effects``: the number of iterations, and stacks with the results
+        of the effects. Each iteration reads its results from the stacks.
         """
         values, count_pos = [convert_to_tensor(0), *inputs, *effects], len(inputs)
         shapes = ((), *self.shapes) if self.shapes else ()

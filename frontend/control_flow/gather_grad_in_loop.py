@@ -20,17 +20,22 @@ from tvtf.passes.autodiff.reverse_mode import Record
 
 @dataclass(frozen=True)
 class RowCotangents:
-    """Values for rows of tensor number ``key`` whose first ``depth`` axes are flattened; places below 0 mean no row."""
+    """Cotangents ``values`` of the rows that a loop's iteration read from a tensor shared by all iterations.
+
+    ``key`` is the number of the tensor. Its first ``depth`` axes are flattened to one axis of rows, and ``indices`` are
+    the indices of the rows read. A negative index means no row.
+    """
 
     key: int
     depth: int
-    places: Tensor
+    indices: Tensor
     values: Tensor
 
     def split_into_rows_at(self, shape: Sequence[Dim], depth: int) -> RowCotangents:
         """Splits the cotangents of rows into cotangents of smaller rows, with more leading axes flattened.
 
-        Reads of one tensor with rows of different sizes can then be added to one buffer of rows.
+        Cotangents of rows of different sizes can then be added to one buffer. For example, row 2 of a tensor of shape
+        ``(5, 3)`` is split into the elements 6, 7 and 8 of the flattened tensor.
 
         Args:
           shape: the shape of the tensor that is read.
@@ -39,56 +44,67 @@ class RowCotangents:
         if depth == self.depth:
             return self
         rows_per_row = size_of(shape[self.depth : depth])
-        (row_count,) = self.places._type.shape
-        first_places = bind.multiply(self.places, scalar_of(rows_per_row))
-        column = bind.reshape(first_places, shape=(row_count, 1))
-        places = bind.reshape(bind.add(column, _range(rows_per_row)), shape=(row_count * rows_per_row,))
+        (row_count,) = self.indices._type.shape
+        first_indices = bind.multiply(self.indices, scalar_of(rows_per_row))
+        column = bind.reshape(first_indices, shape=(row_count, 1))
+        indices = bind.reshape(bind.add(column, _range(rows_per_row)), shape=(row_count * rows_per_row,))
         return RowCotangents(
-            self.key, depth, places, bind.reshape(self.values, shape=(row_count * rows_per_row, *shape[depth:]))
+            self.key, depth, indices, bind.reshape(self.values, shape=(row_count * rows_per_row, *shape[depth:]))
         )
 
 
 class SharedTensors:
-    """The tensors that all iterations share, by their stand-ins in a run of the body, and the rows that reads give."""
+    """The tensors that all iterations of a loop share, and the cotangents of rows that are read of them.
+
+    ``stand_ins`` maps the id of the tensor that stands for a shared tensor in a run of the loop's body to the number
+    and the shape of the shared tensor.
+    """
 
     def __init__(self, stand_ins: dict[int, tuple[int, Sequence[Dim]]]) -> None:
         self.stand_ins, self.rows = stand_ins, list[RowCotangents]()
 
     @staticmethod
     def within(outer: SharedTensors | None, captured: Sequence[Tensor], inner: Sequence[Tensor]) -> SharedTensors:
-        """Returns the shared tensors that a function captures.
+        """Returns those tensors of ``outer`` that a function captures, by the tensors that stand for them inside.
 
-        ``captured`` are tensors outside of the function, ``inner`` the tensors that stand for them inside.
+        Args:
+          outer: the shared tensors outside of the function, None if there are none.
+          captured: the tensors that the function captures.
+          inner: for each captured tensor, the tensor that stands for it inside of the function.
         """
         stand_ins = {} if outer is None else outer.stand_ins
-        return SharedTensors({id(b): stand_ins[id(a)] for a, b in zip(captured, inner) if id(a) in stand_ins})
+        return SharedTensors(
+            {id(inside): stand_ins[id(outside)] for outside, inside in zip(captured, inner) if id(outside) in stand_ins}
+        )
 
     def replace_reads(self, records: Sequence[Record], branches: Callable[..., Any]) -> list[Record]:
-        """Returns the tapes' records with reads of shared tensors replaced by :class:`_RowRead`.
+        """Returns a tape's records, in which reads of shared tensors are replaced by :class:`_RowRead`.
 
-        ``branches`` is the vjp of a cond: its branches may read shared tensors too.
+        The gradient of such a read is added to the rows read only. ``branches`` is the vjp of a cond, whose branches
+        may read shared tensors, too.
         """
         return [self._replace_read(record, branches) for record in records]
 
     def _replace_read(self, record: Record, branches: Callable[..., Any]) -> Record:
-        """Returns the replacement of a tape's record if it reads a shared tensor, else the record.
+        """Returns a tape's record.
 
-        A reshaped shared tensor is a shared tensor, too.
+        If it reads rows of a shared tensor, the primitive is replaced by a :class:`_RowRead`. ``branches`` is the vjp
+        of a cond.
         """
         prim, inputs, outputs, attrs = record
-        if prim.name == "cond" and any(id(x) in self.stand_ins for x in inputs[1:]):
+        if prim.name == "cond" and any(id(x) in self.stand_ins for x in inputs[1:]):  # the first input is the condition
             return _CondWithReads(self, branches), inputs, outputs, attrs
         if not inputs or id(inputs[0]) not in self.stand_ins:
             return record
-        if prim.name == "reshape":
+        if prim.name == "reshape":  # a reshaped shared tensor is a shared tensor, too
             self.stand_ins[id(outputs)] = self.stand_ins[id(inputs[0])]
         depth = self._depth(record)
         return record if depth is None else (_RowRead(self, depth, prim.name), inputs, outputs, attrs)
 
     def _depth(self, record: Record) -> int | None:
-        """Returns the number of axes before the rows that a record reads of a shared tensor, None if it reads no rows.
+        """Returns how many leading axes of a shared tensor a record indexes to read rows; None if it reads no rows.
 
-        Axes are counted in the shape of the shared tensor before any reshape.
+        For example, a ``gather`` along axis 0 indexes one axis. The axes are those of the tensor before any reshape.
         """
         prim, (x, *operands), _, attrs = record
         if prim.name not in READS:
@@ -96,11 +112,12 @@ class SharedTensors:
         depth = READS[prim.name].depth(x, *operands, **attrs)
         _, shape = self.stand_ins[id(x)]
         leading = len(shape) - (x.ndim - depth)
+        # A reshape must not have changed the axes of a row.
         return leading if leading > 0 and same_shape(shape[leading:], x._type.shape[depth:]) else None
 
 
 class _RowRead:
-    """Replaces the primitive of a read: its cotangent goes to the rows."""
+    """Replaces the primitive of a read on a tape. Its cotangent is added to the rows read, not to the whole tensor."""
 
     tf_name = "Read"
 
@@ -108,16 +125,19 @@ class _RowRead:
         self.shared, self.depth, self.name = shared, depth, name
 
     def vjp(self, ct: Tensor, y: Tensor, x: Tensor, *operands: Tensor, **attrs: Any) -> tuple[None, ...]:
-        """Appends the cotangent ``ct`` of the rows read to the rows of the shared tensor, and returns no cotangent."""
+        """Appends ``ct``, the cotangent of the rows read from ``x``, to the shared tensors' list of row cotangents.
+
+        Returns no cotangent for ``x``: the loop adds up the row cotangents itself.
+        """
         key, shape = self.shared.stand_ins[id(x)]
-        places = READS[self.name].places(x, *operands, **attrs)
-        values = bind.reshape(ct, shape=(*places._type.shape, *shape[self.depth :]))
-        self.shared.rows.append(RowCotangents(key, self.depth, places, values))
+        indices = READS[self.name].indices(x, *operands, **attrs)
+        values = bind.reshape(ct, shape=(*indices._type.shape, *shape[self.depth :]))
+        self.shared.rows.append(RowCotangents(key, self.depth, indices, values))
         return (None,)
 
 
 class _CondWithReads:
-    """Replaces ``cond``, whose branches' reads go to the rows too."""
+    """Replaces ``cond`` on a tape. Rows that the branches read of shared tensors get row cotangents, too."""
 
     tf_name = "If"
 
@@ -128,19 +148,21 @@ class _CondWithReads:
         return self.run(cts, outputs, *inputs, shared=self.shared, **attrs)
 
 
-# -- what primitives read: how many axes precede the rows, and the rows' places along the flattened axes
+# -- what primitives read: how many axes precede the rows, and the rows' indices along the flattened axes
 
 
 class _ReadRule(NamedTuple):
+    """Functions of a read's inputs and attributes: the number of indexed axes, and the flat indices of the rows."""
+
     depth: Callable[..., int]
-    places: Callable[..., Tensor]
+    indices: Callable[..., Tensor]
 
 
 def _range(count: Dim) -> Tensor:
     return bind.range(size=count, start=0, delta=1, dtype=int64)
 
 
-def _combined_places(extents: Sequence[Dim], along: Sequence[Tensor]) -> Tensor:
+def _combined_indices(extents: Sequence[Dim], along: Sequence[Tensor]) -> Tensor:
     """Returns the flattened row-major indices of all combinations of indices along several axes.
 
     For example, indices ``[0, 1]`` and ``[2]`` along axes of sizes 2 and 5 give ``[2, 7]``.
@@ -150,10 +172,11 @@ def _combined_places(extents: Sequence[Dim], along: Sequence[Tensor]) -> Tensor:
       along: the indices along each axis.
     """
     combined, *others = along
-    for extent, places in zip(extents[1:], others):
-        combined_count, count = combined._type.shape[0], places._type.shape[0]
+    for extent, indices in zip(extents[1:], others):
+        combined_count, count = combined._type.shape[0], indices._type.shape[0]
+        # A column plus a row vector gives all sums, as a matrix.
         column = bind.reshape(bind.multiply(combined, scalar_of(extent)), shape=(combined_count, 1))
-        combined = bind.reshape(bind.add(column, places), shape=(size_of((combined_count, count)),))
+        combined = bind.reshape(bind.add(column, indices), shape=(size_of((combined_count, count)),))
     return combined
 
 
@@ -161,14 +184,17 @@ def _as_int64(x: Tensor) -> Tensor:
     return bind.cast(x, dtype=int64)
 
 
-def _gather_places(x: Tensor, indices: Tensor, *, axis: int, batch_dims: int) -> Tensor:
-    """Returns the flattened indices of the rows that ``gather`` reads, over ``axis`` and all axes before it."""
+def _gather_row_indices(x: Tensor, indices: Tensor, *, axis: int, batch_dims: int) -> Tensor:
+    """Computes the flat indices of the rows that ``gather`` reads of ``x``.
+
+    The axes up to ``axis`` are flattened to one axis of rows.
+    """
     flat_indices = bind.reshape(_as_int64(indices), shape=(size_of(indices._type.shape),))
-    return _combined_places(x._type.shape, [*map(_range, x._type.shape[:axis]), flat_indices])
+    return _combined_indices(x._type.shape, [*map(_range, x._type.shape[:axis]), flat_indices])
 
 
-def _gather_nd_places(x: Tensor, indices: Tensor) -> Tensor:
-    """Returns the flattened row-major indices of the rows that ``gather_nd`` reads, one per vector of indices."""
+def _gather_nd_row_indices(x: Tensor, indices: Tensor) -> Tensor:
+    """Computes the flat row-major indices of the rows that ``gather_nd`` reads, one for each vector in ``indices``."""
     *outer, depth = indices._type.shape
     vectors = bind.reshape(_as_int64(indices), shape=(size_of(tuple(outer)), depth))
     strides = [scalar_of(size_of(x._type.shape[i + 1 : depth])) for i in range(depth)]
@@ -176,10 +202,11 @@ def _gather_nd_places(x: Tensor, indices: Tensor) -> Tensor:
     return bind.reduce_sum(weighted, axis=(1,), keepdims=False)
 
 
-def _window_places(x: Tensor, *starts: Tensor, axes: Any, sizes: Any, wrap: bool) -> Tensor:
-    """Returns the flattened places that ``dynamic_slice`` reads, to which the gradient is added.
+def _dynamic_slice_row_indices(x: Tensor, *starts: Tensor, axes: Any, sizes: Any, wrap: bool) -> Tensor:
+    """Computes the flat indices of the rows that ``dynamic_slice`` reads of ``x``.
 
-    A negative start counts from the end where ``wrap`` says so, as in the read itself.
+    The axes up to the last sliced one are flattened to one axis of rows. With ``wrap``, a negative start counts from
+    the end of its axis, as in the slice itself.
     """
     along = list(map(_range, x._type.shape[: max(axes) + 1]))
     for start, axis, size in zip(map(_as_int64, starts), axes, sizes):
@@ -187,31 +214,35 @@ def _window_places(x: Tensor, *starts: Tensor, axes: Any, sizes: Any, wrap: bool
             from_end = bind.add(start, scalar_of(x._type.shape[axis]))
             start = bind.select(bind.less(start, number(0, start)), from_end, start)
         along[axis] = bind.add(start, _range(size))
-    return _combined_places(x._type.shape, along)
+    return _combined_indices(x._type.shape, along)
 
 
-def _strided_slice_places(x: Tensor, *, begin: Any, size: Any, strides: Any, checked: Any) -> Tensor:
-    """Returns the flattened places that ``strided_slice`` reads along the axes that it slices."""
+def _strided_slice_row_indices(x: Tensor, *, begin: Any, size: Any, strides: Any, checked: Any) -> Tensor:
+    """Computes the flat indices of the rows that ``strided_slice`` reads of ``x``.
+
+    The axes up to the last sliced one are flattened to one axis of rows. ``checked`` (the axes whose bounds are
+    checked) has no influence on the indices.
+    """
     axis_count = _sliced_axis_count(x, begin, size)
     bounds = zip(begin[:axis_count], size[:axis_count], strides[:axis_count])
     along = [
         bind.add(scalar_of(start), bind.multiply(_range(count), scalar_of(stride))) for start, count, stride in bounds
     ]
-    return _combined_places(x._type.shape, along)
+    return _combined_indices(x._type.shape, along)
 
 
 def _sliced_axis_count(x: Tensor, begin: Any, size: Any) -> int:
-    """Returns the number of leading axes up to the last one that is sliced."""
+    """Returns the number of leading axes up to the last axis of which ``strided_slice`` doesn't read everything."""
     is_whole_axis = [same_dim(n, d) for n, d in zip(size, x._type.shape)]
     return max((i + 1 for i, is_whole in enumerate(is_whole_axis) if not is_whole), default=0)
 
 
 READS = {
     "stack_read": _ReadRule(lambda x, index: 1, lambda x, index: bind.reshape(_as_int64(index), shape=(1,))),
-    "gather": _ReadRule(lambda x, at, *, axis, batch_dims: 0 if batch_dims else axis + 1, _gather_places),
-    "gather_nd": _ReadRule(lambda x, at: at._type.shape[-1], _gather_nd_places),
-    "dynamic_slice": _ReadRule(lambda x, *starts, axes, sizes, wrap: max(axes) + 1, _window_places),
+    "gather": _ReadRule(lambda x, at, *, axis, batch_dims: 0 if batch_dims else axis + 1, _gather_row_indices),
+    "gather_nd": _ReadRule(lambda x, at: at._type.shape[-1], _gather_nd_row_indices),
+    "dynamic_slice": _ReadRule(lambda x, *starts, axes, sizes, wrap: max(axes) + 1, _dynamic_slice_row_indices),
     "strided_slice": _ReadRule(
-        lambda x, *, begin, size, strides, checked: _sliced_axis_count(x, begin, size), _strided_slice_places
+        lambda x, *, begin, size, strides, checked: _sliced_axis_count(x, begin, size), _strided_slice_row_indices
     ),
 }

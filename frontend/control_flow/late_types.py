@@ -17,24 +17,28 @@ from tvtf.ops.rules import bind
 
 
 def is_untyped(value: Any) -> bool:
-    """Returns whether a value is, or contains, one without a type."""
+    """Returns whether a structure contains an untyped value, such as ``tf.experimental.Optional.empty(None)``."""
     return any(isinstance(leaf, CompositeTensor) and leaf._is_untyped for leaf in nest.flatten(value))
 
 
 def takes_type(value: Any, like: Any) -> bool:
-    """Returns whether :func:`typed_as` would change the type of something in ``value``."""
+    """Returns whether a leaf of ``value`` would get another type from the same leaf of ``like`` (:func:`typed_as`)."""
     leaves, other_leaves = nest.flatten(value), nest.flatten(like)
     return len(leaves) == len(other_leaves) and any(map(_leaf_takes_type, leaves, other_leaves))
 
 
 def _leaf_takes_type(value: Any, other: Any) -> bool:
+    """Returns whether a value takes the type of the value in the other branch or of the next iteration.
+
+    Untyped values do, and IndexedSlices with int32 indices that meet int64 indices.
+    """
     if isinstance(value, IndexedSlices) and isinstance(other, IndexedSlices):
         return value.indices.dtype is int32 and other.indices.dtype is int64
     return is_untyped(value) and not is_untyped(other)
 
 
 def typed_as(value: Any, like: Any) -> Any:
-    """Returns ``value``, with untyped parts given the types at the same places of ``like``."""
+    """Returns the structure ``value``, with untyped leaves given the types of the corresponding leaves of ``like``."""
     if not takes_type(value, like):
         return value
     pairs = zip(nest.flatten(value), nest.flatten(like))
@@ -48,13 +52,17 @@ def typed_as(value: Any, like: Any) -> Any:
 
 
 def _leaf_typed_as(value: Any, other: Any) -> Any:
+    """Returns a value with the type of ``other``. For IndexedSlices, the indices are converted to int64."""
     if isinstance(value, IndexedSlices):
         return IndexedSlices(value.values, bind.cast(value.indices, dtype=int64), value.dense_shape)
     return value._typed_as(other)
 
 
 def typed_as_returned(loop_vars: Sequence[Any], body: Callable[..., Any]) -> Sequence[Any]:
-    """Returns the loop variables with the types that an iteration gives them; the body is traced once more for that."""
+    """Returns a loop's variables; untyped variables get the types that the loop's body returns.
+
+    The body is traced once to find these types. This trace isn't part of the program.
+    """
     from tvtf.frontend.control_flow.abstract_trace import AbstractTrace
     from tvtf.ir.trace import tracing
 
@@ -67,6 +75,12 @@ def typed_as_returned(loop_vars: Sequence[Any], body: Callable[..., Any]) -> Seq
 
 
 def _param_of(abstract: Any, value: Any) -> Any:
+    """Returns a loop variable as parameters of an abstract trace.
+
+    An untyped value has no tensors and stays as it is.
+    """
     if is_untyped(value):
         return value
-    return nest.map_structure(lambda v: None if v is None else abstract.param_of(v), value, expand_composites=True)
+    return nest.map_structure(
+        lambda leaf: None if leaf is None else abstract.param_of(leaf), value, expand_composites=True
+    )

@@ -19,7 +19,9 @@ from tvtf.ops.stack import new_stack
 
 
 def stacks_for(types: Sequence[TensorType], known: Collection[Any], bound: Dim | None) -> Stacks:
-    """Makes the stacks in which a loop saves values, one value per iteration and type.
+    """Creates the stacks on which a loop saves values for its gradient: in each iteration, one value of each type.
+
+    A value whose size is known before the loop is saved in a buffer of rows. Other values are appended to a vector.
 
     Args:
       types: the types of the values.
@@ -28,8 +30,10 @@ def stacks_for(types: Sequence[TensorType], known: Collection[Any], bound: Dim |
     """
     return Stacks(
         [
-            _FixedSizeStack(t) if all(is_computable_from(d, known) for d in t.shape) else _VaryingSizeStack(t)
-            for t in types
+            _FixedSizeStack(tensor_type)
+            if all(is_computable_from(dim, known) for dim in tensor_type.shape)
+            else _VaryingSizeStack(tensor_type)
+            for tensor_type in types
         ],
         bound,
     )
@@ -42,8 +46,9 @@ class Stacks:
         self.stacks, self.is_bound = stacks, bound is not None
         rows = 0 if bound is None else bound
         self.start = [x for s in stacks for x in s.start(rows)]
-        self.growing = [] if self.is_bound else [i for i, x in enumerate(self._rows()) if x]
-        self.vary = any(not x for x in self._rows()) or bool(self.growing)
+        # Without a bound, buffers with one row per iteration get more rows while the loop runs.
+        self.growing = [] if self.is_bound else [i for i, has_rows in enumerate(self._rows()) if has_rows]
+        self.vary = any(not has_rows for has_rows in self._rows()) or bool(self.growing)
 
     def _rows(self) -> list[bool]:
         """Returns, for each buffer of all stacks, whether the buffer has one row per iteration."""
@@ -51,12 +56,12 @@ class Stacks:
 
     def shapes(self) -> list[Any]:
         """Returns the shapes of the buffers after the loop, with a new symbolic dim for an unknown number of rows."""
-        fixed = [x and self.is_bound for x in self._rows()]
+        fixed = [has_rows and self.is_bound for has_rows in self._rows()]
         return [x._type.shape if is_fixed else _of_any_rows(x._type.shape) for x, is_fixed in zip(self.start, fixed)]
 
     def written(self, buffers: Sequence[Tensor], index: Tensor, values: Sequence[Tensor]) -> list[Tensor]:
         """Returns the buffers with an iteration's values written at ``index``."""
-        # A stack has one or two buffers: as many as its `rows`.
+        # A stack has one or two buffers, one for each entry of its `rows`.
         remaining, results = iter(buffers), list[Tensor]()
         for stack, value in zip(self.stacks, values, strict=True):
             results += stack.written([next(remaining) for _ in stack.rows], index, value)
@@ -103,21 +108,28 @@ class _VaryingSizeStack:
         return [new_stack(rows, TensorType((1 + len(self.of.shape),), int64)), new_stack(0, self.of._replace(shape=()))]
 
     def written(self, buffers: Sequence[Tensor], index: Tensor, value: Tensor) -> list[Tensor]:
-        """Appends the value's elements to the vector, and writes their offset and the value's dims to the table."""
+        """Appends the elements of ``value`` to the vector, and writes their offset and the value's dims to the table.
+
+        Returns the new table and the new vector. ``index`` is the number of the iteration.
+        """
         table, flat = buffers
         sizes = [flat._type.shape[0], *value._type.shape]
-        entry = bind.concat(*(bind.reshape(_wide(d), shape=(1,)) for d in sizes), axis=0)
+        entry = bind.concat(*(bind.reshape(_wide(size), shape=(1,)) for size in sizes), axis=0)
         values = bind.reshape(value, shape=(size_of(value._type.shape),))
         return [bind.stack_write(table, index, entry), bind.concat(flat, values, axis=0)]
 
     def read(self, buffers: Sequence[Tensor], index: Tensor) -> Tensor:
-        """Returns the value of iteration ``index``: looks offset and dims up in the table and slices the vector."""
+        """Returns the value that iteration ``index`` saved: a slice of the vector, reshaped.
+
+        The slice's offset and the value's dims are read from the table.
+        """
         table, flat = buffers
         entry = bind.stack_read(table, index)  # offset, then dims
-        dims = [known if isinstance(known, int) else d for known, d in zip(self.of.shape, dims_of(entry[1:]))]
+        dims = [dim if isinstance(dim, int) else saved for dim, saved in zip(self.of.shape, dims_of(entry[1:]))]
         values = bind.dynamic_slice(flat, entry[0], axes=(0,), sizes=(size_of(dims),), wrap=False)
         return bind.reshape(values, shape=tuple(dims))  # type: ignore[no-any-return]
 
 
 def _wide(dim: Dim) -> Tensor:
+    """Returns a dim as an int64 scalar, the type of the table's entries."""
     return bind.cast(scalar_of(dim), dtype=int64)  # type: ignore[no-any-return]

@@ -24,10 +24,12 @@ from tvtf.ops.stack import new_stack, stack_read, stack_write
 
 
 def _elements(elems: Any) -> tuple[list[Tensor], Any]:
-    """Returns the tensors in ``elems``, and their leading size, which is None if the first one's rank is unknown.
+    """Returns a list of the tensors in ``elems``, and the leading size of the first one.
+
+    The size is None if the first tensor's rank is unknown.
 
     Raises:
-      ValueError: there are none, or a scalar.
+      ValueError: there are no tensors, or one is a scalar.
     """
     flat = [convert_to_tensor(leaf) for leaf in nest.flatten(elems)]
     if not flat:
@@ -43,8 +45,9 @@ def _elements(elems: Any) -> tuple[list[Tensor], Any]:
 
 
 def _slice_at(flat: Sequence[Tensor], elems: Any, index: Any) -> Any:
-    place = convert_to_tensor(index)
-    return nest.pack_sequence_as(elems, [stack_read.bind(x, place) for x in flat])
+    """Returns the slices of the tensors at ``index`` along the first axis, in the structure of ``elems``."""
+    position = convert_to_tensor(index)
+    return nest.pack_sequence_as(elems, [stack_read.bind(x, position) for x in flat])
 
 
 class _Stacks:
@@ -55,32 +58,40 @@ class _Stacks:
         self.buffers = [new_stack(size, t) for t in types]
 
     def written(self, buffers: Sequence[Tensor], index: Tensor, results: Any) -> list[Tensor]:
-        tensors = [convert_to_tensor(r) for r in nest.flatten(results)]
-        return [stack_write.bind(b, index, _of_shape(r, b._type.shape[1:])) for b, r in zip(buffers, tensors)]
+        """Returns the buffers with the results of iteration ``index`` written, one result to each buffer."""
+        tensors = [convert_to_tensor(result) for result in nest.flatten(results)]
+        return [
+            stack_write.bind(buffer, index, _of_shape(result, buffer._type.shape[1:]))
+            for buffer, result in zip(buffers, tensors)
+        ]
 
 
 def _of_shape(x: Tensor, shape: Any) -> Tensor:
-    """Returns one iteration's result in the shape common to all; checked at run time if sizes are computed."""
+    """Returns an iteration's result in the shape that the results of all iterations must have.
+
+    Sizes that are computed at run time are checked then.
+    """
     return x if keeps_shape(shape, x._type.shape) else bind.ensure_shape(state.trace.own(x), shape=shape)
 
 
 def _stacked_results(results: Sequence[Any]) -> Any:
-    """Stacks the Python results of all iterations."""
+    """Stacks the results of all iterations along a new first axis, in the structure of one result."""
     return nest.map_structure(lambda *values: hooks.pack(list(values), None), *results)
 
 
 def _structure_and_types(
     function: Callable[[Sequence[Tensor]], Any], flat: Sequence[Tensor]
 ) -> tuple[Any, list[TensorType]]:
-    """Returns the structure and types of a function's results, by tracing it on the first row.
+    """Traces a function on the first row of the tensors, and returns the structure and the types of its results.
 
-    Sizes that it computes are the first row's. The results of a map without rows have the same types.
+    Sizes that the function computes are those of the first row.
     """
     from tvtf.frontend.control_flow.abstract_trace import types_at_first
 
     structures: list[Any] = []
 
     def flat_results(tensors: Sequence[Tensor]) -> list[Tensor]:
+        # `types_at_first` may trace the function several times: the last structure counts.
         structures[:] = [function(tensors)]
         return [convert_to_tensor(result) for result in nest.flatten(structures[0])]
 
@@ -89,21 +100,31 @@ def _structure_and_types(
 
 
 def _size_tensor(flat: Sequence[Tensor], size: Any) -> Tensor:
+    """Returns the leading size as an int32 scalar.
+
+    A size unknown while tracing is read from the first tensor's shape.
+    """
     if isinstance(size, int):
         return convert_to_tensor(size)
     return stack_read.bind(bind.shape(flat[0], dtype=as_dtype("int32")), convert_to_tensor(0))
 
 
 def _is_composite(elems: Any) -> bool:
+    """Returns whether a structure contains a composite tensor, or a spec of one."""
     return any(map(nest.is_composite, nest.flatten(elems)))
 
 
 def _map_composites_eagerly(fn: Callable[[Any], Any], elems: Any, signature: Any) -> Any:
-    """Maps ``fn`` eagerly over the rows of composite tensors, such as ragged or sparse ones.
+    """Maps ``fn`` eagerly over the rows of composite tensors, such as ragged or sparse tensors.
 
-    The results are stacked, as ragged tensors if their shapes differ. ``signature``: their declared dtypes or specs.
+    The results are stacked. Results of different lengths become a ragged tensor.
+
+    Args:
+      fn: the function of one row, in the structure of ``elems``.
+      elems: a structure of tensors.
+      signature: the declared dtypes or specs of the results, or None.
     """
-    columns = map(_rows, map(_tensor, nest.flatten(elems)))
+    columns = map(_rows, map(_tensor, nest.flatten(elems)))  # the rows of each tensor
     results = [fn(nest.pack_sequence_as(elems, row)) for row in zip(*columns)]
     if signature is None or _is_composite(signature):
         return nest.map_structure(lambda *column: _stack_results(list(map(_tensor, column))), *results)
@@ -111,10 +132,12 @@ def _map_composites_eagerly(fn: Callable[[Any], Any], elems: Any, signature: Any
 
 
 def _as_map_over_indices(fn: Callable[[Any], Any], elems: Any) -> tuple[Callable[[Any], Any], Any]:
-    """Returns a function and elements to map it over in a trace, for elements that include composite tensors.
+    """Converts a map over composite tensors to a map over indices of their rows.
 
-    A row of a composite tensor isn't made of rows of its components, so that the function takes the row's index
-    instead.
+    A row of a composite tensor isn't made of rows of its components, so a loop can't slice the components.
+
+    Returns:
+      a function that takes the row's index in place of the row of a composite tensor, and the elements to map it over.
     """
     leaves = [_tensor(leaf) for leaf in nest.flatten(elems)]
     specs: list[Any] = [leaf._type_spec if isinstance(leaf, CompositeTensor) else None for leaf in leaves]
@@ -130,18 +153,19 @@ def _as_map_over_indices(fn: Callable[[Any], Any], elems: Any) -> tuple[Callable
 
 
 def _rows(value: Any) -> Iterable[Any]:
-    """Returns the rows of an eager value, as tensors whose reads are recorded by tapes."""
+    """Returns the rows of an eager value. Gradient tapes record that the rows were read."""
     return (
         rows(value, value._type_spec) if isinstance(value, CompositeTensor) else (value[i] for i in range(len(value)))
     )
 
 
 def _tensor(value: Any) -> Any:
+    """Converts a value to a tensor, unless it is a composite tensor."""
     return value if isinstance(value, CompositeTensor) else convert_to_tensor(value)
 
 
 def _stack_results(results: list[Any]) -> Any:
-    """Stacks the results of all rows of a map; results of different lengths become a ragged tensor."""
+    """Stacks the results of all rows of a map along a new first axis. Results of different lengths become ragged."""
     if isinstance(results[0], CompositeTensor) and not is_ragged(results[0]):
         return stacked(results, results[0]._type_spec)
     if results[0].shape.rank == 0:
@@ -152,9 +176,15 @@ def _stack_results(results: list[Any]) -> Any:
 
 
 def over_rows(fn: Callable[[Any], Any], flat: Sequence[Tensor], elems: Any, run: Callable[..., Any]) -> Any:
-    """Traces ``fn`` for rows of unknown rank; ``run``, which maps the traced function, is deferred until it is known.
+    """Traces ``fn`` for rows of unknown rank, and defers the map until the rank is known. Returns the map's results.
 
     The user's Python runs once, while tracing, as in any other loop.
+
+    Args:
+      fn: the function to map, of one row in the structure of ``elems``.
+      flat: the tensors in ``elems``.
+      elems: the structure of tensors to map over.
+      run: maps the traced function, when the rank is known.
     """
     from tvtf.frontend.control_flow.closure_conversion import TracedFunction, assigned_variables, lift
 
@@ -168,12 +198,14 @@ def over_rows(fn: Callable[[Any], Any], flat: Sequence[Tensor], elems: Any, run:
 
 
 def _row_shape(shape: Any) -> Any:
+    """Returns the shape of a tensor's rows: without the first axis. A shape of unknown rank gives another one."""
     if not isinstance(shape, AnyShape):
         return shape[1:]
     return AnyShape(lambda index: (shape.example(index) or None) and shape.example(index)[1:])
 
 
 def mapped_rows(flat: list[Tensor], captured: list[Tensor], function: Any) -> Any:
+    """Maps a traced function over the rows of ``flat``. All rows share the tensors that the function captures."""
     return map_fn(lambda rows: list(call(function, [*rows, *captured])), flat)
 
 
@@ -221,7 +253,7 @@ def map_fn(
     if _is_composite(elems):
         fn, elems = _as_map_over_indices(fn, elems)
     flat, size = _elements(elems)
-    signature = dtype if fn_output_signature is None else fn_output_signature
+    signature = dtype if fn_output_signature is None else fn_output_signature  # `dtype` is the deprecated name
     fn = _with_checked_dtypes(fn, signature)
     if state.trace is None:
         return (
@@ -246,9 +278,9 @@ def map_fn(
 
 
 def _empty_map_results(elems: Any, signature: Any) -> Any:
-    """Returns the results of a map over no elements: empty vectors of the declared dtypes, as ``fn`` is not called.
+    """Returns the results of an eager map over zero elements: empty vectors, because the function isn't called.
 
-    Without a declaration (``signature``) they have the dtypes of ``elems``.
+    The vectors have the dtypes declared in ``signature``, or those of ``elems`` if ``signature`` is None.
     """
     signature_or_elems = nest.map_structure(convert_to_tensor, elems) if signature is None else signature
     return nest.map_structure(lambda s: zeros([0], _dtype_of(s)), signature_or_elems)
@@ -263,7 +295,7 @@ def _dtype_of(spec: Any) -> Any:
 
 
 def _with_checked_dtypes(fn: Callable[..., Any], signature: Any) -> Callable[..., Any]:
-    """Returns ``fn`` with a check that its results have the declared dtypes."""
+    """Wraps ``fn``: the wrapper checks that the results have the dtypes declared in ``signature``."""
     if signature is None:
         return fn
     dtypes = nest.map_structure(_dtype_of, signature)
@@ -282,8 +314,11 @@ def _with_checked_dtypes(fn: Callable[..., Any], signature: Any) -> Callable[...
 
 
 def _with_nonempty_check(flat: list[Any], limit: Any) -> list[Any]:
-    """Returns the tensors with a run-time check that there is at least one element; ``limit`` is their number."""
-    if not isinstance(limit, SymbolicTensor):
+    """Returns the tensors with a run-time check that they have at least one row.
+
+    ``limit`` is the number of rows. A fold without an initial value starts with the first row.
+    """
+    if not isinstance(limit, SymbolicTensor):  # the number is known while tracing
         return flat
     message = "Trying to access element 0 in a list with 0 elements."
     is_nonempty = bind.greater(limit, number(0, limit))
@@ -291,29 +326,37 @@ def _with_nonempty_check(flat: list[Any], limit: Any) -> list[Any]:
 
 
 def _fold(fn: Callable[..., Any], elems: Any, initializer: Any, backwards: bool) -> Any:
-    """Folds ``fn`` over the slices of ``elems``, eagerly in Python or as a loop of the graph."""
+    """Folds ``fn`` over the slices of ``elems`` along their first axis. In a trace, a while loop is emitted.
+
+    Args:
+      fn: takes the value so far and a slice, and returns the next value.
+      elems: a tensor, or a structure of tensors.
+      initializer: the first value; None for the first slice.
+      backwards: whether to go from the last slice to the first.
+    """
     if not callable(fn):
         raise TypeError(f"{fn.__class__.__name__} is not callable. Please provide a callable function.")
     flat, size = _elements(elems)
     limit = _size_tensor(flat, size)
     one = convert_to_tensor(1)
 
-    def place(i: Any) -> Any:
+    def slice_index(i: Any) -> Any:
+        """Returns the index of the slice that iteration ``i`` reads."""
         return bind.subtract(bind.subtract(limit, one), i) if backwards else i
 
     # Without an initial value, the first slice is the start.
     first = 0 if initializer is not None else 1
     if initializer is None:
         flat = _with_nonempty_check(flat, limit)
-    start = _slice_at(flat, elems, place(convert_to_tensor(0))) if initializer is None else initializer
+    start = _slice_at(flat, elems, slice_index(convert_to_tensor(0))) if initializer is None else initializer
     if state.trace is None:
         value = nest.map_structure(convert_to_tensor, start)
         for i in range(first, size):
-            value = fn(value, _slice_at(flat, elems, place(convert_to_tensor(i))))
+            value = fn(value, _slice_at(flat, elems, slice_index(convert_to_tensor(i))))
         return value
 
     def body(i: Tensor, value: Any) -> Any:
-        return bind.add(i, one), fn(value, _slice_at(flat, elems, place(i)))
+        return bind.add(i, one), fn(value, _slice_at(flat, elems, slice_index(i)))
 
     return traced_while(lambda i, _: bind.less(i, limit), body, (convert_to_tensor(first), start), bound=size)[1]
 
@@ -328,9 +371,10 @@ def foldl(
     swap_memory: bool = False,
     name: str | None = None,
 ) -> Any:
-    """Folds from the left, as in ``fn(fn(initializer, elems[0]), elems[1])``.
+    """Folds a function over slices along the first axis, from the first slice to the last.
 
-    Without ``initializer`` the first element is the initial value.
+    For two slices the result is ``fn(fn(initializer, elems[0]), elems[1])``. Without ``initializer`` the first slice is
+    the initial value. ``parallel_iterations``, ``back_prop`` and ``swap_memory`` are accepted.
 
     >>> import tvtf as tf
     >>> tf.foldl(lambda a, x: a + x, tf.constant([1, 2, 3])).numpy()
@@ -351,7 +395,9 @@ def foldr(
     swap_memory: bool = False,
     name: str | None = None,
 ) -> Any:
-    """Folds as ``foldl`` does, from the last element to the first.
+    """Folds a function over slices along the first axis, from the last slice to the first.
+
+    For two slices the result is ``fn(fn(initializer, elems[1]), elems[0])``. The arguments are those of ``tf.foldl``.
 
     >>> import tvtf as tf
     >>> tf.foldr(lambda a, x: a - x, tf.constant([1, 2, 9])).numpy()
@@ -393,7 +439,8 @@ def scan(
     flat, size = _elements(elems)
     limit, one = _size_tensor(flat, size), convert_to_tensor(1)
 
-    def place(i: Tensor) -> Tensor:
+    def slice_index(i: Tensor) -> Tensor:
+        """Returns the index of the slice that iteration ``i`` reads, and of the result that it writes."""
         return bind.subtract(bind.subtract(limit, one), i) if reverse else i
 
     first = 0 if initializer is not None else 1
@@ -401,21 +448,25 @@ def scan(
         flat = _with_nonempty_check(flat, limit)
     zero = convert_to_tensor(0)
     start = nest.map_structure(
-        convert_to_tensor, _slice_at(flat, elems, place(zero)) if initializer is None else initializer
+        convert_to_tensor, _slice_at(flat, elems, slice_index(zero)) if initializer is None else initializer
     )
     if state.trace is None:
         return _eager_scan(
-            fn, start, [_slice_at(flat, elems, place(convert_to_tensor(i))) for i in range(first, size)], first, reverse
+            fn,
+            start,
+            [_slice_at(flat, elems, slice_index(convert_to_tensor(i))) for i in range(first, size)],
+            first,
+            reverse,
         )
     values = nest.flatten(start)
     if size is None or any(isinstance(x._type.shape, AnyShape) for x in values):
         return nest.pack_sequence_as(start, _scan_of_any_rank(fn, flat, elems, start, reverse, initializer is None))
     stacks = _Stacks(start, [x._type for x in values], size)
-    buffers = stacks.written(stacks.buffers, place(zero), start) if first else stacks.buffers
+    buffers = stacks.written(stacks.buffers, slice_index(zero), start) if first else stacks.buffers
 
     def body(i: Tensor, value: Any, buffers: Any) -> Any:
-        new = fn(value, _slice_at(flat, elems, place(i)))
-        return bind.add(i, one), new, stacks.written(buffers, place(i), new)
+        new = fn(value, _slice_at(flat, elems, slice_index(i)))
+        return bind.add(i, one), new, stacks.written(buffers, slice_index(i), new)
 
     begin = (convert_to_tensor(first), start, buffers)
     *_, buffers = traced_while(lambda i, *_: bind.less(i, limit), body, begin, bound=size)
@@ -425,9 +476,9 @@ def scan(
 def _scan_of_any_rank(
     fn: Callable[..., Any], flat: list[Tensor], elems: Any, start: Any, reverse: bool, from_first: bool
 ) -> Any:
-    """Traces ``fn`` once for slices of unknown rank; the scan is deferred until their rank is known.
+    """Traces the function of a ``scan`` for slices of unknown rank, and defers the scan until the rank is known.
 
-    ``from_first``: the first slice is the start.
+    ``start`` is the first value. With ``from_first`` it is the first slice. Returns the scan's results as a list.
     """
     from tvtf.frontend.control_flow.closure_conversion import TracedFunction, assigned_variables, lift
 
@@ -449,7 +500,15 @@ def _scan_of_any_rank(
 def scanned_rows(
     flat: list[Tensor], start: list[Tensor], captured: list[Tensor], function: Any, reverse: bool, from_first: bool
 ) -> Any:
-    """Scans rows with a traced ``function`` of the values so far, a row of each tensor, and its captures."""
+    """Runs a deferred ``scan`` over the rows of ``flat``, when their rank is known.
+
+    Args:
+      flat: the tensors to scan.
+      start: the first values. They are not used with ``from_first``, which starts with the first row.
+      captured: the tensors that the function captures.
+      function: the traced function of the values so far, a row of each tensor, and the captured tensors.
+      reverse: whether to go from the last row to the first.
+    """
 
     def step(values: list[Tensor], rows: list[Tensor]) -> list[Tensor]:
         return list(call(function, [*values, *rows, *captured]))
@@ -458,7 +517,10 @@ def scanned_rows(
 
 
 def _eager_scan(fn: Callable[..., Any], start: Any, slices: Sequence[Any], first: int, reverse: bool) -> Any:
-    """Scans over a list of slices in Python; ``first`` is 1 if the start is a slice itself, and thus a result."""
+    """Runs a ``scan`` eagerly over a list of slices, and stacks the values after each slice.
+
+    ``first`` is 1 if ``start`` is a slice itself. The start is then the first of the stacked values.
+    """
     values = [start]
     for slice_ in slices:
         values.append(fn(values[-1], slice_))

@@ -27,6 +27,7 @@ from tvtf.passes.graph.loop_dce import Needs, is_loop
 
 
 def differentiable(x: Tensor) -> bool:
+    """Returns whether a tensor's dtype has gradients, such as a float's."""
     return x._type.dtype.is_differentiable
 
 
@@ -35,7 +36,7 @@ Residuals = dict[tuple[int, int], Any]
 
 
 class Replay:
-    """A function run again on tensors, recorded, and without its effects."""
+    """A function of control flow that runs again under a gradient tape, without its side effects."""
 
     def __init__(
         self, function: Any, inputs: Sequence[Tensor], saved: Residuals | None = None, carried: int | None = None
@@ -49,6 +50,7 @@ class Replay:
           carried: for a loop's body, the number of loop variables. Loop invariants follow them in ``inputs``.
         """
         trace = state.trace
+        # Tapes distinguish tensors by identity: the aliases are inputs of this run only.
         self.inputs = list(inputs) if trace is None else [trace.own(x).alias() for x in inputs]
         recorder = Recorder()
         for x in self.inputs:
@@ -79,13 +81,13 @@ class Replay:
 
 
 class WithoutEffects:
-    """An evaluation without effects: nothing is printed or checked again."""
+    """An evaluation (interpreter run) of a function without its side effects: nothing is printed or checked again."""
 
     def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """Binds a primitive without its side effects, and returns the results.
+        """Evaluates a primitive without its side effects, and returns the results.
 
-        Control flow is bound as its pure variant. A check returns its operand unchecked. A primitive that only has
-        effects is not bound: its results are zeros, which nothing reads.
+        Control flow runs as its pure variant. A run-time check returns its operand unchecked. A primitive that only has
+        effects doesn't run: its results are zeros, which nothing reads.
         """
         if prim.name in CONTROL:
             prim, attrs = table[prim.name.removeprefix("effect_")], _without_growth(inputs, attrs)
@@ -101,7 +103,7 @@ class WithoutEffects:
 
 
 def with_effects(function: Any) -> Any:
-    """Returns a gradient function that keeps its side effects, even in an evaluation without effects.
+    """Returns a custom gradient function that keeps its side effects, even in an evaluation without effects.
 
     Other functions run a second time in such an evaluation, but a gradient function runs for the first time.
     """
@@ -109,10 +111,10 @@ def with_effects(function: Any) -> Any:
 
 
 class KeepResiduals:
-    """An evaluation that keeps the results of costly primitives, or takes them from ``saved``."""
+    """An evaluation that keeps the results of costly primitives, or uses results that an earlier evaluation kept."""
 
     saved: dict[int, dict[int, Tensor]] | None = None  # by position and index; None in nested functions
-    place = 0
+    position = 0  # the position of the last primitive, counted from 1
 
     def start(self, saved: Residuals, loop_invariant: Sequence[Tensor] = ()) -> Any:
         """Prepares the evaluation to run, and returns it.
@@ -122,27 +124,27 @@ class KeepResiduals:
           loop_invariant: the inputs that all iterations of a loop share.
         """
         self.saved = defaultdict[int, dict[int, Tensor]](dict)
-        for (place, i), x in saved.items():
-            self.saved[place][i] = x
+        for (position, i), x in saved.items():
+            self.saved[position][i] = x
         self.loop_invariant = loop_invariant
         self.residuals: Residuals = {}
         return self
 
     def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """Binds a primitive, or uses its saved results, and returns the results.
+        """Evaluates a primitive, or uses its saved results, and returns the results.
 
-        Results of costly primitives, and rows read from arrays, are kept in ``residuals`` under the primitive's
-        position in the function.
+        Results of costly primitives, and rows read from arrays, are kept in ``residuals`` for the gradient. The keys
+        are pairs of the primitive's position in the function and the result's index.
         """
         if self.saved is None:  # in a nested function, which keeps nothing
             return super().bind(prim, inputs, attrs)  # type: ignore[misc]
-        self.place += 1
-        if self.place in self.saved:
-            result = _saved_result(prim, inputs, attrs, self.saved[self.place])
+        self.position += 1
+        if self.position in self.saved:
+            result = _saved_result(prim, inputs, attrs, self.saved[self.position])
         else:
             result = super().bind(prim, inputs, attrs)  # type: ignore[misc]
         if prim.heavy or prim.name in COSTLY or self._reads_varying_array(prim, inputs):
-            self.residuals |= {(self.place, i): x for i, x in enumerate(as_tuple(result))}
+            self.residuals |= {(self.position, i): x for i, x in enumerate(as_tuple(result))}
         return result
 
     def _reads_varying_array(self, prim: Any, inputs: list[Any]) -> bool:
@@ -154,13 +156,13 @@ class KeepResiduals:
 
 
 class ResidualsWithoutEffects(KeepResiduals, WithoutEffects):
-    """An evaluation without effects that keeps or takes the results of costly primitives."""
+    """An evaluation without effects that keeps the results of costly primitives, or uses results that were kept."""
 
 
 def _saved_result(prim: Any, inputs: list[Any], attrs: dict[str, Any], saved: dict[int, Tensor]) -> Any:
-    """Returns the saved results of a primitive, and records the primitive on the tapes as if it had run.
+    """Returns the saved results of a primitive, and records the primitive on the gradient tapes as if it had run.
 
-    ``saved`` maps indices of results to results. Results that nothing reads weren't saved: zeros take their place.
+    ``saved`` maps indices of results to results. Results that nothing reads weren't saved, and become zeros.
     """
     zeros = zeros_for(prim, inputs, attrs)
     if isinstance(zeros, Tensor):
@@ -178,9 +180,10 @@ def record_on_tapes(prim: Any, inputs: Sequence[Any], outputs: Any, attrs: dict[
 
 
 def _without_growth(inputs: Sequence[Tensor], attrs: dict[str, Any]) -> dict[str, Any]:
-    """Returns the attributes of a loop that runs again, with no growth for arrays that have all rows already.
+    """Returns the attributes of a while loop that runs again, without growth of TensorArrays that are complete.
 
-    Such arrays start with the number of rows that they had after the first run (``final_rows``).
+    Complete arrays start with the number of rows that they had after the first run. The trace lists the symbolic dims
+    of these numbers in ``final_rows``.
 
     Args:
       inputs: the loop's inputs.
@@ -196,34 +199,39 @@ def _without_growth(inputs: Sequence[Tensor], attrs: dict[str, Any]) -> dict[str
 
 
 def has_effect_results(prim: Any, attrs: dict[str, Any]) -> bool:
-    """Returns whether a primitive has effects and results."""
+    """Returns whether a primitive has a side effect and also returns results of this effect, as a call of Python does.
+
+    Control flow isn't counted: whether it has effects depends on its functions.
+    """
     if prim.pure or prim.name in CONTROL or prim.name in ("guard", "print_text", "effect_recompute"):
         return False
     return prim.name != "call_python" or bool(attrs["shapes"])
 
 
 def zeros_for(prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
-    """Returns zeros in place of a primitive's results: a tensor, or a tuple if the primitive returns a tuple."""
+    """Returns zeros of the types of a primitive's results: a tensor, or a tuple if the primitive returns a tuple."""
     types = prim.typed(*(x._type for x in inputs), **attrs)
     input_dims = dims_in(x._type for x in inputs)
     return (
-        zeros_of(types, input_dims) if isinstance(types, TensorType) else tuple(zeros_of(t, input_dims) for t in types)
+        zeros_of(types, input_dims)
+        if isinstance(types, TensorType)
+        else tuple(zeros_of(tensor_type, input_dims) for tensor_type in types)
     )
 
 
 def dims_in(types: Iterable[TensorType]) -> set[Any]:
-    """Returns the symbolic dims in types."""
-    return {d for t in types for d in t.shape if isinstance(d, tirx.Var)}
+    """Returns the symbolic dims in the shapes of tensor types."""
+    return {dim for tensor_type in types for dim in tensor_type.shape if isinstance(dim, tirx.Var)}
 
 
 def zeros_of(of: TensorType, given: Collection[Any] = ()) -> Tensor:
-    """Returns zeros of a type. A dim that can't be computed from the ``given`` symbolic dims becomes 0."""
+    """Returns zeros of the type ``of``. A dim that can't be computed from the symbolic dims in ``given`` becomes 0."""
     return bind.stack_new(shape=tuple(d if is_computable_from(d, given) else 0 for d in of.shape), dtype=of.dtype)  # type: ignore[no-any-return]
 
 
 def is_computable_from(dim: Any, symbols: Collection[Any]) -> bool:
-    """Returns whether a dim is static or computable from the symbols."""
-    return isinstance(dim, int) or all(v in symbols for v in tirx.analysis.undefined_vars(dim))
+    """Returns whether a dim is an int, or an expression of no other symbolic dims than ``symbols``."""
+    return isinstance(dim, int) or all(var in symbols for var in tirx.analysis.undefined_vars(dim))
 
 
 COSTLY = ("matmul", "contract", "recompute")
@@ -232,11 +240,14 @@ COSTLY = ("matmul", "contract", "recompute")
 
 @cache
 def _evaluation_class(base: Any, mixin: Any) -> Any:
+    """Returns a subclass of the evaluation class ``base`` with the methods of ``mixin``, or ``base`` if it has them."""
     return base if issubclass(base, mixin) else type(mixin.__name__, (mixin, base), {})
 
 
 def evaluation_of(function: Any, inputs: Sequence[Tensor], mixin: Any = KeepResiduals) -> Any:
-    """Makes an evaluation (an interpreter run) of a branch or a loop's function on tensors. ``start`` prepares it to run.
+    """Creates an evaluation (an interpreter run) of a branch or a loop's function on tensors.
+
+    The evaluation is not run yet: a :class:`KeepResiduals` needs ``start`` first.
 
     Args:
       function: an attribute of a control flow primitive: a graph, or a function of a module.
@@ -249,7 +260,7 @@ def evaluation_of(function: Any, inputs: Sequence[Tensor], mixin: Any = KeepResi
 
 
 def read_by(function: Any) -> set[int]:
-    """Returns the indices of the parameters whose values a function reads. Other parameters only supply symbolic dims."""
+    """Returns the indices of the parameters that a function reads. Other parameters only have symbolic dims for it."""
     main = function.function if hasattr(function, "all_params") else function.mod[function.name]
     used = set(relax.analysis.free_vars(main.body))
     return {i for i, param in enumerate(main.params) if param in used}
@@ -263,26 +274,27 @@ def has_effects(*functions: Any) -> bool:
 
     Functions of modules count as pure, because primitives with ``effect_`` names call those that have effects.
     """
-    return state.trace is not None and not all(getattr(f, "pure", True) for f in functions)
+    return state.trace is not None and not all(getattr(function, "pure", True) for function in functions)
 
 
 def loop_position(bindings: Sequence[Any], outputs: Sequence[Any], has_effects: bool) -> int | None:
-    """Returns the index of the binding of a loop, None if the loop is not among the bindings.
+    """Returns the index of a loop's binding in the active trace, None if the loop is not there.
 
-    A loop in an outer trace, or a rewritten loop, is not found. It can't get stacks and is run again instead.
+    A loop in an outer trace, or a rewritten loop, is not found. Stacks can't be added to such a loop.
 
     Args:
       bindings: the bindings of the active trace.
       outputs: the results of the loop.
       has_effects: whether the loop has side effects.
     """
-    positions = {b.var: i for i, b in enumerate(bindings)}
+    positions = {binding.var: i for i, binding in enumerate(bindings)}
     output_position = positions.get(getattr(outputs[0], "_var", None))
     projection = None if output_position is None else bindings[output_position].value
     # The loop returns a tuple, of which each output is an item.
     position = positions.get(projection.tuple_value) if isinstance(projection, relax.TupleGetItem) else None
     if position is None or not dialect.is_dialect(bindings[position].value):
         return None
+    # A loop with side effects is bound as `effect_while`.
     has_effect_op = bindings[position].value.op.name.startswith("tvtf.effect_")
     return position if has_effect_op == has_effects else None
 
@@ -303,8 +315,8 @@ def replace_binding(position: int, first: int, results: Sequence[Tensor]) -> Non
 def variables_used_by(trace: Trace, results: Sequence[Any]) -> set[Any]:
     """Returns the Relax variables of a trace on which the results depend.
 
-    A loop depends only on the inputs that it needs for the results that are used. A symbolic dim depends on the first
-    variable that has the dim.
+    Of a loop's inputs, only those are counted that the used results need. Whoever uses a symbolic dim depends on the
+    first variable that has the dim.
     """
     used = {trace.own(result)._var for result in results if isinstance(trace.own(result)._var, relax.Var)}
     functions = {var: graph.function for var, graph in trace.subgraphs.items()}
@@ -338,4 +350,5 @@ def _dims(part: Any) -> list[Any]:
     """Returns the symbolic dims in a type or an expression."""
     variables: list[Any] = []
     structural_walk(part, (tirx.Var, variables.append))
+    # Dims have primitive types.
     return [var for var in variables if isinstance(var.ty, ir.PrimType)]

@@ -67,6 +67,10 @@ class TensorArray(CompositeTensor):
         colocate_with_first_write_call: bool = True,
         name: str | None = None,
     ) -> None:
+        """Creates an array of ``size`` unwritten elements: a Python list eagerly, one tensor in a trace.
+
+        ``tensor_array_name``, ``handle``, ``flow``, ``colocate_with_first_write_call`` and ``name`` are ignored.
+        """
         if size is None:
             raise ValueError("Size must be declared for TensorArrays when eager execution is enabled.")
         element_dtype, shape = as_dtype(dtype), as_shape(element_shape)
@@ -78,6 +82,7 @@ class TensorArray(CompositeTensor):
 
     @classmethod
     def _of(cls, array: Any) -> TensorArray:
+        """Returns a TensorArray over an eager or traced array. The constructor would create a new array."""
         result = cls.__new__(cls)
         result._array = array
         return result
@@ -175,14 +180,16 @@ class TensorArraySpec(TypeSpec):
         dynamic_size: bool = False,
         infer_shape: bool = True,
     ) -> None:
+        """Describes TensorArrays by the shape and dtype of their elements, and by their options."""
         self._element_shape = as_shape(element_shape)
         self._dtype = as_dtype(dtype)
         self._dynamic_size = dynamic_size
         self._infer_shape = infer_shape
-        self._like: Any = None
+        self._like: Any = None  # the array of which `_of` makes the spec
 
     @classmethod
     def _of(cls, array: Any) -> TensorArraySpec:
+        """Returns the spec of an eager or traced array, from which the spec can rebuild TensorArrays."""
         spec = cls(array.element_shape, array.dtype, array.dynamic, array.infer_shape)
         spec._like = array
         return spec
@@ -201,6 +208,7 @@ class TensorArraySpec(TypeSpec):
         return value._array.components()
 
     def _from_components(self, components: Any) -> TensorArray:
+        """Rebuilds a TensorArray from its component tensors: an eager array if a compiled function returned them."""
         if components and all(isinstance(c, EagerTensor) for c in components) and state.trace is None:
             return TensorArray._of(EagerArray.made_of(self._like, components))
         return TensorArray._of(self._like.with_components(components))
@@ -213,10 +221,14 @@ class TensorArraySpec(TypeSpec):
 
 
 def with_array_buffers(values: Any, iteration: Callable[[AbstractTrace], Any], extra_rows: Any = None) -> Any:
-    """Returns the loop variables with a buffer for each TensorArray that has none yet.
+    """Returns a loop's variables with a buffer for each TensorArray that has none yet.
 
-    Element shapes are inferred by tracing an ``iteration``; sizes that it computes are those of the first iteration.
-    ``extra_rows``: how many more elements arrays of dynamic size get rows for; None if that is unknown.
+    Unknown element shapes are inferred by tracing one iteration.
+
+    Args:
+      values: the loop variables.
+      iteration: runs the loop's body in an abstract trace, and returns its results.
+      extra_rows: the number of rows to add to arrays of dynamic size, None if it is unknown.
     """
     arrays = [
         value._array
@@ -233,9 +245,10 @@ def with_array_buffers(values: Any, iteration: Callable[[AbstractTrace], Any], e
 
 
 def _inferred_element_dims(iteration: Callable[[AbstractTrace], Any]) -> list[Any]:
-    """Returns the dims of the elements that an iteration writes to each TensorArray; None for other loop variables.
+    """Returns the shape of the elements that an iteration writes to each TensorArray; None for other loop variables.
 
-    A buffer must have its shape before the loop, although only an iteration shows what is written.
+    A buffer needs its shape before the loop, so an iteration is traced to find what it writes. Sizes that the iteration
+    computes are those of the first iteration.
     """
     from tvtf.frontend.control_flow.abstract_trace import AbstractTrace
     from tvtf.ir.trace import tracing
@@ -248,25 +261,30 @@ def _inferred_element_dims(iteration: Callable[[AbstractTrace], Any]) -> list[An
 
 
 def _element_dims(value: Any) -> Any:
+    """Returns the shape of a TensorArray's elements; None for other values, and for arrays without a buffer."""
     array = value._array if isinstance(value, TensorArray) else None
     return array.buffer._type.shape[1:] if isinstance(array, TracedArray) and array.buffer is not None else None
 
 
 def _with_array_buffer(value: Any, dims: Any, extra_rows: Any) -> Any:
+    """Returns a TensorArray with a buffer for elements of shape ``dims``, and other loop variables unchanged."""
     if not isinstance(value, TensorArray) or not isinstance(value._array, TracedArray):
         return value
     return TensorArray._of(value._array.with_settled_buffer(dims, extra_rows))
 
 
 def params_of(abstract: AbstractTrace, values: Sequence[Any]) -> list[Any]:
-    """Returns the loop variables as parameters of a trace; arrays stay as they are."""
-    return nest.map_structure(lambda v: v if isinstance(v, TensorArray) else abstract.param_of(v), list(values))
+    """Returns loop variables as parameters of an abstract trace. TensorArrays are returned unchanged."""
+    return nest.map_structure(
+        lambda value: value if isinstance(value, TensorArray) else abstract.param_of(value), list(values)
+    )
 
 
 class Growth:
-    """The arrays of dynamic size among a loop's variables, and the writes of an iteration to them.
+    """The TensorArrays of dynamic size among a loop's variables, and the writes of an iteration to them.
 
-    ``first_position`` is that of the variables among the tensors that the loop carries.
+    The trace of the loop's body records the writes in ``array_writes``. ``first_position`` is the position of the first
+    variable among the tensors that the loop carries.
     """
 
     def __init__(self, values: Any, first_position: int = 0) -> None:
@@ -276,9 +294,12 @@ class Growth:
         self.before = len(state.trace.root.array_writes)
 
     def is_partial(self) -> bool:
-        """Returns whether the loop knows the rows of some writes but not of all; it must then reserve none."""
+        """Returns whether rows can be reserved for some writes of the loop's body, but not for all.
+
+        The loop must then reserve no rows, and the body is traced again. Its recorded writes are removed for this.
+        """
         written = state.trace.root.array_writes[self.before :]
-        if BEYOND not in written or all(w is BEYOND for w in written):
+        if BEYOND not in written or all(write is BEYOND for write in written):
             return False
         self.forget()
         return True
@@ -288,7 +309,10 @@ class Growth:
         del state.trace.root.array_writes[self.before :]
 
     def rename(self, params: Sequence[Any], new_params: Sequence[Any]) -> None:
-        """Replaces parameters in the recorded writes, because the loop's body was bound again with other parameters."""
+        """Replaces parameters of the loop's body in the recorded writes, after the body was traced again.
+
+        A write is a pair of the parameter that the index is computed from, and a constant that is added.
+        """
         new_vars = {param._var: new_param._var for param, new_param in zip(params, new_params)}
         written = state.trace.root.array_writes
         written[self.before :] = [
@@ -297,10 +321,11 @@ class Growth:
         ]
 
     def arrays(self, params: Sequence[Any], results: Sequence[Any]) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
-        """Returns the ``arrays`` attribute of the loop's primitive, after its body was traced.
+        """Returns the ``arrays`` attribute of the while loop, after its body was traced.
 
-        For each growing buffer: its position, the rows to add per iteration, and the positions of the counters of its
-        rows. Empty if a write has no reserved row: the body extends the arrays then.
+        The attribute has a triple for each growing buffer: the buffer's position, the number of rows to add per
+        iteration, and the positions of the counters from which indices of rows are computed. It is empty if a write has
+        no reserved row, because the body then extends the arrays.
         """
         written = state.trace.root.array_writes[self.before :]
         if BEYOND in written:
@@ -316,14 +341,23 @@ class Growth:
         )
 
     def _rows_to_add(self, row_count: int, before: Tensor, after: Tensor) -> int:
-        """Returns the rows to add per iteration; 0 if the body itself makes the array larger."""
+        """Returns how many rows the loop adds to a buffer per iteration: 0 if the loop's body makes the buffer larger.
+
+        ``before`` and ``after`` are the buffer before and after an iteration.
+        """
         return row_count if same_dim(before._type.shape[0], after._type.shape[0]) else 0
 
 
 def grows_arrays(before: Any, after: Any) -> bool:
-    """Returns whether an iteration makes an array larger whose rows the loop should have reserved."""
-    pairs = zip(growing_array_shapes(before), *(nest.flatten(v, expand_composites=True) for v in (before, after)))
-    return any(shape is not None and not same_dim(old._type.shape[0], new._type.shape[0]) for shape, old, new in pairs)
+    """Returns whether an iteration makes the buffer of a TensorArray larger.
+
+    ``before`` and ``after`` are the loop variables before and after the iteration.
+    """
+    triples = zip(growing_array_shapes(before), *(nest.flatten(x, expand_composites=True) for x in (before, after)))
+    # Only growing arrays have a shape in the list.
+    return any(
+        shape is not None and not same_dim(old._type.shape[0], new._type.shape[0]) for shape, old, new in triples
+    )
 
 
 def growing_array_shapes(values: Any) -> list[TensorShape | None]:

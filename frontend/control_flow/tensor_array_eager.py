@@ -14,7 +14,7 @@ from tvtf.ops.rules import bind
 
 
 class EagerArray:
-    """The elements, None where unwritten; with ``clear``, the indices that have been read."""
+    """The list of a TensorArray's elements. An element that was not written, or cleared by a read, is None."""
 
     def __init__(
         self, dtype: DType, size: int, dynamic: bool, clear: bool, infer_shape: bool, element_shape: TensorShape
@@ -26,10 +26,12 @@ class EagerArray:
 
     @classmethod
     def made_of(cls, like: Any, components: Any) -> EagerArray:
-        """Returns the array whose elements are the rows of the buffer that a compiled function returned.
+        """Creates an eager array from the tensors that a compiled function returned for a TensorArray.
 
-        ``components`` are the buffer and, for a dynamic array, the number of elements, as the buffer may have more
-        rows.
+        Args:
+          like: the traced array, which has the dtype and options.
+          components: the buffer, whose rows are the elements. For an array of dynamic size the number of elements
+            follows, because the buffer may have more rows.
         """
         buffer, *count = (component.eager_array() for component in components)
         rows = buffer[: int(count[0])] if count else buffer
@@ -41,10 +43,13 @@ class EagerArray:
         return ()
 
     def with_components(self, _: Any) -> EagerArray:
-        return self
+        return self  # an eager array has no component tensors that could be replaced
 
     def read(self, index: Any) -> Tensor:
-        """Returns the element at an index; with ``clear`` it can be read only once, as in TensorFlow."""
+        """Returns the element at an index.
+
+        With ``clear`` the element is then dropped, and a second read is an error.
+        """
         i = int(index)
         if i < 0:
             raise OutOfRangeError(None, None, f"Reading from negative indices (index {i}) is not allowed.")
@@ -72,7 +77,7 @@ class EagerArray:
         return self.items[i]
 
     def write(self, index: Any, value: Any) -> EagerArray:
-        """Sets the element; an array of dynamic size grows to have it."""
+        """Sets the element at an index, and returns the array. An array of dynamic size grows if needed."""
         i = int(index)
         if i < 0:
             raise OutOfRangeError(None, None, f"Writing to negative indices (index {i}) is not allowed.")
@@ -83,12 +88,15 @@ class EagerArray:
                 f"Tried to write to index {i} but array is not resizeable and size is: {len(self.items)} ",
             )
         tensor = self.checked(convert_to_tensor(value, dtype_hint=self.dtype))
-        self.items += [None] * (i + 1 - len(self.items))  # nothing if there is such an element
+        self.items += [None] * (i + 1 - len(self.items))  # a negative count adds nothing
         self.items[i] = tensor
         return self
 
     def checked(self, value: Tensor) -> Tensor:
-        """Returns an element after checking its dtype and shape; ``infer_shape`` gives later ones the same shape."""
+        """Checks the dtype and shape of an element to write, and returns the element.
+
+        With ``infer_shape``, elements that are written later must have the same shape.
+        """
         if value.dtype is not self.dtype:
             raise InvalidArgumentError(
                 None,
@@ -105,11 +113,13 @@ class EagerArray:
         return [self.element(i) for i in range(len(self.items))]
 
     def stack(self) -> Tensor:
+        """Returns all elements as one tensor, along a new first axis. Without elements, the axis has size 0."""
         if not self.items and self.element_shape.is_fully_defined():
             return EagerTensor(np.zeros((0, *self.element_shape), self.dtype.np))  # type: ignore[arg-type] # it is defined
         return hooks.pack(self.all(), self.dtype) if self.items else EagerTensor(np.zeros(0, self.dtype.np))
 
     def gather(self, indices: Any) -> Tensor:
+        """Returns the elements at ``indices`` as one tensor, stacked along a new first axis."""
         return hooks.pack(
             [self.element(int(i)) for i in np.asarray(convert_to_tensor(indices).numpy()).ravel()], self.dtype
         )
@@ -125,7 +135,7 @@ class EagerArray:
         return bind.concat(*elements, axis=0)
 
     def unstack(self, value: Tensor) -> EagerArray:
-        """Replaces the elements by the rows of ``value``; returns the array."""
+        """Replaces the elements by the slices of ``value`` along its first axis, and returns the array."""
         rows = list(value)
         if len(rows) > len(self.items) and not self.dynamic:
             raise ValueError(f"Cannot unstack {len(rows)} tensors into a TensorArray of static size {len(self.items)} ")
@@ -138,7 +148,10 @@ class EagerArray:
         return self
 
     def split(self, value: Tensor, lengths: Tensor) -> EagerArray:
-        """Replaces the elements by consecutive parts of ``value`` of these lengths; returns the array."""
+        """Replaces the elements by consecutive parts of ``value`` of the given lengths, and returns the array.
+
+        For example, a vector of size 5 and lengths ``[2, 3]`` give elements of sizes 2 and 3.
+        """
         sizes = lengths.numpy()
         error_text = self.split_error(value, sizes)
         if error_text:
@@ -148,7 +161,7 @@ class EagerArray:
         return self
 
     def split_error(self, value: Tensor, sizes: Any) -> str:
-        """Returns TensorFlow's error text for lengths that don't fit; empty if they do."""
+        """Checks the lengths for a split of ``value``: returns TensorFlow's error text, or "" if they are valid."""
         if np.ndim(sizes) != 1:
             return f"Expected lengths to be a vector, received shape: {list(np.shape(sizes))} "
         if not value.ndim:

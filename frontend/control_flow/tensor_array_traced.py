@@ -20,22 +20,23 @@ from tvtf.ops.scatter import tensor_scatter_nd_update
 from tvtf.ops.stack import new_stack, stack_of
 
 COUNT = "count"
-"""In a loop's ``room_for``: rows are reserved for one more element per iteration, at the array's count."""
+"""In a loop's ``reserved_indices``: rows are reserved for one more element per iteration, at the array's count."""
 
 BEYOND = None, None
 """In a trace's ``array_writes``: a write for which no loop reserves a row."""
 
 
 class TracedArray:
-    """An array whose ``buffer`` has ``room`` rows, of which ``count`` are elements; both are dims or tensors.
+    """A TensorArray in a trace: a tensor, ``buffer``, whose first ``count`` rows are the elements.
 
-    Without a buffer nothing has been written, and the elements' shape may be unknown.
+    The buffer has, or will have, ``row_count`` rows. Both numbers are dims or tensors. Without a buffer nothing has
+    been written, and the elements' shape may be unknown.
     """
 
     def __init__(self, dtype: DType, count: Any, dynamic: bool, infer_shape: bool, element_shape: TensorShape) -> None:
         self.dtype, self.dynamic, self.infer_shape = dtype, dynamic, infer_shape
         self.element_shape = element_shape
-        self.count = self.room = count
+        self.count = self.row_count = count
         self.buffer: Tensor | None = None
 
     @classmethod
@@ -47,13 +48,13 @@ class TracedArray:
     # -- as components
 
     def components(self) -> tuple[Tensor, ...]:
-        """Returns the tensors that represent the array in control flow: the buffer, and the count if that is dynamic."""
+        """Returns the tensors that control flow carries for the array: the buffer, and the count of a dynamic array."""
         if self.buffer is None:
             return ()
         return (self.buffer, _scalar(self.count)) if self.dynamic else (self.buffer,)
 
     def with_components(self, components: Sequence[Tensor]) -> TracedArray:
-        """Returns the array with other ``components``: the buffer, and the count if that is dynamic."""
+        """Returns the array with other component tensors: the buffer, and the count of a dynamic array."""
         if not components:
             return self
         buffer, *count = components
@@ -62,6 +63,7 @@ class TracedArray:
         return array
 
     def _with(self, buffer: Any) -> TracedArray:
+        """Returns a copy of the array with another buffer. Arrays of a trace are immutable."""
         array = copy.copy(self)
         array.buffer = buffer
         return array
@@ -93,14 +95,15 @@ class TracedArray:
             rows = _stack(more, TensorType(self.buffer._type.shape[1:], self.dtype))
             return self._with(bind.concat(self.buffer, rows, axis=0))
         array = copy.copy(self)
-        are_static = isinstance(self.room, int) and isinstance(more, int)
-        array.room = self.room + more if are_static else bind.add(_scalar(self.room), _scalar(more))
+        are_static = isinstance(self.row_count, int) and isinstance(more, int)
+        array.row_count = self.row_count + more if are_static else bind.add(_scalar(self.row_count), _scalar(more))
         return array
 
     def _with_buffer(self, dims: Sequence[Dim]) -> TracedArray:
+        """Returns the array with a buffer of zeros for elements of shape ``dims``, if it has no buffer yet."""
         if self.buffer is not None:
             return self
-        return self._with(_stack(self.room, TensorType(tuple(dims), self.dtype)))
+        return self._with(_stack(self.row_count, TensorType(tuple(dims), self.dtype)))
 
     def _buffer_or_zeros(self) -> Tensor:
         """Returns the buffer, or a buffer of zeros if nothing has been written.
@@ -129,32 +132,32 @@ class TracedArray:
         position = _scalar(index)
         dims, shape = array.buffer._type.shape[1:], value._type.shape  # type: ignore[union-attr]
         if not isinstance(shape, AnyShape) and not isinstance(dims, AnyShape) and not same_shape(dims, shape):
-            value = bind.ensure_shape(state.trace.own(value), shape=dims)  # sizes known only at run time
+            value = bind.ensure_shape(state.trace.own(value), shape=dims)  # compares sizes at run time
         array = array._with(bind.stack_write(array.buffer, position, value))
         array.element_shape = self.element_shape.merge_with(value.shape) if self.infer_shape else self.element_shape
         return array
 
     def checked(self, value: Tensor) -> Tensor:
-        """Returns an element after checking that its dtype and shape fit the array."""
+        """Checks that the dtype and shape of an element fit the array, and returns the element."""
         if value.dtype is not self.dtype:
             raise InvalidArgumentError(
                 None,
                 "TensorListSetItem",
                 f"Invalid data types; op elements {value.dtype.name} but list elements {self.dtype.name}",
             )
-        known = self.element_shape if self.buffer is None else TensorShape(self.buffer._type.shape[1:])
-        if not known.is_compatible_with(value.shape):
-            raise ValueError(f"Inconsistent shapes: saw {value.shape} but expected {known} ")
+        expected = self.element_shape if self.buffer is None else TensorShape(self.buffer._type.shape[1:])
+        if not expected.is_compatible_with(value.shape):
+            raise ValueError(f"Inconsistent shapes: saw {value.shape} but expected {expected} ")
         if self.buffer is not None:
             # Sizes that may differ are compared at run time.
             agree_shape(self.buffer._type.shape[1:], value._type.shape)
         return value
 
     def _extended_to(self, index: Any) -> TracedArray:
-        """Returns an array of dynamic size that has an element at this index.
+        """Returns an array of dynamic size with enough rows, and a large enough count, for a write at ``index``.
 
-        If index and size are static, the buffer gets more rows now. Otherwise it grows at run time, unless the loop has
-        reserved a row for the write.
+        If index and size are static, the buffer gets more rows now. Otherwise the buffer grows at run time, unless the
+        loop has reserved a row for the write.
         """
         last, row_count = _known(index), self.buffer._type.shape[0]  # type: ignore[union-attr]
         array = self
@@ -180,9 +183,10 @@ class TracedArray:
         if loop is None:
             return False
         var, offset = _base_and_offset(index, loop)
-        # A `for` of known length has reserved rows beforehand; other loops get rows for the writes recorded here.
-        if loop.room_for is not None and not _reserves_no_rows(loop):
-            return offset <= 0 and self._uses_reserved_row(loop.room_for, var, loop)
+        # A `for` of known length has reserved rows beforehand, for the indices in `reserved_indices`. Other loops
+        # (None) reserve rows afterwards, for the writes recorded here.
+        if loop.reserved_indices is not None and not _reserves_no_rows(loop):
+            return offset <= 0 and self._uses_reserved_row(loop.reserved_indices, var, loop)
         is_loop_variable = any(var is not None and param._var is var for param in loop.params)
         is_reserved = not _reserves_no_rows(loop) and (is_loop_variable or (offset <= 0 and self._is_count(var, loop)))
         state.trace.root.array_writes.append((var if is_loop_variable else None, offset) if is_reserved else BEYOND)
@@ -192,8 +196,8 @@ class TracedArray:
         """Returns whether the loop reserved a row for a write at index ``var``, and marks the row as used.
 
         Args:
-          reserved_for: what the loop reserved rows for: the variable of its counter, and ``COUNT`` for an append. A row
-            serves one write, so the set changes.
+          reserved_for: the indices that rows are reserved for: the variable of the loop's counter, and ``COUNT`` for an
+            append. A row serves one write, so the set changes.
           var: the variable that the index is computed from.
           loop: the trace of the loop body.
         """
@@ -206,13 +210,17 @@ class TracedArray:
         return False
 
     def _is_count(self, var: Any, loop: Any) -> bool:
-        """Returns whether ``var`` is the array's count at the start of the loop's iteration."""
+        """Returns whether a variable is the array's count at the start of an iteration of the loop.
+
+        A write at this index appends an element.
+        """
         return var is not None and _base_and_offset(self.count, loop) == (var, 0)
 
     def _require_index(self, index: Any, verb: str) -> None:
-        """Checks that the array has an element at ``index``: now if index and size are static, else at run time.
+        """Checks that ``index`` is a row of the buffer, and raises InvalidArgumentError otherwise.
 
-        ``verb`` is for the error message: "modify" or "access".
+        If index or size are unknown while tracing, a run-time check is emitted. ``verb`` is "modify" or "access", for
+        the error message.
         """
         size, known = self.buffer._type.shape[0], _known(index)  # type: ignore[union-attr]
         if known is not None and isinstance(size, int):
@@ -227,20 +235,23 @@ class TracedArray:
         bind.guard(is_inside, message=message)
 
     def read(self, index: Any) -> Tensor:
+        """Returns the element at an index."""
         array = self._with(self._buffer_or_zeros())
         array._require_index(index, "access")
         return bind.stack_read(array.buffer, _scalar(index))
 
     def stack(self) -> Tensor:
+        """Returns all elements as one tensor, along a new first axis."""
         buffer = self._buffer_or_zeros()
         if not self.dynamic:
             return buffer
-        return buffer[: self.count]
+        return buffer[: self.count]  # more rows may be reserved
 
     def gather(self, indices: Any) -> Tensor:
         return bind.gather(self._buffer_or_zeros(), convert_to_tensor(indices), axis=0, batch_dims=0)
 
     def concat(self) -> Tensor:
+        """Returns all elements as one tensor, concatenated along their first axis."""
         stacked = self.stack()
         if stacked.ndim < 2:
             raise InvalidArgumentError(
@@ -249,13 +260,18 @@ class TracedArray:
         return reshape(stacked, [-1, *stacked.shape[2:]])
 
     def unstack(self, value: Tensor) -> TracedArray:
+        """Returns the array whose elements are the slices of ``value`` along its first axis."""
         self.checked(value[0])
         array = self._with(value)
-        array.count = array.room = value._type.shape[0]
+        array.count = array.row_count = value._type.shape[0]
         array.element_shape = self.element_shape.merge_with(value.shape[1:])
         return array
 
     def scatter(self, indices: Any, value: Tensor) -> TracedArray:
+        """Returns the array with the slices of ``value`` written at ``indices``.
+
+        An array of dynamic size grows to the largest index, if the indices are known while tracing.
+        """
         positions = convert_to_tensor(indices)
         array = self._with_buffer(value._type.shape[1:])
         static_positions = static_value(positions)
@@ -286,23 +302,26 @@ class TracedArray:
 def _loop() -> Any:
     """Returns the trace of the innermost while loop around the active trace, None if there is no loop."""
     trace = state.trace
-    while trace is not None and not trace.name.startswith("while"):
+    while trace is not None and not trace.name.startswith("while"):  # traces of loop bodies have such names
         trace = trace.parent
     return trace
 
 
 def _reserves_no_rows(loop: Any) -> bool:
-    """Returns whether this loop or an enclosing loop reserves no rows for writes, so that its arrays grow at run time."""
-    while loop is not None and loop.room_for != frozenset():
+    """Returns whether this loop or an enclosing loop reserves no rows for writes. TensorArrays then grow at run time.
+
+    ``loop`` is the trace of the loop's body. Such a trace has the empty set as ``reserved_indices``.
+    """
+    while loop is not None and loop.reserved_indices != frozenset():
         loop = loop.parent
     return loop is not None
 
 
 def _buffer_extended_to(buffer: Tensor, index: Any) -> Tensor:
-    """Returns the buffer extended at run time by rows of zeros, to at least ``index + 1`` rows."""
+    """Emits code that extends a buffer with rows of zeros at run time, to at least ``index + 1`` rows."""
     rows, *dims = buffer._type.shape
     new_row_count = bind.maximum(scalar_of(rows), bind.add(bind.cast(_scalar(index), dtype=dtypes.int64), scalar_of(1)))
-    (new_size,) = dims_of(state.trace.own(bind.reshape(new_row_count, shape=(1,))))
+    (new_size,) = dims_of(state.trace.own(bind.reshape(new_row_count, shape=(1,))))  # the number as a symbolic dim
     new_rows = new_stack(new_size - rows, TensorType(tuple(dims), buffer.dtype))  # type: ignore[operator]
     return bind.ensure_shape(bind.concat(buffer, new_rows, axis=0), shape=(new_size, *dims))  # type: ignore[no-any-return]
 
@@ -316,7 +335,7 @@ def _count(size: Any) -> Any:
 
 
 def _known(index: Any) -> int | None:
-    """Returns the value of an index that is known while tracing, None for other indices."""
+    """Returns an index as an int if its value is known while tracing, None otherwise."""
     if isinstance(index, Tensor):
         value = static_value(index)
         return None if value is None else int(value)
@@ -362,7 +381,7 @@ def _base_and_addend(index: SymbolicTensor) -> tuple[Any, int]:
 
     from tvtf.ir import dialect
 
-    values = {b.var: b.value for b in index._trace.bindings}
+    values = {binding.var: binding.value for binding in index._trace.bindings}
     var, offset = index._var, 0
     while dialect.is_dialect(values.get(var)) and values[var].op.name == "tvtf.add":
         x, y = dialect.read(values[var]).inputs

@@ -23,7 +23,7 @@ MAX_ESTIMATED_ITERATIONS = 1024
 
 
 class Comparison(NamedTuple):
-    """A counter that goes on below a limit."""
+    """A condition ``counter < limit + beyond``; the counter and the limit are variables of the condition's trace."""
 
     counter: Any
     limit: Any
@@ -31,10 +31,14 @@ class Comparison(NamedTuple):
 
 
 def trip_count(entry: Sequence[Tensor], condition: TracedFunction, body: TracedFunction) -> Dim | None:
-    """Returns the greatest number of iterations of a loop, as an int or dim; None if the loop doesn't count.
+    """Returns an upper bound on the iterations of a while loop, as an int or symbolic dim; None if none is found.
 
-    ``entry`` are the values before the loop, ``condition`` and ``body`` its functions. ``while i < n`` counts if
-    each iteration adds the same positive number to ``i``, and ``n`` is known while tracing.
+    A bound is found for loops such as ``while i < n``, if each iteration adds the same positive constant to ``i`` and
+    ``n`` is known while tracing.
+
+    Args:
+      entry: the loop variables before the loop.
+      condition, body: the traces of the loop's condition and body.
     """
     comparisons = list(_comparisons(condition, condition.leaves[0]._var))
     counts = [
@@ -50,7 +54,10 @@ def trip_count(entry: Sequence[Tensor], condition: TracedFunction, body: TracedF
 
 
 def _comparisons(condition: TracedFunction, var: Any) -> Iterator[Comparison | None]:
-    """Yields the comparisons of integers that must all hold for another iteration; None for any other condition."""
+    """Splits a loop condition at its logical ands, and yields each comparison of a counter with a limit.
+
+    ``var`` is the variable of the condition's result. For any other part of the condition, None is yielded.
+    """
     call = _call_of(condition, var)
     if call is not None and call.primitive.name == "logical_and":
         for part in call.inputs:
@@ -65,7 +72,13 @@ def _comparisons(condition: TracedFunction, var: Any) -> Iterator[Comparison | N
 def _iteration_count(
     comparison: Comparison | None, entry: Sequence[Tensor], condition: TracedFunction, body: TracedFunction
 ) -> Dim | None:
-    """Returns the number of iterations for which a comparison holds; None if that is unknown."""
+    """Returns the number of iterations for which a comparison holds; None if the number is unknown.
+
+    Args:
+      comparison: a comparison of a counter with a limit, or None for another condition.
+      entry: the loop variables before the loop.
+      condition, body: the traces of the loop's condition and body.
+    """
     if comparison is None:
         return None
     index = next((i for i, param in enumerate(condition.params) if param._var.same_as(comparison.counter)), None)
@@ -95,20 +108,24 @@ def _step_size(body: TracedFunction, index: int) -> int | None:
 
 
 def _limit(condition: TracedFunction, var: Any) -> Dim | None:
-    """Returns the number or the size of an argument that a counter is compared with; None if it is neither."""
+    """Returns the limit with which a loop's counter is compared: an int, or a symbolic dim if it is a tensor's size.
+
+    Returns None for a limit that is computed at run time.
+    """
     value = condition.trace.computed_constants.value(var)
     if value is not None:
         return int(value)
     tensor = condition.trace.tensors.get(var)
-    known = None if tensor is None else tensor.known
-    if not isinstance(known, np.ndarray) or known.ndim:  # where ranks are unknown, each has a value of its own
+    static_dims = None if tensor is None else tensor.known  # an array of dims, if the tensor is computed from shapes
+    # With unknown ranks it is an AnyValue, not an array: each rank has another value.
+    if not isinstance(static_dims, np.ndarray) or static_dims.ndim:
         return None
-    return known.item()  # type: ignore[no-any-return]
+    return static_dims.item()  # type: ignore[no-any-return]
 
 
-def _call_of(inner: TracedFunction, var: Any) -> Any:
-    """Returns the primitive call that computes a variable; None for parameters and constants."""
-    for binding in reversed(inner.trace.bindings):
+def _call_of(function: TracedFunction, var: Any) -> Any:
+    """Returns the call of a primitive that computes a variable of a traced function; None for other variables."""
+    for binding in reversed(function.trace.bindings):
         if binding.var.same_as(var):
             return dialect.read(binding.value) if dialect.is_dialect(binding.value) else None
     return None

@@ -14,7 +14,10 @@ from tvtf.state.variable import Variable
 
 
 def reload(variable: Variable, trace: Trace) -> SymbolicTensor:
-    """Binds a call that reads the Variable's memory when the program reaches this place; returns the value."""
+    """Emits a call that reads a Variable's memory when the compiled program runs, and returns the value read.
+
+    Python that the program called before may have assigned the Variable.
+    """
     with tracing(trace):
         function = HostFunction(lambda: (variable._array,), is_brief=True, of_variable=True)
         (value,) = bound_call(function, [], [TensorSpec(variable.shape, variable.dtype)])
@@ -22,9 +25,13 @@ def reload(variable: Variable, trace: Trace) -> SymbolicTensor:
 
 
 def store(variable: Variable, value: Tensor, trace: Trace) -> None:
-    """Binds a call that writes the value to the Variable's memory when the program reaches this place."""
+    """Emits a call that writes ``value`` to a Variable's memory when the compiled program runs.
+
+    Python that the program calls afterwards then reads this value.
+    """
 
     def write(array: np.ndarray) -> tuple[()]:
+        """Copies the array to the Variable's memory. The empty tuple means that the call has no results."""
         variable.store_beside(array)
         return ()
 

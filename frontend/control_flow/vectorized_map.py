@@ -29,7 +29,7 @@ from tvtf.ops.rules import bind, stretch
 
 
 class Batched(Tensor):
-    """One element of ``inner``'s leading axis, standing for all of them."""
+    """A tensor of a vectorized map: has the type of one element and holds all elements, stacked in ``inner``."""
 
     __slots__ = ("inner", "level", "_type")
     is_batched = True
@@ -48,14 +48,17 @@ class Batched(Tensor):
 
 
 def is_mapped(tensors: Sequence[Tensor]) -> bool:
-    """Returns whether any tensor is batched (stands for all elements of a vectorized map). Compiled code can't take it."""
+    """Returns whether any of the tensors is batched: it stands for all elements of a vectorized map.
+
+    Compiled functions can't have batched tensors as arguments.
+    """
     return bool(state.batches) and any(x.is_batched for x in tensors)
 
 
 def bind_batched(prim: Primitive[Any], inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
-    """Binds a primitive with batched inputs for all elements at once, and returns batched results.
+    """Applies a primitive to all elements of a vectorized map at once, and returns batched results.
 
-    In nested maps, the primitive is bound for the elements of the innermost map that has batched an input.
+    In nested maps, the elements are those of the innermost map (the highest level) that has batched an input.
     """
     level = max(x.level for x in inputs if x.is_batched)  # type: ignore[attr-defined]
     # Values of outer maps are the same for all elements of this one.
@@ -77,21 +80,25 @@ def bind_batched(prim: Primitive[Any], inputs: Sequence[Tensor], attrs: dict[str
 
 
 def _apply(prim: Primitive[Any], size: Any, raw: list[Any], flags: list[bool], attrs: dict[str, Any]) -> Any:
+    """Applies a primitive by its batching rule, or in a loop over the ``size`` elements if no rule applies.
+
+    ``flags`` say which of the ``raw`` inputs are whole batches.
+    """
     results = NotImplemented if prim.batch is None else prim.batch(size, raw, flags, **attrs)
     return loop_over_elements(prim, size, raw, flags, attrs) if results is NotImplemented else results
 
 
 def _wrapped(results: Any, level: int) -> Any:
-    """Returns the results of a batched primitive as batched tensors of a map's level."""
+    """Returns the results of a batched primitive as batched tensors of a map's level: one tensor or a tuple."""
     if isinstance(results, (tuple, list)):
-        return tuple(Batched(t, level) for t in results)
+        return tuple(Batched(result, level) for result in results)
     return Batched(results, level)
 
 
 def loop_over_elements(
     prim: Primitive[Any], size: Any, inputs: Sequence[Any], batched: Sequence[bool], attrs: dict[str, Any]
 ) -> Any:
-    """Applies a primitive without batching rule to each element in a loop, and stacks the results.
+    """Applies a primitive without a batching rule to each element in a loop, and stacks the results.
 
     Args:
       prim: the primitive.
@@ -107,9 +114,18 @@ def loop_over_elements(
     elements = [x for x, is_mapped in zip(inputs, batched) if is_mapped]
 
     def apply_to_one(rows: Sequence[Any]) -> Any:
+        """Applies the primitive to one element: to the ``rows`` of the batched operands, and the other operands."""
         remaining = iter(rows)
-        return list(as_tuple(prim.bind(*(next(remaining) if b else x for x, b in zip(inputs, batched)), **attrs)))
+        return list(
+            as_tuple(
+                prim.bind(
+                    *(next(remaining) if is_mapped else x for x, is_mapped in zip(inputs, batched)),
+                    **attrs,
+                )
+            )
+        )
 
+    # Without elements, `map_fn` would not know the shapes of the results.
     stacked = tuple(_empty_results(apply_to_one, elements) if size == 0 else map_fn(apply_to_one, elements))
     return stacked if len(stacked) > 1 else stacked[0]
 
@@ -186,8 +202,8 @@ def vectorized_map(fn: Callable[..., Any], elems: Any, fallback_to_while_loop: b
         size = _common_size(tensors)
         with level() as map_level:
             rows = [Batched(t, map_level) if same_dim(t._type.shape[0], size) else t[0] for t in tensors]
-            place = Batched(bind.range(size=size, start=0, delta=1, dtype=int32), map_level)
-            results = by_element(lambda *leaves: fn(nest.pack_sequence_as(elems, leaves)), rows, place)
+            element_index = Batched(bind.range(size=size, start=0, delta=1, dtype=int32), map_level)
+            results = by_element(lambda *leaves: fn(nest.pack_sequence_as(elems, leaves)), rows, element_index)
             return nest.map_structure(
                 lambda t: t if t is None else unwrapped(t, map_level, size), results, expand_composites=True
             )
@@ -207,12 +223,16 @@ class _CallsPython(NotImplementedError):
 
 
 def _map_by_loop(fn: Callable[..., Any], tensors: Sequence[Tensor], elems: Any) -> Any:
-    """Maps a function that calls Python over the elements one by one, as Python can't be called on whole batches."""
+    """Maps a function that calls Python over the elements in a loop, because Python can't be called on whole batches.
+
+    ``tensors`` are the tensors in ``elems``. A tensor of leading size 1 serves all elements.
+    """
     _require_loop("EagerPyFunc", tensors)
     size = _common_size(tensors)
     elements = [tensor for tensor in tensors if same_dim(tensor._type.shape[0], size)]
 
     def apply_to_one(rows: Sequence[Tensor]) -> Any:
+        """Calls the function on one element: on ``rows`` of the tensors, or their single row."""
         remaining = iter(rows)
         flat = [next(remaining) if same_dim(tensor._type.shape[0], size) else tensor[0] for tensor in tensors]
         return fn(nest.pack_sequence_as(elems, flat))
@@ -221,7 +241,10 @@ def _map_by_loop(fn: Callable[..., Any], tensors: Sequence[Tensor], elems: Any) 
 
 
 def _require_loop(op: str, inputs: Sequence[Any]) -> None:
-    """Warns that an op runs element by element, or raises ValueError if the user has not allowed the loop."""
+    """Logs a warning that an op runs element by element. Raises ValueError if the user has not allowed the loop.
+
+    TensorFlow has batching rules for some of these ops, and no warning is logged for them.
+    """
     allowed, warns = state.one_by_one
     if not allowed:
         raise ValueError(MSG_NO_RULE.format(op=op, inputs=list(inputs)))
@@ -235,12 +258,13 @@ def _common_size(tensors: Sequence[Tensor]) -> Any:
     For example, leading sizes 1 and 3 give 3.
 
     Raises:
-      ValueError: there are none, or scalars among them.
+      ValueError: there are no tensors, or one is a scalar.
       InvalidArgumentError: the sizes differ.
     """
     if not tensors or not all(tensor._type.shape for tensor in tensors):
         raise ValueError(f"vectorized_map needs elements with a leading size, but got shapes {_shapes(tensors)}")
     sizes = [tensor._type.shape[0] for tensor in tensors]
+    # A tensor of leading size 1 serves all elements. If all have size 1, there is one element.
     sizes_to_agree = [n for n in sizes if n != 1] or sizes[:1]
     size = sizes_to_agree[0]
     if not all(agree_dim(n, size) for n in sizes_to_agree):
@@ -251,22 +275,28 @@ def _common_size(tensors: Sequence[Tensor]) -> Any:
 
 
 def _shapes(tensors: Sequence[Tensor]) -> list[tuple[Any, ...]]:
-    return [tuple(t.shape) for t in tensors]
+    """Returns the shapes of tensors as tuples, for error messages."""
+    return [tuple(tensor.shape) for tensor in tensors]
 
 
-def by_element(function: Callable[..., Any], tensors: Sequence[Tensor], place: Tensor | None = None) -> Any:
-    """Traces ``function`` for one element of batched tensors, and runs the trace for all elements at once.
+def by_element(function: Callable[..., Any], tensors: Sequence[Tensor], element_index: Tensor | None = None) -> Any:
+    """Traces ``function`` for one element of batched tensors, runs the trace for all elements, and returns the results.
 
     In the trace, control flow is primitives, which have batching rules. Assigned Variables get the first element's
-    value, as in TensorFlow. ``place`` is the element's index for a user's function: random numbers depend on it.
+    value, as in TensorFlow. ``element_index`` is the batch of the elements' indices, on which the random numbers of a
+    user's function depend.
     """
     from tvtf.frontend.control_flow.closure_conversion import TracedFunction, assigned_variables, lift, variable_value
 
-    operands = [*tensors] if place is None else [*tensors, place]
+    operands = [*tensors] if element_index is None else [*tensors, element_index]
 
     def traced(*rows: Tensor) -> Any:
-        if place is not None:
-            state.trace.element = rows[-1], place.size  # type: ignore[attr-defined]
+        """Calls the function on one element.
+
+        The last of ``rows`` is the element's index, if ``element_index`` is given.
+        """
+        if element_index is not None:
+            state.trace.element = rows[-1], element_index.size  # type: ignore[attr-defined]
         return function(*rows[: len(tensors)])
 
     deferred_before = len(state.trace.specialization.deferred or ()) if state.trace else 0
@@ -274,7 +304,8 @@ def by_element(function: Callable[..., Any], tensors: Sequence[Tensor], place: T
     if len(inner.trace.specialization.deferred or ()) > deferred_before:
         raise _CallsPython
     variables = assigned_variables([inner])
-    values = [variable_value(inner, v) for v in variables]
+    values = [variable_value(inner, variable) for variable in variables]
+    # The batched operands make `call` run the graph for all elements.
     results = call(inner.graph(values), [*operands, *lift([inner])])
     for variable, value in zip(variables, results[len(inner.leaves) :]):
         variable.assign(value.inner[0] if value.is_batched else value, read_value=False)
@@ -285,12 +316,18 @@ def by_element(function: Callable[..., Any], tensors: Sequence[Tensor], place: T
 
 
 def mapped_rows(flat: list[Tensor], captured: list[Tensor], function: Any) -> Any:
-    """Maps ``function``, of rows and of its captures, over all rows."""
+    """Maps a traced function over the rows of ``flat`` by ``vectorized_map``, when the ranks of the rows are known.
+
+    ``captured`` are the tensors that the function captures. They are the same for all rows.
+    """
     return vectorized_map(lambda rows: list(call(function, [*rows, *captured])), flat)
 
 
 class level:
-    """A context that opens a level of mapping, and returns its number."""
+    """A context in which tensors can be batched.
+
+    Contexts nest, and entering one returns its number: 1 for the first.
+    """
 
     def __enter__(self) -> int:
         state.batches += 1
@@ -301,16 +338,20 @@ class level:
 
 
 def unwrapped(result: Any, map_level: int, size: Any) -> Tensor:
-    """Returns the results of all elements as one tensor. A result that is the same for all elements is repeated."""
+    """Returns a result of a vectorized map as a plain tensor: the results of all elements along a new first axis.
+
+    A result that is the same for all elements is repeated ``size`` times.
+    """
     result = convert_to_tensor(result)
     is_batched_here = result.is_batched and result.level == map_level  # type: ignore[attr-defined]
     return result.inner if is_batched_here else stretch(size, result, False)  # type: ignore[attr-defined]
 
 
 def one_hot_cotangents(tensor_type: TensorType) -> Tensor:
-    """Returns all one-hot cotangents of a tensor, one per element: shape (elements, *shape).
+    """Returns the one-hot cotangents of all elements of a tensor, stacked along a new first axis.
 
-    A jacobian is the reverse sweep mapped over them.
+    Mapping a backward sweep over these cotangents gives a jacobian. For example, shape ``(2,)`` gives the identity
+    matrix of size 2.
     """
     shape, dtype = tensor_type
     count = size_of(shape)

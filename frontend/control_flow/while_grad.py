@@ -48,7 +48,7 @@ from tvtf.passes.autodiff.reverse_mode import at_once
 
 
 def while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
-    """Returns the cotangents of a while loop's inputs.
+    """Computes the cotangents of a while loop's inputs.
 
     The forward loop saves the values that the gradient needs on stacks. A second loop reads the stacks backward.
 
@@ -58,6 +58,7 @@ def while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
       inputs: the loop variables before the loop, then the loop invariants.
       attrs: the attributes of the loop.
     """
+    # The backward loop needs a trace: it is traced for one element, and the trace runs for all elements at once.
     if state.trace is None or is_mapped(cts):
         return by_element(lambda *element_cts: at_once(while_vjp)(element_cts, outputs, *inputs, **attrs), cts)
     has_loop_effects = has_effects(attrs["condition"], attrs["body"])
@@ -67,23 +68,25 @@ def while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
 
 
 def effect_while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
-    """Returns the cotangents of the inputs of a while loop that has side effects.
+    """Computes the cotangents of the inputs of a while loop that has side effects.
 
-    The effects must happen once, so the loop is not run again to count its iterations.
+    The effects must happen once, so the loop is not run again to count its iterations. The arguments are those of
+    :func:`while_vjp`.
     """
+    # The backward loop needs a trace: it is traced for one element, and the trace runs for all elements at once.
     if state.trace is None or is_mapped(cts):
         return by_element(lambda *element_cts: at_once(effect_while_vjp)(element_cts, outputs, *inputs, **attrs), cts)
     return _LoopOnce(inputs, outputs, True, **attrs).backward(cts, outputs)
 
 
 class _Loop:
-    """A ``while`` to be differentiated, in the active trace.
+    """A ``while`` loop to be differentiated, in the active trace.
 
-    Its inputs are loop variables (``start``) and invariants, which the condition and the body read but don't change.
+    The inputs are loop variables (``start``) and invariants, which the condition and the body read but don't change.
     ``active`` are the indices of the differentiable loop variables.
 
-    In the backward pass, arrays have their final number of rows: the loop itself makes them larger while it runs, and
-    another run of it starts with the ``extended_start``.
+    The loop makes growing TensorArrays larger while it runs. The backward pass, and another run of the loop, start with
+    the final number of rows (``extended_start``).
     """
 
     evaluation_class: Any = KeepResiduals
@@ -101,7 +104,10 @@ class _Loop:
         shapes: Any = (),
         arrays: Any = (),
     ) -> None:
-        """Takes the inputs, outputs and attributes of the loop; the first ``carried`` inputs are the loop variables."""
+        """Splits the inputs of the loop into the first ``carried``, which are the loop variables, and the invariants.
+
+        ``effects`` says whether the loop has side effects. The other arguments are the attributes of the loop.
+        """
         self.condition, self.body, self.effects = condition, body, effects
         self.start, self.invariants = list(inputs[:carried]), list(inputs[carried:])
         self.bound, self.shapes, self.arrays = bound, shapes, arrays
@@ -110,7 +116,10 @@ class _Loop:
         self.shapes_after = [y._type.shape for y in outputs]
 
     def _with_final_rows(self, index: int, before: Tensor, after: Tensor) -> Tensor:
-        """Returns the initial value of a loop variable, extended to its final number of rows if it is a growing array."""
+        """Returns a loop variable's initial value. A growing TensorArray is extended by zeros to its final row count.
+
+        ``before`` and ``after`` are the loop variable before and after the loop.
+        """
         if same_shape(before._type.shape, after._type.shape) or index not in (i for i, *_ in self.arrays):
             return before
         rows = after._type.shape[0]
@@ -121,27 +130,27 @@ class _Loop:
         )
 
     def varies(self, index: int) -> set[int]:
-        """Returns the axes on which the size of a loop variable differs between iterations."""
+        """Returns the axes of loop variable ``index`` on which the size differs between iterations."""
         return varying_dims(self.extended_start[index]._type, self.shapes_after, index)
 
     def types(self) -> list[TensorType]:
-        """Returns new types of the loop variables, with a new symbolic dim for each size that differs between iterations.
+        """Returns types of the loop variables with a new symbolic dim for each size that differs between iterations.
 
-        They serve for the start of an iteration. A second call gives types for the end.
+        Each call returns other dims: one call is for the start of an iteration, another call for the end.
         """
         return [x._type._replace(shape=own_dims(x._type, self.varies(i))) for i, x in enumerate(self.extended_start)]
 
     def backward(self, cts: Any, outputs: Sequence[Any]) -> list[Any]:
-        """Binds the backward loop and returns the cotangents of all inputs.
+        """Emits the backward loop, and returns the cotangents of all inputs.
 
-        The backward loop carries the number of forward iterations left, the cotangents of the active loop variables,
-        and for each invariant the sum of its cotangents so far, because every iteration reads the same invariant. Each
-        of its iterations reads the residuals of one forward iteration from the stacks, last to first.
+        The loop carries the number of forward iterations left, the cotangents of the active loop variables, and for
+        each invariant the sum of its cotangents so far, because every iteration reads the invariant. An iteration reads
+        the residuals of one forward iteration from the stacks, from the last to the first.
         """
         iteration = _Sweep(self)
         count, stacks = self.forward(iteration, outputs)
         entry = [cts[i] for i in self.active]
-        sums = [iteration.sum_start(k) for k in iteration.summed]
+        sums = [iteration.sum_start(index) for index in iteration.summed]
         start_types, shape_types = self.types(), self.types()
         types = [start_types[i]._replace(dtype=ct.dtype) for i, ct in zip(self.active, entry)]
         backward_step = TracedFunction("while_grad", lambda i, *rest: self.backward_step(iteration, stacks, i, rest), [
@@ -177,8 +186,10 @@ class _Loop:
           cts: the results of the backward loop for the differentiable loop variables.
           sums: the results of the backward loop for the invariants: sums over all iterations.
         """
+        # A sum may be a buffer of rows, with leading axes flattened.
         shaped = [bind.reshape(x, shape=self.invariants[index]._type.shape) for index, x in zip(iteration.summed, sums)]
         by_variable, by_invariant = dict(zip(self.active, cts)), self.zeros() | dict(zip(iteration.summed, shaped))
+        # The backward loop carries cotangents of the extended start, of which the first rows belong to the start.
         starts = [
             _of_shape(by_variable.get(i), x) if self.varies(i) else _first_rows(by_variable.get(i), x)
             for i, x in enumerate(self.start)
@@ -186,9 +197,9 @@ class _Loop:
         return [*starts, *map(by_invariant.get, range(len(self.invariants)))]
 
     def zeros(self) -> dict[int, Any]:
-        """Returns zero cotangents of the differentiable invariants that the loop reads, by their indices.
+        """Returns a dict of zero cotangents for the differentiable invariants that the loop reads, by index.
 
-        TensorFlow gives zeros, not None, for these invariants. The zeros are functions, which are called if needed.
+        TensorFlow gives zeros, not None, for these invariants. A zero is a function, which is called if it is needed.
         """
         read_indices = {index - len(self.start) for index in read_by(self.condition) | read_by(self.body)}
         return {
@@ -208,9 +219,8 @@ class _Loop:
         index = bind.subtract(count, _int(1))
         read = self.read(stacks, index)
         starts, saved = dict(zip(iteration.needed, read)), dict(zip(iteration.saved, read[len(iteration.needed) :]))
-        values = [
-            starts[j] if j in starts else zeros_like(x) for j, x in enumerate(self.extended_start)
-        ]  # the planned step reads all that vary in size
+        # The sweep doesn't read the other loop variables: zeros take their place.
+        values = [starts[j] if j in starts else zeros_like(x) for j, x in enumerate(self.extended_start)]
         new_cts, new_sums = iteration.run(values, cts, sums, saved)
         return [index, *new_cts, *new_sums]
 
@@ -220,17 +230,17 @@ class _Loop:
         return any(map(self.varies, range(len(self.extended_start))))
 
     def read(self, stacks: Sequence[Tensor], index: Tensor) -> list[Tensor]:
-        """Returns the values that iteration ``index`` saved on the stacks."""
-        return [bind.stack_read(s, index) for s in stacks]
+        """Returns the values that iteration ``index`` saved on the stacks, one value of each stack."""
+        return [bind.stack_read(stack, index) for stack in stacks]
 
     def written(self, stacks: Sequence[Tensor], index: Tensor, values: Sequence[Tensor]) -> list[Tensor]:
         """Returns the stacks with the values of iteration ``index`` written, one to each stack."""
-        return [bind.stack_write(s, index, x) for s, x in zip(stacks, values)]
+        return [bind.stack_write(stack, index, x) for stack, x in zip(stacks, values)]
 
     def forward(self, iteration: _Sweep, outputs: Sequence[Any]) -> tuple[Tensor, Sequence[Tensor]]:
-        """Binds a copy of the forward loop that saves values on stacks.
+        """Emits a copy of the forward loop that saves values on stacks.
 
-        If the original loop is in the active trace, the copy replaces it. Otherwise both loops run.
+        If the original loop is in the active trace, the copy replaces the original. Otherwise both loops run.
 
         Returns:
           the number of iterations, and the filled stacks.
@@ -243,23 +253,23 @@ class _Loop:
         return count, stacks
 
     def bind_with_stacks(self, iteration: _Sweep, is_original: bool) -> Run:
-        """Binds the forward loop with stacks.
+        """Emits the forward loop with stacks.
 
-        If no bound on the iterations is known, a first run counts them. The stacks then have a known size.
-        Subclasses need ``is_original``: whether this loop replaces the original loop.
+        If no bound on the iterations is known, the loop runs twice: the first run counts the iterations, which gives
+        the size of the stacks. Only subclasses need ``is_original``: whether this loop replaces the original loop.
 
         Returns the number of iterations, the final values of the loop variables, and the filled stacks.
         """
         types = iteration.stacked_types()
         if not types or self.bound is not None:
-            return self.run(iteration, self.start, [new_stack(self.bound, t) for t in types])
+            return self.run(iteration, self.start, [new_stack(self.bound, tensor_type) for tensor_type in types])
         count, *_ = self.run(iteration, self.start, [])
-        return self.run(iteration, self.start, [stack_of(count, t) for t in types])
+        return self.run(iteration, self.start, [stack_of(count, tensor_type) for tensor_type in types])
 
     def run(
         self, iteration: _Sweep, start: Sequence[Tensor], stacks: Sequence[Tensor], arrays: Any = (), shapes: Any = ()
     ) -> Run:
-        """Binds the forward loop with a counter and stacks as additional loop variables.
+        """Emits the forward loop with a counter and stacks as additional loop variables.
 
         ``start`` are the loop variables before the loop, ``stacks`` the empty stacks. ``arrays`` and ``shapes`` are the
         attributes of the loop: the growing arrays, and the final shapes of all variables if any shape changes.
@@ -270,6 +280,7 @@ class _Loop:
         types = [
             x._type._replace(shape=own_dims(x._type, varying_dims(x._type, shapes, i))) for i, x in enumerate(values)
         ]
+        # The names begin with "while": TensorArrays find the enclosing loop by its name.
         condition = TracedFunction("while_again_cond", self.counted_condition, types)
         body = TracedFunction("while_again", partial(self.step, iteration), types)
         shared = lift([condition, body])
@@ -313,9 +324,11 @@ class _LoopOnce(_Loop):
     """A ``while`` whose trip count is known only at run time: it has effects, or its values vary in size."""
 
     def bind_with_stacks(self, iteration: _Sweep, is_original: bool) -> Run:
-        """Binds the forward loop with stacks, which grow while the loop runs if no bound is known.
+        """Emits the forward loop with stacks.
 
-        Returns the trip count, the final values of the loop variables, and the filled stacks.
+        The stacks grow while the loop runs if no bound on the iterations is known.
+
+        Returns the number of iterations, the final values of the loop variables, and the filled stacks.
 
         Args:
           iteration: the sweep of one iteration, which says what is saved.
@@ -331,7 +344,7 @@ class _LoopOnce(_Loop):
         else:
             self.evaluation_class = ResidualsWithoutEffects
         # The loop carries a counter, then its variables, then the stacks, of which each iteration writes one row.
-        arrays = [(1 + i, rows, tuple(1 + c for c in counters)) for i, rows, counters in growing]
+        arrays = [(1 + i, rows, tuple(1 + counter for counter in counters)) for i, rows, counters in growing]
         arrays += [(1 + len(start) + i, 1, (0,)) for i in stacks.growing]
         varies = self.vary or stacks.vary or bool(growing)
         return self.run(
@@ -348,10 +361,10 @@ class _LoopOnce(_Loop):
 
 
 def _first_rows(ct: Any, before: Tensor) -> Any:
-    """Returns the cotangent of an array before the loop: the first rows of the cotangent of the grown array.
+    """Returns the cotangent of a growing TensorArray before the loop: the first rows of ``ct``.
 
     Args:
-      ct: the cotangent of the array with its final rows, or None.
+      ct: the cotangent of the array with its final number of rows, or None.
       before: the array before the loop.
     """
     if ct is None or same_shape(ct._type.shape, before._type.shape):
@@ -362,14 +375,14 @@ def _first_rows(ct: Any, before: Tensor) -> Any:
 
 
 class _Sweep:
-    """The sweep of one iteration: decides which of its inputs it needs, and which invariants get a cotangent."""
+    """The backward sweep of one iteration. A plan says what the sweep reads, and which invariants get a cotangent."""
 
     def __init__(self, loop: _Loop) -> None:
         self.loop = loop
         self.needed: list[int] = []
         self.saved: Residuals = {}
         self.saved = self._plan()
-        self._plan()  # with the residuals saved, an iteration needs fewer inputs
+        self._plan()  # again: with the residuals saved, the sweep reads fewer loop variables
 
     def _plan(self) -> Residuals:
         """Determines which values the backward sweep of an iteration needs, by tracing the sweep in a temporary trace.
@@ -390,7 +403,7 @@ class _Sweep:
         for part in rows:
             self.depths[part.key] = max(part.depth, self.depths.get(part.key, 0))
         self.summed = [index for index in self.summed if invariant_cts[index] is not None or index in self.depths]
-        row_parts = [x for part in rows for x in (part.places, part.values)]
+        row_parts = [x for part in rows for x in (part.indices, part.values)]
         results = [*new_cts, *(ct for ct in invariant_cts if ct is not None), *row_parts]
         used = variables_used_by(abstract, results)
         self.needed = [j for j, value in enumerate(values) if value._var in used or loop.varies(j)]
@@ -399,16 +412,19 @@ class _Sweep:
         return {key: tensor_type for key, tensor_type in types.items() if self._is_known(tensor_type)}
 
     def _is_known(self, tensor_type: TensorType) -> bool:
-        """Returns whether all sizes of a type are known before the loop."""
-        known_dims = {d for t in (*self.loop.start, *self.loop.invariants) for d in t._type.shape}
-        return all(isinstance(d, int) or d in known_dims for d in tensor_type.shape)
+        """Returns whether all sizes of a type are known before the loop, because an input of the loop has them.
+
+        Only values of such types are saved on stacks.
+        """
+        known_dims = {dim for x in (*self.loop.start, *self.loop.invariants) for dim in x._type.shape}
+        return all(isinstance(dim, int) or dim in known_dims for dim in tensor_type.shape)
 
     def stacked_types(self) -> list[TensorType]:
         """Returns the types of the values that each iteration saves: needed loop variables, then residuals."""
         return [self.starts[j] for j in self.needed] + list(self.saved.values())
 
     def sum_start(self, index: int) -> Tensor:
-        """Returns zeros, to which the cotangents of invariant ``index`` are added in each iteration.
+        """Returns the zeros to which the backward loop adds the cotangents of invariant ``index``.
 
         If iterations read single rows of the invariant, the zeros are a buffer of such rows.
         """
@@ -431,7 +447,7 @@ class _Sweep:
         loop = self.loop
         replay = Replay(loop.body, [*values, *loop.invariants], saved, len(values))
         carried, invariants = replay.inputs[: len(values)], replay.inputs[len(values) :]
-        shared = SharedTensors({id(x): (k, x._type.shape) for k, x in enumerate(invariants)})
+        shared = SharedTensors({id(x): (index, x._type.shape) for index, x in enumerate(invariants)})
         replay.records = shared.replace_reads(replay.records, traced_cond_vjp)
         seeds = dict(zip(loop.active, cts))
         sources = [*(carried[i] for i in loop.active), *invariants]
@@ -460,7 +476,7 @@ class _Sweep:
         totals = dict(zip(self.summed, sums))
         for part in rows:
             part = part.split_into_rows_at(self.loop.invariants[part.key]._type.shape, self.depths[part.key])
-            totals[part.key] = bind.stack_add_rows(totals[part.key], part.places, part.values)
+            totals[part.key] = bind.stack_add_rows(totals[part.key], part.indices, part.values)
         for index in self.summed:
             if invariant_cts[index] is not None:
                 totals[index] = bind.add(
@@ -470,7 +486,7 @@ class _Sweep:
 
 
 def _of_shape(ct: Any, like: Tensor) -> Any:
-    """Returns a cotangent with the symbolic dims of ``like``, checked when it runs; None stays None."""
+    """Returns a cotangent in the shape of ``like``, with a check of its sizes at run time. None stays None."""
     return ct if ct is None else bind.ensure_shape(ct, shape=like._type.shape)
 
 

@@ -25,18 +25,21 @@ from tvtf.state.variable import Variable
 
 
 class _Call:
-    """One call of a decorated function: its arguments, its results, and the Variables that it reads."""
+    """One call of a function with a custom gradient: its arguments, its results, and the Variables that it reads."""
 
     tf_name = with_gradient.tf_name
     assigns = False
     """Whether the gradient function assigns Variables."""
 
     def __init__(self, name: str, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        """Calls the user's function, which returns a result and a gradient function; notes which Variables it reads.
+        """Calls the user's function, which returns a result and a gradient function.
+
+        ``variables`` becomes the list of trainable Variables that the function reads and that aren't its arguments.
 
         Raises:
-          TypeError: it reads Variables, and its gradient function doesn't take them.
+          TypeError: the function reads Variables, and its gradient function doesn't take them.
         """
+        # The code object identifies the function: a nested function is a new object each time that it is defined.
         self.name, self.args, self.function = name, args, getattr(f, "__code__", f)
         watcher = _VariableWatcher()
         state.tapes, tapes = [*state.tapes, watcher], state.tapes
@@ -45,7 +48,7 @@ class _Call:
         finally:
             state.tapes = tapes
         argument_ids = set(map(id, nest.flatten((args, kwargs))))
-        self.variables = [v for v in watcher.variables.values() if id(v) not in argument_ids]
+        self.variables = [variable for variable in watcher.variables.values() if id(variable) not in argument_ids]
         if self.variables and not _takes_variables(self.grad_fn):
             raise TypeError(
                 "@tf.custom_gradient grad_fn must accept keyword argument 'variables', since function uses variables: "
@@ -53,21 +56,23 @@ class _Call:
             )
 
     def inputs(self) -> list[Tensor]:
-        """Returns the tensors that get gradients."""
-        return [*_parts(self.args), *(v._as_tensor() for v in self.variables)]
+        """Returns the tensors that get gradients: those in the arguments, then the values of the Variables read."""
+        return [*_parts(self.args), *(variable._as_tensor() for variable in self.variables)]
 
     def outputs(self) -> list[Tensor]:
         return _parts(self.result)
 
     def with_outputs(self, outputs: Sequence[Tensor]) -> Any:
-        """Returns the result with its tensors replaced."""
+        """Returns the function's result with its tensors replaced by ``outputs``."""
         return nest.pack_sequence_as(self.result, _with_tensors_replaced(nest.flatten(self.result), outputs))
 
     def backward(self, cts: Sequence[Any]) -> list[Any]:
-        """Calls the user's gradient function with the results' cotangents; returns the cotangents of the inputs.
+        """Calls the user's gradient function, and returns the cotangents of the inputs.
+
+        ``cts`` are the cotangents of the results.
 
         Raises:
-          ValueError: the function returned another number of them.
+          ValueError: the gradient function returned another number of cotangents than there are inputs.
         """
         result_cts = _with_tensors_replaced(nest.flatten(self.result), cts)
         if self.variables:
@@ -86,12 +91,16 @@ class _Call:
         return [*input_cts, *variable_grads]
 
     def vjp(self, cts: Any, outputs: Any, *inputs: Any) -> list[Any]:
-        """Returns the vjp that tapes record for an eager call, as of an op on the results and the inputs."""
+        """Computes the cotangents of the op that tapes record for a call.
+
+        Its operands are the results and the inputs.
+        """
+        # The results, passed through, have no cotangents.
         return [*[None] * len(cts), *self.backward(cts)]
 
 
 class _VariableWatcher(Recorder):
-    """A tape that collects the trainable Variables that are read."""
+    """A tape that collects the trainable Variables that a function reads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,22 +112,24 @@ class _VariableWatcher(Recorder):
 
 
 def _parts_of_gradient(x: Any) -> list[Any]:
+    """Returns a gradient as a list of tensors, one for each differentiable part. IndexedSlices are one gradient."""
     return [x] if isinstance(x, IndexedSlices) else nest.flatten(gradient_parts(x))
 
 
 def _parts(structure: Any) -> list[Tensor]:
-    """Returns the tensors in a structure that have gradients."""
-    return [convert_to_tensor(t) for x in nest.flatten(structure) for t in nest.flatten(gradient_parts(x))]
+    """Returns the tensors in a structure that can have gradients. Of a composite tensor, these are some components."""
+    return [convert_to_tensor(part) for x in nest.flatten(structure) for part in nest.flatten(gradient_parts(x))]
 
 
 def _with_tensors_replaced(values: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
     """Returns the values with their differentiable tensors replaced by ``tensors``, in order.
 
-    Of a composite tensor only some components are differentiable.
+    Of a composite tensor, only some components are differentiable.
     """
     remaining = iter(tensors)
 
     def replaced_value(value: Any) -> Any:
+        """Takes as many of the remaining tensors as the value has differentiable parts."""
         if not isinstance(value, CompositeTensor):
             return next(remaining)
         components = value._gradient_components()
@@ -130,6 +141,7 @@ def _with_tensors_replaced(values: Sequence[Any], tensors: Sequence[Any]) -> lis
 
 
 def _takes_variables(grad_fn: Callable[..., Any]) -> bool:
+    """Returns whether a gradient function has a parameter ``variables`` or ``**kwargs``."""
     parameters = inspect.signature(grad_fn).parameters
     return "variables" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
@@ -196,10 +208,11 @@ class CustomGradient:
 
 
 def _eager_result(call: _Call) -> Any:
-    """Returns the result of an eager call; tapes that watch an input record the call as one op.
+    """Returns the result of an eager call, and records the call on the gradient tapes as one op.
 
-    Other tapes record identities of the results, as in TensorFlow. Tapes have recorded the function's own ops, for
-    second-order gradients, but first-order gradients come from the recorded call.
+    The tapes have also recorded the function's own ops. First-order gradients don't use them, because they start at the
+    recorded call, but second-order gradients do. A tape that watches no input records identities of the results, as in
+    TensorFlow.
     """
     inputs, results = call.inputs(), call.outputs()
     outputs = _without_recording(lambda: tuple(bind.identity(x) for x in results))
@@ -213,7 +226,8 @@ def _eager_result(call: _Call) -> Any:
 
 
 def _without_recording(run: Callable[[], Any]) -> Any:
-    """Runs a function without tapes recording its ops."""
+    """Runs a function while no gradient tape records its ops, and returns the function's result."""
+    # Observers, which see every op, stay.
     state.tapes, tapes = list(state.observers), state.tapes
     try:
         return run()
@@ -222,9 +236,10 @@ def _without_recording(run: Callable[[], Any]) -> Any:
 
 
 def _traced_result(call: _Call) -> Any:
-    """Returns the result of a traced call; it passes through the op ``with_gradient``, which has the user's gradient.
+    """Returns the result of a call in a trace, passed through the op ``with_gradient``.
 
-    The op takes the results, the inputs, and what the traced gradient function captures.
+    The op returns its first operands, the results, and has the user's gradient. Its other operands are the inputs, and
+    the tensors that the traced gradient function captures.
     """
     results, inputs = [state.trace.own(x) for x in call.outputs()], call.inputs()
     try:
@@ -236,7 +251,7 @@ def _traced_result(call: _Call) -> Any:
     operands, attrs = (*results, *inputs, *captured), attrs | {"count": len(results)}
     if not call.assigns:
         return call.with_outputs(with_gradient.bind(*operands, **attrs))
-    # Tapes record the call itself: its gradient function assigns, which only they can run.
+    # The gradient function assigns Variables. Only tapes in this trace can run it, so they record the call itself.
     outputs = _without_recording(lambda: with_gradient.bind(*operands, **attrs))
     for tape in state.tapes:
         tape.record(call, (*results, *inputs), outputs, {})
@@ -250,10 +265,15 @@ _tracing: ContextVar[tuple[Any, ...]] = ContextVar("_tracing", default=())
 
 
 def _gradient_function(call: _Call, outputs: Sequence[Tensor]) -> tuple[list[Tensor], dict[str, Any]]:
-    """Traces the gradient function, whose parameters are the results' cotangents.
+    """Traces the user's gradient function, a function of the results' cotangents.
 
-    Returns its captures and the op's attributes. If it can't be compiled, the attributes hold the text of the error
-    that taking the gradient raises.
+    Args:
+      call: the call of the function with a custom gradient.
+      outputs: the results of the call.
+
+    Returns:
+      the tensors that the gradient function captures, and the attributes of the op ``with_gradient``. If the gradient
+      function can't be compiled, the attributes hold the text of the error that taking the gradient raises.
     """
     from tvtf.frontend.control_flow.closure_conversion import TracedFunction, assigned_variables, lift
 
@@ -271,16 +291,24 @@ def _gradient_function(call: _Call, outputs: Sequence[Tensor]) -> tuple[list[Ten
     assigned = assigned_variables([inner])
     if assigned:
         call.assigns = True
+        names = ", ".join(variable.name for variable in assigned)
         return _raising_backward(
-            f"the gradient function of {call.name!r} assigns {', '.join(v.name for v in assigned)}: only tapes in the same "
+            f"the gradient function of {call.name!r} assigns {names}: only tapes in the same "
             "tf.function, and in the same branch or loop body, can compute this gradient"
         )
-    grads = [(len(outputs) + i, g) for i, g in enumerate(inner.structure) if g is not None]  # inputs follow the results
-    tensors = [x for _, g in grads for x in ([g.values, g.indices] if isinstance(g, IndexedSlices) else [g])]
-    operand_places = tuple((i, isinstance(g, IndexedSlices)) for i, g in grads)
+    # Pairs of an operand's index and its gradient. Among the operands of the op, the inputs follow the results.
+    grads = [(len(outputs) + i, grad) for i, grad in enumerate(inner.structure) if grad is not None]
+    # A graph returns tensors only: IndexedSlices are returned as two tensors.
+    tensors = [
+        x for _, grad in grads for x in ([grad.values, grad.indices] if isinstance(grad, IndexedSlices) else [grad])
+    ]
+    operand_places = tuple((i, isinstance(grad, IndexedSlices)) for i, grad in grads)
     return lift([inner]), {"backward": inner.trace.finish(tensors), "given": operand_places, "error_text": ""}
 
 
 def _raising_backward(reason: str) -> tuple[list[Tensor], dict[str, Any]]:
-    """Returns captures and attributes for an op whose gradient is an error."""
+    """Returns the captured tensors (none) and the attributes of a ``with_gradient`` op whose gradient raises an error.
+
+    ``reason`` is the text of the error.
+    """
     return [], {"backward": None, "given": (), "error_text": reason}

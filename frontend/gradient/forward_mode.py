@@ -49,15 +49,17 @@ class ForwardAccumulator:
     """
 
     def __init__(self, primals: Any, tangents: Any) -> None:
+        """Pairs each primal with its tangent. Recording starts when the accumulator is entered as a context."""
         flat = nest.flatten(primals)
         if len({id(primal) for primal in flat}) < len(flat):  # the same tensor twice
             raise ValueError(MSG_TWICE)
-        self.level = state.batches
+        self.level = state.batches  # the number of vectorized maps around the accumulator
         self._recording = False
         self._tangents: dict[int, tuple[Any, Tensor]] = {}
         nest.map_structure(self._watch, primals, tangents)
 
     def _watch(self, primal: Any, tangent: Any) -> None:
+        """Records the tangent of a primal, converted to the primal's dtype."""
         if not primal.dtype.is_floating:
             logger.warning("The dtype of the watched primal must be floating (e.g. tf.float32), got %r", primal.dtype)
         self._tangents[id(primal)] = primal, convert_to_tensor(tangent, dtype=primal.dtype)
@@ -74,7 +76,7 @@ class ForwardAccumulator:
         self._recording = False
 
     def jvp(self, primals: Any, unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE) -> Any:
-        """Returns the tangents of ``primals``, which ops have computed since the accumulator was entered.
+        """Returns the tangents of ``primals``: the Jacobian-vector products computed while the accumulator recorded.
 
         Args:
           primals: a tensor or nest of them.
@@ -85,6 +87,7 @@ class ForwardAccumulator:
         """
 
         def tangent_of(tensor: Any) -> Any:
+            """Returns the tangent of a tensor; None or zeros if no primal influences the tensor."""
             entry = self._tangents.get(id(tensor))
             if entry is not None:
                 _, tangent = entry
@@ -103,21 +106,26 @@ class ForwardAccumulator:
         return [tensor for tensor, _ in self._tangents.values()]
 
     def read(self, variable: Variable, tensor: Tensor) -> None:
-        """Gives the tensor that was read of a Variable the Variable's tangent."""
+        """Records that a Variable was read: the tensor read has the same tangent as the Variable."""
         if self.watches(variable):
-            self._tangents[id(tensor)] = tensor, self._tangents[id(variable)][1]
+            _, tangent = self._tangents[id(variable)]
+            self._tangents[id(tensor)] = tensor, tangent
 
     def record(self, prim: Any, inputs: Sequence[Any], outputs: Any, attrs: dict[str, Any]) -> None:
-        """Computes the tangents of an op's results from those of its inputs."""
+        """Computes the tangents of an op's results from the tangents of its inputs, and stores them.
+
+        Every op calls this method while the accumulator is among the active tapes.
+        """
         input_tangents = [
             (i, self._tangents[id(input_tensor)][1])
             for i, input_tensor in enumerate(inputs)
             if id(input_tensor) in self._tangents
         ]
         results = [result for result in as_tuple(outputs) if result.dtype.is_differentiable]
-        if not input_tangents or not results or prim is ReadVariable:
+        if not input_tangents or not results or prim is ReadVariable:  # `read` handles reads of Variables
             return
-        if prim.tf_name == with_gradient.tf_name:  # in TensorFlow tangents follow the function's own ops
+        # A custom gradient is ignored: in TensorFlow, tangents follow the function's own ops.
+        if prim.tf_name == with_gradient.tf_name:
             self._pass_on(inputs, outputs)
             return
         if prim.vjp is None:
@@ -134,10 +142,11 @@ class ForwardAccumulator:
                 self._tangents[id(result)] = result, tangent
 
     def _pass_on(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Gives each output the tangent of the input at the same place."""
+        """Stores the tangent of each input as the tangent of the output at the same position."""
         for x, y in zip(inputs, outputs):
             if id(x) in self._tangents:
-                self._tangents[id(y)] = y, self._tangents[id(x)][1]
+                _, tangent = self._tangents[id(x)]
+                self._tangents[id(y)] = y, tangent
 
 
 def jacobian_vector_product(
@@ -148,10 +157,11 @@ def jacobian_vector_product(
     input_tangents: Sequence[tuple[int, Tensor]],
     results: Sequence[Tensor],
 ) -> list[Any]:
-    """Returns the tangents of ``results``, given those of some inputs: pairs of the input's index and its tangent.
+    """Computes the tangents of ``results``, the differentiable outputs of an op, by forward-mode differentiation.
 
-    The vjp is linear in the cotangents u: the derivative of ``sum(vjp(u) * tangents)`` by u is the Jacobian times the
-    tangents. So the vjp is recorded on cotangents of zero and swept backward.
+    ``input_tangents`` are pairs of an input's index and its tangent. The op's vjp is linear in the cotangents u, and
+    the derivative of ``sum(vjp(u) * tangents)`` by u is the Jacobian times the tangents. So the vjp is recorded for
+    zero cotangents, and the record is swept backward.
     """
     cotangents = {id(output): bind.identity(zeros_like(output)) for output in as_tuple(outputs)}
     recorder = Recorder()

@@ -41,13 +41,13 @@ class AggregationMethod:
 
 
 class _Program:
-    """The ops of a trace and of its enclosing traces as a tape's records, with one tensor per variable.
+    """The ops of a trace and its enclosing traces, as the records of a gradient tape.
 
-    A branch or loop body captures tensors of enclosing traces: captured and original are the same tensor here.
+    Each IR variable has one tensor. A tensor that a branch or loop body captures is the same tensor as the original.
     """
 
     def __init__(self, trace: Trace) -> None:
-        """Reads the bindings of the trace, after those of its enclosing traces, into ``records``."""
+        """Converts the bindings of the enclosing traces, and then those of the trace, to ``records``."""
         self.trace = trace
         enclosing = trace.parent or trace.caller
         self.outer = None if enclosing is None else _Program(enclosing)
@@ -59,7 +59,7 @@ class _Program:
             self._read(binding)
 
     def _captured(self) -> dict[relax.Expr, SymbolicTensor]:
-        """Returns the outer tensors, by the variables that stand for them in this trace."""
+        """Maps variables of this trace that stand for captured tensors to the tensors of the enclosing program."""
         if self.outer is None:
             return {}
         uses = (*self.trace.captures.values(), *self.trace.constants.values())
@@ -67,18 +67,22 @@ class _Program:
         return {inner._var: outer for outer, inner in pairs if outer is not None}
 
     def tensor_of_capture(self, captured: Any) -> SymbolicTensor | None:
-        """Returns the tensor that an inner trace captures; None for a Variable that has been assigned before."""
+        """Returns the program's tensor for a tensor or Variable that an inner trace captures.
+
+        Returns None for a Variable that this trace has assigned, because its value has changed, or not captured.
+        """
         if isinstance(captured, (SymbolicTensor, EagerTensor)) and not isinstance(captured, Variable):
             return self.tensor_of_value(captured)
         capture = self.trace.captures.get(id(captured))
         is_assigned = any(variable is captured for variable, _ in self.trace.assigned())
+        # A capture is a pair of the captured value and the tensor that stands for it in the trace.
         return None if capture is None or is_assigned else self.tensor_of(capture[1]._var)
 
     def tensor_of(self, expr: Any) -> SymbolicTensor:
         """Returns the tensor of an IR variable or constant of the trace."""
         from tvtf.ir import dialect
 
-        while expr in self._aliases:
+        while expr in self._aliases:  # variables that a rewrite has bound again
             expr = self._aliases[expr]
         tensor = self.tensors.get(expr)
         if tensor is None:
@@ -89,9 +93,12 @@ class _Program:
         return tensor
 
     def tensor_of_value(self, value: Any) -> SymbolicTensor:
-        """Returns the program's tensor for a user's value; for a Variable, its value when the program begins."""
+        """Returns the program's tensor for a value that the user passed to ``tf.gradients``.
+
+        For a Variable, this is its value at the start of the program.
+        """
         if isinstance(value, Variable):
-            value._as_tensor()  # has the trace capture it
+            value._as_tensor()  # reading the Variable makes the trace capture it
             if self.outer is not None and id(value) not in self.trace.captures:
                 return self.outer.tensor_of_value(value)
             return self.tensor_of(self.trace.captures[id(value)][1]._var)
@@ -100,7 +107,10 @@ class _Program:
         return self.tensor_of(self.trace.own(convert_to_tensor(value))._var)
 
     def _read(self, binding: Any) -> None:
-        """Adds the record of a binding; an op with several results is recorded when all of them have been unpacked."""
+        """Appends the record of a binding of the trace.
+
+        An op with several results is bound as a tuple. It is recorded after bindings have unpacked all of its results.
+        """
         from tvm import relax
 
         from tvtf.ir import dialect
@@ -119,7 +129,10 @@ class _Program:
                 self._record(primitive_call, self.tensor_of(binding.var))
 
     def _record(self, primitive_call: Any, outputs: Any) -> None:
-        """Adds a record of a primitive call; functions among its attributes are the trace's graphs."""
+        """Appends the record of a primitive call.
+
+        Attributes that are the names of branches or loop functions are replaced by the trace's graphs.
+        """
         attrs = {
             key: self.trace.subgraphs.get(value, value) if _is_graph(value) else value
             for key, value in primitive_call.attrs.items()
@@ -130,9 +143,10 @@ class _Program:
 
 
 def _last_aliases(bindings: Iterable[Any]) -> dict[relax.Var, relax.Expr]:
-    """Maps variables that are bound again, as the results of rewritten loops are, to the variable bound last.
+    """Maps variables to other variables or constants of the same value, as a dict.
 
-    Variables that are bound to a constant are mapped to it.
+    A variable that is bound again, as the results of a rewritten loop are, is mapped to the variable bound last. A
+    variable that is bound to a constant is mapped to the constant.
     """
     from tvm import relax
 
@@ -153,16 +167,17 @@ def _last_aliases(bindings: Iterable[Any]) -> dict[relax.Var, relax.Expr]:
 
 
 def _tensors_on_tapes(trace: Trace) -> dict[relax.Expr, SymbolicTensor]:
-    """Returns the trace's tensors that open tapes have recorded, by variable.
+    """Returns the trace's tensors that active gradient tapes have recorded, by variable.
 
-    Gradients made of other tensors for the same variables would be unknown to the tapes: the gradient of a gradient
-    would be None.
+    ``tf.gradients`` must use these tensors. The tapes know no other tensors for the same variables, and the gradient of
+    a gradient would be None.
     """
     tensors = (tensor for tape in state.tapes for tensor in tape.followed() if type(tensor) is SymbolicTensor)
     return {tensor._var: tensor for tensor in tensors if tensor._trace is trace}
 
 
 def _is_graph(value: Any) -> bool:
+    """Returns whether an attribute is the global variable of a function, without an import of TVM."""
     return type(value).__name__ == "GlobalVar"
 
 
@@ -249,9 +264,9 @@ def hessians(
 
 
 def _hessian(gradient: Tensor, x: Any) -> Tensor:
-    """Returns the derivative of ``gradient`` by its source: one sweep, mapped over the gradient's elements.
+    """Computes the Hessian: the derivative of each element of ``gradient`` by each element of its source ``x``.
 
-    A loop over the elements would sweep the program once for each.
+    One backward sweep is mapped over the gradient's elements. A loop would sweep the program once for each element.
     """
     program = _Program(state.trace)
     source = program.tensor_of_value(x)
@@ -280,6 +295,7 @@ def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @custom_gradient
     def with_identity_gradient(*args: Any, **kwargs: Any) -> Any:
+        """Returns the result of ``f``, and a gradient function that passes the cotangents to the arguments."""
         return f(*args, **kwargs), lambda *cts: cts[0] if len(args) == 1 else cts
 
     return with_identity_gradient
@@ -316,7 +332,7 @@ class RegisterGradient:
 
 @export("no_gradient")
 def no_gradient(op_type: str) -> None:
-    """Declares that ops of a type have no gradient: tapes return None instead of an error.
+    """Declares that ops of a type have no gradient: gradients through them are None, instead of an error.
 
     >>> import tvtf as tf
     >>> tf.no_gradient("MyCountOfTheDocs")
@@ -335,6 +351,7 @@ _registered: dict[str, Callable[..., Any] | None] = {}
 
 
 def _register(op_type: str, function: Callable[..., Any] | None) -> None:
+    """Registers the gradient function of an op type, or None for no gradient. Raises KeyError if there is one."""
     if op_type in _registered or any(p.tf_name == op_type and p.vjp is not None for p in table.values()):
         raise KeyError(f"Registering two gradient with name '{op_type}'!")
     _registered[op_type] = function

@@ -54,7 +54,7 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(f)
     def decorated(*args: Any, **kwargs: Any) -> Any:
         tensors = [x for x in nest.flatten((args, kwargs), expand_composites=True) if is_tensor(x)]
-        if is_mapped(tensors):
+        if is_mapped(tensors):  # inside a vectorized map nothing is recomputed
             return f(*args, **kwargs)
         if state.trace is not None:
             return _bind_recompute(name, functools.partial(f, *args, **kwargs), tensors)
@@ -67,10 +67,19 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _bind_recompute(name: str, run: Callable[[], Any], tensors: Sequence[Any]) -> Any:
-    """Traces the function and binds the ``recompute`` primitive; Variables that it assigns are assigned after it."""
+    """Traces a function, emits the ``recompute`` primitive over the trace, and returns the function's results.
+
+    Variables that the function assigns are results of the primitive, and are assigned after it.
+
+    Args:
+      name: the name of the trace.
+      run: calls the function on its arguments.
+      tensors: the tensors among the arguments.
+    """
     from tvtf.frontend.control_flow.closure_conversion import TracedFunction, assigned_variables, lift, variable_value
 
     def run_with_captured_arguments() -> Any:
+        """Calls the function. All tensor arguments are captured first, in their order, used or not."""
         for x in tensors:
             if isinstance(x, SymbolicTensor):
                 state.trace.own(x)
@@ -87,10 +96,10 @@ def _bind_recompute(name: str, run: Callable[[], Any], tensors: Sequence[Any]) -
 
 
 def recompute_vjp(cts: Any, outputs: Any, *inputs: Tensor, forward: Any, count: int) -> list[Any]:
-    """Returns the cotangents of a recomputed function's inputs: runs the function again under a tape.
+    """Computes the cotangents of a recomputed function's inputs by running the function again under a tape.
 
-    The inputs pass through ``apart``, so that no pass merges the second run with the first, which would keep the
-    intermediates.
+    The second run gets the inputs through ``apart``. Otherwise a compiler pass would merge the second run with the
+    first, and keep the intermediate results in memory.
     """
     copies = [bind.apart(x) for x in inputs]
     return _cotangents_of_rerun(lambda: call(forward, copies)[:count], copies, cts)
@@ -100,16 +109,17 @@ def recompute_vjp(cts: Any, outputs: Any, *inputs: Tensor, forward: Any, count: 
 
 
 def _recorded_call(name: str, f: Callable[..., Any], structure: Any) -> Any:
-    """Calls ``f`` eagerly; the tapes record the call as one op on the tensors that it uses.
+    """Calls ``f`` eagerly, and records the call on the gradient tapes as one op. Returns the results of ``f``.
 
-    Ops recorded one by one would keep the intermediates that are to be recomputed. ``structure`` is the pair of args
-    and kwargs.
+    If the ops of ``f`` were recorded one by one, the tapes would keep the intermediate results that are to be
+    recomputed. ``structure`` is the pair of positional and keyword arguments.
     """
     flat = nest.flatten(structure, expand_composites=True)
     tensor_positions = [i for i, x in enumerate(flat) if is_tensor(x) and not isinstance(x, Variable)]
     tensor_args = [flat[i] for i in tensor_positions]
 
     def run(tensors: Sequence[Tensor]) -> Any:
+        """Calls ``f`` with other tensors in place of the tensor arguments."""
         replaced = dict(zip(tensor_positions, tensors))
         args, kwargs = nest.pack_sequence_as(
             structure, [replaced.get(i, x) for i, x in enumerate(flat)], expand_composites=True
@@ -120,6 +130,7 @@ def _recorded_call(name: str, f: Callable[..., Any], structure: Any) -> Any:
     state.tapes = [*state.observers, used]
     try:
         result = run(tensor_args)
+        # New tensors: tapes distinguish tensors by identity, and a result may be one of the inputs.
         outputs = [bind.identity(convert_to_tensor(x)) for x in nest.flatten(result, expand_composites=True)]
     finally:
         state.tapes = tapes
@@ -131,7 +142,7 @@ def _recorded_call(name: str, f: Callable[..., Any], structure: Any) -> Any:
 
 
 class _UsedTensors(Recorder):
-    """A tape that collects the outside tensors and Variables that ``tapes`` may need gradients for."""
+    """A tape that collects the captured tensors and the Variables for which other tapes may need gradients."""
 
     def __init__(self, tapes: Sequence[Any], arguments: Sequence[Tensor]) -> None:
         super().__init__()
@@ -152,7 +163,7 @@ class _UsedTensors(Recorder):
 
 
 class _RecomputedCall:
-    """The op that tapes record for an eager call; its vjp runs the function again."""
+    """The op that tapes record for an eager call of a recomputed function. Its gradient runs the function again."""
 
     def __init__(self, name: str, run: Callable[[Sequence[Tensor]], Any], count: int, outer: Sequence[Any]) -> None:
         self.tf_name = name
@@ -161,6 +172,7 @@ class _RecomputedCall:
         self.outer = outer
 
     def vjp(self, cts: Sequence[Any], outputs: Any, *inputs: Tensor) -> list[Any]:
+        """Computes the cotangents of the inputs: the tensor arguments, then captured tensors and Variables."""
         copies = [bind.apart(x) for x in inputs[: self.count]]
         return _cotangents_of_rerun(
             lambda: nest.flatten(self.run(copies), expand_composites=True), [*copies, *self.outer], cts
@@ -168,9 +180,10 @@ class _RecomputedCall:
 
 
 def _cotangents_of_rerun(run: Callable[[], Sequence[Any]], sources: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-    """Runs a function under a tape; returns the cotangents of ``sources``, given those of its results (``cts``).
+    """Runs a function under a gradient tape, and returns the cotangents of ``sources``.
 
-    They are zeros for unconnected sources, as in TensorFlow, and None for those without gradients.
+    ``cts`` are the cotangents of the function's results. A source that the results don't depend on gets zeros, as in
+    TensorFlow. A source whose dtype has no gradients, such as an integer, gets None.
     """
     watched = [x for x in sources if x.dtype.is_differentiable]
     with GradientTape(watch_accessed_variables=False) as tape:

@@ -34,10 +34,10 @@ class UnconnectedGradients(Enum):
 
 
 def wants_zeros(unconnected: UnconnectedGradients | str) -> bool:
-    """Returns whether sources that no target depends on get zeros as their gradient, rather than None.
+    """Returns whether the gradient of a source that no target depends on is zeros, rather than None.
 
     Raises:
-      ValueError: the argument is neither a member nor the value of one.
+      ValueError: ``unconnected`` is neither an :class:`UnconnectedGradients` nor the value of one.
     """
     if unconnected is UnconnectedGradients.NONE:
         return False
@@ -99,7 +99,7 @@ class GradientTape(Recorder):
         self._recording = False
 
     def watch(self, tensor: Any) -> None:  # type: ignore[override]
-        """Records the operations on ``tensor``, or on each tensor of a nested structure.
+        """Watches a tensor or Variable, or each tensor of a nested structure: operations on it are recorded.
 
         Raises:
           ValueError: a value is no tensor.
@@ -113,15 +113,16 @@ class GradientTape(Recorder):
                 logger.warning("The dtype of the watched tensor must be floating (e.g. tf.float32), got %r", leaf.dtype)
             self._watch_one(leaf)
 
-    def _watch_one(self, each: Any) -> None:
-        key = id(each)
+    def _watch_one(self, watched: Any) -> None:
+        """Watches one tensor or Variable: ops that use it are recorded from now on."""
+        key = id(watched)
         self.watched.add(key)
-        self.active[key] = each
-        if isinstance(each, Variable):
-            self._variables[key] = each
+        self.active[key] = watched
+        if isinstance(watched, Variable):
+            self._variables[key] = watched
 
     def read(self, variable: Variable, tensor: Tensor) -> None:
-        """Records that a Variable was read, so that the gradient of the read tensor flows to it."""
+        """Records that a Variable was read. The gradient of the tensor read then flows to the Variable."""
         if self.watch_accessed_variables and variable.trainable:
             self._watch_one(variable)
         if self.watches(variable):
@@ -170,6 +171,7 @@ class GradientTape(Recorder):
           LookupError: an op on the way has no gradient.
           TypeError: a target or source is no tensor; the tape stays usable.
         """
+        # The usual case, a list of tensors or Variables, needs none of the functions for nested structures.
         is_listed = type(sources) in (list, tuple) and all(type(s) in _LEAVES for s in sources)
         if not (is_listed and isinstance(target, Tensor)):
             _check_differentiable(target, sources)
@@ -194,14 +196,29 @@ class GradientTape(Recorder):
     def _gradients(
         self, targets: list[Any], sources: list[Any], structure: Any, output_gradients: Any, unconnected: Any
     ) -> list[Any]:
-        """Returns the gradient for each source: None, or zeros where they are wanted, if no target depends on it."""
+        """Computes the gradient of the targets by each source.
+
+        If no target depends on a source, the gradient is None, or zeros if ``unconnected`` says so.
+
+        Args:
+          targets, sources: tensors and Variables.
+          structure: the targets in the user's structure.
+          output_gradients: the targets' cotangents in this structure, None for ones.
+          unconnected: an :class:`UnconnectedGradients`, or the value of one.
+        """
         grads = self._sweep(targets, sources, self._seeds(targets, structure, output_gradients))
         if wants_zeros(unconnected):
             return [_zeros(source) if grad is None else grad for grad, source in zip(grads, sources)]
         return grads
 
     def _use(self, unconnected: UnconnectedGradients | str) -> None:
-        wants_zeros(unconnected)
+        """Marks the tape as used for a gradient. A tape that isn't persistent stops recording.
+
+        Raises:
+          RuntimeError: the tape has never recorded, or was used already and isn't persistent.
+          ValueError: ``unconnected`` is not valid.
+        """
+        wants_zeros(unconnected)  # checks the argument
         if not self._started or self._used and not self.persistent:
             raise RuntimeError(MSG_ONCE)
         self._used = True
@@ -209,7 +226,10 @@ class GradientTape(Recorder):
             self._stop()
 
     def _sweep(self, targets: list[Any], sources: list[Any], seeds: list[Tensor]) -> list[Any]:
-        """Sweeps the records backward from the targets' cotangents (``seeds``); returns the sources' cotangents."""
+        """Sweeps the records backward from the targets, and returns the cotangents of the sources.
+
+        ``seeds`` are the cotangents of the targets. The records of a tape that isn't persistent are then dropped.
+        """
         if self.watched.issubset(map(id, sources)):
             needed: Any = self.active  # everything recorded depends on a source
         else:
@@ -220,13 +240,17 @@ class GradientTape(Recorder):
         return grads
 
     def _tensor_of(self, target: Any) -> Any:
-        """Returns a target as a tensor; for a Variable, the tensor that was read of it."""
+        """Returns a target of a gradient as a tensor or Variable that the tape may have recorded."""
         if isinstance(target, UnreadVariable):
             return target._original
         return target if is_tensor(target) else convert_to_tensor(target)
 
     def _seeds(self, targets: list[Any], structure: Any, output_gradients: Any) -> list[Tensor]:
-        """Returns the targets' cotangents, with which the reverse sweep starts: ``output_gradients``, or ones."""
+        """Returns the cotangents of the targets, with which the backward sweep starts.
+
+        These are the user's ``output_gradients``, or ones in their place if they are None. ``structure`` is the
+        structure of the targets, which ``output_gradients`` must have.
+        """
         ones = ones_for(targets)
         if output_gradients is None:
             return ones
@@ -266,10 +290,17 @@ class GradientTape(Recorder):
         return nest.pack_sequence_as(sources, shaped)
 
     def _mapped_sweep(self, target: Any, cotangents: Tensor, sources: list[Any]) -> list[Any]:
-        """Sweeps the records backward for all cotangents along the leading axis at once."""
+        """Sweeps the records backward for many cotangents of one target at once, and returns the sources' cotangents.
+
+        The leading axis of ``cotangents``, and of the results, is over the sweeps. A source that the target doesn't
+        depend on gets None.
+        """
         with level() as map_level:
             grads = self._sweep([target], sources, [Batched(cotangents, map_level)])
-            return [None if g is None else unwrapped(as_dense(g), map_level, cotangents._type.shape[0]) for g in grads]
+            return [
+                None if grad is None else unwrapped(as_dense(grad), map_level, cotangents._type.shape[0])
+                for grad in grads
+            ]
 
     def batch_jacobian(
         self,
@@ -326,18 +357,22 @@ def _check_differentiable(target: Any, sources: Any) -> None:
 
 
 def gradient_parts(x: Any) -> Any:
-    """Returns a composite tensor as the nested tensors that have gradients."""
+    """Returns the parts of a value that have gradients: some components of a composite tensor, else the value."""
     return x._gradient_components() if isinstance(x, CompositeTensor) else x
 
 
 def _gradient_by(source: Any, parts: Any) -> Any:
-    """Returns the gradient of a composite tensor, packed from its parts'; None if no target depends on it."""
-    if not isinstance(source, CompositeTensor) or all(g is None for g in nest.flatten(parts)):
+    """Packs the gradients of a composite tensor's parts into a gradient of the composite tensor.
+
+    If all of them are None, or the source is a plain tensor, ``parts`` is returned unchanged.
+    """
+    if not isinstance(source, CompositeTensor) or all(grad is None for grad in nest.flatten(parts)):
         return parts
     return source._with_gradient(parts)
 
 
 def _seed(cotangent: Any, like: Tensor) -> Tensor:
+    """Converts the user's cotangent of a target to a tensor. Raises ValueError if it hasn't the shape of ``like``."""
     seed = convert_to_tensor(cotangent, like.dtype)
     if not same_shape(seed._type.shape, like._type.shape):
         raise ValueError(f"output_gradients of shape {seed.shape} do not fit a target of shape {like.shape}")
@@ -345,16 +380,22 @@ def _seed(cotangent: Any, like: Tensor) -> Tensor:
 
 
 def _value(x: Any) -> Tensor:
+    """Returns a tensor, or the value of a Variable."""
     return x._as_tensor() if isinstance(x, Variable) else convert_to_tensor(x)
 
 
 def _jacobian(grad: Any, target: Any, source: Any, unconnected: UnconnectedGradients | str) -> Any:
+    """Reshapes a jacobian from (target elements, *source.shape) to (*target.shape, *source.shape).
+
+    If ``grad`` is None, the target doesn't depend on the source, and None or zeros are returned.
+    """
     shape = (*target._type.shape, *source._type.shape)
     return _unconnected(unconnected, shape, source) if grad is None else bind.reshape(grad, shape=shape)
 
 
-def _unconnected(kind: UnconnectedGradients | str, shape: tuple[Any, ...], like: Any) -> Any:
-    return bind.broadcast_to(number(0, like), shape=shape) if wants_zeros(kind) else None
+def _unconnected(unconnected: UnconnectedGradients | str, shape: tuple[Any, ...], like: Any) -> Any:
+    """Returns the gradient by a source that no target depends on: zeros in the dtype of ``like``, or None."""
+    return bind.broadcast_to(number(0, like), shape=shape) if wants_zeros(unconnected) else None
 
 
 def _zeros(source: Any) -> Tensor:

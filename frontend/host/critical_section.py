@@ -33,6 +33,7 @@ class CriticalSection:
         self, name: str | None = None, shared_name: str | None = None, critical_section_def: Any = None,
         import_scope: str | None = None,
     ) -> None:  # fmt: skip
+        """Creates a critical section with a lock of its own. ``shared_name`` and ``import_scope`` are ignored."""
         if critical_section_def is not None:
             raise ValueError("Argument `critical_section_def` is not supported.")
         self._name = name or "critical_section"
@@ -43,7 +44,7 @@ class CriticalSection:
         return self._name
 
     def execute(self, fn: Callable[[], Any], exclusive_resource_access: bool = True, name: str | None = None) -> Any:
-        """Runs ``fn`` while no other thread runs a function here; returns its result.
+        """Runs ``fn`` while no other thread runs a function of this section, and returns the result of ``fn``.
 
         Raises:
           ValueError: ``fn`` is not callable.
@@ -58,7 +59,7 @@ class CriticalSection:
 
 @export("timestamp")
 def timestamp(name: str | None = None) -> Tensor:
-    """Returns the seconds since 1970, float64, when the program reaches it.
+    """Returns the time in seconds since 1970 as float64. In a ``tf.function``, the time is read whenever it runs.
 
     >>> import tvtf as tf
     >>> float(tf.timestamp()) > 1.7e9

@@ -30,7 +30,7 @@ from tvtf.state.variable import Variable
 
 
 class PythonCall(Call):
-    """A deferred call of Python whose results' ranks are not all known; its first input identifies the function."""
+    """A deferred call of Python with results of unknown rank. The first input of the call identifies the function."""
 
     def __init__(self, specs: Sequence[TensorSpec], differentiable: bool) -> None:
         super().__init__(host.call, None, [], [])
@@ -40,14 +40,18 @@ class PythonCall(Call):
         self.types = [TensorType(_dims(s), s.dtype) for s in specs]
 
     def key_here(self, key: int) -> int:
+        """Adds a copy of this call to the deferred calls of the active trace, and returns the copy's key."""
         copy = PythonCall(self.specs, self.differentiable)
         state.trace.specialization.start_deferring()[copy.key] = copy
         return copy.key
 
     def __call__(self, inputs: Sequence[Any], evaluation_class: Any = None) -> tuple[Tensor, ...]:
-        """Calls Python now or, in a trace, binds a call of it for the ranks that the trace assumes."""
+        """Calls Python, or emits a call of Python in the active trace.
+
+        In a trace, the results have the ranks that the trace assumes. If it assumes none, the call stays deferred.
+        """
         if state.trace is None:
-            return self._now([x.eager_array() for x in inputs])
+            return self._call_now([x.eager_array() for x in inputs])
         specialization = state.trace.specialization
         if specialization.example is None:
             ranks = specialization.python_ranks.get(self.key)
@@ -59,33 +63,45 @@ class PythonCall(Call):
         return host.call_by(inputs[0], inputs[1:], types, self.differentiable)  # type: ignore[no-any-return]
 
     def bound(self, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """Binds the deferred call in the active trace, which becomes one of unknown rank."""
+        """Emits the deferred call in the active trace. The trace then has tensors of unknown rank."""
         state.trace.specialization.start_deferring()
         return as_tuple(waiting.bind(*inputs, key=self.key))
 
-    def _now(self, arrays: Sequence[np.ndarray]) -> tuple[Tensor, ...]:
+    def _call_now(self, arrays: Sequence[np.ndarray]) -> tuple[Tensor, ...]:
+        """Calls Python, and records the ranks of its results. The first array identifies the function."""
         effects = state.effects
         results = host.run(arrays[0], arrays[1:], host.recorded if self.differentiable else host.plain)[:-1]
         if effects is not None:
-            effects.ranks.setdefault(self.key, set()).add(tuple(r.ndim for r in results))
+            effects.ranks.setdefault(self.key, set()).add(tuple(result.ndim for result in results))
         return tuple(map(EagerTensor, results))
 
     def vjp(self, ct: Any, y: Any, inputs: Sequence[Any]) -> Any:  # type: ignore[override]
+        """Returns the cotangents of the inputs, by the vjp of ``call_python``, whose last result numbers the call."""
         attrs = {"differentiable": self.differentiable, "backward": False}
         return table["call_python"].vjp(as_tuple(ct), (*as_tuple(y), convert_to_tensor(0, int64)), *inputs, **attrs)  # type: ignore[misc]
 
 
 def _dims(spec: TensorSpec, rank: int | None = None) -> Any:
+    """Returns the shape of a result of Python: new symbolic dims for unknown sizes.
+
+    If the spec has no rank, the shape has ``rank`` dims, or is a shape of unknown rank.
+    """
     if spec.shape.rank is not None:
-        return tuple(host.unknown_dim() if d is None else d for d in spec.shape)
+        return tuple(host.unknown_dim() if size is None else size for size in spec.shape)
     return example_shape("found") if rank is None else tuple(host.unknown_dim() for _ in range(rank))
 
 
 class RankEvaluation(Instance):
-    """Evaluates a function on eager tensors; Variables are assigned before Python is called, as it may read them."""
+    """Interprets a function on eager tensors, to find the ranks of what Python returns.
+
+    Assignments of Variables are written before Python is called, because Python may read the Variables.
+    """
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """Runs a primitive on eager tensors; before Python is called, pending assignments are written."""
+        """Runs a primitive on eager tensors, and returns the results.
+
+        Assignments of Variables are collected, and written before Python is called.
+        """
         assignments: Assignments = state.effects
         # Deferred calls other than those of Python can be made now, as all ranks are known.
         if prim is waiting and not isinstance(deferred := calls[attrs["key"]], PythonCall):
@@ -99,7 +115,7 @@ class RankEvaluation(Instance):
         if prim.host and not prim.pure:
             results = tuple(map(EagerTensor, host.run_kernel(prim, attrs, [x.eager_array() for x in inputs])))
             return results if len(results) > 1 else results[0]
-        if prim.name in CONTROL:  # run by its NumPy kernel, as its result types need the ranks
+        if prim.name in CONTROL:  # by the NumPy kernel: `super().bind` would need the result types, and so the ranks
             outputs = tuple(map(EagerTensor, prim.numpy(*(x.eager_array() for x in inputs), **attrs)))
             for tape in state.tapes:
                 tape.record(prim, inputs, outputs, attrs)
@@ -111,7 +127,10 @@ class RankEvaluation(Instance):
 
 
 class Assignments(host.Effects):
-    """The effects of a call, and its assignments to Variables; an array's Variable is found by the array's identity."""
+    """The effects of a call of a compiled function: results of Python, and assignments of Variables.
+
+    A Variable is found by the identity of an array that is its value (``owners``).
+    """
 
     def __init__(self, variables: Sequence[Variable]) -> None:
         super().__init__()
@@ -122,17 +141,23 @@ class Assignments(host.Effects):
         self.pending: dict[int, tuple[Variable, Tensor]] = {}
 
     def _arrays(self) -> list[np.ndarray]:
-        """Returns the Variables' arrays; a later assignment takes new memory."""
-        return [v._array for v in self.variables]
+        """Returns the arrays that hold the Variables' values.
+
+        Later assignments don't change them: they use new memory.
+        """
+        return [variable._array for variable in self.variables]
 
     def _restore(self, values: Sequence[np.ndarray]) -> None:
-        """Sets the Variables to these arrays."""
+        """Sets the Variables to these values."""
         for variable, value in zip(self.variables, values):
             if variable._memory is not value:
                 variable.store_beside(value)
 
     def next(self, run: Callable[[], Any]) -> tuple[np.ndarray, ...]:
-        """Returns the results of the next call of Python, recorded or made now, with the Variables as it left them."""
+        """Returns the results of the next call of Python: recorded results, or those of ``run``, which calls Python.
+
+        With recorded results, the Variables get the values that they had after the recorded call.
+        """
         is_new, index = self.place == len(self.results), self.place
         results = super().next(run)
         if is_new:
@@ -142,30 +167,40 @@ class Assignments(host.Effects):
         return results
 
     def undo(self) -> None:
-        """Resets the Variables to the beginning of the call."""
+        """Resets the Variables to their values before the call, to run the function again with the recorded results."""
         self._restore(self.before)
         self.pending.clear()
         self.again()
 
     def reads(self, captured: Sequence[Any], values: Sequence[Tensor]) -> None:
-        """Records which captured arrays are values of Variables."""
-        self.owners = {id(x._array): (v, x._array) for v, x in zip(captured, values) if isinstance(v, Variable)}  # type: ignore[attr-defined]
+        """Records which of the captured tensors' values are the values of Variables."""
+        self.owners = {
+            id(x._array): (variable, x._array)  # type: ignore[attr-defined]
+            for variable, x in zip(captured, values)
+            if isinstance(variable, Variable)
+        }
 
     def assigned(self, old: Tensor, new: Tensor, memory: Tensor | None = None) -> None:
-        """Records an assignment, which is written to the Variable before Python is called."""
+        """Records an assignment to a Variable, to be written before Python is called.
+
+        Args:
+          old: the Variable's value before the assignment, from which the Variable is found.
+          new: the assigned value.
+          memory: in a branch or loop body, the Variable's value at its start, to find the Variable instead.
+        """
         variable, _ = self.owners[id((old if memory is None else memory).eager_array())]
         self.owners[id(new.eager_array())] = variable, new.eager_array()
         self.pending[id(variable)] = variable, new
 
     def write(self) -> None:
-        """Writes the pending assignments."""
+        """Writes the recorded assignments to the Variables."""
         for variable, value in self.pending.values():
             variable.assign(value)
         self.pending.clear()
 
 
 class Instances:
-    """The instances of a function, by the ranks that its Python returned."""
+    """The instances of a function: versions compiled for the ranks of the results that Python returned."""
 
     def __init__(self, concrete: Any) -> None:
         self.concrete = concrete
@@ -174,10 +209,11 @@ class Instances:
         self.ranks: dict[int, tuple[int, ...]] = {}
 
     def run(self, tensors: Sequence[Any], variables: Sequence[Variable], run_instance: Callable[..., Any]) -> Any:
-        """Runs the instance for the ranks that Python returns in this call, by ``run_instance``.
+        """Runs the function on ``tensors``, as the version for the ranks that Python returns in this call.
 
-        If Python returns other ranks than in the calls before, the function is interpreted, which shows the ranks, and
-        its effects are undone; the instance for these ranks then takes the results that Python returned.
+        If Python returns other ranks than in earlier calls, the function is interpreted to find the ranks, and its
+        effects are undone. The version for these ranks then runs with the recorded results of Python, which isn't
+        called again. ``run_instance`` runs a version.
         """
         concrete = self.concrete
         used_variables = [
@@ -199,14 +235,20 @@ class Instances:
             return run_instance(self._instance(tensors), tensors, variables)
 
     def _interpreted(self, call: Assignments, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
-        """Interprets the function, which learns the ranks."""
+        """Interprets the function, and records its effects and the ranks of Python's results in ``call``.
+
+        Returns the results, the arguments, and the values of the captured tensors and Variables.
+        """
         concrete = self.concrete
         captured = concrete._captured_values(variables)
-        call.reads([concrete.bound(c, variables) for c in concrete.captures], captured)
+        call.reads([concrete.bound(capture, variables) for capture in concrete.captures], captured)
         return evaluate(concrete.module(), "main", [*tensors, *captured], RankEvaluation), tensors, captured
 
     def _instance(self, tensors: Sequence[Any]) -> Any:
-        """Returns the instance for the known ranks; for Python that was not called yet, ranks are tried."""
+        """Returns the version of the function for the known ranks of Python's results.
+
+        For calls of Python that have not happened yet, possible ranks are tried until the function can be traced.
+        """
         unknown_keys = [key for key in self.specs if key not in self.ranks]
         for rank in sorted(RANKS) if unknown_keys else RANKS[:1]:
             try:
@@ -219,12 +261,13 @@ class Instances:
 
 
 def _ranks(specs: Sequence[TensorSpec], rank: int) -> tuple[int, ...]:
-    return tuple(rank if s.shape.rank is None else s.shape.rank for s in specs)
+    """Returns the ranks of the results of Python, with ``rank`` for each unknown rank."""
+    return tuple(rank if spec.shape.rank is None else spec.shape.rank for spec in specs)
 
 
 @contextmanager
 def _without_recording() -> Iterator[None]:
-    """Hides the ops of a ``with`` block from the tapes."""
+    """Suspends recording on gradient tapes in a ``with`` block."""
     tapes, state.tapes = state.tapes, []
     try:
         yield
@@ -234,7 +277,7 @@ def _without_recording() -> Iterator[None]:
 
 @contextmanager
 def recording_effects(call: Assignments) -> Iterator[Assignments]:
-    """Has the effects of Python in a ``with`` block recorded in ``call``."""
+    """Records the effects of calls of Python in a ``with`` block in ``call``."""
     outer, state.effects = state.effects, call
     try:
         yield call

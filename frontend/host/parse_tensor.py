@@ -50,6 +50,7 @@ def parse_tensor(serialized: Any, out_type: Any, name: str | None = None) -> Ten
     dtype = as_dtype(out_type)
 
     def parsed(array: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Decodes the bytes when the program runs. Returns a tuple, as a call of Python may have several results."""
         try:
             return (raw.parsed(array, dtype),)
         except ArgumentError as error:

@@ -63,6 +63,10 @@ def print_(*inputs: Any, **kwargs: Any) -> Operation | None:
 
 
 def _checked(summarize: Any) -> int:
+    """Returns the argument ``summarize`` of ``tf.print`` as an int.
+
+    Raises an error if it is neither -1, 0 nor positive.
+    """
     if not isinstance(summarize, (int, np.integer)):
         raise TypeError(f"Expected int for argument 'summarize' not {summarize!r}.")
     if summarize < -1:
@@ -73,10 +77,16 @@ def _checked(summarize: Any) -> int:
 def _with_known_values_as_text(
     template: list[str], tensors: list[Tensor], bare: list[bool], summarize: int
 ) -> tuple[tuple[str, ...], list[Tensor], tuple[bool, ...]]:
-    """Writes the tensors whose values are known into the text; returns the text's pieces around the other tensors.
+    """Inserts the tensors whose values are known while tracing into the text of a ``tf.print``.
 
-    The results are these pieces, the other tensors, and which of them are printed without quotes. Only they have to be
-    passed to the call that prints.
+    Args:
+      template: the pieces of text around the tensors.
+      tensors: the tensors to print.
+      bare: for each tensor, whether it is text that is printed without quotes.
+      summarize: the number of elements shown at both ends of each dim.
+
+    Returns:
+      the pieces of text around the other tensors, these tensors, and for each whether it is printed without quotes.
     """
     pieces, symbolic = [template[0]], []
     for tensor, is_bare, piece in zip(tensors, bare, template[1:]):
@@ -89,19 +99,22 @@ def _with_known_values_as_text(
 
 
 def _text(array: np.ndarray, bare: bool, summarize: int) -> str:
+    """Formats a tensor's value: text without quotes if ``bare``, else in TensorFlow's format."""
     return _unquoted(array) if bare else tensor_text(array, summarize)
 
 
 def _print_now(
     *arrays: np.ndarray, pieces: tuple[str, ...], summarize: int, stream: str, bare: tuple[bool, ...]
 ) -> np.ndarray:
-    _write(stream, filled(pieces, [_text(a, b, summarize) for a, b in zip(arrays, bare)]))
+    """Prints the arrays with the pieces of text around them, and returns a zero, the result of the primitive."""
+    _write(stream, filled(pieces, [_text(array, is_bare, summarize) for array, is_bare in zip(arrays, bare)]))
     return np.zeros((), np.int32)
 
 
 def _print_first(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Tensor:
-    """Prints the first element only, as TensorFlow does."""
-    return stretch(size, bind.print_text(*(x[0] if b else x for x, b in zip(inputs, batched)), **attrs), False)
+    """Maps ``tf.print`` over ``size`` elements: prints the first element only, as TensorFlow does."""
+    first_elements = (x[0] if is_batched else x for x, is_batched in zip(inputs, batched))
+    return stretch(size, bind.print_text(*first_elements, **attrs), False)
 
 
 @host_primitive(
@@ -117,6 +130,7 @@ def print_text(*tensors: Tensor, pieces: tuple[str, ...], summarize: int, stream
 
 
 def _unquoted(text: np.ndarray) -> str:
+    """Decodes a scalar array of bytes."""
     return text.item().decode(errors="replace")  # type: ignore[no-any-return]
 
 
@@ -124,9 +138,10 @@ def _unquoted(text: np.ndarray) -> str:
 
 
 def _stream_name(stream: Any) -> str:
-    """Returns the name of an output stream, which is looked up when something is printed.
+    """Returns the name of an output stream: "stdout", "stderr" or a file name with the prefix ``file://``.
 
-    ``sys.stdout`` may have been replaced by then.
+    The stream is looked up by this name when something is printed, because ``sys.stdout`` may have been replaced by
+    then.
     """
     if stream is sys.stdout or stream is sys.stderr:
         return "stdout" if stream is sys.stdout else "stderr"
@@ -139,6 +154,7 @@ def _stream_name(stream: Any) -> str:
 
 
 def _write(stream: str, text: str) -> None:
+    """Prints text to a stream, or appends it to a file. ``stream`` is a name that ``_stream_name`` returned."""
     if stream.startswith(_FILE_PREFIX):
         _append(Path(stream.removeprefix(_FILE_PREFIX)), text)
     else:
@@ -158,7 +174,8 @@ def _template(
 ) -> tuple[list[str], list[Tensor], list[bool]]:
     """Formats the arguments of ``tf.print`` as text, with the tensors left out.
 
-    Returns the pieces of text around the tensors, the tensors, and which of them are text without quotes.
+    Returns the pieces of text around the tensors, the tensors, and for each tensor whether it is text to print without
+    quotes.
     """
     tensors: list[tuple[Tensor, bool]] = []
     text = sep.join(_described(value, tensors, summarize) for value in inputs) + end
@@ -168,7 +185,10 @@ def _template(
 
 
 def _described(value: Any, tensors: list[tuple[Tensor, bool]], summarize: int) -> str:
-    """Returns a value as text, with a placeholder for each tensor in it; the tensors are appended to ``tensors``."""
+    """Formats a value as text, with a placeholder for each tensor in it.
+
+    The tensors are appended to ``tensors``, as pairs of a tensor and whether it is printed without quotes.
+    """
     if isinstance(value, str):
         return value
     leaves = [_placeholder_for(leaf, tensors, summarize) for leaf in nest.flatten(value)]
@@ -181,7 +201,7 @@ def is_text(value: Any) -> bool:
 
 
 class _Placeholder:
-    """Stands for a tensor in a structure that is being formatted."""
+    """An object that stands for a tensor in a structure that is being formatted: its ``repr`` is the placeholder."""
 
     def __init__(self, text: str = _PLACEHOLDER) -> None:
         self.text = text
@@ -191,7 +211,10 @@ class _Placeholder:
 
 
 def _placeholder_for(leaf: Any, tensors: list[tuple[Tensor, bool]], summarize: int) -> Any:
-    """Returns a placeholder for a tensor, which is appended to ``tensors``; other leaves are returned as they are."""
+    """Returns a placeholder for a leaf that is a tensor, and appends the tensor to ``tensors``.
+
+    A sparse tensor is printed as three tensors, a ragged tensor as text. Other leaves are returned unchanged.
+    """
     if is_ragged(leaf):
         from tvtf.composites.ragged.formatting import format_ragged
 

@@ -97,10 +97,15 @@ def numpy_function(
 
 
 def _call_or_bind(func: Any, inp: Any, out_types: Any, run: Any, op: str, record: Any) -> Any:
-    """Calls ``func`` on ``inp`` eagerly, or binds a call of it in the active trace; returns its results.
+    """Calls a Python function eagerly, or emits a call in the active trace. Returns the results in a structure.
 
-    ``run`` is ``func`` as a function of arrays. ``record`` makes the function that runs it under a tape; None if it has
-    no gradient.
+    Args:
+      func: the function.
+      inp: the list of arguments.
+      out_types: a structure of the results' dtypes or specs.
+      run: ``func`` as a function of NumPy arrays.
+      op: the op's name in error messages.
+      record: creates a function that runs ``func`` under a gradient tape; None if the call has no gradient.
     """
     if not callable(func):
         if state.trace is None and record is None:
@@ -109,7 +114,7 @@ def _call_or_bind(func: Any, inp: Any, out_types: Any, run: Any, op: str, record
     inp = list(inp or ())
     if any(map(nest.is_composite, nest.flatten([inp, out_types]))):
         return _call_on_components(func, inp, out_types, run, op, record)
-    if state.trace is None and record is None:
+    if state.trace is None and record is None:  # `numpy_function`, which TensorFlow calls directly
         return _unchecked_results(func(*map(np.array, inp)))
     inputs = [convert_to_tensor(x) for x in nest.flatten(inp)]
     specs = [_spec(out_type) for out_type in nest.flatten([] if out_types is None else out_types)]
@@ -124,9 +129,13 @@ def _call_or_bind(func: Any, inp: Any, out_types: Any, run: Any, op: str, record
 
 
 def _call_on_components(func: Any, inp: list[Any], out_types: Any, run: Any, op: str, record: Any) -> Any:
-    """Calls a function of composite tensors as one of their components, since a traced call passes tensors only."""
+    """Calls a function of composite tensors through a function of their component tensors, and returns the results.
+
+    A traced call can only pass tensors. The arguments are those of :func:`_call_or_bind`.
+    """
 
     def on_components(*flat: Any) -> list[Any]:
+        """Packs the components into composite tensors, calls the function, and flattens the results to components."""
         results = func(*nest.flatten(nest.pack_sequence_as(inp, flat, expand_composites=True)))
         return nest.flatten([] if results is None else results, expand_composites=True)
 
@@ -141,11 +150,15 @@ def _call_on_components(func: Any, inp: list[Any], out_types: Any, run: Any, op:
 
 
 def _spec(out_type: Any) -> TensorSpec:
+    """Returns the spec of a declared result. A dtype alone leaves the rank unknown."""
     return out_type if isinstance(out_type, TensorSpec) else TensorSpec(None, as_dtype(out_type))
 
 
 def by_python(func: Callable[..., Any], inputs: Sequence[Tensor], specs: Sequence[TensorSpec]) -> Sequence[Tensor]:
-    """Binds a call of ``func``, from tensors to tensors, in the active trace; gradients flow through it."""
+    """Emits a call of ``func`` in the active trace, and returns the results, of the types in ``specs``.
+
+    ``func`` takes and returns tensors. Gradients flow through the call.
+    """
     op = "EagerPyFunc"
     return traced(_checked(_on_tensors(func), specs, op), inputs, specs, _with_gradient(func, specs, op))
 
@@ -157,12 +170,18 @@ def traced(
     record: Callable[..., Any] | None = None,
     is_barrier: bool = False,
 ) -> Sequence[Tensor]:
-    """Binds a call of ``run``, a function from arrays to arrays, in the active trace.
+    """Emits a call of a Python function in the active trace, and returns the results, of the types in ``specs``.
 
-    A barrier is a call that may use Variables: pending assignments are written to the Variables' memory before it, and
-    Variables are read again after it. After the first barrier every call is treated as one, because later assignments
-    are not where a plain call would look for them. TensorFlow 1's graphs, the traces whose tensors are keys, have no
-    barriers.
+    A barrier is a call that may use Variables. Pending assignments are written to the Variables' memory before it, and
+    Variables are read again after it. After the first barrier every call is treated as a barrier, because values
+    assigned later are not where other calls look for them. TensorFlow 1 graphs (``has_keys``) have no barriers.
+
+    Args:
+      run: the function, from NumPy arrays to NumPy arrays.
+      inputs: the arguments.
+      specs: the specs of the results.
+      record: runs the function under a gradient tape; None if the call has no gradient.
+      is_barrier: whether the function may use Variables.
     """
     trace, python, function = state.trace, state.trace.root.python, host.HostFunction(run, record)
     if trace.has_keys or not (is_barrier or python.barriers):
@@ -175,7 +194,10 @@ def traced(
 
 
 def bound_call(function: host.HostFunction, inputs: Sequence[Tensor], specs: Sequence[TensorSpec]) -> Sequence[Tensor]:
-    """Binds a call of a host function in the active trace; if the rank of a result is unknown, as a deferred call."""
+    """Emits a call of a host function (Python that a compiled program calls), and returns the results.
+
+    If the rank of a result is unknown, the call is deferred until the rank is known.
+    """
     if any(spec.shape.rank is None for spec in specs):
         from tvtf.frontend.host import host_rank as ranks
 
@@ -185,31 +207,36 @@ def bound_call(function: host.HostFunction, inputs: Sequence[Tensor], specs: Seq
 
 
 def _type_of(spec: TensorSpec) -> TensorType:
-    return TensorType(tuple(host.unknown_dim() if d is None else d for d in spec.shape), spec.dtype)
+    """Returns the type of a result of known rank, with a new symbolic dim for each unknown size."""
+    return TensorType(tuple(host.unknown_dim() if size is None else size for size in spec.shape), spec.dtype)
 
 
 # -- running it
 
 
 def _unchecked_results(results: Any) -> Any:
-    """Returns a NumPy function's results as tensors; outside traces TensorFlow does not check them against ``Tout``."""
+    """Converts the results of a ``tf.numpy_function`` that was called eagerly to tensors: one tensor, or a list.
+
+    Eagerly, TensorFlow doesn't check the results against the declared types.
+    """
     values = [None if value is None else convert_to_tensor(value) for value in nest.flatten(results)]
     return values[0] if len(values) == 1 else values
 
 
 def _on_tensors(func: Any) -> Callable[..., Any]:
+    """Wraps a function of eager tensors as a function of NumPy arrays."""
     return lambda *arrays: func(*map(EagerTensor, arrays))
 
 
 def _on_arrays(func: Any) -> Callable[..., Any]:
-    """Returns ``func`` as TensorFlow calls it in graphs: arrays without dims are passed as NumPy scalars or bytes."""
-    return lambda *arrays: func(*(a[()] for a in arrays))
+    """Wraps a function as TensorFlow's graphs call it: zero-dimensional arrays are passed as NumPy scalars or bytes."""
+    return lambda *arrays: func(*(array[()] for array in arrays))  # [()] converts such an array to its element
 
 
 def _checked(run: Any, specs: Sequence[TensorSpec], op: str) -> Callable[..., tuple[np.ndarray, ...]]:
-    """Returns ``run`` with a check that the arrays it returns have the declared types (``specs``).
+    """Wraps ``run``: the wrapper checks that the results have the declared types (``specs``), and returns arrays.
 
-    Compiled code reads the arrays by the declared types, without looking at them.
+    Compiled code reads the arrays by the declared types, and doesn't check them.
     """
 
     def checked(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -220,7 +247,10 @@ def _checked(run: Any, specs: Sequence[TensorSpec], op: str) -> Callable[..., tu
 
 
 def _results(returned: Any, specs: Sequence[TensorSpec], op: str) -> list[Tensor]:
-    """Converts what a Python function returned to the declared tensors (``specs``), with TensorFlow's errors."""
+    """Converts the value that a Python function returned to a list of tensors of the declared types (``specs``).
+
+    Raises TensorFlow's errors if the number of values, or their types, differ.
+    """
     values = nest.flatten([] if returned is None and not specs else returned)
     if op == "EagerPyFunc":  # TensorFlow ignores surplus values
         values = values[: len(specs)]
@@ -252,7 +282,10 @@ def _result(value: Any, spec: TensorSpec, index: int, op: str) -> Tensor:
 
 
 class raises_op_errors:  # noqa: N801 - a context manager
-    """A context that raises the user's exceptions as TensorFlow's, with their type and text in the message."""
+    """A context that converts exceptions of the user's Python to TensorFlow's errors.
+
+    The message has the type and the text of the exception. ``op`` is the op's name in the error.
+    """
 
     def __init__(self, op: str) -> None:
         self.op = op
@@ -260,6 +293,7 @@ class raises_op_errors:  # noqa: N801 - a context manager
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: Any, error: Any, _: Any) -> None:
+        """Raises the error of TensorFlow for an exception. TensorFlow's own errors, and interrupts, pass unchanged."""
         if error is None or not isinstance(error, Exception) or isinstance(error, errors.OpError):
             return
         error_class = next((new for old, new in _ERROR_CLASSES.items() if isinstance(error, old)), errors.UnknownError)
@@ -267,13 +301,14 @@ class raises_op_errors:  # noqa: N801 - a context manager
 
 
 def _with_gradient(func: Any, specs: Sequence[TensorSpec], op: str) -> Callable[..., Any]:
-    """Returns a function that runs ``func`` under a tape: it returns the results, and a function for their gradients.
+    """Returns a function of NumPy arrays that runs ``func`` under a gradient tape.
 
-    That function takes the results' cotangents, and returns those of the floating-point inputs.
+    The function returns the results of ``func``, and a function for the backward pass. The latter takes the results'
+    cotangents, and returns the cotangents of the floating-point inputs.
     """
 
     def record(*arrays: np.ndarray) -> tuple[tuple[np.ndarray, ...], Callable[..., Any]]:
-        """Calls ``func`` under a tape; returns its results, and a function from their cotangents to the inputs'."""
+        """Calls ``func`` under a gradient tape, and returns its results and the function for the backward pass."""
         inputs = list(map(EagerTensor, arrays))
         floating = [x for x in inputs if x.dtype.is_floating]
         with raises_op_errors(op), GradientTape(persistent=True) as tape:
@@ -281,6 +316,7 @@ def _with_gradient(func: Any, specs: Sequence[TensorSpec], op: str) -> Callable[
             results = _results(func(*inputs), specs, op)
 
         def backward(*cts: np.ndarray) -> tuple[np.ndarray, ...]:
+            """Computes the cotangents of the floating-point inputs. A persistent tape can do so several times."""
             grads = tape.gradient(results, floating, list(map(EagerTensor, cts)), unconnected_gradients="zero")
             return tuple(grad.eager_array() for grad in grads)
 

@@ -37,7 +37,15 @@ class QueueBase:
     """
 
     def __init__(self, dtypes: Any, shapes: Any, names: Any, capacity: int, name: str) -> None:
-        """Makes an empty queue; each of its rows has a tensor per dtype. A capacity below 0 is no limit."""
+        """Creates an empty queue of rows (tuples of tensors, one of each dtype).
+
+        Args:
+          dtypes: the dtypes of a row's tensors, or a single dtype.
+          shapes: the shapes of the tensors, or None for any shapes.
+          names: the names of the tensors, or None. With names, rows are passed as dicts.
+          capacity: the greatest number of rows. Negative, or None, for no limit.
+          name: the queue's name in graphs and error messages.
+        """
         self._dtypes = [as_dtype(d) for d in (dtypes if isinstance(dtypes, (list, tuple)) else [dtypes])]
         if not self._dtypes:
             raise ArgumentError("Length for attr 'component_types' of 0 must be at least minimum 1").for_op("Queue")
@@ -52,10 +60,10 @@ class QueueBase:
 
     @staticmethod
     def from_list(index: Any, queues: list[QueueBase]) -> QueueBase:
-        """Returns the queue at an index that is known while tracing; all must have the same dtypes and names.
+        """Returns the queue at ``index``, which must be known while tracing.
 
         Raises:
-          TypeError: the argument is no list of queues, or their dtypes or names differ.
+          TypeError: ``queues`` is no list of queues, or their dtypes or names differ.
         """
         if not queues or not isinstance(queues, list) or not all(isinstance(queue, QueueBase) for queue in queues):
             raise TypeError("A list of queues expected")
@@ -66,6 +74,7 @@ class QueueBase:
         return queues[static_int(convert_to_tensor(index), "index")]
 
     def _empty_storage(self) -> Any:
+        """Returns the empty container of the queue's rows."""
         return deque()
 
     @property
@@ -87,9 +96,10 @@ class QueueBase:
     # -- in Python
 
     def _put(self, row: tuple[np.ndarray, ...]) -> None:
-        """Adds a row, waiting for a free place if the queue is full.
+        """Adds a row to the queue. If the queue is full, waits until a row is removed.
 
-        If the queue is or gets closed, all who wait are woken, and an error rejects their rows.
+        Raises:
+          CancelledError: the queue is closed, or gets closed while this waits.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._capacity is None or len(self._rows) < self._capacity)
@@ -99,7 +109,13 @@ class QueueBase:
             self._changed.notify_all()
 
     def _take(self, min_count: int, max_count: int) -> list[tuple[np.ndarray, ...]]:
-        """Removes ``max_count`` rows, waiting for them; from a closed queue fewer, but at least ``min_count``."""
+        """Removes ``max_count`` rows from the queue, and returns them. Waits until the queue has as many.
+
+        A closed queue gets no more rows. Fewer rows are then returned, but at least ``min_count``.
+
+        Raises:
+          OutOfRangeError: the queue is closed and has fewer than ``min_count`` rows.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._ready() >= max_count)
             count = min(max_count, len(self._rows))
@@ -114,12 +130,15 @@ class QueueBase:
             return rows
 
     def _ready(self) -> int:
+        """Returns the number of rows that may be removed from an open queue."""
         return len(self._rows)
 
     def _add(self, row: tuple[np.ndarray, ...]) -> None:
+        """Stores a row. Subclasses may order the rows."""
         self._rows.append(row)
 
     def _remove(self) -> tuple[np.ndarray, ...]:
+        """Removes the next row, and returns it. Subclasses may choose another row."""
         return self._rows.popleft()
 
     # -- on tensors
@@ -131,18 +150,19 @@ class QueueBase:
           CancelledError: the queue was closed.
           ValueError: other shapes than the queue's; TypeError: another number of tensors.
         """
-        row = self._checked(vals, 0)
+        row = self._checked(vals, 0)  # all axes belong to the queue's tensors
         put: Any = lambda *tensors: self._put(tuple(tensor.numpy() for tensor in tensors))  # noqa: E731
         return self._as_operation("QueueEnqueueV2", name, put, row)
 
     def enqueue_many(self, vals: Any, name: str | None = None) -> Any:
-        """Puts the rows of tensors into the queue, one by one."""
+        """Puts slices of the tensors along their first axis into the queue, one tuple of slices after another."""
 
         def put_rows(*tensors: Any) -> None:
+            """Adds the rows when the program runs. Each waits for a free place."""
             for row in zip(*(tensor.numpy() for tensor in tensors)):
                 self._put(tuple(np.asarray(value) for value in row))
 
-        columns = self._checked(vals, 1)
+        columns = self._checked(vals, 1)  # the first axis is over the rows
         for column in columns:
             if not column.ndim:
                 raise ValueError(f"Shape {column.shape} must have rank at least 1")
@@ -150,7 +170,7 @@ class QueueBase:
         return self._as_operation("QueueEnqueueManyV2", name, put_rows, columns)
 
     def dequeue(self, name: str | None = None) -> Any:
-        """Takes one tuple out: a single tensor if it has only one, a dict if the queue has names.
+        """Removes one tuple from the queue, and returns it: a single tensor if it has only one, a dict if it has names.
 
         Raises:
           OutOfRangeError: the queue is empty and closed.
@@ -158,28 +178,33 @@ class QueueBase:
         return self._packed(self._now_or_in_program(lambda: list(self._take(1, 1)[0]), [], self._specs()))
 
     def dequeue_many(self, n: int, name: str | None = None) -> Any:
-        """Takes ``n`` tuples out, stacked."""
+        """Removes ``n`` tuples from the queue, and returns their tensors stacked along a new first axis."""
         count = _row_count(n)
         return self._dequeue_stacked(count, count)
 
     def dequeue_up_to(self, n: int, name: str | None = None) -> Any:
-        """Takes ``n`` tuples out, stacked; fewer if the queue is closed and has fewer."""
+        """Removes ``n`` tuples, or the remaining tuples of a closed queue, and returns their tensors stacked."""
         return self._dequeue_stacked(1, _row_count(n))
 
     def _dequeue_stacked(self, min_count: int, max_count: int) -> Any:
-        """Dequeues between ``min_count`` and ``max_count`` elements and stacks them."""
+        """Removes between ``min_count`` and ``max_count`` rows, and returns their tensors, stacked by component.
+
+        In a trace, the rows are removed when the program runs.
+        """
 
         def take() -> list[np.ndarray]:
+            """Removes the rows, and stacks each component."""
             rows = self._take(min_count, max_count) if max_count else []
             return [self._stacked([row[index] for row in rows], index) for index in range(len(self._dtypes))]
 
-        count = max_count if min_count == max_count else None
+        count = max_count if min_count == max_count else None  # else the number is known only at run time
         specs = [TensorSpec([count, *spec.shape], spec.dtype) for spec in self._specs(stacked=True)]
         return self._packed(self._now_or_in_program(take, [], specs))
 
     def _stacked(self, column: list[np.ndarray], index: int) -> np.ndarray:
+        """Stacks the arrays of component ``index`` along a new first axis. Without arrays, unknown sizes are 0."""
         if not column:
-            return np.zeros((0, *(d or 0 for d in self._shapes[index])), self._dtypes[index].np)
+            return np.zeros((0, *(size or 0 for size in self._shapes[index])), self._dtypes[index].np)
         return np.stack(column)
 
     def size(self, name: str | None = None) -> Tensor:
@@ -187,12 +212,12 @@ class QueueBase:
         return self._now_or_in_program(lambda: [len(self._rows)], [], [TensorSpec([], int32)])[0]
 
     def close(self, cancel_pending_enqueues: bool = False, name: str | None = None) -> Any:
-        """Closes the queue: nothing more can be put in, the rest can be taken out."""
+        """Closes the queue: no more tuples can be added, but the remaining tuples can be removed."""
 
         return self._as_operation("QueueCloseV2", name, self.shut, [])
 
     def shut(self, cancelled: bool = False) -> None:
-        """Closes the queue now, even while a function is traced."""
+        """Closes the queue now, even while a function is traced, and wakes all threads that wait for the queue."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -204,14 +229,20 @@ class QueueBase:
     # -- checking, converting and running
 
     def _now_or_in_program(self, work: Any, inputs: Sequence[Any], specs: Sequence[TensorSpec]) -> list[Any]:
-        """Does the work now or, in a trace, when the program runs; returns its results as tensors of these specs."""
+        """Calls the function ``work`` on ``inputs``, and returns its results as tensors of these specs.
+
+        In a trace, a call is emitted, and ``work`` runs when the program runs.
+        """
         if state.trace is not None:
             return list(py_function(work, list(inputs), list(specs)) or [])
         results = work(*inputs)
-        return [convert_to_tensor(x, s.dtype) for x, s in zip(results or [], specs)]
+        return [convert_to_tensor(x, spec.dtype) for x, spec in zip(results or [], specs)]
 
     def _as_operation(self, op_type: str, name: str | None, work: Any, inputs: Sequence[Any]) -> Any:
-        """Does the work; in a trace, has the program do it, and returns the operation for it."""
+        """Calls the function ``work`` on ``inputs``; it has no results.
+
+        In a trace, a call is emitted, and a graph operation of this type and name is returned.
+        """
         if state.trace is None:
             work(*inputs)
             return None
@@ -219,12 +250,18 @@ class QueueBase:
         return state.trace.doing(op_type, op_name, lambda: self._now_or_in_program(work, inputs, []))
 
     def _specs(self, stacked: bool = False) -> list[TensorSpec]:
-        if stacked and any(s.rank is None for s in self._shapes):
+        """Returns the specs of a row's tensors. If rows are to be ``stacked``, raises ValueError for unknown ranks."""
+        if stacked and any(shape.rank is None for shape in self._shapes):
             raise ValueError(f"{self._name} needs `shapes` to return several elements as one tensor")
-        return [TensorSpec(s, d) for s, d in zip(self._shapes, self._dtypes)]
+        return [TensorSpec(shape, dtype) for shape, dtype in zip(self._shapes, self._dtypes)]
 
     def _checked(self, vals: Any, leading_axes: int) -> list[Any]:
-        """Converts values to the queue's tensors; checks their number, names, and shapes after ``leading_axes``."""
+        """Converts the user's values to a list of tensors of the queue's dtypes, and checks that they fit the queue.
+
+        Args:
+          vals: a tensor, a list of tensors, or a dict if the queue has names.
+          leading_axes: the number of axes before the queue's shapes: 1 for several rows, else 0.
+        """
         if isinstance(vals, dict):
             if not self._names:
                 raise ValueError("Queue must have names to enqueue a dictionary")
@@ -233,7 +270,7 @@ class QueueBase:
                     "Keys in dictionary to enqueue do not match names of Queue.  "
                     f"Dictionary: {sorted(vals, key=str)},Queue: {sorted(self._names, key=str)}"
                 )
-            vals = [vals[n] for n in self._names]
+            vals = [vals[name] for name in self._names]
         elif self._names:
             raise ValueError("You must enqueue a dictionary in a Queue with names")
         values = list(vals) if isinstance(vals, (list, tuple)) and len(self._dtypes) > 1 else _single(vals)
@@ -249,10 +286,12 @@ class QueueBase:
         return tensors
 
     def _check_shape(self, shape: TensorShape, expected: TensorShape) -> None:
+        """Raises TensorFlow's ValueError if a tensor's shape isn't compatible with the queue's shape for it."""
         if not expected.is_compatible_with(shape):
             raise ValueError(f"Shapes {shape} and {expected} are incompatible")
 
     def _packed(self, tensors: Sequence[Any]) -> Any:
+        """Returns a row's tensors for the user: a dict if the queue has names, a single tensor, or a list."""
         if self._names:
             return dict(zip(self._names, tensors))
         return tensors[0] if len(tensors) == 1 else list(tensors)
@@ -262,6 +301,7 @@ _OP_NAMES = {"QueueEnqueueV2": "enqueue", "QueueEnqueueManyV2": "EnqueueMany", "
 
 
 def _row_count(n: Any) -> int:
+    """Returns a number of rows to remove as an int. The number must be known while tracing, and not negative."""
     count = static_int(operand(n, int32, 1), "n")
     if count < 0:
         raise ArgumentError(f"DequeueManyOp requested {count} < 0 elements")
@@ -269,12 +309,15 @@ def _row_count(n: Any) -> int:
 
 
 def _single(vals: Any) -> list[Any]:
-    """Returns the one tensor of a queue of single tensors, which may be passed in a list."""
+    """Returns a list of the value for a queue of single tensors. The user may pass the value in a list of one item."""
     return list(vals) if isinstance(vals, (list, tuple)) and len(vals) < 2 else [vals]
 
 
 def _as_shapes(shapes: Any, count: int) -> list[TensorShape]:
-    """Returns a shape for each of the queue's ``count`` components; of unknown rank if none were given."""
+    """Checks the argument ``shapes`` of a queue, and returns a shape for each of the ``count`` components.
+
+    Without the argument, the shapes have unknown rank.
+    """
     if shapes is None:
         return [TensorShape(None)] * count
     # A list of sizes is one shape.
@@ -292,7 +335,7 @@ def _as_shapes(shapes: Any, count: int) -> list[TensorShape]:
 
 
 def _as_names(names: Any, count: int) -> list[str] | None:
-    """Returns a name for each of the queue's ``count`` components; None if there are none."""
+    """Checks the argument ``names`` of a queue, and returns a name for each of the ``count`` components, or None."""
     if names is None or (isinstance(names, (list, tuple)) and not names):
         return None
     result = [names] if isinstance(names, str) else list(names)
@@ -342,13 +385,16 @@ class PaddingFIFOQueue(FIFOQueue):
         self, capacity: int, dtypes: Any, shapes: Any, names: Any = None, shared_name: str | None = None,
         name: str = "padding_fifo_queue",
     ) -> None:  # fmt: skip
+        """Creates an empty queue. ``shapes`` are required, because their unknown sizes are the dims to pad."""
         if shapes is None:
             raise ValueError("When providing partial shapes, a list of shapes must be provided.")
         super().__init__(capacity, dtypes, shapes, names, shared_name, name)
 
     def _stacked(self, column: list[np.ndarray], index: int) -> np.ndarray:
-        sizes = np.max([a.shape for a in column], axis=0, initial=0).astype(int)
-        return super()._stacked([np.pad(a, [(0, s - d) for d, s in zip(a.shape, sizes)]) for a in column], index)
+        """Pads the arrays with zeros to the largest size of each axis, and stacks them along a new first axis."""
+        sizes = np.max([array.shape for array in column], axis=0, initial=0).astype(int)
+        padded = [np.pad(array, [(0, size - dim) for dim, size in zip(array.shape, sizes)]) for array in column]
+        return super()._stacked(padded, index)
 
 
 @export("queue.RandomShuffleQueue")
@@ -368,6 +414,7 @@ class RandomShuffleQueue(QueueBase):
         self, capacity: int, min_after_dequeue: int, dtypes: Any, shapes: Any = None, names: Any = None,
         seed: int | None = None, shared_name: str | None = None, name: str = "random_shuffle_queue",
     ) -> None:  # fmt: skip
+        """Creates an empty queue that keeps ``min_after_dequeue`` rows while open. ``seed`` is for its random order."""
         min_remaining = attribute_int(min_after_dequeue, "min_after_dequeue", -(2**31))
         self._min_remaining, self._random = min_remaining, random.Random(seed)
         super().__init__(dtypes, shapes, names, capacity, name)
@@ -377,9 +424,11 @@ class RandomShuffleQueue(QueueBase):
             )
 
     def _ready(self) -> int:
+        """Returns the number of rows that may be removed: an open queue keeps ``min_after_dequeue`` rows."""
         return len(self._rows) - self._min_remaining
 
     def _remove(self) -> tuple[np.ndarray, ...]:
+        """Removes a random row, and returns it."""
         self._rows.rotate(-self._random.randrange(len(self._rows)))
         return self._rows.popleft()
 
@@ -402,6 +451,7 @@ class PriorityQueue(QueueBase):
         self, capacity: int, types: Any, shapes: Any, names: Any = None, shared_name: str | None = None,
         name: str = "priority_queue",
     ) -> None:  # fmt: skip
+        """Creates an empty queue. An int64 scalar, the priority, comes before the tensors of ``types`` in each row."""
         types = types if isinstance(types, (list, tuple)) else [types]
         component_shapes = _as_shapes(shapes, len(types))
         self._insertions = 0
@@ -411,10 +461,12 @@ class PriorityQueue(QueueBase):
         return []
 
     def _add(self, row: tuple[np.ndarray, ...]) -> None:
+        """Stores a row by its priority, the first component. Rows of equal priority keep the order of insertion."""
         self._insertions += 1
         heapq.heappush(self._rows, (int(row[0]), self._insertions, row))
 
     def _remove(self) -> tuple[np.ndarray, ...]:
+        """Removes the row of the smallest priority, and returns it. It is the last item of its entry in the heap."""
         return heapq.heappop(self._rows)[-1]
 
 

@@ -14,7 +14,11 @@ from tvtf.ops.rules import bind
 
 
 class CGState(NamedTuple):
-    """The state of the iteration: its number, the solution, the residual, the direction, and the residual's square."""
+    """The state of the conjugate gradient iteration, with TensorFlow's names.
+
+    These are the number of the iteration, the solution, the residual, the search direction, and the product of the
+    residual with the preconditioned residual.
+    """
 
     i: Tensor
     x: Tensor
@@ -69,6 +73,7 @@ def conjugate_gradient(
     state = CGState(convert_to_tensor(0), start, residual, first_direction, _dot(residual, first_direction))
 
     def has_not_converged(i: Tensor, state: CGState) -> Tensor:
+        """Returns whether to continue: fewer than ``max_iter`` iterations, and a residual of the batch is too large."""
         return public_names()["logical_and"](i < max_iter, public_names()["reduce_any"](norm(state.r, axis=-1) > limit))  # type: ignore[no-any-return]
 
     def step(i: Tensor, state: CGState) -> tuple[Tensor, CGState]:
@@ -86,8 +91,10 @@ def conjugate_gradient(
 
 
 def _preconditioned(x: Tensor, preconditioner: Any) -> Tensor:
+    """Multiplies a vector by the preconditioner, if there is one."""
     return x if preconditioner is None else preconditioner.matvec(x)  # type: ignore[no-any-return]
 
 
 def _dot(a: Tensor, b: Tensor) -> Tensor:
+    """Computes the inner product of vectors along the last axis. Complex ``a`` is conjugated."""
     return total(conjugate_if(a, True) * b)

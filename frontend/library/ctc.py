@@ -102,20 +102,21 @@ def ctc_loss(
 
 
 def _check_frames(lengths: np.ndarray, count: int) -> None:
+    """Raises TensorFlow's error if a row of the batch is longer than the number of frames."""
     for i, length in enumerate(lengths):
         if length > count:
             raise ArgumentError(f"sequence_length({i}) <= {count}").for_op("CTCLoss")
 
 
 def _class_from(index: int, classes: Dim) -> Any:
-    """Returns the index of a class, which may be counted from the end."""
+    """Returns a class index from 0 on. A negative ``index`` counts from the end, as -1 for the last of the classes."""
     if isinstance(classes, int):
         return index % classes
     return index if index >= 0 else _number(classes + index)
 
 
 def _number(size: Dim) -> Any:
-    """Returns a size as a value to compute with."""
+    """Returns a size as an int, or as an int32 scalar if it is known only at run time."""
     return size if isinstance(size, int) else cast(scalar_of(size), int32)
 
 
@@ -133,13 +134,13 @@ def _label_counts(labels: SparseTensor) -> Tensor:
 
 
 class _AlignmentStates:
-    """The states of an alignment (blanks and labels in turn) and their transitions."""
+    """The states of CTC alignments, which are blanks and labels in turn, and the transitions between the states."""
 
     def __init__(self, labels: Tensor, counts: Tensor, blank: Any, classes: Dim, limit: float) -> None:
-        """Lays out the states of each row of labels: blank, label, blank, ..., label, blank.
+        """Lists the states of each row of labels: blank, label, blank, ..., label, blank.
 
-        ``skips``, ``first`` and ``last`` are added to log-probabilities: of paths that skip the blank before a state,
-        begin in it, or end in it. They are 0 where that is allowed.
+        ``skips``, ``first`` and ``last`` are added to the log-probabilities of paths: of paths that skip the blank
+        before a state, that begin in a state, or that end in a state. They are 0 for allowed paths, else very negative.
         """
         batch, size = labels._type.shape
         blanks = bind.broadcast_to(convert_to_tensor(blank, int32), shape=(batch, size))
@@ -148,7 +149,7 @@ class _AlignmentStates:
         self.classes, self.limit = _number(classes), limit
         self.states = bind.concat(blank_label_pairs, last_blank, axis=1)
         state_indices = arange(_number(2 * size + 1))
-        label_before = self.shifted(cast(self.states, float32), 2, -1.0)
+        label_before = self.shifted(cast(self.states, float32), 2, -1.0)  # -1: the first label has none before it
         is_label = bind.broadcast_to(equal(state_indices % 2, 1), shape=self.states._type.shape)
         is_new = bind.logical_and(is_label, not_equal(cast(self.states, float32), label_before))
         self.gradient_class = where(bind.logical_and(is_label, equal(self.states, blank)), -1, self.states)
@@ -160,9 +161,10 @@ class _AlignmentStates:
 
     @staticmethod
     def shifted(x: Tensor, by: int, fill: float) -> Tensor:
-        """Returns ``x`` moved by some states to later ones, or to earlier ones if ``by`` is negative.
+        """Shifts the values of the states by ``by`` states, to earlier states if ``by`` is negative.
 
-        The states that have no value then get ``fill``.
+        States that get no value are set to ``fill``. For example, ``[1, 2, 3]`` shifted by 1 with fill 0 is
+        ``[0, 1, 2]``.
         """
         batch, size = x._type.shape
         edge = bind.broadcast_to(convert_to_tensor(fill, x.dtype), shape=(batch, abs(by)))
@@ -170,21 +172,27 @@ class _AlignmentStates:
         return bind.concat(*((edge, remaining) if by > 0 else (remaining, edge)), axis=1)  # type: ignore[no-any-return]
 
     def forward(self, value: Tensor) -> Tensor:
-        """Returns the log-probabilities of the states one frame later, before that frame's scores are added.
+        """Computes the log-probabilities of the states in the next frame, before the scores of that frame are added.
 
-        A path stays in its state, goes on to the next, or skips a blank between two different labels.
+        A path stays in its state, moves to the next state, or skips a blank between two different labels.
         """
         return _log_sum_exp(
             value, self.shifted(value, 1, LOG_ZERO), self.shifted(value, 2, LOG_ZERO) + cast(self.skips, value.dtype)
         )
 
     def backward(self, value: Tensor) -> Tensor:
-        """Returns the log-probability of the remaining frames from each state, one frame earlier."""
+        """Computes the log-probabilities of the remaining frames for paths in each state, one frame earlier.
+
+        This is the transition of ``forward`` in the other direction.
+        """
         skipped = self.shifted(value + cast(self.skips, value.dtype), -2, LOG_ZERO)
         return _log_sum_exp(value, self.shifted(value, -1, LOG_ZERO), skipped)
 
     def frame_scores(self, scores: Tensor) -> Tensor:
-        """Returns the states' scores in each frame; a label that is no class scores 0."""
+        """Returns the scores of the states in each frame, from the ``scores`` of the classes.
+
+        A state whose label is no class scores 0.
+        """
         is_class = bind.logical_and(self.states >= 0, self.states < self.classes)
         gathered = gather(transpose(scores, [1, 0, 2]), where(is_class, self.states, 0), axis=2, batch_dims=1)
         rows = transpose(gathered, [1, 0, 2])
@@ -192,18 +200,23 @@ class _AlignmentStates:
 
 
 def _log_sum_exp(*parts: Tensor) -> Tensor:
-    """Returns ``log(sum(exp(part)))``, elementwise over the parts; subtracting the largest avoids overflow."""
-    largest = functools.reduce(bind.maximum, parts)
+    """Computes the logarithm of the sum of the parts' exponentials, elementwise."""
+    largest = functools.reduce(bind.maximum, parts)  # subtracted, to avoid an overflow of the exponentials
     return largest + bind.log(functools.reduce(bind.add, [bind.exp(part - largest) for part in parts]))  # type: ignore[no-any-return]
 
 
 def _loss_and_gradient(
     logits: Tensor, labels: Tensor, counts: Tensor, lengths: Tensor, blank: Any, limit: float
 ) -> tuple[Tensor, Any]:
-    """Returns the CTC loss of dense labels, and its gradient function, by the forward-backward algorithm.
+    """Computes the CTC loss of dense labels by the forward-backward algorithm, and returns the loss and its gradient.
 
-    ``counts`` are the numbers of labels, ``lengths`` those of frames, of each row. ``limit`` is the log-probability of
-    states in which no path may begin or end.
+    Args:
+      logits: the scores, of shape (frames, batch, classes).
+      labels: the labels, of shape (batch, longest).
+      counts: the number of labels of each row.
+      lengths: the number of frames of each row.
+      blank: the class of "blank".
+      limit: the log-probability of states in which no path may begin or end.
     """
     count, batch, classes = logits._type.shape
     dtype = logits.dtype
@@ -215,7 +228,11 @@ def _loss_and_gradient(
     first = bind.maximum(paths.forward(start), cast(paths.first, dtype))
 
     def backward_step(later: tuple[Tensor, Tensor], frame: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        """Returns the log-probabilities of all later frames, without and with this one; past the last, of the end."""
+        """Computes one step of the backward pass, from the ``later`` frame to this one.
+
+        Returns the log-probabilities of the frames after this one for paths in each state. In the last frame of a row
+        the path must end. Also returns them with this frame's scores, for paths in each state of the frame before.
+        """
         score, index = frame
         backward_scores = where(bind.reshape(index >= lengths - 1, shape=(batch, 1)), ends, later[1])
         return backward_scores, paths.backward(backward_scores + score)
@@ -229,7 +246,7 @@ def _loss_and_gradient(
     loss = where(likelihood < LOG_ZERO / 2, convert_to_tensor(np.inf, likelihood.dtype), -likelihood)
 
     def gradient(ct: Tensor) -> tuple[Any, ...]:
-        """Computes the gradient: the classes' probabilities minus their posteriors, of all alignments."""
+        """Computes the gradient by the logits: the probability of each class minus the posterior of the alignments."""
         forward_scores = scan(
             lambda value, frame: paths.forward(value) + frame, state_scores[1:], initializer=first + state_scores[0]
         )  # type: ignore[index]

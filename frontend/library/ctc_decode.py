@@ -25,7 +25,7 @@ _NO_GRADIENT = {"vjp": "labels have no gradient"}
 
 
 def _sparse_components(rows: list[Labels]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns rows of labels as the components of a sparse tensor: indices, values, and dense shape."""
+    """Converts rows of labels to a sparse tensor, and returns its indices, values and dense shape."""
     positions = [(i, j) for i, row in enumerate(rows) for j in range(len(row))]
     values = [label for row in rows for label in row]
     widest = max(map(len, rows), default=0)
@@ -34,7 +34,13 @@ def _sparse_components(rows: list[Labels]) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def _check(inputs: np.ndarray, lengths: np.ndarray, op: str) -> None:
-    """Raises TensorFlow's errors for inputs of a CTC decoder: (frames, batch, classes) scores and (batch,) lengths."""
+    """Checks the inputs of a CTC decoder, and raises TensorFlow's errors if they are empty or don't fit.
+
+    Args:
+      inputs: the scores, of shape (frames, batch, classes).
+      lengths: the number of frames of each row, of shape (batch,).
+      op: the op's name for the errors.
+    """
     if not inputs.size:
         raise ArgumentError("inputs must not be empty")
     if len(lengths) != inputs.shape[1]:
@@ -50,9 +56,10 @@ def _check(inputs: np.ndarray, lengths: np.ndarray, op: str) -> None:
 def _decoded_types(
     inputs: TensorType, lengths: TensorType, counts: tuple[Any, ...], **_: Any
 ) -> tuple[TensorType, ...]:
-    """Returns the result types of a CTC decoder: three components of each sparse tensor of labels, then the scores.
+    """Returns the result types of a CTC decoder, after checking the types of its inputs.
 
-    ``counts`` are the (symbolic) numbers of labels in these tensors. Errors are TensorFlow's.
+    The results are the three components of each sparse tensor of labels, and the scores. ``counts`` are the symbolic
+    numbers of labels in the sparse tensors.
     """
     require_dtype(inputs, (float32, float64), "inputs")
     if len(inputs.shape) != 3:
@@ -71,13 +78,22 @@ def _decoded_types(
 
 
 def blank_class(value: Any, what: str) -> int | None:
+    """Returns the index of the blank class as an int, or None for the default. ``what`` is the argument's name."""
     return None if value is None else attribute_int(value, what, -(2**31))
 
 
 def _greedy(inputs: np.ndarray, lengths: np.ndarray, counts: Any, blank: int, merges: bool) -> tuple[np.ndarray, ...]:
-    """Decodes each row of scores by the best class of each frame, without blanks and, if ``merges``, repetitions.
+    """Decodes labels greedily: takes the best class of each frame, and removes blanks and, if ``merges``, repetitions.
 
-    As in TensorFlow, a row's score is the negative sum of its greatest logits.
+    Args:
+      inputs: the logits, of shape (frames, batch, classes).
+      lengths: the number of frames of each row.
+      counts: not used: only the result types need these symbolic dims.
+      blank: the class of "blank".
+      merges: whether repeated classes count once.
+
+    Returns:
+      the components of a sparse tensor of labels, and for each row the negative sum of the best logits.
     """
     _check(inputs, lengths, "CTCGreedyDecoder")
     rows, scores = [], np.zeros((inputs.shape[1], 1), inputs.dtype)
@@ -139,9 +155,10 @@ def ctc_greedy_decoder(
 
 
 def _beam(inputs: np.ndarray, lengths: np.ndarray, counts: Any, width: int) -> tuple[np.ndarray, ...]:
-    """Decodes each row of scores by a beam search; returns the components of as many sparse tensors as ``counts`` has.
+    """Decodes the best labels of each row of logits by a CTC beam search that keeps ``width`` prefixes.
 
-    The last result has the log-probabilities, of shape (batch, paths).
+    Returns the components of sparse tensors, as many as ``counts`` has items: of the best labels, the second best, and
+    so on. The last result has the log-probabilities of the labels, of shape (batch, paths).
     """
     _check(inputs, lengths, "CTCBeamSearchDecoder")
     paths_by_row = [_best_labels(inputs[:length, i], width)[: len(counts)] for i, length in enumerate(lengths)]
@@ -157,11 +174,12 @@ def _beam(inputs: np.ndarray, lengths: np.ndarray, counts: Any, width: int) -> t
 
 
 def _best_labels(frames: np.ndarray, width: int) -> list[tuple[tuple[int, ...], float]]:
-    """Returns the ``width`` best labellings of a row with their log-probabilities, by a beam search over prefixes.
+    """Returns the ``width`` best sequences of labels for one row with their log-probabilities, by a beam search.
 
-    A prefix has two log-probabilities: of ending in a blank, and of ending in its last label.
+    A beam maps prefixes of labels to two log-probabilities: of paths that end in a blank, and of paths that end in the
+    prefix's last label.
     """
-    beam = {(): (0.0, -np.inf)}
+    beam = {(): (0.0, -np.inf)}  # the empty prefix counts as ending in a blank
     for frame in frames.astype(np.float64):
         scores = frame - np.logaddexp.reduce(frame, keepdims=True)
         extended: dict[Any, list[float]] = defaultdict(lambda: [-np.inf, -np.inf])
@@ -176,10 +194,13 @@ def _best_labels(frames: np.ndarray, width: int) -> list[tuple[tuple[int, ...], 
 def _extend_prefix(
     extended: dict[Any, list[float]], prefix: tuple[int, ...], blank_end: float, label_end: float, scores: np.ndarray
 ) -> None:
-    """Adds the extensions of a prefix by one more frame to ``extended``, with their two log-probabilities.
+    """Extends a prefix of labels by one more frame of a CTC beam search, and adds the results to ``extended``.
 
-    ``blank_end`` and ``label_end`` are those of the prefix, by how it ends; ``scores`` are the frame's, of "blank"
-    last.
+    Args:
+      extended: maps prefixes to two log-probabilities: of paths that end in a blank, and in the last label.
+      prefix: the labels so far.
+      blank_end, label_end: the two log-probabilities of the prefix.
+      scores: the log-probabilities of the classes in the frame, of "blank" last.
     """
     either, last_label = np.logaddexp(blank_end, label_end), prefix[-1] if prefix else None
     extended[prefix][0] = np.logaddexp(extended[prefix][0], either + scores[-1])
@@ -240,7 +261,10 @@ def ctc_beam_search_decoder(
 
 
 def _unique(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the distinct labels of each row, padded with zeros, and for each label its index among them."""
+    """Finds the distinct labels of each row, in order of their first occurrence.
+
+    Returns the distinct labels, padded with zeros, and for each label its index among the distinct labels of its row.
+    """
     unique, indices = np.zeros(labels.shape, np.int64), np.zeros(labels.shape, np.int32)
     for row, unique_row, index_row in zip(labels.tolist(), unique, indices):
         index_of = {label: i for i, label in enumerate(dict.fromkeys(row))}
@@ -262,13 +286,13 @@ def unique_in_rows(labels: Tensor) -> Any:
 
 @export("nn.ctc_unique_labels")
 def ctc_unique_labels(labels: Any, name: str | None = None) -> list[Tensor]:
-    """Returns the distinct labels of each row, padded with zeros, and for each label its index among them.
+    """Finds the distinct labels of each row, and for each label its index among the distinct labels of the row.
 
     Args:
       labels: integer tensor of shape (batch, longest).
 
     Returns:
-      An int64 and an int32 tensor of that shape.
+      An int64 tensor of the distinct labels, padded with zeros, and an int32 tensor of the indices, both of that shape.
 
     >>> import tvtf as tf
     >>> [x.numpy().tolist() for x in tf.nn.ctc_unique_labels([[3, 4, 4, 3]])]
@@ -280,7 +304,11 @@ def ctc_unique_labels(labels: Any, name: str | None = None) -> list[Tensor]:
 
 
 def _collapsed(labels: np.ndarray, lengths: np.ndarray, size: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the rows with repeated labels merged, padded with zeros to one length, and the rows' new lengths."""
+    """Merges repeated labels in each row of ``labels``, whose first ``lengths`` labels count.
+
+    Returns the merged rows, padded with zeros to the longest, and their lengths. ``size`` is not used: only the result
+    type needs this symbolic dim.
+    """
     rows = [[label for label, _ in groupby(row[:count])] for row, count in zip(labels.tolist(), lengths)]
     counts = np.array([len(row) for row in rows])
     padded = np.zeros((len(rows), counts.max(initial=0)), labels.dtype)

@@ -20,10 +20,10 @@ from tvtf.ops.rules import bind, require_dtype, require_same_dtype
 
 
 def _limits(x: Tensor, low: Any, high: Any, range_given: bool, axis: int) -> tuple[Tensor, Tensor]:
-    """Returns the limits of the range that is quantized, of shapes that broadcast to ``x``.
+    """Returns the lower and the upper limit of the range to quantize, in shapes that broadcast to ``x``.
 
-    They are ``low`` and ``high`` if a range is given, else the least and the largest number of ``x``, or of each slice
-    along ``axis`` if that isn't negative.
+    If a range is given, the limits are ``low`` and ``high``. Otherwise they are the smallest and the largest number of
+    each slice of ``x`` along ``axis``. A negative ``axis`` means one range for all numbers.
     """
     reduced_axes = tuple(i for i in range(x.ndim) if axis < 0 or i != axis)
     if not range_given:
@@ -35,9 +35,18 @@ def _limits(x: Tensor, low: Any, high: Any, range_given: bool, axis: int) -> tup
 def _rounded_to_steps(
     x: Tensor, low: Tensor, high: Tensor, signed: bool, num_bits: int, narrow: bool, clips: bool, half_up: bool
 ) -> Tensor:
-    """Rounds numbers to multiples of a step, the smallest for which ``num_bits`` bits reach ``low`` and ``high``.
+    """Quantizes numbers and converts them back: rounds them to multiples of a step size.
 
-    ``clips``: numbers beyond the limits become the outermost multiples.
+    The step is the smallest for which integers of ``num_bits`` bits cover the range from ``low`` to ``high``.
+
+    Args:
+      x: the numbers.
+      low, high: the range.
+      signed: whether the integers have a sign.
+      num_bits: the number of bits of the integers.
+      narrow: whether the smallest integer is left unused.
+      clips: whether numbers beyond the range become the outermost multiples.
+      half_up: whether to round halves up, else to even.
 
     Source: tensorflow/core/kernels/quantize_and_dequantize_op.h
     """
@@ -60,7 +69,8 @@ def _rounded_to_steps(
 
 
 def _check_range(low: Any, high: Any) -> None:
-    least, most = (static_value(convert_to_tensor(v, dtype_hint=float32)) for v in (low, high))
+    """Raises an error if both limits are known while tracing and the lower limit is above the upper limit."""
+    least, most = (static_value(convert_to_tensor(limit, dtype_hint=float32)) for limit in (low, high))
     if least is not None and most is not None and not (least <= most).all():
         raise ArgumentValueError(f"Invalid range: input_min {least} > input_max {most}")
 
@@ -79,7 +89,8 @@ def _quantized(
 ) -> Tensor:
     """Quantizes numbers to integers of ``num_bits`` bits and back, with a straight-through gradient.
 
-    ``passes_all``: the gradient passes through everywhere, else only where the numbers lie in the range.
+    If ``passes_all`` is true, the gradient passes through for all numbers, else only for numbers in the range. The
+    other arguments are those of :func:`quantize_and_dequantize_v2`.
     """
     x, low, high = operands(input, low, high)
     require_same_dtype([t._type for t in (x, low, high)], ("input", "input_min", "input_max"))
@@ -91,11 +102,12 @@ def _quantized(
 
     @custom_gradient
     def compute(x: Tensor) -> tuple[Tensor, Any]:
-        """Rounds to the quantized values; the gradient passes straight through inside the limits."""
+        """Rounds to the quantized values, and returns them and the gradient function."""
         limits = _limits(x, low, high, range_given, slice_axis)
         rounded = _rounded_to_steps(x, *limits, signed, num_bits, narrow, range_given, round_mode == "HALF_UP")
 
         def gradient(ct: Tensor) -> Tensor:
+            """Returns the cotangent of ``x``: ``ct`` for numbers in the range, 0 for others unless ``passes_all``."""
             if passes_all:
                 return ct
             range_min, range_max = _limits(x, low, high, True, slice_axis)
@@ -166,7 +178,9 @@ def quantize_and_dequantize(
     narrow_range: bool = False,
     axis: int | None = None,
 ) -> Tensor:
-    """Quantizes as `tf.quantization.quantize_and_dequantize_v2` does, with a gradient that is always passed through.
+    """Quantizes numbers to integers of few bits and back, with the gradient of the identity.
+
+    The arguments are those of `tf.quantization.quantize_and_dequantize_v2`, whose gradient is 0 outside of the range.
 
     >>> import tvtf as tf
     >>> tf.quantization.quantize_and_dequantize([1., 2., 3.], 0., 0., num_bits=3).numpy()
@@ -184,9 +198,9 @@ def quantize_and_dequantize(
 def _depthwise_conv_gradient(
     images: Tensor, filters: Tensor, operand_index: int, ct: Any, strides: Any, padding: Any, format: Any, rates: Any
 ) -> Tensor:
-    """Returns the gradient of a depthwise convolution by its images (``operand_index`` 0) or its filter (1).
+    """Computes the gradient of a depthwise convolution by its images (``operand_index`` 0) or its filter (1).
 
-    Only the shape of that operand matters. ``ct`` is the cotangent of the convolution's result.
+    The values of this operand don't matter, only its shape. ``ct`` is the cotangent of the convolution's result.
     """
     operands = (images, filters)
     with GradientTape() as tape:
@@ -196,10 +210,12 @@ def _depthwise_conv_gradient(
 
 
 def _pair(rates: Sequence[int], format: Any) -> list[int]:
+    """Returns the dilations of height and width. Four dilations are one for each axis of the data format."""
     return list(rates[2:] if str(format).startswith("NC") else rates[1:3]) if len(rates) == 4 else list(rates)
 
 
 def _floating(value: Any) -> Tensor:
+    """Converts a value to a tensor, and checks that it has a floating-point dtype."""
     tensor = convert_to_tensor(value)
     require_dtype(tensor._type, FLOATING, "input")
     return tensor
@@ -216,7 +232,10 @@ def depthwise_conv2d_backprop_input(
     dilations: Any = (1, 1, 1, 1),
     name: str | None = None,
 ) -> Tensor:
-    """Returns the gradient of `tf.nn.depthwise_conv2d` by its images, whose shape is ``input_sizes``.
+    """Computes the gradient of `tf.nn.depthwise_conv2d` by its images.
+
+    ``input_sizes`` is the shape of the images, ``out_backprop`` the gradient by the convolution's result. The other
+    arguments are those of the convolution.
 
     >>> import tvtf as tf
     >>> ct, w = tf.ones([1, 1, 1, 1]), tf.reshape([1., 2., 3., 4.], [2, 2, 1, 1])
@@ -227,6 +246,7 @@ def depthwise_conv2d_backprop_input(
     """
     w = _floating(filter)
     sizes = operand(input_sizes, int32, 0)
+    # The images themselves don't matter for the gradient: zeros have their shape.
     return _depthwise_conv_gradient(
         zeros(sizes, w.dtype), w, 0, operand(out_backprop, w.dtype, 2), strides, padding, data_format, dilations
     )
@@ -243,7 +263,10 @@ def depthwise_conv2d_backprop_filter(
     dilations: Any = (1, 1, 1, 1),
     name: str | None = None,
 ) -> Tensor:
-    """Returns the gradient of `tf.nn.depthwise_conv2d` by its filter, whose shape is ``filter_sizes``.
+    """Computes the gradient of `tf.nn.depthwise_conv2d` by its filter.
+
+    ``filter_sizes`` is the shape of the filter, ``out_backprop`` the gradient by the convolution's result. The other
+    arguments are those of the convolution.
 
     >>> import tvtf as tf
     >>> ct, x = tf.ones([1, 1, 1, 1]), tf.reshape([1., 2., 3., 4.], [1, 2, 2, 1])
@@ -254,6 +277,7 @@ def depthwise_conv2d_backprop_filter(
     """
     x = _floating(input)
     sizes = operand(filter_sizes, int32, 1)
+    # The filter itself doesn't matter for the gradient: zeros have its shape.
     return _depthwise_conv_gradient(
         x, zeros(sizes, x.dtype), 1, operand(out_backprop, x.dtype, 2), strides, padding, data_format, dilations
     )

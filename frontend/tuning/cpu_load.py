@@ -16,7 +16,7 @@ MIN_TICKS = 1000
 
 
 class Ticks(NamedTuple):
-    """Clock ticks since boot: all of the cores, those in which the cores worked, those of this process."""
+    """Clock ticks since boot, summed over CPU cores: all ticks, ticks of busy cores, and this process's ticks."""
 
     all: int
     busy: int
@@ -24,7 +24,9 @@ class Ticks(NamedTuple):
 
 
 def ticks(stat: str, cores: set[int], own: float) -> Ticks:
-    """Returns the clock ticks of these cores, parsed from the text of ``/proc/stat``; ``own`` are this process's.
+    """Parses the text of ``/proc/stat``, and returns the clock ticks of these CPU cores.
+
+    ``own`` are this process's ticks.
 
     >>> ticks("cpu0 10 0 5 80 5 0 0 0 0 0\\ncpu1 1 1 1 1 1 1 1 1 0 0", {0}, 15.0)
     Ticks(all=100, busy=15, own=15.0)
@@ -37,7 +39,7 @@ def ticks(stat: str, cores: set[int], own: float) -> Ticks:
 
 
 def current_ticks() -> Ticks | None:
-    """Returns the ticks until now; None if the system has no such file."""
+    """Reads the clock ticks of this process's CPU cores until now. Returns None if the system has no ``/proc/stat``."""
     try:
         text = STAT.read_text()
     except OSError:
@@ -48,9 +50,9 @@ def current_ticks() -> Ticks | None:
 
 
 def others_share(start: Ticks | None, end: Ticks | None) -> float:
-    """Returns the share of the cores' time between two moments that other programs used.
+    """Returns the fraction of the cores' time that other programs used, between two readings of the clock ticks.
 
-    It is 0 if the ticks are unknown or the time was too short.
+    The fraction is 0 if a reading is None, or if the time between them was too short.
 
     >>> others_share(Ticks(0, 0, 0.0), Ticks(2000, 1500, 1000.0))
     0.25

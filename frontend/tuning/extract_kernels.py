@@ -22,7 +22,7 @@ from tvtf.passes.schedule.cpu.kernel import read_kernel
 
 
 class IsolatedKernel(NamedTuple):
-    """An unscheduled kernel, and a call of it."""
+    """A kernel that is tuned alone: its name, its function before scheduling, and a call of it in the Relax module."""
 
     name: str
     func: tirx.PrimFunc
@@ -30,29 +30,33 @@ class IsolatedKernel(NamedTuple):
 
     @property
     def operands(self) -> int:
-        """The number of its arguments; results come after them."""
+        """The number of the kernel's operands. They are its first parameters, before the results."""
         return len(self.call.args[1].fields)
 
     @property
     def shapes(self) -> str:
-        """Its operands' types as text."""
+        """The types of the kernel's operands as text, such as ``float32[2, n], int32[n]``."""
         types = [x.ty for x in self.call.args[1].fields]
-        return ", ".join(f"{t.dtype}[{', '.join(map(_dim, t.shape.values))}]" for t in types)
+        return ", ".join(
+            f"{tensor_type.dtype}[{', '.join(map(_dim, tensor_type.shape.values))}]" for tensor_type in types
+        )
 
     @property
     def constants(self) -> list[int]:
-        """The indices of the operands that are the same in every call."""
+        """The indices of the operands that are the same in every call, such as an inference's weights."""
         return constant_operands(self.func)
 
 
 def _dim(dim: Any) -> str:
+    """Formats a dim of a TVM shape: a number, or the name of a symbolic dim."""
     return str(int(dim)) if isinstance(dim, tirx.IntImm) else str(dim)
 
 
 def isolated_kernels(mod: tvm.IRModule, target: Target) -> list[IsolatedKernel]:
-    """Returns the kernels of a module that can be tuned alone: those that have a schedule rule and that Relax calls.
+    """Lowers a traced module to kernels that are not scheduled yet, and returns those that can be tuned alone.
 
-    The module is one of the dialect, as traced; it is lowered up to scheduling first.
+    These kernels are called by Relax code, have a schedule rule, and get all their sizes from their own operands. They
+    are sorted by name.
     """
     with target, tvm.transform.PassContext(opt_level=3):
         for phase in takewhile(_is_before_schedule, phases(target)):
@@ -67,21 +71,24 @@ def isolated_kernels(mod: tvm.IRModule, target: Target) -> list[IsolatedKernel]:
 
 
 def _is_before_schedule(phase: Phase) -> bool:
+    """Returns whether a compiler phase isn't the one that schedules kernels, for ``takewhile`` and ``dropwhile``."""
     return phase.name != "schedule"
 
 
 def _kernel_calls(mod: tvm.IRModule) -> Iterator[relax.Call]:
+    """Yields the calls of kernels in the Relax functions of a module."""
     for func in mod.functions.values():
         for block in func.body.blocks if isinstance(func, relax.Function) else ():
             yield from (binding.value for binding in block.bindings if is_kernel_call(binding.value))
 
 
 def _is_separable(func: tirx.PrimFunc, call: relax.Call) -> bool:
-    """Returns whether a kernel can be compiled alone: schedule rules read it, and its operands' dims give all sizes.
+    """Returns whether a kernel can be compiled in a module of its own.
 
-    Sizes that only other kernels' operands have are unknown in a module of its own.
+    Its operands' shapes must contain all symbolic dims that the kernel uses, because the module has no other tensors.
+    Schedule rules must be able to read the kernel.
     """
-    operands = list(call.args[1].fields)
+    operands = list(call.args[1].fields)  # `call_tir(kernel, operands)`
     if not all(isinstance(operand.ty, relax.TensorType) and operand.ty.shape is not None for operand in operands):
         return False
     dims = [dim for operand in operands for dim in operand.ty.shape.values]
@@ -95,21 +102,28 @@ def _is_separable(func: tirx.PrimFunc, call: relax.Call) -> bool:
 
 
 def lowered_isolated(isolated: IsolatedKernel, scheduled: tirx.PrimFunc, target: Target) -> tvm.IRModule:
-    """Returns the lowered module around a scheduled kernel, ready for `build_library`."""
+    """Wraps a scheduled kernel in a module that calls it, and lowers the module for ``build_library``."""
     mod = _calling_module(isolated, scheduled)
     with target, tvm.transform.PassContext(opt_level=3):
+        # [1:] leaves out the phase that schedules kernels, as this one is scheduled already.
         for phase in list(dropwhile(_is_before_schedule, phases(target)))[1:]:
             mod = phase.run(mod)
     return mod
 
 
 def compile_isolated(lowered: tvm.IRModule, target: Target, out: Path) -> None:
-    """Compiles the library; its `main` takes the kernel's operands, then the results of `prepare`, if any."""
+    """Compiles a module of :func:`lowered_isolated` to the shared library ``out``, in one thread.
+
+    The library's ``main`` takes the kernel's operands and then the results of ``prepare``, if there are any.
+    """
     build_library(lowered, target, out, threads=1)
 
 
 def _calling_module(isolated: IsolatedKernel, scheduled: tirx.PrimFunc) -> tvm.IRModule:
-    """Returns a module with a scheduled kernel and a ``main`` that passes its parameters to the kernel."""
+    """Builds a module of a scheduled kernel and a ``main``, which calls the kernel on its own parameters.
+
+    ``main`` has the attributes of a compiled function: which operands are constant, and that no buffer is donated.
+    """
     kernel = Bindings.typed(ir.GlobalVar(isolated.name), isolated.func.ty)
     params = [relax.Var(f"x{i}", x.ty) for i, x in enumerate(isolated.call.args[1].fields)]
     call = isolated.call
@@ -123,7 +137,10 @@ def _calling_module(isolated: IsolatedKernel, scheduled: tirx.PrimFunc) -> tvm.I
 
 
 def run_isolated(executable: Any, isolated: IsolatedKernel, operands: list[Any]) -> Any:
-    """Returns a function without arguments that calls the kernel once on these operands."""
+    """Returns a function without arguments that calls a kernel of a compiled library once on these operands.
+
+    The library's ``prepare`` computes packed copies of constant operands now, once for all calls.
+    """
     prepared = (
         list(executable.function(PREPARE)(*(operands[i] for i in isolated.constants))) if isolated.constants else []
     )

@@ -24,10 +24,10 @@ ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min, tvm.ir
 
 
 class KernelCost(NamedTuple):
-    """What one call of a kernel has to do; None where only the run knows the sizes, or the kernel is no loop nest.
+    """The work of one call of a kernel, and the user's lines that it comes from, as pairs of file and line.
 
-    ``flops`` counts arithmetic on floats, but no comparisons and choices; ``bytes`` is every operand and result once;
-    ``lines`` are the user's ``(file, line)``.
+    ``flops`` counts floating-point arithmetic, but no comparisons and selects. ``bytes`` counts each operand and result
+    once. Both are None if sizes are known only at run time, ``flops`` also if the kernel is no loop nest.
     """
 
     name: str
@@ -37,20 +37,24 @@ class KernelCost(NamedTuple):
 
 
 def costs(mod: tvm.IRModule) -> list[KernelCost]:
-    """Returns the cost of each kernel that a traced module becomes, in the order of their names."""
+    """Returns the cost of each kernel to which a traced module is lowered, sorted by the kernels' names."""
     kernels, lines = _kernels(mod)
-    return [KernelCost(n, _flops(k), _bytes(k), tuple(sorted(lines.get(n, ())))) for n, k in sorted(kernels.items())]
+    return [
+        KernelCost(name, _flops(kernel), _bytes(kernel), tuple(sorted(lines.get(name, ()))))
+        for name, kernel in sorted(kernels.items())
+    ]
 
 
 def _kernels(mod: tvm.IRModule) -> tuple[dict[str, tirx.PrimFunc], dict[str, set[tuple[str, int]]]]:
-    """Returns the kernels that a traced module is lowered to, before they are scheduled, and the user's lines of each.
+    """Lowers a traced module to kernels that are not scheduled yet.
 
-    Lines are read after fusion, where the ops of a kernel still have theirs.
+    Returns the kernels by name, and the user's lines of each kernel as pairs of file and line. The lines are read after
+    fusion, where the ops of a kernel still have their lines.
     """
     lines: dict[str, set[tuple[str, int]]] = {}
     target = host_target()
     with target, tvm.transform.PassContext(opt_level=3):
-        for phase in takewhile(lambda p: p.name != "schedule", phases(target)):
+        for phase in takewhile(lambda phase: phase.name != "schedule", phases(target)):
             mod = phase.run(mod)
             if phase.name == "fuse":
                 lines = kernel_lines(mod)
@@ -58,6 +62,7 @@ def _kernels(mod: tvm.IRModule) -> tuple[dict[str, tirx.PrimFunc], dict[str, set
 
 
 def _flops(kernel: tirx.PrimFunc) -> int | None:
+    """Counts the floating-point operations of a kernel. Returns None for unknown sizes, or if it is no loop nest."""
     read = read_kernel(kernel)
     if read is None or not all(isinstance(stage, Stage) for stage in read.stages):
         return None
@@ -65,32 +70,39 @@ def _flops(kernel: tirx.PrimFunc) -> int | None:
 
 
 def _stage_flops(stage: Stage) -> int | None:
+    """Counts the floating-point operations of a stage (one loop nest of a kernel). Returns None for unknown sizes."""
     sizes = [axis.size for axis in stage.axes]
     return None if None in sizes else prod(s for s in sizes if s is not None) * _arithmetic(stage.value)
 
 
 def _arithmetic(value: Any) -> int:
-    """Counts the floating-point operations of an expression; indices are computed on integers."""
+    """Counts the floating-point operations of an expression.
+
+    Arithmetic on integers, such as of indices, isn't counted.
+    """
     found: list[Any] = []
     structural_walk(value, (tvm.ir.Expr, lambda node: found.append(node)))
     return sum(isinstance(node, ARITHMETIC) and "float" in str(node.ty.dtype) and not _is_free(node) for node in found)
 
 
 def _is_free(node: Any) -> bool:
-    """Calls that choose or reinterpret values."""
+    """Returns whether a node is a call without arithmetic: it selects or reinterprets values."""
     return isinstance(node, tvm.ir.Call) and str(getattr(node.op, "name", "")) in FREE_CALLS
 
 
 def _bytes(kernel: tirx.PrimFunc) -> int | None:
-    return _total(_buffer_bytes(p.ty) for p in kernel.params if hasattr(p.ty, "shape"))
+    """Returns the bytes of a kernel's operands and results together, None if a size is unknown."""
+    return _total(_buffer_bytes(param.ty) for param in kernel.params if hasattr(param.ty, "shape"))
 
 
 def _buffer_bytes(buffer: Any) -> int | None:
-    if not all(isinstance(d, tirx.IntImm) for d in buffer.shape):
+    """Returns the bytes of a buffer, None if a dim is symbolic."""
+    if not all(isinstance(dim, tirx.IntImm) for dim in buffer.shape):
         return None
-    return prod(int(d) for d in buffer.shape) * max(1, buffer.dtype.dtype.bits // 8)
+    return prod(int(dim) for dim in buffer.shape) * max(1, buffer.dtype.dtype.bits // 8)  # at least a byte, for bool
 
 
 def _total(amounts: Iterable[int | None]) -> int | None:
-    known = list(amounts)
-    return None if None in known else sum(a for a in known if a is not None)
+    """Returns the sum of the amounts, None if one of them is unknown (None)."""
+    counts = list(amounts)
+    return None if None in counts else sum(count for count in counts if count is not None)

@@ -25,10 +25,11 @@ MEANINGS = {
 
 
 class Memory(NamedTuple):
-    """Bytes that one call needs: of its arguments and Variables, of results in memory of their own, and of the arena.
+    """The bytes of memory that one call of a compiled function needs.
 
-    ``arena`` is the block in which intermediates lie, kept from call to call; ``live`` the largest sum of intermediates
-    that are needed at once, below which no arena can be. ``unplanned`` counts allocations of unknown size.
+    ``arguments`` includes Variables, ``results`` are results in memory of their own. ``arena`` is the block for
+    intermediate values, kept from call to call. ``live`` is the largest sum of intermediates that are needed at once,
+    and so the smallest possible arena. ``unplanned`` counts allocations of unknown size.
     """
 
     arguments: int
@@ -39,7 +40,7 @@ class Memory(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The plain table, wherever it is printed."""
+        """The table as plain text, without rich formatting."""
         return self._table().text
 
     def __str__(self) -> str:
@@ -52,6 +53,7 @@ class Memory(NamedTuple):
         return self._table().html()
 
     def _table(self) -> Table:
+        """Returns a table of the sizes, one row for each kind of memory, with the sum in the caption."""
         total = _readable(self.arguments + self.results + self.arena)
         more = f", and more that is known only at a call: {self.unplanned} of unknown size" if self.unplanned else ""
         columns = [Column("part"), Column("size", is_number=True), Column("what it is")]
@@ -60,7 +62,7 @@ class Memory(NamedTuple):
 
 
 def _readable(size: int) -> str:
-    """Formats a number of bytes in a suitable unit.
+    """Formats a number of bytes in the largest unit of which there is at least one.
 
     >>> _readable(512), _readable(66560), _readable(3 << 30)
     ('512 B', '65.0 KiB', '3.0 GiB')
@@ -77,13 +79,18 @@ def memory(mod: tvm.IRModule) -> Memory:
     """Returns how many bytes a call of a traced module needs, read from the module's memory plan."""
     target = host_target()
     with target, tvm.transform.PassContext(opt_level=3):
-        for phase in takewhile(lambda p: p.name != "memory", phases(target)):
+        for phase in takewhile(lambda phase: phase.name != "memory", phases(target)):
             # The plan doesn't depend on schedules.
             mod = mod if phase.name == "schedule" else phase.run(mod)
     main = mod["main"]
     attrs = dict(main.attrs)
-    allocated = [bytes_of(b.var.ty) for block in main.body.blocks for b in block.bindings if is_allocation(b.value)]
-    known_sizes = [size for size in allocated if size is not None]
-    arguments = sum(bytes_of(p.ty) or 0 for p in main.params)
+    allocated = [
+        bytes_of(binding.var.ty)
+        for block in main.body.blocks
+        for binding in block.bindings
+        if is_allocation(binding.value)
+    ]
+    known_sizes = [size for size in allocated if size is not None]  # None: the size is known only at a call
+    arguments = sum(bytes_of(param.ty) or 0 for param in main.params)
     arena, live = (int(attrs.get(name, 0)) for name in (ARENA_SIZE, PEAK_LIVE_BYTES))
     return Memory(arguments, sum(known_sizes), arena, live, len(allocated) - len(known_sizes))

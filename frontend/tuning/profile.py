@@ -33,7 +33,10 @@ PROFILE_COLUMNS = [
 
 
 class KernelTime(NamedTuple):
-    """A kernel (or builtin of the virtual machine) in one call of the function: its calls and their seconds."""
+    """The time of a kernel, or builtin of the virtual machine, in one call of a function.
+
+    ``calls`` is how often the kernel runs, ``seconds`` the time of all these runs. ``cost`` is None for builtins.
+    """
 
     name: str
     calls: int
@@ -51,6 +54,7 @@ class KernelTime(NamedTuple):
         return self._rate(self.cost.bytes if self.cost else None)
 
     def _rate(self, amount: int | None) -> float | None:
+        """Returns the rate of an amount per call, in billions per second. None stays None."""
         return None if amount is None else amount * self.calls / self.seconds * 1e-9
 
 
@@ -62,18 +66,20 @@ class Profile(NamedTuple):
     @property
     def seconds(self) -> float:
         """The seconds of all parts together."""
-        return sum(k.seconds for k in self.kernels)
+        return sum(kernel.seconds for kernel in self.kernels)
 
     @property
     def text(self) -> str:
-        """The plain table, wherever it is printed."""
+        """The table as plain text, without rich formatting."""
         head = f"{'us':>10} {'share':>6} {'calls':>6} {'GF/s':>7} {'GB/s':>7}  kernel"
-        return "\n".join([head, *(self._line(k) for k in self.kernels)])
+        return "\n".join([head, *(self._line(kernel) for kernel in self.kernels)])
 
-    def _line(self, k: KernelTime) -> str:
-        rates = f"{_short(k.gigaflops):>7} {_short(k.gigabytes):>7}"
-        places = "".join(f"  {place}" for place in _places(k.cost))
-        return f"{k.seconds * 1e6:10.1f} {k.seconds / self.seconds:6.1%} {k.calls:6} {rates}  {k.name}{places}"
+    def _line(self, kernel: KernelTime) -> str:
+        """Formats a kernel's row of the plain table."""
+        rates = f"{_short(kernel.gigaflops):>7} {_short(kernel.gigabytes):>7}"
+        lines = "".join(f"  {line}" for line in _lines(kernel.cost))
+        share = f"{kernel.seconds / self.seconds:6.1%}"
+        return f"{kernel.seconds * 1e6:10.1f} {share} {kernel.calls:6} {rates}  {kernel.name}{lines}"
 
     def __str__(self) -> str:
         return as_printed(self.text, self.__rich__())
@@ -89,7 +95,7 @@ class Profile(NamedTuple):
         return Table(caption if self.kernels else NO_KERNELS, PROFILE_COLUMNS, [self._row(k) for k in self.kernels])
 
     def _row(self, kernel: KernelTime) -> list[str]:
-        """Returns the cells of a kernel's row in the table."""
+        """Returns the cells of a kernel's row, in the order of ``PROFILE_COLUMNS``."""
         rates = _short(kernel.gigaflops), _short(kernel.gigabytes)
         share = f"{kernel.seconds / self.seconds:.1%}"
         return [
@@ -103,15 +109,20 @@ class Profile(NamedTuple):
 
 
 def _short(rate: float | None) -> str:
+    """Formats a rate, or an unknown rate (None) as an empty text."""
     return "" if rate is None else f"{rate:.1f}"
 
 
-def _places(cost: KernelCost | None) -> list[str]:
+def _lines(cost: KernelCost | None) -> list[str]:
+    """Formats the user's lines of a kernel, such as ``model.py:12``."""
     return [f"{Path(file).name}:{line}" for file, line in (cost.lines if cost else ())]
 
 
 class Stopwatch:
-    """An instrument that adds up calls and seconds by kernel name."""
+    """An instrument of TVM's virtual machine that adds up calls and seconds by kernel name.
+
+    The machine calls the instrument before and after each kernel.
+    """
 
     def __init__(self) -> None:
         self.runs: list[dict[str, tuple[int, float]]] = []
@@ -122,6 +133,7 @@ class Stopwatch:
         self.runs.append({})
 
     def __call__(self, _function: Any, name: str, before: bool, *_: Any) -> int:
+        """Starts the clock before a kernel, and adds the kernel's time to the present run after it."""
         now = time.perf_counter()
         if not before:
             calls, seconds = self.runs[-1].get(name, (0, 0.0))
@@ -130,14 +142,24 @@ class Stopwatch:
         return RUN_KERNEL
 
     def best(self) -> dict[str, tuple[int, float]]:
-        """Returns the calls of each kernel, and its seconds in its fastest run."""
+        """Returns, by kernel name, the number of calls in a run of the function and the seconds in the fastest run."""
         return {
-            name: (self.runs[-1][name][0], min(r[name][1] for r in self.runs if name in r)) for name in self.runs[-1]
+            name: (calls, min(run[name][1] for run in self.runs if name in run))
+            for name, (calls, _) in self.runs[-1].items()
         }
 
 
 def profile(code: Any, tensors: Sequence[Any], variables: Sequence[Variable], repeat: int) -> Profile:
-    """Times the kernels of compiled code in ``repeat`` calls; Variables are copied, so none changes."""
+    """Times the kernels of compiled code in ``repeat`` calls, and returns the fastest time of each kernel.
+
+    The calls run on copies of the Variables, so that their values don't change.
+
+    Args:
+      code: a traced function, which can be compiled.
+      tensors: the arguments of the function.
+      variables: the Variables that the function uses.
+      repeat: the number of calls.
+    """
     executable, handles = handles_of(code, tensors, variables)
     if executable is None:
         return Profile(())
@@ -155,9 +177,9 @@ def profile(code: Any, tensors: Sequence[Any], variables: Sequence[Variable], re
 
 
 def handles_of(code: Any, tensors: Sequence[Any], variables: Sequence[Variable]) -> tuple[Any, list[Any]]:
-    """Returns the executable of compiled code (None if nothing is computed) and the arguments to call it with.
+    """Returns the executable of compiled code, and the arguments for a call of it. Variables are copied.
 
-    Variables among them are copied.
+    The executable is None if the code computes nothing.
     """
     captures = [code.bound(capture, variables) for capture in code.captures]
     handles = [
@@ -170,4 +192,5 @@ def handles_of(code: Any, tensors: Sequence[Any], variables: Sequence[Variable])
 
 
 def _copied(variable: Variable) -> Any:
+    """Returns a handle of a copy of the Variable's value, because compiled code updates Variables in place."""
     return to_handle(np.array(variable._array))

@@ -25,7 +25,7 @@ MIN_WINS = 0.75
 
 
 class Candidate(NamedTuple):
-    """A scheduled kernel: the questions of its rules with the answers, its code, and a call of it."""
+    """A schedule of a kernel: the questions of the schedule rules with answers, compiled code, and a call of it."""
 
     questions: Mapping[str, Question]
     code: Any
@@ -33,11 +33,12 @@ class Candidate(NamedTuple):
 
     @property
     def choices(self) -> dict[str, str]:
+        """The answers to the questions, by the questions' names."""
         return {name: question.answer for name, question in self.questions.items()}
 
 
 class Builder(Protocol):
-    """Builds candidates for choices; None for one whose code was built before or that cannot be built."""
+    """Compiles a candidate for each set of choices; None if its code was built before or can't be built."""
 
     def __call__(self, choice_sets: Sequence[Mapping[str, str]]) -> Sequence[Candidate | None]: ...
 
@@ -47,7 +48,11 @@ Measure = Callable[[Sequence[Candidate], int], Sequence[Sequence[float]]]
 
 
 class Found(NamedTuple):
-    """The default and the best candidate, their seconds, and counts; ``is_sure``: the difference is beyond noise."""
+    """The result of a search: the default and the best candidate, and the seconds of a call of each.
+
+    ``tried`` counts the candidates that were timed, ``mismatched`` those with other results than the default.
+    ``is_sure`` says whether the best candidate is faster by more than the noise of measurements.
+    """
 
     default: Candidate
     best: Candidate
@@ -59,7 +64,7 @@ class Found(NamedTuple):
 
 
 class Search:
-    """The search for one kernel; it builds only while ``goes_on()``."""
+    """The search for the best schedule of one kernel. It builds candidates only while ``goes_on()`` returns True."""
 
     def __init__(
         self, build: Builder, measure: Measure, agrees: Callable[[Candidate], bool], goes_on: Callable[[], bool]
@@ -69,11 +74,12 @@ class Search:
         self.interrupted = False
 
     def run(self) -> Found:
-        """Searches until changing a single choice makes the best candidate no faster; returns the best and the default.
+        """Searches for the fastest schedule, one choice after another, and returns it with the default schedule.
 
-        It also ends when the budget is spent, or with Ctrl-C.
+        The search ends when no change of a single choice makes the best candidate faster. It also ends when the budget
+        is spent, or with Ctrl-C.
         """
-        (default,) = self.build([{}])
+        (default,) = self.build([{}])  # no choices: all questions have their default answers
         if default is None:
             raise ValueError("tune: the kernel doesn't compile with its default schedule")
         self.best, previous_best = default, None
@@ -86,9 +92,9 @@ class Search:
         return self._compared(default, self.best)
 
     def _try_each_choice(self) -> None:
-        """Tries all values of each choice in turn, each time changing the best candidate so far.
+        """Tries all answers to each question in turn, with the other answers of the best candidate so far.
 
-        A better candidate may have further choices, which are tried, too.
+        A better candidate may have further questions, whose answers are tried, too.
         """
         done: set[str] = set()
         while (name := next((name for name in self.best.questions if name not in done), None)) is not None:
@@ -101,9 +107,9 @@ class Search:
                 self.best = self._fastest_correct(self.best, built)
 
     def _fastest_correct(self, best: Candidate, candidates: Sequence[Candidate]) -> Candidate:
-        """Returns the fastest of the candidates that compute the default's results; ``best`` if none is faster.
+        """Returns the fastest candidate that computes the same results as the default, or ``best`` if none is faster.
 
-        Candidates that are faster in a few rounds are checked, and timed again in more.
+        All candidates are timed in a few rounds. The fastest of them are checked, and timed again in more rounds.
         """
         if not candidates:
             return best
@@ -116,17 +122,19 @@ class Search:
         best_times, *times = self.measure([best, *correct], CLOSE_ROUNDS)
         gains = [gain_of(best_times, candidate_times) for candidate_times in times]
         best_gain = max(gains)
+        # The search moves to another candidate only for a larger gain than this step.
         return correct[gains.index(best_gain)] if best_gain > SMALLEST_STEP else best
 
     def _is_correct(self, candidate: Candidate) -> bool:
+        """Returns whether a candidate computes the same results as the default. Counts candidates that don't."""
         is_correct = self.agrees(candidate)
         self.mismatched += not is_correct
         return is_correct
 
     def _compared(self, default: Candidate, best: Candidate) -> Found:
-        """Times the best candidate and the default again, in the last and longest rounds, and returns the result.
+        """Times the best candidate and the default again, in many rounds, and returns the result of the search.
 
-        The search's own times don't count: the fastest of many candidates was also the luckiest in them.
+        The times measured during the search aren't used: the fastest of many candidates may only have been lucky.
         """
         if best is default:
             (times,) = self.measure([default], CLOSE_ROUNDS)
@@ -138,7 +146,7 @@ class Search:
 
 
 def gain_of(before: Sequence[float], after: Sequence[float]) -> float:
-    """Returns how many times faster the second is: the median of the rounds' ratios.
+    """Returns how many times faster ``after`` is than ``before``: the median of the ratios in each round.
 
     >>> gain_of([2.0, 4.0, 9.0], [1.0, 2.0, 3.0])
     2.0
@@ -147,4 +155,5 @@ def gain_of(before: Sequence[float], after: Sequence[float]) -> float:
 
 
 def _batches(choice_sets: list[dict[str, str]]) -> Iterator[list[dict[str, str]]]:
+    """Splits sets of choices into lists of at most ``BATCH``, which are built and timed together."""
     return (choice_sets[start : start + BATCH] for start in range(0, len(choice_sets), BATCH))

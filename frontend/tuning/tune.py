@@ -51,10 +51,10 @@ TOLERANCE = {"float64": 1e-10, "float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-
 
 
 class TunedKernel(NamedTuple):
-    """A tuned kernel: its share of the function's time, its seconds by default and at best, and the choices.
+    """The result of tuning a kernel: its share of the function's time, and its seconds before and after.
 
-    ``choices`` are those that differ from the default, none if the default was best; ``tried`` other schedules were
-    timed, ``mismatched`` of them were faster but computed other results.
+    ``choices`` are the answers of the best schedule that differ from the default, and empty if the default was best.
+    ``tried`` schedules were timed. ``mismatched`` of them were faster but computed other results.
     """
 
     name: str
@@ -75,17 +75,20 @@ class Tuning(NamedTuple):
     records: Path | None
 
     def __str__(self) -> str:
+        """Formats a table: a row for each kernel, and a last row for the whole call."""
         head = f"{'share':>6} {'before us':>10} {'after us':>10} {'tried':>6}  kernel: choices"
         whole = f"{'all':>6} {self.before * 1e6:10.1f} {self.after * 1e6:10.1f}"
         return "\n".join([head, *map(_line, self.kernels), whole])
 
 
-def _line(k: TunedKernel) -> str:
-    return f"{k.share:6.1%} {k.before * 1e6:10.1f} {k.after * 1e6:10.1f} {k.tried:6}  {k.name}: {format_choices(k.choices)}"
+def _line(kernel: TunedKernel) -> str:
+    """Formats a tuned kernel's row of the table, with times in microseconds."""
+    times = f"{kernel.before * 1e6:10.1f} {kernel.after * 1e6:10.1f}"
+    return f"{kernel.share:6.1%} {times} {kernel.tried:6}  {kernel.name}: {format_choices(kernel.choices)}"
 
 
 def format_choices(choices: Mapping[str, str]) -> str:
-    """Formats choices as text.
+    """Formats the choices of a schedule as text.
 
     >>> format_choices({"tile": "12 x 2", "packed": "none"})
     'tile: 12 x 2; packed: none'
@@ -100,8 +103,12 @@ class Budget:
         self.clock, self.end, self.trials = clock, clock() + seconds, trials
 
     def share(self, part: float) -> Callable[[], bool]:
-        """Returns a function that says whether some of this ``part`` (a fraction) of the remaining budget is left."""
+        """Reserves a fraction of the remaining budget, such as the ``part`` of one kernel.
+
+        Returns a function without arguments. It returns whether some of this part is left.
+        """
         end = self.clock() + part * (self.end - self.clock())
+        # Trials are counted down. Each part has at least one.
         last_trial = None if self.trials is None else self.trials - max(1, round(part * self.trials))
 
         def has_budget() -> bool:
@@ -111,7 +118,7 @@ class Budget:
         return has_budget
 
     def spend(self, trials: int) -> None:
-        """Counts candidates that were built."""
+        """Subtracts a number of built candidates from the remaining trials."""
         if self.trials is not None:
             self.trials -= trials
 
@@ -123,9 +130,15 @@ def tune(
     budget: Budget,
     report: Callable[[TunedKernel], None] = lambda _: None,
 ) -> Tuning:
-    """Searches schedules for the kernels of compiled code on these arguments, and records the best.
+    """Searches better schedules for the kernels of compiled code, and records the best in the tuning file.
 
-    ``report`` is called with each result. Ctrl-C ends the search early.
+    Ctrl-C ends the search early.
+
+    Args:
+      code: a traced function, which can be compiled.
+      tensors, variables: the arguments and Variables of the call to tune for.
+      budget: the time and the number of candidates to spend.
+      report: called with the result of each kernel.
 
     Raises:
       NotImplementedError: the device in use is a GPU.
@@ -143,7 +156,8 @@ def tune(
     try:
         with tempfile.TemporaryDirectory(prefix="tvtf-tune-") as folder:
             for number, part in enumerate(parts):
-                has_budget = budget.share(part.share / sum(p.share for p in parts[number:]))
+                # Budget that a kernel leaves over goes to the kernels after it.
+                has_budget = budget.share(part.share / sum(remaining.share for remaining in parts[number:]))
                 bench = Bench(part.isolated, operands[part.isolated.name], Path(folder) / str(number), budget)
                 search = Search(bench.build, bench.measure, bench.agrees, has_budget)
                 kernel, record = _kernel_and_record(part, search.run())
@@ -160,6 +174,7 @@ def tune(
 
 
 def _warn_if_busy(share: float) -> None:
+    """Warns if other programs used more than a small ``share`` of the cores, because the times are then unreliable."""
     if share > MAX_SHARE_OF_OTHERS:
         warnings.warn(
             f"tune: other programs took {share:.0%} of the cores, so the schedules found may not be faster without them; "
@@ -169,7 +184,10 @@ def _warn_if_busy(share: float) -> None:
 
 
 class Part(NamedTuple):
-    """A kernel and its share of the time of a call, including that of kernels of the same structure."""
+    """A kernel to tune, the key of its record, and its share of the time of a call.
+
+    The share includes other kernels of the same structure, which have the same key.
+    """
 
     isolated: IsolatedKernel
     key: str
@@ -177,9 +195,9 @@ class Part(NamedTuple):
 
 
 def _parts(code: Any, tensors: Sequence[Any], variables: Sequence[Variable]) -> list[Part]:
-    """Returns the kernels that take a share of a call's time that is worth tuning, largest first.
+    """Returns the kernels that take at least ``MIN_SHARE`` of a call's time, those of the largest share first.
 
-    Kernels of one structure share a record, so that their shares are added.
+    Kernels of the same structure are tuned once, as they use the same record. Their shares are added.
     """
     times = profile(code, tensors, variables, CALLS_FOR_SHARES)
     seconds = {kernel.name: kernel.seconds for kernel in times.kernels}
@@ -196,14 +214,15 @@ def _parts(code: Any, tensors: Sequence[Any], variables: Sequence[Variable]) -> 
 def _operands(
     code: Any, tensors: Sequence[Any], variables: Sequence[Variable], kernels: Sequence[IsolatedKernel]
 ) -> dict[str, list[Any]]:
-    """Returns, by kernel, copies of the operands that a call of the function passes to it.
+    """Runs a call of the function, and returns copies of the operands that each kernel gets, by the kernel's name.
 
-    A kernel may read indices, so that its operands can't be made up.
+    A kernel is timed on these operands, because they may be indices, which can't be made up.
     """
     operand_counts = {isolated.name: isolated.operands for isolated in kernels}
     operands: dict[str, list[Any]] = {}
 
     def copy_operands(_function: Any, name: str, before: bool, _result: Any, *args: Any) -> int:
+        """Copies the operands of the first call of each kernel. The machine calls this before and after a kernel."""
         # Before the kernel runs, as it may overwrite its operands.
         if before and name in operand_counts and name not in operands:
             operands[name] = [to_handle(to_array(x).copy()) for x in args[: operand_counts[name]]]
@@ -216,7 +235,10 @@ def _operands(
 
 
 def _kernel_and_record(part: Part, found: Found) -> tuple[TunedKernel, tuning_records.Record | None]:
-    """Returns a kernel's result for the user, and the record to keep; None if the best isn't reliably faster."""
+    """Returns the result of a kernel's search for the user, and the record to keep.
+
+    The record is None if the best schedule isn't reliably faster than the default.
+    """
     name, target = part.isolated.name, describe(host_target())
     if not found.is_sure:
         return TunedKernel(name, part.share, found.before, found.before, {}, found.tried, found.mismatched), None
@@ -226,19 +248,22 @@ def _kernel_and_record(part: Part, found: Found) -> tuple[TunedKernel, tuning_re
 
 
 def _changed(found: Found) -> dict[str, str]:
-    """Returns the choices of the best schedule that differ from those of the default one."""
+    """Returns the choices of the best schedule that differ from the default schedule's."""
     default = found.default.choices
     return {
         name: question.answer
         for name, question in found.best.questions.items()
-        if question.answer != default.get(name, question.default)
+        if question.answer != default.get(name, question.default)  # the default schedule may not have the question
     }
 
 
 def _call_seconds(
     code: Any, default_executable: Any, tensors: Sequence[Any], variables: Sequence[Variable]
 ) -> tuple[float, float]:
-    """Returns the median seconds of a call before and after tuning; the function is compiled again for that."""
+    """Compiles the function again with the tuned schedules, and returns the median seconds of a call before and after.
+
+    ``default_executable`` is the code that was compiled before tuning.
+    """
     _, old_arguments = handles_of(code, tensors, variables)
     code.forget()
     tuned_code, new_arguments = handles_of(code, tensors, variables)
@@ -251,7 +276,7 @@ def _call_seconds(
 
 
 class Bench:
-    """Builds one kernel's candidates in parallel, checks them against the default, and times them in turns."""
+    """The test bench of one kernel: compiles candidates in parallel, checks their results, and times them in turns."""
 
     def __init__(self, isolated: IsolatedKernel, operands: list[Any], folder: Path, budget: Budget) -> None:
         self.isolated, self.folder, self.budget, self.target = isolated, folder, budget, host_target()
@@ -261,7 +286,7 @@ class Bench:
         folder.mkdir()
 
     def build(self, choice_sets: Sequence[Mapping[str, str]]) -> list[Candidate | None]:
-        """Builds candidates; None for one whose code was built before or that cannot be built."""
+        """Compiles a candidate for each set of choices; None if its code was built before or can't be built."""
         with ThreadPoolExecutor(available_cores()) as pool:
             jobs = [self._start_compiling(choices, pool) for choices in choice_sets]
             return [None if job is None else self._finish_compiling(*job) for job in jobs]
@@ -269,9 +294,10 @@ class Bench:
     def _start_compiling(
         self, choices: Mapping[str, str], pool: ThreadPoolExecutor
     ) -> tuple[Decisions, Path, Any] | None:
-        """Schedules and lowers a candidate, and starts its compilation in the pool.
+        """Schedules and lowers a candidate, and starts its compilation in the thread pool.
 
-        Returns None if that fails, or if other choices led to the same schedule, which is compiled and timed once.
+        Returns the decisions of the schedule, the path of the library, and the compilation job. Returns None if
+        scheduling fails, or if other choices gave the same schedule.
         """
         decisions = Decisions(choices, ignore_unknown=True)
         try:
@@ -288,9 +314,9 @@ class Bench:
         return decisions, path, pool.submit(compile_isolated, lowered, self.target, path)
 
     def _finish_compiling(self, decisions: Decisions, path: Path, job: Any) -> Candidate | None:
-        """Waits for a candidate's compilation and returns it; None if that failed.
+        """Waits for the compilation of a candidate, and returns the candidate, or None if the compilation failed.
 
-        The first candidate is the default, whose results the others must equal.
+        The first candidate is the default. Its results are kept, because the others must compute the same results.
         """
         self.budget.spend(1)
         try:
@@ -305,28 +331,36 @@ class Bench:
         return candidate
 
     def _warn_failure(self, decisions: Decisions, error: Exception) -> None:
-        """Warns of an error in a schedule rule; tuning goes on."""
+        """Warns that a kernel can't be compiled with these choices. Tuning continues."""
         warnings.warn(
             f"tune: {self.isolated.name} can't be compiled with {format_choices(decisions.answers)}: {error}",
             stacklevel=2,
         )
 
     def agrees(self, candidate: Candidate) -> bool:
-        """Returns whether a candidate computes what the default does, on recorded operands and on random numbers."""
+        """Returns whether a candidate computes the same results as the default, on recorded and on random operands."""
         pairs = zip(self.expected, self._results(candidate), strict=True)
-        return all(agree(a, b) for expected, actual in pairs for a, b in zip(expected, actual, strict=True))
+        return all(
+            agree(expected_array, actual_array)
+            for expected, actual in pairs
+            for expected_array, actual_array in zip(expected, actual, strict=True)
+        )
 
     def _results(self, candidate: Candidate) -> list[list[np.ndarray]]:
+        """Returns a candidate's results on the recorded operands, and on random operands."""
         of_random = run_isolated(candidate.code, self.isolated, self.random)
         return [_arrays(candidate.run()), _arrays(of_random())]
 
     def measure(self, candidates: Sequence[Candidate], rounds: int) -> list[list[float]]:
-        """Returns the seconds of a call in each round."""
+        """Times candidates in turns, and returns the seconds of a call in each round, one list for each candidate."""
         return in_turns([candidate.run for candidate in candidates], rounds, self.budget.clock)
 
 
 def _random(operand: Any) -> Any:
-    """Returns a random operand of the same type; integers are unchanged, as they are often indices."""
+    """Returns a random operand of the same type.
+
+    An integer operand is returned unchanged, because it may be indices.
+    """
     array = to_array(operand)
     is_float = array.dtype.kind == "f" or array.dtype == ml_dtypes.bfloat16
     rng = np.random.default_rng(0)
@@ -334,14 +368,15 @@ def _random(operand: Any) -> Any:
 
 
 def _arrays(result: Any) -> list[np.ndarray]:
+    """Copies a kernel's result, one tensor or several, to NumPy arrays."""
     results = [result] if isinstance(result, tvm_ffi.Tensor) else list(result)
     return [to_array(x).copy() for x in results]
 
 
 def agree(expected: np.ndarray, actual: np.ndarray) -> bool:
-    """Returns whether two results differ by rounding only, as sums in another order do; integers must be equal.
+    """Returns whether two results are equal up to rounding errors, as sums in another order have.
 
-    The tolerance is relative to each number and to the root mean square of all.
+    Integers must be equal. The tolerance is relative to each number and to the root mean square of all numbers.
 
     >>> agree(np.array([1.0, 200.0], "float32"), np.array([1.001, 200.0], "float32"))
     True
@@ -349,10 +384,10 @@ def agree(expected: np.ndarray, actual: np.ndarray) -> bool:
     False
     """
     tolerance = TOLERANCE.get(expected.dtype.name)
-    if tolerance is None:
+    if tolerance is None:  # integers and booleans
         return np.array_equal(expected, actual)
     a, b = expected.astype("float64"), actual.astype("float64")
-    finite = np.isfinite(a)
+    finite = np.isfinite(a)  # infinities and NaNs must be equal
     if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
         return False
     a, b = a[finite], b[finite]
@@ -363,9 +398,14 @@ def agree(expected: np.ndarray, actual: np.ndarray) -> bool:
 def in_turns(
     runs: Sequence[Callable[[], Any]], rounds: int, clock: Callable[[], float] = time.perf_counter
 ) -> list[list[float]]:
-    """Returns the seconds of a call of each run in each round; the runs take turns in a round.
+    """Times several functions in turns, and returns the seconds of a call in each round, one list for each function.
 
-    A run that is much slower than the fastest is timed only once, before the rounds.
+    A function that is much slower than the fastest is timed only once, before the rounds.
+
+    Args:
+      runs: the functions to time, without arguments.
+      rounds: the number of rounds. In a round, each function is called repeatedly.
+      clock: returns the time in seconds.
     """
     # Twice, because the very first call may take longer than later ones.
     first_times = [_seconds(run, 1, clock) for run in runs]
@@ -380,6 +420,7 @@ def in_turns(
 
 
 def _seconds(run: Callable[[], Any], repeat: int, clock: Callable[[], float]) -> float:
+    """Calls a function ``repeat`` times, and returns the average seconds of a call."""
     started = clock()
     for _ in range(repeat):
         run()

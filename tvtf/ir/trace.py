@@ -298,7 +298,7 @@ class Trace:
         self.python: PythonCalls = PythonCalls()  # of the outermost trace
         self.array_writes: list[Any] = []  # the indices at which arrays of dynamic size were written, in order
         self.final_rows: set[Any] = set()  # sizes of arrays that already have all the rows that their loop writes
-        self.room_for: Any = None  # in a loop body: the counters that arrays have capacity for; None: for all it counts
+        self.reserved_indices: Any = None  # in a loop body: the indices that arrays have rows for; None: all it counts
         self._names = {"main": 0}
 
     # -- inputs
