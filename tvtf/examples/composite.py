@@ -30,9 +30,10 @@ Tensors = dict[str, Any]
 
 
 def build_composites(features: Mapping[str, Any], columns: Tensors) -> Tensors:
-    """Returns the tensors of features by key, from the columns that were parsed for the features.
+    """Returns the tensor of each feature by key, from the parsed columns.
 
-    A SparseFeature or RaggedFeature combines several columns. Columns that are not features themselves are left out.
+    A column holds the values of one key of an Example. A SparseFeature or RaggedFeature combines several columns. A
+    column that is only a part of such a feature is left out.
     """
     composite: Tensors = {}
     for key in sorted(features):
@@ -48,7 +49,10 @@ def build_composites(features: Mapping[str, Any], columns: Tensors) -> Tensors:
 
 
 def _build_sparse(feature: SparseFeature, columns: Tensors) -> SparseTensor:
-    """Builds the sparse tensor of a SparseFeature from its columns of indices and its column of values."""
+    """Builds the sparse tensor of a SparseFeature from parsed columns: one of values, and one of indices for each axis.
+
+    Each column is a sparse tensor. Its indices without the last number give the example.
+    """
     has_one_index = isinstance(feature.index_key, str)
     keys = [feature.index_key] if has_one_index else feature.index_key
     sizes = [feature.size] if has_one_index else list(feature.size)
@@ -75,13 +79,17 @@ def _row_major_order(indices: Tensor, shape: Tensor) -> Tensor:
 
 
 def _build_ragged(key: str, feature: RaggedFeature, columns: Tensors) -> Any:
-    """Builds the ragged tensor of a RaggedFeature: splits the values by each row partition, the innermost first."""
+    """Builds the ragged tensor of a RaggedFeature: splits the parsed values by each row partition, the innermost first.
+
+    ``key`` is the feature's key, under which the values are stored if the feature names no other key.
+    """
     rows = columns[feature.value_key or key]
     # The values of a single example are dense, those of a batch are ragged.
     if not isinstance(rows, RaggedTensor):
         for partition in reversed(feature.partitions):
             rows = _split_rows(rows, partition, columns, feature)
         return rows
+    # Feature lists of a batch have rows of features inside the rows of examples.
     batch_splits = rows.row_splits if rows.ragged_rank > 1 else None
     rows = rows if batch_splits is None else rows.values
     for partition in reversed(feature.partitions):
@@ -90,9 +98,9 @@ def _build_ragged(key: str, feature: RaggedFeature, columns: Tensors) -> Any:
 
 
 def _split_rows(values: Any, partition: Any, columns: Tensors, feature: RaggedFeature) -> Any:
-    """Splits the values of a single example into rows, as a row partition of a RaggedFeature says.
+    """Splits the values of a single example into rows by a row partition of a RaggedFeature.
 
-    The partition is a uniform row length, or names the column with the row splits, lengths, starts, limits or row ids.
+    ``partition`` is a uniform row length, or names the column of row splits, lengths, starts, limits or row ids.
     """
     validate = feature.validate
     if isinstance(partition, UniformRowLength):
@@ -106,12 +114,12 @@ def _split_rows(values: Any, partition: Any, columns: Tensors, feature: RaggedFe
         RowStarts: RaggedTensor.from_row_starts,
         RowLimits: RaggedTensor.from_row_limits,
     }
-    construct = constructors.get(type(partition), RaggedTensor.from_value_rowids)
+    construct = constructors.get(type(partition), RaggedTensor.from_value_rowids)  # the remaining class is ValueRowIds
     return construct(values, partition_values, validate=validate)
 
 
 def _uniform_rows(values: Tensor, length: int) -> Tensor:
-    """Reshapes values into rows of one length."""
+    """Reshapes values into rows of equal length. For example, shape ``(6, 5)`` and length 2 give ``(3, 2, 5)``."""
     shape = values._type.shape
     return bind.reshape(values, shape=(simplify_dim(shape[0] // length), length, *shape[1:]))  # type: ignore[no-any-return]
 
@@ -119,10 +127,14 @@ def _uniform_rows(values: Tensor, length: int) -> Tensor:
 def _split_batch(
     rows: RaggedTensor, partition: Any, columns: Tensors, feature: RaggedFeature, in_feature_lists: bool
 ) -> RaggedTensor:
-    """Splits the values of each example of a batch into rows.
+    """Splits the values of each example of a batch into rows by a row partition of a RaggedFeature.
 
-    Partitions count from each example's start; the examples' row starts convert them to positions in all values. With
-    ``in_feature_lists``, ``rows`` and partitions come from feature lists: an item is a feature rather than an example.
+    The positions in a partition count from the start of an example. The row starts of the examples are added to get
+    positions in all values.
+
+    Args:
+      rows: a ragged tensor with a row for each example.
+      in_feature_lists: whether the values come from feature lists, which have a row for each feature instead.
     """
     validate = feature.validate
     if isinstance(partition, UniformRowLength):
@@ -140,7 +152,7 @@ def _split_batch(
             RaggedTensor.from_row_lengths(rows.values, partition_values.values, validate=validate)
         )
     if isinstance(partition, RowSplits):
-        partition_values = partition_values[:, 1:]
+        partition_values = partition_values[:, 1:]  # without the first split, 0, splits are the ends of the rows
     if isinstance(partition, (RowSplits, RowLimits)):
         limits = partition_values.values + gather(rows.row_starts(), partition_values.value_rowids())
         return partition_values.with_values(RaggedTensor.from_row_limits(rows.values, limits, validate=validate))

@@ -162,7 +162,7 @@ class RaggedFeature(_Ragged):
         row_splits_dtype: Any = int32,
         validate: bool = False,
     ) -> RaggedFeature:
-        """Checks the arguments, and converts the dtypes."""
+        """Creates the feature after checking the arguments and converting the dtypes."""
         if value_key is not None and not isinstance(value_key, str):
             raise ValueError(f"Argument `value_key` must be a string; got {value_key}")
         if value_key == "":
@@ -199,9 +199,14 @@ class Column(NamedTuple):
 
 
 def columns_of(features: Mapping[str, Any] | None, allowed: Sequence[type], rows: bool = False) -> list[Column]:
-    """Returns the columns to parse for features: first sparse, then dense, then ragged columns, each sorted by key.
+    """Returns the columns to parse for features: first the sparse, then the dense, then the ragged columns.
 
-    ``rows`` tells whether they are feature lists of a SequenceExample.
+    Columns of the same kind are sorted by key.
+
+    Args:
+      features: the features by key.
+      allowed: the classes of features that the caller supports.
+      rows: whether the features are feature lists of a SequenceExample.
 
     Raises:
       ValueError: a feature's class is not in ``allowed``, or a feature is incomplete or contradicts another.
@@ -219,9 +224,12 @@ def columns_of(features: Mapping[str, Any] | None, allowed: Sequence[type], rows
 
 
 def _add_column(by_key: dict[str, Column], column: Column) -> None:
-    """Adds a column to ``by_key``. If the key has a column already, checks that both columns agree.
+    """Adds a column to ``by_key``, or checks that it agrees with the column that the key has already.
 
     Features that read the same key share one column.
+
+    Raises:
+      ValueError: the two columns differ in their kind, dtype, or dtype of row splits.
     """
     existing = by_key.setdefault(column.key, column)
     if existing.kind != column.kind:
@@ -238,7 +246,10 @@ def _add_column(by_key: dict[str, Column], column: Column) -> None:
 
 
 def _columns(key: str, feature: Any, in_feature_lists: bool) -> list[Column]:
-    """Returns the columns to parse for one feature: one column, or several for a SparseFeature or RaggedFeature."""
+    """Returns the columns to parse for one feature. A SparseFeature or RaggedFeature may have several columns.
+
+    ``in_feature_lists`` tells whether the feature is a feature list of a SequenceExample.
+    """
     if isinstance(feature, VarLenFeature):
         _require_attribute(feature.dtype, "type", key, feature)
         return [Column(key, "sparse", as_dtype(feature.dtype))]
@@ -262,8 +273,9 @@ def _columns(key: str, feature: Any, in_feature_lists: bool) -> list[Column]:
 
 
 def _require_attribute(value: Any, attribute: str, key: str, feature: Any) -> None:
-    """Raises ValueError, as TensorFlow does, if an attribute of a feature is not set."""
+    """Raises ValueError, with TensorFlow's text, if the value of a feature's attribute is not set."""
     if not value:
+        # TensorFlow's text has no period for this class.
         end = "" if isinstance(feature, VarLenFeature) else "."
         raise ValueError(f"Missing {attribute} for feature {key}. Received feature={feature}{end}")
 
@@ -281,7 +293,11 @@ def _sparse_columns(key: str, feature: SparseFeature) -> list[Column]:
 
 
 def _fixed_column(key: str, feature: FixedLenFeature) -> Column:
-    """Returns the column to parse for a FixedLenFeature; its default gets the feature's shape."""
+    """Returns the column to parse for a FixedLenFeature. The default is reshaped or broadcast to the feature's shape.
+
+    Raises:
+      ValueError: the feature's shape is not static.
+    """
     shape = as_shape(feature.shape)
     if shape.rank and shape[0] is None:
         hint = "Consider using FixedLenSequenceFeature. Received "
@@ -298,7 +314,11 @@ def _fixed_column(key: str, feature: FixedLenFeature) -> Column:
 
 
 def _sequence_column(key: str, feature: FixedLenSequenceFeature, in_feature_lists: bool) -> Column:
-    """Returns the column to parse for a FixedLenSequenceFeature, from feature lists or from a single Example."""
+    """Returns the column to parse for a FixedLenSequenceFeature.
+
+    ``in_feature_lists`` tells whether it is a feature list of a SequenceExample, which can't have a default. A feature
+    of an Example is padded with its default.
+    """
     value_dtype, shape = as_dtype(feature.dtype), tuple(as_shape(feature.shape).as_list())
     if in_feature_lists:
         if feature.default_value is not None:
@@ -312,6 +332,7 @@ def _sequence_column(key: str, feature: FixedLenSequenceFeature, in_feature_list
 
 
 def _eager_default(value: Any, dtype: DType) -> EagerTensor:
+    """Converts the default of a feature to a tensor; raises ValueError if a trace computes the value."""
     default = convert_to_tensor(value, dtype)
     if not isinstance(default, EagerTensor):
         raise ValueError(f"a feature's default_value must be known, but is {value!r}")

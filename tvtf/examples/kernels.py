@@ -39,8 +39,12 @@ Spec = tuple[str, str, str, DType, tuple[int, ...], bool, DType, tuple[Any, ...]
 def _output_types(
     serialized: TensorType, *defaults: TensorType, specs: Sequence[Spec], single: bool, **_: Any
 ) -> tuple[TensorType, ...]:
-    """Returns the types of the tensors of all columns, for a batch of messages or a single one."""
+    """Returns the types of the tensors to which a batch of messages, or a ``single`` message, is parsed.
+
+    ``specs`` are the columns, as tuples of the fields of a ``Spec``.
+    """
     if single:
+        # The third field of a spec is the kind of the column.
         return tuple(
             tensor_type for spec in specs for tensor_type in _types_without_batch(spec[2], _column_types(1, *spec))
         )
@@ -48,9 +52,12 @@ def _output_types(
 
 
 def _types_without_batch(kind: str, types: list[TensorType]) -> list[TensorType]:
-    """Returns the types of a column's tensors without the batch dim, as :func:`_without_batch` returns the arrays."""
+    """Returns the types of a column's tensors for a single example, from those for a batch of one example.
+
+    :func:`_without_batch` does the same with the arrays. ``kind`` is that of the column, such as "sparse".
+    """
     if kind == "ragged":
-        return types[:-1]
+        return types[:-1]  # without the outer row splits
     if kind == "sparse":
         (count, rank), dtype = types[0].shape, types[1].dtype
         return [TensorType((count, rank - 1), int64), TensorType((count,), dtype), TensorType((rank - 1,), int64)]
@@ -58,12 +65,9 @@ def _types_without_batch(kind: str, types: list[TensorType]) -> list[TensorType]
 
 
 def _without_batch(kind: str, arrays: list[np.ndarray]) -> list[np.ndarray]:
-    """Removes the batch dim from the arrays of a column that was parsed as a batch of one example.
-
-    The last array of a ragged column holds the outer row splits, which a single example doesn't need.
-    """
+    """Removes the batch dim from the arrays of a column of a ``kind`` that was parsed as a batch of one example."""
     if kind == "ragged":
-        return arrays[:-1]
+        return arrays[:-1]  # without the outer row splits, which tell the rows of each example
     if kind == "sparse":
         indices, values, shape = arrays
         return [indices[:, 1:], values, shape[1:]]
@@ -73,9 +77,10 @@ def _without_batch(kind: str, arrays: list[np.ndarray]) -> list[np.ndarray]:
 def _column_types(
     batch: Any, where: str, key: str, kind: str, dtype: DType, shape: Any, optional: bool, splits: DType, dims: Any
 ) -> list[TensorType]:
-    """Returns the types of the tensors that one column of a batch is parsed to.
+    """Returns the types of the tensors to which one column of a batch of examples is parsed.
 
-    The arguments after ``batch`` are the fields of a ``Spec``.
+    The arguments after ``batch``, the number of examples, are the fields of a ``Spec``. ``dims`` are the dims that are
+    known only after parsing. ``where`` is "rows" for a column of feature lists.
     """
     in_feature_lists = where == "rows"
     if kind == "sparse":
@@ -86,13 +91,16 @@ def _column_types(
         return [TensorType((dims[0],), dtype), *inner_splits, TensorType((batch + 1,), splits)]
     if in_feature_lists:
         return [TensorType((batch, dims[0], *shape), dtype), TensorType((batch,), int64)]
-    return [TensorType((batch, *dims, *shape), dtype)]
+    return [TensorType((batch, *dims, *shape), dtype)]  # ``dims`` is empty, or the number of stacked items
 
 
 def _parse_messages(
     serialized: np.ndarray, *defaults: np.ndarray, specs: Sequence[Spec], message: str, single: bool
 ) -> tuple[np.ndarray, ...]:
-    """Parses a vector of serialized messages, or a single one, into the arrays of each column of ``specs``."""
+    """Parses a vector of serialized messages, or a ``single`` one, into the arrays of each column of ``specs``.
+
+    ``defaults`` are the defaults of dense columns. ``message`` is the type, "Example" or "SequenceExample".
+    """
     from google.protobuf.message import DecodeError
 
     from tvtf.examples.messages import CLASSES
@@ -110,10 +118,10 @@ def _parse_messages(
     remaining_defaults = iter(defaults)
     results: list[np.ndarray] = []
     for where, key, kind, dtype, shape, optional, splits, _ in specs:
-        if where == "rows":
+        if where == "rows":  # a column of feature lists
             lists = [example.feature_lists.feature_list for example in examples]
-            rows = [_list_values(features, key, dtype) for features in lists]
-            column = _LIST_PARSERS[kind](rows, key, dtype.np, tuple(shape), optional, splits)
+            list_values = [_list_values(feature_lists, key, dtype) for feature_lists in lists]
+            column = _LIST_PARSERS[kind](list_values, key, dtype.np, tuple(shape), optional, splits)
             results += _without_batch(kind, column) if single else column
             continue
         error_prefix = partial(_error_prefix, key, single)
@@ -130,101 +138,111 @@ def _parse_messages(
 
 
 def _decode_error(message: str, text: bytes) -> str:
-    """Returns TensorFlow's error text for bytes that are no serialized message of the type ``message``."""
+    """Returns TensorFlow's error text for bytes that can't be parsed as a message of the type ``message``."""
     if message == "Example":
         return f"Could not parse example input, value: '{text.decode(errors='replace')}'"
     return f"Could not parse {message} input, value: '{text.decode(errors='replace')}'"
 
 
 def _error_prefix(key: str, single: bool, row: int) -> str:
-    """Returns the start of an error text about a feature, which names the key, and for a batch also the row."""
+    """Returns the start of an error text about a feature: the key, and for a batch also the row of the example."""
     return f"Key: {key}.  " if single else f"Name: <unknown>, Key: {key}, Index: {row}.  "
 
 
 def _feature_values(features: Any, key: str, kind: str, dtype: DType, error_prefix: ErrorPrefix, row: int) -> Any:
     """Returns the values of a feature of an Example; None if the feature is missing or empty.
 
+    Args:
+      features: the features of the Example by key.
+      kind: the kind of the column, such as "sparse".
+      error_prefix: returns the start of an error text for the example's ``row`` in the batch.
+
     Raises:
       ArgumentError: the values have another type than ``dtype``.
     """
     feature = features.get(key)
+    # The names of the message's fields, such as "int64_list".
     actual, expected = feature and feature.WhichOneof("kind"), FIELDS[dtype.name]
     if actual is None:
         return None
     if actual != expected:
         types = f"Data type: {NAMES[actual]} but expected type: {NAMES[expected]}"
-        if kind in ("sparse", "ragged"):
+        if kind in ("sparse", "ragged"):  # TensorFlow's text differs for them
             types = f"Expected type: {NAMES[expected]}, Actual type: {NAMES[actual]}"
         raise ArgumentError(f"{error_prefix(row)}Data types don't match. {types}")
     return _floats(feature.float_list) if expected == "float_list" else list(getattr(feature, expected).value)
 
 
 def _floats(message: Any) -> Any:
-    """Returns the numbers of a ``FloatList`` as an array.
+    """Returns the numbers of a ``FloatList`` message, as an array if possible.
 
-    The serialized message consists of a tag, a length and packed floats. Reading these is faster than iterating over
-    the message.
+    The serialized message consists of a tag, a length and packed floats of 4 bytes. Reading the floats there is faster
+    than iterating over the message.
     """
     packed, count = message.SerializeToString(), len(message.value)
     start = 1 + _varint_size(4 * count)
     if count and len(packed) == start + 4 * count:
         return np.frombuffer(packed, "<f4", offset=start)
-    return list(message.value)  # the message has unknown fields, too
+    return list(message.value)  # the message is empty, or has unknown fields, too
 
 
 def _varint_size(number: int) -> int:
+    """Returns the number of bytes of an integer in Protobuf's encoding, which holds 7 bits in a byte."""
     return max(1, -(-number.bit_length() // 7))
 
 
 def _list_values(lists: Any, key: str, dtype: DType) -> Any:
-    """Returns the values of each feature in a SequenceExample's feature list.
+    """Returns a list of the values of each feature in the feature list ``key`` of a SequenceExample.
 
-    None if there is no list with this key.
+    Returns None if the SequenceExample has no list of this key.
     """
     if key not in lists:
         return None
     error_prefix = partial(_error_prefix, key, False)
-    by_feature = [
+    values_by_feature = [
         _feature_values({key: feature}, key, "", dtype, error_prefix, row)
         for row, feature in enumerate(lists[key].feature)
     ]
-    return [[] if values is None else values for values in by_feature]
+    return [[] if values is None else values for values in values_by_feature]
 
 
 def _array(values: Sequence[Any], dtype: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
-    """Returns values as a new array; assignment keeps bytes objects apart, which ``np.array`` could interpret."""
+    """Returns values as a new array of a dtype, reshaped to ``shape`` if one is given."""
     array = np.empty(len(values), dtype)
-    array[:] = values
+    array[:] = values  # not by ``np.array``, which may interpret bytes objects
     return array if shape is None else array.reshape(shape)
 
 
 def _rows_and_lengths(values: Any) -> tuple[list[Any], list[int]]:
-    """Returns the rows of a column, with empty ones for missing features, and their lengths."""
+    """Returns the rows of a column and their lengths. A missing feature (None) becomes an empty row."""
     rows = [() if row_values is None else row_values for row_values in values]
     return rows, [*map(len, rows)]
 
 
 def _concatenated(rows: Sequence[Any], dtype: Any) -> np.ndarray:
-    """Returns all values of all rows as one array."""
+    """Returns the values of all rows, lists or arrays, as one array."""
     nonempty = [row for row in rows if len(row)]
     return (
-        np.concatenate(nonempty)
+        np.concatenate(nonempty)  # of floats, whose rows are arrays
         if any(isinstance(row, np.ndarray) for row in nonempty)
         else _array([*chain(*nonempty)], dtype)
     )
 
 
 def _splits(lengths: Sequence[int], dtype: DType) -> np.ndarray:
-    """Returns row splits for lengths."""
+    """Returns the row splits for the lengths of rows. For example, lengths 2 and 1 give ``[0, 2, 3]``."""
     return np.cumsum([0, *lengths]).astype(dtype.np)
 
 
 def _sparse_column(values: Any, prefix: ErrorPrefix, key: str, dtype: Any, *_: Any) -> list[np.ndarray]:
-    """Returns the indices, values and shape of the sparse tensor of a VarLenFeature or SparseFeature."""
+    """Returns the indices, values and shape of a sparse matrix, from each example's values of a feature.
+
+    The matrix has a row for each example. All column parsers have these parameters.
+    """
     rows, lengths = _rows_and_lengths(values)
     indices = np.empty((sum(lengths), 2), np.int64)
-    indices[:, 0] = np.repeat(np.arange(len(rows)), lengths)
-    indices[:, 1] = [*chain(*map(range, lengths))]
+    indices[:, 0] = np.repeat(np.arange(len(rows)), lengths)  # the example
+    indices[:, 1] = [*chain(*map(range, lengths))]  # the position in the example
     shape = np.array([len(rows), max(lengths, default=0)], np.int64)
     return [indices, _concatenated(rows, dtype), shape]
 
@@ -232,7 +250,10 @@ def _sparse_column(values: Any, prefix: ErrorPrefix, key: str, dtype: Any, *_: A
 def _ragged_column(
     values: Any, prefix: ErrorPrefix, key: str, dtype: Any, shape: Any, optional: Any, splits: DType, _: Any
 ) -> list[np.ndarray]:
-    """Returns the concatenated values and the row splits of a RaggedFeature, with a row for each example."""
+    """Returns the concatenated values and the row splits of a ragged matrix, from each example's values of a feature.
+
+    The matrix has a row for each example. ``splits`` is the dtype of row splits.
+    """
     rows, lengths = _rows_and_lengths(values)
     return [_concatenated(rows, dtype), _splits(lengths, splits)]
 
@@ -240,18 +261,19 @@ def _ragged_column(
 def _dense_column(
     values: Any, prefix: ErrorPrefix, key: str, dtype: Any, shape: tuple[int, ...], optional: bool, _: Any, default: Any
 ) -> list[np.ndarray]:
-    """Returns the dense array of a FixedLenFeature, one row for each example.
+    """Returns the dense array of a FixedLenFeature, with a row for each example.
 
-    An example without the feature gets the default.
+    ``values`` has the values of each example; None stands for an example without the feature, which gets the default.
 
     Raises:
-      ArgumentError: an example has another number of values, or lacks a required feature.
+      ArgumentError: an example has another number of values, or lacks a feature that is not optional.
     """
     size = math.prod(shape)
     batch = np.empty((len(values), size), dtype)
     for row, row_values in enumerate(values):
         if row_values is None:
             if not optional:
+                # A batch of examples has the name in its errors.
                 name = "Name: <unknown>, " if prefix(row).startswith("Name") else ""
                 raise ArgumentError(
                     f"{name}Feature: {key} (data type: {_dtype_name(dtype)}) is required but could not be found."
@@ -268,7 +290,14 @@ def _dense_column(
 def _stacked_column(
     values: Any, prefix: ErrorPrefix, key: str, dtype: Any, shape: tuple[int, ...], optional: bool, _: Any, default: Any
 ) -> list[np.ndarray]:
-    """Returns the dense array of a FixedLenSequenceFeature: each example's items, padded with the default."""
+    """Returns the dense array of a FixedLenSequenceFeature, with a row for each example.
+
+    A row has the example's items, each of shape ``shape``. It is padded with the default to the length of the longest
+    row.
+
+    Raises:
+      ArgumentError: an example's number of values is not a multiple of the size of an item.
+    """
     size = math.prod(shape)
     rows, lengths = _rows_and_lengths(values)
     for row, length in enumerate(lengths):
@@ -276,7 +305,7 @@ def _stacked_column(
             mismatch = f"Number of {_dtype_name(dtype)} values is not a multiple of stride length. "
             mismatch += f"Saw {length} values but output shape is: {_shape_text(('?', *shape))}"
             raise ArgumentError(prefix(row) + mismatch)
-    counts = [length // max(size, 1) for length in lengths]
+    counts = [length // max(size, 1) for length in lengths]  # an item may have no elements
     padded = np.empty((len(rows), max(counts, default=0), *shape), dtype)
     padded[...] = default if default.ndim else default.item()
     for row, row_values in enumerate(rows):
@@ -284,22 +313,27 @@ def _stacked_column(
     return [padded]
 
 
-def _single_example_column(kind: str, row: Any, dtype: Any, shape: tuple[int, ...]) -> list[np.ndarray]:
-    """Returns the arrays of a column of a single example, without building a batch of one first.
+def _single_example_column(kind: str, feature_values: Any, dtype: Any, shape: tuple[int, ...]) -> list[np.ndarray]:
+    """Returns the arrays of a column of a single example, without a batch of one example.
 
-    Returns an empty list if the function for batches must handle a special case: a default or an error.
+    Returns an empty list if the column needs a default or an error, which only the function for batches handles.
+    ``feature_values`` is None if the example lacks the feature.
     """
     if kind == "dense":
-        fits = row is not None and len(row) == math.prod(shape)
-        return [_array(row, dtype, shape)] if fits else []
-    values = () if row is None else row
+        fits = feature_values is not None and len(feature_values) == math.prod(shape)
+        return [_array(feature_values, dtype, shape)] if fits else []
+    values = () if feature_values is None else feature_values
     if kind == "sparse":
-        return [np.arange(len(values)).reshape(-1, 1), _array(values, dtype), np.array([len(values)])]
+        indices, dense_shape = np.arange(len(values)).reshape(-1, 1), np.array([len(values)])
+        return [indices, _array(values, dtype), dense_shape]
     return [_array(values, dtype)] if kind == "ragged" else []
 
 
 def _sparse_list_column(values: Any, key: str, dtype: Any, *_: Any) -> list[np.ndarray]:
-    """Returns the indices, values and shape of a sparse tensor of feature lists, with axes example, feature and value."""
+    """Returns the indices, values and shape of a sparse tensor of feature lists.
+
+    The tensor's axes are examples, features and values. ``values`` has a feature list for each example, or None.
+    """
     batch = [features or [] for features in values]
     indices = [
         (example, row, i)
@@ -316,7 +350,11 @@ def _sparse_list_column(values: Any, key: str, dtype: Any, *_: Any) -> list[np.n
 def _ragged_list_column(
     values: Any, key: str, dtype: Any, shape: Any, optional: Any, splits: DType
 ) -> list[np.ndarray]:
-    """Returns the ragged tensor of feature lists: flat values, inner row splits (features) and outer row splits (examples)."""
+    """Returns the arrays of a ragged tensor of feature lists: flat values, inner row splits and outer row splits.
+
+    An inner row holds the values of a feature, an outer row the features of an example. ``values`` has a feature list
+    for each example, or None for a missing one. ``splits`` is the dtype of row splits.
+    """
     batch = [features or [] for features in values]
     rows = [feature for features in batch for feature in features]
     flat = _array([value for feature in rows for value in feature], dtype)
@@ -326,7 +364,13 @@ def _ragged_list_column(
 def _dense_list_column(
     values: Any, key: str, dtype: Any, shape: tuple[int, ...], optional: bool, _: Any
 ) -> list[np.ndarray]:
-    """Returns the dense array of feature lists, padded to the longest list, and the lengths of the lists."""
+    """Returns the dense array of feature lists, padded to the length of the longest list, and the lists' lengths.
+
+    ``values`` has a feature list for each example, or None for a missing one. Each feature has the shape ``shape``.
+
+    Raises:
+      ArgumentError: a list is missing that is not optional, or a feature has another number of values.
+    """
     for features in values:
         if features is None and not optional:
             message = f"Feature list '{key}' is required but could not be found.  "
@@ -339,7 +383,7 @@ def _dense_list_column(
             raise ArgumentError(f"Feature list '{key}' has an unexpected number of values.  {message}")
     lengths = [len(features or []) for features in values]
     padded = np.empty((len(values), max(lengths, default=0), *shape), dtype)
-    padded[...] = b"" if np.dtype(dtype) == object else 0
+    padded[...] = b"" if np.dtype(dtype) == object else 0  # arrays of objects hold strings
     for row, features in enumerate(values):
         for position, feature in enumerate(features or []):
             padded[row, position] = _array(feature, dtype, shape)[()]
@@ -360,10 +404,12 @@ _LIST_PARSERS: dict[str, Any] = {
 
 
 def _dtype_name(dtype: Any) -> str:
+    """Returns TensorFlow's name of a dtype for error texts, such as "float"; arrays of objects hold strings."""
     return "string" if np.dtype(dtype) == object else NAMES[FIELDS[as_dtype(dtype).name]]
 
 
 def _shape_text(shape: Sequence[Any]) -> str:
+    """Returns a shape as TensorFlow's error texts have it, such as "[2,3]"."""
     return f"[{','.join(map(str, shape))}]"
 
 
@@ -382,10 +428,12 @@ def parse_sequence_examples(serialized: Tensor, *defaults: Tensor, specs: Any, m
 def parse(
     serialized: Tensor, message: str, context: Sequence[Column], rows: Sequence[Column], single: bool
 ) -> list[list[Tensor]]:
-    """Parses serialized messages (a ``single`` one, or a vector); returns a list of tensors for each column.
+    """Parses serialized messages, and returns a list of tensors for each column.
 
-    ``message`` is the type, "Example" or "SequenceExample". ``context`` and ``rows`` are the columns of features and of
-    feature lists.
+    Args:
+      serialized: a vector of messages, or one message if ``single``.
+      message: the type of the messages, "Example" or "SequenceExample".
+      context, rows: the columns of features, and those of feature lists.
     """
     specs = [_spec_of("context", column, COUNTS[column.kind]) for column in context] + [
         _spec_of("rows", column, ROW_COUNTS[column.kind]) for column in rows
@@ -394,6 +442,7 @@ def parse(
     op = bind.parse_examples if message == "Example" else bind.parse_sequence_examples
     outputs = op(serialized, *defaults, specs=tuple(specs), message=message, single=single)
     tensors = iter(as_tuple(outputs))
+    # Only the numbers of types are needed, so any batch size and symbolic dims (0) will do.
     types = [_column_types(0, *spec[:7], (0, 0)) for spec in specs]
     counts = [
         len(_types_without_batch(spec[2], column_types) if single else column_types)
@@ -403,7 +452,7 @@ def parse(
 
 
 def _spec_of(where: str, column: Column, unknown_dims: int) -> Spec:
-    """Returns the ``Spec`` of a column; dims that are known only after parsing become new symbolic dims."""
+    """Returns a column as the tuple ``Spec``, with new symbols for the ``unknown_dims`` dims that parsing computes."""
     return (
         where,
         column.key,
@@ -417,4 +466,5 @@ def _spec_of(where: str, column: Column, unknown_dims: int) -> Spec:
 
 
 def _default_of(column: Column) -> Tensor:
+    """Returns the default of a column, or a placeholder, which the kernel does not read."""
     return EagerTensor(np.zeros((), np.int64)) if column.default is None else column.default

@@ -24,7 +24,7 @@ CLASSES: Final = declare(
 
 
 def from_json(text: bytes) -> bytes:
-    """Converts JSON to a serialized ``Example``.
+    """Converts the JSON of an ``Example`` message to the serialized message.
 
     Raises:
       ArgumentError: the text is not JSON of an ``Example``.

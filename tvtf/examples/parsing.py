@@ -173,7 +173,11 @@ def parse_single_sequence_example(
 
 
 def _as_text_vector(serialized: Any) -> tuple[Tensor, bool]:
-    """Converts serialized messages to a string tensor of rank 0 or 1; returns also whether it is a scalar."""
+    """Converts serialized messages to a string tensor of rank 0 or 1; returns the tensor, and whether it is a scalar.
+
+    Raises:
+      ValueError: the rank is higher.
+    """
     x = text(serialized)
     if x.ndim > 1:
         raise ValueError(f"serialized must be a vector or a scalar, but has shape {x.shape}")
@@ -181,6 +185,7 @@ def _as_text_vector(serialized: Any) -> tuple[Tensor, bool]:
 
 
 def _tensors_by_key(columns: Sequence[Column], tensors_by_column: Sequence[list[Tensor]], single: bool) -> Tensors:
+    """Builds the dense, sparse or ragged tensor of each column of features, by the columns' keys."""
     return {
         column.key: _build_tensor(column.kind, column_tensors, single)
         for column, column_tensors in zip(columns, tensors_by_column)
@@ -188,13 +193,17 @@ def _tensors_by_key(columns: Sequence[Column], tensors_by_column: Sequence[list[
 
 
 def _build_tensor(kind: str, tensors: list[Tensor], single: bool) -> Any:
-    """Returns the sparse, ragged or dense tensor of a column of context features."""
+    """Builds the sparse, ragged or dense tensor of a column from the tensors to which the column was parsed.
+
+    The ragged values of a ``single`` example are dense: they have no rows for examples.
+    """
     if kind == "sparse":
         return SparseTensor(*tensors)
     return RaggedTensor(*tensors) if kind == "ragged" and not single else tensors[0]
 
 
 def _list_tensors_by_key(columns: Sequence[Column], tensors_by_column: Sequence[list[Tensor]], single: bool) -> Tensors:
+    """Builds the tensor of each column of feature lists; returns the tensors by the columns' keys."""
     return {
         column.key: _build_list_tensor(column.kind, tensors, single)
         for column, tensors in zip(columns, tensors_by_column)
@@ -202,11 +211,12 @@ def _list_tensors_by_key(columns: Sequence[Column], tensors_by_column: Sequence[
 
 
 def _build_list_tensor(kind: str, tensors: list[Tensor], single: bool) -> Any:
-    """Builds the tensor of a column of feature lists, from the arrays that were parsed.
+    """Builds the tensor of a column of feature lists from the tensors to which the column was parsed.
 
-    A ragged column has two row partitions: features, and for a batch also examples.
+    A ragged column has the values, the row splits of features and, for a batch, the row splits of examples.
     """
     if kind != "ragged":
         return _build_tensor(kind, tensors, single)
-    rows = RaggedTensor(*tensors[:2])
-    return rows if single else RaggedTensor(rows, tensors[2])
+    values, feature_splits, *example_splits = tensors
+    rows = RaggedTensor(values, feature_splits)
+    return rows if single else RaggedTensor(rows, *example_splits)

@@ -28,7 +28,7 @@ from tvtf.state.variable import Variable
 
 
 def fields_of(line: bytes, delimiter: bytes, quoted: bool) -> list[bytes]:
-    """Returns the fields of one line of CSV.
+    """Splits a line of CSV at the delimiter, and returns the fields. ``quoted`` tells whether fields may be quoted.
 
     >>> fields_of(b'1,"a ""b"", c",', b",", True)
     [b'1', b'a "b", c', b'']
@@ -55,6 +55,9 @@ def _quoted_field(line: bytes, position: int, delimiter: bytes) -> tuple[bytes, 
     """Parses a quoted CSV field that starts at ``position``; returns the field and the position after it.
 
     Two quotes within the field stand for one quote.
+
+    Raises:
+      ArgumentError: the quote at the end is missing, or no delimiter follows it.
     """
     parts, start = [], position + 1
     while True:
@@ -64,14 +67,18 @@ def _quoted_field(line: bytes, position: int, delimiter: bytes) -> tuple[bytes, 
         parts.append(line[start:end])
         if line[end + 1 : end + 2] != b'"':
             break
-        start = end + 2
+        start = end + 2  # after a doubled quote the field goes on
     if end + 1 < len(line) and line[end + 1 : end + 2] != delimiter:
         raise ArgumentError("Quoted field has to end with quote followed by delim or end")
     return b'"'.join(parts), end + 1
 
 
 def _unquoted_field(line: bytes, position: int, delimiter: bytes) -> tuple[bytes, int]:
-    """Returns the unquoted field that starts at a position of a line of CSV, and the position after it."""
+    """Parses an unquoted CSV field that starts at ``position``; returns the field and the position after it.
+
+    Raises:
+      ArgumentError: the field contains a quote.
+    """
     end = line.find(delimiter, position)
     end = len(line) if end < 0 else end
     if b'"' in line[position:end]:
@@ -84,14 +91,21 @@ def _parse_csv(
 ) -> tuple[np.ndarray, ...]:
     """Parses lines of CSV to one array for each column, in the dtype of the column's default.
 
-    ``columns`` holds the positions of the selected fields, in ascending order. If it is empty, all fields are selected.
+    Args:
+      records: the lines.
+      quoted: whether fields may be quoted.
+      na: a text, besides the empty one, for a missing field.
+      columns: the indices of the fields to return, in ascending order; empty for all fields.
+
+    Raises:
+      ArgumentError: a line has another number of fields, or a field is invalid.
     """
     count = len(defaults)
     column_arrays = [np.empty(records.size, d.dtype) for d in defaults]
     for row, line in enumerate(records.ravel().tolist()):
         fields = fields_of(line, delimiter.encode(), quoted)
         if columns:
-            if columns[-1] >= len(fields):
+            if columns[-1] >= len(fields):  # the largest index
                 raise ArgumentError(f"Expect {count} fields but have {len(fields)} in record {row}")
             fields = [fields[selected] for selected in columns]
         if len(fields) != count:
@@ -104,13 +118,16 @@ def _parse_csv(
 def _field_value(field: bytes, default: np.ndarray, missing_value: bytes, column: int, row: int) -> Any:
     """Converts a CSV field to the dtype of the column's default.
 
-    An empty field or ``missing_value`` becomes the default.
+    An empty field, or the text ``missing_value``, becomes the default. ``column`` and ``row`` are for errors.
+
+    Raises:
+      ArgumentError: a required field is missing, or the field is not a number of the dtype.
     """
     if not field or field == missing_value:
-        if not default.size:
+        if not default.size:  # an empty default: the field is required
             raise ArgumentError(f"Field {column} is required but missing in record {row}!")
         return default.ravel()[0]
-    if default.dtype == object:
+    if default.dtype == object:  # a string
         return field
     try:
         return default.dtype.type(number_of(field, as_dtype(default.dtype)))
@@ -128,7 +145,7 @@ def _field_value(field: bytes, default: np.ndarray, missing_value: bytes, column
     numpy=_parse_csv,
 )
 def csv_columns(records: Tensor, *defaults: Tensor, delimiter: str, quoted: bool, na: str, columns: Any) -> Any:
-    """Parses lines of CSV into columns."""
+    """Parses lines of CSV into columns: one tensor for each default, with the dtype of the default."""
     return (records, *defaults), {"delimiter": delimiter, "quoted": quoted, "na": na, "columns": columns}
 
 
@@ -177,7 +194,7 @@ def decode_csv(
 
 
 def _csv_default(value: Any) -> Tensor:
-    """Returns a default as a tensor of one of the allowed dtypes."""
+    """Converts the default of a CSV column to a tensor; raises InvalidArgumentError for a dtype that CSV can't have."""
     default = convert_to_tensor(value)
     if default.dtype not in (float32, float64, int32, int64, string):
         message = f"Value for attr 'OUT_TYPE' of {default.dtype.name} is not in the list of allowed values"
@@ -189,7 +206,7 @@ def _csv_default(value: Any) -> Tensor:
 
 
 def _decompress(value: bytes, kind: str) -> bytes:
-    """Decompresses one string with zlib or gzip."""
+    """Decompresses one string; ``kind`` is "ZLIB" or "GZIP". Raises ArgumentError if the string is damaged."""
     try:
         return inflate.inflated(value, kind, "DecodeCompressed: a string")
     except DataLossError as error:
@@ -202,7 +219,7 @@ def _decompress(value: bytes, kind: str) -> bytes:
     numpy=each_text(_decompress, object),
 )
 def inflated(x: Tensor, kind: str) -> Any:
-    """Decompresses strings."""
+    """Decompresses each string; ``kind`` is "ZLIB" or "GZIP"."""
     return (x,), {"kind": kind}
 
 
@@ -236,6 +253,7 @@ def decode_compressed(bytes: Any, compression_type: str = "", name: str | None =
 
 
 def _serialize_json(value: bytes) -> bytes:
+    """Converts the JSON of an ``Example`` message to the serialized message. Protobuf is imported at the first use."""
     from tvtf.examples.messages import from_json
 
     return from_json(value)
@@ -247,7 +265,7 @@ def _serialize_json(value: bytes) -> bytes:
     numpy=each_text(_serialize_json, object),
 )
 def examples_of_json(x: Tensor) -> Any:
-    """Converts JSON to serialized examples."""
+    """Converts each string, the JSON of an ``Example`` message, to the serialized message."""
     return (x,), {}
 
 
@@ -291,12 +309,16 @@ def serialize_sparse(sp_input: Any, out_type: Any = string, name: str | None = N
 
 
 def _require_strings(out_type: Any) -> None:
+    """Raises TypeError if serialized sparse tensors are requested as variants, which tvtf doesn't have."""
     if as_dtype(out_type) is not string:
         raise TypeError(f"out_type must be tf.string: tvtf has no tensors of {out_type!r}")
 
 
 def _serialized_rows(indices: np.ndarray, values: np.ndarray, shape: np.ndarray) -> np.ndarray:
-    """Serializes each row of a sparse tensor as three ``TensorProto`` strings: the row's indices, values and shape."""
+    """Serializes each row of a sparse tensor as three strings of shape (rows, 3): the row's indices, values and shape.
+
+    Each string is a ``TensorProto`` message. The indices of a row don't have the row's number.
+    """
     from tvtf.ops.strings.tensor_proto import written
 
     serialized = np.empty((int(shape[0]), 3), object)
@@ -312,7 +334,7 @@ def _serialized_rows(indices: np.ndarray, values: np.ndarray, shape: np.ndarray)
     numpy=lambda indices, values, shape, rows: _serialized_rows(indices, values, shape),
 )
 def rows_of_sparse(indices: Tensor, values: Tensor, shape: Tensor, rows: Any) -> Any:
-    """Serializes each row of a sparse tensor as three strings."""
+    """Serializes each row of a sparse tensor as three strings: indices, values and shape. ``rows`` is their number."""
     return (indices, values, shape), {"rows": rows}
 
 
@@ -372,12 +394,15 @@ def deserialize_many_sparse(
 
 
 def _parse_row(x: Tensor, row: int, value_dtype: DType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Parses row ``row`` of serialized sparse tensors, and checks that the parts fit.
+    """Parses one row of a matrix of serialized sparse tensors, and returns its indices, values and shape.
 
-    Returns indices, values and shape.
+    Args:
+      x: the serialized tensors, a matrix of strings with three columns.
+      row: the number of the row.
+      value_dtype: the dtype of the values.
 
     Raises:
-      InvalidArgumentError: they don't form a sparse tensor.
+      InvalidArgumentError: the parts don't form a sparse tensor.
     """
     indices, values, shape = (
         parse_tensor(x[row, i], dtype).eager_array() for i, dtype in enumerate((int64, value_dtype, int64))

@@ -54,7 +54,7 @@ class DenseHashTable(MutableHashTable):
         checkpoint: bool = True,
         experimental_is_anonymous: bool = False,
     ) -> None:
-        """Creates an empty table, with 2**17 buckets by default."""
+        """Creates an empty table, by default with 2**17 buckets, TensorFlow's number."""
         super().__init__(key_dtype, value_dtype, default_value, name, checkpoint)
         self._empty = convert_to_tensor(empty_key, self.key_dtype).eager_array().item()
         self._deleted = convert_to_tensor(deleted_key, self.key_dtype).eager_array().item()
@@ -63,11 +63,11 @@ class DenseHashTable(MutableHashTable):
             raise ArgumentError("Empty and deleted keys cannot be equal").for_op("MutableDenseHashTableV2")
 
     def insert_or_assign(self, keys: Any, values: Any, name: str | None = None) -> None:
-        """Works as :meth:`insert`."""
+        """Inserts keys with values, as :meth:`insert` does."""
         self.insert(keys, values, name)
 
     def erase(self, keys: Any, name: str | None = None) -> None:
-        """Works as :meth:`remove`."""
+        """Removes keys, as :meth:`remove` does."""
         self.remove(keys, name)
 
     def _find(self, keys: np.ndarray, defaults: np.ndarray, value_rank: int) -> np.ndarray:
@@ -75,6 +75,7 @@ class DenseHashTable(MutableHashTable):
         return super()._find(keys, defaults, value_rank)
 
     def _insert(self, keys: np.ndarray, values: np.ndarray) -> None:
+        """Inserts keys with values, and doubles the number of buckets while more than ``MAX_LOAD`` of them are used."""
         self._check_not_reserved(keys, "LookupTableInsertV2")
         super()._insert(keys, values)
         while len(self._entries.rows) > self._buckets * MAX_LOAD:
@@ -85,7 +86,11 @@ class DenseHashTable(MutableHashTable):
         super()._remove(keys)
 
     def _check_not_reserved(self, keys: np.ndarray, op: str) -> None:
-        """Raises InvalidArgumentError if one of the keys is a reserved key, which marks empty or removed buckets."""
+        """Checks that no key is one of the two reserved keys, which mark empty buckets and those of removed keys.
+
+        Raises:
+          InvalidArgumentError: a key is reserved; the text names TensorFlow's op ``op``.
+        """
         for reserved, argument in ((self._empty, "empty_key"), (self._deleted, "deleted_key")):
             if reserved in keys.ravel().tolist():
                 raise InvalidArgumentError(
@@ -93,9 +98,9 @@ class DenseHashTable(MutableHashTable):
                 )
 
     def _arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the keys and values in the order of the hash table's buckets, which TensorFlow's checkpoints store.
+        """Returns the keys and values by bucket of the hash table, as TensorFlow's checkpoints store them.
 
-        Keys have shape (buckets, 1), values (buckets, elements of a value). An empty bucket has the empty key.
+        The keys have shape (buckets, 1), the values (buckets, elements of a value). An empty bucket has the empty key.
         """
         keys, values = super()._arrays()
         if keys.dtype == object:
@@ -110,14 +115,18 @@ class DenseHashTable(MutableHashTable):
         return key_buckets, value_buckets
 
     def _empty_bucket_for(self, key: int, buckets: np.ndarray) -> int:
-        """Returns the first empty bucket for a key by open addressing with quadratic probing: steps grow by one."""
-        bucket, probes = key & (self._buckets - 1), 0
+        """Returns the first empty bucket for a key, by open addressing with quadratic probing.
+
+        The distances between the buckets that are tried grow by one.
+        """
+        bucket, probes = key & (self._buckets - 1), 0  # an integer key is its own hash
         while buckets[bucket, 0] != self._empty:
             probes += 1
             bucket = (bucket + probes) & (self._buckets - 1)
         return bucket
 
     def _restore_from_tensors(self, tensors: Mapping[str, np.ndarray]) -> None:
+        """Restores the entries from a checkpoint's buckets, without empty buckets and those of removed keys."""
         keys, values = tensors["table-keys"][:, 0], tensors["table-values"]
         is_used = (keys != self._empty) & (keys != self._deleted)
         self._buckets = len(keys)

@@ -56,7 +56,11 @@ class KeyValueTensorInitializer(Initializer):
         self.key_dtype, self.value_dtype = self._keys.dtype, self._values.dtype
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns keys and values. Raises InvalidArgumentError if their shapes differ."""
+        """Returns the arrays of keys and values.
+
+        Raises:
+          InvalidArgumentError: their shapes differ.
+        """
         keys, values = self._keys.eager_array(), self._values.eager_array()
         if keys.shape != values.shape:
             shapes = [f"[{','.join(map(str, array.shape))}]" for array in (keys, values)]
@@ -122,7 +126,7 @@ class TextFileInitializer(Initializer):
         """Checks that the requested parts of a line fit the dtypes; the file is read when a table is created."""
         if not is_tensor(filename) and (filename is None or filename in ("", b"")):
             raise ValueError("`filename` argument required for tf.lookup.TextFileInitializer")
-        convert_to_tensor(filename, string)
+        convert_to_tensor(filename, string)  # raises an error if the name is not a string
         self.filename = filename
         self.key_dtype, self.value_dtype = as_dtype(key_dtype), as_dtype(value_dtype)
         self._columns = key_index, value_index
@@ -131,7 +135,11 @@ class TextFileInitializer(Initializer):
             _check_index(dtype, index, part)
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the keys and values of the file's lines, up to ``vocab_size``."""
+        """Reads the file, and returns the keys and values of its first ``vocab_size`` lines; by default of all lines.
+
+        Raises:
+          InvalidArgumentError: the file has fewer lines, or a line lacks a column or has an invalid number.
+        """
         lines = self._lines()
         if self._vocab_size is not None and len(lines) < self._vocab_size:
             raise InvalidArgumentError(
@@ -140,12 +148,11 @@ class TextFileInitializer(Initializer):
                 f"Invalid vocab_size in {self.filename}: expected {self._vocab_size} but got {len(lines)}",
             )
         lines = lines[: self._vocab_size]
-        return (
-            self._column(lines, self._columns[0], self.key_dtype),
-            self._column(lines, self._columns[1], self.value_dtype),
-        )
+        key_index, value_index = self._columns
+        return self._column(lines, key_index, self.key_dtype), self._column(lines, value_index, self.value_dtype)
 
     def _lines(self) -> list[bytes]:
+        """Reads the lines of the file; an error has the text of TensorFlow's op."""
         op = "InitializeTableFromTextFileV2"
         try:
             return atomic_file.read(self.filename).splitlines()
@@ -153,7 +160,10 @@ class TextFileInitializer(Initializer):
             raise type(error)(None, op, f"{error.message} [Op:{op}] name: ") from error.__cause__
 
     def _column(self, lines: list[bytes], index: int, dtype: DType) -> np.ndarray:
-        """Returns a column of the text file as an array; ``index`` may also select whole lines or line numbers."""
+        """Returns a column of the text file as an array of a dtype.
+
+        ``index`` is the column's number, or a :class:`TextFileIndex` for whole lines or line numbers.
+        """
         if index == TextFileIndex.LINE_NUMBER:
             return np.arange(len(lines), dtype=dtype.np) + self._offset
         is_whole_line = index == TextFileIndex.WHOLE_LINE
@@ -163,7 +173,11 @@ class TextFileInitializer(Initializer):
         return np.array([_parse_number(field, i, dtype, self.filename) for i, field in enumerate(fields)], dtype.np)
 
     def _field(self, line_number: int, line: bytes, index: int) -> bytes:
-        """Returns one field of a line. Raises InvalidArgumentError if the line has fewer fields."""
+        """Splits a line at the delimiter, and returns the field ``index``.
+
+        Raises:
+          InvalidArgumentError: the line has fewer fields.
+        """
         fields = line.split(self._delimiter.encode())
         if index >= len(fields):
             raise InvalidArgumentError(
@@ -176,7 +190,11 @@ class TextFileInitializer(Initializer):
 
 
 def _parse_number(field: bytes, line: int, dtype: DType, path: Any) -> float:
-    """Parses a field of a text file as a number; raises TensorFlow's error, which tells the line and the path."""
+    """Parses a field of a text file as a number of a dtype.
+
+    Raises:
+      InvalidArgumentError: the field is not a number; the text has the line's number and the path.
+    """
     try:
         return number_of(field, dtype)
     except ValueError as error:
@@ -189,9 +207,10 @@ def _parse_number(field: bytes, line: int, dtype: DType, path: Any) -> float:
 
 
 def _check_index(dtype: DType, index: int, part: str) -> None:
-    """Checks that a column of a text file can hold the keys or values (``part``) of a dtype.
+    """Checks that a part of a line in a text file can be a key or value of a dtype; raises ValueError if it can't.
 
-    ``index`` is the column's number, or stands for the whole line or the line number.
+    ``index`` is a column's number, or stands for the whole line or the line's number. ``part`` is "key" or "value", for
+    the error text.
     """
     if index == TextFileIndex.LINE_NUMBER and dtype is not int64:
         raise ValueError(f"`{part}_dtype` must be int64 for `{part}_index` {index}, received: {dtype!s}")

@@ -30,7 +30,7 @@ from tvtf.state.autotrackable import AutoTrackable, TensorSpecs
 
 @name_method_errors
 class _Table(AutoTrackable):
-    """The base of tables: a dict from keys, as Python values, to rows."""
+    """The base of tables: a dict from keys, as Python values, to rows. A row is the value of a key."""
 
     def __init__(self, key_dtype: Any, value_dtype: Any, default_value: Any, name: str | None) -> None:
         self._key_dtype, self._value_dtype = as_dtype(key_dtype), as_dtype(value_dtype)
@@ -63,9 +63,12 @@ class _Table(AutoTrackable):
         return self._run_on_arrays(lambda: (np.array(len(entries.rows), np.int64),), [], [TensorType((), int64)])[0]
 
     def _look_up_or_default(self, keys: Any, default: Tensor) -> Tensor:
-        """Returns the values of keys, or the default for missing keys.
+        """Returns the value of each key, and the default for a missing key.
 
-        Ragged or sparse tensors of keys give tensors of the same structure, as their values are looked up.
+        The keys in a ragged or sparse tensor give a tensor of the same structure.
+
+        Raises:
+          TypeError: the keys have another dtype than the table.
         """
         if keys.dtype is not self._key_dtype:
             raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype!s}, received: {keys.dtype!s}")
@@ -81,18 +84,17 @@ class _Table(AutoTrackable):
         return self._run_on_arrays(find, [keys, default], [result_type])[0]
 
     def _find(self, keys: np.ndarray, defaults: np.ndarray, value_rank: int) -> np.ndarray:
+        """Looks up an array of keys; a subclass may check the keys first. See `_Entries.find`."""
         return self._entries.find(keys, defaults, value_rank)
 
     def _run_on_arrays(self, function: Callable[..., Any], inputs: list[Tensor], types: list[TensorType]) -> list[Any]:
-        """Calls a function of arrays on tensors now; while tracing, adds a host call that runs with the program.
+        """Calls a Python function of arrays on tensors, and returns the results as tensors.
 
-        ``types`` are the types of the results. Eager inputs become constants of the trace. Thus strings never reach
-        compiled code, which has no type for them.
+        While tracing, the call becomes part of the program. Eager inputs are constants in that call. Strings among them
+        never reach compiled code, which has no type for strings.
 
         Args:
           types: the types of the results.
-
-        Eager inputs become constants of the trace. Thus strings never reach compiled code, which has no type for them.
         """
         if state.trace is None:
             return [EagerTensor(np.asarray(a)) for a in function(*(x.eager_array() for x in inputs))]
@@ -100,6 +102,7 @@ class _Table(AutoTrackable):
         symbolic = [x for i, x in enumerate(inputs) if i not in constants]
 
         def run(*arrays: np.ndarray) -> Any:
+            """Calls ``function`` with the constants, and with the arrays of the other inputs in their order."""
             remaining = iter(arrays)
             return function(*(constants[i] if i in constants else next(remaining) for i in range(len(inputs))))
 
@@ -107,7 +110,10 @@ class _Table(AutoTrackable):
 
 
 def _look_up_composite(keys: Any, look_up: Callable[[Any], Any]) -> Any:
-    """Returns a ragged or sparse tensor of the values that ``look_up`` returns for the keys in another one."""
+    """Looks up the keys in a ragged or sparse tensor; returns a tensor of the same structure with their values.
+
+    ``look_up`` returns the values of a dense tensor of keys.
+    """
     if is_sparse(keys):
         return type(keys)(keys.indices, look_up(keys.values), keys.dense_shape)
     return keys.with_flat_values(look_up(keys.flat_values))
@@ -120,12 +126,12 @@ class _Entries:
         self.rows: dict[Any, Any] = {}
 
     def find(self, keys: np.ndarray, default: np.ndarray, value_rank: int) -> np.ndarray:
-        """Returns the rows (values) of keys; missing keys get the default, or their own row of ``default``.
+        """Returns the rows (values) of keys. A missing key gets the default.
 
-        ``value_rank`` is the rank of a value: a default of higher rank has a row for each key.
+        ``value_rank`` is the rank of a value. If ``default`` has a higher rank, it has a default row for each key.
         """
         if not default.ndim:
-            # Scalar values don't need the array of rows.
+            # Scalars are looked up one by one, without an array of rows.
             get, default_item = self.rows.get, default.item()
             return mapped(lambda key: get(key, default_item), keys, default.dtype)
         flat_keys = keys.ravel().tolist()
@@ -142,9 +148,11 @@ class _Entries:
         return result.reshape((*keys.shape, *defaults.shape[1:]))
 
     def insert(self, keys: np.ndarray, values: np.ndarray) -> None:
+        """Stores the value of each key, in place of the key's old value; ``values`` has a row for each key."""
         self.rows |= zip(keys.ravel().tolist(), values.reshape((keys.size, *values.shape[keys.ndim :])))
 
     def remove(self, keys: np.ndarray) -> None:
+        """Removes keys with their values; missing keys are ignored."""
         for key in keys.ravel().tolist():
             self.rows.pop(key, None)
 
@@ -198,12 +206,16 @@ class StaticHashTable(_Table):
         name: str | None = None,
         experimental_is_anonymous: bool = False,
     ) -> None:
-        """Creates a table, and fills it from its initializer."""
+        """Creates a table with the keys and values of an initializer; ``experimental_is_anonymous`` has no effect."""
         super().__init__(initializer.key_dtype, initializer.value_dtype, default_value, name)
         initializer.initialize(self)
 
     def _look_up_or_default(self, keys: Any, default: Tensor) -> Tensor:
-        """Returns the values of keys; a trace holds a constant copy of the table, which a saved model can store."""
+        """Returns the value of each key, and the default for a missing key.
+
+        A trace gets a constant copy of the table, which a saved model can store. This requires a dense tensor of keys,
+        and a scalar default that is known.
+        """
         is_scalar = isinstance(default, EagerTensor) and not default.ndim
         if (
             state.trace is None
@@ -213,16 +225,16 @@ class StaticHashTable(_Table):
         ):
             return super()._look_up_or_default(keys, default)
         keys = convert_to_tensor(keys)
-        # The table doesn't change any more, so that the trace can hold its contents.
+        # The table never changes after its creation, so the trace can hold its contents.
         table_keys, table_values = self._entries.arrays(self._key_dtype, self._value_dtype, ())
         read = TableRead(table_keys, table_values, default.eager_array())
         return host.call(read, [keys], [TensorType(keys._dims, self._value_dtype)])[0]
 
     def fill(self, initializer: Initializer) -> None:
-        """Adds the pairs of an initializer.
+        """Adds the keys and values of an initializer to the table.
 
         Raises:
-          FailedPreconditionError: a key already has another value.
+          FailedPreconditionError: a key has another value already.
         """
         keys, values = initializer.pairs()
         for key, value in zip(keys.ravel().tolist(), values.ravel().tolist()):
@@ -260,6 +272,7 @@ class StaticHashTable(_Table):
 
 
 def _decoded(value: Any) -> Any:
+    """Returns bytes as text, for error texts; other values unchanged."""
     return value.decode() if isinstance(value, bytes) else value
 
 
@@ -289,7 +302,7 @@ class MutableHashTable(_Table):
         checkpoint: bool = True,
         experimental_is_anonymous: bool = False,
     ) -> None:
-        """Creates an empty table; checkpoints store it if ``checkpoint``."""
+        """Creates an empty table; ``checkpoint`` tells whether checkpoints store the table's contents."""
         super().__init__(key_dtype, value_dtype, default_value, name)
         self._is_saved = checkpoint
 
@@ -332,17 +345,18 @@ class MutableHashTable(_Table):
     def _run_change(self, change: Callable[..., None], *inputs: Tensor) -> None:
         """Calls ``change``, which changes the table's entries, on the arrays of the inputs.
 
-        While tracing, adds an op that makes the call whenever the program runs.
+        While tracing, the call becomes part of the program, and changes the table whenever the program runs.
         """
 
         def change_entries(*arrays: np.ndarray) -> tuple[np.ndarray]:
             change(*arrays)
-            return (np.zeros((), np.int64),)
+            return (np.zeros((), np.int64),)  # a result that nothing uses
 
         self._run_on_arrays(change_entries, list(inputs), [TensorType((), int64)])
 
     @staticmethod
     def _converted(argument: str, value: Any, dtype: DType) -> Tensor:
+        """Converts an argument to a tensor of a dtype; a ValueError names the argument."""
         try:
             return convert_to_tensor(value, dtype)
         except ValueError as error:
@@ -434,7 +448,7 @@ class StaticVocabularyTable(AutoTrackable):
     def lookup(self, keys: Any, name: str | None = None) -> Tensor:
         """Returns the id of each key, an int64 tensor of the keys' shape.
 
-        Keys that aren't in the table get ids behind its own, by their hash.
+        A key that isn't in the table gets the id of a bucket, by its hash. These ids follow those of the table.
         """
         if keys.dtype is not self._key_dtype:
             raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype!s}, received: {keys.dtype!s}")
@@ -443,7 +457,7 @@ class StaticVocabularyTable(AutoTrackable):
         buckets = to_hash_bucket_fast(keys if self._key_dtype is string else as_string(keys), self._buckets)
         if self._table is None:
             return buckets
-        ids = self._table.lookup(keys)
+        ids = self._table.lookup(keys)  # -1 for a missing key
         return bind.select(ids < 0, buckets + self._table.size(), ids)
 
     def __getitem__(self, keys: Any) -> Tensor:

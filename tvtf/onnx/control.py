@@ -15,7 +15,7 @@ from tvtf.onnx.program import CONTROL, Program
 
 
 def _emit_if(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
-    """Exports a ``cond`` primitive as ONNX's If node, with its branches as subgraphs."""
+    """Exports a ``cond`` primitive as ONNX's If node; the two branches become subgraphs of the node."""
     predicate, *captured = inputs
     branches = {
         f"{name}_branch": _branch(program, bound.attrs[f"{name}_branch"], captured, types, f"{outputs[0]}_{name}")
@@ -27,57 +27,66 @@ def _emit_if(program: Program, bound: Bound, inputs: list[str], outputs: list[st
 def _branch(
     program: Program, function: Any, captured: Sequence[str], types: Sequence[TensorType], name: str
 ) -> GraphProto:
-    """Emits a branch of a ``cond`` as a subgraph without inputs: it reads captured values of the enclosing graph by name."""
-    branch_emitter = program.emitter.within()
-    results = program.within(function, captured, branch_emitter)
+    """Emits a branch of a ``cond``, ``function``, as an ONNX subgraph, and returns the subgraph.
+
+    The branches of ONNX's If have no inputs. Their nodes read the values ``captured`` of the enclosing graph by name.
+    ``types`` are the types of the branch's results.
+    """
+    branch_emitter = program.emitter.subgraph_emitter()
+    results = program.emit_function(function, captured, branch_emitter)
     return _graph_with_results(branch_emitter, name, [], results, types)
 
 
 def _graph_with_results(
     emitter: Emitter, name: str, inputs: Sequence[Any], results: Sequence[str], types: Sequence[TensorType]
 ) -> GraphProto:
-    """Finishes a branch or loop body: returns the graph of the emitted nodes with copies of ``results`` as its outputs.
+    """Returns the subgraph of a branch or loop body, made of the nodes in ``emitter``.
 
-    They are copied since onnxruntime rejects values of the outer graph as results.
+    The outputs are copies of the values ``results``, because onnxruntime rejects values of the outer graph as outputs.
     """
     output_names = [emitter.model.value(f"{name}_result", t.dtype) for t in types]
-    for source, result in zip(results, output_names):
-        emitter.node("Identity", [source], [result])
+    for result, output_name in zip(results, output_names):
+        emitter.node("Identity", [result], [output_name])
     return emitter.graph(name, inputs, [emitter.info(n, t) for n, t in zip(output_names, types)])
 
 
 def _emit_loop(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
     """Exports a ``while`` primitive as ONNX's Loop node.
 
-    The condition is emitted before the loop on the initial values, and at the end of its body on the new ones.
+    Loop has no subgraph for the condition. Therefore the condition is emitted twice: before the loop for the initial
+    values, and at the end of the loop's body for the new values.
     """
     carried, invariants = inputs[: len(types)], inputs[len(types) :]
-    (start,) = program.within(bound.attrs["condition"], inputs, program.emitter)
+    (starts,) = program.emit_function(bound.attrs["condition"], inputs, program.emitter)
     body = _loop_body(program, bound, invariants, types, f"{outputs[0]}_loop_body")
-    program.emitter.node("Loop", ["", start, *carried], outputs, body=body)
+    unlimited = ""  # Loop's first input is the largest number of iterations; the empty name leaves it out
+    program.emitter.node("Loop", [unlimited, starts, *carried], outputs, body=body)
 
 
 def _loop_body(
     program: Program, bound: Bound, invariants: Sequence[str], types: Sequence[TensorType], name: str
 ) -> GraphProto:
-    """Emits the body of ONNX's Loop as a subgraph.
+    """Emits the body of ONNX's Loop as a subgraph, and returns the subgraph.
 
-    Its inputs are the iteration number, a condition and the carried values, its outputs the condition for the next
-    iteration and the new values: Loop tests the condition that the body computed.
+    The subgraph's inputs are the iteration number, a condition and the carried values, which have the given types. The
+    outputs are the condition for the next iteration and the new carried values. ``invariants`` are values of the outer
+    graph, which the subgraph reads by name.
     """
-    body_emitter, bool_type = program.emitter.within(), TensorType((), as_dtype("bool"))
-    signature = [TensorType((), as_dtype("int64")), bool_type, *types]
-    names = [
-        body_emitter.model.value(f"{name}_{role}", t.dtype) for role, t in zip(_value_names(len(types)), signature)
+    body_emitter, bool_type = program.emitter.subgraph_emitter(), TensorType((), as_dtype("bool"))
+    input_types = [TensorType((), as_dtype("int64")), bool_type, *types]
+    input_names = [
+        body_emitter.model.value(f"{name}_{suffix}", t.dtype)
+        for suffix, t in zip(_body_input_suffixes(len(types)), input_types)
     ]
-    _, _, *carried = names
-    new_carried = program.within(bound.attrs["body"], [*carried, *invariants], body_emitter)[: len(types)]
-    (continues,) = program.within(bound.attrs["condition"], [*new_carried, *invariants], body_emitter)
-    infos = [body_emitter.info(n, t) for n, t in zip(names, signature)]
+    _iteration, _condition, *carried = input_names  # ``while`` has no iteration number, and computes its own condition
+    new_carried = program.emit_function(bound.attrs["body"], [*carried, *invariants], body_emitter)[: len(types)]
+    (continues,) = program.emit_function(bound.attrs["condition"], [*new_carried, *invariants], body_emitter)
+    infos = [body_emitter.info(n, t) for n, t in zip(input_names, input_types)]
     return _graph_with_results(body_emitter, name, infos, [continues, *new_carried], [bool_type, *types])
 
 
-def _value_names(carried: int) -> list[str]:
+def _body_input_suffixes(carried: int) -> list[str]:
+    """Returns the ends of the names of a loop body's inputs, in the order that ONNX's Loop requires."""
     return ["iteration", "condition", *(f"carried_{i}" for i in range(carried))]
 
 

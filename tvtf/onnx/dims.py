@@ -42,14 +42,20 @@ class Dims:
                 self._sources.setdefault(dim, (value, axis))
 
     def text(self, dim: Any) -> int | str:
-        """Returns a static dim as an int, and a symbolic one as its name or expression in the signature."""
+        """Returns a dim as the model's signature shows it: a static dim as an int, a symbolic dim as text.
+
+        The text is the symbol's name in the model, or an expression of such names.
+        """
         if isinstance(dim, int):
             return dim
         symbols = {v: tirx.Var(self._name(v), "int64") for v in tirx.analysis.undefined_vars(dim)}
-        return _TYPED_INT.sub(r"\1", str(substitute_dim(dim, symbols)))
+        return _TYPED_INT.sub(r"\1", str(substitute_dim(dim, symbols)))  # TVM prints the constant 2 as T.int64(2)
 
     def _name(self, symbol: tirx.Var) -> str:
-        """Returns the name of a symbolic dim in the model: that of its symbol, with a number if another symbol has it."""
+        """Returns the unique name of a symbolic dim in the model.
+
+        It is the name of the dim's symbol. If another symbol uses this name already, a number is appended.
+        """
         unique = self._names.get(symbol)
         if unique is None:
             used = set(self._names.values())
@@ -60,11 +66,14 @@ class Dims:
             unique = self._names[symbol] = name
         return unique
 
-    def place(self, symbol: tirx.Var) -> tuple[str, int]:
-        """Returns the name of a value in the model, and the axis of it, that has a symbolic dim as its size.
+    def source(self, symbol: tirx.Var) -> tuple[str, int]:
+        """Returns where the model can read the size of a symbolic dim at run time.
+
+        Returns:
+          The name of a value in the model, and the axis of this value that has the dim.
 
         Raises:
-          UnimplementedError: there is none.
+          UnimplementedError: no value is known to have the dim.
         """
         source = self._sources.get(symbol)
         if source is None:
@@ -78,7 +87,7 @@ class Dims:
 
 
 class Nodes(Protocol):
-    """What dims are computed with: `emitter.Emitter`."""
+    """The methods of `emitter.Emitter` with which dims are computed."""
 
     def const(self, array: Any) -> str:
         """Returns the name of a constant."""
@@ -97,17 +106,21 @@ class DimValues:
         self._cache: dict[str, str] = {}
 
     def vector(self, shape: Sequence[Any]) -> str:
-        """Returns the name of an int64 vector that holds ``shape``."""
+        """Emits a shape as an int64 vector, and returns the vector's name.
+
+        A static shape becomes a constant. Otherwise nodes compute the vector at run time, once per scope.
+        """
         if all(isinstance(d, int) for d in shape):
             return self.emitter.const(np.array(shape, np.int64))
         return self._cached(f"({', '.join(map(self._key, shape))})", lambda: self._concatenated(shape))
 
     def _concatenated(self, shape: Sequence[Any]) -> str:
+        """Emits nodes that concatenate the dims of a shape to a vector; returns the vector's name."""
         parts = [self.single(d) for d in shape]
         return parts[0] if len(parts) == 1 else self.emitter.computed("Concat", parts, axis=0)
 
     def single(self, dim: Any) -> str:
-        """Returns the name of an int64 vector with one dim."""
+        """Emits one dim as an int64 vector of one element, and returns the vector's name."""
         if isinstance(dim, (int, tirx.IntImm)):
             return self.emitter.const(np.array([int(dim)], np.int64))
         return self._cached(self._key(dim), lambda: self._emit_expression(dim))
@@ -116,13 +129,18 @@ class DimValues:
         return str(self.dims.text(dim))
 
     def _cached(self, key: str, compute: Callable[[], str]) -> str:
-        """Returns the value of an expression in this scope or an outer one, computing it if it is new."""
+        """Returns the name of the value of an expression of dims.
+
+        ``key`` is the expression's text. If neither this scope nor an outer one has its value, ``compute`` emits nodes
+        for the value.
+        """
         value = self.find(key)
         if value is None:
             value = self._cache[key] = compute()
         return value
 
     def find(self, key: str) -> str | None:
+        """Returns the name of an expression's value in this scope or an outer one; None if there is none."""
         return self._cache.get(key) or (self.outer.find(key) if self.outer else None)
 
     def _emit_expression(self, dim: Any) -> str:
@@ -134,7 +152,7 @@ class DimValues:
         if isinstance(dim, tirx.Var):
             return self._read(dim)
         if isinstance(dim, tirx.Cast):
-            return self.single(dim.value)
+            return self.single(dim.value)  # the nodes compute all dims in int64
         if isinstance(dim, tirx.FloorDiv):
             return self._floor_divided(dim)
         op = _ARITHMETIC.get(type(dim))
@@ -149,5 +167,6 @@ class DimValues:
         return self.emitter.computed("Div", [multiple, self.single(dim.b)])
 
     def _read(self, symbol: tirx.Var) -> str:
-        value, axis = self.dims.place(symbol)
+        """Emits a node that reads a symbolic dim from the shape of a value; returns the result's name."""
+        value, axis = self.dims.source(symbol)
         return self.emitter.computed("Shape", [value], start=axis, end=axis + 1)

@@ -51,13 +51,16 @@ class Model:
         return candidate
 
     def value(self, name: str, dtype: DType) -> str:
-        """Adds a value of a dtype under a name like ``name``, and returns its name."""
+        """Reserves a unique name for a value of a dtype, and returns the name: ``name``, or ``name`` with a number."""
         unique_name = self.unique(name)
         self.dtypes[unique_name] = dtype
         return unique_name
 
     def constant(self, array: np.ndarray) -> str:
-        """Returns the initializer that holds ``array``; equal arrays share one."""
+        """Returns the name of an initializer (a constant in the model) that holds ``array``.
+
+        Equal arrays share one initializer.
+        """
         key = (array.shape, array.dtype.name, array.tobytes())
         initializer = self._constants.get(key)
         if initializer is None:
@@ -65,17 +68,18 @@ class Model:
         return initializer
 
     def stored(self, name: str, array: np.ndarray) -> str:
-        """Adds an initializer that holds ``array`` under a name like ``name``, and returns its name."""
+        """Adds an initializer (a constant in the model) that holds ``array``; returns the initializer's unique name."""
         initializer = self.value(name, dtypes.from_array(array))
         self.initializers.append(_tensor(initializer, array))
         return initializer
 
 
 def _tensor(name: str, array: np.ndarray) -> TensorProto:
-    """Returns an array as a tensor message, in little-endian bytes."""
+    """Converts an array to ONNX's tensor message, whose raw data are little-endian bytes."""
+    # bfloat16 has kind "V": with another byte order, NumPy would take it for raw bytes.
     little_endian = array.astype(array.dtype.newbyteorder("<"), copy=False) if array.dtype.kind != "V" else array
-    element = ELEMENT[dtypes.from_array(array)]
-    return TensorProto(name=name, data_type=element, dims=array.shape, raw_data=little_endian.tobytes())
+    element_type = ELEMENT[dtypes.from_array(array)]
+    return TensorProto(name=name, data_type=element_type, dims=array.shape, raw_data=little_endian.tobytes())
 
 
 class Emitter:
@@ -90,9 +94,15 @@ class Emitter:
     # -- what columns use
 
     def node(self, op: str, inputs: Sequence[str], outputs: Sequence[str], **attrs: Any) -> None:
-        """Adds a node to the graph, with casts of its inputs if onnxruntime has no kernel for their dtypes.
+        """Adds an ONNX node to the graph.
 
-        Results are cast back to the dtypes that are declared for ``outputs``.
+        If onnxruntime has no kernel for the inputs' dtypes, the inputs are cast to wider dtypes. The results are then
+        cast back to the dtypes that ``outputs`` were declared with.
+
+        Args:
+          op: the ONNX operator.
+          inputs, outputs: names of values.
+          **attrs: the node's attributes.
         """
         # These have kernels for every dtype.
         if op in ("If", "Loop", "Cast"):
@@ -105,7 +115,7 @@ class Emitter:
             for type_variable, dtype in input_dtypes.items()
         }
         cast_inputs = [
-            self._cast_if_typed(x, compute_dtypes.get(type_variable or ""))
+            self._cast_if_typed(x, compute_dtypes.get(type_variable or ""))  # None for a variadic input of mixed types
             for x, type_variable in zip(inputs, _variables(schema(op).inputs, inputs))
         ]
         output_variables = _variables(schema(op).outputs, outputs)
@@ -115,7 +125,7 @@ class Emitter:
         ]
         self._append(op, cast_inputs, [result for result, _ in results], attrs)
         for result, casts_to_output in results:
-            self._cast_through(result, casts_to_output)
+            self._add_casts(result, casts_to_output)
 
     def computed(self, op: str, inputs: Sequence[str], **attrs: Any) -> str:
         """Adds a node with one result, and returns the result's new name."""
@@ -132,15 +142,18 @@ class Emitter:
         return self.model.constant(np.asarray(array))
 
     def shape(self, dims: Sequence[Any]) -> str:
-        """Returns the name of an int64 vector with the dims; symbolic dims are read from the inputs' shapes."""
+        """Returns the name of an int64 vector with the dims; the model reads symbolic dims from its inputs' shapes."""
         return self.dims.vector(dims)
 
     def element(self, dtype: DType) -> int:
-        """Returns ONNX's number of a dtype, as attributes have it."""
+        """Returns ONNX's number of a dtype, by which attributes of nodes refer to the dtype."""
         return ELEMENT[dtype]
 
     def cast(self, name: str, dtype: DType) -> str:
-        """Returns ``name`` cast to ``dtype``, or itself if it has that dtype."""
+        """Adds a node that casts the value ``name``, and returns the result's name.
+
+        A value that has the dtype already is returned itself.
+        """
         if self.model.dtypes.get(name) is dtype:
             return name
         result = self._new(dtype)
@@ -150,15 +163,16 @@ class Emitter:
     def reduce(
         self, op: str, inputs: Sequence[str], outputs: Sequence[str], axis: Sequence[int], keepdims: bool
     ) -> None:
-        """Adds a ``Reduce...`` node.
+        """Adds a reduction node, such as ``ReduceSum``, over the axes ``axis``.
 
-        Without axes it reduces a new axis of one element, which gives the right result for every reduction: ONNX would
-        reduce all axes.
+        ONNX reduces all axes if none are given. An empty ``axis`` must leave each element as it is. The node then
+        reduces a new axis of one element.
         """
         x, axes, keep = inputs[0], tuple(axis), int(keepdims)
         if not axes:
             x, axes, keep = self.computed("Unsqueeze", [x, self.const(np.array([0], np.int64))]), (0,), 0
         operands, dtype = [x, self.const(np.array(axes, np.int64))], self.model.dtypes.get(x)
+        # The maximum or minimum of no signed integers needs care; see `_limited_reduction`.
         if op not in _LIMITING or dtype is None or not dtype.is_integer or dtype.is_unsigned:
             self.node(op, operands, outputs, keepdims=keep)
         else:
@@ -167,9 +181,10 @@ class Emitter:
     def _limited_reduction(
         self, op: str, operands: list[str], outputs: Sequence[str], dtype: DType, keepdims: int
     ) -> None:
-        """Adds a ``ReduceMax`` or ``ReduceMin`` of a narrow integer dtype, which may have to be computed in a wider one.
+        """Adds a ``ReduceMax`` or ``ReduceMin`` node for a signed integer dtype.
 
-        For no elements the result is the limit of the dtype, so that of the wider dtype is limited to its range.
+        If onnxruntime has no kernel for ``dtype``, the node computes in a wider dtype. The maximum of no elements is
+        the lowest value of a dtype. To get that of ``dtype``, the wider result is limited to the range of ``dtype``.
         """
         wider_dtype = self._compute_dtype(op, "T", dtype)
         if wider_dtype is dtype:
@@ -182,19 +197,22 @@ class Emitter:
     # -- element types
 
     def _type_bindings(self, op: str, inputs: Sequence[str]) -> dict[str, DType]:
-        """Returns the dtype that the inputs give each type variable of an operator's signature, such as ``T``."""
-        bound: dict[str, DType] = {}
+        """Returns the dtype of each type variable (such as ``T``) in an operator's signature, for the given inputs."""
+        bindings: dict[str, DType] = {}
         for name, variable in zip(inputs, _variables(schema(op).inputs, inputs)):
             dtype = self.model.dtypes.get(name)
             if variable is not None and dtype is not None:
-                bound.setdefault(variable, dtype)  # the first input decides, and others are cast
-        return bound
+                bindings.setdefault(variable, dtype)  # the first input decides, and others are cast
+        return bindings
 
     def _compute_dtype(self, op: str, variable: str, dtype: DType) -> DType:
-        """Returns the dtype in which an operator is computed for inputs of ``dtype``: the same, or a wider one with a kernel.
+        """Returns the dtype in which an ONNX operator is computed for inputs of ``dtype``.
+
+        It is ``dtype`` itself, or a wider dtype for which onnxruntime has a kernel. ``variable`` is the type variable
+        of the inputs in the operator's signature, such as ``T``.
 
         Raises:
-          UnimplementedError: the ONNX standard allows none.
+          UnimplementedError: the ONNX standard allows neither ``dtype`` nor a wider one.
         """
         compute_dtype = computed_in(op, variable, dtype)
         if compute_dtype is None:
@@ -209,14 +227,20 @@ class Emitter:
     def _result_and_casts(
         self, op: str, name: str, variable: str | None, input_dtypes: Any, compute_dtypes: Any, attrs: Any
     ) -> tuple[str, list[Any]]:
-        """Returns a name for a node's result, and the casts from it to the output ``name`` with its declared dtype.
+        """Returns a name for a node's result, and the casts that convert the result to the output ``name``.
 
-        Casts are pairs of the cast value's name and its dtype. ``input_dtypes`` has the inputs' dtypes by type variable,
-        ``compute_dtypes`` those in which the node is computed.
+        A cast is a pair: the name and the dtype of the value after the cast.
+
+        Args:
+          name: the output, which may have a declared dtype.
+          variable: the output's type variable in the operator's signature, such as ``T``.
+          input_dtypes: the dtypes of the node's inputs, by type variable.
+          compute_dtypes: the dtypes in which the node computes, by type variable.
         """
         computed = compute_dtypes.get(variable) or _attribute_dtype(op, variable, attrs)
         declared = self.model.dtypes.get(name)
         input_dtype = input_dtypes.get(variable, computed)
+        # The dtype is unknown, or no cast is needed.
         if computed is None or (computed is input_dtype and declared in (computed, None)):
             self.model.dtypes.setdefault(name, computed or declared)
             return name, []
@@ -229,19 +253,24 @@ class Emitter:
     def _intermediate_cast(
         self, computed: DType, input_dtype: DType, declared: DType | None
     ) -> list[tuple[str, DType]]:
-        """Returns the cast to the inputs' dtype, if it is neither the computed nor the declared one."""
+        """Returns the cast of a node's result to the inputs' dtype, as a list of at most one pair (name, dtype).
+
+        The list is empty if the result is computed in that dtype, or the output has no other declared dtype.
+        """
         return [] if input_dtype in (computed, declared or input_dtype) else [(self._new(input_dtype), input_dtype)]
 
     def _new(self, dtype: DType) -> str:
+        """Returns a new name for an intermediate value of a dtype."""
         return self.model.value(f"{self.scope}{dtype.name}", dtype)
 
-    def _cast_through(self, source: str, casts: Sequence[tuple[str, DType]]) -> None:
+    def _add_casts(self, source: str, casts: Sequence[tuple[str, DType]]) -> None:
+        """Casts a value several times, each time from the result before. A cast is a pair of a new name and a dtype."""
         for name, dtype in casts:
             self._append("Cast", [source], [name], {"to": ELEMENT[dtype]})
             source = name
 
     def _append(self, op: str, inputs: Sequence[str], outputs: Sequence[str], attrs: dict[str, Any]) -> None:
-        """Adds a node without casts."""
+        """Adds a node as it is, without casts of inputs and results; the node gets a unique name."""
         node = helper.make_node(op, list(inputs), list(outputs), self.model.unique(f"{self.scope}{op}"))
         node.attribute.extend(_attribute(op, key, value) for key, value in attrs.items() if value is not None)
         self.nodes.append(node)
@@ -250,8 +279,8 @@ class Emitter:
 
     # -- the graph as a whole
 
-    def within(self) -> Emitter:
-        """Returns an emitter for a graph inside this one."""
+    def subgraph_emitter(self) -> Emitter:
+        """Returns an emitter for a graph inside this one, such as a branch or a loop body."""
         inner = Emitter(self.model, self)
         inner.scope = self.scope
         return inner
@@ -259,13 +288,16 @@ class Emitter:
     def graph(
         self, name: str, inputs: Sequence[ValueInfoProto], outputs: Sequence[ValueInfoProto], outermost: bool = False
     ) -> GraphProto:
-        """Returns the finished graph without unused nodes; the ``outermost`` one has the initializers."""
+        """Returns the finished graph, without nodes that no output depends on.
+
+        Only the ``outermost`` graph contains the initializers (constants). The graphs inside it read them by name.
+        """
         nodes = live_nodes(self.nodes, [o.name for o in outputs])
         initializers = live_initializers(self.model.initializers, nodes) if outermost else []
         return helper.make_graph(nodes, name, list(inputs), list(outputs), initializers)
 
     def info(self, name: str, tensor_type: TensorType) -> ValueInfoProto:
-        """Returns a value's name, dtype and shape as an entry of a graph's inputs or outputs; symbolic dims are names.
+        """Returns the declaration of a graph's input or output: name, dtype and shape. Symbolic dims appear as names.
 
         Raises:
           UnimplementedError: ONNX's operators take no tensors of this dtype.
@@ -281,24 +313,28 @@ class Emitter:
 
 
 def _attribute(op: str, key: str, value: Any) -> AttributeProto:
-    """Returns an attribute with the type in the standard, which can't be inferred from an empty list."""
+    """Returns an attribute of a node as ONNX's message.
+
+    The type of the attribute comes from the standard, because it can't be inferred from an empty list.
+    """
     value = list(value) if isinstance(value, tuple) else value
     return helper.make_attribute(key, value, attr_type=schema(op).attributes[key].type.value)  # type: ignore[attr-defined]
 
 
 def _variables(parameters: Sequence[Any], names: Sequence[str]) -> list[str | None]:
+    """Returns the type variable, such as ``T``, of each value in ``names``, from an operator's declared parameters."""
     return list(type_variables(parameters, len(names)))
 
 
 def _attribute_dtype(op: str, variable: str | None, attrs: dict[str, Any]) -> DType | None:
-    """Returns the dtype of an operator's output that no input determines: an attribute has it, or only one is allowed.
+    """Returns the dtype of an operator's output if the inputs don't determine the dtype.
 
-    Returns None if neither is so.
+    An attribute of the node may determine it, or the standard allows only one dtype. Otherwise returns None.
     """
     for key in ("to", "dtype"):
         if key in attrs:
             return DTYPE[attrs[key]]
-    value = attrs.get("value")
+    value = attrs.get("value")  # ConstantOfShape has a tensor as an attribute
     if isinstance(value, TensorProto):
         return DTYPE[value.data_type]
     choices = allowed(op).get(variable or "", frozenset())

@@ -88,6 +88,7 @@ def traced(fn: Any, args: Sequence[Any], input_signature: Any) -> ConcreteFuncti
 
 
 def _model(concrete: ConcreteFunction) -> ModelProto:
+    """Converts a concrete function to an ONNX model in the newest opset that tvtf writes."""
     graph = _ModelBuilder(concrete).graph()
     opsets = [helper.make_opsetid("", OPSET)]
     return helper.make_model(
@@ -96,10 +97,10 @@ def _model(concrete: ConcreteFunction) -> ModelProto:
 
 
 def _in_opset(model: ModelProto, opset: int | None) -> ModelProto:
-    """Converts an ONNX model to another version of the operator set, by ONNX's own converter.
+    """Converts an ONNX model to another version of the operator set, with ONNX's own converter.
 
     Raises:
-      ValueError: the converter can't.
+      ValueError: the converter does not support an operator of the model.
     """
     if opset is None or opset == OPSET:
         return model
@@ -113,25 +114,28 @@ def _in_opset(model: ModelProto, opset: int | None) -> ModelProto:
 
 
 class _ModelBuilder:
-    """The inputs and outputs of a concrete function as those of a model."""
+    """Builds the graph of an ONNX model from a concrete function."""
 
     def __init__(self, concrete: ConcreteFunction) -> None:
+        """Starts with an empty graph for a concrete function; see `graph`."""
         self.concrete = concrete
         self.emitter = Emitter(Model())
         self.inputs: list[ValueInfoProto] = []
         self.outputs: list[ValueInfoProto] = []
-        self.updated = {id(v) for v, _ in concrete.results.updates}
-        self.stored: dict[int, str] = {}
+        self.updated_variables = {id(v) for v, _ in concrete.results.updates}
+        self.captured_names: dict[int, str] = {}
 
     def graph(self) -> onnx.GraphProto:
-        """Emits the concrete function as the model's graph.
+        """Emits the concrete function as the model's graph, and returns the graph.
 
-        The outputs are the results, then the new values of Variables that the function updates.
+        The graph's outputs are the function's results, then the new values of Variables that the function updates.
         """
         results = self.concrete.results
-        out_names = [self.emitter.model.unique(n) for n in output_names(results.structure)]
+        # Results reserve their names first: a parameter of the same name gets a number.
+        result_names = [self.emitter.model.unique(n) for n in output_names(results.structure)]
         params = self.params()
         graph = self.concrete.graph
+        # The trace may assume that certain dims are equal. This variant has no broadcasts between such dims.
         module = (
             drop_dead(reemit(graph.speculative_module(), EqualDims)) if graph.speculated_equalities else graph.module()
         )
@@ -139,62 +143,68 @@ class _ModelBuilder:
         computed = program.run()
         self.emitter.scope = ""
         # A result may be computed, or be a parameter, or a value that was known while tracing.
-        value_of = {"computed": lambda i: computed[i], "param": lambda i: params[i], "value": self.value}
-        for name, (kind, which) in zip(out_names, results.leaves):
-            self.output(name, value_of[kind](which), self.type_of(kind, which))
+        name_of_result = {"computed": lambda i: computed[i], "param": lambda i: params[i], "value": self.value}
+        for name, (kind, reference) in zip(result_names, results.leaves):
+            self.output(name, name_of_result[kind](reference), self.type_of(kind, reference))
         for variable, index in results.updates:
-            name = self.emitter.model.unique(f"{self.stored[id(variable)]}_new")
+            name = self.emitter.model.unique(f"{self.captured_names[id(variable)]}_new")
             self.output(name, computed[index], results.computed[index]._type)
         return self.emitter.graph(self.concrete.name, self.inputs, self.outputs, outermost=True)
 
     def params(self) -> list[str]:
-        """Adds the inputs and the captured values, and returns their names."""
+        """Adds the function's arguments as inputs of the model, and the captured values; returns the names of all."""
         graph = self.concrete.graph
         arguments = [self.input(spec, p._type) for spec, p in zip(self.names(), graph.params)]
         return arguments + [self.captured(outer, inner._type) for outer, inner in graph.captures]
 
     def names(self) -> list[str]:
-        """Returns the inputs' names: those of the specs, or else of the arguments."""
+        """Returns the names of the function's tensor arguments: those of the ``TensorSpec`` objects or arguments."""
         arguments = self.concrete.arguments
         return [spec.name or name for spec, name in zip(arguments.specs, arguments.names)]
 
     def input(self, name: str, tensor_type: TensorType) -> str:
-        """Adds an input and returns its unique name."""
+        """Adds an input of the model under a name like ``name``, and returns the input's unique name."""
         unique = self.emitter.model.value(name, tensor_type.dtype)
         self.inputs.append(self.emitter.info(unique, tensor_type))
         return unique
 
     def captured(self, outer: Any, tensor_type: TensorType) -> str:
-        """Adds a captured Variable or tensor to the model and returns its name.
+        """Adds a captured Variable or tensor to the model, and returns the name there.
 
-        A Variable that the function updates is an input; other captured values are initializers.
+        A Variable that the function updates becomes an input of the model. Other captured values become initializers
+        (constants in the model).
         """
-        name = outer.name.partition(":")[0] if isinstance(outer, Variable) else "constant"
-        if id(outer) in self.updated:
+        name = outer.name.partition(":")[0] if isinstance(outer, Variable) else "constant"  # without the ":0"
+        if id(outer) in self.updated_variables:
             name_in_model = self.input(name, tensor_type)
         else:
             name_in_model = self.emitter.model.stored(name, constant_of(outer))
-        self.stored[id(outer)] = name_in_model
+        self.captured_names[id(outer)] = name_in_model
         return name_in_model
 
     def value(self, tensor: Any) -> str:
+        """Returns the name of a constant that holds the value of a tensor that was known while tracing."""
         return self.emitter.const(constant_of(tensor))
 
-    def type_of(self, kind: str, which: Any) -> TensorType:
+    def type_of(self, kind: str, reference: Any) -> TensorType:
+        """Returns the type of a result: of a known value, or of the computed value or parameter with an index."""
         if kind == "value":
-            return which._type
+            return reference._type
         graph = self.concrete.graph
-        return graph.outputs[which]._type if kind == "computed" else graph.all_params[which]._type
+        return graph.outputs[reference]._type if kind == "computed" else graph.all_params[reference]._type
 
     def output(self, name: str, source: str, tensor_type: TensorType) -> None:
-        """Adds an output with the value ``source``."""
+        """Adds an output of the model, ``name``, which is a copy of the value ``source``."""
         self.emitter.model.dtypes[name] = tensor_type.dtype
         self.emitter.node("Identity", [source], [name])
         self.outputs.append(self.emitter.info(name, tensor_type))
 
 
 def output_names(structure: Any) -> list[str]:
-    """Returns names for the leaves of a function's result: the keys of a flat dict, else output, or output_0, output_1 ...
+    """Returns names for the tensors in a function's result.
+
+    The tensors of a flat dict are named by its keys, in sorted order. A single tensor is called ``output``. The tensors
+    of another structure are called ``output_0``, ``output_1`` ...
 
     >>> output_names(1), output_names((1, 2)), output_names({"loss": 1, "accuracy": 2})
     (['output'], ['output_0', 'output_1'], ['accuracy', 'loss'])

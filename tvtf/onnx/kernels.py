@@ -83,7 +83,10 @@ _SELECTING: Final = "MaxPool Relu"
 
 @lru_cache(maxsize=4096)
 def has_kernel(op: str, variable: str, dtype: DType) -> bool:
-    """Returns whether onnxruntime can run ``op`` with the type variable bound to ``dtype``."""
+    """Returns whether onnxruntime can run the operator ``op`` for a dtype.
+
+    ``variable`` is the type variable in the operator's signature, such as ``T``, that has the dtype.
+    """
     return dtype in allowed(op)[variable] and dtype not in lacking(op)
 
 
@@ -95,9 +98,10 @@ def lacking(op: str) -> frozenset[DType]:
 
 @lru_cache(maxsize=4096)
 def computed_in(op: str, variable: str, dtype: DType) -> DType | None:
-    """Returns the dtype in which to export an operator for ``dtype``: itself, or a wider one with the same result.
+    """Returns the dtype in which to export an operator for ``dtype``.
 
-    It is one for which onnxruntime has a kernel, or else one that the ONNX standard allows; None if there is none.
+    It is ``dtype`` if onnxruntime has a kernel for it, else a wider dtype with a kernel and the same result. Without
+    such a kernel it is ``dtype`` if the ONNX standard allows it, else None.
 
     >>> computed_in("ReduceSum", "T", dtypes.int8).name, computed_in("Conv", "T", dtypes.bfloat16).name
     ('int32', 'float32')
@@ -109,8 +113,9 @@ def computed_in(op: str, variable: str, dtype: DType) -> DType | None:
 
 
 def _wider_dtypes(op: str, dtype: DType) -> Iterable[DType]:
-    """Returns the dtypes that give the same result, in order of preference."""
+    """Returns the wider dtypes in which an operator gives the same result as in ``dtype``, in order of preference."""
     if dtype is dtypes.uint64:
-        return (dtypes.int64,) if op in _MODULAR.split() else ()
+        return (dtypes.int64,) if op in _MODULAR.split() else ()  # arithmetic modulo 2**64 gives the same bits
+    # float64 holds every integer of up to 32 bits.
     through_float = ["float64"] if op in _SELECTING.split() and dtype.is_integer and dtype.size <= 4 else []
     return map(as_dtype, [*_WIDER.get(dtype.name, "").split(), *through_float])

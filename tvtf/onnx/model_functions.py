@@ -10,6 +10,9 @@ finders: list[Callable[[Any, Any], tuple[Any, Any] | None]] = []
 
 
 def function_of_model(value: Any, arguments: Any) -> tuple[Any, Any]:
-    """Returns a model's function and the arguments to trace it with; another value and its arguments unchanged."""
+    """Returns the function of a library's model, such as one of Keras, and the arguments to trace it with.
+
+    A value that no library recognizes as a model is returned unchanged, with its arguments.
+    """
     found = (find(value, arguments) for find in finders)
     return next((each for each in found if each is not None), (value, arguments))

@@ -41,9 +41,9 @@ class Program:
         return result if isinstance(result, tuple) else (result,)
 
     def value(self, expr: Any, var: Any) -> Values:
-        """Returns the name of a Relax expression's value in the ONNX graph, or a tuple of names; emits nodes for a call.
+        """Returns the name of a Relax expression's value in the ONNX graph; for a tuple, returns a tuple of names.
 
-        ``var`` is the variable that a call is bound to.
+        Emits nodes if the expression is a call. ``var`` is the variable that the call is bound to.
         """
         if isinstance(expr, relax.Var):
             return self.values[expr]
@@ -56,12 +56,12 @@ class Program:
         return self.call(expr, var)
 
     def call(self, expr: Any, var: Any) -> Values:
-        """Emits ONNX nodes for a call of a primitive; returns the name of its result, or a tuple of names.
+        """Emits ONNX nodes for a call of a primitive; returns the name of the result, or a tuple of names.
 
-        Results are named after ``var``, the variable that the call is bound to, if there is one.
+        The results are named after ``var``, the variable that the call is bound to, or after the primitive.
 
         Raises:
-          TypeError: the call is not of a primitive.
+          TypeError: the callee is not a primitive.
         """
         if not dialect.is_dialect(expr):
             raise TypeError(f"not an op of the tvtf dialect: {expr}; import the module into the dialect first")
@@ -73,20 +73,27 @@ class Program:
         return tuple(outputs) if isinstance(expr.ty, relax.TupleType) else outputs[0]
 
     def result(self, name: str, tensor_type: TensorType) -> str:
+        """Reserves a unique name for a result of a type, and returns the name."""
         return self.emitter.model.value(name, tensor_type.dtype)
 
     def emit(
         self, bound: dialect.Bound, inputs: list[str], outputs: list[str], types: list[TensorType], span: Any
     ) -> None:
-        """Emits the ONNX nodes of a primitive that computes ``outputs`` from ``inputs``, given by name.
+        """Emits the ONNX nodes of one call of a primitive.
 
         Intermediate values are named after the first output. An error names the primitive and the user's line.
+
+        Args:
+          bound: the primitive with its attributes.
+          inputs, outputs: names of values in the ONNX graph.
+          types: the types of the outputs.
+          span: the user's line.
         """
         prim = bound.primitive
         control = CONTROL.get(prim.name)
         self.emitter.scope = f"{outputs[0]}/" if outputs else ""
         try:
-            if control is not None:
+            if control is not None:  # control flow and stacks need the program around them
                 control(self, bound, inputs, outputs, types)
             else:
                 self.column(bound, inputs, outputs, types)
@@ -94,19 +101,22 @@ class Program:
             raise export_error(prim, error.message, span) from error
 
     def column(self, bound: dialect.Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
-        """Emits a primitive by its attribute ``onnx``: the name of an ONNX operator, or a function that emits nodes.
+        """Emits a call of a primitive as the primitive's attribute ``onnx`` declares.
+
+        The attribute is the name of an ONNX operator, or a function that emits nodes.
 
         Raises:
-          UnimplementedError: it has none, or ONNX's operators take no tensors of a dtype.
+          UnimplementedError: the primitive has no such attribute, or ONNX's operators take no tensors of a dtype.
         """
         prim = bound.primitive
         if prim.onnx is None:
             raise UnimplementedError(None, prim.tf_name, prim.why_not.get("onnx", "its primitive has no `onnx` column"))
         input_types = [dialect.from_relax_type(x.ty) for x in bound.inputs]
         for dtype in {t.dtype for t in (*input_types, *types)} - ELEMENT.keys():
-            if dtype.kind != "s":
+            if dtype.kind != "s":  # strings
                 type_name = "complex" if dtype.is_complex else dtype.name
                 raise UnimplementedError(None, prim.tf_name, f"ONNX's operators take no {type_name} tensors")
+        # Runtimes disagree on ops whose results have no elements.
         if prim.pure and all(0 in t.shape for t in types) and all_static(types):
             self.empty_results(outputs, types)
             return
@@ -120,8 +130,11 @@ class Program:
         for output, t in zip(outputs, types):
             self.emitter.node("Identity", [self.emitter.const(np.zeros(t.shape, t.dtype.np))], [output])
 
-    def within(self, function: ir.GlobalVar, names: Sequence[str], emitter: Emitter) -> tuple[str, ...]:
-        """Emits another function of the module into ``emitter``, on values that it sees."""
+    def emit_function(self, function: ir.GlobalVar, names: Sequence[str], emitter: Emitter) -> tuple[str, ...]:
+        """Emits another function of the module with ``emitter``, and returns the names of the results.
+
+        ``names`` are the arguments: values of the emitter's graph, or of a graph around it.
+        """
         return Program(emitter, self.mod, self.mod[function], names).run()
 
 
@@ -130,8 +143,8 @@ def _fields(ty: Any) -> Sequence[Any]:
 
 
 def export_error(prim: Any, reason: str, span: Any) -> UnimplementedError:
-    """Returns the error of exporting an op, with the user's line."""
-    if reason.startswith("ONNX export: "):
+    """Returns the error that an op can't be exported; the text has the reason and the user's line."""
+    if reason.startswith("ONNX export: "):  # the text is complete
         return UnimplementedError(None, prim.tf_name, reason)
     where = f" ({span.source_name.name}:{span.line})" if span is not None else ""
     return UnimplementedError(None, prim.tf_name, f"ONNX export: {prim.name} can't be exported: {reason}{where}")

@@ -8,10 +8,13 @@ from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
 
 
 def live_nodes(nodes: Sequence[NodeProto], outputs: Iterable[str]) -> list[NodeProto]:
-    """Returns the nodes of an ONNX graph that its outputs depend on, in order; none has side effects."""
+    """Returns the nodes of an ONNX graph on which the outputs depend, in their order.
+
+    Other nodes can be removed, because no ONNX node has side effects.
+    """
     needed = set(outputs)
     live = []
-    for node in reversed(nodes):
+    for node in reversed(nodes):  # a value's readers come after its node
         if not needed.isdisjoint(node.output):
             needed.update(_read(node))
             live.append(node)
@@ -19,7 +22,7 @@ def live_nodes(nodes: Sequence[NodeProto], outputs: Iterable[str]) -> list[NodeP
 
 
 def live_initializers(initializers: Sequence[TensorProto], nodes: Sequence[NodeProto]) -> list[TensorProto]:
-    """Returns the initializers that the nodes read."""
+    """Returns the initializers (constants of a model) that at least one of the nodes reads."""
     needed = {name for node in nodes for name in _read(node)}
     return [tensor for tensor in initializers if tensor.name in needed]
 
@@ -33,6 +36,7 @@ def _read(node: NodeProto) -> Iterator[str]:
 
 
 def _read_by_graph(graph: GraphProto) -> Iterator[str]:
+    """Yields the values that a subgraph reads or returns; some may be values of the graphs around it."""
     yield from (output.name for output in graph.output)
     for node in graph.node:
         yield from _read(node)

@@ -17,25 +17,31 @@ from tvtf.onnx.standard import ELEMENT
 
 
 def _emit_zeros(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
-    """Emits a stack of zeros."""
-    emitter = program.emitter
-    _zeros(emitter, emitter.shape(types[0].shape), outputs, types[0].dtype)
+    """Exports ``stack_new``: emits a buffer of zeros, in which a loop stores a value of each iteration."""
+    emitter, (stack_type,) = program.emitter, types
+    _zeros(emitter, emitter.shape(stack_type.shape), outputs, stack_type.dtype)
 
 
 def _emit_sized(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
-    """Emits a stack whose length the program computes; its symbolic dim is read from this buffer afterwards."""
-    emitter = program.emitter
-    shape = emitter.computed("Concat", [_reshaped(emitter, inputs[0], (1,)), emitter.shape(types[0].shape[1:])], axis=0)
-    _zeros(emitter, shape, outputs, types[0].dtype)
-    emitter.model.dims.learn(outputs[0], types[0].shape)
+    """Exports ``stack_sized``: emits a buffer of zeros for as many rows as the input, an integer scalar, says.
+
+    The number of rows is a symbolic dim. Later nodes read this dim from the buffer's shape.
+    """
+    emitter, (row_count,), (stack_type,) = program.emitter, inputs, types
+    shape = emitter.computed(
+        "Concat", [_reshaped(emitter, row_count, (1,)), emitter.shape(stack_type.shape[1:])], axis=0
+    )
+    _zeros(emitter, shape, outputs, stack_type.dtype)
+    emitter.model.dims.learn(outputs[0], stack_type.shape)
 
 
 def _zeros(emitter: Emitter, shape: str, outputs: Sequence[str], dtype: DType) -> None:
+    """Emits a tensor of zeros. ``shape`` is the name of a vector with the tensor's shape."""
     emitter.node("ConstantOfShape", [shape], outputs, value=helper.make_tensor("zero", ELEMENT[dtype], [1], [0]))
 
 
 def _reshaped(emitter: Emitter, scalar: str, shape: tuple[int, ...]) -> str:
-    """Returns an integer scalar as an int64 tensor of one element."""
+    """Emits the conversion of an integer scalar to an int64 tensor of one element and the given shape."""
     return emitter.computed(
         "Reshape", [emitter.cast(scalar, as_dtype("int64")), emitter.const(np.array(shape, np.int64))]
     )
@@ -56,19 +62,21 @@ def _emit_add(program: Program, bound: Bound, inputs: list[str], outputs: list[s
 def _emit_add_rows(
     program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]
 ) -> None:
-    """Exports the addition of rows to a buffer at the given positions, several of which may be the same.
+    """Exports ``stack_add_rows``, which adds rows to a buffer at given positions. Positions may repeat.
 
-    A row with a negative position is dropped: zeros are added to the first row instead, as ScatterND can't leave rows out.
+    A row with a negative position is dropped. ScatterND can't leave rows out, so zeros are added to the first row
+    instead.
     """
-    emitter, (buffer, positions, values) = program.emitter, inputs
+    emitter, (buffer, positions, values), (buffer_type,) = program.emitter, inputs, types
     zero = emitter.const(np.array(0, np.int64))
     indices = emitter.cast(positions, as_dtype("int64"))
     is_dropped = emitter.computed("Less", [indices, zero])
-    rank = len(types[0].shape)
+    rank = len(buffer_type.shape)
+    # The mask of shape (rows, 1, ...) broadcasts to the rows.
     is_dropped_row = emitter.computed(
         "Reshape", [is_dropped, emitter.const(np.array([-1, *[1] * (rank - 1)], np.int64))]
     )
-    added_rows = emitter.computed("Where", [is_dropped_row, emitter.const(np.zeros((), types[0].dtype.np)), values])
+    added_rows = emitter.computed("Where", [is_dropped_row, emitter.const(np.zeros((), buffer_type.dtype.np)), values])
     scatter_indices = emitter.computed(
         "Unsqueeze", [emitter.computed("Max", [indices, zero]), emitter.const(np.array([-1], np.int64))]
     )
@@ -76,7 +84,10 @@ def _emit_add_rows(
 
 
 def _scatter(emitter: Emitter, inputs: Sequence[str], outputs: Sequence[str], **attrs: Any) -> None:
-    """Writes one row of a stack."""
+    """Emits the write of one row of a buffer; ``inputs`` are the names of the buffer, the row's index and its value.
+
+    ``attrs`` may contain ScatterND's attribute ``reduction``: "add" adds the value to the row.
+    """
     buffer, index, value = inputs
     row = emitter.computed("Unsqueeze", [value, emitter.const(np.array([0], np.int64))])
     emitter.node("ScatterND", [buffer, _reshaped(emitter, index, (1, 1)), row], outputs, **attrs)

@@ -41,7 +41,7 @@ _BY_TEXT: Final = {f"tensor({TensorProto.DataType.Name(number).lower()})": dtype
 
 @lru_cache(maxsize=512)
 def schema(op: str) -> onnx.defs.OpSchema:
-    """Returns the operator's definition at this opset.
+    """Returns the ONNX standard's definition of an operator, in the opset that tvtf writes.
 
     Raises:
       onnx.defs.SchemaError: there is no such operator.
@@ -51,19 +51,27 @@ def schema(op: str) -> onnx.defs.OpSchema:
 
 @lru_cache(maxsize=512)
 def allowed(op: str) -> dict[str, frozenset[DType]]:
-    """Returns the dtypes of each type variable of an operator, and of each type that its signature names directly."""
+    """Returns the allowed dtypes of each type variable in an operator's signature, such as ``T``.
+
+    The signature may also name a type directly, such as ``tensor(int64)``. Such a type is a key of the result, too.
+    """
     definition = schema(op)
-    named = {c.type_param_str: tuple(c.allowed_type_strs) for c in definition.type_constraints}
-    fixed = {p.type_str: (p.type_str,) for p in (*definition.inputs, *definition.outputs) if p.type_str not in named}
-    return {name: _dtypes(texts) for name, texts in (named | fixed).items()}
+    variables = {c.type_param_str: tuple(c.allowed_type_strs) for c in definition.type_constraints}
+    parameters = (*definition.inputs, *definition.outputs)
+    direct_types = {p.type_str: (p.type_str,) for p in parameters if p.type_str not in variables}
+    return {name: _dtypes(texts) for name, texts in (variables | direct_types).items()}
 
 
 def _dtypes(texts: Sequence[str]) -> frozenset[DType]:
+    """Converts ONNX's texts of types, such as ``tensor(float)``, to dtypes; leaves out types that tvtf doesn't have."""
     return frozenset(_BY_TEXT[text] for text in texts if text in _BY_TEXT)
 
 
 def type_variables(parameters: Sequence[Any], count: int) -> Iterator[str | None]:
-    """Yields the type variable of each of ``count`` arguments; None for a variadic one of mixed types."""
+    """Yields the type variable of each of ``count`` arguments of an ONNX operator.
+
+    Yields None for an argument of a variadic parameter that accepts mixed types.
+    """
     for position in range(count):
-        parameter = parameters[min(position, len(parameters) - 1)]
+        parameter = parameters[min(position, len(parameters) - 1)]  # the last parameter may be variadic
         yield parameter.type_str if parameter.is_homogeneous else None

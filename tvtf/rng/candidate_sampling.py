@@ -38,27 +38,28 @@ class _RandomWords:
 
     def __init__(self, state: np.ndarray) -> None:
         self.state = state
-        self.left: Iterator[int] = iter(())
+        self.buffered: Iterator[int] = iter(())
 
     def next(self) -> int:
-        """Returns the next random word of 32 bits; the generator computes 256 blocks of words at a time."""
-        word = next(self.left, None)
+        """Returns the next random word of 32 bits. The generator computes 256 blocks of words at a time."""
+        word = next(self.buffered, None)
         if word is None:
-            self.left = iter(philox.blocks(self.state, 256).ravel().tolist())
+            self.buffered = iter(philox.blocks(self.state, 256).ravel().tolist())
             self.state = philox.skipped(self.state, 256)
-            word = next(self.left)
+            word = next(self.buffered)
         return word
 
     def next_long(self) -> int:
+        """Returns the next random number of 64 bits, from two words, the low one first."""
         return self.next() | self.next() << 32
 
     def below(self, limit: int, draw: Callable[[], int], bits: int) -> int:
-        """Returns a uniformly distributed number below ``limit``; ``draw`` returns random numbers of ``bits`` bits.
+        """Draws a uniformly distributed integer in [0, limit).
 
-        The smallest numbers are rejected and drawn again (rejection sampling). Otherwise the remainder by ``limit``
-        would be biased.
+        ``draw`` returns random numbers of ``bits`` bits. The result is the remainder of a number divided by ``limit``.
+        The smallest numbers are rejected and drawn again, as the remainder would be biased otherwise.
         """
-        # A power of two divides the range.
+        # A power of two divides the number of possible values, so no number is rejected.
         if limit & (limit - 1) == 0:
             return draw() & (limit - 1)
         rejected_below = (2**bits - 1) % limit + 1
@@ -68,12 +69,14 @@ class _RandomWords:
         return number % limit
 
     def fraction(self) -> float:
-        """Returns a float in [0, 1) from the low bits of a word."""
+        """Returns a random float32 in [0, 1) from the low bits of a word."""
+        # The bits become the mantissa of a float32 in [1, 2).
         return float(np.array(self.next() & 0x7FFFFF | 0x3F800000, np.uint32).view(np.float32)) - 1.0
 
     def long_fraction(self) -> float:
-        """Returns a double in [0, 1) from the low bits of two words."""
+        """Returns a random float64 in [0, 1) from 52 bits of two words."""
         high, low = self.next() & 0xFFFFF, self.next()
+        # The bits become the mantissa of a float64 in [1, 2).
         return float(np.array(high << 32 | low | 1023 << 52, np.uint64).view(np.float64)) - 1.0
 
 
@@ -88,10 +91,10 @@ class _AliasTables(NamedTuple):
 
     @classmethod
     def of(cls, weights: Sequence[float]) -> _AliasTables:
-        """Builds the tables of the alias method, which samples from a discrete distribution in constant time.
+        """Builds the tables of Walker's alias method, which samples a class with a given probability in constant time.
 
-        Each class has a slot. A slot whose weight is below the mean is filled up with a part of a class above the mean,
-        its alias.
+        Each class has a slot, and all slots are equally likely. A class with less than the mean weight does not fill
+        its slot. The rest of the slot is taken from a class with more than the mean weight, the alias.
         """
         count, total = len(weights), float(np.sum(weights, dtype=np.float64))
         acceptance, aliases = [weight * count / total for weight in weights], [-1] * count
@@ -102,33 +105,42 @@ class _AliasTables(NamedTuple):
             aliases[small] = large
             acceptance[large] -= 1 - acceptance[small]
             (low if acceptance[large] < 1 else high).append(large)
-        for i in (*high, *low):
+        for i in (*high, *low):  # these slots are full, but for rounding errors
             acceptance[i] = 1.0
         return cls([float(np.float32(probability)) for probability in acceptance], aliases)
 
     def draw(self, words: _RandomWords) -> int:
+        """Samples a class: chooses a slot, then the slot's own class or its alias."""
         fraction = words.fraction()
         slot = words.below(len(self.acceptance), words.next, 32)
         return slot if fraction < self.acceptance[slot] else self.aliases[slot]
 
 
 def _uniform_sampler(limit: int, weights: np.ndarray) -> Any:
+    """Returns a sampler of classes below ``limit`` with equal probabilities, and the probabilities."""
     return lambda words: words.below(limit, words.next_long, 64), np.full(limit, 1 / limit, np.float32)
 
 
 def _log_uniform_sampler(limit: int, weights: np.ndarray) -> Any:
-    """Returns a sampler of class ``i`` with probability ``log((i + 2) / (i + 1)) / log(limit + 1)``, and the probabilities."""
+    """Returns a sampler of classes below ``limit`` with a log-uniform (Zipfian) distribution, and the probabilities.
+
+    The probability of class ``i`` is ``log((i + 2) / (i + 1)) / log(limit + 1)``. ``weights`` are ignored.
+    """
     scale = np.log1p(limit)
     probabilities = np.log((np.arange(limit) + 2.0) / (np.arange(limit) + 1.0)) / scale
     return lambda words: (int(np.exp(words.long_fraction() * scale)) - 1) % limit, probabilities.astype(np.float32)
 
 
 def _fixed_unigram_sampler(limit: int, weights: np.ndarray) -> Any:
+    """Returns a sampler of classes with probabilities proportional to ``weights``, and the probabilities."""
     return _AliasTables.of(weights.tolist()).draw, (weights / weights.sum()).astype(np.float32)
 
 
 def _learned_unigram_sampler(limit: int, weights: np.ndarray) -> Any:
-    """Returns a sampler of classes with probabilities proportional to ``weights``, and the probabilities."""
+    """Returns a sampler of classes with probabilities proportional to ``weights``, and the probabilities.
+
+    ``weights`` count how often each class was seen.
+    """
     cumulative_weights = np.cumsum(weights.astype(np.int64))
     total = int(cumulative_weights[-1])
 
@@ -149,24 +161,25 @@ _SAMPLERS = {
 def _draw_classes(
     draw: Callable[[_RandomWords], int], state: np.ndarray, count: int, unique: bool
 ) -> tuple[list[int], int]:
-    """Draws ``count`` random classes; with ``unique``, draws until there are that many distinct classes.
+    """Draws ``count`` random classes with the sampler ``draw``.
 
-    Returns the classes and the number of draws.
+    With ``unique``, the classes are distinct: repeated classes are dropped, and more are drawn. Returns the classes and
+    the number of draws.
     """
     words, distinct, draws = _RandomWords(state), dict[int, None](), 0
     if not unique:
         return [draw(words) for _ in range(count)], count
     while len(distinct) < count:
-        distinct.setdefault(draw(words))
+        distinct.setdefault(draw(words))  # a dict keeps the order of the first draws
         draws += 1
     return list(distinct), draws
 
 
 def _expected_counts(probabilities: np.ndarray, classes: Any, count: int, draws: int) -> np.ndarray:
-    """Computes how often each of ``classes`` is expected among ``count`` sampled classes, which took ``draws`` draws.
+    """Computes how often each of ``classes`` is expected among ``count`` sampled classes.
 
-    More draws than samples mean that samples are distinct. The result is then the probability that the draws contain the
-    class, ``1 - (1 - p) ** draws``.
+    ``draws`` is the number of draws. If there were more draws than ``count``, the samples are distinct. The result for
+    a class is then the probability that the draws contain it, ``1 - (1 - p) ** draws``.
     """
     probability = probabilities[classes].astype(np.float32)
     return (
@@ -179,10 +192,16 @@ def _expected_counts(probabilities: np.ndarray, classes: Any, count: int, draws:
 def _sample_candidates(
     true_classes: np.ndarray, state: np.ndarray, weights: np.ndarray, kind: str, count: int, unique: bool, limit: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Draws ``count`` random classes below ``limit`` as negative examples, with the sampler ``kind``.
+    """Draws ``count`` random classes below ``limit`` as negative examples for a loss over sampled classes.
 
-    Returns the sampled classes, and how often each true class and each sampled class is expected among them.
-    ``weights`` are the classes' frequencies, for samplers that use them. ``state`` is that of the random generator.
+    Args:
+      state: the random generator's state.
+      weights: the frequencies of the classes, for samplers that use them.
+      kind: TensorFlow's name of the sampler.
+      unique: whether the sampled classes must be distinct.
+
+    Returns:
+      The sampled classes, and how often each true class and each sampled class is expected among them.
     """
     _check_range(true_classes, limit)
     draw, probabilities = _SAMPLERS[kind](limit, weights)
@@ -191,28 +210,37 @@ def _sample_candidates(
     return (np.array(sampled, np.int64), *expected)  # type: ignore[return-value]
 
 
-def _check_range(true: np.ndarray, limit: int) -> None:
-    for each in true.ravel().tolist():
-        if not 0 <= each < limit:
-            raise ArgumentError(f"`true_candidate` out of range [0, {limit}), received {each}")
+def _check_range(true_classes: np.ndarray, limit: int) -> None:
+    """Raises ArgumentError if a true class is not in [0, limit)."""
+    for label in true_classes.ravel().tolist():
+        if not 0 <= label < limit:
+            raise ArgumentError(f"`true_candidate` out of range [0, {limit}), received {label}")
 
 
-def _check_candidates(_: np.ndarray, true: np.ndarray, limit: int) -> None:
-    _check_range(true, limit)
+def _check_candidates(_: np.ndarray, true_classes: np.ndarray, limit: int) -> None:
+    """Checks the true classes as `_check_range`; `required` passes the tensor that the check is attached to, first."""
+    _check_range(true_classes, limit)
 
 
-def _types(true: TensorType, *_: TensorType, count: int, **__: Any) -> tuple[TensorType, ...]:
+def _candidate_types(true: TensorType, *_: TensorType, count: int, **__: Any) -> tuple[TensorType, ...]:
+    """Returns the types of the sampled classes, and of the expected counts of true and sampled classes."""
     require_dtype(true, (int64,), "true_classes")
     return TensorType((count,), int64), TensorType(true.shape, float32), TensorType((count,), float32)
 
 
 @host_primitive(
-    tf_name="CandidateSampler", type=_types, numpy=_sample_candidates, why_not={"vjp": "what is drawn has no gradient"}
+    tf_name="CandidateSampler",
+    type=_candidate_types,
+    numpy=_sample_candidates,
+    why_not={"vjp": "what is drawn has no gradient"},
 )
 def sample_candidates(
     true: Tensor, state: Tensor, weights: Tensor, kind: str, count: int, unique: bool, limit: int
 ) -> Any:
-    """Returns sampled classes, and the expected counts of the true and of the sampled classes."""
+    """Samples ``count`` of ``limit`` classes; returns them, and the expected counts of true and sampled classes.
+
+    ``kind`` is the name of the sampler, such as "UniformCandidateSampler".
+    """
     return (true, state, weights), {"kind": kind, "count": count, "unique": unique, "limit": limit}
 
 
@@ -223,7 +251,11 @@ SAMPLER = attributes(num_true=positive, num_sampled=positive, unique=bool, range
 def _checked_classes(kind: str, true_classes: Any, num_true: int, count: int, unique: bool, limit: int) -> Tensor:
     """Checks the arguments of a candidate sampler, and returns ``true_classes`` as a matrix of ``num_true`` columns.
 
-    The sampler draws ``count`` classes below ``limit``. ``kind`` is the name of TensorFlow's op, for errors.
+    Args:
+      kind: the name of TensorFlow's op, for errors.
+      count: the number of classes to sample.
+      unique: whether the sampled classes must be distinct.
+      limit: the number of classes.
     """
     classes = operand(true_classes, int64)
     if classes.ndim != 2:
@@ -240,9 +272,12 @@ def _checked_classes(kind: str, true_classes: Any, num_true: int, count: int, un
 def _sample(
     kind: str, true_classes: Any, num_true: int, count: int, unique: bool, limit: int, seed: Any, weights: Any = ()
 ) -> Candidates:
-    """Runs a candidate sampler: draws ``count`` classes below ``limit``, and advances the sampler's random stream.
+    """Samples ``count`` classes below ``limit`` with a candidate sampler, and advances the sampler's random stream.
 
-    ``kind`` is TensorFlow's name of the sampler. ``weights`` are the classes' frequencies, for samplers that use them.
+    Args:
+      kind: TensorFlow's name of the sampler.
+      seed: the op's own seed.
+      weights: the frequencies of the classes, for samplers that use them.
     """
     classes = _checked_classes(kind, true_classes, num_true, count, unique, limit)
     state = advanced(f"{kind}:{count}:{unique}:{limit}", seed, count * BLOCKS_PER_SAMPLE)
@@ -323,10 +358,10 @@ _learned_counts: dict[Any, Variable] = {}
 
 
 def _count_variable(key: tuple[Any, ...], limit: int) -> Variable:
-    """Returns the Variable that counts how often a learned-unigram sampler has seen each class.
+    """Returns the Variable that counts how often a learned-unigram sampler has seen each of ``limit`` classes.
 
-    Each sampler in a traced function has its own Variable. The Variable is created outside of the trace, because the
-    counts must survive the call.
+    Eager calls with the same ``key``, the sampler's attributes, share a Variable. Each sampler in a traced function has
+    its own. This Variable is created outside of the trace, because the counts must survive the call.
     """
     if thread.trace is None and key in _learned_counts:
         return _learned_counts[key]
@@ -422,6 +457,7 @@ def fixed_unigram_candidate_sampler(
 
 
 def _read_counts(path: str) -> list[float]:
+    """Reads the counts of classes from a vocabulary file: the last comma-separated field of each line."""
     with open(path) as lines:
         return [float(line.rpartition(",")[2]) for line in lines if line.strip()]
 
@@ -442,6 +478,7 @@ def all_candidate_sampler(
     classes = _checked_classes("AllCandidateSampler", true_classes, num_true, num_sampled, False, num_sampled)
     message = f"`true_candidate` out of range [0, {num_sampled})"
     check = partial(_check_candidates, limit=num_sampled)
+    # The check of the true classes is attached to this value, from which both expected counts are made.
     expected_count = required(
         convert_to_tensor(1.0), check, lambda _, true: in_range(true, num_sampled), message, classes
     )
@@ -462,10 +499,13 @@ class AccidentalHits(NamedTuple):
 
 
 def _find_accidental_hits(true_classes: np.ndarray, sampled: np.ndarray, count: Any) -> tuple[np.ndarray, ...]:
-    """Finds the sampled classes that are also true classes of an example.
+    """Finds the sampled classes that are also true classes of an example (accidental hits).
 
-    Returns the numbers of the examples, the positions in ``sampled``, and weights. Added to logits, a weight removes
-    the class from a softmax.
+    ``count`` is the symbolic number of hits, for the result type.
+
+    Returns:
+      For each hit the number of the example, the position in ``sampled``, and a weight. Added to a logit, the weight
+      removes the class from a softmax.
     """
     position_of_class = {label: i for i, label in enumerate(sampled.tolist())}
     hits = [
@@ -485,7 +525,7 @@ def _find_accidental_hits(true_classes: np.ndarray, sampled: np.ndarray, count: 
     why_not={"vjp": "places have no gradient"},
 )
 def accidental_hits(true: Tensor, sampled: Tensor, count: Any) -> Any:
-    """Returns the positions of true classes among the sampled ones."""
+    """Finds sampled classes that are true classes of an example; ``count`` is the symbolic number of hits."""
     return (true, sampled), {"count": count}
 
 
@@ -511,6 +551,7 @@ def compute_accidental_hits(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/compute_accidental_hits
     """
+    # No classes are sampled here.
     classes = _checked_classes("ComputeAccidentalHits", true_classes, num_true, 0, False, 0)
     sampled = convert_to_tensor(sampled_candidates, int64)
     return AccidentalHits(*bind.accidental_hits(classes, sampled, count=unknown_dim()))
@@ -530,11 +571,16 @@ def _logits_and_labels(
     sampled_values: Any,
     **options: Any,
 ) -> tuple[Tensor, Tensor]:
-    """Returns the logits of each example's true classes and of the sampled classes, (batch, num_true + count), and labels.
+    """Computes logits and labels for a loss over the true classes of each example and sampled classes.
 
-    The logarithm of a class's expected count among the sampled ones is subtracted from its logit. The labels of the
-    true classes add up to 1. With ``without_hits``, sampled classes that are true classes of an example get the lowest
-    logit.
+    Both results have the shape (batch, num_true + count). The logarithm of a class's expected count is subtracted from
+    the class's logit. The labels of an example's true classes add up to 1.
+
+    Args:
+      count, classes, num_true: the numbers of sampled classes, of all classes, and of true classes of an example.
+      sampled_values: the result of a candidate sampler, or None.
+      options: ``seed`` of the default sampler; ``without_hits``: whether sampled classes that are true classes of an
+        example get the lowest logit.
     """
     features, true = convert_to_tensor(inputs), cast(convert_to_tensor(labels), int64)
     candidates = sampled_values or log_uniform_candidate_sampler(true, num_true, count, True, classes, options["seed"])
@@ -562,11 +608,13 @@ def _logits_and_labels(
 
 
 def _weights(dtype: Any) -> tuple[Tensor, Tensor]:
+    """Returns what is added to the logit of a class: the lowest number for an accidental hit, else zero."""
     return convert_to_tensor(LOWEST_FLOAT, dtype), convert_to_tensor(0, dtype)
 
 
 def _whole_table(parameter: Any) -> Tensor:
-    """Returns a table of class weights or biases as one tensor; it may be given as a list of parts."""
+    """Returns the weights or biases of all classes as one tensor; ``parameter`` may be a list of its parts."""
+    # A list of numbers is not a list of parts.
     if isinstance(parameter, (list, tuple)) and hasattr(parameter[0], "dtype"):
         return public_names()["concat"](list(parameter), 0)  # type: ignore[no-any-return]
     return convert_to_tensor(parameter)
@@ -608,8 +656,8 @@ def nce_loss(
     """
     options: dict[str, Any] = {"seed": None, "without_hits": remove_accidental_hits}
     shared = (weights, biases, labels, inputs, num_sampled, num_classes, num_true, sampled_values)
-    logits, requested = _logits_and_labels(*shared, **options)
-    losses = public_names()["nn.sigmoid_cross_entropy_with_logits"](labels=requested, logits=logits)
+    logits, target_labels = _logits_and_labels(*shared, **options)
+    losses = public_names()["nn.sigmoid_cross_entropy_with_logits"](labels=target_labels, logits=logits)
     return bind.reduce_sum(losses, axis=(1,), keepdims=False)  # type: ignore[no-any-return]
 
 
@@ -638,5 +686,5 @@ def sampled_softmax_loss(
     """
     options: dict[str, Any] = {"seed": seed, "without_hits": remove_accidental_hits}
     shared = (weights, biases, labels, inputs, num_sampled, num_classes, num_true, sampled_values)
-    logits, requested = _logits_and_labels(*shared, **options)
-    return public_names()["nn.softmax_cross_entropy_with_logits"](stop_gradient(requested), logits)  # type: ignore[no-any-return]
+    logits, target_labels = _logits_and_labels(*shared, **options)
+    return public_names()["nn.softmax_cross_entropy_with_logits"](stop_gradient(target_labels), logits)  # type: ignore[no-any-return]

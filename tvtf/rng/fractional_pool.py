@@ -42,28 +42,33 @@ class FractionalAvgPool(NamedTuple):
 
 
 def _random_blocks(count: int, pseudo: bool) -> int:
-    """Returns the number of Philox blocks that the borders of ``count`` windows take."""
+    """Returns the number of blocks of random words (Philox blocks) that are drawn for ``count`` pooling windows.
+
+    Pseudorandom windows need two words, random ones a word each. A block has four words.
+    """
     return 1 if pseudo else -(-count // philox.LANES)
 
 
 def _random_window_sizes(size: int, count: int, state: np.ndarray) -> np.ndarray:
-    """Returns the sizes of ``count`` pooling windows that cover ``size`` elements, in random order.
+    """Returns the sizes of ``count`` random pooling windows that together cover ``size`` elements.
 
-    Each size is ``size // count`` or one more. The order is that of a Fisher-Yates shuffle.
+    A window has ``size // count`` elements or one more. A Fisher-Yates shuffle determines the order. ``state`` is the
+    random generator's state.
     """
     sizes = np.full(count, size // count)
     sizes[: size % count] += 1
     random_words = philox.words(state, count)
     for i in range(count - 1):
-        j = i + int(random_words[i]) % (count - i)
+        j = i + int(random_words[i]) % (count - i)  # an element that is not yet shuffled
         sizes[[i, j]] = sizes[[j, i]]
     return sizes
 
 
 def _pseudorandom_window_sizes(size: int, count: int, state: np.ndarray) -> np.ndarray:
-    """Returns the window sizes of pseudorandom pooling.
+    """Returns the sizes of ``count`` pseudorandom pooling windows that together cover ``size`` elements.
 
-    The borders between windows are multiples of the mean window size, moved by a random start and rounded up.
+    The borders between the windows are evenly spaced, moved by a random start, and rounded up. ``state`` is the random
+    generator's state.
     """
     ratio, smallest = size / count, size // count
     first, second = (int(word) for word in philox.words(state, 2))
@@ -72,16 +77,21 @@ def _pseudorandom_window_sizes(size: int, count: int, state: np.ndarray) -> np.n
     # The largest start for which the first and the last window have at most ``smallest + 1`` elements.
     start *= min((smallest + 2) / ratio - 1, (size + 1 - smallest) / ratio - (count - 1))
     inner_borders = [math.ceil(ratio * (i + start)) for i in range(1, count)]
-    return np.diff([1, *inner_borders, size + 1])
+    return np.diff([1, *inner_borders, size + 1])  # positions count from 1
 
 
 def _window_borders(
     state: np.ndarray, sizes: tuple[int, int], counts: tuple[int, int], pseudo: bool
 ) -> tuple[np.ndarray, ...]:
-    """Computes the borders of pooling windows along rows and columns: ``counts`` windows over ``sizes`` elements.
+    """Computes the borders of pooling windows along the rows and columns of images.
 
-    Each result begins with 0 and ends with the size. Windows have equal sizes if the division is exact, otherwise
-    random sizes.
+    The result for an axis begins with 0 and ends with the axis's size. The windows have equal sizes if the number of
+    windows divides the size. Otherwise the sizes are random.
+
+    Args:
+      state: the random generator's state.
+      sizes, counts: the number of elements and of windows along rows and along columns.
+      pseudo: whether larger and smaller windows are spread evenly.
     """
     state_words, result = state.view(np.uint64), []
     for size, count in zip(sizes, counts):
@@ -117,7 +127,7 @@ def _parse_ratios(ratio_argument: Any) -> list[float]:
         ratio_argument = [1.0, ratio_argument, ratio_argument, 1.0]
     elif not isinstance(ratio_argument, (list, tuple)):
         raise ValueError(message % "should be an int or a list of ints")
-    elif len(ratio_argument) in (1, 2):
+    elif len(ratio_argument) in (1, 2):  # for rows and columns
         ratio_argument = [1.0, ratio_argument[0], ratio_argument[-1], 1.0]
     elif ratio_argument[0] != 1.0 or ratio_argument[-1] != 1.0:
         raise ValueError(message % "should have first and last elements with value 1.0")
@@ -127,10 +137,17 @@ def _parse_ratios(ratio_argument: Any) -> list[float]:
 
 
 def _fractional_pool(value: Any, ratio: Any, pseudo: bool, overlapping: bool, seed: int, op: str) -> tuple[Tensor, ...]:
-    """Pools images over windows of random size (fractional pooling), first along rows, then along columns.
+    """Pools images over windows of two sizes (fractional pooling), first along rows, then along columns.
 
-    ``op`` is the name of TensorFlow's op. Returns the pooled images, and the borders of the windows along rows and
-    columns.
+    Args:
+      value: the images, of shape (batch, rows, columns, channels).
+      ratio: the factor by which the images shrink.
+      pseudo: whether larger and smaller windows are spread evenly.
+      overlapping: whether a window includes the first element of the next window.
+      op: the name of TensorFlow's op, "FractionalMaxPool" or "FractionalAvgPool".
+
+    Returns:
+      The pooled images, and the borders of the windows along rows and along columns.
     """
     x, ratios = convert_to_tensor(value), _parse_ratios(ratio)
     sizes = x.shape[1:3].as_list()
@@ -142,20 +159,25 @@ def _fractional_pool(value: Any, ratio: Any, pseudo: bool, overlapping: bool, se
     state = _generator_state(op, seed, sum(_random_blocks(count, pseudo) for count in counts))
     borders = bind.window_borders(state, sizes=tuple(sizes), counts=counts, pseudo=pseudo)
     for axis, (axis_borders, size, count) in enumerate(zip(borders, sizes, counts), 1):
-        x = _pool_axis(x, axis, axis_borders, -(-size // count) + overlapping, overlapping, op == "FractionalMaxPool")
+        largest_window = -(-size // count) + overlapping
+        x = _pool_axis(x, axis, axis_borders, largest_window, overlapping, op == "FractionalMaxPool")
     return (x, *borders)
 
 
 def _generator_state(op: str, seed: int, blocks: int) -> Tensor:
-    """Returns the generator state for the windows; a seed gives the same state in each call."""
+    """Returns the random generator's state for one call of fractional pooling, which draws ``blocks`` blocks.
+
+    A seed gives the same state in each call. Without a seed (0), each call continues the op's random stream.
+    """
     return EagerTensor(first_state(seed)) if seed else advanced(op, None, blocks)
 
 
 def _pool_axis(x: Tensor, axis: int, borders: Tensor, width: int, overlapping: bool, is_max: bool) -> Tensor:
-    """Reduces each pooling window along an axis to its maximum or mean; ``width`` is the size of the largest window.
+    """Reduces each pooling window along an axis to its maximum or mean.
 
-    Smaller windows are padded with their last element. Padding doesn't change the maximum, and has weight 0 in the
-    mean.
+    Smaller windows are padded to the size of the largest window, ``width``, by repeating their last element. The
+    padding doesn't change the maximum, and has weight 0 in the mean. ``borders`` are the starts of the windows, then
+    the end of the last one.
     """
     size = x._type.shape[axis]
     last_elements = bind.minimum(borders[1:] - (0 if overlapping else 1), convert_to_tensor(size - 1, int64))  # type: ignore[index]

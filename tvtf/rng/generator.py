@@ -30,7 +30,8 @@ STATE_SIZE = 3
 def _state_from_seed(seed: Any, size: int = STATE_SIZE) -> Tensor:
     """Computes a random generator's state, ``size`` int64 numbers, from a seed, as TensorFlow does.
 
-    An int is split into 64-bit words, lowest first. A list fills the state from the end, where the key is.
+    An int is split into 64-bit words, the lowest first. The numbers of a list become the last numbers of the state, and
+    zeros are put before them.
     """
     if isinstance(seed, int):
         words = [seed >> (64 * i) & 0xFFFFFFFFFFFFFFFF for i in range(size)]
@@ -93,7 +94,7 @@ class Generator(AutoTrackable):
     """
 
     def __init__(self, copy_from: Generator | None = None, state: Any = None, alg: Any = "philox") -> None:
-        """Creates a generator with a given state, or with that of another generator."""
+        """Creates a generator with a given state, or with the state of the generator ``copy_from``."""
         if (copy_from is None) == (state is None):
             raise ValueError("Exactly one of copy_from and state must be given: use Generator.from_seed(seed)")
         check_algorithm(alg)
@@ -139,19 +140,19 @@ class Generator(AutoTrackable):
         return PHILOX
 
     def reset(self, state: Any) -> None:
-        """Sets the state."""
+        """Sets the generator's state."""
         self._state_var.assign(state)
 
     def reset_from_seed(self, seed: Any) -> None:
-        """Restarts from a seed."""
+        """Restarts the generator from a seed."""
         self._state_var.assign(_state_from_seed(seed))
 
     def reset_from_key_counter(self, key: Any, counter: Any) -> None:
-        """Sets the key and counter."""
+        """Sets the key and the counter of the generator's state."""
         self._state_var.assign(np.array([*np.ravel(counter), key], np.int64))
 
     def skip(self, delta: Dim) -> Tensor:
-        """Advances the state by ``delta`` numbers; returns the state before."""
+        """Advances the generator's state by ``delta`` numbers, and returns the state before."""
         with self._state_var.lock:
             before = self._state_var.value()
             self._state_var.assign(bind.philox_skip(before, blocks=delta * RESERVED_BLOCKS), read_value=False)
@@ -162,6 +163,7 @@ class Generator(AutoTrackable):
     ) -> Tensor:
         """Returns uniform numbers in [minval, maxval); see ``tf.random.stateless_uniform``."""
         dtype, dims = as_dtype(dtype), drawn_dims(shape)
+        # Integers without bounds have the whole range of the dtype.
         if dtype.is_integer and (minval is None) != (maxval is None):
             raise ValueError(
                 f"For integer dtype {dtype!r}, minval and maxval must be both `None` or both non-`None`; got "
@@ -193,14 +195,17 @@ class Generator(AutoTrackable):
         return self._drawn(lambda state: scaled_normal(normal(state, shape=dims, dtype=dtype), mean, stddev, dtype))
 
     def _drawn(self, draw: Callable[[Tensor], Tensor]) -> Tensor:
-        """Draws from the state under its lock, then advances it; a call that raises leaves the state unchanged."""
+        """Draws numbers with a function of the generator's state, then advances the state, under its lock.
+
+        A call that raises leaves the state unchanged.
+        """
         with self._state_var.lock:
             drawn = draw(self._state_var.value())
             self.skip(size_of(drawn._type.shape))
             return drawn
 
     def binomial(self, shape: Any, counts: Any, probs: Any, dtype: Any = int32, name: str | None = None) -> Tensor:
-        """Returns binomial numbers, other ones than TensorFlow's; see ``tf.random.stateless_binomial``."""
+        """Returns binomial numbers, which differ from TensorFlow's; see ``tf.random.stateless_binomial``."""
         return stateless_binomial(shape, self.make_seeds()[:, 0], counts, probs, dtype)
 
     def make_seeds(self, count: int = 1) -> Tensor:
@@ -209,7 +214,10 @@ class Generator(AutoTrackable):
         return convert_to_tensor([keys, keys - keys])  # the second numbers of the seeds are zero
 
     def split(self, count: int = 1) -> list[Generator]:
-        """Returns new generators with keys drawn from this one; only eagerly, as they create Variables."""
+        """Returns ``count`` new generators with random keys from this one.
+
+        It works only eagerly, because a generator creates a Variable.
+        """
         return [Generator(state=[0, 0, key]) for key in self.uniform_full_int((count,), int64).numpy().tolist()]
 
 

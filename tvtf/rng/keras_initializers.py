@@ -31,6 +31,7 @@ DISTRIBUTIONS = ("truncated_normal", "uniform", "untruncated_normal")
 
 
 def _public(*names: str) -> Any:
+    """Returns a decorator that exports a class or function under these names in ``tf.initializers``."""
     return export(*(f"initializers.{name}" for name in names))
 
 
@@ -64,10 +65,12 @@ class Initializer:
 
 
 def _as_dtype_or_float32(dtype: Any) -> DType:
+    """Converts the dtype of an initializer; the default is float32."""
     return float32 if dtype is None else as_dtype(dtype)
 
 
 def _as_dims(shape: Any) -> tuple[int, ...]:
+    """Converts the shape of an initializer to a tuple of ints."""
     return tuple(as_shape(shape).as_list())  # type: ignore[arg-type]
 
 
@@ -177,12 +180,14 @@ class RandomInitializer(Initializer):
 
     @property
     def _seed_words(self) -> Tensor:
+        """The seed for stateless random functions: two numbers, the second of which is zero, as in Keras."""
         return convert_to_tensor([self.seed % SEED_RANGE, 0], int64)
 
     def get_config(self) -> dict[str, Any]:
         return {"seed": self._given}
 
     def _default_seed(self) -> int | None:
+        """Draws the seed of an initializer that was created without one, from the global seed if that is set."""
         return python_random.randint(1, 10**9) if seeds.seed is None else seeds.next_op_seed()
 
 
@@ -291,7 +296,10 @@ class VarianceScaling(RandomInitializer):
         self.input_axes, self.output_axes = input_axes, output_axes
 
     def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
-        """Draws weights of variance ``scale / fan`` from the initializer's distribution."""
+        """Draws random weights of variance ``scale / fan``.
+
+        The fan is the number of a weight's inputs or outputs, or their mean.
+        """
         variance = self.scale / max(1.0, self._fan(_as_dims(shape)))
         if self.distribution == "uniform":
             # The variance of a uniform distribution in [-limit, limit) is limit ** 2 / 3.
@@ -299,11 +307,12 @@ class VarianceScaling(RandomInitializer):
             return random.stateless_uniform(shape, self._seed_words, -limit, limit, _as_dtype_or_float32(dtype))
         if self.distribution == "untruncated_normal":
             return random.stateless_normal(shape, self._seed_words, 0.0, sqrt(variance), _as_dtype_or_float32(dtype))
-        # Truncation lowers the standard deviation.
+        # Truncation at two standard deviations lowers the standard deviation.
         deviation = sqrt(variance) / TRUNCATED_DEVIATION
         return random.stateless_truncated_normal(shape, self._seed_words, 0.0, deviation, _as_dtype_or_float32(dtype))
 
     def _fan(self, shape: tuple[int, ...]) -> float:
+        """Returns the number of a weight's inputs or outputs, or their mean, as the initializer's mode says."""
         fan_in, fan_out = compute_fans(shape, self.input_axes, self.output_axes)
         return {"fan_in": fan_in, "fan_out": fan_out}.get(self.mode, (fan_in + fan_out) / 2.0)
 
@@ -315,7 +324,10 @@ class VarianceScaling(RandomInitializer):
 def compute_fans(
     shape: Sequence[int], input_axes: Sequence[int] | None = None, output_axes: Sequence[int] | None = None
 ) -> tuple[int, int]:
-    """Returns the numbers of inputs and outputs of a weight; all but its last two dims are the receptive field.
+    """Returns the numbers of inputs and outputs of a weight, by which initializers scale random numbers.
+
+    The last two dims are input and output channels, and the other dims are the receptive field of a convolution. The
+    arguments ``input_axes`` and ``output_axes`` choose other axes.
 
     >>> compute_fans((3, 3, 8, 16))
     (72, 144)
@@ -458,16 +470,16 @@ class Orthogonal(RandomInitializer):
                 "The tensor to initialize must be at least two-dimensional. Received: "
                 f"shape={shape} of rank {len(dims)}."
             )
-        # An orthogonal matrix of all other dims by the last one, reshaped.
-        return EagerTensor(
-            (self.gain * self._matrix(prod(dims[:-1]), dims[-1])).reshape(dims).astype(_as_dtype_or_float32(dtype).np)
-        )
+        # The matrix has a column for each element of the last dim.
+        matrix = self.gain * self._matrix(prod(dims[:-1]), dims[-1])
+        return EagerTensor(matrix.reshape(dims).astype(_as_dtype_or_float32(dtype).np))
 
     def _matrix(self, rows: int, columns: int) -> np.ndarray:
+        """Returns a random matrix whose rows or columns, whichever are fewer, are orthonormal."""
         words = np.array([self.seed % SEED_RANGE, 0], np.int64)
         drawn = random.normal_array(words, shape=(max(rows, columns), min(rows, columns)), dtype=float32)
         q, r = np.linalg.qr(drawn)
-        q = q * np.sign(np.diag(r))
+        q = q * np.sign(np.diag(r))  # with a positive diagonal of ``r`` the decomposition is unique
         return q.T if rows < columns else q
 
     def get_config(self) -> dict[str, Any]:
@@ -478,7 +490,7 @@ class Orthogonal(RandomInitializer):
 
 
 def _classes_by_name() -> dict[str, type[Initializer]]:
-    """Returns the classes of initializers by all names that Keras accepts: class names, snake case, and abbreviations."""
+    """Returns the classes of initializers by all names in Keras: class names, snake case and abbreviations."""
     classes: list[type[Initializer]] = [
         Zeros,
         Ones,
@@ -558,7 +570,10 @@ def get(identifier: Any) -> Callable[..., Tensor] | None:
 
 
 def _constant_tensor_initializer(value: Tensor) -> Callable[..., Tensor]:
-    """Returns an initializer that always returns ``value``; other shapes than that of ``value`` raise ValueError."""
+    """Returns an initializer that always returns ``value``, in the requested dtype.
+
+    The initializer raises ValueError if the requested shape is not the shape of ``value``.
+    """
 
     def initialize(shape: Any, dtype: Any = None) -> Tensor:
         if _as_dims(shape) != tuple(value.shape):

@@ -32,21 +32,24 @@ class Stream:
     """The random stream of one op in a traced function: a Variable with the generator state."""
 
     def __init__(self, op_seed: int | None, position: int) -> None:
-        """Creates the Variable of a stream, outside of the trace, whose values must survive the call."""
+        """Creates the Variable of a stream outside of the trace, because the state must survive the traced call.
+
+        ``position`` is the number of the op among the function's ops without a seed.
+        """
         self.op_seed = op_seed
         self.position = position
         trace, thread.trace = thread.trace, None
         try:
-            # not `Variable`, whose constructor calls creator scopes: this is not a Variable of the user's
+            # Not `Variable`: that class calls the user's creator scopes, but this is not a Variable of the user's.
             self.variable = ResourceVariable(self._start(), trainable=False, name="random_state")
         finally:
             thread.trace = trace
         seeds.functions.add(self)
 
     def _start(self) -> np.ndarray:
-        """Returns the initial state.
+        """Returns the initial generator state of the stream.
 
-        The seed of an op without one is its position among such ops, if a global seed is set.
+        If a global seed is set, an op without a seed uses its position among such ops as its seed.
         """
         op_seed = self.op_seed if seeds.seed is None or self.op_seed is not None else self.position
         return first_state(op_seed)
@@ -56,18 +59,26 @@ class Stream:
 
 
 def first_state(op_seed: int | None) -> np.ndarray:
-    """Returns the initial generator state of an op's stream."""
+    """Returns the initial Philox state of an op's random stream: the counter's low and high half, and the key.
+
+    The key is the global seed (TensorFlow's default if none is set). The counter's high half is the op's seed. Without
+    any seed, the state is random.
+    """
     if seeds.seed is None and op_seed is None:
         return np.frombuffer(os.urandom(24), np.uint64).copy()
     key = DEFAULT_SEED if seeds.seed is None else seeds.seed % MAX_INT32
     counter = (op_seed or 0) % MAX_INT32
+    # TensorFlow's kernels take the seeds (0, 0) for no seed, so TensorFlow replaces them.
     return np.array([0, MAX_INT32 if (key, counter) == (0, 0) else counter, key], np.uint64)
 
 
 def advanced(op: str, op_seed: Any, blocks: Dim) -> Tensor:
-    """Returns the random generator's state for a call of an op, and advances the op's stream by ``blocks`` blocks.
+    """Returns the random generator's state for a call of an op, and advances the op's random stream.
 
     An eager op's stream is found by the op's name and seed. While tracing, each call of an op has its own stream.
+
+    Args:
+      blocks: the number of blocks of random words that the call draws.
     """
     op_seed = None if op_seed is None else attribute_int(op_seed, "seed2", -math.inf, math.inf)
     if thread.trace is None:
@@ -83,8 +94,8 @@ def advanced(op: str, op_seed: Any, blocks: Dim) -> Tensor:
 def _index_in_maps(trace: Any) -> tuple[Tensor | None, Dim]:
     """Returns the index of the current element in all enclosing vectorized maps, and the total number of elements.
 
-    Outside of maps, the index is None and the number 1. With the index, each element of a map draws different random
-    numbers.
+    The index lets each element of a map draw different random numbers. Outside of maps, the result is (None, 1). Nested
+    maps of ``m`` and ``n`` elements have ``m * n`` elements in total.
     """
     index, count, enclosing = None, 1, trace
     while enclosing is not None:
@@ -111,15 +122,15 @@ def _skip_blocks(state: Tensor, index: Tensor, blocks: Dim) -> Tensor:
 
 
 def _advance_eagerly(op: str, op_seed: int | None, blocks: int) -> np.ndarray:
-    """Returns an eager op's generator state and advances the op's random stream, atomically under a lock.
+    """Returns an eager op's generator state, and advances the op's random stream by ``blocks`` blocks, under a lock.
 
     An op without a seed gets a new stream at each call.
     """
     with seeds.lock:
         if op_seed is None:
             return first_state(None if seeds.seed is None else seeds.next_op_seed())
-        before = seeds.eager.get((op, op_seed))
-        before = first_state(op_seed) if before is None else before
+        stored = seeds.eager.get((op, op_seed))
+        before = first_state(op_seed) if stored is None else stored
         seeds.eager[op, op_seed] = philox.skipped(before, blocks)
         return before
 
@@ -128,7 +139,7 @@ _streams_by_trace: weakref.WeakKeyDictionary[Any, list[Stream]] = weakref.WeakKe
 
 
 def _new_stream(root: Any, op_seed: int | None) -> Stream:
-    """Creates the random stream of an op in a trace, which lives as long as the outermost trace ``root``."""
+    """Creates the random stream of an op in a trace. The stream lives as long as the outermost trace, ``root``."""
     streams = _streams_by_trace.setdefault(root, [])
     streams.append(Stream(op_seed, sum(stream.op_seed is None for stream in streams)))
     return streams[-1]

@@ -18,7 +18,10 @@ _UNIFORM_DTYPES = (float16, bfloat16, float32, float64, int32, int64)
 
 
 def _draw_standard(op: str, seed: int | None, shape: tuple[Dim, ...], dtype: DType, primitive: Any) -> Tensor:
-    """Draws numbers of a standard distribution with a stateless primitive, from the stream of an op."""
+    """Draws random numbers of a standard distribution from the random stream of an op.
+
+    ``primitive`` computes the numbers from a generator state.
+    """
     return primitive(_reserve_state(op, seed, shape, dtype), shape=shape, dtype=dtype)
 
 
@@ -63,6 +66,7 @@ def uniform(
 
 
 def _uniform_integers(shape: tuple[Dim, ...], minval: Any, maxval: Any, dtype: DType, seed: int | None) -> Tensor:
+    """Returns uniform random integers in [minval, maxval) from the random stream of TensorFlow's op for integers."""
     if maxval is None:
         raise ValueError(f"Must specify maxval for integer dtype {dtype!r}")
     low, high = (convert_to_tensor(end, dtype) for end in (minval, maxval))
@@ -165,8 +169,10 @@ def categorical(
     tensor = convert_to_tensor(logits)
     count = sample_count(num_samples)
     rows = tensor._type.shape[0] if tensor.ndim else 1
-    words = rows * ((count + 3) // 4 * 8)
-    state = advanced(f"Multinomial:{tensor.dtype.name}:{as_dtype(dtype or int64).name}", seed, words * RESERVED_BLOCKS)
+    # TensorFlow reserves two numbers for each sample, and rounds up the samples of a row to a multiple of four.
+    reserved = rows * ((count + 3) // 4 * 8)
+    op = f"Multinomial:{tensor.dtype.name}:{as_dtype(dtype or int64).name}"
+    state = advanced(op, seed, reserved * RESERVED_BLOCKS)
     return sampled(state, tensor, count, as_dtype(dtype or int64))
 
 
@@ -174,18 +180,15 @@ def categorical(
 
 
 def _reserve_state(op: str, seed: int | None, shape: tuple[Dim, ...], dtype: DType) -> Tensor:
-    """Returns the generator state for ``shape`` random numbers of an op, and advances its stream.
+    """Returns the generator state for ``shape`` random numbers of an op, and advances the op's random stream.
 
-    A fixed number of blocks is reserved for each number, as rejection sampling may use several.
+    Each number gets a fixed number of random blocks, because rejection sampling may need several.
     """
     return advanced(f"{op}:{dtype.name}", seed, size_of(shape) * RESERVED_BLOCKS)
 
 
 def _as_shape_argument(shape: Any) -> Any:
-    """Checks the ``shape`` of random numbers as TensorFlow does: a tensor must be int32.
-
-    Other shapes stay as they are.
-    """
+    """Returns the argument ``shape`` of a random op, after checking that a tensor is int32, as TensorFlow requires."""
     return convert_to_tensor(shape, int32) if is_tensor(shape) else shape
 
 

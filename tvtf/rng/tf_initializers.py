@@ -16,7 +16,11 @@ from tvtf.rng.stateful import normal, uniform
 
 
 def _numeric_dtype(dtype: Any) -> DType:
-    """Converts the dtype of an initializer, float32 by default; raises ValueError unless it is numeric or bool."""
+    """Converts the dtype of an initializer, float32 by default.
+
+    Raises:
+      ValueError: the dtype is neither numeric nor bool.
+    """
     numeric_dtype = float32 if dtype is None else as_dtype(dtype)
     if not (numeric_dtype.is_numeric or numeric_dtype.is_bool):
         raise ValueError(f"Argument `dtype` expected to be numeric or boolean. Received {numeric_dtype}.")
@@ -87,9 +91,10 @@ class ConstantInitializer(Constant):
 
 
 class _DrawsEachCall:
-    """A mixin: without a seed each call draws other numbers, as no seed is drawn in the constructor."""
+    """A mixin for initializers that return other numbers at each call if they have no seed."""
 
     def _default_seed(self) -> None:
+        """Returns None: no seed is drawn when the initializer is created."""
         return None
 
 
@@ -108,12 +113,13 @@ class RandomNormalInitializer(_DrawsEachCall, RandomNormal):
     """
 
     def __call__(self, shape: Any, dtype: Any = float32, **kwargs: Any) -> Tensor:
-        kind = as_dtype(dtype)
-        if not kind.is_floating:
-            raise ValueError(f"Argument `dtype` is expected to be floating point. Received: {kind}.")
+        """Draws normal numbers: with a seed the same numbers at each call, without one other numbers."""
+        result_dtype = as_dtype(dtype)
+        if not result_dtype.is_floating:
+            raise ValueError(f"Argument `dtype` is expected to be floating point. Received: {result_dtype}.")
         if self._given is None:
-            return normal(shape, self.mean, self.stddev, kind)
-        return random.stateless_normal(shape, [self._given, 0], self.mean, self.stddev, kind)
+            return normal(shape, self.mean, self.stddev, result_dtype)
+        return random.stateless_normal(shape, [self._given, 0], self.mean, self.stddev, result_dtype)
 
 
 @export("random_uniform_initializer")
@@ -131,7 +137,8 @@ class RandomUniformInitializer(_DrawsEachCall, RandomUniform):
     """
 
     def __call__(self, shape: Any, dtype: Any = float32, **kwargs: Any) -> Tensor:
-        kind = _numeric_dtype(dtype)
+        """Draws uniform numbers: with a seed the same numbers at each call, without one other numbers."""
+        result_dtype = _numeric_dtype(dtype)
         if self._given is None:
-            return uniform(shape, self.minval, self.maxval, kind)
-        return random.stateless_uniform(shape, [self._given, 0], self.minval, self.maxval, kind)
+            return uniform(shape, self.minval, self.maxval, result_dtype)
+        return random.stateless_uniform(shape, [self._given, 0], self.minval, self.maxval, result_dtype)

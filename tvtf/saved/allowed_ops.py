@@ -67,15 +67,19 @@ class NotAllowed(ValueError):
 
 
 def is_allowed(prim: Primitive[Any]) -> bool:
-    """Returns whether a primitive only computes, checks, or changes the program's own Variables."""
+    """Returns whether a saved model may call a primitive.
+
+    It may if the primitive only computes, or if its effects are limited to the program: checks, the program's own
+    Variables, control flow and printing.
+    """
     return (prim.pure and prim.name not in CALLS_PYTHON) or (prim.is_own and prim.name in EFFECTS)
 
 
 def check_ops(names: Iterable[str]) -> None:
-    """Checks that a saved model's primitives exist, and don't access files, processes or Python.
+    """Checks that a saved model may call the primitives ``names``.
 
     Raises:
-      NotAllowed: a primitive does, or does not exist.
+      NotAllowed: a primitive does not exist, or may access files, processes or Python functions.
     """
     requested = set(names)
     for name in sorted(requested):
@@ -86,6 +90,7 @@ def check_ops(names: Iterable[str]) -> None:
 
 
 def _effect(name: str) -> str:
+    """Returns the reason, for an error text, why a saved model may not call a primitive."""
     return "it calls Python" if name in CALLS_PYTHON else "it does more than compute"
 
 
@@ -96,12 +101,16 @@ def functions() -> dict[str, Any]:
 
 
 def _only_computes(public: Any) -> bool:
-    """Returns whether a public function or primitive only computes: it has no effects outside of the program."""
+    """Returns whether a public function or primitive only computes, without any effects.
+
+    A function is judged by the module in which it is defined, and by the lists of exceptions.
+    """
     if isinstance(public, Primitive):
         return is_allowed(public) and public.name not in EFFECTS
     undecorated = inspect.unwrap(public) if inspect.isfunction(public) else None
     if undecorated is None or undecorated.__name__ in EXCLUDED_FUNCTIONS or undecorated.__module__ in EXCLUDED_MODULES:
         return False
+    # A name that ends in a dot stands for all modules of a package.
     return any(
         undecorated.__module__ == allowed or (allowed.endswith(".") and undecorated.__module__.startswith(allowed))
         for allowed in COMPUTING_MODULES
@@ -121,10 +130,12 @@ def function(name: Any) -> Any:
 
 
 def primitive(name: Any) -> Primitive[Any]:
-    """Returns the primitive that a saved model defers a call of, by its name.
+    """Returns the primitive ``name``, for a deferred call of a saved model.
+
+    A call is deferred if the rank of an argument was unknown while tracing.
 
     Raises:
-      NotAllowed: a saved model may not defer a call of it.
+      NotAllowed: a saved model may not defer a call of the primitive.
     """
     check_ops([str(name)])
     if str(name) in EFFECTS:

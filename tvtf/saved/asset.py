@@ -40,11 +40,11 @@ class Asset(Trackable):
 
     @staticmethod
     def of(tensor: Any) -> Asset | None:
-        """Returns the asset whose path a tensor is, otherwise None."""
+        """Returns the asset to which a tensor belongs as the asset's path; None for other tensors."""
         return tensor.asset if isinstance(tensor, AssetPath) else None
 
     def content(self) -> bytes:
-        """Returns the file's bytes.
+        """Reads the asset's file, and returns its bytes.
 
         Raises:
           NotFoundError: the file does not exist.

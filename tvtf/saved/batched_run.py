@@ -20,13 +20,13 @@ class Runnable(Protocol):
 
 
 def run_batched(program: Runnable, arrays: Sequence[np.ndarray], rows: int, require: bool = True) -> list[np.ndarray]:
-    """Runs a saved function on all rows of arrays, ``rows`` at a time, and returns its outputs for all of them.
+    """Runs a saved function on arrays in batches of ``rows`` rows, and returns the outputs for all rows.
 
-    The function runs in parts if the first axis of all its inputs and outputs has the same name, or is one fixed batch
-    size.
+    This requires that the first dim of all inputs and outputs is the same named dim. If it is the same fixed size
+    instead, the batches have that size.
 
     Args:
-      require: raise an error if the function can't be run in parts; otherwise it is then run on all rows at once.
+      require: raise an error if the function can't run in batches; otherwise it runs on all rows at once.
 
     Raises:
       SavedModuleError: an array does not match, the number of rows is not a multiple of a fixed batch size, or there is no
@@ -49,24 +49,32 @@ def run_batched(program: Runnable, arrays: Sequence[np.ndarray], rows: int, requ
 
 
 def batch_axis(description: Description) -> str | None:
-    """Returns the name of the first dim of every input and output; None if it has no name or they differ."""
-    first = {value.shape[0] if value.shape else None for value in (*description.inputs, *description.outputs)}
-    name = first.pop() if len(first) == 1 else None
+    """Returns the name of the first dim, if all inputs and outputs of a function have the same named first dim.
+
+    Otherwise returns None.
+    """
+    first_dims = {value.shape[0] if value.shape else None for value in (*description.inputs, *description.outputs)}
+    name = first_dims.pop() if len(first_dims) == 1 else None
     return name if isinstance(name, str) else None
 
 
 def fixed_rows(description: Description) -> int | None:
-    """Returns the static size of the first dim of every input and output; None if it is not static or they differ."""
-    first = {value.shape[0] if value.shape else None for value in (*description.inputs, *description.outputs)}
-    size = first.pop() if len(first) == 1 else None
+    """Returns the size of the first dim, if all inputs and outputs of a function have the same static first dim.
+
+    Otherwise returns None.
+    """
+    first_dims = {value.shape[0] if value.shape else None for value in (*description.inputs, *description.outputs)}
+    size = first_dims.pop() if len(first_dims) == 1 else None
     return size if isinstance(size, int) else None
 
 
 def _are_whole_batches(description: Description, arrays: Sequence[np.ndarray], rows: int) -> bool:
-    """Returns whether all arrays have the same positive number of rows, and thus can run in batches of ``rows`` rows.
+    """Returns whether a function of a fixed batch size, ``rows``, can run on the arrays in batches.
+
+    All arrays must have the same positive number of rows.
 
     Raises:
-      SavedModuleError: the number is not a multiple of ``rows``, the function's fixed batch size.
+      SavedModuleError: the number of rows is not a multiple of the batch size.
     """
     counts = {len(array) if array.ndim else 0 for array in arrays}
     if len(counts) != 1 or 0 in counts:
@@ -80,12 +88,13 @@ def _are_whole_batches(description: Description, arrays: Sequence[np.ndarray], r
 
 
 def _in_parts(program: Runnable, arrays: Sequence[np.ndarray], rows: int) -> list[np.ndarray]:
-    """Runs the function on slices of the rows and concatenates the outputs."""
-    parts = [program.run(part) for part in _parts(arrays, rows)]
-    return [np.concatenate(outputs) for outputs in zip(*parts)]
+    """Runs a saved function on batches of ``rows`` rows, and concatenates the outputs of all batches."""
+    results = [program.run(batch) for batch in _batches(arrays, rows)]
+    return [np.concatenate(outputs) for outputs in zip(*results)]
 
 
-def _parts(arrays: Sequence[np.ndarray], rows: int) -> Iterator[list[np.ndarray]]:
+def _batches(arrays: Sequence[np.ndarray], rows: int) -> Iterator[list[np.ndarray]]:
+    """Yields the batches of ``rows`` consecutive rows of all arrays; the last batch may have fewer rows."""
     count = len(arrays[0])
-    for start in range(0, max(count, 1), rows):
+    for start in range(0, max(count, 1), rows):  # without rows, one empty batch gives the outputs' shapes
         yield [np.ascontiguousarray(array[start : start + rows]) for array in arrays]

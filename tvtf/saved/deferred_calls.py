@@ -26,7 +26,7 @@ from tvtf.saved import allowed_ops
 
 
 def describe(deferred: Mapping[int, Call] | None) -> dict[str, Any]:
-    """Encodes a program's deferred calls as JSON, by their keys.
+    """Encodes a program's deferred calls, given by their keys, as JSON.
 
     Raises:
       NotPlain: an argument can't be stored in a file.
@@ -35,16 +35,17 @@ def describe(deferred: Mapping[int, Call] | None) -> dict[str, Any]:
 
 
 def made_in(mod: ir.IRModule) -> dict[int, Call]:
-    """Returns the deferred calls of a program by their keys, including calls in programs among their arguments.
+    """Returns the deferred calls of a program by their keys.
 
-    A program contains only the keys of its deferred calls. The calls themselves are registered in ``calls``.
+    A program contains only the keys. The calls themselves are registered in ``calls``. An argument of a call may be a
+    program, such as a branch. The deferred calls of that program are returned, too.
     """
     reachable: dict[int, Call] = {}
-    modules = [mod]
-    while modules:
-        for key in _keys_in(modules.pop()) - reachable.keys():
+    unvisited = [mod]
+    while unvisited:
+        for key in _keys_in(unvisited.pop()) - reachable.keys():
             reachable[key] = calls[key]
-            modules += [leaf.mod for leaf in calls[key].leaves if isinstance(leaf, Subfunction)]
+            unvisited += [leaf.mod for leaf in calls[key].leaves if isinstance(leaf, Subfunction)]
     return reachable
 
 
@@ -60,8 +61,11 @@ def _keys_in(mod: ir.IRModule) -> set[int]:
 def read(data: Mapping[str, Any], module: Callable[[Any, Collection[int]], ir.IRModule]) -> dict[int, Call]:
     """Reads deferred calls from the JSON that `describe` wrote, and registers them; returns the calls by their keys.
 
-    ``module`` reads a program among a call's arguments. The caller must keep references to the calls, because a key is
-    valid only while its call is alive.
+    The caller must keep references to the calls, because a key is valid only while its call is alive.
+
+    Args:
+      data: the calls in JSON, by key.
+      module: reads a program among a call's arguments; it also gets the keys of all calls.
 
     Raises:
       SavedModuleError: a call is not allowed, or its key is in use for another call.
@@ -72,7 +76,13 @@ def read(data: Mapping[str, Any], module: Callable[[Any, Collection[int]], ir.IR
 
 
 def _registered(key: int, call: Call) -> Call:
-    """Returns the call, or the same call of a model loaded earlier; keys are random and unique in the process."""
+    """Registers a deferred call under its key, and returns the registered call.
+
+    If a model with the same call was loaded earlier, that model's call is returned.
+
+    Raises:
+      SavedModuleError: a different call has the key.
+    """
     registered = calls.setdefault(key, call)
     if not _are_same(registered, call):
         raise SavedModuleError(f"it has another call by the key {key} than a model that was loaded before")
@@ -82,7 +92,8 @@ def _registered(key: int, call: Call) -> Call:
 def _are_same(one: Call, other: Call) -> bool:
     """Returns whether two deferred calls have the same function and arguments.
 
-    Tensors are passed at each call. Only their positions among the arguments (``places``) are compared.
+    Of tensors, only the positions among the arguments (``places``) are compared. Their values are passed when the call
+    is made.
     """
     return one is other or (
         one.function == other.function
@@ -97,6 +108,7 @@ def _are_same(one: Call, other: Call) -> bool:
 
 
 def _none(_: Any) -> None:
+    """Replaces every leaf of a structure by None, so that only structures are compared."""
     return None
 
 
@@ -115,7 +127,10 @@ def _are_same_leaves(one: Any, other: Any) -> bool:
 
 
 def _describe(call: Call) -> dict[str, Any]:
-    """Encodes a deferred call as JSON: its function, and the structure and leaves of its arguments."""
+    """Encodes a deferred call as JSON: the function, and the structure and leaves of the arguments.
+
+    The file has only the position of a tensor, which is passed when the call is made.
+    """
     leaves = [
         {"tensor": None} if position in call.places else encode(leaf, _encoded_leaf)
         for position, leaf in enumerate(call.leaves)
@@ -125,16 +140,17 @@ def _describe(call: Call) -> dict[str, Any]:
 
 
 def _read(data: Mapping[str, Any], module: Callable[[Any], ir.IRModule]) -> Call:
-    """Decodes a deferred call from JSON; ``module`` reads a program among the call's arguments.
+    """Decodes a deferred call from the JSON that `_describe` wrote.
 
-    Tensors are passed when the call is made. The file has only their positions, as leaves with the entry "tensor".
+    ``module`` reads a program among the call's arguments. A leaf with the entry "tensor" stands for a tensor, which is
+    passed when the call is made.
     """
     places = [position for position, leaf in enumerate(data["leaves"]) if "tensor" in leaf]
 
-    def leaf(kind: str, content: Any) -> Any:
+    def decode_special(kind: str, content: Any) -> Any:
         return Subfunction(module(content), "main") if kind == "graph" else _READERS[kind](content)
 
-    leaves = [decode(encoded, leaf) for encoded in data["leaves"]]
+    leaves = [decode(encoded, decode_special) for encoded in data["leaves"]]
     return Call(_decoded_function(*data["function"]), decode(data["structure"]), leaves, places)
 
 
@@ -142,9 +158,10 @@ def _read(data: Mapping[str, Any], module: Callable[[Any], ir.IRModule]) -> Call
 
 
 def _encoded_function(function: Any) -> list[str]:
-    """Encodes the function of a deferred call as its kind (primitive, bind or function) and its name.
+    """Encodes the function of a deferred call as a kind and a name.
 
-    A file contains no code, only names: its reader decides which functions a name may stand for.
+    The kinds are "primitive", "bind" (the method ``bind`` of a primitive) and "function" (a public function). A file
+    contains only names, no code. `_decoded_function` decides which functions a name may stand for.
     """
     if isinstance(function, Primitive):
         return ["primitive", function.name]
@@ -157,9 +174,12 @@ def _encoded_function(function: Any) -> list[str]:
 
 
 def _decoded_function(kind: str, name: str) -> Callable[..., Any]:
-    """Returns the function that a file names, if a saved model may call it.
+    """Returns the function that a file names by a kind and a name.
 
-    A file that is not trusted may name anything; only functions without effects outside of the program are allowed.
+    A hostile file may name any function. Only functions without effects outside of the program are allowed.
+
+    Raises:
+      SavedModuleError: the kind is unknown, or a saved model may not call the function.
     """
     if kind not in ("function", "primitive", "bind"):
         raise SavedModuleError(f"it calls a {kind!r:.40}, which is not a kind of function")
@@ -171,7 +191,10 @@ def _decoded_function(kind: str, name: str) -> Callable[..., Any]:
 
 
 def _undecorated(public: Any) -> Any:
-    """Returns the undecorated function, which a deferred call calls."""
+    """Returns the function inside the decorators of a public function; returns a primitive unchanged.
+
+    Deferred calls call functions without their decorators.
+    """
     return public if isinstance(public, Primitive) else inspect.unwrap(public)
 
 
@@ -179,9 +202,9 @@ def _undecorated(public: Any) -> Any:
 
 
 def _encoded_leaf(value: Any) -> Any:
-    """Encodes an argument as JSON if it is a program, a slice, an array or an ellipsis.
+    """Encodes an argument of a deferred call as JSON if it is a program, a slice, an array or an ellipsis.
 
-    Returns None for other values.
+    Returns None for other values, which `encode` handles.
     """
     if isinstance(value, Subfunction):
         return {"graph": json.loads(tvm.ir.save_json(value.mod))}
@@ -194,6 +217,7 @@ def _encoded_leaf(value: Any) -> Any:
 
 
 def _array(content: Any) -> np.ndarray:
+    """Decodes an array from its dtype, shape and bytes in base64."""
     dtype, shape, data = content
     return np.frombuffer(base64.b64decode(data, validate=True), as_dtype(dtype).np).reshape(shape)
 

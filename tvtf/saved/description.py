@@ -36,7 +36,11 @@ class Value:
 
     @classmethod
     def of_json(cls, data: Mapping[str, Any]) -> Value:
-        """Reads a value's name, dtype and dims from what `as_json` wrote."""
+        """Reads a value's name, dtype and dims from the JSON that `as_json` wrote.
+
+        Raises:
+          TypeError, ValueError, KeyError: the data is damaged.
+        """
         name, dims = data["name"], data["shape"]
         if not isinstance(name, str) or not isinstance(dims, list):
             raise TypeError(f"not a name with dims: {data}")
@@ -47,10 +51,10 @@ class Value:
     def check(self, array: np.ndarray, dims: dict[str, int]) -> None:
         """Checks that an array has this input's dtype and shape.
 
-        Named dims have the sizes in ``dims``, or are added to it.
+        ``dims`` has the sizes of named dims in earlier inputs. New named dims are added to it.
 
         Raises:
-          SavedModuleError: they don't match; the text has the input's name, the expected value and the actual one.
+          SavedModuleError: the dtype or shape differs; the text has the input's name, and both dtypes or shapes.
 
         >>> Value("x", dtypes.float32, ("batch", 2)).check(np.zeros((3, 5), np.float32), {})
         Traceback (most recent call last):
@@ -67,13 +71,16 @@ class Value:
             )
 
     def _dims(self, known: Mapping[str, int]) -> str:
-        """Returns the shape as text, with the known sizes of named dims."""
+        """Returns the shape as text; ``known`` has sizes of named dims. For example, "(batch=3, 2)"."""
         listed = [f"{d}={known[d]}" if isinstance(d, str) and d in known else str(d) for d in self.shape]
         return f"({', '.join(listed)}{',' if len(listed) == 1 else ''})"
 
 
 def _fits(dims: dict[str, int]) -> Callable[[int | str, int], bool]:
-    """Returns a function that compares a dim with a size; a named dim gets the first size that it meets."""
+    """Returns a function that tells whether a size fits a dim.
+
+    A named dim fits the size in ``dims``. If it has none there yet, it gets the size.
+    """
     return lambda dim, size: size == (dims.setdefault(dim, size) if isinstance(dim, str) else dim)
 
 
@@ -103,7 +110,7 @@ class Description:
 
     @classmethod
     def of_json(cls, data: Any, source: str) -> Description:
-        """Reads a description from what `as_json` wrote; ``source`` names its file in errors.
+        """Reads a description from the JSON that `as_json` wrote; ``source`` names the file in errors.
 
         Raises:
           SavedModuleError: the format or version is another, or the data is damaged.
@@ -114,10 +121,10 @@ class Description:
         return cls(str(entry(data, "name", source)), inputs, outputs, None if gpu is None else str(gpu))
 
     def check(self, arrays: Sequence[np.ndarray]) -> dict[str, int]:
-        """Checks that arrays match the inputs, and returns the sizes of the named dims.
+        """Checks the number, dtypes and shapes of arrays for the inputs, and returns the sizes of the named dims.
 
         Raises:
-          SavedModuleError: an array does not match; the text has the expected value and the actual one.
+          SavedModuleError: an array does not match; the text has what is expected, and what it got.
         """
         if len(arrays) != len(self.inputs):
             named = ", ".join(value.name for value in self.inputs)
@@ -129,7 +136,11 @@ class Description:
 
 
 def check_header(data: Any, source: str) -> None:
-    """Raises SavedModuleError if ``data`` is not a description, or of a version that this tvtf does not read."""
+    """Checks that ``data`` is a description of a saved function, in the version that this tvtf reads.
+
+    Raises:
+      SavedModuleError: the data has another format or version; ``source`` names the file in the text.
+    """
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise SavedModuleError(f"{source} is not a description of a saved module: its format is not {FORMAT!r}")
     if data.get("version") != VERSION:
@@ -140,7 +151,7 @@ def check_header(data: Any, source: str) -> None:
 
 
 def entry(data: Mapping[str, Any], key: str, source: str) -> Any:
-    """Returns the entry ``key`` of a description; ``source`` names its file in errors.
+    """Returns the entry ``key`` of a description; ``source`` names the file in errors.
 
     Raises:
       SavedModuleError: the entry is missing.
@@ -166,7 +177,11 @@ def values(data: Mapping[str, Any], key: str, source: str) -> tuple[Value, ...]:
 
 
 def parse(text: bytes, source: str) -> Any:
-    """Parses JSON; an error names the file and the position."""
+    """Parses the JSON of a file; ``source`` names the file in errors.
+
+    Raises:
+      SavedModuleError: the text is not valid JSON.
+    """
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as cause:
@@ -174,6 +189,6 @@ def parse(text: bytes, source: str) -> Any:
 
 
 def checksum(program: Any) -> str:
-    """Returns the SHA-256 of a JSON value, independent of its layout in the file."""
+    """Returns the SHA-256 of a JSON value, which does not depend on spaces and the order of keys in a file."""
     text = json.dumps(program, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

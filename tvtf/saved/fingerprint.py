@@ -69,6 +69,7 @@ class Fingerprint:
     version: int | None = None
 
     def _hashes(self) -> tuple[int | None, ...]:
+        """Returns the five hashes, without the version."""
         return astuple(self)[:5]
 
     def __eq__(self, other: object) -> bool:
@@ -90,7 +91,7 @@ class Fingerprint:
         Raises:
           ValueError: a hash is missing.
         """
-        _, *hashes = self._hashes()
+        _checksum, *hashes = self._hashes()
         if not all(isinstance(value, int) for value in hashes):
             raise ValueError(f"Encountered invalid fingerprint values when constructing singleprint: {self!r}")
         return "/".join(map(str, hashes))
@@ -133,4 +134,5 @@ def read_fingerprint(export_dir: Any) -> Fingerprint:
 
 
 def _hash(part: Any) -> int:
+    """Returns the first 64 bits of the SHA-256 of a JSON value."""
     return int(checksum(part)[:16], 16)

@@ -41,7 +41,7 @@ def save(folder: str | os.PathLike[str], fn: Any, *args: Any) -> str:
 
 
 def _traced(fn: Any, args: Sequence[Any]) -> ConcreteFunction:
-    """Returns a function's trace for the arguments."""
+    """Traces a function for arguments, and returns the concrete function; one is returned as it is."""
     if isinstance(fn, ConcreteFunction):
         return fn
     polymorphic = fn if isinstance(fn, Function) else function(fn)
@@ -49,24 +49,25 @@ def _traced(fn: Any, args: Sequence[Any]) -> ConcreteFunction:
 
 
 def _named_variables(concrete: ConcreteFunction) -> dict[str, Variable]:
-    """Returns the Variables that a function reads, by unique names: repeated names get a number.
+    """Returns the Variables that a function reads, by unique names.
 
-    The names are keys in the file, while any number of Variables may have the same name.
+    Several Variables may have the same name, but the names are keys in the saved model. Therefore a repeated name gets
+    a number: ``w``, ``w__1``, ``w__2``.
     """
     named: dict[str, Variable] = {}
     for variable in concrete.variables:
-        name = variable.name.partition(":")[0].replace("/", "_")
+        name = variable.name.partition(":")[0].replace("/", "_")  # "dense/w:0" becomes "dense_w"
         count = sum(other == name or other.startswith(f"{name}__") for other in named)
         named[f"{name}__{count}" if count else name] = variable
     return named
 
 
 def load(folder: str | os.PathLike[str], signature: str = DEFAULT) -> SavedFunction:
-    """Reads one signature of a saved model after checking everything in the folder.
+    """Loads one signature of a saved model as a function, after checking all files in the folder.
 
     Raises:
       OSError: the folder holds no saved model.
-      SavedModuleError: the model is damaged, has another version, or no such signature.
+      SavedModuleError: the model is damaged, has another version, or has no such signature.
     """
     signatures = load_model(folder).signatures
     if signature not in signatures:

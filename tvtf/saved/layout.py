@@ -41,7 +41,9 @@ def read(folder: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def locate(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Path]:
-    """Returns the description as `read` does, and the folder with the model's files (see ``swap.py``).
+    """Reads the description of a saved model, and verifies the digest of every file.
+
+    Returns the description, and the folder that holds the files. During a save this is a subfolder (see ``swap.py``).
 
     Raises:
       OSError, SavedModuleError: as `read`.
@@ -67,7 +69,7 @@ def locate(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Path]:
 
 
 def extra(folder: str | os.PathLike[str], name: str) -> bytes | None:
-    """Returns the content of an extra file of a saved model; None if it has no file of this name.
+    """Returns the content of a further file that was saved with a model; None if there is no file of this name.
 
     Raises:
       OSError, SavedModuleError: as `read`.
@@ -127,7 +129,12 @@ def _files_folder(description_path: Path, generation: Any) -> Path:
 
 
 def _content(description_path: Path) -> bytes:
-    """Returns the bytes of a model's description file; raises an error that tells what is wrong if it can't be read."""
+    """Returns the bytes of a saved model's description file.
+
+    Raises:
+      OSError: the folder holds no saved model.
+      SavedModuleError: the file can't be read, or TensorFlow saved the model.
+    """
     try:
         return description_path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -137,7 +144,7 @@ def _content(description_path: Path) -> bytes:
 
 
 def _missing(description_path: Path) -> Exception:
-    """Returns the error for a folder without a description: it has no model, or one that TensorFlow saved."""
+    """Returns the error for a folder without a description file: no model, or a model that TensorFlow saved."""
     folder = description_path.parent
     if any((folder / name).exists() for name in OF_TENSORFLOW):
         return SavedModuleError(
@@ -148,9 +155,10 @@ def _missing(description_path: Path) -> Exception:
 
 
 def _check_file(description_path: Path, files_folder: Path, name: str, digest: Any) -> None:
-    """Checks that a file of a model lies inside the model's folder, and has the digest that the description declares.
+    """Checks that a file of a saved model has the digest that the description declares.
 
-    Files may have been damaged or exchanged since the save.
+    The file may have been damaged or replaced since the save. A hostile description may name a file outside the model's
+    folder, which is an error.
     """
     if not is_inside(name):
         raise SavedModuleError(
@@ -164,5 +172,8 @@ def _check_file(description_path: Path, files_folder: Path, name: str, digest: A
 
 
 def index_of(prefix: str) -> str:
-    """Returns the index file of a bundle; its digest covers the bundle, as it holds the checksums of the data."""
+    """Returns the name of the index file of a checkpoint bundle.
+
+    The index holds the checksums of the data. A digest of the index file therefore covers the whole bundle.
+    """
     return index_name(prefix)

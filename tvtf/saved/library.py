@@ -75,7 +75,7 @@ def write(saved: SavedFunction, path: str | os.PathLike[str], gpu: str | None = 
 
 
 def _append_description(path: Path, description: Description) -> None:
-    """Appends the description to a compiled library, with its length, a digest of all bytes before, and a mark.
+    """Appends the description to a compiled library, then its length, a digest of all bytes before, and a mark.
 
     The file is flushed to disk before the caller renames it. Otherwise a crash after the rename could leave a file
     without content.
@@ -156,7 +156,7 @@ class Library:
     """A loaded library; several threads may use it, but calls run one at a time."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Verifies the library's digest, loads it, and creates the virtual machine that runs it."""
+        """Verifies the digest of a library, loads the library, and creates the virtual machine that runs its code."""
         self.description = read_description(path)
         load_runtime()
         devices = self._devices()
@@ -170,9 +170,9 @@ class Library:
         self._lock = Lock()
 
     def _devices(self) -> list[int]:
-        """Returns the devices for TVM's virtual machine as a flat list: type, number and allocator of each device.
+        """Returns the devices for TVM's virtual machine: the type, number and allocator of each, in one flat list.
 
-        The GPU comes first, if the library needs one.
+        If the library needs a GPU, the GPU comes first.
         """
         if self.description.gpu is None:
             return [CPU, 0, POOLED]
@@ -181,14 +181,14 @@ class Library:
         cuda.load_runtime()
         return [CUDA, 0, POOLED, CPU, 0, POOLED]
 
-    def _to_device(self, tensor: Any, kind: int) -> Any:
-        """Copies a tensor to a device, if the library is for a GPU."""
+    def _to_device(self, tensor: Any, device_type: int) -> Any:
+        """Copies a tensor to the GPU or the CPU, if the library is for a GPU; otherwise returns the tensor itself."""
         if self.description.gpu is None:
             return tensor
-        return tvm_ffi.get_global_func("vm.builtin.to_device")(tensor, kind, 0)
+        return tvm_ffi.get_global_func("vm.builtin.to_device")(tensor, device_type, 0)
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Returns the outputs as new arrays, in the order of the description.
+        """Runs the function on arrays, and returns the outputs as new arrays, in the order of the description.
 
         Raises:
           SavedModuleError: an array's dtype or shape does not match the library's inputs.
@@ -202,7 +202,7 @@ class Library:
             except (RuntimeError, ValueError, TypeError) as error:
                 raise raised_by(self.description.name, error) from error
             if len(self.description.outputs) == 1:
-                results = [results]
+                results = [results]  # the machine returns a single output by itself
             return [to_array(self._to_device(result, CPU)).copy() for result in results]
 
 
@@ -231,6 +231,7 @@ def load_runtime() -> None:
         return
     spec = importlib.util.find_spec("tvm")
     folder = Path(spec.origin).parent if spec and spec.origin else Path()
+    # The first file found, by the names on Linux, macOS and Windows.
     runtime = next(
         (path for name in RUNTIMES for path in (folder / name, folder / "lib" / name) if path.is_file()), None
     )

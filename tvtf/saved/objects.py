@@ -53,10 +53,10 @@ class ModelView(View):
         self._function_nodes: dict[int, tuple[Any, Trackable]] = {}
 
     def children(self, trackable: Trackable) -> dict[str, Trackable]:
-        """Returns an object's children by name, including functions.
+        """Returns an object's children in the saved object graph by name, including functions.
 
-        The root also has the model's parts and signatures. A variable of another library, such as Keras, is replaced by
-        the Variable inside, because functions read the latter.
+        The root also has the model's additional parts and its signatures. A variable of another library, such as Keras,
+        is replaced by the Variable inside, because functions read that Variable.
         """
         functions = functions_of(trackable) if isinstance(trackable, AutoTrackable) else {}
         if isinstance(trackable, SignatureMap):
@@ -64,28 +64,27 @@ class ModelView(View):
         tracked = {name: of_library(child) for name, child in trackable._trackable_children().items()}
         if trackable is not self.root:
             return tracked | {name: self.node_of(function) for name, function in functions.items()}
-        tracked.pop(SIGNATURES, None)
+        tracked.pop(SIGNATURES, None)  # a loaded model has signatures of its own
         parts = {name: self._part(part) for name, part in {**functions, **self.parts}.items()}
         return tracked | parts | {SIGNATURES: self.signatures}
 
     def _part(self, part: Any) -> Trackable:
+        """Returns the node of a part that is a function; another part is a node itself."""
         return self.node_of(part) if isinstance(part, (Function, ConcreteFunction)) else part
 
     def node_of(self, function: Any) -> Trackable:
-        """Returns the node that represents a function in the saved object graph.
-
-        The same function always has the same node.
-        """
+        """Returns the node that represents a function in the saved object graph; it is created on the first call."""
         if id(function) not in self._function_nodes:
             node_class = FunctionNode if isinstance(function, Function) else ConcreteNode
-            # the function is stored, too: while it is alive, no other object has its id
+            # The function is stored, too: while it is alive, no other object has its id.
             self._function_nodes[id(function)] = function, node_class(function)
         _, node = self._function_nodes[id(function)]
         return node
 
 
 def functions_of(trackable: Any) -> dict[str, Any]:
-    """Returns the functions among an object's attributes and its class's, by name in alphabetical order."""
+    """Returns the functions among the attributes of an object and of its class, by name in alphabetical order."""
+    # Attributes with the prefix ``BOUND`` are caches of the class's functions, bound to the object.
     names = {name for name in dir(type(trackable)) + list(vars(trackable)) if not name.startswith(BOUND)}
     names -= trackable._attributes_not_saved
     attributes = {name: getattr(trackable, name, None) for name in sorted(names) if _holds_function(trackable, name)}
@@ -93,7 +92,7 @@ def functions_of(trackable: Any) -> dict[str, Any]:
 
 
 def _holds_function(trackable: Any, name: str) -> bool:
-    """Returns whether an attribute is a function, without running properties."""
+    """Returns whether an attribute of an object or of its class is a function, without running a property's code."""
     value = vars(trackable).get(name, getattr(type(trackable), name, None))
     return isinstance(value, (Function, ConcreteFunction))
 
@@ -104,12 +103,11 @@ def _holds_function(trackable: Any, name: str) -> bool:
 def describe(view: ModelView, function_number: Callable[[ConcreteFunction], Any]) -> list[dict[str, Any]]:
     """Encodes all objects of a model as JSON, in the order of their node numbers.
 
-    ``function_number`` returns the number of a concrete function, or the reason why the function is not saved. Slot
-    variables of optimizers come last. They have no children.
+    ``function_number`` returns the number of a concrete function, or the reason why the function is not saved.
     """
     nodes = view.nodes()
     numbers = {id(node.trackable): number for number, node in enumerate(nodes)}
-    owned_count = len(view.paths())
+    owned_count = len(view.paths())  # after these nodes come slot variables of optimizers, which have no children
     return [
         _encode_node(node.trackable, node.key, function_number)
         | {"children": _edges(view, node.trackable, numbers) if number < owned_count else []}
@@ -119,19 +117,23 @@ def describe(view: ModelView, function_number: Callable[[ConcreteFunction], Any]
 
 
 def _edges(view: ModelView, trackable: Trackable, numbers: Mapping[int, int]) -> list[list[Any]]:
-    """Returns the names and numbers of an object's children."""
+    """Returns a pair of a name and a node number for each child of an object."""
     return [[name, numbers[id(child)]] for name, child in view.children(trackable).items()]
 
 
 @functools.singledispatch
 def _encode_node(trackable: Any, key: str, function_number: Callable[[ConcreteFunction], Any]) -> dict[str, Any]:
-    """Encodes a node's kind and properties as JSON."""
+    """Encodes an object of a saved model as JSON: its kind, and the properties that loading needs.
+
+    ``key`` is the prefix of the object's values in the checkpoint. ``function_number`` returns the number of a concrete
+    function. An object of no registered class has only its children.
+    """
     return {"kind": "object"}
 
 
 @_encode_node.register
 def _(variable: Variable, key: str, function_number: Any) -> dict[str, Any]:
-    """Describes a Variable: its type, and the key of its value in the checkpoint."""
+    """Encodes a Variable as JSON: its name and type, and the key of its value in the checkpoint."""
     shape = variable.shape
     return {
         "kind": "variable",
@@ -145,7 +147,7 @@ def _(variable: Variable, key: str, function_number: Any) -> dict[str, Any]:
 
 @_encode_node.register
 def _(node: FunctionNode, key: str, function_number: Any) -> dict[str, Any]:
-    """Describes a function: its signature, its traces, and the reasons why some traces can't be saved."""
+    """Encodes a ``tf.function`` as JSON: its signature, its traces, and the reasons why some traces can't be saved."""
     function = node.function
     traces = [function_number(concrete) for concrete in function.concrete_functions]
     return {
@@ -159,6 +161,7 @@ def _(node: FunctionNode, key: str, function_number: Any) -> dict[str, Any]:
 
 
 def _specs(function: Function) -> Any:
+    """Encodes a function's input signature as JSON; None if it has none, or one that JSON can't hold."""
     try:
         return None if function.input_signature is None else encode(tuple(function.input_signature))
     except NotPlain:
@@ -167,7 +170,7 @@ def _specs(function: Function) -> Any:
 
 @_encode_node.register
 def _(node: ConcreteNode, key: str, function_number: Any) -> dict[str, Any]:
-    """Describes one trace of a function: its number and its signature."""
+    """Encodes one trace of a function as JSON: its number and its signature."""
     return {
         "kind": "concrete",
         "function": function_number(node.concrete),
@@ -205,12 +208,12 @@ class _UserObject(AutoTrackable):
 
 
 def user_object() -> _UserObject:
-    """Returns an object of a new class, which `adopt` may make callable and give attributes of any name."""
+    """Creates an object of a loaded model. The object has a class of its own, because `adopt` may change the class."""
     return type("_UserObject", (_UserObject,), {"__module__": __name__})()  # type: ignore[no-any-return]
 
 
 def adopt(parent: Any, name: str, child: Any) -> None:
-    """Makes ``child`` the attribute, item or key ``name`` of an object, list or dict of a model that is being loaded.
+    """Stores ``child`` as the attribute, item or value ``name`` of an object, list or dict of a loaded model.
 
     Raises:
       SavedModuleError: the name is not allowed for an attribute.
@@ -226,16 +229,16 @@ def adopt(parent: Any, name: str, child: Any) -> None:
 
 
 def _set_attribute(parent: Any, name: str, child: Any) -> None:
-    """Sets an attribute of a loaded object, whose class is its own.
+    """Sets an attribute of an object of a loaded model. Each such object has a class of its own.
 
     Raises:
       SavedModuleError: Python or the class itself uses the name.
     """
-    if name == "__call__":  # Python looks it up in the class
+    if name == "__call__":  # Python looks up this method in the class
         type(parent).__call__ = lambda self, *args, **kwargs: child(*args, **kwargs)
         vars(parent)[name] = child
     elif name in ("variables", "trainable_variables"):
-        # It replaces the class's property, which can't be set on an object.
+        # The class has a property of this name, which would make the attribute read-only.
         setattr(type(parent), name, None)
         setattr(parent, name, child)
     elif name.startswith("__") or hasattr(_UserObject, name):
@@ -248,9 +251,9 @@ CONTAINERS: dict[str, Callable[[], Any]] = {"object": user_object, "list": ListW
 
 
 def check_nodes(nodes: Any, source: str) -> None:
-    """Checks the list of a model's objects: every edge must lead to an existing node.
+    """Checks the list of objects in a saved model's description: every edge must lead to an existing object.
 
-    ``source`` names the file in errors.
+    An edge is a pair of a child's name and number. ``source`` names the file in errors.
 
     Raises:
       SavedModuleError: the list of nodes or an edge is invalid.
@@ -264,6 +267,7 @@ def check_nodes(nodes: Any, source: str) -> None:
 
 
 def _is_edge(edge: Any, count: int) -> bool:
+    """Returns whether a value is a pair of a name and the number of one of ``count`` objects."""
     if not isinstance(edge, list) or len(edge) != 2:
         return False
     name, number = edge

@@ -69,16 +69,24 @@ def describe(concrete: ConcreteFunction, number_of: Callable[[Any], int]) -> dic
 
 
 def _check_saveable(name: str, program: Any) -> None:
-    """Checks while saving that the program could be loaded again."""
+    """Checks that a loaded model would accept the program of a function that is being saved.
+
+    Raises:
+      NotSaveable: the program has an op or a value that a saved model may not contain.
+    """
     try:
-        # `_checked_capture` raises the error for a call of Python, because it can name the function
+        # `_checked_capture` raises the error for a call of Python, because it can name the function.
         allowed_ops.check_ops(schema.check(program) - {PYTHON})
     except (schema.SchemaError, allowed_ops.NotAllowed) as error:
         raise NotSaveable(f"{name} can't be saved: {error}; do that outside the function") from error
 
 
 def _check_tables(concrete: ConcreteFunction, module: ir.IRModule) -> None:
-    """Raises NotSaveable if a function reads a lookup table in a branch or a loop. Loaded programs can't do that."""
+    """Checks that a function reads lookup tables only outside of branches and loops, as loaded programs can.
+
+    Raises:
+      NotSaveable: the function reads a table in a branch or a loop.
+    """
     if any(isinstance(captured, TableRead) for captured in concrete.captures):
         try:
             program_checks.tables(module)
@@ -89,9 +97,11 @@ def _check_tables(concrete: ConcreteFunction, module: ir.IRModule) -> None:
 
 
 def _checked_capture(concrete: ConcreteFunction, captured: Any) -> Any:
-    """Returns an object that a function captures; raises NotSaveable if a file can't store the object.
+    """Returns an object that a function captures, after checking that a file can store the object.
 
-    A Python function exists only in this process. A Variable that is an argument may be a different one in each call.
+    Raises:
+      NotSaveable: the object is a Python function, which exists only in this process; or a Variable that is an
+        argument, which may be a different Variable in each call.
     """
     if isinstance(captured, HostFunction) and not isinstance(captured, TableRead):
         raise NotSaveable(
@@ -106,10 +116,11 @@ def _checked_capture(concrete: ConcreteFunction, captured: Any) -> Any:
 
 
 def _arguments(concrete: ConcreteFunction) -> Any:
-    """Encodes a function's arguments: their structure, and the name and spec of each leaf.
+    """Encodes a function's arguments as JSON: their structure, and a name and a spec for each leaf.
 
     A leaf that is not a tensor has its value instead of a spec.
     """
+    # The structure needs the specs of composite tensors, but no other leaves.
     structure = nest.map_structure(
         lambda value: value if nest.is_composite(value) else None, concrete.arguments.structure
     )
@@ -120,7 +131,11 @@ def _arguments(concrete: ConcreteFunction) -> Any:
 
 
 def _deferred_calls(concrete: ConcreteFunction) -> Any:
-    """Encodes the deferred calls of a function's program, of its branches and bodies, and of their arguments."""
+    """Encodes the deferred calls of a function's program as JSON, including those in its branches and loop bodies.
+
+    Raises:
+      NotSaveable: an argument of a call can't be stored in a file.
+    """
     try:
         return deferred_calls.describe(
             deferred_calls.made_in(concrete.graph.module()) | (concrete.specialization.deferred or {})
@@ -132,6 +147,7 @@ def _deferred_calls(concrete: ConcreteFunction) -> Any:
 
 
 def _form(value: Any) -> Any:
+    """Encodes a leaf of a structure as a placeholder; returns None for a value that is nested or composite."""
     return None if nest.is_nested_or_composite(value) else {"leaf": None}
 
 
@@ -143,11 +159,12 @@ def _result(kind: str, reference: Any, number_of: Callable[[Any], int]) -> Any:
 
 
 def _spec_of(value: Any) -> Any:
+    """Encodes the shape and dtype of a result as JSON; None for a result that is None."""
     return None if value is None else encode(TensorSpec(value.shape, value.dtype))
 
 
 def _capture_index(concrete: ConcreteFunction, variable: Variable) -> int:
-    """Returns the index of a Variable among the captures."""
+    """Returns the index of a Variable among the objects that a function captures."""
     return next(i for i, c in enumerate(concrete.captures) if c is variable)
 
 
@@ -187,11 +204,11 @@ class Program:
         return nest.pack_sequence_as(self.structure, self.outputs, expand_composites=True)
 
     def described(self) -> Any:
-        """Returns ``(args, kwargs)`` with specs in place of tensors."""
+        """Returns the arguments as a pair ``(args, kwargs)``, with a spec in place of each tensor."""
         return self.arguments.described(named_spec)
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """Evaluates the program on tensors of the active trace.
+        """Evaluates the program on arguments, whose tensors belong to the active trace, and returns the results.
 
         Raises:
           SavedModuleError: the program can't be evaluated although it matches the schema.
@@ -205,9 +222,9 @@ class Program:
             raise SavedModuleError(f"{message}; the model is damaged, or another version of tvtf wrote it") from cause
 
     def _run(self, args: Any, kwargs: Any) -> Any:
-        """Evaluates the program, assigns the Variables that the program updates, and packs the results.
+        """Evaluates the program, assigns the Variables that it updates, and returns the results as a structure.
 
-        A result is a computed value, one of the program's parameters, or a constant.
+        A result is a computed value, a parameter of the program, or a constant.
         """
         flat = nest.flatten((args, kwargs), expand_composites=True)
         tensors = [value for value, leaf in zip(flat, self.arguments.leaves) if leaf.spec is not None]
@@ -223,21 +240,21 @@ class Program:
             self.bound[position].assign(computed[index], read_value=False)
         return nest.pack_sequence_as(self.structure, leaves, expand_composites=True)
 
-    def trace(self, kind: type[ConcreteFunction] = ConcreteFunction) -> ConcreteFunction:
-        """Traces the program as a concrete function."""
-        return kind.trace(Function(self.run, autograph=False, name=self.name), self.arguments)
+    def trace(self, concrete_class: type[ConcreteFunction] = ConcreteFunction) -> ConcreteFunction:
+        """Traces the program for its own arguments, and returns the trace as an object of ``concrete_class``."""
+        return concrete_class.trace(Function(self.run, autograph=False, name=self.name), self.arguments)
 
     def fit(self, args: Any, kwargs: Any, convert: bool) -> list[Any] | None:
-        """Matches the arguments of a call to the arguments of the trace.
+        """Matches the arguments of a call to the arguments for which the program was traced.
 
-        Returns the tensors among them, or None on a mismatch. ``convert`` allows values that are not tensors to be
-        converted.
+        Returns the tensors among the call's arguments, or None if the arguments don't match. ``convert`` allows other
+        values to be converted to tensors.
         """
         try:
             flat = flatten_up_to(self.arguments.structure, (args, kwargs))
-        except TypeError:
+        except TypeError:  # another value in place of a composite tensor
             return None
-        if flat is None:
+        if flat is None:  # another structure
             return None
         matched = [_matching_value(leaf, value, convert) for leaf, value in zip(self.arguments.leaves, flat)]
         if any(value is _MISMATCH for value in matched):
@@ -249,11 +266,13 @@ _MISMATCH = object()
 
 
 def _matching_value(leaf: Leaf, value: Any, convert: bool) -> Any:
-    """Matches an argument of a call to a leaf of the traced arguments; returns the value to pass, or `_MISMATCH`.
+    """Matches an argument of a call to a leaf of the arguments for which a program was traced.
 
-    A leaf that is not a tensor matches only an equal Python value. ``convert`` allows conversion to a tensor.
+    Returns the value to pass to the program, or `_MISMATCH`. A leaf that is not a tensor matches only an equal Python
+    value. ``convert`` allows conversion to a tensor.
     """
     if leaf.spec is None:
+        # The value of a `CapturedDefault` could not be saved, so any value matches it.
         is_equal = isinstance(leaf.value, CapturedDefault) or Leaf(leaf.name, value).key == leaf.key
         return leaf.value if is_equal else _MISMATCH
     if isinstance(value, TensorSpec):
@@ -269,7 +288,7 @@ def _matching_value(leaf: Leaf, value: Any, convert: bool) -> Any:
 
 
 def read(data: Any) -> Program:
-    """Reads and checks a function's description, which `describe` wrote.
+    """Reads a concrete function from the JSON that `describe` wrote, and checks it.
 
     The program is not connected to its captures yet; see `bind`.
 
@@ -287,7 +306,8 @@ def read(data: Any) -> Program:
 def _read(data: Mapping[str, Any]) -> Program:
     """Reads a program, its arguments and results from JSON.
 
-    Raises SavedModuleError if the program's checksum differs.
+    Raises:
+      SavedModuleError: the program's checksum differs, or the program is invalid.
     """
     name = str(data["name"])
     if data["sha256"] != checksum(data["program"]):
@@ -308,12 +328,17 @@ def _read(data: Mapping[str, Any]) -> Program:
         tables=[],
     )
     _check(program)
+    # The parameters for captures follow those for inputs.
     program.tables = [position - len(program.inputs) for position in program_checks.tables(program.mod)]
     return program
 
 
 def _read_arguments(structure: Any, leaves: Any) -> Arguments:
-    """Reads a function's arguments, their structure and leaves; raises ValueError if the numbers of leaves differ."""
+    """Reads a function's arguments from JSON: their structure, and a name and a spec or value for each leaf.
+
+    Raises:
+      ValueError: the structure has another number of leaves.
+    """
     decoded_leaves = [_read_leaf(*leaf) for leaf in leaves]
     decoded_structure = decode(structure)
     if len(nest.flatten(decoded_structure, expand_composites=True)) != len(decoded_leaves):
@@ -322,21 +347,25 @@ def _read_arguments(structure: Any, leaves: Any) -> Arguments:
 
 
 def _read_leaf(name: str, content: Any) -> Leaf:
+    """Reads one argument from JSON: a spec for a tensor, or another Python value."""
     value = decode(content)
     return Leaf(name, value).with_spec(value) if isinstance(value, TensorSpec) else Leaf(name, value)
 
 
 def _module(program: Any, name: str, keys: Collection[int], reads_tables: bool = False) -> ir.IRModule:
-    """Reads a program from TVM's JSON after checking the JSON against `schema` and the allowed ops.
+    """Reads a program from TVM's JSON, after checking the JSON against `schema` and the allowed ops.
 
-    The ops are registered with TVM before TVM reads the program. ``keys`` are the keys of the deferred calls in the
-    file. ``reads_tables`` allows calls of Python. `bind` then checks that each such call looks up a table.
+    Args:
+      program: the JSON.
+      name: the function's name, for errors.
+      keys: the keys of the deferred calls in the file.
+      reads_tables: whether to allow calls of Python; `bind` then checks that each such call looks up a table.
     """
     try:
         ops = schema.check(program)
         allowed_ops.check_ops(ops - {PYTHON} if reads_tables else ops)
         for op in ops:
-            dialect.relax_op(table[op])
+            dialect.relax_op(table[op])  # registers the op with TVM
         mod = _load_module(json.dumps(program))
         if PYTHON in ops:
             program_checks.tables(mod)
@@ -359,9 +388,9 @@ def _load_module(text: str) -> ir.IRModule:
 
 
 def _check(program: Program) -> None:
-    """Checks that the numbers in a description refer to existing values, and that its types are those of the program.
+    """Checks that a loaded function's description fits its program: numbers of values, and types of parameters.
 
-    TVM runs a program without such checks, and would read outside of its memory.
+    TVM runs a program without such checks. With a wrong number or type it would read outside of its memory.
     """
     name, main = program.name, program.mod["main"]
     count = len(program.inputs) + len(program.captures)
@@ -389,20 +418,20 @@ def _check(program: Program) -> None:
 
 
 def _check_param(name: str, actual: relax.TensorType, described: TensorType) -> None:
-    """Checks that a parameter of the program ``name`` has the type of the argument in its description."""
+    """Checks that a parameter of the program ``name`` has the type of the argument in the program's description."""
     if not isinstance(described.shape, AnyShape):
         _check_type(name, dialect.from_relax_type(actual), described)
-    elif actual.ndim != -1 or actual.dtype != described.dtype.name:
+    elif actual.ndim != -1 or actual.dtype != described.dtype.name:  # TVM's number for an unknown rank is -1
         raise SavedModuleError(
             f"the program of {name} takes {actual}, but its description has a {described.dtype.name} tensor of unknown rank"
         )
 
 
 def _check_capture(name: str, actual: relax.TensorType, captured: Any) -> None:
-    """Checks that a program's parameter accepts every value that the captured Variable may have.
+    """Checks that a program's parameter accepts the value of a captured Variable or constant.
 
-    The program works directly on the Variable's memory, which may later hold any size or rank that the Variable's
-    declared shape allows.
+    The program reads the Variable's memory. A later value may have any size or rank that the Variable's declared shape
+    allows.
     """
     declared = TensorSpec(captured.shape, captured.dtype)
     sizes = (
@@ -416,7 +445,7 @@ def _check_capture(name: str, actual: relax.TensorType, captured: Any) -> None:
 
 
 def _check_type(name: str, actual: TensorType, described: TensorType) -> None:
-    """Checks that a type has the dtype, rank and static dims of the described one."""
+    """Checks that a parameter of the program ``name`` has the dtype, rank and static dims of the described type."""
     same = actual.dtype is described.dtype and len(actual.shape) == len(described.shape)
     if not same or any(
         isinstance(dim, int) and dim != actual_dim for dim, actual_dim in zip(described.shape, actual.shape)
@@ -430,7 +459,7 @@ def bind(program: Program, captures: Sequence[Any], source: str) -> None:
     ``captures`` are all captured objects of the file, by number. ``source`` names the file in errors.
 
     Raises:
-      SavedModuleError: one of them is missing or has the wrong type.
+      SavedModuleError: a captured object is missing, or has the wrong type.
     """
     # Parameters for captures follow those for inputs.
     params = program.mod["main"].params[len(program.inputs) :]
@@ -449,7 +478,7 @@ def bind(program: Program, captures: Sequence[Any], source: str) -> None:
 
 
 def _capture(captures: Sequence[Any], number: int, source: str) -> Any:
-    """Returns the object of a number."""
+    """Returns the captured object with a number; raises SavedModuleError if the file has none of this number."""
     if not 0 <= number < len(captures) or captures[number] is None:
         raise SavedModuleError(f"{source} refers to value {number}, but the file has no value of this number")
     return captures[number]

@@ -18,10 +18,10 @@ MSG_PYTHON = f"it calls {table[PYTHON].tf_name} ({PYTHON!r}), which no saved mod
 
 
 def tables(mod: ir.IRModule) -> list[int]:
-    """Finds the calls of Python in a loaded program.
+    """Finds the calls of Python functions in a loaded program.
 
-    Returns the positions of the main function's parameters that they call. `program.bind` checks that each of these
-    parameters is a lookup in a table.
+    A Python function is a parameter of the main function. Returns the positions of these parameters. `program.bind`
+    checks that each of them is a lookup in a table.
 
     Raises:
       SchemaError: Python is called outside the main function, or through anything but a parameter.
@@ -40,7 +40,10 @@ def tables(mod: ir.IRModule) -> list[int]:
 
 
 def _is_recorded(bound: Any) -> bool:
-    """Returns whether a call of Python has a gradient, which would call Python again."""
+    """Returns whether a call of a Python function has a gradient, which would call Python again.
+
+    A missing attribute counts as true.
+    """
     return bool(bound.attrs.get("differentiable", True) or bound.attrs.get("backward", True))
 
 
@@ -65,10 +68,10 @@ def check(mod: ir.IRModule, keys: Collection[int]) -> None:
 
 
 def _check_calls_end(called_functions: dict[str, set[str]]) -> None:
-    """Checks that no function calls itself, directly or through others.
+    """Checks that no function of a loaded program is recursive, directly or through other functions.
 
-    ``called_functions`` maps a function to its callees. Functions that call none of the remaining functions are removed
-    until nothing changes. Every function left is part of a cycle, or calls one.
+    ``called_functions`` maps a function to the functions that it calls. A function that calls no remaining function is
+    removed, until nothing changes. Every function left is part of a cycle, or calls a function in one.
     """
     remaining = dict(called_functions)
     while without_calls := [name for name, callees in remaining.items() if not callees & remaining.keys()]:
@@ -81,10 +84,10 @@ def _check_calls_end(called_functions: dict[str, set[str]]) -> None:
 
 
 def _check_function(name: str, function: Any, keys: Collection[int]) -> set[str]:
-    """Checks that a function's values are defined before use and correctly typed.
+    """Checks that a loaded function's values are defined before their use, and have the declared types.
 
-    Returns the names of the called functions. The file may be hostile, and TVM does not check this. ``keys`` are the
-    keys of the deferred calls in the file.
+    TVM does not check this, and the file may be hostile. Returns the names of the functions that are called. ``keys``
+    are the keys of the deferred calls in the file.
     """
     if len(set(function.params)) != len(function.params):
         raise SchemaError(f"{name} has a parameter twice")
@@ -107,7 +110,7 @@ def _check_function(name: str, function: Any, keys: Collection[int]) -> set[str]
 
 
 def _graphs_of(value: Any) -> set[str]:
-    """Returns the names of the functions that a call has among its arguments."""
+    """Returns the names of the functions among the arguments of a call, such as the branches of a ``cond``."""
     args = value.args if isinstance(value, relax.Call) else ()
     return {arg.name_hint for arg in args if isinstance(arg, ir.GlobalVar)}
 
@@ -132,9 +135,10 @@ def _check_value(value: Any, defined: Collection[Any], keys: Collection[int]) ->
 
 
 def _check_defined(values: Iterable[Any], defined: Collection[Any]) -> None:
-    """Raises SchemaError if ``values``, or tuples among them, contain a variable that is not in ``defined``.
+    """Checks that all variables in ``values``, also inside of tuples, are defined.
 
-    Also checks that the declared type of a tuple is that of its items.
+    Raises:
+      SchemaError: a variable is not in ``defined``, or the declared type of a tuple is not that of its items.
     """
     for value in values:
         if isinstance(value, relax.Var) and value not in defined:
@@ -146,12 +150,13 @@ def _check_defined(values: Iterable[Any], defined: Collection[Any]) -> None:
 
 
 def _check_bound(binding: Any) -> None:
+    """Raises SchemaError if a binding's variable and value have different types."""
     if not same_form(binding.value.ty, binding.var.ty):
         raise SchemaError(f"it is bound to a value of type {binding.value.ty}")
 
 
 def _check_call(call: Any, keys: Collection[int]) -> None:
-    """Checks the attributes of a call in a loaded program, and the call's declared type if the type can be inferred.
+    """Checks a call in a loaded program: the attributes, and the declared type if it can be inferred.
 
     ``keys`` are the keys of the deferred calls in the file.
     """
@@ -162,7 +167,7 @@ def _check_call(call: Any, keys: Collection[int]) -> None:
     name = bound.primitive.name
     if name == "print_text" and bound.attrs.get("stream") not in STREAMS:
         raise SchemaError(f"it prints to {bound.attrs.get('stream')!r:.60}, and a saved model may print to {STREAMS}")
-    if name == "waiting":
+    if name == "waiting":  # a deferred call
         if bound.attrs.keys() != {"key"} or bound.attrs["key"] not in keys:
             raise SchemaError("it refers to a deferred call that the file doesn't have")
     elif _can_be_typed(call, bound):
@@ -170,9 +175,9 @@ def _check_call(call: Any, keys: Collection[int]) -> None:
 
 
 def _can_be_typed(call: Any, bound: Any) -> bool:
-    """Returns whether a call's type can be computed here.
+    """Returns whether the result type of a call can be inferred before the program is traced.
 
-    With unknown shapes or functions as arguments, tracing does it.
+    It can't if an argument is a function, or has an unknown shape.
     """
     if any(isinstance(arg, ir.GlobalVar) for arg in call.args):
         return False
@@ -180,7 +185,7 @@ def _can_be_typed(call: Any, bound: Any) -> bool:
 
 
 def _check_result_type(call: Any, bound: Any) -> None:
-    """Checks that the declared type of a call equals the type that the called primitive infers.
+    """Checks that the declared type of a call fits the type that the called primitive infers.
 
     With a wrong type, compiled code would access memory outside of the result's array.
     """
@@ -192,9 +197,9 @@ def _check_result_type(call: Any, bound: Any) -> None:
     is_single = isinstance(inferred, TensorType)
     if is_single is isinstance(call.ty, relax.TupleType):
         raise SchemaError(f"{bound.primitive.tf_name} gives {inferred}, but its declared type is {call.ty}")
-    declared = [call.ty] if is_single else list(call.ty.fields)
-    results = as_tuple(inferred) if not is_single else (inferred,)
-    if len(declared) != len(results) or not all(map(_matches, declared, results)):
+    declared_types = [call.ty] if is_single else list(call.ty.fields)
+    inferred_types = as_tuple(inferred) if not is_single else (inferred,)
+    if len(declared_types) != len(inferred_types) or not all(map(_matches, declared_types, inferred_types)):
         raise SchemaError(f"{bound.primitive.tf_name} gives {inferred}, but its declared type is {call.ty}")
 
 
@@ -202,6 +207,7 @@ def _matches(declared: Any, inferred: TensorType) -> bool:
     """Returns whether a declared type has the dtype and, if known, the rank of the inferred one."""
     if not isinstance(declared, relax.TensorType) or str(declared.dtype) != dialect.relax_dtype(inferred.dtype):
         return False
+    # TVM's number for an unknown rank is -1.
     return declared.ndim == -1 or not isinstance(inferred.shape, tuple) or declared.ndim == len(inferred.shape)
 
 
@@ -216,4 +222,4 @@ def same_form(a: Any, b: Any) -> bool:
         return all(map(same_form, a.fields, b.fields))
     if not isinstance(a, relax.TensorType) or not isinstance(b, relax.TensorType):
         return False
-    return a.dtype == b.dtype and (-1 in (a.ndim, b.ndim) or a.ndim == b.ndim)
+    return a.dtype == b.dtype and (-1 in (a.ndim, b.ndim) or a.ndim == b.ndim)  # -1 is an unknown rank

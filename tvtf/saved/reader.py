@@ -78,18 +78,18 @@ def load(export_dir: Any, tags: Any = None, options: LoadOptions | None = None) 
 
 
 def _load_consistent(folder: str, options: LoadOptions) -> Any:
-    """Loads the model in a folder; if another save replaces the model meanwhile, loads the new one.
+    """Loads the saved model in a folder. If a save replaces the model meanwhile, loads the new model.
 
-    A lock makes saves wait while their folder is read. On file systems without locks, ``layout.stamp`` tells whether
-    the model has changed, and the model is read again.
+    A lock makes saves wait while the folder is read. On file systems without locks, ``layout.stamp`` shows whether the
+    model has changed. The model is then read again.
     """
     while True:
-        with _unchanged(folder):
+        with _locked_if_present(folder):
             stamp_before = layout.stamp(folder)
             try:
                 data, files_folder = layout.locate(folder)
                 model = _Model(data, Path(folder), files_folder, options).create()
-            except Exception:  # caused by the replacement, if the stamp has changed
+            except Exception:  # if the stamp has changed, the replacement may have caused the error
                 if layout.stamp(folder) == stamp_before:
                     raise
             else:
@@ -97,13 +97,17 @@ def _load_consistent(folder: str, options: LoadOptions) -> Any:
                     return model
 
 
-def _unchanged(folder: str) -> contextlib.AbstractContextManager[None]:
-    """Locks an existing folder so that saves to it wait."""
+def _locked_if_present(folder: str) -> contextlib.AbstractContextManager[None]:
+    """Returns a context manager that locks a folder, so that saves to it wait; it does nothing without the folder."""
     return shared(folder) if os.path.isdir(folder) else contextlib.nullcontext()
 
 
 def _check_tags(tags: Any, folder: str) -> None:
-    """Raises ValueError if the ``tags`` of a load are not those of the only MetaGraph that a saved model has."""
+    """Checks the argument ``tags`` of `load`. A saved model has only one set of tags, ``serve``.
+
+    Raises:
+      ValueError: ``tags`` are other tags than those.
+    """
     if tags is not None and set([tags] if isinstance(tags, str) else tags) != set(layout.TAGS):
         raise ValueError(
             f"Got an incompatible argument to `tags`: {tags}. The SavedModel at {folder} has one MetaGraph with tags "
@@ -115,7 +119,10 @@ class _Model:
     """The description of a saved model, and the objects created from it."""
 
     def __init__(self, data: dict[str, Any], folder: Path, files_folder: Path, options: LoadOptions) -> None:
-        """Reads and checks everything in a model's description ``data``, and the arrays that it refers to."""
+        """Reads and checks a saved model's description ``data``, programs and arrays, before objects are created.
+
+        ``folder`` holds the description, ``files_folder`` the other files.
+        """
         self.folder, self.files_folder, self.skip = folder, files_folder, options.experimental_skip_checkpoint
         self.has_aliases = options.experimental_load_function_aliases
         self.description_path = str(folder / layout.FILE)
@@ -129,12 +136,13 @@ class _Model:
         self.objects_by_node: dict[int, Any] = {}
 
     def _damaged(self, reason: object) -> SavedModuleError:
+        """Returns the error that the model's description is damaged, for the caller to raise."""
         return SavedModuleError(f"{self.description_path} is damaged: {reason}; save the model again")
 
     # -- checks
 
     def _programs(self, descriptions: Any) -> list[Program]:
-        """Reads and checks the programs of all functions."""
+        """Reads and checks the programs of all functions in a saved model's description."""
         if not isinstance(descriptions, list):
             raise self._damaged("it lists no functions")
         try:
@@ -143,7 +151,7 @@ class _Model:
             raise self._damaged(cause) from cause
 
     def _open(self, name: str) -> Reader:
-        """Opens the bundle of tensors ``name``, and verifies the checksums of all its values."""
+        """Opens the checkpoint bundle ``name`` of a saved model, and verifies the checksums of all values in it."""
         if layout.index_of(name) not in self.file_names:
             raise self._damaged(f"it has no {name}")
         try:
@@ -154,15 +162,15 @@ class _Model:
         return reader
 
     def _arrays(self) -> dict[int, np.ndarray]:
-        """Reads the Variables' values, by node number."""
+        """Reads the values of the model's Variables, and returns them by the Variables' node numbers."""
         variables = {i: node for i, node in enumerate(self.nodes) if node.get("kind") == "variable"}
         reader = self._open(layout.VARIABLES)
         return {number: self._array(reader, node) for number, node in variables.items()}
 
     def _array(self, reader: Reader, node: dict[str, Any]) -> np.ndarray:
-        """Reads the value of a Variable after checking its dtype and shape against the description.
+        """Reads the value of a Variable, after checking the value's dtype and shape against the model's description.
 
-        TensorFlow's checkpoint and tvtf's description are separate files, which may not belong together.
+        The checkpoint and the description are separate files, which may not belong together.
         """
         key, name = str(entry(node, "key", self.description_path)), entry(node, "name", self.description_path)
         stored = reader.entries.get(key)
@@ -182,10 +190,10 @@ class _Model:
         return np.zeros(stored.shape, stored.dtype.np) if self.skip else reader.read(key)
 
     def _constants(self) -> dict[str, EagerTensor]:
-        """Reads the constants that functions capture, and the arrays of tables, by key."""
+        """Reads the constants that functions capture, and the arrays of lookup tables; returns the tensors by key."""
         captures = self._checked_captures()
         keys = [key for kind, key in captures if kind == "constant"]
-        keys += [key for kind, table_keys in captures if kind == "table" for key in table_keys]
+        keys += [key for kind, array_keys in captures if kind == "table" for key in array_keys]
         if not keys:
             return {}
         reader = self._open(layout.CONSTANTS)
@@ -195,12 +203,12 @@ class _Model:
         return {key: EagerTensor(reader.read(key)) for key in keys}
 
     def _checked_captures(self) -> list[tuple[str, Any]]:
-        """Checks the form of the objects that functions capture, and returns them as pairs of a kind and a reference.
+        """Returns the objects that functions capture as pairs of a kind and a reference, after checking the pairs.
 
-        The reference of an "object" is a node's number, that of a "constant" is a key. The reference of a "table" is
-        the list of its arrays' keys.
+        The kinds and references are: "object" with a node's number, "constant" with a key, and "table" with the list of
+        the keys of its arrays.
         """
-        for capture in self.captures if isinstance(self.captures, list) else [None]:
+        for capture in self.captures if isinstance(self.captures, list) else [None]:  # None is invalid
             kind, reference = capture if isinstance(capture, list) and len(capture) == 2 else (None, None)
             is_node = kind == "object" and type(reference) is int and 0 <= reference < len(self.nodes)
             is_table = kind == "table" and isinstance(reference, list) and len(reference) == len(TABLE)
@@ -212,12 +220,12 @@ class _Model:
     # -- making
 
     def create(self) -> Any:
-        """Creates the root object and everything that is reachable from it."""
+        """Creates all objects of a saved model, connects them, and returns the root object."""
         for number, node in enumerate(self.nodes):
             create_object = _MAKERS.get(str(node.get("kind")))
             if create_object is None and node.get("kind") != "tuple":
                 raise self._damaged(f"object {number} is of the unknown kind {node.get('kind')!r}")
-            # Objects of the other kinds refer to these, and are created when something needs them.
+            # Objects of the other kinds refer to objects of these kinds. `_node` creates them later.
             if create_object is not None and node["kind"] in FIRST:
                 self.objects_by_node[number] = create_object(self, number, node)
         self._bind_programs()
@@ -229,9 +237,9 @@ class _Model:
         return self.objects_by_node[0]
 
     def _name_aliases(self) -> None:
-        """Stores the root's function aliases as a dict if the load options request aliases; otherwise deletes them.
+        """Sets the root's attribute ``function_aliases`` to a dict if the load options request it; else deletes it.
 
-        In the file, the aliases are attributes of an object.
+        The loaded attribute is an object, whose attributes are the functions by alias.
         """
         alias_nodes = [child for name, child in self.nodes[0].get("children", ()) if name == objects.ALIASES]
         if not alias_nodes or self.nodes[alias_nodes[0]]["kind"] != "object":
@@ -240,11 +248,11 @@ class _Model:
         delattr(root, objects.ALIASES)
         if self.has_aliases:
             aliases = {name: getattr(alias_object, name) for name, _ in self.nodes[alias_nodes[0]]["children"]}
-            # The root's own `__setattr__` would track the dict.
+            # Not by `setattr`, because the root would track the dict.
             object.__setattr__(root, objects.ALIASES, aliases)
 
     def _bind_programs(self) -> None:
-        """Connects the programs to the objects that they capture."""
+        """Connects the programs of all functions to the Variables, constants and tables that they capture."""
         captures = [self._captured(kind, reference) for kind, reference in self.captures]
         for unbound_program in self.programs:
             program.bind(unbound_program, captures, self.description_path)
@@ -268,13 +276,13 @@ class _Model:
         return node if isinstance(node, Variable) else None
 
     def _table(self, keys: np.ndarray, values: np.ndarray, default: np.ndarray) -> TableRead:
-        """Returns a lookup in a table after checking the shapes of keys and values."""
+        """Returns a lookup in a table of the given keys, values and default, after checking their shapes."""
         if keys.ndim != 1 or keys.shape != values.shape or default.ndim or default.dtype != values.dtype:
             raise self._damaged("a table's keys and values differ in shape, or its default in dtype")
         return TableRead(keys, values, default)
 
     def _node(self, number: int) -> Any:
-        """Returns the object of a node in the model's object graph, and creates the object on the first call.
+        """Returns the object of a node in the saved object graph. A function or tuple is created on the first call.
 
         Functions and tuples can't be created earlier, because they refer to other objects.
         """
@@ -285,19 +293,21 @@ class _Model:
         return self.objects_by_node[number]
 
     def _tuple(self, node: dict[str, Any]) -> Any:
+        """Creates a tuple of a loaded model from its children; children with other names than indices are left out."""
         try:
             return wrap(tuple(self._node(child) for name, child in node["children"] if name.isdecimal()))
         except RecursionError:
             raise self._damaged("a tuple contains itself") from None
 
     def program(self, number: Any) -> Program:
+        """Returns the program of the function with a number; raises SavedModuleError if there is none."""
         if type(number) is not int or not 0 <= number < len(self.programs):
             raise self._damaged(f"function {number!r} isn't there")
         return self.programs[number]
 
 
 def _variable(model: _Model, number: int, node: dict[str, Any]) -> Variable:
-    """Creates a loaded model's Variable with its saved value."""
+    """Creates a Variable of a loaded model with its saved value."""
     array, shape = model.arrays[number], node["shape"]
     is_static = shape is not None and None not in shape
     variable = Variable(
@@ -306,12 +316,12 @@ def _variable(model: _Model, number: int, node: dict[str, Any]) -> Variable:
         dtype=dtypes.from_array(array),
         shape=None if is_static else TensorShape(shape),
     )
-    variable._shared_name = str(node["name"])
+    variable._shared_name = str(node["name"])  # the constructor would add the current name scopes
     return variable
 
 
 def _asset(model: _Model, number: int, node: dict[str, Any]) -> Asset:
-    """Creates an asset of a file in the model's folder."""
+    """Creates an asset of a loaded model, whose path is that of a file in the model's folder."""
     name = str(node.get("file"))
     if name not in model.file_names:
         raise model._damaged(f"the asset {name!r} is not among its files")
@@ -319,7 +329,7 @@ def _asset(model: _Model, number: int, node: dict[str, Any]) -> Asset:
 
 
 def _function(model: _Model, number: int, node: dict[str, Any]) -> RestoredFunction:
-    """Creates a loaded model's ``tf.function``, which runs the saved program that matches a call's arguments."""
+    """Creates a ``tf.function`` of a loaded model. Each call runs the saved program that matches the arguments."""
     signature = decode_signature(entry(node, "signature", model.description_path))
     specs = node.get("specs")
     programs = [model.program(index) for index in entry(node, "functions", model.description_path)]
@@ -328,19 +338,20 @@ def _function(model: _Model, number: int, node: dict[str, Any]) -> RestoredFunct
 
 
 def _concrete(model: _Model, number: int, node: dict[str, Any]) -> ConcreteFunction:
-    """Creates a concrete function of its saved program."""
+    """Creates a concrete function of a loaded model by tracing its saved program."""
     concrete = model.program(node.get("function")).trace()
     concrete._signature = decode_signature(entry(node, "signature", model.description_path))
     return concrete
 
 
 def _signatures(model: _Model, number: int, node: dict[str, Any]) -> SignatureMap:
-    """Creates a loaded model's map of signatures, which are traced when they are first used."""
+    """Creates the map of a loaded model's signatures. A signature is traced when it is first used."""
 
     def trace_function_of(child: int) -> Callable[[], ConcreteFunction]:
         """Returns a function that traces the signature at node number ``child``.
 
-        Raises SavedModuleError if the signature's argument names are not those of its program.
+        Raises:
+          SavedModuleError: the signature has other argument names than its program.
         """
         signature_program = model.program(model.nodes[child].get("function"))
         names = list(decode_signature(entry(model.nodes[child], "signature", model.description_path)).parameters)

@@ -23,9 +23,13 @@ class RestoredFunction(Function):
     def __init__(
         self, name: str, signature: inspect.Signature, specs: Any, programs: Sequence[Program], left_out: Sequence[str]
     ) -> None:
-        """Creates a function that runs saved programs; it has no Python code, only the signature of the saved function.
+        """Creates a function that runs saved programs. It has the signature of the saved function, but no Python code.
 
-        ``specs`` is its input signature; ``left_out`` has the reasons why traces could not be saved.
+        Args:
+          signature: the Python signature of the saved function.
+          specs: the input signature, or None.
+          programs: a program for each trace.
+          left_out: the reasons why other traces could not be saved.
         """
 
         def python_function(*args: Any, **kwargs: Any) -> Any:
@@ -38,18 +42,20 @@ class RestoredFunction(Function):
         self._traces: dict[int, ConcreteFunction] = {}
 
     def _call_slow_path(self, args: Any, kwargs: Any) -> Any:
-        """Calls the saved program that matches the arguments, and remembers it for arguments of the same types.
+        """Calls the saved program that matches the arguments, and caches the match for arguments of the same types.
 
         ``tf.config.run_functions_eagerly`` has no effect, as there is no Python code to run.
         """
         concrete, tensors = self._matching(args, kwargs)
         key = None if kwargs else fast_key(args)
         if key is not None and len(tensors) == len(args):
-            self._fast[key] = concrete  # all arguments are tensors, which the trace can be called with directly
+            self._fast[key] = concrete  # all arguments are tensors, so later calls can pass them on as they are
         return concrete.call_flat(tensors)
 
     def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
         """Returns the concrete function for these arguments; ``TensorSpec`` objects may stand for tensors.
+
+        Without arguments, the ``input_signature`` is used.
 
         Raises:
           TypeError: the arguments don't match the ``input_signature``.
@@ -65,9 +71,10 @@ class RestoredFunction(Function):
         return [self._trace_of(program) for program in self.programs]
 
     def _matching(self, args: Any, kwargs: Any) -> tuple[ConcreteFunction, list[Any]]:
-        """Returns the concrete function of the first program that takes the arguments, and the tensors among them.
+        """Finds the first saved program that accepts the arguments.
 
-        Programs that take the arguments without a conversion to tensors are tried first.
+        Returns the program's concrete function, and the tensors among the arguments. A program that accepts the
+        arguments without a conversion to tensors is preferred.
 
         Raises:
           TypeError, ValueError: as `get_concrete_function`.
@@ -85,7 +92,7 @@ class RestoredFunction(Function):
         raise ValueError(self._no_match(*nest.map_structure(lambda value: _printed(next(names), value), structure)))
 
     def _trace_of(self, program: Program) -> ConcreteFunction:
-        """Returns the concrete function that runs a program; it is made on the first call."""
+        """Returns the concrete function that runs a saved program; the first call for a program traces it."""
         with self._lock:
             concrete = self._traces.get(id(program))
             if concrete is None:
@@ -106,7 +113,7 @@ class RestoredFunction(Function):
 
 
 def _printed(name: str, value: Any) -> Any:
-    """Returns an argument as it appears in error texts: a tensor as its type."""
+    """Returns an argument for printing in an error text: the name, shape and dtype of a tensor, or another value."""
     if not isinstance(value, (Tensor, np.ndarray)):
         return value
     tensor = convert_to_tensor(value)
@@ -121,10 +128,12 @@ class _Unquoted(str):
 
 
 def _positional(values: Sequence[Any]) -> str:
+    """Returns the lines of an error text that list positional arguments."""
     listed = "\n    * ".join(pprint.pformat(v) for v in values)
     return f"Positional arguments ({len(values)} total):\n    * {listed}"
 
 
 def _option(index: int, program: Program) -> str:
+    """Returns the lines of an error text that list the arguments which a saved program accepts."""
     args, kwargs = program.described()
     return f"Option {index}:\n  {_positional(args)}\n  Keyword arguments: {kwargs}"

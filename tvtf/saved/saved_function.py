@@ -23,7 +23,7 @@ from tvtf.saved.signatures import SignatureFunction
 
 
 def check_reads(concrete: ConcreteFunction) -> None:
-    """Raises NotSaveable if a function updates Variables."""
+    """Checks that a function only reads Variables; raises NotSaveable if it updates one."""
     if concrete.results.updates:
         updated = ", ".join(sorted(v.name for v, _ in concrete.results.updates))
         raise NotSaveable(
@@ -36,13 +36,13 @@ class SavedFunction:
     """A signature that only reads Variables; it is called with tensors or arrays by position."""
 
     def __init__(self, signature: SignatureFunction) -> None:
-        """Makes a signature, which takes tensors by name, a function that takes them by position."""
+        """Wraps a signature, which takes tensors by name, as a function that takes them by position."""
         check_reads(signature)
         self.signature = signature
         self.variables = signature.variables
         outputs = signature.results.traced
         inputs = [_value(name, param._type) for name, param in zip(signature.arguments.names, signature.graph.params)]
-        # the signature's arguments are sorted by name; its ``positions`` are the order of the saved function
+        # The signature's arguments are sorted by name; ``positions`` has the order of the saved function.
         self.description = Description(
             signature.name.removeprefix("signature_wrapper_"),
             tuple(inputs[position] for position in signature.positions),
@@ -51,12 +51,13 @@ class SavedFunction:
         self.function = Function(self._python(), self._specs(), autograph=False, name=self.description.name)
 
     def _specs(self) -> list[TensorSpec]:
+        """Returns the specs of the inputs, for tracing; unknown dims have names."""
         return [TensorSpec(list(v.shape), v.dtype, name=v.name) for v in self.description.inputs]
 
     def _python(self) -> Any:
-        """Returns the Python function that :attr:`function` traces.
+        """Returns a Python function that calls the signature with tensors by position, and returns a tensor or a tuple.
 
-        It calls the signature, but takes and returns tensors by position, in the order of the description.
+        Both are in the order of the description. :attr:`function` traces this Python function.
         """
 
         def run(*args: Any) -> Any:
@@ -71,7 +72,7 @@ class SavedFunction:
         return run
 
     def __call__(self, *args: Any) -> Any:
-        """Returns the outputs: a tensor, or a tuple of tensors.
+        """Calls the function on tensors or arrays, and returns the outputs: a tensor, or a tuple of tensors.
 
         Raises:
           SavedModuleError: an argument's dtype or shape does not match.
@@ -81,14 +82,14 @@ class SavedFunction:
         return self.function(*map(EagerTensor, arrays))
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Returns the outputs as arrays, in the order of the description."""
+        """Calls the function on arrays, and returns the outputs as arrays, in the order of the description."""
         results = self(*arrays)
         return [r.numpy() for r in (results if isinstance(results, tuple) else (results,))]
 
     def closed(self) -> ir.IRModule:
-        """Returns the program with the Variables' values as constants, from which a library is compiled.
+        """Returns the program with the Variables' values as constants, to compile it as a library.
 
-        Every output is a separate value, also if it is an argument, a constant, or equal to another output.
+        Every output becomes a separate value. An output may be an argument, a constant, or the same as another output.
         """
         concrete = self.function.get_concrete_function()
         graph = concrete.graph
@@ -102,5 +103,6 @@ class SavedFunction:
 
 
 def _value(name: str, tensor_type: TensorType) -> Value:
+    """Describes an input or output of a saved function; a symbolic dim becomes a name."""
     dims = tuple(d if isinstance(d, int) else str(d) for d in tensor_type.shape)
     return Value(name, tensor_type.dtype, dims)

@@ -174,7 +174,11 @@ class Graph:
     checked: set[tuple[int, ListOf | MapOf]] = field(default_factory=set)
 
     def referred(self, number: Any, user: int) -> Any:
-        """Returns the node that ``user`` refers to, which must be an earlier one."""
+        """Returns the node with a number, to which the node ``user`` refers, and updates the nesting depth of ``user``.
+
+        Raises:
+          SchemaError: the node does not come before ``user``.
+        """
         if type(number) is not int or not 0 <= number < user:
             raise SchemaError(f"refers to node {number!r:.40}, which is not one of the earlier nodes")
         self.depths[user] = max(self.depths[user], self.depths[number] + 1)
@@ -183,8 +187,8 @@ class Graph:
     def check_field(self, user: int, declared: Any, content: Any) -> None:
         """Checks the content of a field of node ``user``: a plain value, or the number of an earlier node.
 
-        ``declared`` tells what the field may hold. The items of an array or map are checked, too, once per declaration:
-        several fields with different declarations may refer to the same array.
+        ``declared`` tells what the field may hold. The items of an array or map are checked, too. Several fields may
+        refer to the same array; its items are checked once for each declaration.
         """
         if isinstance(declared, Plain):
             _check_plain(declared, content)
@@ -210,7 +214,7 @@ class Graph:
             self.check_item(self.nodes[item], item, declared)
 
     def check_item(self, node: Any, number: int, declared: ListOf) -> None:
-        """Checks an array's item: its type or, if it is a nested array, which must be allowed, its items."""
+        """Checks an item of an array: its type, or the items of a nested array if the declaration allows one."""
         if not (declared.nested and node["type"] == "ffi.Array"):
             _check_type(node, declared.types)
         elif (number, declared) not in self.checked:
@@ -244,9 +248,9 @@ def check(program: Any) -> set[str]:
 
 
 def _check_node(graph: Graph, number: int, node: dict[str, Any]) -> None:
-    """Checks one node of TVM's JSON, its type and data, and updates the graph's nesting depths and ops.
+    """Checks the type and data of one node of TVM's JSON, and updates the graph's nesting depths and ops.
 
-    The depth is limited, because TVM's recursive readers would exhaust the stack on deep nesting.
+    The depth is limited, because TVM visits nodes recursively, and deep nesting would exhaust the stack.
     """
     node_type, data = node.get("type"), node.get("data")
     if not isinstance(node_type, str) or node.keys() - {"type", "data"}:
@@ -262,7 +266,7 @@ def _check_node(graph: Graph, number: int, node: dict[str, Any]) -> None:
 
 
 def _check_fields(graph: Graph, number: int, node_type: str, data: Any) -> None:
-    """Checks the fields of a node: each against its declaration, then the rules that concern several of them."""
+    """Checks the fields of a node: each field by itself, then the rules for several fields together."""
     declared = FIELDS[node_type]
     if not isinstance(data, dict) or data.keys() != declared.keys():
         raise SchemaError(f"must have the fields {', '.join(declared)}")
@@ -276,13 +280,13 @@ def _check_fields(graph: Graph, number: int, node_type: str, data: Any) -> None:
 
 
 def _check_type(node: Any, types: frozenset[str]) -> None:
-    """Checks the type of a node that a field refers to."""
+    """Raises SchemaError if a node, to which a field refers, is of none of the given types."""
     if node["type"] not in types:
         raise SchemaError(f"refers to a {node['type']!r:.40}, and must to {' or '.join(sorted(types)) or 'nothing'}")
 
 
 def _check_plain(declared: Plain, content: Any) -> None:
-    """Checks the type and range of a plain value."""
+    """Raises SchemaError if a plain value has another type than declared, or an integer is out of range."""
     if type(content) is not declared.kind:
         raise SchemaError(f"must be of type {declared.kind.__name__}, but is {content!r:.40}")
     if isinstance(content, int) and not declared.least <= content <= declared.most:
@@ -293,6 +297,7 @@ def _check_plain(declared: Plain, content: Any) -> None:
 
 
 def _check_container(graph: Graph, number: int, data: Any) -> None:
+    """Checks that the data of an array or map are numbers of earlier nodes."""
     if not isinstance(data, list):
         raise SchemaError("has no items")
     for item in data:
@@ -300,19 +305,21 @@ def _check_container(graph: Graph, number: int, data: Any) -> None:
 
 
 def _check_map(graph: Graph, number: int, data: Any) -> None:
+    """Checks that the data of a map are numbers of earlier nodes, of keys and values in turn."""
     _check_container(graph, number, data)
     if len(data) % 2:
         raise SchemaError("has a key without a value")
 
 
 def _check_op(graph: Graph, number: int, data: Any) -> None:
+    """Checks that an op belongs to the tvtf dialect, and adds its primitive's name to the ops of the graph."""
     if not isinstance(data, str) or not data.startswith(OP_PREFIX):
         raise SchemaError(f"{data!r:.60} is not an op of the tvtf dialect")
     graph.ops.add(data.removeprefix(OP_PREFIX))
 
 
 def _plain_data_check(*types: type) -> Callable[[Graph, int, Any], None]:
-    """Returns a function that checks that a node's data has one of ``types``.
+    """Returns a function that checks a node's data: its type must be one of ``types``.
 
     An int must fit int64, because TVM reads int64.
     """
@@ -327,11 +334,14 @@ def _plain_data_check(*types: type) -> Callable[[Graph, int, Any], None]:
 
 
 def _check_tensor(_: Graph, __: int, data: Any) -> None:
+    """Checks that a constant's data are a valid array; has the parameters of all checks of data."""
     tensor_of(data)
 
 
 def tensor_of(data: Any) -> tuple[tuple[int, int, int], tuple[int, ...]]:
-    """Returns the dtype (in DLPack's encoding: code, bits, lanes) and shape of a constant, encoded in base64 by TVM.
+    """Returns the dtype and shape of a constant, which TVM has encoded in base64.
+
+    The dtype is in DLPack's encoding: a tuple of code, bits and lanes.
 
     Raises:
       SchemaError: the data is not an array in main memory, or its size does not match.
@@ -342,6 +352,7 @@ def tensor_of(data: Any) -> tuple[tuple[int, int, int], tuple[int, ...]]:
         is_on_cpu = (device_type, device) == (1, 0)  # DLPack's kDLCPU is 1
         if magic != TENSOR_MAGIC or not is_on_cpu or not 0 <= ndim <= MOST_DIMS:
             raise SchemaError("is not an array in main memory")
+        # After the header come the dims and the number of bytes, then the bytes.
         *shape, size = struct.unpack_from(f"<{ndim + 1}q", octets, TENSOR_HEADER.size)
     except (TypeError, ValueError, binascii.Error, struct.error) as cause:
         raise SchemaError(f"is not an array: {cause}") from None
@@ -370,23 +381,26 @@ _LEAVES: Final[Mapping[str, Callable[[Graph, int, Any], None]]] = {
 
 
 def _check_dtype(_: list[Any], data: dict[str, Any]) -> None:
+    """Checks that a type's dtype is one that traced programs may have."""
     if data["dtype"] not in PAIRS and data["dtype"] not in {d.name for d in dtypes.TRACED}:
         raise SchemaError(f"{data['dtype']!r:.40} is not a dtype")
 
 
 def _check_rank(nodes: list[Any], data: dict[str, Any]) -> None:
-    """Checks that the rank of a tensor type is that of its shape; the rank may be known without a shape."""
+    """Checks that the rank of a tensor type equals the number of dims of its shape, if the type has a shape."""
     shape = nodes[data["shape"]]
     if shape["type"] != "None" and data["ndim"] != len(_items(nodes, shape["data"]["values"])):
         raise SchemaError(f"has ndim {data['ndim']}, which is not the number of its dims")
 
 
 def _check_shape_type(nodes: list[Any], data: dict[str, Any]) -> None:
+    """Checks that the rank of the type of a shape equals the number of its dims."""
     if data["ndim"] != len(_items(nodes, data["values"])):
         raise SchemaError(f"has ndim {data['ndim']}, which does not match its dims")
 
 
 def _check_shape(nodes: list[Any], data: dict[str, Any]) -> None:
+    """Checks that a shape has as many dims as its declared type."""
     if nodes[data["ty"]]["data"]["ndim"] != len(_items(nodes, data["values"])):
         raise SchemaError("has a type whose rank is not its own")
 
@@ -394,7 +408,7 @@ def _check_shape(nodes: list[Any], data: dict[str, Any]) -> None:
 def _check_constant(nodes: list[Any], data: dict[str, Any]) -> None:
     """Checks that a constant's array has the dtype and shape of the constant's declared type.
 
-    ``data`` holds the constant's fields: node numbers. TVM interprets the array's bytes by the declared type.
+    TVM interprets the array's bytes by the declared type. ``data`` holds the constant's fields, which are node numbers.
     """
     type_data = nodes[data["ty"]]["data"]
     declared_dtype = nodes[type_data["dtype"]]["data"]["dtype"]
@@ -407,34 +421,41 @@ def _check_constant(nodes: list[Any], data: dict[str, Any]) -> None:
 
 
 def _check_division(nodes: list[Any], data: dict[str, Any]) -> None:
+    """Checks that a dim's expression does not divide by the constant zero."""
     if _static_dim(nodes, data["b"]) == 0:
         raise SchemaError("divides by zero")
 
 
 def _check_dim_type(nodes: list[Any], data: dict[str, Any]) -> None:
+    """Checks that a dim, or a part of its expression, is an integer or bool."""
     name = nodes[data["ty"]]["data"]["dtype"]
     if name not in ("bool", "int8", "int16", "int32", "int64"):
         raise SchemaError(f"is a dim of dtype {name}, but dims are integers")
 
 
 def _dlpack_codes(name: str) -> set[tuple[int, int, int]]:
-    """Returns the DLPack encodings of a dtype: kind, bits and lanes."""
-    bare, _, lanes = name.partition("x")
-    kind = bare.rstrip("0123456789")
-    bits = bare.removeprefix(kind) or "8"
+    """Returns the DLPack encodings (code, bits, lanes) of a dtype's name, such as "float32" or "float32x2".
+
+    A bool may also be encoded as an unsigned integer of 1 bit.
+    """
+    scalar_name, _, lanes = name.partition("x")
+    kind = scalar_name.rstrip("0123456789")
+    bits = scalar_name.removeprefix(kind) or "8"
     return {(CODES.get(kind, -1), int(bits), int(lanes or 1)), *([(1, 1, 1)] if kind == "bool" else [])}
 
 
 def _items(nodes: list[Any], number: int) -> list[int]:
+    """Returns the node numbers of an array's items."""
     return nodes[number]["data"]  # type: ignore[no-any-return]
 
 
 def _dims(nodes: list[Any], shape: int) -> list[Any]:
+    """Returns the dims of the shape with a node number; None for a dim that is not static."""
     return [_static_dim(nodes, dim) for dim in _items(nodes, nodes[shape]["data"]["values"])]
 
 
 def _static_dim(nodes: list[Any], dim: int) -> int | None:
-    """Returns the value of a static dim, otherwise None."""
+    """Returns the value of the dim with a node number; None if the dim is not static."""
     node = nodes[dim]
     return nodes[node["data"]["value"]]["data"] if node["type"] == "ir.IntImm" else None
 

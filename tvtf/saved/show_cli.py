@@ -37,10 +37,11 @@ class TensorInfo:
 
     @classmethod
     def of(cls, spec: TensorSpec, name: str) -> TensorInfo:
-        """Returns the info of a tensor with a spec."""
+        """Describes a tensor by its spec, with TensorFlow's texts for dtype and shape; an unknown dim is -1."""
         dims = spec.shape.rank is not None and ", ".join(str(-1 if d is None else d) for d in spec.shape)
-        kind = spec.dtype.name
-        return cls(f"DT_{_ENUM_NAMES.get(kind, kind.upper())}", "unknown_rank" if dims is False else f"({dims})", name)
+        dtype_name = spec.dtype.name
+        enum_name = f"DT_{_ENUM_NAMES.get(dtype_name, dtype_name.upper())}"
+        return cls(enum_name, "unknown_rank" if dims is False else f"({dims})", name)
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class SignatureInfo:
 
 
 def _infos(kind: str, infos: Mapping[str, TensorInfo], space: str) -> Iterator[str]:
-    """Yields the printed lines of inputs or outputs."""
+    """Yields the lines that describe the inputs or outputs of a signature; ``space`` is the indentation."""
     for key, info in sorted(infos.items()):
         yield f"{space}  {kind}['{key}'] tensor_info:"
         yield from (f"{space}      {attribute}: {getattr(info, attribute)}" for attribute in ("dtype", "shape", "name"))
@@ -88,7 +89,7 @@ class ModelPrinter:
         self.signatures = self._signatures()
 
     def _signature_functions(self) -> dict[str, int]:
-        """Returns the numbers of the signatures' functions."""
+        """Returns the numbers of the functions of the model's signatures, by signature name."""
         edges = self.nodes[self.edges["signatures"]]["children"]
         return {name: self.nodes[number]["function"] for name, number in edges}
 
@@ -111,11 +112,11 @@ class ModelPrinter:
         return signatures
 
     def _is_stateful(self, number: int) -> bool:
-        """Returns whether a function reads Variables or has side effects."""
+        """Returns whether a function captures anything, such as a Variable, or calls an op with side effects."""
         return bool(self.programs[number].captures) or not all(table[op].pure for op in self._ops_of(number))
 
     def _ops_of(self, number: int) -> set[str]:
-        """Returns the primitives in a function's program."""
+        """Returns the names of the primitives in a function's program, which is searched as text."""
         return table.among(set(OP_NAME.findall(str(self.function_data[number]["program"]).replace("'", '"'))))
 
     # -- what is printed
@@ -143,18 +144,19 @@ class ModelPrinter:
 
         TensorFlow prints a set, in arbitrary order; here the order is alphabetical.
         """
-        of_signatures = {
+        signature_ops = {
             table[op].tf_name for number in self._signature_functions().values() for op in self._ops_of(number)
         }
-        of_variables = VARIABLE_OPS if any(node["kind"] == "variable" for node in self.nodes) else ()
-        calls = {
+        variable_ops = VARIABLE_OPS if any(node["kind"] == "variable" for node in self.nodes) else ()
+        call_ops = {
             output.name.partition(":")[0].partition("_")[0]  # "PartitionedCall_1:0" is an output of a PartitionedCall
             for signature in self.signatures.values()
             for output in signature.outputs.values()
         }
-        if "PrintV2" in of_signatures:  # TensorFlow formats the printed text in an op of its own
-            calls.add("StringFormat")
-        names = sorted({*SAVING_OPS, *of_variables, *of_signatures, *calls})
+        if "PrintV2" in signature_ops:  # TensorFlow formats the printed text in an op of its own
+            call_ops.add("StringFormat")
+        names = sorted({*SAVING_OPS, *variable_ops, *signature_ops, *call_ops})
+        # The list of names without its brackets, in braces.
         return f"The MetaGraph with tag set {list(layout.TAGS)} contains the following ops: {{{str(names)[1:-1]}}}"
 
     def everything(self) -> Iterator[str]:
@@ -171,9 +173,9 @@ class ModelPrinter:
         yield "\n".join(part for name in sorted(self.edges) for part in self._function(name))
 
     def _function(self, name: str) -> Iterator[str]:
-        """Yields the lines for the root's function ``name``: the arguments of each of its traces.
+        """Yields the lines that describe the child ``name`` of the root: the arguments of each trace of a function.
 
-        Other objects have none.
+        For a child that is not a function, yields nothing.
         """
         node = self.nodes[self.edges[name]]
         if node["kind"] == "function":
@@ -195,20 +197,24 @@ class ModelPrinter:
             yield from _arguments(kwargs, "Named Argument")
 
     def _function_names(self) -> list[str]:
+        """Returns the names of the root's children that are functions."""
         return [name for name, number in self.edges.items() if self.nodes[number]["kind"] in ("function", "concrete")]
 
 
 def _inputs(signature: str, program: Program) -> dict[str, TensorInfo]:
+    """Describes the inputs of a signature, with the names that TensorFlow's graph would have."""
     arguments = program.arguments
     return {name: TensorInfo.of(spec, f"{signature}_{name}:0") for name, spec in zip(arguments.names, arguments.specs)}
 
 
 def _outputs(call: str, program: Program) -> dict[str, TensorInfo]:
+    """Describes the outputs of a signature; ``call`` is the name of the call's op in TensorFlow's graph."""
     outputs = program.structured_outputs
     return {name: TensorInfo.of(outputs[name], f"{call}:{index}") for index, name in enumerate(sorted(outputs))}
 
 
 def _arguments(values: Iterable[Any], kind: str) -> Iterator[str]:
+    """Yields the lines that describe a trace's arguments; ``kind`` is "Argument" or "Named Argument"."""
     for index, value in enumerate(values, 1):
         yield f"        {kind} #{index}"
         yield from (f"          {line}" for line in _argument(value))
@@ -229,4 +235,5 @@ def _argument(value: Any) -> list[str]:
 
 
 def _quoted(value: Any) -> str:
+    """Returns a string in single quotes, and another value as its text."""
     return f"'{value}'" if isinstance(value, str) else str(value)

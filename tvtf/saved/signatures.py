@@ -24,18 +24,20 @@ class SignatureFunction(ConcreteFunction):
     """A concrete function of named tensors; a single one may be passed by position."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the signature with tensors by name; the only tensor of a signature may be passed by position."""
         names = self.arguments.names
         if args and len(names) == len(args) == 1 and not kwargs:
             return super().__call__(**dict(zip(names, args)))
         return super().__call__(*args, **kwargs)
 
     def set_names(self, names: Sequence[str]) -> SignatureFunction:
-        """Orders the signature's arguments as ``names``, the order of the saved function.
+        """Sets the order of the signature's arguments to that of ``names``, and returns the signature.
 
-        ``tf.nest`` sorts a dict of tensors by name, but saved functions and libraries take tensors by position.
+        Tracing sorted the arguments by name, as ``tf.nest`` does. Saved functions and libraries take tensors by
+        position, in the order of the function that was saved.
 
         Raises:
-          ValueError: ``names`` are not those of the arguments.
+          ValueError: ``names`` are not the names of the arguments.
         """
         if sorted(names) != sorted(self.arguments.names):
             raise ValueError(f"the signature has the arguments {sorted(self.arguments.names)}, not {sorted(names)}")
@@ -45,7 +47,7 @@ class SignatureFunction(ConcreteFunction):
 
     @property
     def positions(self) -> list[int]:
-        """The index of each argument of the saved function among the arguments of this one."""
+        """The index, among the sorted arguments, of each argument in the order that `set_names` has set."""
         return [self.arguments.names.index(name) for name in self._signature.parameters]
 
     @property
@@ -76,9 +78,11 @@ class SignatureMap(Mapping[str, Any], Trackable):
 
 
 def canonical(signatures: Any, functions: Mapping[str, Any]) -> SignatureMap:
-    """Converts the ``signatures`` argument of a save to a map of signature functions by name.
+    """Converts the argument ``signatures`` of a save to a map of signature functions by name.
 
-    It may be a map of functions, one function, or None for the only one of ``functions`` that can be a signature.
+    Args:
+      signatures: a map of functions, one function for the default signature, or None.
+      functions: the model's functions by name. If ``signatures`` is None, a signature is chosen from them.
 
     Raises:
       ValueError: a function has no input signature, or takes or returns something other than tensors.
@@ -89,11 +93,16 @@ def canonical(signatures: Any, functions: Mapping[str, Any]) -> SignatureMap:
         signatures = {DEFAULT: signatures}
     cache: dict[int, SignatureFunction] = {}
     converted = {name: _signature(function, name, cache) for name, function in signatures.items()}
+    # The default argument binds the lambda to this signature, not to the last one.
     return SignatureMap({name: lambda signature=signature: signature for name, signature in converted.items()})  # type: ignore[misc]
 
 
 def _only_one(functions: Mapping[str, Any]) -> Any:
-    """Chooses as TensorFlow does: the function ``_default_save_signature``, or the only one that can be a signature."""
+    """Chooses the function to save as the default signature, as TensorFlow does.
+
+    It is the function ``_default_save_signature``, or the only function that can be a signature. Otherwise returns an
+    empty dict: the model has no signatures.
+    """
     if DEFAULT_FUNCTION in functions:
         return functions[DEFAULT_FUNCTION]
     candidates = [c for c in map(_concrete, functions.values()) if c is not None and _can_be_signature(c)]
@@ -101,7 +110,7 @@ def _only_one(functions: Mapping[str, Any]) -> Any:
 
 
 def _concrete(function: Any) -> ConcreteFunction | None:
-    """Returns the concrete function of a function with an input signature, otherwise None."""
+    """Returns the concrete function of a function with an input signature, or a concrete function itself; else None."""
     if isinstance(function, Function) and function.input_signature is not None:
         return function.get_concrete_function()
     return function if isinstance(function, ConcreteFunction) else None
@@ -117,7 +126,7 @@ def _can_be_signature(concrete: ConcreteFunction) -> bool:
 
 
 def _check_inputs(concrete: ConcreteFunction) -> None:
-    """Raises ValueError if a function takes a ``tf.Variable``, which a signature can't."""
+    """Raises ValueError if an argument of a function is a ``tf.Variable``, which a signature can't have."""
     if any(isinstance(leaf.value, Variable) for leaf in concrete.arguments.leaves):
         raise ValueError(
             f"Unable to serialize concrete_function '{concrete.name}'with tf.Variable input. Functions that expect "
@@ -129,7 +138,8 @@ def _signature(function: Any, key: str, cache: dict[int, SignatureFunction]) -> 
     """Wraps a function as the signature ``key``, which takes tensors by name and returns a dict of tensors.
 
     Raises:
-      ValueError: it is no concrete function and has no input signature, or can't be a signature.
+      ValueError: the function takes or returns something other than tensors. Or it has no input signature, and is not a
+        concrete function.
     """
     concrete = _concrete(function)
     if concrete is None:
@@ -162,7 +172,10 @@ def _renamed(spec: TensorSpec, name: str) -> TensorSpec:
 
 
 def _unique_names(concrete: ConcreteFunction) -> list[str]:
-    """Returns the names of a signature's arguments, by which servers pass tensors; repeated names get a number."""
+    """Returns unique names for a signature's arguments, because servers pass tensors by name.
+
+    The name is that of the ``TensorSpec`` or of the argument. A repeated name gets a number.
+    """
     names: list[str] = []
     for spec, name in zip(concrete.arguments.specs, concrete.arguments.names):
         base_name = unique_name = spec.name or name
@@ -175,14 +188,15 @@ def _unique_names(concrete: ConcreteFunction) -> list[str]:
 
 
 def _as_dict(outputs: Any, function_name: str, key: str) -> dict[str, Tensor]:
-    """Returns a function's results by name, as a signature returns them.
+    """Returns a function's results as a dict by name, as a signature must return them.
 
-    Results without names are called ``output_0``, ``output_1`` ...
+    A single result or a list gets the names ``output_0``, ``output_1`` ...
 
     Raises:
-      ValueError: a name is not a string, or a result not a tensor. The text names the function and the signature ``key``.
+      ValueError: a name is not a string, or a result is not a tensor. The text names the function, and the signature
+        ``key``.
     """
-    if hasattr(outputs, "_asdict"):
+    if hasattr(outputs, "_asdict"):  # a named tuple
         outputs = outputs._asdict()
     if not isinstance(outputs, Mapping):
         listed = outputs if isinstance(outputs, Sequence) else [outputs]

@@ -42,7 +42,7 @@ class Swap:
     def __enter__(self) -> Self:
         """Creates and locks the folder for the new files.
 
-        Saves remove unlocked folders of this kind, which killed saves have left.
+        The lock shows that the save is running. A save removes unlocked folders, which killed saves have left.
         """
         with atomic_file.named_failures(self.folder, "write"):
             os.makedirs(self.folder, exist_ok=True)
@@ -53,17 +53,18 @@ class Swap:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        """Removes the new files, unless the model is read from them after `commit`."""
         self._lock.close()
         if os.path.isfile(os.path.join(self.folder, self.description)) and _generation_of(self._current()) == self.name:
             return  # the folder's description names these files
         shutil.rmtree(self.new_folder, ignore_errors=True)
 
     def path(self, name: str) -> str:
-        """Returns the path to which a file of the model is written."""
+        """Returns the path in the save's own folder to which a file of the model is written."""
         return os.path.join(self.new_folder, *PurePosixPath(name).parts)
 
     def target(self, name: str) -> str:
-        """Returns the path at which the file lies afterwards."""
+        """Returns the path in the model's folder to which `commit` moves the file ``name``."""
         return os.path.join(self.folder, *PurePosixPath(name).parts)
 
     def _current(self) -> object:
@@ -74,11 +75,11 @@ class Swap:
             return None
 
     def commit(self, names: Sequence[str], stale: Iterable[str] = ()) -> None:
-        """Replaces the folder's model by the written one; when this returns, the new model survives a power failure.
+        """Replaces the folder's model by the new one. When this returns, the new model survives a power failure.
 
         Args:
-          names: the written files without the description, in the order in which they are put in place.
-          stale: files that an older model may have and this one does not.
+          names: the new files without the description, in the order in which they are moved.
+          stale: files that an older model may have, and that are removed unless they are among ``names``.
         """
         with atomic_file.named_failures(self.folder, "write"), locked(self.folder):
             old_files = _files_of(self._current())
@@ -92,9 +93,9 @@ class Swap:
                 logging.getLogger("tvtf").warning("%s is saved, and is read from there: %s", self.new_folder, cause)
 
     def _move_files(self, names: Sequence[str], stale: Iterable[str]) -> None:
-        """Moves the new model's files to where tools look for them (links them, then removes the save's folder).
+        """Moves the new model's files into the model's folder, where tools look for them, and removes ``stale`` files.
 
-        The files of the older model, ``stale``, are removed.
+        The files are first linked to the new places. Then the save's folder is removed.
         """
         remove_leftovers(self.folder, generation=self.name)
         for name in names:
@@ -129,29 +130,33 @@ def _link(source: str, target: str, unique: str) -> None:
 
 
 def _sync_all(root: str) -> None:
+    """Flushes a folder and its subfolders to disk, so that the names of the files in them survive a power failure."""
     for folder, _, _ in os.walk(root):
         atomic_file.sync_folder(folder)
 
 
 def _generation_of(data: object) -> str | None:
-    """Returns the name of the folder that a description names, if it is valid."""
+    """Returns the name of the folder with the model's files from a description, which may be damaged.
+
+    Returns None if the description names no such folder, or an invalid one.
+    """
     generation = data.get("generation") if isinstance(data, dict) else None
     return generation if isinstance(generation, str) and is_generation(generation) else None
 
 
 def is_generation(name: str) -> bool:
-    """Returns whether a name is that of a folder to which a save writes."""
+    """Returns whether a folder's name shows that a save writes its files there."""
     return name.startswith(SAVING) and name.removeprefix(SAVING).isalnum()
 
 
 def _files_of(data: object) -> list[str]:
-    """Returns the files in a description, which may be damaged."""
+    """Returns the names of files that a description lists. In a damaged description, invalid names are left out."""
     listed = data.get("files") if isinstance(data, dict) else None
     return [name for name in listed if is_inside(name)] if isinstance(listed, dict) else []
 
 
 def is_inside(name: str) -> bool:
-    """Returns whether a name is that of a file in a subfolder of a model."""
+    """Returns whether a name is of the form ``subfolder/file``, so that the file lies inside a model's folder."""
     parts = PurePosixPath(name).parts
     return len(parts) == 2 and ".." not in parts and parts[0] != "/" and "\\" not in name and "\0" not in name
 
@@ -171,14 +176,14 @@ def remove_leftovers(folder: str, generation: str | None) -> None:
 
 
 def _remove_links(folder: str) -> None:
-    """Removes temporary names of files."""
+    """Removes the temporary names of files that a killed save has left in a folder of a model."""
     for entry in list(os.scandir(folder)):
         if entry.name.startswith(SAVING):
             atomic_file.remove(entry.path)
 
 
 def _is_abandoned(save_folder: str) -> bool:
-    """Returns whether no process writes to the folder of a save any more: none has locked it."""
+    """Returns whether the save that wrote to a folder was killed: no process has locked the folder."""
     try:
         with locked(save_folder, seconds=0) as is_alone:
             return is_alone is True

@@ -126,10 +126,10 @@ def save_with(
 
 
 def _aliases(functions_by_alias: Mapping[str, Any]) -> AutoTrackable:
-    """Returns an object whose attributes are functions, named by their aliases; it is saved with the model.
+    """Returns an object that has each function as an attribute, named by its alias. The object is saved with the model.
 
     Raises:
-      TypeError: an alias is not that of a ``tf.function`` or concrete function.
+      TypeError: an alias stands for something other than a ``tf.function`` or concrete function.
     """
     holder = AutoTrackable()
     for name, function in functions_by_alias.items():
@@ -142,7 +142,11 @@ def _aliases(functions_by_alias: Mapping[str, Any]) -> AutoTrackable:
 
 
 def _check_attribute(obj: Any) -> None:
-    """Raises ValueError if the reserved attribute ``signatures`` of an object is not a loaded model's map."""
+    """Checks that an object has no attribute ``signatures``, except for the map of signatures of a loaded model.
+
+    Raises:
+      ValueError: the attribute is something else.
+    """
     signatures = vars(obj).get(objects.SIGNATURES)
     if signatures is not None and not isinstance(signatures, SignatureMap):
         raise ValueError(
@@ -169,7 +173,12 @@ class _Writer:
         self.references: list[Any] = []
 
     def write(self, targets: tuple[str, ...], extra: Mapping[str, bytes]) -> None:
-        """Writes all files to a new folder and replaces the older model."""
+        """Writes all files of the model to a new folder, then replaces the older model.
+
+        Args:
+          targets: the targets to compile signatures for; see `SaveOptions`.
+          extra: contents of further files, by name.
+        """
         described_objects = objects.describe(self.view, self._function_number)
         contents = (
             self._assets(described_objects)
@@ -178,6 +187,7 @@ class _Writer:
         )
         with Swap(self.folder, layout.FILE) as swap, atomic_file.Replacement() as replacement:
             names = self._bundle(swap, replacement, layout.VARIABLES, object_graph.serialize(self.view))
+            # The files whose digests the description has. The digest of an index file covers the bundle's data.
             checked = [layout.index_of(layout.VARIABLES), *contents]
             if self.constants:
                 names += self._bundle(swap, replacement, layout.CONSTANTS, self.constants)
@@ -201,7 +211,11 @@ class _Writer:
     def _bundle(
         self, swap: Swap, replacement: atomic_file.Replacement, name: str, tensors: Mapping[str, Any]
     ) -> list[str]:
-        """Writes a bundle of tensors called ``name``; returns the names of its files, the data before the index."""
+        """Writes a checkpoint bundle of tensors; returns the names of the bundle's files, the data before the index.
+
+        The data file has another name than that of the older model's bundle, which stays valid until the index file is
+        replaced. The number of shards makes the difference.
+        """
         shards = bundle.spare_shard_count(swap.target(name))
         bundle.add(replacement, swap.path(name), tensors, shards)
         return [bundle.data_name(name, 0, shards), layout.index_of(name)]
@@ -209,7 +223,10 @@ class _Writer:
     # -- functions
 
     def _function_number(self, concrete: ConcreteFunction) -> int | str:
-        """Returns the number of a concrete function in the file, or the reason why it is not saved; see `_describe`."""
+        """Returns the number of a concrete function in the saved model, or the reason why the function is not saved.
+
+        The first call for a function adds the function to the model.
+        """
         number = self.function_numbers.get(id(concrete))
         if number is None:
             self.references.append(concrete)
@@ -217,7 +234,7 @@ class _Writer:
         return number
 
     def _describe(self, concrete: ConcreteFunction) -> int | str:
-        """Adds a concrete function to the saved model; returns its number, or the reason why it can't be saved.
+        """Adds a concrete function to the saved model; returns the function's number, or why it can't be saved.
 
         A model is saved for its signatures, so an error in a signature is raised. Other functions are left out with a
         warning.
@@ -245,10 +262,10 @@ class _Writer:
         return number
 
     def _describe_capture(self, concrete: ConcreteFunction, captured: Any) -> list[Any]:
-        """Describes a captured object as a kind and a reference, and stores the arrays of constants and tables.
+        """Encodes an object that a function captures as a list of a kind and a reference.
 
-        A Variable or asset is an "object" with its node's number, a "table" has the keys of its arrays, a "constant"
-        its key.
+        A Variable or asset is an "object" with a node number. A lookup table is a "table" with the keys of its arrays.
+        Another tensor is a "constant" with its key. The arrays of tables and constants are added to the model.
         """
         owner = captured if isinstance(captured, Variable) else Asset.of(captured)
         if owner is not None:
@@ -262,7 +279,7 @@ class _Writer:
         return ["constant", self._constant(captured.eager_array())]
 
     def _constant(self, array: Any) -> str:
-        """Adds a constant and returns its key."""
+        """Adds an array to the constants of the saved model, and returns its key."""
         key = str(len(self.constants))
         self.constants[key] = array
         return key
@@ -270,9 +287,9 @@ class _Writer:
     # -- files
 
     def _assets(self, descriptions: list[dict[str, Any]]) -> dict[str, bytes]:
-        """Returns the contents of the model's asset files by file name, and sets ``file`` in the descriptions of their nodes.
+        """Reads the model's asset files; returns their contents by file name in the saved model.
 
-        Equal file names get different suffixes.
+        Also sets the entry ``file`` in the descriptions of the assets' nodes. Equal file names get different suffixes.
         """
         contents: dict[str, bytes] = {}
         for node, description in zip(self.view.nodes(), descriptions):
@@ -285,7 +302,10 @@ class _Writer:
         return contents
 
     def _libraries(self, targets: tuple[str, ...]) -> dict[str, bytes]:
-        """Compiles each signature for each target, "cpu" or a GPU's architecture; returns the libraries by file."""
+        """Compiles each signature for each target, "cpu" or a GPU's architecture.
+
+        Returns the contents of the libraries by file name in the saved model.
+        """
         if not targets:
             return {}
         libraries: dict[str, bytes] = {}
@@ -299,7 +319,10 @@ class _Writer:
 
 
 def _data_files() -> set[str]:
-    """Returns the names of data files that a saved model's bundles may have; successive saves alternate between two."""
+    """Returns the names of all data files that the bundles of a saved model may have.
+
+    A bundle's data file has one of two names. Successive saves alternate between them.
+    """
     return {bundle.data_name(prefix, 0, n) for prefix in (layout.VARIABLES, layout.CONSTANTS) for n in (1, 2)}
 
 

@@ -46,6 +46,10 @@ class AutoTrackable(Trackable):
     """
 
     def __setattr__(self, name: str, value: Any) -> None:
+        """Sets an attribute, and tracks a trackable value under the attribute's name.
+
+        The attribute gets a list, tuple or dict in a wrapper, which tracks the elements.
+        """
         if getattr(self, name, _UNSET) is value:
             return
         if getattr(self, "_self_setattr_tracking", True):
@@ -64,5 +68,8 @@ class AutoTrackable(Trackable):
     """The attributes whose functions are not saved in a saved model."""
 
     def _parts_of_saved_model(self) -> dict[str, Any]:
-        """Returns functions and trackables, by name, that a saved model of this root has in addition to its attributes."""
+        """Returns the additional parts of a saved model of this object: functions and trackables by name.
+
+        A subclass may override it to save functions that are not among the object's attributes.
+        """
         return {}

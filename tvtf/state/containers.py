@@ -51,7 +51,7 @@ _UNCHANGED: Any = object()
 def wrap(value: Any) -> Any:
     """Wraps a list, dict or tuple so that a checkpoint finds the Variables in it; returns other values unchanged.
 
-    A value in `NoDependency` is returned without that, and isn't tracked.
+    `NoDependency` marks a value that is not to be tracked. Such a value is returned itself, without a wrapper.
 
     >>> wrap([1, 2]), wrap({"a": 1}), wrap((1, [2]))
     (ListWrapper([1, 2]), DictWrapper({'a': 1}), _TupleWrapper((1, ListWrapper([2]))))
@@ -70,7 +70,10 @@ def wrap(value: Any) -> Any:
 
 
 def wrap_and_track(owner: Trackable, name: str, value: Any) -> Any:
-    """Wraps ``value`` and tracks it under ``name`` if it is trackable and not a `NoDependency`."""
+    """Wraps a list, dict or tuple, and tracks a trackable value under ``name`` as a child of ``owner``.
+
+    Returns the wrapped value. A value in `NoDependency` is returned without being tracked.
+    """
     wrapped = wrap(value)
     if isinstance(wrapped, Trackable) and not isinstance(value, NoDependency):
         owner._track(wrapped, name, overwrite=True)
@@ -78,6 +81,7 @@ def wrap_and_track(owner: Trackable, name: str, value: Any) -> Any:
 
 
 def _holds_trackable(values: tuple[Any, ...]) -> bool:
+    """Returns whether a tuple has an element that `wrap` would wrap or that can be tracked, at any depth of tuples."""
     return any(
         isinstance(value, (NoDependency, Trackable))
         or type(value) in (dict, collections.OrderedDict, list)
@@ -86,7 +90,8 @@ def _holds_trackable(values: tuple[Any, ...]) -> bool:
     )
 
 
-def _same(left: Iterable[Any], right: Iterable[Any]) -> bool:
+def _same_objects(left: Iterable[Any], right: Iterable[Any]) -> bool:
+    """Returns whether two iterables yield identical objects in the same order."""
     left, right = list(left), list(right)
     return len(left) == len(right) and all(a is b for a, b in zip(left, right))
 
@@ -96,13 +101,14 @@ class TrackableDataStructure(Trackable):
 
 
 class _Wrapper(TrackableDataStructure):
-    """A wrapper of a list or dict, which remains the storage."""
+    """The base of wrappers of a list or dict. The wrapped container remains the storage."""
 
     _storage: Any
     _before_change: Any
+    """The content before code changed the storage directly, or `_UNCHANGED`."""
 
     def _require_unchanged(self, kind: str) -> None:
-        """Raises ValueError if the storage was changed through another reference than this wrapper."""
+        """Raises ValueError if code changed the wrapped container, a list or dictionary (``kind``), directly."""
         if self._before_change is not _UNCHANGED:
             then = self._before_change
             raise ValueError(MSG_CHANGED_OUTSIDE.format(wrapper=self, kind=kind, now=self._storage, then=then))
@@ -129,14 +135,19 @@ class ListWrapper(_Wrapper, _List):
     __hash__ = None
 
     def __init__(self, wrapped: Iterable[Any] = ()) -> None:
+        """Wraps a list, which stays the storage; the items of another iterable are copied to a new list."""
         self._storage = wrapped if type(wrapped) is list else list(wrapped)
         self._moved, self._before_change = False, _UNCHANGED
         for index, value in enumerate(self._storage):
             self._storage[index] = wrap_and_track(self, str(index), value)
-        self._acknowledge()
+        self._update_base_list()
 
     def _trackable_children(self, save_type: str = "checkpoint", **_: Any) -> dict[str, Trackable]:
-        """Returns the list's trackable items. Raises ValueError if it was changed in a way that checkpoints can't follow."""
+        """Returns the list's trackable items by index, as text.
+
+        Raises:
+          ValueError: an element was moved, or the wrapped list was changed directly. Checkpoints can't follow that.
+        """
         self._detect_outside_change()
         if self._moved:
             raise ValueError(MSG_LIST_MUTATED.format(wrapper=self))
@@ -144,17 +155,23 @@ class ListWrapper(_Wrapper, _List):
         return super()._trackable_children()
 
     def _detect_outside_change(self) -> None:
-        """Records that the wrapped list was changed through another reference than this wrapper."""
+        """Records that code changed the wrapped list directly, without this wrapper.
+
+        The base class's list has the items after the wrapper's last change.
+        """
         last_known = list(list.__iter__(self))
-        if not self._moved and self._before_change is _UNCHANGED and not _same(self._storage, last_known):
+        if not self._moved and self._before_change is _UNCHANGED and not _same_objects(self._storage, last_known):
             self._before_change = last_known
 
-    def _acknowledge(self) -> None:
-        """Copies the storage into this object's own list part, which C code reads, and which shows later outside changes."""
+    def _update_base_list(self) -> None:
+        """Copies the storage into the base class's list, which C code reads, and `_detect_outside_change` compares."""
         list.__setitem__(self, slice(None), self._storage)
 
     def _before_move(self, *involved: Any) -> None:
-        """Marks the list as not saveable before elements change their positions, if any of them is trackable."""
+        """Marks a list with trackable elements as not saveable, before elements move or are replaced.
+
+        ``involved`` are elements that will be added.
+        """
         self._detect_outside_change()
         if any(isinstance(value, Trackable) for value in (*self._storage, *involved)):
             self._moved = True
@@ -162,24 +179,25 @@ class ListWrapper(_Wrapper, _List):
     def append(self, value: Any) -> None:
         self._detect_outside_change()
         self._storage.append(wrap_and_track(self, str(len(self._storage)), value))
-        self._acknowledge()
+        self._update_base_list()
 
     def insert(self, index: SupportsIndex, value: Any) -> None:
+        """Inserts a value before ``index``. This moves later elements, unless the index is the end of the list."""
         if operator.index(index) >= len(self._storage):
             return self.append(value)
         self._before_move(value)
         self._storage.insert(index, wrap(value))
-        return self._acknowledge()
+        return self._update_base_list()
 
     def sort(self, *, key: Any = None, reverse: bool = False) -> None:
         self._before_move()
         self._storage.sort(key=key, reverse=reverse)
-        self._acknowledge()
+        self._update_base_list()
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Replaces an element or a slice; the new element is tracked under its index.
+        """Replaces an element or a slice, and tracks the new element under its index.
 
-        Replacing a trackable element makes the list not saveable, as a checkpoint can't follow that.
+        A list whose trackable element was replaced can't be saved, as a checkpoint can't follow that.
         """
         if isinstance(key, slice):
             return self._set_slice(key, value)
@@ -187,20 +205,22 @@ class ListWrapper(_Wrapper, _List):
             self._before_move()
         index = range(len(self._storage))[key]  # a negative index becomes positive
         self._storage[index] = wrap_and_track(self, str(index), value)
-        return self._acknowledge()
+        return self._update_base_list()
 
     def _set_slice(self, key: slice, values: Iterable[Any]) -> None:
+        """Replaces a slice of the list. A slice that starts at the list's end appends the values, and moves nothing."""
         values = [wrap(value) for value in values]
-        if key.indices(len(self._storage))[0] == len(self._storage):
+        start, _, _ = key.indices(len(self._storage))
+        if start == len(self._storage):
             return self.extend(values)
         self._before_move(*values)
         self._storage[key] = values
-        return self._acknowledge()
+        return self._update_base_list()
 
     def __delitem__(self, key: Any) -> None:
         self._before_move()
         del self._storage[key]
-        self._acknowledge()
+        self._update_base_list()
 
     def __imul__(self, times: int) -> Self:  # type: ignore[override,misc]
         if times <= 0:
@@ -225,7 +245,7 @@ class ListWrapper(_Wrapper, _List):
         return ListWrapper, (self._storage,)
 
     def __add__(self, other: Any) -> Any:
-        return self._storage + _bare(other)
+        return self._storage + _unwrapped(other)
 
     def __radd__(self, other: Any) -> Any:
         return other + self._storage
@@ -236,22 +256,22 @@ class ListWrapper(_Wrapper, _List):
     __rmul__ = __mul__
 
     def __eq__(self, other: object) -> bool:
-        return bool(self._storage == _bare(other))
+        return bool(self._storage == _unwrapped(other))
 
     def __ne__(self, other: object) -> bool:
-        return bool(self._storage != _bare(other))
+        return bool(self._storage != _unwrapped(other))
 
     def __lt__(self, other: Any) -> bool:
-        return bool(self._storage < _bare(other))
+        return bool(self._storage < _unwrapped(other))
 
     def __le__(self, other: Any) -> bool:
-        return bool(self._storage <= _bare(other))
+        return bool(self._storage <= _unwrapped(other))
 
     def __gt__(self, other: Any) -> bool:
-        return bool(self._storage > _bare(other))
+        return bool(self._storage > _unwrapped(other))
 
     def __ge__(self, other: Any) -> bool:
-        return bool(self._storage >= _bare(other))
+        return bool(self._storage >= _unwrapped(other))
 
     def __repr__(self) -> str:
         return f"ListWrapper({self._storage!r})"
@@ -263,13 +283,15 @@ class _DictWrapper(_Wrapper, _Dict):
     __hash__ = None
 
     def __init__(self, wrapped: Any = ()) -> None:
+        """Wraps a dict, which stays the storage; key-value pairs are copied to a new dict."""
         self._storage = wrapped if isinstance(wrapped, dict) else dict(wrapped)
         self._has_other_keys, self._before_change = False, _UNCHANGED
         for key, value in self._storage.items():
-            self._storage[key] = self._take(key, value)
-        self._acknowledge()
+            self._storage[key] = self._wrap_value(key, value)
+        self._update_base_dict()
 
-    def _take(self, key: Any, value: Any) -> Any:
+    def _wrap_value(self, key: Any, value: Any) -> Any:
+        """Wraps a value, and tracks it under a string key; with one under another key, the dict can't be saved."""
         if isinstance(key, str):
             return wrap_and_track(self, key, value)
         wrapped = wrap(value)
@@ -278,7 +300,11 @@ class _DictWrapper(_Wrapper, _Dict):
         return wrapped
 
     def _trackable_children(self, save_type: str = "checkpoint", **_: Any) -> dict[str, Trackable]:
-        """Returns the dict's trackable values. Raises ValueError if it was changed in a way that checkpoints can't follow."""
+        """Returns the dict's trackable values by key.
+
+        Raises:
+          ValueError: a key of a trackable value is not a string, or the wrapped dict was changed directly.
+        """
         self._detect_outside_change()
         if self._has_other_keys:
             raise ValueError(MSG_KEY_NOT_STRING.format(wrapper=self))
@@ -286,28 +312,32 @@ class _DictWrapper(_Wrapper, _Dict):
         return super()._trackable_children()
 
     def _detect_outside_change(self) -> None:
-        """Records that the wrapped dict was changed through another reference than this wrapper."""
+        """Records that code changed the wrapped dict directly, without this wrapper.
+
+        The base class's dict has the items after the wrapper's last change.
+        """
         last_known = dict(dict.items(self))
-        unchanged = _same(self._storage, last_known) and _same(self._storage.values(), last_known.values())
+        same_keys = _same_objects(self._storage, last_known)
+        unchanged = same_keys and _same_objects(self._storage.values(), last_known.values())
         if self._before_change is _UNCHANGED and not unchanged:
             self._before_change = last_known
 
-    def _acknowledge(self) -> None:
-        """Copies the storage into this object's own dict part, which C code reads, and which shows later outside changes."""
+    def _update_base_dict(self) -> None:
+        """Copies the storage into the base class's dict, which C code reads, and `_detect_outside_change` compares."""
         dict.clear(self)
         dict.update(self, self._storage)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._detect_outside_change()
-        self._storage[key] = self._take(key, value)
-        self._acknowledge()
+        self._storage[key] = self._wrap_value(key, value)
+        self._update_base_dict()
 
     def __delitem__(self, key: Any) -> None:
         self._detect_outside_change()
         del self._storage[key]
         if isinstance(key, str):
             self._untrack(key)
-        self._acknowledge()
+        self._update_base_dict()
 
     def __reversed__(self) -> Iterator[Any]:
         return reversed(self._storage)
@@ -325,7 +355,7 @@ class _DictWrapper(_Wrapper, _Dict):
         return _DictWrapper, (self._storage,)
 
     def __or__(self, other: Any) -> Any:
-        return self._storage | _bare(other)
+        return self._storage | _unwrapped(other)
 
     def __ror__(self, other: Any) -> Any:
         return other | self._storage
@@ -335,7 +365,7 @@ class _DictWrapper(_Wrapper, _Dict):
         return self
 
     def __eq__(self, other: object) -> bool:
-        return bool(self._storage == _bare(other))
+        return bool(self._storage == _unwrapped(other))
 
     def __repr__(self) -> str:
         return f"DictWrapper({self._storage!r})"
@@ -344,45 +374,60 @@ class _DictWrapper(_Wrapper, _Dict):
 class _TupleWrapper(TrackableDataStructure, tuple):  # type: ignore[type-arg]
     """A tuple or named tuple whose trackable elements are tracked under their index, and under their field name."""
 
-    def _track_elements(self, tracked: Iterable[bool]) -> None:
+    def _track_elements(self, is_tracked: Iterable[bool]) -> None:
+        """Tracks the trackable elements under their indices and, in a named tuple, also under their field names.
+
+        ``is_tracked`` tells for each element whether it may be tracked.
+        """
         fields = getattr(self, "_fields", ())
-        elements = [(index, value) for index, (value, is_tracked) in enumerate(zip(self, tracked)) if is_tracked]
-        for name, value in [(fields[i], v) for i, v in elements if fields] + [(str(i), v) for i, v in elements]:
+        elements = [(index, value) for index, (value, tracks) in enumerate(zip(self, is_tracked)) if tracks]
+        by_field = [(fields[index], value) for index, value in elements if fields]
+        by_index = [(str(index), value) for index, value in elements]
+        for name, value in by_field + by_index:
             if isinstance(value, Trackable):
                 self._track(value, name)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return _wrap_tuple, (self._bare(),)
+        return _wrap_tuple, (self._unwrapped_tuple(),)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return _wrap_tuple(copy.deepcopy(self._bare(), memo))
+        return _wrap_tuple(copy.deepcopy(self._unwrapped_tuple(), memo))
 
-    def _bare(self) -> tuple[Any, ...]:
-        return _make_tuple(self._bare_type(), tuple(self))
+    def _unwrapped_tuple(self) -> tuple[Any, ...]:
+        """Returns the elements as a tuple, or named tuple, of the class that was wrapped."""
+        return _make_tuple(self._unwrapped_class(), tuple(self))
 
     @classmethod
-    def _bare_type(cls) -> type:
+    def _unwrapped_class(cls) -> type:
+        """Returns the class of the wrapped tuples: ``tuple`` or a class of named tuples."""
         return next(base for base in cls.__mro__ if issubclass(base, tuple) and not issubclass(base, _TupleWrapper))
 
     def __repr__(self) -> str:
-        return f"_TupleWrapper({self._bare()!r})"
+        return f"_TupleWrapper({self._unwrapped_tuple()!r})"
 
 
 _TUPLE_WRAPPERS: dict[type, type] = {tuple: _TupleWrapper}
 
 
 def _wrap_tuple(values: tuple[Any, ...]) -> Any:
-    kind = _TUPLE_WRAPPERS.get(type(values))
-    if kind is None:
-        kind = _TUPLE_WRAPPERS[type(values)] = type("_TupleWrapper", (_TupleWrapper, type(values)), {})
-    wrapper: Any = tuple.__new__(kind, [wrap(value) for value in values])
+    """Wraps a tuple or named tuple, and tracks its trackable elements.
+
+    The wrapper of a named tuple has a class that inherits from the named tuple's class, created at the first use.
+    """
+    wrapper_class = _TUPLE_WRAPPERS.get(type(values))
+    if wrapper_class is None:
+        wrapper_class = _TUPLE_WRAPPERS[type(values)] = type("_TupleWrapper", (_TupleWrapper, type(values)), {})
+    # not by the class's constructor, because that of a named tuple takes the fields one by one
+    wrapper: Any = tuple.__new__(wrapper_class, [wrap(value) for value in values])
     wrapper._track_elements(not isinstance(value, NoDependency) for value in values)
     return wrapper
 
 
-def _make_tuple(kind: type, values: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple.__new__(kind, values)
+def _make_tuple(tuple_class: type, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Creates a tuple of a class, which may be that of a named tuple, from the elements."""
+    return tuple.__new__(tuple_class, values)
 
 
-def _bare(value: Any) -> Any:
+def _unwrapped(value: Any) -> Any:
+    """Returns the list or dict inside a wrapper; other values unchanged."""
     return getattr(value, "_storage", value) if isinstance(value, Mapping | MutableSequence) else value

@@ -42,13 +42,13 @@ class name_scope:
         return self._name
 
     def __enter__(self) -> str:
-        """Opens the name scope and returns its full name.
+        """Opens the name scope, and returns the scope's full name with a slash at the end.
 
-        It is nested in the current scope, unless its name is empty or ends in a slash: then it is absolute.
+        The scope is nested in the current one. A scope whose name is empty or ends in a slash is absolute instead.
         """
         outer_scopes = thread_state.state.name_scopes
         _outer.scopes.append(outer_scopes)
-        # A TensorFlow 1 graph makes the names of its scopes unique.
+        # The trace of a TensorFlow 1 graph: such a graph makes the names of its scopes unique.
         if thread_state.state.trace is not None and thread_state.state.trace.has_keys:
             thread_state.state.name_scopes = thread_state.state.trace.graph.scope_of(self._name)
             return current_scope()
@@ -108,7 +108,7 @@ class Module(AutoTrackable):
             )
         self._name = name
         with name_scope(name) as scope:
-            self._name_scope = name_scope(scope)
+            self._name_scope = name_scope(scope)  # the full name: the scope is absolute when it is opened again
 
     @property
     def name(self) -> str:
@@ -148,17 +148,26 @@ class Module(AutoTrackable):
         with_path: bool = False,
         expand_composites: bool = False,
     ) -> Iterator[Any]:
-        """Yields the values in the module's attributes, and in its submodules' if ``recursive``, that match ``predicate``.
+        """Yields the values in the module's attributes that match ``predicate``.
 
-        Lists, tuples and dicts are searched. Each value comes once, or with ``with_path`` once for each path to it.
+        Lists, tuples and dicts are searched, too. Each value is yielded once.
+
+        Args:
+          recursive: whether to search the submodules' attributes, too.
+          attribute_traversal_key: a function of an attribute's name, by which attributes are sorted.
+          with_path: yield pairs of a path and a value, and a value once for each path that leads to it.
+          expand_composites: accepted without effect.
 
         Source: https://www.tensorflow.org/api_docs/python/tf/Module (``_flatten``)
         """
-        walk = _Traversal(recursive, predicate, attribute_traversal_key, with_path)
-        return walk.module(self, ())
+        traversal = _Traversal(recursive, predicate, attribute_traversal_key, with_path)
+        return traversal.walk(self, ())
 
     def _attributes_to_walk(self, key: Callable[[str], Any] | None) -> dict[str, Any]:
-        """Returns the attributes to search for Variables and modules, sorted by ``key`` of their names."""
+        """Returns the attributes to search for Variables and modules, by name.
+
+        They are sorted by their names, or by the results of ``key`` for their names.
+        """
         attributes = vars(self)
         names = sorted(attributes.keys() - self._TF_MODULE_IGNORED_PROPERTIES, key=key)  # type: ignore[type-var,arg-type]
         return {name: attributes[name] for name in names}
@@ -184,56 +193,73 @@ class Module(AutoTrackable):
 
 
 class _Traversal:
-    """A traversal of a module: its attributes' leaves in order, then its submodules recursively, with paths."""
+    """A traversal of a module: its attributes' leaves in order, then its submodules recursively, with paths.
+
+    A leaf is a value that is not a list, tuple, dict or record.
+    """
 
     def __init__(self, recursive: bool, predicate: Callable[[Any], bool], key: Any, with_path: bool) -> None:
         self.recursive, self.predicate, self.key, self.with_path = recursive, predicate, key, with_path
-        self.seen: set[int] = set()
-        self.above: list[int] = []
+        self.visited: set[int] = set()
+        self.ancestors: list[int] = []
 
-    def module(self, module: Module, path: Path) -> Iterator[Any]:
+    def walk(self, module: Module, path: Path) -> Iterator[Any]:
         """Yields the leaves of a module's attributes that satisfy the predicate, then those of its submodules.
 
-        ``path`` is the path to the module. With ``with_path`` pairs of a leaf's path and the leaf are yielded.
+        ``path`` is the path to the module. With ``with_path``, yields pairs of a leaf's path and the leaf.
         """
-        self.seen.add(id(module))
-        nested: list[tuple[Path, Module]] = []
+        self.visited.add(id(module))
+        submodules: list[tuple[Path, Module]] = []
         for leaf_path, leaf in self._new_leaves(module):
             if self.predicate(leaf):
                 yield (path + leaf_path, leaf) if self.with_path else leaf
-            # A module may contain itself.
-            if self.recursive and _is_module(leaf) and id(module) not in self.above:
-                nested.append((path + leaf_path, leaf))
-        self.above.append(id(module))
-        for nested_path, submodule in nested:
-            yield from self.module(submodule, nested_path)
-        self.above.pop()
+            # A module may contain itself. Inside itself it is not walked deeper, as the paths would never end.
+            if self.recursive and _is_module(leaf) and id(module) not in self.ancestors:
+                submodules.append((path + leaf_path, leaf))
+        self.ancestors.append(id(module))
+        for submodule_path, submodule in submodules:
+            yield from self.walk(submodule, submodule_path)
+        self.ancestors.pop()
 
     def _new_leaves(self, module: Module) -> Iterator[tuple[Path, Any]]:
+        """Yields the leaves of a module's attributes with their paths; without ``with_path``, each leaf only once."""
         for name, value in module._attributes_to_walk(self.key).items():
             for path, leaf in _leaves(value, (name,)):
-                if self.with_path or id(leaf) not in self.seen:
-                    self.seen.add(id(leaf))
+                if self.with_path or id(leaf) not in self.visited:
+                    self.visited.add(id(leaf))
                     yield path, leaf
 
 
 def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-    """Yields the leaves with their paths: lists and tuples by index, dicts by sorted key, as tf.nest does."""
-    for key, element in _elements(value, path[0]):
+    """Yields the leaves of a nested structure with their paths.
+
+    Elements of lists and tuples come by index, those of dicts by sorted key, as in tf.nest.
+
+    Args:
+      value: the structure.
+      path: the path to the structure; its first part is the name of an attribute.
+    """
+    attribute = path[0]
+    for key, element in _elements(value, attribute):
         yield from _leaves(element, (*path, key))
     if not isinstance(value, (list, tuple, dict)) and not is_record(value):
         yield path, value
 
 
 def _elements(value: Any, attribute: str) -> Iterator[tuple[Any, Any]]:
+    """Returns pairs of a key and an element of a list, tuple, dict or record; none for another value.
+
+    The key is an index, a dict's key or a field's name. ``attribute`` names the value in errors.
+    """
     if isinstance(value, dict):
         return iter([(key, value[key]) for key in _sorted_keys(value, attribute)])
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
+    if isinstance(value, tuple) and hasattr(value, "_fields"):  # a named tuple
         return zip(value._fields, value)
     return iter(named_parts(value) if isinstance(value, (list, tuple)) or is_record(value) else ())
 
 
 def _sorted_keys(value: dict[Any, Any], attribute: str) -> list[Any]:
+    """Returns a dict's keys in sorted order; raises ValueError, which names the attribute, if they can't be sorted."""
     try:
         return sorted(value)
     except TypeError as cause:

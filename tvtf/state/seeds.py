@@ -15,7 +15,7 @@ MAX_INT32 = 2**31 - 1
 
 
 class Restartable(Protocol):
-    """A random stream that restarts when the global seed is set."""
+    """A random stream that `set_seed` restarts."""
 
     def restart(self) -> None: ...
 
@@ -29,7 +29,10 @@ class Seeds:
         self.reset(None)
 
     def reset(self, seed: int | None) -> None:
-        """Restarts all streams from a new global seed; None stands for the operating system's entropy."""
+        """Sets the global seed, and restarts the random streams of eager ops and of traced functions.
+
+        ``seed`` None stands for the operating system's entropy.
+        """
         self.seed = seed
         self.op_seeds = random.Random(seed)
         self.eager: dict[Any, np.ndarray] = {}
@@ -37,6 +40,7 @@ class Seeds:
             stream.restart()
 
     def next_op_seed(self) -> int:
+        """Draws a seed for an op without one, a number that depends on the global seed."""
         return self.op_seeds.randint(0, MAX_INT32)
 
 
@@ -45,7 +49,9 @@ seeds = Seeds()
 
 @export("random.set_seed")
 def set_seed(seed: int | None) -> None:
-    """Sets the global seed: makes random ops without a seed reproducible, and restarts the streams of those with one.
+    """Sets the global seed of random ops.
+
+    Ops without a seed of their own become reproducible. The random streams of ops with a seed restart.
 
     Eager ops then return the same numbers as in TensorFlow. In a ``tf.function`` an op with a seed returns TensorFlow's
     numbers, too; one without a seed has a stream that depends on its position in the function.

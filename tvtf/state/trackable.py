@@ -31,7 +31,11 @@ class DeferredRestore(Protocol):
 
 
 class Tracking:
-    """The edges of one object, in the order of their creation, and the deferred restores by the name of a future edge."""
+    """The tracked children of one object.
+
+    ``children`` has them by name, in the order of their creation. ``deferred`` has restores of children that don't
+    exist yet, by name. ``update_uid`` is the number of the newest restore that assigned the object.
+    """
 
     __slots__ = ("children", "deferred", "update_uid")
 
@@ -41,7 +45,7 @@ class Tracking:
         self.update_uid = -1
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tracking:
-        """Copies the edges without the deferred restores, which belong to the original object."""
+        """Copies the tracked children. Deferred restores are not copied: they belong to the original object."""
         copied = Tracking()
         copied.children = copy.deepcopy(self.children, memo)
         copied.update_uid = self.update_uid
@@ -64,10 +68,14 @@ class Trackable:
 
     @property
     def _tracking(self) -> Tracking:
+        """The object's tracked children and deferred restores, created at the first use.
+
+        Subclasses need not call a constructor for it.
+        """
         tracking = self.__dict__.get("_self_tracking")
         if tracking is None:
             tracking = Tracking()
-            object.__setattr__(self, "_self_tracking", tracking)
+            object.__setattr__(self, "_self_tracking", tracking)  # a subclass's `__setattr__` tracks values
         return tracking
 
     @property
@@ -75,10 +83,10 @@ class Trackable:
         return self._tracking.deferred
 
     def _trackable_children(self, save_type: str = "checkpoint", **_: Any) -> dict[str, Trackable]:
-        """Returns the tracked objects by edge name; their order is the order of node ids in a checkpoint.
+        """Returns the tracked child objects by name. A checkpoint numbers them in this order.
 
         Args:
-          save_type: "checkpoint", or "savedmodel", which may include more objects.
+          save_type: "checkpoint", or "savedmodel", for which a subclass may return more objects.
         """
         return dict(self._tracking.children)
 
@@ -86,9 +94,10 @@ class Trackable:
         return self._trackable_children().get(name)
 
     def _serialize_to_tensors(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Returns this object's own values by attribute name; for a Variable ``{"VARIABLE_VALUE": array}``.
+        """Returns the values that a checkpoint stores for this object itself, without its children, by name.
 
-        The caller holds the object's ``lock``, if it has one; the arrays must not change after it is released.
+        For a Variable they are ``{"VARIABLE_VALUE": array}``. The caller holds the object's ``lock``, if the object has
+        one. The arrays must not change after the lock is released.
         """
         return {}
 
@@ -96,7 +105,10 @@ class Trackable:
     """Suffixes of value names that belong to the same checkpoint attribute, such as a table's keys and values."""
 
     def _restore_from_tensors(self, tensors: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        """Restores values that `_serialize_to_tensors` returned; the caller has checked shapes and dtypes."""
+        """Restores the values that `_serialize_to_tensors` returned when a checkpoint was saved.
+
+        The caller has checked the shapes and dtypes.
+        """
         raise NotImplementedError(
             f"{type(self).__name__} received {sorted(tensors)} from a checkpoint but has no _restore_from_tensors; "
             "implement it next to _serialize_to_tensors."
@@ -109,15 +121,18 @@ class Trackable:
         """Sets a graph's Variable to its initial value in a session. Nothing to do for others."""
 
     def _tensor_specs(self) -> TensorSpecs:
-        """Returns shape (None for an unknown dim or rank) and dtype of each own value, to check restored ones against.
+        """Returns the shape and dtype of each value of `_serialize_to_tensors`, by name.
 
-        A subclass overrides it if the shape may change, or to avoid reading the values.
+        Values in a checkpoint must match them. None stands for an unknown dim or rank. A subclass overrides the method
+        if the shape may change, or to avoid reading the values.
         """
         arrays = {name: np.asarray(value) for name, value in self._serialize_to_tensors().items()}
         return {name: (array.shape, array.dtype) for name, array in arrays.items()}
 
     def _track(self, trackable: AnyTrackable, name: str, overwrite: bool = False) -> AnyTrackable:
-        """Adds ``trackable`` as a child under ``name``; values that a checkpoint has for it are restored now.
+        """Adds ``trackable`` as a child under ``name``, and returns it.
+
+        If a checkpoint was restored before the child existed, the child's values are restored now.
 
         Raises:
           TypeError: ``trackable`` isn't a `Trackable`.
@@ -139,7 +154,7 @@ class Trackable:
         return trackable
 
     def _track_trackable(self, trackable: AnyTrackable, name: str, overwrite: bool = False) -> AnyTrackable:
-        """Calls :meth:`_track`: TensorFlow's name for it, which other libraries' subclasses call and override."""
+        """Calls :meth:`_track`. Other libraries' subclasses call and override the method by this name, TensorFlow's."""
         return self._track(trackable, name, overwrite)
 
     def _add_variable_with_custom_getter(
@@ -153,7 +168,10 @@ class Trackable:
         overwrite: bool = False,
         **options: Any,
     ) -> Any:
-        """Creates a variable by calling ``getter``, and tracks it as a child; other libraries' subclasses call this."""
+        """Creates a variable by calling ``getter``, and tracks a trackable variable as a child under ``name``.
+
+        Other libraries' subclasses call the method by this name, TensorFlow's.
+        """
         variable = getter(name=name, shape=shape, dtype=dtype, initializer=initializer, **options)
         return self._track_trackable(variable, name, overwrite) if isinstance(variable, Trackable) else variable
 
@@ -161,16 +179,23 @@ class Trackable:
         """Does nothing. Other libraries' subclasses call it, as TensorFlow needs it."""
 
     def _handle_deferred_dependencies(self, name: str, trackable: Trackable) -> None:
-        """Runs the deferred restores for an edge that a subclass stores itself."""
+        """Restores a child's values from a checkpoint that was restored before the child existed.
+
+        A subclass that stores its children itself calls the method.
+        """
         self._restore_deferred(trackable, name)
 
     def _untrack(self, name: str) -> None:
         self._tracking.children.pop(name, None)
 
     def _restore_deferred(self, trackable: Trackable, name: str) -> None:
-        positions = self._deferred_dependencies.pop(name, [])
-        for position in sorted(positions, key=lambda p: p.restore_uid, reverse=True):
-            position.restore(trackable)
+        """Runs the restores that waited for the child ``name``, on ``trackable``.
+
+        The newest restore runs first. Older restores leave objects alone that a newer one has assigned.
+        """
+        deferred_restores = self._deferred_dependencies.pop(name, [])
+        for deferred in sorted(deferred_restores, key=lambda restore: restore.restore_uid, reverse=True):
+            deferred.restore(trackable)
 
 
 class NoDependency:

@@ -37,9 +37,10 @@ class ReadVariable:
 
 
 class AliasCounter:
-    """A counter that changes whenever any Variable's memory is handed out.
+    """A counter that changes whenever any caller gets access to a Variable's memory.
 
-    While it is unchanged, no new alias of any Variable exists, so callers need not check each Variable.
+    While the counter is unchanged, no new alias of any Variable's memory exists. Callers then need not check each
+    Variable.
     """
 
     def __init__(self) -> None:
@@ -47,7 +48,10 @@ class AliasCounter:
         self._numbers = itertools.count(1)
 
     def add(self) -> None:
-        """Records that memory was handed out; ``itertools.count`` gives each thread another number without a lock."""
+        """Records that a caller got access to a Variable's memory.
+
+        ``itertools.count`` gives each thread another number, without a lock.
+        """
         self.count = next(self._numbers)
 
 
@@ -108,6 +112,11 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         shape: Any = None,
         experimental_enable_variable_lifting: bool = True,
     ) -> None:
+        """Creates a Variable with a copy of the initial value; see the class for the arguments.
+
+        The arguments ``validate_shape``, ``caching_device``, ``variable_def``, ``import_scope`` and
+        ``experimental_enable_variable_lifting`` have no effect.
+        """
         if initial_value is None:
             raise ValueError(
                 "The `initial_value` arg to `tf.Variable` must be specified except when you are not providing a "
@@ -133,7 +142,7 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
 
     @property
     def _identity(self) -> int:
-        """The id of the Variable; a placeholder of another Variable in a trace has that one's."""
+        """The id of the Variable. A trace's placeholder for a Variable has the id of that Variable."""
         return id(self)
 
     @property
@@ -168,10 +177,10 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         return self.shape
 
     def set_shape(self, shape: Any) -> None:
-        """Sets unknown dims of the static shape to those of ``shape``.
+        """Sets unknown dims of the Variable's static shape to the dims of ``shape``.
 
         Raises:
-          ValueError: a known dim differs.
+          ValueError: a known dim of the static shape differs from the dim of ``shape``.
         """
         self._static_shape = self.shape.merge_with(shape)
 
@@ -224,6 +233,7 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         return self._as_tensor()
 
     def _as_tensor(self) -> Tensor:
+        """Reads the value as a tensor, and records the read on the active gradient tapes."""
         trace = state.trace
         tensor = EagerTensor(self._array) if trace is None else trace.read_variable(self)
         for tape in state.tapes:
@@ -234,9 +244,10 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         """Returns a copy of the value as a NumPy array."""
         return self._require_eager("numpy")[()] if not self._array.ndim else self._array.copy()
 
-    def _require_eager(self, what: str) -> np.ndarray:
+    def _require_eager(self, method: str) -> np.ndarray:
+        """Returns the value's array; raises NotImplementedError, which names ``method``, while a function is traced."""
         if state.trace is not None:
-            raise NotImplementedError(f"{what}() is only available when eager execution is enabled.")
+            raise NotImplementedError(f"{method}() is only available when eager execution is enabled.")
         return self._array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -251,7 +262,12 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
     # -- writing
 
     def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
-        """Replaces the Variable's value; returns the Variable, so that assignments can be chained.
+        """Replaces the Variable's value.
+
+        Args:
+          value: the new value.
+          use_locking, name: accepted without effect.
+          read_value: whether to return the Variable, so that assignments can be chained; otherwise returns None.
 
         Raises:
           ValueError: the shape or dtype of ``value`` doesn't fit; the Variable keeps its value.
@@ -275,11 +291,11 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         return self._update("subtract", delta, read_value)
 
     def _update(self, op: str, delta: Any, read_value: bool) -> Any:
-        """Assigns the sum or difference of the Variable's value and ``delta`` to it, atomically.
+        """Adds ``delta`` to the Variable's value, or subtracts it, and assigns the result.
 
-        ``op`` is the primitive, "add" or "subtract". Gradient tapes don't record its call.
+        ``op`` is the name of the primitive, "add" or "subtract". Gradient tapes don't record the primitive's call.
         """
-        with self.lock:  # so that no other thread assigns in between
+        with self.lock:  # no other thread assigns between the read and the assignment
             delta = self._increment(delta, op)
             outer_tapes, state.tapes = state.tapes, []
             try:
@@ -291,9 +307,10 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
             return self.assign(value, read_value=read_value)
 
     def _increment(self, value: Any, op: str) -> Tensor:
-        """Converts the increment of ``assign_add`` or ``assign_sub`` to a tensor and checks its shape.
+        """Converts the increment of ``assign_add`` or ``assign_sub`` to a tensor, and checks the tensor's shape.
 
-        It must be the Variable's: NumPy and Relax would broadcast, which TensorFlow's op doesn't.
+        The shape must be that of the Variable. NumPy and Relax would broadcast the increment, but TensorFlow's op
+        doesn't.
         """
         tensor = convert_to_tensor(value, dtype=self._dtype)
         if state.trace is not None:
@@ -306,10 +323,10 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         return tensor
 
     def _checked_value(self, value: Any) -> Tensor:
-        """Converts a value that is to be assigned to a tensor.
+        """Converts the new value for an assignment to a tensor of the Variable's dtype.
 
         Raises:
-          ValueError: its dtype or shape doesn't fit the Variable.
+          ValueError: the value's dtype or shape doesn't fit the Variable.
         """
         tensor = convert_to_tensor(value, dtype=self._dtype)
         if not self.shape.is_compatible_with(tensor.shape):
@@ -320,7 +337,11 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         return tensor
 
     def _store(self, array: np.ndarray) -> None:
-        """Copies a new value into the Variable's memory; into new memory if a tensor shares the old or the shape differs."""
+        """Copies a new value into the Variable's memory.
+
+        The Variable gets new memory if the shape differs, or if a tensor shares the old memory: a tensor's value must
+        not change.
+        """
         self.require_assignable()
         with self.lock:
             if array.shape == self._memory.shape and not self._is_shared():
@@ -329,15 +350,18 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
                 self._adopt(aligned_array.copied(array))
 
     def store_beside(self, array: np.ndarray) -> None:
-        """Copies a value into new memory, because compiled code that is running may still read the old."""
+        """Copies a value into new memory, which becomes the Variable's.
+
+        The old memory stays as it is, because compiled code that is running may still read it.
+        """
         with self.lock:
             self._adopt(aligned_array.copied(array))
 
     def require_assignable(self) -> None:
-        """Checks that the Variable may be assigned by Python code that a compiled function is calling.
+        """Checks that Python code, which a compiled function calls, may assign the Variable.
 
         Raises:
-          UnimplementedError: the compiled function uses the Variable after the call, but has loaded its value before.
+          UnimplementedError: the compiled function uses the Variable after the call. It would use the old value.
         """
         if state.depth and any(self is used for variables in state.unassignable for used in variables):
             raise UnimplementedError(
@@ -350,11 +374,11 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
 
     @property
     def _array(self) -> np.ndarray:
-        """The array that holds the value, for a caller that may keep a reference to it, an alias.
+        """The array that holds the value. The caller may keep a reference to the array (an alias).
 
-        Compiled code holds the lock while it writes into memory that has no aliases. So this property first marks the memory
-        as seen, then checks the lock, which is usually free. Either the writer finds the mark and uses new memory, or it
-        holds the lock already; then this property waits and reads the new memory.
+        Compiled code holds the lock while it writes into memory without aliases. This property first marks the memory
+        as possibly aliased, then checks the lock. A writer that starts later finds the mark, and uses new memory. A
+        writer that started before holds the lock: then the property waits, and returns the memory with the new value.
         """
         memory = self._show()
         if not self.lock.is_locked():
@@ -363,33 +387,37 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
             return self._show()
 
     def _show(self) -> np.ndarray:
-        """Returns the memory, marked as seen."""
+        """Returns the Variable's memory, and marks the memory as possibly aliased, because the caller may keep it."""
         memory = self._memory
         self._seen = True
         alias_counter.add()
         return memory
 
     def own_memory(self) -> None:
-        """Ensures that no tensor shares the Variable's memory, before compiled code writes into it, by copying the value.
+        """Copies the value to new memory if a tensor shares the Variable's memory.
 
-        A caller may skip this where ``_seen`` is False: no tensor was made of the memory then.
+        Callers do so before compiled code writes into the memory. They may skip the call if ``_seen`` is False, because
+        then no tensor was made of the memory.
         """
         self._seen = False
         if self._is_shared():
             self._adopt(aligned_array.copied(self._memory))
 
     def _is_shared(self) -> bool:
-        """Returns whether anything but the Variable and its handle refers to the array.
+        """Returns whether anything but the Variable and its handle (a TVM tensor) refers to the Variable's array.
 
-        A handle that was created from the array holds a reference to it; one that the array is a view of does not.
+        A handle that was created from the array holds a reference to the array. If the array is a view of the handle,
+        the handle holds none.
         """
         handle_references = self._handle is not None and not self._is_view_of_handle
+        # The Variable's own references are its attribute and the argument of this call.
         return sys.getrefcount(self._memory) > _OWN_REFERENCES + handle_references
 
     def take(self, handle: Any) -> bool:
-        """Makes a tensor that compiled code returned the Variable's value, without a copy.
+        """Makes ``handle``, a TVM tensor that compiled code returned, the Variable's value, without a copy.
 
-        Returns False if nothing changes, as compiled code wrote the value into the Variable's own memory (donation).
+        Returns whether the Variable's memory changed. It doesn't if compiled code wrote the value into the Variable's
+        own memory (buffer donation).
         """
         if self._handle is not None and handle.data_ptr() == self._handle.data_ptr():
             return False
@@ -399,14 +427,17 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         return True
 
     def _adopt(self, array: np.ndarray, handle: Any = None) -> None:
-        """Makes an array the Variable's memory; ``handle`` is the TVM tensor that the array is a view of, if any."""
+        """Makes an array the Variable's memory, without a copy.
+
+        ``handle`` is the TVM tensor of which the array is a view, if there is one.
+        """
         self._memory = array
         self._seen = False
-        self._handle = None if array.dtype == object else handle
+        self._handle = None if array.dtype == object else handle  # the handles of strings are valid for one call only
         self._is_view_of_handle = self._handle is not None
 
     def load(self, value: Any, session: Any = None) -> None:
-        """Replaces the value; returns None."""
+        """Replaces the Variable's value; ``session`` has no effect."""
         self.assign(value, read_value=False)
 
     # -- tracking (see tvtf.track)
@@ -444,6 +475,7 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         return self
 
     def __deepcopy__(self, memo: Any) -> Variable:
+        """Returns a new Variable with a copy of the value, and with the same options."""
         options = {"synchronization": self.synchronization, "aggregation": self.aggregation}
         copied = _again(self.numpy(), self._copied_options | options)
         memo[id(self)] = copied
@@ -501,14 +533,16 @@ def _again(value: np.ndarray, options: dict[str, Any]) -> Variable:
 
 
 def _initial_array(initial_value: Any, dtype: Any) -> np.ndarray:
-    """Computes a Variable's initial value, which may be given as a function, and copies it to new memory.
+    """Computes a Variable's initial value, and returns a copy in new memory.
 
-    It is computed eagerly, also while a function is traced.
+    ``initial_value`` is a value, or a function that returns one. The function is called eagerly, also while a function
+    is traced.
     """
     trace, state.trace = state.trace, None
     try:
         value = initial_value() if callable(initial_value) else initial_value
         tensor = convert_to_tensor(value, dtype=dtype)
+        # A tensor of the trace: only the call that is being traced has its value.
         if isinstance(tensor, SymbolicTensor) and trace is not None:
             tensor = hooks.variables.initial_value(trace, tensor)
     finally:
@@ -517,7 +551,7 @@ def _initial_array(initial_value: Any, dtype: Any) -> np.ndarray:
 
 
 def of_library(x: Any) -> Any:
-    """Returns the Variable inside another library's variable, such as Keras's; any other value unchanged."""
+    """Returns the Variable inside a variable of another library, such as Keras; returns other values unchanged."""
     if isinstance(x, (Tensor, Variable)) or not getattr(x, "_should_act_as_resource_variable", False):
         return x
     return x.handle

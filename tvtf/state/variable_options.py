@@ -49,7 +49,9 @@ class VariableAggregationV2(Enum):
 def checked_options(
     name: str | None, synchronization: Any, aggregation: Any, constraint: Any
 ) -> tuple[VariableSynchronization, VariableAggregationV2]:
-    """Checks the options of ``tf.Variable``; returns synchronization and aggregation with defaults in place of None.
+    """Checks the options of ``tf.Variable``, and returns the synchronization and aggregation modes.
+
+    An option that is None gets its default.
 
     Raises:
       ValueError: an option is not a member of its enumeration, or ``constraint`` is not callable.
@@ -72,7 +74,9 @@ def checked_options(
 @export("variable_creator_scope")
 @contextmanager
 def variable_creator_scope(variable_creator: Callable[..., Any]) -> Iterator[None]:
-    """A scope in which ``tf.Variable(...)`` calls ``variable_creator(next_creator, **arguments)``, innermost scope first.
+    """Opens a scope in which ``tf.Variable(...)`` calls ``variable_creator(next_creator, **arguments)``.
+
+    In nested scopes, the creator of the innermost scope is called first.
 
     Args:
       variable_creator: returns the Variable, usually by calling ``next_creator`` with changed arguments.
@@ -95,27 +99,32 @@ def variable_creator_scope(variable_creator: Callable[..., Any]) -> Iterator[Non
 
 
 class MadeByCreators(type):
-    """The metaclass of Variable: routes the constructor through the active creator scopes, innermost first."""
+    """The metaclass of Variable, by which ``tf.Variable(...)`` calls the creators of open creator scopes."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         """Creates a Variable by the creators of the open ``variable_creator_scope`` blocks.
 
-        The innermost one is called first, with the next one as an argument; the last one called creates the Variable.
+        The creator of the innermost block is called first. Each creator gets the next one as its argument. The last one
+        creates the Variable.
         """
         create: Callable[..., Any] = super().__call__
-        if "calls_creators" not in vars(cls):
+        if "calls_creators" not in vars(cls):  # a subclass, which is created directly
             return create(*args, **kwargs)
-        if state.trace is not None and state.trace.make_variable is not None:
+        if state.trace is not None and state.trace.make_variable is not None:  # a TensorFlow 1 graph
             create = state.trace.make_variable
         if not state.creators:
             return create(*args, **kwargs)
+        # Creators get all arguments by name, including defaults. None stands for ``self``.
         bound = inspect.signature(vars(cls)["__init__"]).bind(None, *args, **kwargs)
         bound.apply_defaults()
-        for creator in state.creators:
+        for creator in state.creators:  # from the outermost to the innermost
             create = _bound_creator(creator, create)
-        return create(**{k: v for k, v in bound.arguments.items() if k != "self"})
+        return create(**{name: value for name, value in bound.arguments.items() if name != "self"})
 
 
-def _bound_creator(creator: Callable[..., Any], make: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a creator bound to its ``next_creator``: a function, because a lambda in the loop would bind the last."""
-    return lambda **arguments: creator(make, **arguments)
+def _bound_creator(creator: Callable[..., Any], next_creator: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns ``creator`` with its first argument bound to ``next_creator``.
+
+    A lambda in the caller's loop would refer to the loop's variables, and call the last creator each time.
+    """
+    return lambda **arguments: creator(next_creator, **arguments)
