@@ -20,10 +20,10 @@ exports["compat.bytes_or_text_types"] = (bytes, str)
 
 @export("compat.as_bytes")
 def as_bytes(bytes_or_text: Any, encoding: str = "utf-8") -> bytes:
-    """Encodes a string as bytes; bytes are returned unchanged.
+    """Encodes a string as bytes. Bytes are returned unchanged.
 
     Raises:
-      TypeError: it is neither a string nor bytes.
+      TypeError: the argument is neither a string nor bytes.
 
     >>> import tvtf as tf
     >>> tf.compat.as_bytes("a")
@@ -40,10 +40,10 @@ def as_bytes(bytes_or_text: Any, encoding: str = "utf-8") -> bytes:
 
 @export("compat.as_text", "compat.as_str")
 def as_text(bytes_or_text: Any, encoding: str = "utf-8") -> str:
-    """Decodes bytes to a string; a string is returned unchanged.
+    """Decodes bytes to a string. A string is returned unchanged.
 
     Raises:
-      TypeError: it is neither a string nor bytes.
+      TypeError: the argument is neither a string nor bytes.
 
     >>> import tvtf as tf
     >>> tf.compat.as_text(b"a"), tf.compat.as_str("a")
@@ -60,7 +60,7 @@ def as_text(bytes_or_text: Any, encoding: str = "utf-8") -> str:
 
 @export("compat.as_str_any")
 def as_str_any(value: Any, encoding: str = "utf-8") -> str:
-    """Converts any value to a string; bytes are decoded.
+    """Converts any value to a string. Bytes are decoded; other values are converted by ``str``.
 
     >>> import tvtf as tf
     >>> tf.compat.as_str_any(b"a"), tf.compat.as_str_any(1)
@@ -73,7 +73,7 @@ def as_str_any(value: Any, encoding: str = "utf-8") -> str:
 
 @export("compat.path_to_str")
 def path_to_str(path: Any) -> Any:
-    """Converts a path object to a string; returns other values unchanged.
+    """Converts an ``os.PathLike`` object to a string. Other values are returned unchanged.
 
     >>> import tvtf as tf
     >>> tf.compat.path_to_str("a/b")
@@ -86,7 +86,9 @@ def path_to_str(path: Any) -> Any:
 
 @export("compat.dimension_value")
 def dimension_value(dimension: Any) -> Any:
-    """Returns a dim unchanged: it is an int or None already, unlike TensorFlow 1's.
+    """Returns a dim of a shape unchanged.
+
+    TensorFlow 1 has a class of dims, whose value this function returns. In tvtf every dim is an int or None already.
 
     >>> import tvtf as tf
     >>> tf.compat.dimension_value(tf.TensorShape([3])[0])
@@ -110,7 +112,8 @@ def forward_compatible(year: int, month: int, day: int) -> bool:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/compat/forward_compatible
     """
-    year << 9 | month << 5 | day  # raises TypeError where TensorFlow does, which packs dates into these bits
+    # TensorFlow packs a date into these bits, and raises TypeError for arguments that are not ints.
+    year << 9 | month << 5 | day
     return True
 
 

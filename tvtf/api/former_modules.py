@@ -68,8 +68,8 @@ FORMER = {
 def install() -> None:
     """Makes modules importable under the names that they had in earlier versions.
 
-    Modules imported so far are put into ``sys.modules`` at once. The import system would also set them as attributes of the
-    parent package, which would replace ``tf.shape`` by the former module ``tvtf.shape``.
+    Modules that are imported already get their former names in ``sys.modules`` at once. If the import system did it, it would
+    also set an attribute of the parent package: the former module ``tvtf.shape`` would replace the function ``tf.shape``.
     """
     for former, present in FORMER.items():
         if present in sys.modules:

@@ -46,16 +46,21 @@ HANDLER_MODULES = {"tvtf.composites.ragged.dispatch": RAGGED, "tvtf.composites.s
 
 
 def add_handlers() -> None:
-    """Registers the modules' handlers for the public functions."""
+    """Registers handlers that implement public functions, such as ``tf.abs``, for ragged and sparse tensors.
+
+    A handler is looked up in its module when it is called. So registering imports none of these modules.
+    """
     for module, paths in HANDLER_MODULES.items():
         for path in paths.split():
-            add_handler(path, partial(_takes, module), partial(_handled, module, path))
+            add_handler(path, partial(_is_handled_by, module), partial(_call_handler, module, path))
 
 
-def _takes(module: str, value: Any) -> bool:
+def _is_handled_by(module: str, value: Any) -> bool:
+    """Returns whether a module's handlers accept an argument; before the module is imported they accept none."""
     takes = getattr(sys.modules.get(module), "takes", None)
     return takes is not None and takes(value)
 
 
-def _handled(module: str, path: str, function: Any, *args: Any, **kwargs: Any) -> Any:
+def _call_handler(module: str, path: str, function: Any, *args: Any, **kwargs: Any) -> Any:
+    """Calls the handler of an imported module for the public function ``tf.<path>`` on arguments."""
     return sys.modules[module].HANDLERS[path](function, *args, **kwargs)

@@ -235,28 +235,29 @@ on_install: list[Callable[[list[Any]], None]] = []
 
 
 def install() -> None:
-    """Sets public functions and classes as attributes of ``tvtf`` and its submodules: those declared since the last call.
+    """Sets newly declared public functions and classes as attributes of ``tvtf`` and its namespaces.
 
-    A lazily imported module calls it at the end of its ``__init__``.
+    For example, the function declared as ``"math.sin"`` becomes the attribute ``sin`` of the module ``tvtf.math``. A lazily
+    imported module calls this function at its end.
     """
     root = sys.modules["tvtf"]
     add_pending_handlers()
-    for space in _LATE_SPACES:
-        if not _is_unimported_module(space):
-            make_lazy(_module(root, space.split(".")), space)
+    for namespace in _LATE_SPACES:
+        if not _is_unimported_module(namespace):
+            make_lazy(_namespace_module(root, namespace.split(".")), namespace)
     published = []
     for path, value in public_names().items():
-        namespace = path.partition(".")[0]
+        top_namespace = path.partition(".")[0]
         if (
             _installed.get(path, _NOT_INSTALLED) is value
-            or _is_unimported_module(namespace)
-            or _is_keras_namespace(namespace)
+            or _is_unimported_module(top_namespace)
+            or _is_keras_namespace(top_namespace)
         ):
             continue
         _installed[path] = value
         published.append(value)
         *submodules, name = path.split(".")
-        module = _module(root, submodules)
+        module = _namespace_module(root, submodules)
         setattr(module, name, value)
         _make_picklable(value, module, name)
         if module is not root:
@@ -265,9 +266,12 @@ def install() -> None:
         receive(published)
 
 
-def _is_unimported_module(space: str) -> bool:
-    """Returns whether a namespace is a module that is not imported yet: a generated one must not take its place."""
-    return space in LATE and f"tvtf.{space}" not in sys.modules
+def _is_unimported_module(namespace: str) -> bool:
+    """Returns whether a namespace has a source file that is not imported yet.
+
+    No module may be generated for such a namespace, because it would hide the source file.
+    """
+    return namespace in LATE and f"tvtf.{namespace}" not in sys.modules
 
 
 @cache
@@ -276,63 +280,75 @@ def has_keras() -> bool:
     if sys.version_info < OLDEST_PYTHON:
         return False
     spec = PathFinder.find_spec("keras")
+    # tvtf.keras takes its names from the folder _tf_keras.
     return spec is not None and spec.origin is not None and Path(spec.origin).with_name("_tf_keras").is_dir()
 
 
 def _is_keras_namespace(name: str) -> bool:
-    """Returns whether ``tf.<name>`` is Keras's module; tvtf has no losses and metrics of its own."""
+    """Returns whether the namespace ``tf.<name>`` is that of ``tf.keras``, as ``tf.losses`` is.
+
+    Without Keras, tvtf has initializers and optimizers of its own, but no losses and metrics.
+    """
     return name in OF_KERAS and (name not in WITHOUT_KERAS or has_keras())
 
 
 def _make_picklable(value: Any, module: ModuleType, name: str) -> None:
-    """Sets a function's module and name to its public path if ``pickle`` would not find it under its own."""
+    """Sets a function's ``__module__`` and ``__qualname__`` to its public path if ``pickle`` could not find it otherwise.
+
+    ``pickle`` stores a function by these two names. A decorated function may have another value under them.
+    """
     if isfunction(value) and getattr(sys.modules[value.__module__], value.__qualname__, None) is not value:
         value.__module__, value.__qualname__ = module.__name__, name
 
 
 def make_lazy(module: ModuleType, path: str) -> ModuleType:
-    """Gives the module ``tf.<path>`` a ``__getattr__``, by which its names are imported on their first use.
+    """Gives the module ``tf.<path>`` a ``__getattr__`` that imports a public name on its first use; returns the module.
 
-    For a name that tvtf does not have, its error says so, and why.
+    For a name that tvtf does not have, the AttributeError explains why.
     """
 
-    def find(name: str) -> Any:
-        if name.startswith("__"):  # read by the import system, inspect and AutoGraph: none is a module to import
+    def import_attribute(name: str) -> Any:
+        # The import system, inspect and AutoGraph read such names. No public name is one of them.
+        if name.startswith("__"):
             raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
         return late(module, f"{path}.{name}")
 
-    vars(module).setdefault("__getattr__", find)
+    vars(module).setdefault("__getattr__", import_attribute)
     return module
 
 
 def _import(module_name: str) -> ModuleType:
-    """Imports a module by its dotted name in the package."""
+    """Imports the module ``tvtf.<module_name>``, and returns it."""
     return import_whole(f"tvtf.{module_name}")
 
 
 def late(module: ModuleType, path: str) -> Any:
-    """Returns the value of ``tf.<path>``, an attribute that ``module`` lacks so far, by importing the module that declares it.
+    """Returns the value of ``tf.<path>``, after importing the module that declares this public name.
 
-    A name that TensorFlow has and tvtf doesn't may be a placeholder: a namespace, or a class that can't be created.
+    For some names that only TensorFlow has, a placeholder is returned: a namespace, or a class that can't be instantiated.
+
+    Args:
+      module: the namespace, which doesn't have the attribute yet.
+      path: the public name with its namespaces, such as ``"linalg.lu"``.
 
     Raises:
-      AttributeError: no module declares it; the error is a NotImplementedError, too, if TensorFlow has the name.
+      AttributeError: no module declares the name. The error is also a NotImplementedError if TensorFlow has the name.
     """
     if path in PACKAGES:
         return _import(path)
     if _is_keras_namespace(path):
         return getattr(_import("keras"), path)
-    space, _, name = path.rpartition(".")
-    module_name = LATE_MODULES.get(path) or SPACES.get(space) or WITHOUT_KERAS.get(path)
+    namespace, _, name = path.rpartition(".")
+    module_name = LATE_MODULES.get(path) or SPACES.get(namespace) or WITHOUT_KERAS.get(path)
     if module_name:
         _import(module_name)
         install()
     if name in vars(module):
         return vars(module)[name]
-    if path.startswith(FIRST):
-        return sys.modules["tvtf.compat.v1"].__getattr__(path.removeprefix(FIRST))
+    if path.startswith(V1_PREFIX):
+        return sys.modules["tvtf.compat.v1"].__getattr__(path.removeprefix(V1_PREFIX))
     if path in unsupported.SPACES:
-        return _module(sys.modules["tvtf"], path.split("."))
+        return _namespace_module(sys.modules["tvtf"], path.split("."))
     unsupported_class = unsupported.class_of_unsupported(path)
     if unsupported_class:
         return unsupported_class
@@ -340,12 +356,16 @@ def late(module: ModuleType, path: str) -> Any:
 
 
 def _is_late_namespace(name: str) -> bool:
-    """Returns whether a module is created, or taken from Keras, on first use: ``tvtf.optimizers``, ``tvtf.queue`` ..."""
+    """Returns whether a module is a namespace without a source file of this name, such as ``tvtf.optimizers``.
+
+    Such a namespace is created, or taken from Keras, on its first use.
+    """
     root, *path = name.split(".")
     if root != "tvtf" or not path:
         return False
-    heads = [".".join(path[: end + 1]) for end in range(len(path))]
-    return path[0] in OF_KERAS or any(LATE_MODULES.get(head, head) != head for head in heads)
+    prefixes = [".".join(path[: end + 1]) for end in range(len(path))]
+    # A prefix declared by a module of the same name is that module; Python's own finder imports it.
+    return path[0] in OF_KERAS or any(LATE_MODULES.get(prefix, prefix) != prefix for prefix in prefixes)
 
 
 def _late_namespace(name: str) -> ModuleType:
@@ -356,10 +376,11 @@ def _late_namespace(name: str) -> ModuleType:
     """
     path = name.removeprefix("tvtf.")
     if _is_keras_namespace(path.partition(".")[0]):
-        _import("keras")  # first the package: it waits for another thread that is importing it; a submodule does not
+        # Importing the package waits for another thread that is importing it. Importing a submodule alone does not wait.
+        _import("keras")
         return _import(f"keras.{path}")
     module: Any = sys.modules["tvtf"]
-    for attribute_name in path.split("."):
+    for attribute_name in path.split("."):  # reading an attribute creates the namespace
         module = getattr(module, attribute_name, None)
     if name not in sys.modules:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
@@ -369,31 +390,33 @@ def _late_namespace(name: str) -> ModuleType:
 sys.meta_path.insert(0, ModuleAliases(_is_late_namespace, _late_namespace))  # type: ignore[arg-type]
 
 
-FIRST = "compat.v1."
+V1_PREFIX = "compat.v1."
 """The prefix of TensorFlow 1's namespace, which has all names of ``tf``, too."""
 
 
 def all_names() -> dict[str, Any]:
-    """Imports all modules; returns every public path with its value."""
+    """Imports all lazily imported modules; returns the value of every public name by its path."""
     import_late()
     return public_names()
 
 
 def import_late(path: str | None = None) -> None:
-    """Imports the lazily imported module that declares a public path; without a path all of these modules.
+    """Imports the lazily imported module that declares ``tf.<path>``; without a path, all of these modules.
 
     Raises:
-      KeyError: no module declares it.
+      KeyError: no lazily imported module declares the path.
     """
     for module_name in sorted(set(LATE_MODULES.values())) if path is None else [_module_declaring(path)]:
         _import(module_name)
 
 
 def _module_declaring(path: str) -> str:
-    """Returns the name of the lazily imported module that declares a public path, or else a namespace around it.
+    """Returns the name of the lazily imported module that declares ``tf.<path>`` or the nearest namespace around it.
+
+    For example, ``"train.Checkpoint"`` is in the namespace ``train``, which the module ``train`` declares.
 
     Raises:
-      KeyError: no lazily imported module declares it.
+      KeyError: no lazily imported module declares one of them.
     """
     declared = LATE_MODULES | SPACES
     namespace = path
@@ -407,19 +430,20 @@ def _module_declaring(path: str) -> str:
 hooks.import_late = import_late
 
 
-def _module(root: ModuleType, folders: list[str]) -> ModuleType:
-    """Returns the submodule at a path; creates missing ones."""
+def _namespace_module(root: ModuleType, names: list[str]) -> ModuleType:
+    """Returns the module of a public namespace, given by its names below ``root``; creates missing modules."""
     module = root
-    for folder in folders:
-        existing = vars(module).get(folder) or sys.modules.get(f"{module.__name__}.{folder}")
-        module = existing if isinstance(existing, ModuleType) else _new_module(module, folder)
+    for name in names:
+        existing = vars(module).get(name) or sys.modules.get(f"{module.__name__}.{name}")
+        module = existing if isinstance(existing, ModuleType) else _new_module(module, name)
     return module
 
 
 def _new_module(parent: ModuleType, name: str) -> ModuleType:
-    full = f"{parent.__name__}.{name}"
-    module = ModuleType(full, f"Public functions of ``{full}``, collected from the ops that declare them.")
-    module.__path__ = []
-    sys.modules[full] = module
+    """Creates an empty module for a public namespace below ``parent``; its names are imported on their first use."""
+    full_name = f"{parent.__name__}.{name}"
+    module = ModuleType(full_name, f"Public functions of ``{full_name}``, collected from the ops that declare them.")
+    module.__path__ = []  # makes it a package, so that namespaces below it can be imported
+    sys.modules[full_name] = module
     setattr(parent, name, module)
-    return make_lazy(module, full.partition(".")[2])
+    return make_lazy(module, full_name.partition(".")[2])

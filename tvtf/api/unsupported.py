@@ -157,7 +157,13 @@ class UnsupportedNameError(NotImplementedError, AttributeError):
 
 
 def error(module: str, path: str) -> AttributeError:
-    """Returns the AttributeError for ``tf.<path>``, which tvtf does not have: it says why, or whether TensorFlow has it.
+    """Returns the AttributeError to raise for ``tf.<path>``, a name that tvtf does not have.
+
+    The message gives the reason if there is one. A name of TensorFlow gets an `UnsupportedNameError`.
+
+    Args:
+      module: the name of the module that lacks the attribute.
+      path: the public name with its namespaces.
 
     >>> error("tvtf", "test.create_local_cluster")
     UnsupportedNameError('tvtf has no tf.test.create_local_cluster: tvtf runs in one process')
@@ -173,7 +179,10 @@ def error(module: str, path: str) -> AttributeError:
 
 
 def _reason(path: str) -> str | None:
-    """Returns the reason for a path, or for the nearest namespace around it that has one."""
+    """Returns why tvtf does not have ``tf.<path>``, or None if no reason is known.
+
+    The reason may be that of a namespace around the name. The innermost one is used.
+    """
     parts = path.split(".")
     reasons = (REASONS.get(".".join(parts[:length])) for length in range(len(parts), 0, -1))
     return next(filter(None, reasons), None)
@@ -193,9 +202,9 @@ class UnsupportedClass(ABCMeta):
 
 @cache
 def class_of_unsupported(path: str) -> UnsupportedClass | None:
-    """Returns a placeholder for a class ``tf.<path>`` that tvtf doesn't support, so that ``isinstance`` checks work.
+    """Returns a placeholder for a class of TensorFlow that tvtf doesn't support, for use in ``isinstance`` checks.
 
-    Returns None if the path isn't one of these, or its name isn't that of a class.
+    Returns None if the name ``tf.<path>`` isn't written like a class's, or if no reason is known why tvtf lacks it.
 
     >>> isinstance(1, class_of_unsupported("distribute.TPUStrategy"))
     False
@@ -203,6 +212,7 @@ def class_of_unsupported(path: str) -> UnsupportedClass | None:
     (None, None)
     """
     name = path.rpartition(".")[2]
+    # Names in capitals are constants. Raw ops are functions, though their names are written like those of classes.
     if not name[:1].isupper() or name.isupper() or path.startswith("raw_ops."):
         return None
     return UnsupportedClass(name, (), {"path": path, "__module__": "tvtf"}) if _reason(path) else None
@@ -210,7 +220,7 @@ def class_of_unsupported(path: str) -> UnsupportedClass | None:
 
 @cache
 def tensorflow_names() -> frozenset[str]:
-    """Returns TensorFlow 2.21's public dotted names, and the namespaces that they are in."""
+    """Returns the dotted names of TensorFlow 2.21's public functions, classes and namespaces."""
     names = (Path(__file__).parent / "tensorflow_names.txt").read_text().split()
-    spaces = {name[:i] for name in names for i, letter in enumerate(name) if letter == "."}
-    return frozenset({*names, *spaces})
+    namespaces = {name[:i] for name in names for i, letter in enumerate(name) if letter == "."}
+    return frozenset({*names, *namespaces})

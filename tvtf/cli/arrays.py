@@ -23,10 +23,14 @@ SUFFIXES = (".npy", ".csv")
 def assign_files(options: Sequence[str], values: Sequence[Value], kind: str, is_required: bool) -> dict[str, str]:
     """Parses command-line options ``NAME=FILE`` for a program's inputs or outputs; returns the files by name.
 
-    ``values`` describe the inputs or outputs; with only one, the option may be ``FILE``. ``kind`` is the option's name.
+    Args:
+      options: the options' texts. For a program with only one input or output, the text may be ``FILE``.
+      values: the descriptions of the program's inputs or outputs.
+      kind: the option's name, ``"input"`` or ``"output"``, for errors.
+      is_required: whether every input or output needs a file.
 
     Raises:
-      SavedModuleError: a name is unknown or repeated, or, with ``is_required``, missing; or a file's suffix is unknown.
+      SavedModuleError: a name is unknown, repeated or missing, or a file's suffix is unknown.
     """
     names = ", ".join(value.name for value in values)
     files: dict[str, str] = {}
@@ -42,9 +46,12 @@ def assign_files(options: Sequence[str], values: Sequence[Value], kind: str, is_
 
 
 def _split_option(option: str, values: Sequence[Value], kind: str, names: str) -> tuple[str, str]:
-    """Parses one option ``NAME=FILE``, or ``FILE`` if there is only one value; returns the name and the file."""
+    """Parses one command-line option ``NAME=FILE``, or ``FILE`` if there is only one value; returns the name and the file.
+
+    ``values`` are the program's inputs or outputs. ``kind``, the option's name, and ``names`` are for errors.
+    """
     name, equals, file = option.partition("=")
-    # A file's name may contain "=", too.
+    # The text before "=" may also be part of a file's name. So it must be the name of a value.
     if equals and any(value.name == name for value in values):
         return name, _checked_suffix(file)
     if len(values) == 1:
@@ -53,17 +60,19 @@ def _split_option(option: str, values: Sequence[Value], kind: str, names: str) -
 
 
 def _checked_suffix(file: str) -> str:
-    """Checks a file's suffix."""
+    """Returns a file's name after checking that it ends in ``.npy`` or ``.csv``, or is ``-`` for a pipe."""
     if file != PIPE and Path(file).suffix not in SUFFIXES:
         raise SavedModuleError(f"{file} must be a {' or '.join(SUFFIXES)} file, or - for CSV in a pipe")
     return file
 
 
 def read(file: str, value: Value) -> np.ndarray:
-    """Reads an array for one input of a program from a ``.npy`` or CSV file, or CSV from standard input.
+    """Reads the array for one input of a program from a ``.npy`` or CSV file, or as CSV from standard input.
+
+    ``file`` is ``-`` for standard input. CSV text is parsed with the dtype and shape of ``value``, the input's description.
 
     Raises:
-      SavedModuleError: the file is damaged, or its content does not match the input.
+      SavedModuleError: the file is damaged, or CSV text does not match the input.
     """
     if file.endswith(".npy"):
         return _read_npy(file)
@@ -72,6 +81,7 @@ def read(file: str, value: Value) -> np.ndarray:
 
 
 def _read_npy(file: str) -> np.ndarray:
+    """Reads an array from a ``.npy`` file. Pickled objects are rejected, because loading them runs code."""
     try:
         return np.load(file, allow_pickle=False)  # type: ignore[no-any-return]
     except (ValueError, EOFError) as cause:
@@ -79,18 +89,20 @@ def _read_npy(file: str) -> np.ndarray:
 
 
 def _parse_csv(text: str, value: Value, place: str) -> np.ndarray:
-    """Parses CSV text, of which each row is a flattened item of the array's first axis.
+    """Parses CSV text as the array for a program's input. Each row is a flattened item of the array's first axis.
+
+    For example, an input of shape ``(batch, 8, 8)`` needs rows of 64 numbers. ``place`` is the file's name, for errors.
 
     Raises:
-      SavedModuleError: the input's shape needs another number of columns, or isn't known, or the text is not CSV.
+      SavedModuleError: the text is not CSV or has another number of columns, or the input's shape is partly unknown.
     """
-    if not value.shape or not all(isinstance(d, int) for d in value.shape[1:]):
+    if not value.shape or not all(isinstance(size, int) for size in value.shape[1:]):
         raise SavedModuleError(f"{place}: CSV can't hold input {value}; give it as .npy")
     try:
         table = np.loadtxt(io.StringIO(text), delimiter=",", dtype=value.dtype.np, ndmin=2)
     except ValueError as cause:
         raise SavedModuleError(f"{place} is not CSV of {value.dtype.name}: {cause}") from cause
-    columns = math.prod(int(d) for d in value.shape[1:])
+    columns = math.prod(int(size) for size in value.shape[1:])
     if table.shape[1] != columns:
         raise SavedModuleError(
             f"{place} must have {columns} numbers per row for input {value}, but has {table.shape[1]}"
@@ -99,7 +111,10 @@ def _parse_csv(text: str, value: Value, place: str) -> np.ndarray:
 
 
 def write(file: str, array: np.ndarray) -> None:
-    """Writes the array of one output to a ``.npy`` or CSV file, atomically, or as CSV to standard output."""
+    """Writes the array of one output to a ``.npy`` or CSV file, or as CSV to standard output if ``file`` is ``-``.
+
+    A file is replaced atomically.
+    """
     if file.endswith(".npy"):
         replace(file, _npy(array))
         return
@@ -111,20 +126,25 @@ def write(file: str, array: np.ndarray) -> None:
 
 
 def _npy(array: np.ndarray) -> bytes:
+    """Encodes an array in NumPy's ``.npy`` format."""
     buffer = io.BytesIO()
     np.save(buffer, array)
     return buffer.getvalue()
 
 
 def as_csv(array: np.ndarray) -> str:
-    """Formats an array as CSV, a row for each item of the first axis, with enough digits to restore the same values.
+    """Formats an array as CSV text, with one row for each item of the first axis.
+
+    The numbers have enough digits to restore the same values.
 
     >>> as_csv(np.array([[1.5, 2.0], [0.1, 3.0]], np.float32))
     '1.5,2.0\\n0.1,3.0\\n'
     """
-    rows = array.reshape(len(array) if array.ndim else 1, -1)
+    rows = array.reshape(len(array) if array.ndim else 1, -1)  # a scalar is one row
     return "".join(",".join(map(_cell, item_values)) + "\n" for item_values in rows)
 
 
 def _cell(value: Any) -> str:
+    """Formats a NumPy scalar for a cell of a CSV file."""
+    # As a Python float, a float32 would get the digits of a float64.
     return str(value.item() if value.dtype.kind in "iub" else value)

@@ -25,18 +25,18 @@ def cache(show: bool, clear: bool) -> None:
     """
     home = Path(os.path.realpath(cache_folder()))
     if clear:
-        click.echo(f"removed {_counted(store.clear(home))} from {home}")
+        click.echo(f"removed {_counts_text(store.clear(home))} from {home}")
     if show or not clear:
         files = cache_eviction.files_of(home / "code", home)
         size, limit = sum(file.size for file in files), cache_eviction.max_cache_bytes()
-        click.echo(f"{home}: {_counted(files)}, {size / 1e6:.1f} MB of {limit / 1e6:.1f} MB")
+        click.echo(f"{home}: {_counts_text(files)}, {size / 1e6:.1f} MB of {limit / 1e6:.1f} MB")
         reason = unsafe_reason(home) if home.is_dir() else None
         if reason is not None:
             click.echo(f"not used: it {reason}")
 
 
-def _counted(files: list[cache_eviction.File]) -> str:
-    """Says how many libraries and how many kernels there are."""
+def _counts_text(files: list[cache_eviction.File]) -> str:
+    """Formats the numbers of compiled libraries and kernels among files, as in "1 library and 2 kernels"."""
     libraries = sum(file.path.suffix == cache_eviction.LIBRARY for file in files)
     counts = ((libraries, "library", "libraries"), (len(files) - libraries, "kernel", "kernels"))
-    return " and ".join(f"{count} {one if count == 1 else many}" for count, one, many in counts)
+    return " and ".join(f"{count} {singular if count == 1 else plural}" for count, singular, plural in counts)

@@ -34,35 +34,35 @@ def devices() -> None:
 
 
 def processor_name() -> str:
-    """Returns the processor's name as the operating system reports it, on Linux the model's name.
+    """Returns the name of the processor as the operating system reports it: on Linux, the name of the model.
 
     >>> bool(processor_name())
     True
     """
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
+    except OSError:  # the system is not Linux
         lines = []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.processor() or platform.machine())
 
 
 def vector_bits(target: Any) -> int:
-    """Returns the width of the vectors that kernels are compiled for."""
+    """Returns the width, in bits, of the vector registers that kernels are compiled for."""
     from tvtf.passes.schedule.cpu.target import CpuTarget
 
     return CpuTarget.of(target).vector_bits
 
 
 def gpus() -> list[str]:
-    """Lists the GPUs that TVM's runtimes can open, each as a text ``kind:index name``."""
+    """Lists the GPUs that TVM's runtimes can open, each as a text ``runtime:index name``."""
     import tvm
 
-    devices_found = []
-    for device_kind in GPU_KINDS:
+    names = []
+    for runtime in GPU_KINDS:
         for index in range(MOST_GPUS):
-            device = tvm.device(device_kind, index)
+            device = tvm.device(runtime, index)
             if not device.exist:
                 break
-            devices_found.append(f"{device_kind}:{index} {device.device_name}")
-    return devices_found
+            names.append(f"{runtime}:{index} {device.device_name}")
+    return names

@@ -15,10 +15,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def report_failures(command: Command) -> Command:
-    """Decorates a command to print an error that the user can mend as one line, without a traceback.
+    """Decorates a command so that errors that the user can fix are printed in one line, without a traceback.
 
-    Such errors are of bad input, full disks, missing files and missing packages. Others are tvtf's own, and keep their
-    traceback.
+    Such errors come from bad input, full disks, missing files and missing packages. All other errors are bugs of tvtf, and
+    keep their traceback.
     """
 
     @functools.wraps(command)
@@ -32,7 +32,7 @@ def report_failures(command: Command) -> Command:
 
 
 def message(error: Exception) -> str:
-    """Returns an error's text for the user; that of an error of the operating system includes the path.
+    """Returns the text of an error for the user. For an error of the operating system it begins with the path.
 
     >>> message(FileNotFoundError(2, "No such file or directory", "x.npy"))
     'x.npy: No such file or directory'
@@ -43,7 +43,7 @@ def message(error: Exception) -> str:
 
 
 def one_line(text: str) -> str:
-    """Replaces line breaks by spaces.
+    """Replaces each line break in a text, and the spaces around it, by one space.
 
     >>> one_line("a\\n  b")
     'a b'

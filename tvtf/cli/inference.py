@@ -20,7 +20,7 @@ A_FILE = "A .npy or .csv file, or -."
 
 
 def output(default: str) -> Any:
-    """Returns the option for the output file."""
+    """Returns the command-line option ``--output`` for the file that a command writes."""
     return click.option(
         "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), default=default, show_default=True
     )
@@ -88,7 +88,10 @@ def run(model: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], batch: i
 
 
 def opened(model: Path) -> Any:
-    """Returns a library, a saved module or a Keras file as an object with ``description`` and ``run``."""
+    """Loads a compiled library, a saved module or a file of Keras, to be run.
+
+    Returns an object with the attribute ``description``, of the inputs and outputs, and the method ``run``.
+    """
     if model.is_dir() or is_of_keras(model):
         return loaded_from(model)
     from tvtf.saved.library import Library

@@ -23,9 +23,10 @@ BY_SIGNAL = 128 + 2
 
 
 class _Program(click.Command):
-    """A command whose own options end at the program's name."""
+    """A command that passes all arguments behind the name of a program on to the program."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Inserts ``--`` behind ``-m MODULE``, so that click does not parse the module's own options."""
         if args[:1] == ["-m"]:
             args = [*args[:2], "--", *args[2:]]
         elif args[:1] and args[0].startswith("-m"):
@@ -61,7 +62,9 @@ def exec_(module: str | None, program: tuple[str, ...]) -> None:
 
 
 def _module_spec(name: str) -> ModuleSpec:
-    """Finds the module that ``python -m name`` would run, of a package its ``__main__``; returns its import spec.
+    """Returns the import spec of the module that ``python -m <name>`` would run.
+
+    For a package, this is its module ``__main__``.
 
     Raises:
       ClickException: the module does not exist.
@@ -69,7 +72,7 @@ def _module_spec(name: str) -> ModuleSpec:
     _prepend_path(os.getcwd())
     try:
         spec = find_spec(name)
-        if spec is not None and spec.submodule_search_locations is not None:
+        if spec is not None and spec.submodule_search_locations is not None:  # a package
             name, spec = f"{name}.__main__", find_spec(f"{name}.__main__")
     except ModuleNotFoundError as error:
         raise click.ClickException(str(error)) from error
@@ -79,14 +82,14 @@ def _module_spec(name: str) -> ModuleSpec:
 
 
 def _script_spec(path: str) -> ModuleSpec:
-    """Returns the import spec of a script, or of a folder or archive with a ``__main__``, which Python can run, too.
+    """Returns the import spec of a script. Like Python, it accepts a folder or ZIP archive that contains ``__main__.py``.
 
     Raises:
-      ClickException: the file does not exist.
+      ClickException: the file does not exist, or a folder has no ``__main__.py``.
     """
     if not os.path.exists(path):
         raise click.ClickException(f"can't open file {os.path.abspath(path)!r}: No such file or directory")
-    spec = PathFinder.find_spec("__main__", [path])
+    spec = PathFinder.find_spec("__main__", [path])  # finds a module only in a folder or archive
     if spec is None and os.path.isdir(path):
         raise click.ClickException(f"can't find '__main__' module in {os.path.abspath(path)!r}")
     return spec or ModuleSpec(
@@ -95,16 +98,24 @@ def _script_spec(path: str) -> ModuleSpec:
 
 
 def _prepend_path(folder: str) -> None:
-    """Puts a folder first in the import path, unless Python runs in safe-path mode."""
+    """Replaces the first folder of the import path, that of the command, by the program's folder.
+
+    In Python's safe-path mode (``python -P``) it does nothing, like Python.
+    """
     if not getattr(sys.flags, "safe_path", False):
         sys.path[0] = folder
 
 
 def _run_as_main(spec: ModuleSpec, package: str | None, argv: list[str], folder: str) -> None:
-    """Runs a script or module as the process's main program, ``__main__``, as Python itself would.
+    """Runs a script or module as ``__main__``, the main program of the process, as Python itself would.
 
-    ``package`` is None for a script; ``folder`` is prepended to ``sys.path``. An exception is printed without the frames of
-    this command, and ends the process.
+    An exception is printed without the frames of this command, and ends the process.
+
+    Args:
+      spec: the script or module.
+      package: the name of the module's package, None for a script.
+      argv: the program's ``sys.argv``.
+      folder: the first folder of the import path.
     """
     main = ModuleType("__main__")
     is_script = package is None
@@ -128,8 +139,9 @@ def _run_as_main(spec: ModuleSpec, package: str | None, argv: list[str], folder:
 
 
 def _code(spec: ModuleSpec) -> CodeType:
-    """Returns the code of a script or module."""
+    """Compiles a script or module; returns its code object."""
     loader: Any = spec.loader
+    # Without the future imports of this file, and, like Python, without a file of byte code for a script.
     if spec.name == "__main__" and isinstance(loader, SourceFileLoader):
         return compile(Path(loader.path).read_bytes(), loader.path, "exec", dont_inherit=True)
     code: CodeType = loader.get_code(spec.name)
@@ -137,7 +149,7 @@ def _code(spec: ModuleSpec) -> CodeType:
 
 
 def _without_own_frames(trace: TracebackType | None) -> TracebackType | None:
-    """Removes the frames that called the program from a traceback."""
+    """Removes the leading frames of a traceback that belong to this command, which called the program."""
     while trace is not None and trace.tb_frame.f_code.co_filename in _OWN_FILES:
         trace = trace.tb_next
     return trace

@@ -49,12 +49,12 @@ def show(folder: Path, shows_all: bool, tag_set: str | None, signature_def: str 
 
 
 def _require_known_tags(tag_set: str) -> None:
-    """Checks that a saved model's tag set, given on the command line, is the one that tvtf writes.
+    """Checks that a tag set given on the command line, such as ``"serve"``, is the one that tvtf writes.
 
-    tvtf saves one graph, so there is one tag set.
+    A saved model of tvtf contains one graph, and so has one tag set.
 
     Raises:
-      ValueError: it is another one.
+      ValueError: it is another tag set.
     """
     from tvtf.saved.layout import TAGS
 
@@ -104,11 +104,18 @@ def run(
 
 
 def _from_files(text: str) -> dict[str, Any]:
+    """Reads the arrays of the option ``--inputs``, such as ``x=x.npy;y=pair.npz[name]``; returns them by input."""
     return {key: _read_array(file) for key, file in _pairs(text, "--inputs", "<filename>")}
 
 
 def _pairs(text: str, option: str, value_form: str) -> list[tuple[str, str]]:
-    """Splits ``KEY=VALUE;...`` into pairs."""
+    """Splits the text of an option, ``KEY=VALUE;...``, into pairs of a key and a value.
+
+    ``value_form`` describes a value in errors, such as ``"<filename>"``.
+
+    Raises:
+      ValueError: a part of the text has no ``=``.
+    """
     pairs = [part.split("=", 1) for part in text.split(";") if part]
     if any(len(pair) != 2 for pair in pairs):
         raise ValueError(f'{option} "{text}" format is incorrect. Please follow "<input_key>={value_form}"')
@@ -116,13 +123,16 @@ def _pairs(text: str, option: str, value_form: str) -> list[tuple[str, str]]:
 
 
 def _read_array(file: str) -> Any:
-    """Reads a ``.npy`` file, or an array of a ``.npz`` file given as ``FILE[NAME]``.
+    """Reads an array from a ``.npy`` file, or from a ``.npz`` file given as ``FILE[NAME]``.
 
-    Files with pickled objects are rejected, because loading them runs code.
+    The name may be left out if the file contains one array. Pickled objects are rejected, because loading them runs code.
+
+    Raises:
+      ValueError: a ``.npz`` file has no array of this name, or several arrays and no name is given.
     """
     path, bracket, name = file.removesuffix("]").partition("[")
     content = np.load(path, allow_pickle=False)
-    if not hasattr(content, "files"):
+    if not hasattr(content, "files"):  # a .npy file is one array
         return content
     array_names = content.files
     if bracket and name not in array_names or not bracket and len(array_names) != 1:
@@ -133,10 +143,12 @@ def _read_array(file: str) -> Any:
 
 
 def _from_literals(text: str) -> dict[str, Any]:
+    """Parses the values of the option ``--input_exprs``, such as ``x=[[1.0, 2.0]]``; returns them by input."""
     return {key: _literal(value) for key, value in _pairs(text, "--input_exprs", "<python expression>")}
 
 
 def _literal(text: str) -> Any:
+    """Parses a Python literal, such as a nested list of numbers, without evaluating code."""
     try:
         return ast.literal_eval(text)
     except (SyntaxError, ValueError) as cause:
@@ -144,7 +156,11 @@ def _literal(text: str) -> Any:
 
 
 def _check_keys(arguments: dict[str, Any], signature: Any) -> None:
-    """Checks that arguments are inputs of the signature."""
+    """Checks that arguments have the names of a signature's inputs.
+
+    Raises:
+      ValueError: the signature has no input of an argument's name.
+    """
     names = signature.arguments.names
     for key in arguments:
         if key not in names:
@@ -153,10 +169,10 @@ def _check_keys(arguments: dict[str, Any], signature: Any) -> None:
 
 
 def _write_array(path: Path, array: Any, overwrite: bool) -> None:
-    """Writes an array as an ``.npy`` file, atomically.
+    """Writes an array to a ``.npy`` file. An existing file is replaced atomically if ``overwrite`` is set.
 
     Raises:
-      ValueError: the file exists and may not be overwritten.
+      ValueError: the file exists, and ``overwrite`` is not set.
     """
     if path.exists() and not overwrite:
         raise ValueError(

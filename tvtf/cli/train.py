@@ -20,7 +20,10 @@ def train() -> None:
 
 
 def shared(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorates a training command with the command-line options that all of them share, and with `report_failures`."""
+    """Decorates a training command with `report_failures` and with the options of all training commands.
+
+    The options are ``--epochs``, ``--stop-after``, ``--resume`` and ``--out``.
+    """
     # The last option that is added is the first in the help text.
     for option in reversed(
         [
@@ -39,7 +42,7 @@ def shared(command: Callable[..., Any]) -> Callable[..., Any]:
 @train.command()
 @click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Train with seeds 0 to N-1.")
 @shared
-def digits(seeds: int, out: Path | None, **plan: Any) -> None:
+def digits(seeds: int, out: Path | None, **training_options: Any) -> None:
     """A small convolutional network on scanned digits.
 
     1,797 images of 8x8 pixels that come with scikit-learn; a fifth, drawn with the seed, is held out. Writes
@@ -47,20 +50,20 @@ def digits(seeds: int, out: Path | None, **plan: Any) -> None:
     """
     from tvtf.models.digits_run import run
 
-    interruptible(lambda: run(out or Path("runs/digits"), seeds, **plan))
+    interruptible(lambda: run(out or Path("runs/digits"), seeds, **training_options))
 
 
 @train.command()
 @click.option("--seed", type=int, default=0, show_default=True, help="Decides initial weights and order.")
 @shared
-def text(seed: int, out: Path | None, **plan: Any) -> None:
+def text(seed: int, out: Path | None, **training_options: Any) -> None:
     """A character-level transformer on Python's own standard library.
 
     Every tenth source file, selected by its path, is held out. Reports bits per character there, and prints a sample.
     """
     from tvtf.models.text_run import run
 
-    interruptible(lambda: run(out or Path("runs/text"), seed, **plan))
+    interruptible(lambda: run(out or Path("runs/text"), seed, **training_options))
 
 
 @train.command()
@@ -69,7 +72,7 @@ def text(seed: int, out: Path | None, **plan: Any) -> None:
 @click.option("--resume", is_flag=True, help="Go on after the last whole epoch in the folder.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for everything written.")
 @report_failures
-def keras(seed: int, out: Path | None, **plan: Any) -> None:
+def keras(seed: int, out: Path | None, **training_options: Any) -> None:
     """The scanned digits with a model of Keras.
 
     Images are moved, turned and zoomed by layers of the model; callbacks lower the learning rate, keep the best model
@@ -78,13 +81,16 @@ def keras(seed: int, out: Path | None, **plan: Any) -> None:
     """
     from tvtf.models.keras_run import run
 
-    interruptible(lambda: run(out or Path("runs/keras"), seed, **plan))
+    interruptible(lambda: run(out or Path("runs/keras"), seed, **training_options))
 
 
-def interruptible(action: Callable[[], object]) -> None:
-    """Ends the command with one line on Ctrl-C; training resumes from the last complete epoch on disk."""
+def interruptible(train_model: Callable[[], object]) -> None:
+    """Calls a training function. If the user presses Ctrl-C, the command ends with one line instead of a traceback.
+
+    The option ``--resume`` continues from the last complete epoch on disk.
+    """
     try:
-        action()
+        train_model()
     except KeyboardInterrupt:
         click.echo("\nstopped; go on from the last checkpoint with --resume", err=True)
         raise SystemExit(INTERRUPTED) from None

@@ -53,14 +53,18 @@ def tune(model: Path, seconds: float, trials: int | None, batch: int, inputs: tu
 
 
 def example_array(value: Any, rows: int) -> np.ndarray:
-    """Returns random floats, or zeros of other dtypes, which are valid indices; unknown dims are ``rows``."""
+    """Makes an array for one input of a program, to measure its kernels.
+
+    The array contains random floats, or zeros for other dtypes, because zeros are valid indices. An unknown size of the shape
+    becomes ``rows``.
+    """
     shape = [dim if isinstance(dim, int) else rows for dim in value.shape]
-    random = np.random.default_rng(0).standard_normal(shape) if value.dtype.is_floating else np.zeros(shape)
-    return random.astype(value.dtype.np)
+    values = np.random.default_rng(0).standard_normal(shape) if value.dtype.is_floating else np.zeros(shape)
+    return values.astype(value.dtype.np)
 
 
 def table_of(tuning: Any) -> Any:
-    """Returns the results of tuning as a table to print: a row for each kernel, then one for the whole call."""
+    """Formats the results of tuning as a table to print, with one row for each kernel and a last row for the whole call."""
     from rich.table import Table
 
     from tvtf.frontend.tuning.tune import format_choices
@@ -74,4 +78,5 @@ def table_of(tuning: Any) -> Any:
 
 
 def in_microseconds(seconds: float) -> str:
+    """Formats a duration in microseconds."""
     return f"{seconds * 1e6:.1f} us"

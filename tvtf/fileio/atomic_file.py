@@ -58,7 +58,8 @@ Chunks = Iterable[Any]
 class Replacement:
     """An atomic replacement of several files: all are written under temporary names before the first is renamed.
 
-    They are renamed in the order of `add`. Leaving the ``with`` block without `commit` removes the temporary files.
+    `commit` renames the files in the order of the calls of `add`. Leaving the ``with`` block without `commit` removes the
+    temporary files.
     """
 
     def __init__(self) -> None:
@@ -72,9 +73,13 @@ class Replacement:
             remove(temporary)
 
     def add(self, path: str, chunks: Chunks) -> None:
-        """Writes ``chunks``, a file's content as buffers, to a temporary file that `commit` renames to ``path``.
+        """Writes a file's content to a temporary file that `commit` renames to ``path``.
 
-        It is in the same folder, and so on the same file system, where renaming is atomic.
+        The temporary file is in the same folder, and so on the same file system, where renaming is atomic.
+
+        Args:
+          path: the file to replace or create; missing folders are created.
+          chunks: the content as a sequence of buffers.
         """
         folder, name = os.path.split(path)
         temporary = os.path.join(folder, f".{name}.tmp")
@@ -85,21 +90,24 @@ class Replacement:
             _write_through(temporary, chunks)
 
     def digest(self, path: str) -> str:
-        """Returns the SHA-256 of the temporary file for ``path``."""
+        """Returns the SHA-256 of the temporary file that `commit` renames to ``path``, as hexadecimal digits."""
         return digest_of(next(temporary for temporary, target in self._pending if target == path))
 
     def commit(self) -> None:
-        """Renames the temporary files to their paths, in the order of `add`; then they survive a power failure."""
+        """Renames the temporary files to their paths, in the order of the calls of `add`.
+
+        Folders are flushed to disk. So the new files survive a power failure afterwards.
+        """
         while self._pending:
             temporary, path = self._pending[0]
             with named_failures(path, "rename to"):
                 os.replace(temporary, path)
                 sync_folder(os.path.dirname(path))
-            del self._pending[0]
+            del self._pending[0]  # if renaming fails, the files that are still pending are removed
 
 
 def digest_of(path: str) -> str:
-    """Returns the SHA-256 of a file."""
+    """Computes the SHA-256 of a file, as hexadecimal digits."""
     digest = hashlib.sha256()
     with named_failures(path, "read"), open(path, "rb") as file:
         while chunk := file.read(WRITTEN_AT_ONCE):
@@ -108,7 +116,7 @@ def digest_of(path: str) -> str:
 
 
 def read(path: str) -> bytes:
-    """Reads a whole file.
+    """Reads a whole file; returns its content as bytes.
 
     Raises:
       NotFoundError: the file does not exist.
@@ -118,7 +126,7 @@ def read(path: str) -> bytes:
 
 
 def replace(path: str, content: bytes) -> None:
-    """Writes one file atomically."""
+    """Writes one file atomically: readers see either the old or the new content, also after a power failure."""
     with Replacement() as files:
         files.add(path, [content])
         files.commit()
@@ -131,16 +139,20 @@ def remove(path: str) -> None:
 
 
 def _write_through(path: str, chunks: Chunks) -> None:
+    """Writes buffers to a file, and flushes the file to disk."""
     with open(path, "wb", buffering=0) as file:
         for chunk in chunks:
             _write_all(file.write, memoryview(chunk).cast("B"))
         os.fsync(file.fileno())
 
 
-def _write_all(write: Callable[[memoryview], int | None], rest: memoryview) -> None:
-    """Writes a whole buffer in a loop, because one unbuffered write may be partial: Linux stops at 2 GB."""
-    while rest:
-        rest = rest[write(rest[:WRITTEN_AT_ONCE]) or 0 :]
+def _write_all(write: Callable[[memoryview], int | None], remaining: memoryview) -> None:
+    """Writes a whole buffer by repeated calls of ``write``, which returns the number of bytes that it wrote.
+
+    One unbuffered write may be partial: Linux stops at 2 GB.
+    """
+    while remaining:
+        remaining = remaining[write(remaining[:WRITTEN_AT_ONCE]) or 0 :]
 
 
 def sync_folder(folder: str) -> None:
@@ -156,7 +168,14 @@ def sync_folder(folder: str) -> None:
 
 @contextlib.contextmanager
 def named_failures(path: str, doing: str) -> Iterator[None]:
-    """Converts OSErrors in a block to TensorFlow's types, with the path and advice in the message."""
+    """Converts an OSError in the ``with`` block to TensorFlow's error type for it, such as NotFoundError.
+
+    The message contains the path, and advice for the user.
+
+    Args:
+      path: the file that the block accesses.
+      doing: the verb for the message, such as ``"read"`` in "Could not read <path>".
+    """
     try:
         yield
     except OSError as cause:
@@ -164,9 +183,10 @@ def named_failures(path: str, doing: str) -> Iterator[None]:
 
 
 def _as_op_error(cause: OSError, path: str, doing: str) -> OpError:
+    """Returns TensorFlow's error for an error of the operating system; ``doing`` is the verb for the message."""
     reason = cause.strerror or str(cause)
-    kind = next((kind for kind, codes in _ERROR_NUMBERS.items() if cause.errno in codes), UnknownError)
-    if kind in (NotFoundError, AlreadyExistsError, FailedPreconditionError):
-        return kind(None, None, f"{path}; {reason}")
+    error_type = next((each for each, codes in _ERROR_NUMBERS.items() if cause.errno in codes), UnknownError)
+    if error_type in (NotFoundError, AlreadyExistsError, FailedPreconditionError):  # with TensorFlow's message
+        return error_type(None, None, f"{path}; {reason}")
     advice = _ADVICE.get(cause.errno or 0, "")
-    return kind(None, None, f"Could not {doing} {path}: {reason}.{advice}")
+    return error_type(None, None, f"Could not {doing} {path}: {reason}.{advice}")

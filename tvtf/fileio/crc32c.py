@@ -37,7 +37,7 @@ Words = npt.NDArray[Any]
 
 
 def crc32c(data: Any, crc: int = 0) -> int:
-    """Returns the CRC-32C of ``data``, or of a longer message that ends in ``data``.
+    """Computes the CRC-32C of ``data``, or of a longer message that ends in ``data``.
 
     Args:
       data: any contiguous buffer: bytes, memoryview, or an array of any shape and dtype.
@@ -72,33 +72,43 @@ def unmasked(stored: Words) -> Words:
 
 
 def masked(data: Any) -> int:
-    """Returns ``mask(crc32c(data))``, the form found in files."""
+    """Computes the masked CRC-32C of ``data``, the form of checksum that files store."""
     return mask(crc32c(data))
 
 
 def is_divisible(octets: npt.NDArray[np.uint8]) -> bool:
-    """Returns whether CRC-32C's polynomial divides a message, read as a polynomial over GF(2).
+    """Returns whether a message, read as a polynomial over GF(2), is divisible by CRC-32C's polynomial.
 
-    It divides a message whose first 4 bytes are complemented and which is followed by its complemented checksum.
+    This verifies checksums: complement the first 4 bytes of a message, and append its complemented checksum. The result is
+    divisible if the checksum is correct.
 
     >>> head, rest = np.frombuffer(b"1234", np.uint8), b"56789" + (0xE3069283 ^ 0xFFFFFFFF).to_bytes(4, "little")
     >>> is_divisible(np.concatenate([np.zeros(3, np.uint8), ~head, np.frombuffer(rest, np.uint8)]))
     True
     """
-    # `crc32c` complements its state before and after: the remainder 0 from the initial state 0 gives 0xFFFFFFFF.
+    # `crc32c` complements its state before and after. So this call starts from state 0, and remainder 0 gives 0xFFFFFFFF.
     return crc32c(octets, 0xFFFFFFFF) == 0xFFFFFFFF
 
 
 def check(data: Any, stored: int, what: str) -> None:
-    """Raises ``DataLossError`` unless ``stored`` is the masked checksum of ``data``."""
+    """Checks that ``stored`` is the masked CRC-32C of ``data``; ``what`` names the data in errors.
+
+    Raises:
+      DataLossError: the checksum of ``data`` is another one.
+    """
     check_value(crc32c(data), stored, what)
 
 
 def check_value(crc: int, stored: int, what: str) -> None:
-    """Checks a computed checksum ``crc`` against the masked one that a file stores; ``what`` names the data in errors.
+    """Checks a computed checksum against the masked checksum that a file stores.
+
+    Args:
+      crc: the computed CRC-32C, not masked.
+      stored: the masked CRC-32C in the file.
+      what: the name of the data in errors.
 
     Raises:
-      DataLossError: they differ.
+      DataLossError: the checksums differ.
     """
     computed = mask(crc)
     if computed != stored:
@@ -111,7 +121,7 @@ def check_value(crc: int, stored: int, what: str) -> None:
 
 
 def as_bytes(data: Any) -> npt.NDArray[np.uint8]:
-    """Views a contiguous buffer as flat uint8, without a copy."""
+    """Returns a one-dimensional uint8 view of a contiguous buffer or array, without a copy."""
     if isinstance(data, np.ndarray):
         return np.ascontiguousarray(data).reshape(-1).view(np.uint8)
     return np.frombuffer(data, np.uint8)
@@ -119,17 +129,23 @@ def as_bytes(data: Any) -> npt.NDArray[np.uint8]:
 
 @functools.cache
 def _byte_table() -> tuple[int, ...]:
+    """Returns the table for computing a CRC-32C byte by byte: the change of the state for each value of a byte."""
     return tuple(
-        functools.reduce(lambda v, _: (v >> 1) ^ (POLYNOMIAL if v & 1 else 0), range(8), n) for n in range(256)
+        functools.reduce(lambda state, _: (state >> 1) ^ (POLYNOMIAL if state & 1 else 0), range(8), octet)
+        for octet in range(256)
     )
 
 
 def _crc32c_by_numpy(crc: int, octets: npt.NDArray[np.uint8]) -> int:
-    """Computes the CRC-32C of a message that continues one with checksum ``crc``, without a package of compiled code.
+    """Computes a CRC-32C with NumPy, for systems without the compiled package google-crc32c.
 
-    Long parts are replaced by short messages with the same checksum, as the table of bytes is slow.
+    A loop over bytes would be slow. So each long segment is replaced by a short message with the same checksum.
+
+    Args:
+      crc: the checksum of the message's part before ``octets``, 0 if there is none.
+      octets: the bytes of the message.
     """
-    state = crc ^ 0xFFFFFFFF
+    state = crc ^ 0xFFFFFFFF  # a checksum is the complement of the state
     for start in range(0, octets.size, SEGMENT_BYTES):
         segment = octets[start : start + SEGMENT_BYTES]
         if segment.size > SHORT:
@@ -139,6 +155,7 @@ def _crc32c_by_numpy(crc: int, octets: npt.NDArray[np.uint8]) -> int:
 
 
 def _bytewise(octets: npt.NDArray[np.uint8], state: int) -> int:
+    """Computes the state of a CRC-32C after more bytes, byte by byte; the checksum is the complement of the state."""
     table = _byte_table()
     for octet in octets.tobytes():
         state = (state >> 8) ^ table[(state ^ octet) & 0xFF]
@@ -146,14 +163,16 @@ def _bytewise(octets: npt.NDArray[np.uint8], state: int) -> int:
 
 
 def _shortened_message(octets: npt.NDArray[np.uint8], state: int) -> npt.NDArray[np.uint8]:
-    """Returns a message of at most 1,251 bytes whose checksum from state 0 is that of ``octets`` from ``state``.
+    """Returns a short message with the same CRC-32C as a long one.
 
-    The state is XORed into the first 4 bytes. Zeros are put before the message, which don't change its checksum, so that it
-    can be read as 64-bit words. These are XORed into later ones, then bytes, then bits.
+    The CRC of the result, from state 0, equals the CRC of ``octets`` from ``state``. The result has at most 1,251 bytes.
+    Leading words of 64 bits are XORed into later words, then leading bytes into later bytes, then leading bits into later bits.
     """
+    # From state 0, leading zeros don't change a CRC. They fill the first word.
     padded = np.zeros(-(-octets.size // 8) * 8, np.uint8)
     start = padded.size - octets.size
     padded[start:] = octets
+    # A state has the same effect as XORing it into the first 4 bytes.
     padded[start : start + 4] ^= np.frombuffer(state.to_bytes(4, "little"), np.uint8)
     words = _xor_forward(padded.view(np.uint64))
     remaining_octets = _xor_forward(words.view(np.uint8))
@@ -162,10 +181,10 @@ def _shortened_message(octets: npt.NDArray[np.uint8], state: int) -> npt.NDArray
 
 
 def _xor_forward(items: Words) -> Words:
-    """XORs leading items of a message (words, bytes or bits) into later ones, until fewer than 10,008 items are left.
+    """XORs leading items of a message (words, bytes or bits) into later items, and returns the later items.
 
-    Modulo the tetranomial, which CRC's polynomial divides, an item equals its copies at three later places. ``items`` is
-    overwritten.
+    The message's CRC stays the same: CRC-32C's polynomial divides a polynomial of four terms, ``TETRANOMIAL``. Modulo this
+    polynomial, an item equals copies of it at three later positions. Fewer than 10,008 items are left. ``items`` is overwritten.
     """
     degree, *lower = TETRANOMIAL
     start = 0

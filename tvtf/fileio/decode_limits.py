@@ -14,9 +14,9 @@ DEFAULT: Final = 1 << 29
 
 
 def max_decoded_bytes() -> int:
-    """Returns the limit in bytes of one value decoded from a file, such as an image, a record, a tensor or a string.
+    """Returns the largest allowed size, in bytes, of one value decoded from a file, such as an image or a record.
 
-    It protects from files that are small and decode to more than the memory.
+    Without a limit, a small compressed file could expand to more than the memory.
 
     >>> max_decoded_bytes()
     536870912
@@ -33,10 +33,12 @@ def max_decoded_bytes() -> int:
 
 
 def require_decodable(size: int, what: str) -> None:
-    """Checks the size of a value from a file, decompressed or decoded, before memory is allocated for it.
+    """Checks that a value from a file is not too large to be decompressed or decoded.
+
+    It is called before memory is allocated for the value.
 
     Args:
-      size: the number of bytes of the decoded value, or a lower bound of it.
+      size: the number of bytes of the decoded value, or a lower bound of this number.
       what: the value's name in the error, with its file if it has one.
 
     Raises:

@@ -22,14 +22,14 @@ _PAUSE = 0.001
 
 @contextlib.contextmanager
 def locked(folder: Folder, seconds: float = math.inf) -> Iterator[bool | None]:
-    """Acquires an exclusive lock of a folder: waits for all other locks, exclusive and shared, to be released.
+    """Holds an exclusive lock on a folder in a ``with`` block, after all other locks on the folder are released.
 
     Args:
       folder: an existing folder or file.
       seconds: the timeout; 0 tries once.
 
     Yields:
-      Whether the folder is locked; None if the system has no locks.
+      True if the folder is locked, False after a timeout, None if the system or the disk has no locks.
 
     Raises:
       OSError: the folder can't be opened.
@@ -43,7 +43,9 @@ def locked(folder: Folder, seconds: float = math.inf) -> Iterator[bool | None]:
 
 @contextlib.contextmanager
 def shared(folder: Folder) -> Iterator[None]:
-    """Acquires a shared lock of a folder: waits for an exclusive lock to be released, and keeps others from taking one.
+    """Holds a shared lock on a folder in a ``with`` block; several threads and processes may hold one at the same time.
+
+    It waits for an exclusive lock to be released. Meanwhile nobody else gets an exclusive lock.
 
     Raises:
       OSError: the folder can't be opened.
@@ -58,9 +60,9 @@ def shared(folder: Folder) -> Iterator[None]:
 
 
 def _acquire_exclusive(descriptor: int, seconds: float) -> bool | None:
-    """Acquires an exclusive lock of an open file within ``seconds``.
+    """Acquires an exclusive lock on an open file, with a timeout in seconds.
 
-    Returns whether it did, or None if the disk has no locks.
+    Returns True if the file is locked, False after the timeout, and None if the disk has no locks.
     """
     if seconds == math.inf:
         return _flock(descriptor, fcntl.LOCK_EX)
@@ -79,23 +81,27 @@ def _flock(descriptor: int, operation: int) -> bool | None:
     """Locks an open file by the system call ``flock``; returns True, or None on a disk without locks.
 
     Raises:
-      BlockingIOError: another process has the lock, and ``operation`` says not to wait.
+      BlockingIOError: another process has the lock, and ``operation`` contains ``LOCK_NB``, which means not to wait.
     """
     try:
         fcntl.flock(descriptor, operation)
-    except BlockingIOError:
+    except BlockingIOError:  # an OSError, too, but the disk has locks
         raise
-    except OSError:
+    except OSError:  # a network disk, for example, may not implement locks
         return None
     return True
 
 
 def _open(folder: Folder) -> int | None:
+    """Opens a folder or file to lock it; returns the descriptor, or None on a system without locks."""
     return None if fcntl is None else os.open(folder, os.O_RDONLY)
 
 
 def _close(descriptor: int | None) -> None:
-    """Unlocks and closes a file. Unlocking comes first because forked children have copies of the descriptor."""
+    """Unlocks and closes a file.
+
+    Closing alone would not unlock the file, because forked children have copies of the descriptor.
+    """
     if descriptor is not None:
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_UN)

@@ -32,25 +32,25 @@ class Inflated(io.RawIOBase):
         self._failure: DataLossError | None = None
 
     def readable(self) -> bool:
-        """Returns True."""
+        """Returns True: the file can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Reads into a buffer; returns the number of bytes read."""
+        """Reads decompressed data into a buffer; returns the number of bytes read, 0 at the end of the file."""
         data = self.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
 
     def read(self, size: int = PIECE) -> bytes:
-        """Reads between 1 and ``size`` bytes of decompressed data; none at the end of the file.
+        """Reads between 1 and ``size`` bytes of decompressed data; no bytes at the end of the file.
 
         Raises:
           DataLossError: the stream is damaged or truncated. Data before the damage can be read first.
         """
-        if self._failure is not None:
+        if self._failure is not None:  # an earlier call has found the damage
             raise self._failure
         data = b""
-        # One piece of compressed input may be too short to give any data.
+        # One piece of compressed input may be too short to decompress to any data.
         while not data and size > 0:
             if self._engine.eof and not self._next_member():
                 break
@@ -59,24 +59,32 @@ class Inflated(io.RawIOBase):
         return data
 
     def _decompress(self, size: int) -> bytes:
-        """Decompresses the next piece of input to at most ``size`` bytes, possibly none.
+        """Decompresses the next piece of the compressed input; returns at most ``size`` bytes, possibly none.
 
-        The size is bounded, because a small stream may expand a thousandfold.
+        The size is bounded because a small stream may expand a thousandfold.
+
+        Raises:
+          DataLossError: the input is damaged, or ends within the stream.
         """
         at_end = not self._input
         try:
             data = self._engine.decompress(self._input, size)
         except zlib.error as error:
             raise self._damage_error(str(error)) from None
+        # Input behind the stream's end, or input that would have exceeded ``size``, is for the next call.
         self._input = self._engine.unused_data if self._engine.eof else self._engine.unconsumed_tail
         if at_end and not data and not self._engine.eof:
             raise self._damage_error("the stream is truncated")
         return data
 
     def _next_member(self) -> bool:
-        """Starts the next GZIP member, after zero padding; returns whether there is one.
+        """Starts to decompress the next member of a GZIP file; returns whether there is one.
 
-        A file may have several members, as files that were concatenated do (RFC 1952, section 2.2).
+        A GZIP file that was concatenated from others has several members (RFC 1952, section 2.2). Zeros between the members
+        are skipped.
+
+        Raises:
+          DataLossError: more bytes follow a ZLIB stream, which can't have members.
         """
         next_input = self._input or self._file.read(PIECE)
         if self._kind == "GZIP":
@@ -90,6 +98,7 @@ class Inflated(io.RawIOBase):
         return bool(next_input)
 
     def _damage_error(self, reason: str) -> DataLossError:
+        """Returns the error to raise for damaged data, and stores it: later reads raise it again."""
         place = f"{self.source}: " if self.source else ""
         self._failure = DataLossError(None, None, f"{place}damaged {self._kind} data: {reason}")
         return self._failure
@@ -101,7 +110,12 @@ class Inflated(io.RawIOBase):
 
 
 def inflated(data: bytes, kind: str, what: str) -> bytes:
-    """Decompresses a byte string of format ``kind``, "ZLIB" or "GZIP"; ``what`` names it in errors.
+    """Decompresses a byte string.
+
+    Args:
+      data: the compressed bytes.
+      kind: the format, ``"ZLIB"`` or ``"GZIP"``.
+      what: the name of the data in errors.
 
     >>> inflated(zlib.compress(b"abc"), "ZLIB", "a string")
     b'abc'
@@ -119,10 +133,10 @@ def inflated(data: bytes, kind: str, what: str) -> bytes:
 
 
 def read_fully(file: Any, size: int) -> bytes:
-    """Reads ``size`` bytes from a file, or fewer at its end.
+    """Reads ``size`` bytes from a file, or fewer bytes at the end of the file.
 
-    It reads in pieces, so that a ``size`` from a damaged file allocates no memory in advance. Of a damaged compressed file
-    the bytes before the damage are returned, and the next call raises.
+    The bytes are read in pieces of 1 MiB. So a wrong ``size``, from a damaged file, does not allocate much memory in advance.
+    If compressed data is damaged, the bytes before the damage are returned, and the next call raises a DataLossError.
     """
     pieces: list[bytes] = []
     while size > 0:
@@ -131,7 +145,7 @@ def read_fully(file: Any, size: int) -> bytes:
         except DataLossError:
             if not pieces:
                 raise
-            break
+            break  # an `Inflated` file raises the error again at the next read
         if not piece:
             break
         pieces.append(piece)

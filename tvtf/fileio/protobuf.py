@@ -15,10 +15,13 @@ _SCALARS: Final = {name: getattr(descriptor_pb2.FieldDescriptorProto, f"TYPE_{na
 
 
 def declare(package: str, declarations: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Declares protocol buffer messages without a ``.proto`` file; returns their classes by name.
+    """Declares protocol buffer messages without a ``.proto`` file; returns the generated message classes by name.
 
-    A field is written as ``"1 int32 size"``, a repeated one with a star, ``"1 int32* sizes"``, a map from strings as
-    ``"1 map:Pair pairs"``, and a member of the oneof ``kind`` as ``"1 Pair pair kind"``.
+    Args:
+      package: the name of the protocol buffer package.
+      declarations: for each message, its fields. A field is written as ``"1 int32 size"``, a repeated field with a star,
+        ``"1 int32* sizes"``, a map from strings as ``"1 map:Pair pairs"``, a member of the oneof ``kind`` as
+        ``"1 Pair pair kind"``.
 
     >>> declare("doctest", {"Pair": ("1 int32 left", "2 int32 right")})["Pair"](left=3).SerializeToString()
     b'\\x08\\x03'
@@ -35,11 +38,12 @@ def declare(package: str, declarations: Mapping[str, Sequence[str]]) -> dict[str
 
 
 def parsed(decode: Callable[[bytes], Any], data: bytes, what: str) -> Any:
-    """Decodes a protocol buffer message.
+    """Decodes a protocol buffer message; returns the message.
 
     Args:
-      decode: a class's ``FromString``.
-      what: the message's name in the error, with its file if it has one.
+      decode: the method ``FromString`` of the message's class.
+      data: the encoded message.
+      what: the name of the message in errors, with the file if there is one.
 
     Raises:
       DataLossError: ``data`` is not a valid message.
@@ -51,10 +55,10 @@ def parsed(decode: Callable[[bytes], Any], data: bytes, what: str) -> Any:
 
 
 def _add_field(message: Any, package: str, number: str, field_type: str, name: str, oneof: str = "") -> None:
-    """Adds a field to a protocol buffer message's descriptor.
+    """Adds a field to the descriptor of a protocol buffer message.
 
-    ``field_type`` is a scalar type or a message's name, with ``*`` behind it for a repeated field; ``map:`` before it makes a
-    map from strings. ``oneof`` is the name of the oneof that the field is a member of.
+    ``field_type`` is a scalar type or the name of a message. A star behind it makes a repeated field, ``map:`` before it a map
+    from strings. ``oneof`` is the name of the oneof that contains the field, if any.
     """
     constants = descriptor_pb2.FieldDescriptorProto
     field = message.field.add(name=name, number=int(number))
@@ -73,7 +77,10 @@ def _add_field(message: Any, package: str, number: str, field_type: str, name: s
 
 
 def _add_map_entry_type(message: Any, package: str, name: str, value_type: str) -> str:
-    """Adds the message type of a map's entries, with a key and a value; returns it as the type of a repeated field."""
+    """Adds a message type for the entries of a map field, with a key and a value.
+
+    Returns the type of the map field in the form that `_add_field` parses: ``"Message.NameEntry*"``.
+    """
     entry = message.nested_type.add(name="".join(part.capitalize() for part in name.split("_")) + "Entry")
     entry.options.map_entry = True
     _add_field(entry, package, "1", "string", "key")

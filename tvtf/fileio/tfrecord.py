@@ -30,7 +30,7 @@ CHUNK: Final = 1 << 20
 
 
 def framed(data: bytes) -> bytes:
-    """Returns a byte string as a record of a TFRecord file, with its length and checksums.
+    """Encodes a byte string as a record of a TFRecord file, with its length and checksums.
 
     >>> len(framed(b"abc"))
     19
@@ -40,7 +40,11 @@ def framed(data: bytes) -> bytes:
 
 
 def opened(path: str, compression: str = "") -> Any:
-    """Opens a TFRecord file for reading; with ``compression`` ``"ZLIB"`` or ``"GZIP"`` it is decompressed while it is read.
+    """Opens a TFRecord file for reading.
+
+    Args:
+      path: the file.
+      compression: ``"ZLIB"`` or ``"GZIP"`` for a file that is to be decompressed while it is read.
 
     Raises:
       NotFoundError: there is no such file.
@@ -62,13 +66,14 @@ def records_of(path: str, compression: str = "") -> Iterator[bytes]:
 
 
 def unframed(file: Any, source: str = "") -> Iterator[bytes]:
-    """Yields the records of an open file, with checksums verified.
+    """Yields the records of an open TFRecord file, after verifying their checksums.
 
-    Many records are checked at once, which is faster; if that fails, one by one, to find the damaged one.
+    Many records are checked at once, which is faster. If this check fails, the records are checked one by one to find the
+    damaged one.
 
     Args:
-      file: an object with ``read``. For a compressed file the length of records is limited (``decode_limits``).
-      source: the file's name in errors.
+      file: an object with ``read``. In a compressed file the length of a record is limited (``decode_limits``).
+      source: the name of the file in errors.
 
     >>> import io
     >>> list(unframed(io.BytesIO(framed(b"abc") + framed(b""))))
@@ -87,26 +92,35 @@ def unframed(file: Any, source: str = "") -> Iterator[bytes]:
         ends = [*starts[1:], end]
         yield from (data[start + _HEADER.size : end - _FOOTER.size] for start, end in zip(starts, ends))
         offset, data = offset + end, data[end:]
+    # What remains is empty, truncated or damaged. This call yields the intact records, and raises the error.
     yield from _read_one_by_one(io.BytesIO(data), offset, place)
 
 
 def _bytes_to_read(data: bytes, offset: int, place: str, is_limited: bool) -> int:
-    """Returns how many bytes of a TFRecord file to read next, after ``data``, the beginning of the record at ``offset``.
+    """Returns how many bytes of a TFRecord file to read next: at least the rest of the current record.
 
-    The record's length is checked before so much is read: a damaged one could exhaust memory. ``place`` is the file's name
-    in errors.
+    The length in the record's header is checked first, because a damaged length could exhaust the memory.
+
+    Args:
+      data: the bytes of the record that were read already.
+      offset: the position of the record in the file, for errors.
+      place: the name of the file, for errors.
+      is_limited: whether the file is compressed, so that the length of a record is limited.
     """
-    if len(data) < _HEADER.size:
+    if len(data) < _HEADER.size:  # the length is not known yet
         return CHUNK
     length, stored = _HEADER.unpack_from(data)
-    crc32c.check(data[:8], stored, f"{place}length of the record at byte {offset}")
+    crc32c.check(data[:8], stored, f"{place}length of the record at byte {offset}")  # the length has 8 bytes
     if is_limited:
         require_decodable(length, f"{place}the record at byte {offset}")
     return max(CHUNK, length + _HEADER.size + _FOOTER.size - len(data))
 
 
 def _complete_records(data: bytes) -> tuple[list[int], int]:
-    """Returns the offsets of the complete records in ``data``, part of a TFRecord file, and the end of the last one."""
+    """Finds the complete records in ``data``, a part of a TFRecord file that begins with a record.
+
+    Returns the offsets at which the records start, and the offset at which the last record ends.
+    """
     starts, start, size = [], 0, len(data)
     while start + _HEADER.size < size:
         end = start + _HEADER.size + _LENGTH(data, start)[0] + _FOOTER.size
@@ -118,15 +132,17 @@ def _complete_records(data: bytes) -> tuple[list[int], int]:
 
 
 def _have_valid_checksums(data: bytes, starts: Sequence[int]) -> bool:
-    """Returns whether all checksums in ``data`` match; it consists of TFRecord records at the offsets ``starts``.
+    """Returns whether all checksums in ``data`` are correct, the TFRecord records at the offsets ``starts``.
 
-    A message followed by its correct CRC, with its first 4 bytes and the CRC complemented, is divisible by CRC's polynomial.
-    So is a concatenation of such messages: the lengths and contents of all records are checked by one division.
+    Complement the first 4 bytes of a message, and append its complemented CRC. If the CRC is correct, the result is divisible
+    by CRC's polynomial. A concatenation of such results is divisible, too. So one division checks the lengths and contents of
+    all records.
     """
     octets = np.frombuffer(data, np.uint8).copy()
     headers = np.array(starts)
     footers = np.append(headers[1:], octets.size) - _FOOTER.size
     four_bytes = np.arange(4)
+    # In a header, the checksum of the length follows the length, which has 8 bytes.
     stored_positions = np.concatenate([headers + 8, footers])[:, None] + four_bytes
     checksums = octets[stored_positions].view("<u4")
     octets[stored_positions] = (~crc32c.unmasked(checksums)).view(np.uint8)
@@ -136,14 +152,19 @@ def _have_valid_checksums(data: bytes, starts: Sequence[int]) -> bool:
 
 
 def _read_one_by_one(file: IO[bytes], offset: int, place: str) -> Iterator[bytes]:
-    """Yields the records of a TFRecord file from ``offset`` on, and checks each alone.
+    """Yields the records of a TFRecord file, and verifies the checksums of each record separately.
+
+    Args:
+      file: the file's content from ``offset`` on.
+      offset: the position of the first record, for errors.
+      place: the name of the file, for errors.
 
     Raises:
-      DataLossError: a record is damaged or truncated; the error has its offset, and ``place``, the file's name.
+      DataLossError: a record is damaged or truncated.
     """
     while head := file.read(_HEADER.size):
         length, stored = _HEADER.unpack(_require_complete(head, _HEADER.size, offset, place))
-        crc32c.check(head[:8], stored, f"{place}length of the record at byte {offset}")
+        crc32c.check(head[:8], stored, f"{place}length of the record at byte {offset}")  # the length has 8 bytes
         body = _require_complete(read_fully(file, length + _FOOTER.size), length + _FOOTER.size, offset, place)
         (stored,) = _FOOTER.unpack(body[length:])
         crc32c.check(body[:length], stored, f"{place}record at byte {offset}")
@@ -152,6 +173,11 @@ def _read_one_by_one(file: IO[bytes], offset: int, place: str) -> Iterator[bytes
 
 
 def _require_complete(data: bytes, size: int, offset: int, place: str) -> bytes:
+    """Checks that ``size`` bytes were read for the record at ``offset``; returns the bytes.
+
+    Raises:
+      DataLossError: there are fewer bytes, because the file ends within the record.
+    """
     if len(data) < size:
         text = f"{place}truncated record at {offset}: expected {size} more bytes, got {len(data)}"
         raise DataLossError(None, None, text)
@@ -175,14 +201,14 @@ class TFRecordOptions:
             raise ValueError(f"Not a valid compression_type: {compression_type!r}")
 
     compression_type_map: ClassVar[dict[Any, str]] = {0: "", 1: "ZLIB", 2: "GZIP"}
-    """TensorFlow 1's number of a compression -> its name."""
+    """TensorFlow 1's number of a compression format -> the name of the format."""
 
     @classmethod
     def get_compression_type_string(cls, options: Any) -> str:
-        """Returns a compression as ``""``, ``"GZIP"`` or ``"ZLIB"``.
+        """Returns the name of a compression format: ``""``, ``"GZIP"`` or ``"ZLIB"``.
 
         Args:
-          options: TFRecordOptions, one of these names, or TensorFlow 1's number of a compression.
+          options: TFRecordOptions, one of these names, or TensorFlow 1's number of the format.
 
         Raises:
           ValueError: there is no such compression.
@@ -215,36 +241,37 @@ class TFRecordWriter:
     """
 
     def __init__(self, path: Any, options: Any = None) -> None:
-        kind = options.compression_type if isinstance(options, TFRecordOptions) else options
-        kind = TFRecordOptions(kind).compression_type
-        self._squeeze = zlib.compressobj(wbits=WINDOW_BITS[kind]) if kind else None
+        compression = options.compression_type if isinstance(options, TFRecordOptions) else options
+        compression = TFRecordOptions(compression).compression_type  # checks the name
+        self._compressor = zlib.compressobj(wbits=WINDOW_BITS[compression]) if compression else None
         self._path = os.fsdecode(path)
         with named_failures(self._path, "write"):
             self._file = open(path, "wb")  # noqa: SIM115 - closed by `close`
 
     def write(self, record: bytes) -> None:
-        """Appends a record."""
+        """Appends a record, a byte string, to the file."""
         data = framed(record)
-        self._write(self._squeeze.compress(data) if self._squeeze else data)
+        self._write(self._compressor.compress(data) if self._compressor else data)
 
     def _write(self, data: bytes) -> None:
+        """Writes bytes to the file; errors of the operating system become TensorFlow's types."""
         with named_failures(self._path, "write"):
             self._file.write(data)
 
     def flush(self) -> None:
-        """Writes all records so far to the file."""
-        if self._squeeze:
-            self._write(self._squeeze.flush(zlib.Z_SYNC_FLUSH))
+        """Writes all records so far to the file, also those that the compressor has buffered."""
+        if self._compressor:
+            self._write(self._compressor.flush(zlib.Z_SYNC_FLUSH))
         with named_failures(self._path, "write"):
             self._file.flush()
 
     def close(self) -> None:
-        """Writes the rest and closes the file."""
+        """Writes buffered records, and closes the file. Closing it again has no effect."""
         if self._file.closed:
             return
         with named_failures(self._path, "write"), self._file:
-            if self._squeeze:
-                self._file.write(self._squeeze.flush())
+            if self._compressor:
+                self._file.write(self._compressor.flush())
 
     def __enter__(self) -> TFRecordWriter:
         return self

@@ -21,14 +21,16 @@ __version__ = _api.__version__
 
 
 def _is_submodule(name: str) -> bool:
-    public = name.removeprefix(f"{__name__}.")
-    return public != name and public.partition(".")[0] in vars(_api)
+    """Returns whether a module name, such as ``tvtf.keras.layers``, is that of a module of Keras's public API."""
+    public_path = name.removeprefix(f"{__name__}.")
+    return public_path != name and public_path.partition(".")[0] in vars(_api)
 
 
 def _submodule(name: str) -> ModuleType:
-    """Returns the module ``tvtf.keras.<...>`` of a name: an attribute of its parent module, or else imported from Keras.
+    """Returns Keras's module for a name such as ``tvtf.keras.layers``.
 
-    Some attributes of ``_tf_keras`` are modules of ``keras`` itself, and importing them again would replace them.
+    If the parent module has the module as an attribute, the attribute is returned, because importing the module again could
+    replace a module of ``keras`` itself.
     """
     parent, _, short_name = name.rpartition(".")
     attribute = getattr(sys.modules[parent], short_name, None)

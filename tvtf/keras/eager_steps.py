@@ -15,7 +15,7 @@ STEPS = "_tvtf_repeated"
 
 
 class _RepeatedSteps(Repeated):
-    """The repeated steps of an optimizer whose class is in ``package``."""
+    """Compiles the repeated eager steps of one of Keras's optimizers; ``package`` is the package of Keras's optimizers."""
 
     def __init__(self, update: Any, package: str) -> None:
         super().__init__(update)
@@ -25,26 +25,34 @@ class _RepeatedSteps(Repeated):
         """Returns a copy of the optimizer starts without compiled steps."""
 
     def is_known(self, optimizer: Any) -> bool:
-        """Returns whether optimizer and learning rate are of Keras's own classes: a user's may behave differently in each step."""
-        rate = optimizer._learning_rate
-        is_variable = isinstance(of_library(rate), Variable)
-        return self._is_own(optimizer) and (is_variable or self._is_own(rate))
+        """Returns whether the optimizer and its learning rate are of Keras's own classes, whose steps can be compiled.
+
+        An object of a user's class may behave differently in each step.
+        """
+        learning_rate = optimizer._learning_rate
+        is_variable = isinstance(of_library(learning_rate), Variable)
+        return self._is_own(optimizer) and (is_variable or self._is_own(learning_rate))
 
     def _is_own(self, value: Any) -> bool:
+        """Returns whether an object's class is in Keras's package of optimizers."""
         return type(value).__module__.startswith(self.package)
 
 
 def compile_steps(module: Any) -> None:
-    """Patches Keras's ``backend.tensorflow.optimizer`` so that an optimizer's repeated eager steps are compiled."""
-    optimizer = module.TFOptimizer
-    original = optimizer._backend_apply_gradients
-    package = module.__name__.removesuffix(".backend.tensorflow.optimizer") + ".optimizers."
+    """Patches Keras's optimizers so that eager steps are compiled when they are repeated.
 
-    @functools.wraps(original)
+    ``module`` is Keras's ``backend.tensorflow.optimizer``.
+    """
+    optimizer_class = module.TFOptimizer
+    keras_apply_gradients = optimizer_class._backend_apply_gradients
+    package = module.__name__.removesuffix(".backend.tensorflow.optimizer") + ".optimizers."  # "keras.src.optimizers."
+
+    @functools.wraps(keras_apply_gradients)
     def _backend_apply_gradients(self: Any, grads: Any, trainable_variables: Any) -> None:
         repeated_steps = vars(self).get(STEPS)
         if repeated_steps is None:
-            repeated_steps = vars(self)[STEPS] = _RepeatedSteps(functools.partial(original, self), package)
+            update = functools.partial(keras_apply_gradients, self)
+            repeated_steps = vars(self)[STEPS] = _RepeatedSteps(update, package)
         repeated_steps(self, list(grads), list(trainable_variables))
 
-    optimizer._backend_apply_gradients = _backend_apply_gradients
+    optimizer_class._backend_apply_gradients = _backend_apply_gradients

@@ -16,13 +16,14 @@ MSG_UNBUILT = (
 
 
 def accept_layers(module: Any) -> None:
-    """Lets exports accept a Keras layer, as a function of the inputs that it was built or called on, run for inference.
+    """Lets tvtf's exports, such as that to ONNX, accept a Keras layer or model in place of a function.
 
-    ``module`` is Keras's ``layers.layer``.
+    The layer is exported for inference. ``module`` is Keras's ``layers.layer``.
     """
     layer_class = module.Layer
 
     def function_of_model(value: Any, input_signature: Any) -> Any:
+        """Returns a function that calls a Keras layer, and the tensor specs of its inputs; None for other objects."""
         if not isinstance(value, layer_class):
             return None
         specs = input_signature or input_specs(value)
@@ -34,12 +35,12 @@ def accept_layers(module: Any) -> None:
 
 
 def prediction(model: Any) -> Any:
-    """Returns a traceable function that calls a layer or model for inference, as its method ``predict`` does.
+    """Returns a ``tf.function`` that calls a layer or model for inference, as the method ``predict`` does.
 
-    Its arguments have the specs of the inputs that the model was built or called on, for batches of any size.
+    The function accepts the inputs that the model was built or called on, in batches of any size.
 
     Raises:
-      ValueError: its input specs are not known.
+      ValueError: the model was neither built nor called, so that the specs of the inputs are not known.
     """
     specs = input_specs(model)
     if not specs:
@@ -48,7 +49,10 @@ def prediction(model: Any) -> Any:
 
 
 def _from_function(function: Any, input_signature: Any, opset: int | None = None, output_path: Any = None) -> Any:
-    """Replaces ``tf2onnx.convert.from_function``, with the arguments that Keras passes."""
+    """Exports a ``tf.function`` to ONNX, in place of ``tf2onnx.convert.from_function``.
+
+    It has the parameters for the arguments that Keras passes.
+    """
     concrete = (
         function.get_concrete_function(*input_signature) if hasattr(function, "get_concrete_function") else function
     )
@@ -56,10 +60,10 @@ def _from_function(function: Any, input_signature: Any, opset: int | None = None
 
 
 def write_onnx(module: ModuleType) -> None:
-    """For ``utils.module_utils``: ``model.export(..., format="onnx")`` uses tvtf instead of tf2onnx."""
+    """Patches Keras's ``utils.module_utils`` so that ``model.export(..., format="onnx")`` uses tvtf instead of tf2onnx."""
     vars(module)["tf2onnx"] = SimpleNamespace(convert=SimpleNamespace(from_function=_from_function))
 
 
 def patch_nothing(module: ModuleType) -> None:
-    """For ``export.onnx``: disables a patch of tf2onnx, which is not used."""
+    """Patches Keras's ``export.onnx`` so that Keras does not change tf2onnx, which is not used."""
     vars(module)["patch_tf2onnx"] = lambda: None

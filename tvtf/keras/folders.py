@@ -46,7 +46,11 @@ MSG_BY_OBJECTS = (
 
 
 def _is_folder_or_checkpoint(filepath: Any) -> bool:
-    """Returns whether a path names a folder with a saved model or a checkpoint: it has no extension of a file of Keras's."""
+    """Returns whether a path names a saved model's folder or a checkpoint, rather than a file of Keras.
+
+    Such a path has no extension, or one that TensorFlow uses. For example, ``"model"`` and ``"w.ckpt"`` are such paths, and
+    ``"model.keras"`` is not.
+    """
     if not isinstance(filepath, (str, os.PathLike)):
         return False
     text = os.fspath(filepath)
@@ -61,20 +65,23 @@ def _is_folder_or_checkpoint(filepath: Any) -> bool:
 
 
 def save_folders(module: Any) -> None:
-    """For ``saving.saving_api``: saves and loads paths without one of Keras's extensions as folders."""
-    _save_model(module)
-    _load_model(module)
+    """Patches Keras's ``saving.saving_api`` to save models as folders, and to load them from folders.
+
+    A path is that of a folder if it has no extension of a file of Keras.
+    """
+    _patch_save_model(module)
+    _patch_load_model(module)
 
 
-def _save_model(module: Any) -> None:
-    """Patches Keras's ``save_model`` to write a path without a file extension as a folder with a saved model."""
+def _patch_save_model(module: Any) -> None:
+    """Patches Keras's ``save_model`` so that a path without a file extension becomes a folder with a saved model."""
     keras_save_model = module.save_model
 
     @functools.wraps(keras_save_model)
     def save_model(model: Any, filepath: Any, overwrite: bool = True, zipped: Any = None, **kwargs: Any) -> None:
         """Saves a model as a file of Keras's, or as a folder with a saved model if the path has no file extension."""
         is_folder = _is_folder_or_checkpoint(filepath) and kwargs.get("save_format") in ("tf", None, False)
-        if not is_folder or zipped is not None:
+        if not is_folder or zipped is not None:  # only Keras's own files can be zipped
             return keras_save_model(model, filepath, overwrite=overwrite, zipped=zipped, **kwargs)  # type: ignore[no-any-return]
         kwargs.pop("save_format", None)
         kwargs.pop("include_optimizer", None)  # Keras 3 has this argument only for HDF5 files
@@ -89,15 +96,22 @@ def _save_model(module: Any) -> None:
 
 
 def _may_write(module: Any, filepath: Any, overwrite: bool, written: Any) -> bool:
-    """Returns whether a file may be written: if it exists and must not be overwritten, the user is asked."""
+    """Returns whether a model may be written. If the file ``written`` exists and ``overwrite`` is not set, the user decides.
+
+    ``filepath`` is the path to show to the user. For a checkpoint, ``written`` is the index file.
+    """
     return (
         overwrite or not os.path.exists(written) or bool(module.io_utils.ask_to_proceed_with_overwrite(str(filepath)))
     )
 
 
 def _save(module: Any, model: Any, folder: str, signatures: Any, options: Any) -> None:
-    """Writes a model as a saved model, with Keras's file."""
-    from tvtf.saved.writer import save_with  # the compiler, which many programs never need
+    """Saves a Keras model as a saved model in a folder, which also contains Keras's own file of the model.
+
+    Raises:
+      ValueError: the model was not called yet, so that the specs of its inputs are not known.
+    """
+    from tvtf.saved.writer import save_with  # imports the compiler, which many programs never need
 
     if input_specs(model) is None:
         raise ValueError(MSG_UNBUILT.format(model.name))
@@ -105,9 +119,10 @@ def _save(module: Any, model: Any, folder: str, signatures: Any, options: Any) -
 
 
 def _keras_file(module: Any, model: Any) -> dict[str, bytes]:
-    """Serializes a model as Keras does, for a file within a saved model's folder; returns the content by the file's name.
+    """Serializes a model in the format of a ``.keras`` file, for an extra file in a saved model's folder.
 
-    Returns nothing, and logs a warning, if Keras can't serialize the model.
+    Returns a dict of the file's name and content. If Keras can't serialize the model, a warning is logged and the dict is
+    empty.
     """
     content = io.BytesIO()
     try:
@@ -118,8 +133,8 @@ def _keras_file(module: Any, model: Any) -> dict[str, bytes]:
     return {FILE: content.getvalue()}
 
 
-def _load_model(module: Any) -> None:
-    """Patches Keras's ``load_model`` so that tvtf loads folders with saved models."""
+def _patch_load_model(module: Any) -> None:
+    """Patches Keras's ``load_model`` so that it also loads models from folders with saved models."""
     keras_load_model = module.load_model
 
     @functools.wraps(keras_load_model)
@@ -134,13 +149,20 @@ def _load_model(module: Any) -> None:
 
 
 def _holds_saved_model(folder: Any) -> bool:
+    """Returns whether a folder contains a saved model of TensorFlow's format."""
     return bool(tvtf.saved_model.contains_saved_model(folder))
 
 
 def _load_from_folder(module: Any, folder: str, arguments: dict[str, Any]) -> Any:
-    """Loads a Keras model from a saved model's folder, by Keras's own file in it.
+    """Loads a Keras model from the folder of a saved model.
 
-    Without that file, or the classes of the model, it is a model that calls the saved functions.
+    The model is restored from Keras's own file in the folder. If the file or the model's classes are missing, the result is a
+    model that calls the saved functions.
+
+    Args:
+      module: Keras's ``saving.saving_api``.
+      folder: the folder.
+      arguments: the keyword arguments of ``load_model``.
     """
     from tvtf.saved import layout
 
@@ -158,9 +180,10 @@ def _load_from_folder(module: Any, folder: str, arguments: dict[str, Any]) -> An
 
 
 def _restore_compilation(module: Any, model: Any, content: bytes) -> None:
-    """Compiles a model of saved functions with the loss, metrics and optimizer in Keras's file, and restores the optimizer.
+    """Compiles a Keras model as it was compiled when it was saved, and restores the state of its optimizer.
 
-    ``content`` is the file: a ZIP archive of the configuration and the weights.
+    The loss, metrics and optimizer are read from ``content``, Keras's own file of the model: a ZIP archive of the
+    configuration and the weights. ``module`` is Keras's ``saving.saving_api``.
     """
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         config = json.loads(archive.read("config.json")).get("compile_config")
@@ -177,22 +200,27 @@ def _restore_compilation(module: Any, model: Any, content: bytes) -> None:
 
 
 class _FunctionModel:
-    """A model that calls a function of a saved model and has its Variables."""
+    """A mixin for a Keras model that calls the function of a loaded saved model, and has its Variables."""
 
     def __init__(self, loaded: Any) -> None:
+        """Makes a Keras model of a loaded saved model; a Variable stays trainable if it was trainable when saved."""
         model: Any = super()
         model.__init__()
+        # Each tf.Variable in the list gets a proxy among the variables of the Keras model.
         self.loaded, self.function_variables = loaded, list(loaded.variables)
-        trainable = {id(variable) for variable in loaded.trainable_variables}
+        trainable_ids = {id(variable) for variable in loaded.trainable_variables}
         for variable in model.variables:
-            variable.trainable = id(variable.handle) in trainable
+            variable.trainable = id(variable.handle) in trainable_ids
 
     def call(self, inputs: Any, training: bool = False) -> Any:
+        """Calls the function of the saved model."""
         return self.loaded(inputs, training=bool(training))
 
 
 def _function_model(module: Any, folder: str) -> Any:
-    """Returns a Keras model that calls the functions of a saved model, for one whose classes are missing.
+    """Loads a saved model as a Keras model that calls the saved functions. The model's own classes are not needed.
+
+    ``module`` is Keras's ``saving.saving_api``.
 
     Raises:
       ValueError: the saved object can't be called.
@@ -200,7 +228,7 @@ def _function_model(module: Any, folder: str) -> Any:
     loaded = tvtf.saved_model.load(folder)
     if not callable(loaded):
         raise ValueError(MSG_NOT_CALLABLE.format(folder))
-    package = module.__name__.removesuffix(".saving.saving_api")
+    package = module.__name__.removesuffix(".saving.saving_api")  # "keras.src", or that of a copy of Keras
     model_class: Any = type("LoadedModel", (_FunctionModel, import_module(f"{package}.models.model").Model), {})
     return model_class(loaded)
 
@@ -209,22 +237,25 @@ def _function_model(module: Any, folder: str) -> Any:
 
 
 def save_checkpoints(module: Any) -> None:
-    """For ``models.model``: saves and loads weights of paths without one of Keras's extensions as checkpoints."""
-    _save_weights(module)
-    _load_weights(module)
+    """Patches Keras's ``models.model`` to save weights as checkpoints, and to load them from checkpoints.
+
+    A path is that of a checkpoint if it has no extension of a file of Keras.
+    """
+    _patch_save_weights(module)
+    _patch_load_weights(module)
 
 
-def _save_weights(module: Any) -> None:
-    """Patches Keras's ``save_weights`` to write a path without a file extension as a checkpoint of TensorFlow's format."""
+def _patch_save_weights(module: Any) -> None:
+    """Patches Keras's ``save_weights`` so that a path without a file extension becomes a checkpoint of TensorFlow's format."""
     keras_save_weights = module.Model.save_weights
 
     @functools.wraps(keras_save_weights)
     def save_weights(self: Any, filepath: Any, overwrite: bool = True, max_shard_size: Any = None) -> None:
         """Saves weights as a file of Keras's, or as a checkpoint if the path has no file extension."""
-        if not _is_folder_or_checkpoint(filepath) or max_shard_size is not None:
+        if not _is_folder_or_checkpoint(filepath) or max_shard_size is not None:  # only Keras's own files have shards
             return keras_save_weights(self, filepath, overwrite=overwrite, max_shard_size=max_shard_size)  # type: ignore[no-any-return]
         from tvtf.train.checkpoint_state import (
-            update_checkpoint_state,  # protocol buffers, which importing Keras doesn't need
+            update_checkpoint_state,  # imports protocol buffers, which importing Keras doesn't need
         )
 
         if not self.built and not self.weights:
@@ -238,13 +269,13 @@ def _save_weights(module: Any) -> None:
     module.Model.save_weights = save_weights
 
 
-def _load_weights(module: Any) -> None:
-    """Patches Keras's ``load_weights`` so that tvtf reads checkpoints of TensorFlow's format."""
+def _patch_load_weights(module: Any) -> None:
+    """Patches Keras's ``load_weights`` so that it also reads checkpoints of TensorFlow's format."""
     keras_load_weights = module.Model.load_weights
 
     @functools.wraps(keras_load_weights)
     def load_weights(self: Any, filepath: Any, skip_mismatch: bool = False, **kwargs: Any) -> Any:
-        """Loads weights from a file of Keras's, or from a checkpoint of TensorFlow's format."""
+        """Loads weights from a file of Keras's, or from a checkpoint, which has an index file."""
         if not _is_folder_or_checkpoint(filepath) or not os.path.exists(f"{os.fspath(filepath)}.index"):
             return keras_load_weights(self, filepath, skip_mismatch=skip_mismatch, **kwargs)
         if skip_mismatch or kwargs.pop("by_name", False):

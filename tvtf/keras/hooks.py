@@ -21,7 +21,10 @@ _build_lock = Lock()
 
 
 def _recognize_tensors(module: ModuleType) -> None:
-    """Recognizes tvtf's tensors, because Keras looks at the module name of a tensor's class."""
+    """Patches Keras's functions that recognize TensorFlow's tensors, so that they recognize tvtf's.
+
+    Keras looks at the module name of a tensor's class.
+    """
     vars(module).update(
         is_tensorflow_tensor=tvtf.is_tensor,
         is_tensorflow_ragged=lambda value: isinstance(value, tvtf.RaggedTensor),
@@ -30,38 +33,44 @@ def _recognize_tensors(module: ModuleType) -> None:
 
 
 def _recognize_ragged(module: ModuleType) -> None:
-    """Recognizes tvtf's ragged tensors, because Keras's layers compare the text of their class."""
+    """Patches Keras's ``is_ragged_tensor`` to recognize tvtf's ragged tensors; Keras looks at the text of the class."""
     vars(module)["is_ragged_tensor"] = lambda x: isinstance(x, tvtf.RaggedTensor)
 
 
 def _recognize_datasets(module: ModuleType) -> None:
-    """Recognizes tvtf's datasets, because Keras looks at the module name of a dataset's class."""
+    """Patches Keras's ``is_tf_dataset`` to recognize tvtf's datasets; Keras looks at the module name of the class."""
     vars(module)["is_tf_dataset"] = lambda dataset: isinstance(dataset, tvtf.data.Dataset)
 
 
 def _recognize_traces(module: ModuleType) -> None:
-    """Patches Keras's ``in_tf_graph`` to return whether a function is traced: its own needs TensorFlow in ``sys.modules``."""
+    """Patches Keras's ``in_tf_graph`` so that it returns whether a function is being traced by tvtf.
+
+    Keras's own function needs TensorFlow in ``sys.modules``.
+    """
 
     def in_tf_graph() -> bool:
-        is_set = module.global_state.get_global_attribute("in_tf_graph_scope", False)
-        return is_set or not tvtf.executing_eagerly()
+        is_in_keras_scope = module.global_state.get_global_attribute("in_tf_graph_scope", False)
+        return is_in_keras_scope or not tvtf.executing_eagerly()
 
     vars(module)["in_tf_graph"] = in_tf_graph
 
 
 def _add_functions(module: ModuleType) -> None:
-    """Adds functions under their full names, which ``keras.losses`` has and ``tf.keras.losses`` lacks."""
+    """Adds the public names of ``keras.losses`` that ``tf.keras.losses`` lacks, such as ``mean_squared_error``.
+
+    The same is done for metrics. ``module`` is Keras's module ``_tf_keras.keras.losses`` or ``_tf_keras.keras.metrics``.
+    """
     package, _, name = module.__name__.partition("._tf_keras.keras.")
-    for public, function in vars(import_module(f"{package}.{name}")).items():
-        if not public.startswith("_"):
-            vars(module).setdefault(public, function)
+    for public_name, function in vars(import_module(f"{package}.{name}")).items():
+        if not public_name.startswith("_"):
+            vars(module).setdefault(public_name, function)
 
 
 def _serialize_under_keras(module: ModuleType) -> None:
     """Patches Keras's serialization so that saved configurations can be loaded by every installation of Keras.
 
-    In them, classes are in the package ``keras``, also if tvtf loaded a copy of it under another name, and ops are
-    functions, as in TensorFlow.
+    tvtf may have loaded a copy of Keras under another name. In a configuration, the classes are in the package ``keras``
+    nevertheless. Ops of tvtf are serialized as functions, as in TensorFlow.
     """
     package = module.__name__.removesuffix(".src.saving.serialization_lib")
     serialize = vars(module)["serialize_keras_object"]
@@ -78,38 +87,39 @@ def _serialize_under_keras(module: ModuleType) -> None:
 
 
 def _serialize_ops(module: ModuleType) -> None:
-    """Lets activations be ops, which are functions in TensorFlow."""
+    """Patches the serialization of activations to accept tvtf's ops, such as ``tf.nn.relu``, which are not functions."""
     serialize = vars(module)["serialize"]
     vars(module)["serialize"] = functools.wraps(serialize)(lambda activation: serialize(_as_function(activation)))
 
 
 def _as_function(value: Any) -> Any:
-    """Returns an op as a function, because Keras's serialization looks for functions."""
+    """Wraps an op of tvtf in a Python function, because Keras serializes only functions; returns other values unchanged."""
     if not isinstance(value, Primitive):
         return value
     return functools.update_wrapper(lambda *args, **kwargs: value(*args, **kwargs), value)
 
 
 def _change_layers(module: ModuleType) -> None:
-    """Makes layers hold TensorFlow's parts, and exports accept layers."""
-    modules.hold_parts(module)
+    """Patches Keras's layers to track ``tf.Variable`` and ``tf.Module`` attributes, and lets exports accept layers."""
+    modules.track_tensorflow_objects(module)
     exports.accept_layers(module)
 
 
 def _add_inspection(module: ModuleType) -> None:
-    """Patches Keras's trainer so that ``model.train_function`` has the methods of a ``tf.function`` that inspect its code.
+    """Patches Keras's trainer so that ``model.train_function`` has the inspection methods of a ``tf.function``.
 
-    Keras wraps the ``tf.function`` of a training step in a Python function.
+    Examples are ``ir`` and ``profile``. Keras wraps the ``tf.function`` of a training step in a Python function, which has no
+    such methods.
     """
     trainer = vars(module)["TensorFlowTrainer"]
     keras_make_function = trainer._make_function
 
     @functools.wraps(keras_make_function)
     def _make_function(self: Any, step_function: Any) -> Any:
-        """Makes Keras's step function, and adds the inspection methods of the ``tf.function`` in its closure to it."""
+        """Makes Keras's step function, and copies the inspection methods of the ``tf.function`` in its closure to it."""
         step_wrapper = keras_make_function(self, step_function)
-        contents: list[Any] = [cell.cell_contents for cell in step_wrapper.__closure__ or ()]
-        functions: list[Any] = [content for content in contents if isinstance(content, PolymorphicFunction)]
+        closure_values: list[Any] = [cell.cell_contents for cell in step_wrapper.__closure__ or ()]
+        functions: list[Any] = [value for value in closure_values if isinstance(value, PolymorphicFunction)]
         for function in functions:
             if function.python_function.__name__ == STEPS_ON_ITERATOR:
                 vars(step_wrapper).update({name: getattr(function, name) for name in INSPECTING})
@@ -119,28 +129,31 @@ def _add_inspection(module: ModuleType) -> None:
 
 
 def _set_backend(module: ModuleType) -> None:
-    """Sets the backend: another one that the user chose is for the Keras that other code imports."""
+    """Sets Keras's backend to TensorFlow, also if the user chose another backend.
+
+    The user's choice is for the Keras that other code imports.
+    """
     vars(module)["_BACKEND"] = "tensorflow"
 
 
 def _build_under_lock(module: ModuleType) -> None:
-    """Patches Keras's optimizers to create their Variables under a lock, as threads may run the first steps at once.
+    """Patches Keras's optimizers to create their Variables under a lock, because threads may run the first steps at once.
 
-    Keras sets ``built`` before the Variables exist.
+    Without the lock, a second thread could use Variables that don't exist yet: Keras sets ``built`` first.
     """
-    apply = module.BaseOptimizer.apply
+    keras_apply = module.BaseOptimizer.apply
 
-    def apply_built(self: Any, grads: Sequence[Any], trainable_variables: Any = None) -> None:
-        """Applies gradients; before the first step it creates the optimizer's Variables under a lock."""
+    def apply_after_build(self: Any, grads: Sequence[Any], trainable_variables: Any = None) -> None:
+        """Applies gradients to Variables. Before the first step it creates the optimizer's Variables under a lock."""
         if trainable_variables is not None and len(grads):
             trainable_variables = list(trainable_variables)
             with _build_lock:
                 if not self.built:
                     with module.backend.name_scope(self.name, caller=self):
                         self.build(trainable_variables)
-        apply(self, grads, trainable_variables)
+        keras_apply(self, grads, trainable_variables)
 
-    module.BaseOptimizer.apply = functools.wraps(apply)(apply_built)
+    module.BaseOptimizer.apply = functools.wraps(keras_apply)(apply_after_build)
 
 
 STEPS_ON_ITERATOR = "multi_step_on_iterator"

@@ -39,12 +39,12 @@ INSTALL = "pip install 'tvtf[keras]'"
 
 
 def load() -> str:
-    """Makes the installed package Keras importable with tvtf as its TensorFlow; returns the name to import.
+    """Makes the installed package Keras importable with tvtf in place of TensorFlow; returns the name to import.
 
-    It is ``keras``, or that of a second copy, where ``keras`` is for other code.
+    The name is ``keras``, or `COPY` if ``keras`` is for other code.
 
     Raises:
-      ImportError: Keras is not installed, is too old, or needs a newer Python.
+      ImportError: Keras is not installed, or needs a newer Python.
     """
     if sys.version_info < OLDEST_PYTHON:
         raise ImportError(
@@ -59,6 +59,7 @@ def load() -> str:
 
 
 def _dotted(version: Sequence[int]) -> str:
+    """Formats a version number, such as ``(3, 15)`` as "3.15"."""
     return ".".join(map(str, version))
 
 
@@ -71,21 +72,25 @@ REPLACED = ("input", "open", "print", "breakpoint")
 
 
 def _call_current_builtin(name: str) -> Callable[..., Any]:
-    """Returns a function that calls whatever the builtin ``name``, such as ``print``, is replaced by at that time."""
+    """Returns a function that looks a builtin up by name, such as ``print``, at each call, and calls it.
+
+    So it calls a function by which a notebook or test has replaced the builtin.
+    """
     original = getattr(builtins, name)
 
     @functools.wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call_builtin(*args: Any, **kwargs: Any) -> Any:
         return getattr(builtins, name)(*args, **kwargs)
 
-    return call
+    return call_builtin
 
 
 class Finder:
-    """Finds the modules of Keras under ``name``; a copy's modules have the same files."""
+    """Finds the modules of Keras on tvtf under the package ``name``. A copy of Keras is loaded from the same files."""
 
     def __init__(self, name: str, init: Path) -> None:
         self.name, self.init = name, init
+        # Keras's modules get this dict as their ``__builtins__``. Python calls its ``__import__`` for their imports.
         self.builtins = (
             vars(builtins) | {each: _call_current_builtin(each) for each in REPLACED} | {"__import__": self.import_}
         )
@@ -95,9 +100,9 @@ class Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Returns the spec of Keras or one of its modules, with the loader that changes their imports.
+        """Returns an import spec for Keras or one of its modules, with a loader that changes the module's imports.
 
-        For other modules it returns None: Python's own finders are next.
+        For other modules it returns None, which leaves them to Python's own finders.
         """
         if name == self.name:
             return self._spec(name, str(self.init), [str(self.init.parent)])
@@ -109,6 +114,7 @@ class Finder:
         return self._spec(name, spec.origin, spec.submodule_search_locations)
 
     def _spec(self, name: str, origin: str, folders: list[str] | None) -> ModuleSpec | None:
+        """Returns an import spec for one of Keras's source files; ``folders`` are those of a package's submodules."""
         loader = Loader(name, origin, self)
         return spec_from_file_location(name, origin, loader=loader, submodule_search_locations=folders)
 
@@ -122,34 +128,35 @@ class Finder:
         fromlist: Sequence[str] = (),
         level: int = 0,  # noqa: A002
     ) -> Any:
-        """Imports a module for Keras's code, which has this method as its ``__import__``.
+        """Imports a module for Keras's code. Keras's modules have this method as their ``__import__``.
 
-        ``tensorflow`` is the view of tvtf, ``importlib`` a view whose ``import_module`` does the same, and in a copy of Keras
-        ``keras`` is this copy.
+        The name ``tensorflow`` imports tvtf. In a copy of Keras, the name ``keras`` imports the copy. ``importlib`` is
+        replaced by a view whose ``import_module`` does the same. All other imports are Python's own.
         """
         top_package = name.partition(".")[0]
-        if level == 0 and top_package == "tensorflow":
+        if level == 0 and top_package == "tensorflow":  # level 0: an absolute import
             module = tensorflow_view.find(name)
+            # As in Python, ``import a.b`` gets the top package, and ``from a.b import c`` the module a.b.
             return module if fromlist else tensorflow_view.find("tensorflow")
         if level == 0 and name == "importlib":
             return self.importlib
-        if level == 0 and top_package == KERAS != self.name:
+        if level == 0 and top_package == KERAS != self.name:  # this Keras is a copy
             return self._from_copy(name, fromlist)
         return _import(name, globals, locals, fromlist, level)
 
     def _from_copy(self, name: str, fromlist: Sequence[str] | None) -> Any:
-        """Imports one of Keras's modules from this copy."""
+        """Imports a module of Keras from this copy. Like ``__import__``, it returns the top package without a fromlist."""
         if fromlist:
             return _import(self._name_in_copy(name), None, None, fromlist, 0)
         importlib.import_module(self._name_in_copy(name))
         return sys.modules[self.name]
 
     def _name_in_copy(self, name: str) -> str:
-        """Returns the name of one of Keras's modules in this copy."""
+        """Converts the name of a module of Keras to that in this copy; returns other names unchanged."""
         return self.name + name.removeprefix(KERAS) if name.partition(".")[0] == KERAS else name
 
     def import_module(self, name: str, package: str | None = None) -> Any:
-        """Works as ``importlib.import_module`` of Keras's modules."""
+        """Imports a module for Keras's code, which has this method in place of ``importlib.import_module``."""
         if name.partition(".")[0] == "tensorflow":
             return tensorflow_view.find(name)
         return importlib.import_module(self._name_in_copy(name), package)
@@ -163,11 +170,14 @@ class Loader(SourceFileLoader):
         self.finder = finder
 
     def exec_module(self, module: ModuleType) -> None:
-        """Runs a module of Keras with changed imports, and then its hook; a module of ``LAZY`` only becomes a LazyModule."""
+        """Runs a module of Keras with changed imports, and then the hook that patches the module for tvtf.
+
+        Importing a module of ``LAZY`` doesn't run it. It becomes a `LazyModule`, which calls this method at its first use.
+        """
         name = module.__name__.removeprefix(f"{self.finder.name}.")
-        is_imported = "__builtins__" not in vars(module)  # else a lazy module is run, at its first use
+        is_first_call = "__builtins__" not in vars(module)  # a LazyModule makes the second call
         vars(module)["__builtins__"] = self.finder.builtins
-        if is_imported and name in LAZY:
+        if is_first_call and name in LAZY:
             module.__class__ = LazyModule
             return
         super().exec_module(module)
@@ -185,15 +195,16 @@ class LazyModule(ModuleType):
     """
 
     def __getattr__(self, name: str) -> Any:
-        """Runs the module if it hasn't run, and returns an attribute; special names don't run it.
+        """Runs the module's code, and returns an attribute that the code has set.
 
         Raises:
-          AttributeError: the module doesn't define the name.
+          AttributeError: the code doesn't set the name, or it is a special name other than ``__all__``.
         """
-        if name != "__all__" and name.startswith("__"):
+        if name != "__all__" and name.startswith("__"):  # inspect and AutoGraph read special names of all modules
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         with _run_lock:
-            if _IS_RUNNING not in vars(self):  # else its own code reads an attribute that it hasn't set yet
+            # While the module runs, its own code may read an attribute that is not set yet.
+            if _IS_RUNNING not in vars(self):
                 vars(self)[_IS_RUNNING] = True
                 try:
                     self.__spec__.loader.exec_module(self)  # type: ignore[union-attr]
@@ -202,7 +213,7 @@ class LazyModule(ModuleType):
         return ModuleType.__getattribute__(self, name)
 
     def __dir__(self) -> list[str]:
-        hasattr(self, "__all__")
+        hasattr(self, "__all__")  # runs the module
         return list(vars(self))
 
 

@@ -21,7 +21,10 @@ OTHERS = ("backend/jax", "backend/torch", "backend/openvino", "backend/numpy")
 
 
 def names_in(source: str) -> Iterator[str]:
-    """Yields the dotted names of TensorFlow that a module's source code uses, without "tensorflow."."""
+    """Yields the dotted names of TensorFlow in the source code of a Python module, without the prefix "tensorflow.".
+
+    For example, the code ``tf.nn.relu(x)`` gives "nn.relu".
+    """
     tree = ast.parse(source)
     parts_of_longer_names = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     for node in ast.walk(tree):
@@ -35,7 +38,11 @@ def names_in(source: str) -> Iterator[str]:
 
 
 def _chain(node: ast.expr) -> list[str]:
-    """Returns the parts of a dotted name, given as an expression; the first is "" if it is of something other than a name."""
+    """Splits an attribute expression into its names.
+
+    For example, ``tf.nn.relu`` gives ``["tf", "nn", "relu"]``. In place of another expression the first name is "", such as
+    for ``f(x).y``.
+    """
     match node:
         case ast.Attribute(value=value, attr=attr):
             return [*_chain(value), attr]
@@ -45,10 +52,14 @@ def _chain(node: ast.expr) -> list[str]:
 
 
 def missing(folder: Path) -> dict[str, list[str]]:
-    """Returns TensorFlow's names that Keras's source files in a folder use and tvtf lacks, with the files that use them."""
+    """Finds the names of TensorFlow that Keras's source files in a folder use, but tvtf does not have.
+
+    Returns for each name the files that use it.
+    """
     users: dict[str, list[str]] = defaultdict(list)
     for path in sorted(folder.rglob("*.py")):
         file = path.relative_to(folder).as_posix()
+        # Tests and code for other backends are left out.
         if not file.endswith("_test.py") and not any(other in file for other in OTHERS):
             for name in {*names_in(path.read_text(encoding="utf-8"))}:
                 if not _has_name(name):
@@ -57,11 +68,11 @@ def missing(folder: Path) -> dict[str, list[str]]:
 
 
 def _has_name(name: str) -> bool:
-    """Returns whether tvtf has a dotted name of TensorFlow, given without "tensorflow."."""
+    """Returns whether tvtf has a dotted name of TensorFlow, given without the prefix "tensorflow."."""
     value: Any = find("tensorflow")
-    for part in name.split("."):
+    for attribute_name in name.split("."):
         try:
-            value = getattr(value, part)
+            value = getattr(value, attribute_name)
         except AttributeError:
             # Only modules can lack names. An attribute of another value, such as of an instance, may exist at run time.
             return not isinstance(value, type(sys))
@@ -69,6 +80,7 @@ def _has_name(name: str) -> bool:
 
 
 def main() -> None:
+    """Prints the names of TensorFlow that the installed Keras uses and tvtf lacks, with the files that use them."""
     spec = importlib.util.find_spec("keras")
     if spec is None or not spec.submodule_search_locations:
         raise SystemExit("keras isn't installed: pip install 'tvtf[keras]'")

@@ -36,7 +36,7 @@ CONTAINERS = "_self_containers"
 
 
 class _Scope(tvtf.name_scope):
-    """A layer's name scope; calling it returns the name, as in Keras 2."""
+    """A layer's name scope. Calling the scope returns its name, because ``layer.name_scope`` is a method in Keras 2."""
 
     def __call__(self) -> str:
         return self.name.rstrip("/")
@@ -50,33 +50,39 @@ class LayerModule(tvtf.Module):
 
     @property
     def name_scope(self) -> Any:
+        """The name scope of the layer's ops, which also can be called to get its name."""
         return _Scope(f"{self.name}/")
 
     def __dir__(self) -> list[str]:
-        """Lists attributes except those stored for saving, which a layer made from another's config does not have."""
+        """Lists the attributes without those of tvtf, which a layer made from another layer's config does not have."""
         return [name for name in super().__dir__() if name not in (CALLED_ON, CONTAINERS)]
 
     def _attributes_to_walk(self, key: Callable[[str], Any] | None) -> dict[str, Any]:
-        """Returns the lists in which Keras has the layer's variables and layers, for traversals of `tf.Module`.
+        """Returns the attributes in which `tf.Module` searches for Variables and submodules: Keras's own lists of them.
 
-        These are in Keras's order, while attributes may hold an object several times.
+        The lists are in Keras's order. All other attributes are left out, because they may contain the same objects again.
+        The parameter ``key`` is not used.
         """
         layer: Any = self
         return {
             "_trainable_variables": layer._trainable_variables,
             "_non_trainable_variables": layer._non_trainable_variables,
             "_seed_generators": [generator.state for generator in layer._seed_generators],
+            # A proxy of a tf.Module is replaced by the module.
             "_layers": [getattr(part, "module", part) for part in layer._layers],
         }
 
     def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
-        """Adds the lists and dicts among the attributes, whose Keras classes are not trackable."""
+        """Returns the trackable attributes of the layer by name, with trackable copies of its lists and dicts.
+
+        Keras's own classes of lists and dicts are not trackable.
+        """
         return {**self._containers(), **tvtf.Module._trackable_children(self, save_type, **kwargs)}
 
     def _containers(self) -> dict[str, Any]:
-        """Returns copies of the layer's lists and dicts, by attribute, which checkpoints can search for Variables.
+        """Returns copies of the layer's lists and dicts by attribute. Checkpoints can search the copies for Variables.
 
-        A copy is cached, and the same object as long as the content of the list or dict is the same.
+        A copy is cached. The same object is returned as long as the content of the list or dict is the same.
         """
         cache = vars(self).setdefault(CONTAINERS, {})
         for name in dict.fromkeys(vars(self).get("_tracked", ())):
@@ -88,53 +94,66 @@ class LayerModule(tvtf.Module):
 
     @property
     def _default_save_signature(self) -> Any:
-        """A function of the layer for batches of any size; None if its input specs are not known."""
+        """The inference function that a saved model of the layer serves, for batches of any size.
+
+        None if the specs of the layer's inputs are not known.
+        """
         specs = input_specs(self)
         return None if specs is None else called_on(self, specs)
 
     def _parts_of_saved_model(self) -> dict[str, Any]:
-        """Returns what TensorFlow's saved models of Keras layers contain beside the attributes: functions and variable lists.
+        """Returns what a saved model of a Keras layer contains beside the layer's attributes, as in TensorFlow.
 
-        The functions are left out if the input specs are not known.
+        These are lists of variables, and functions that call the layer. The functions are left out if the specs of the
+        layer's inputs are not known.
         """
         layer: Any = self
-        lists = {name: [v.handle for v in getattr(layer, name)] for name in ("variables", "trainable_variables")}
-        parts = {name: wrap(variables) for name, variables in lists.items()}
+        lists = {
+            name: [variable.handle for variable in getattr(layer, name)]
+            for name in ("variables", "trainable_variables")
+        }
+        trackable_lists = {name: wrap(variables) for name, variables in lists.items()}
         specs = input_specs(self)
         functions = {DEFAULT_FUNCTION: called_on(self, specs), "__call__": traced_on(self, specs)} if specs else {}
-        return {**functions, **parts}
+        return {**functions, **trackable_lists}
 
 
 def _as_python_containers(value: Any) -> Any:
-    """Converts Keras's lists and dicts to Python's."""
+    """Converts Keras's tracked lists, sets and dicts in nested containers to plain lists and dicts."""
     if isinstance(value, dict):
         return {key: _as_python_containers(part) for key, part in value.items()}
     if isinstance(value, (list, set)):
         return [_as_python_containers(part) for part in value]
+    # A named tuple is no plain tuple, and stays as it is.
     return tuple(map(_as_python_containers, value)) if type(value) is tuple else value
 
 
 def _identities(value: Any) -> Any:
-    """Returns the ids of the values in nested containers, by which changes of the content are detected."""
+    """Replaces the values in nested containers by their ids. Two results are compared to detect changes of the content."""
     if isinstance(value, dict):
         return [(key, _identities(part)) for key, part in value.items()]
     return [_identities(part) for part in value] if isinstance(value, (list, tuple, set)) else id(value)
 
 
 def input_specs(layer: Any) -> Any:
-    """Returns the tensor specs of a layer's arguments, for batches of any size; None if they are not known.
+    """Returns the tensor specs of the arguments of a Keras layer, for batches of any size.
 
-    A functional model declares its inputs; for other layers the arguments of the first call are taken.
+    A functional model declares its inputs. For other layers, the specs are those of the first call. Before the first call the
+    result is None.
     """
     inputs = getattr(getattr(layer, "_functional", None) or layer, "_inputs_struct", None)
     if inputs is not None:
         return [_with_input_names(tvtf.nest.map_structure(lambda x: tvtf.TensorSpec(x.shape, x.dtype), inputs))]
     specs_of_first_call = vars(layer).get(CALLED_ON)
+    # Only the first argument, ``inputs``, gets names.
     return specs_of_first_call and [_with_input_names(specs_of_first_call[0]), *specs_of_first_call[1:]]
 
 
 def _with_input_names(specs: Any) -> Any:
-    """Names the tensor specs in a nest as TensorFlow names the tensors of an argument ``inputs``: inputs, inputs_1 ..."""
+    """Gives the tensor specs in a nested structure the names ``inputs``, ``inputs_1``, ``inputs_2`` and so on.
+
+    TensorFlow gives these names to the tensors of an argument ``inputs``.
+    """
     names = itertools.chain(["inputs"], (f"inputs_{number}" for number in itertools.count(1)))
 
     def with_name(spec: Any) -> Any:
@@ -145,7 +164,11 @@ def _with_input_names(specs: Any) -> Any:
 
 
 def _spec_of(x: Any) -> Any:
-    """Returns the tensor spec of an argument of a layer's call, with an unknown batch size; other values unchanged."""
+    """Returns the tensor spec of an argument of a layer's call, with an unknown batch size.
+
+    For example, a float32 tensor of shape ``(32, 10)`` gives ``TensorSpec([None, 10], float32)``. A value without shape and
+    dtype is returned unchanged.
+    """
     if isinstance(x, tvtf.__internal__.CompositeTensor):
         return tvtf.type_spec_from_value(x)
     if not hasattr(x, "shape") or not hasattr(x, "dtype"):
@@ -157,8 +180,9 @@ def _spec_of(x: Any) -> Any:
 
 
 def called_on(layer: Any, specs: Any) -> Any:
-    """Returns a function of the specs that calls the layer for inference."""
+    """Returns a ``tf.function`` that calls a Keras layer for inference, on inputs of the given tensor specs."""
 
+    # The name is that of the saved model's default signature.
     def serving_default(inputs: Any, *others: Any) -> Any:
         return layer(inputs, *others)
 
@@ -166,7 +190,7 @@ def called_on(layer: Any, specs: Any) -> Any:
 
 
 def traced_on(layer: Any, specs: Any) -> Any:
-    """Returns a ``tf.function`` that calls the layer, traced for inputs of the given specs, for inference and training."""
+    """Returns a ``tf.function`` that calls a Keras layer, already traced for inference and training with inputs of the specs."""
 
     def call(inputs: Any, *others: Any, training: bool = False) -> Any:
         return layer(inputs, *others, training=training)
@@ -181,6 +205,7 @@ def make_layers_modules(module: ModuleType) -> None:
     """Patches Keras's ``backend.tensorflow.layer`` so that all layers are instances of ``tf.Module``, as in TensorFlow."""
 
     class TFLayer(module.TFLayer, LayerModule):  # type: ignore[name-defined, misc]
+        # Keras's own class comes first, and would override these.
         _trackable_children = LayerModule._trackable_children
         _default_save_signature = LayerModule._default_save_signature
 
@@ -188,10 +213,10 @@ def make_layers_modules(module: ModuleType) -> None:
 
 
 def restore_unbuilt_variables(module: ModuleType) -> None:
-    """Patches Keras's ``backend.tensorflow.core`` to restore a variable from a checkpoint before it has a value.
+    """Patches Keras's ``backend.tensorflow.core`` so that a variable without a value can be restored from a checkpoint.
 
-    While Keras builds a layer by a symbolic call, its variables have an initializer instead of a value. The value in a
-    checkpoint that was read before then becomes the initializer.
+    While Keras builds a layer by a symbolic call, its variables have an initializer instead of a value. If a checkpoint was
+    read before, its value becomes the initializer.
     """
     variable_class: Any = vars(module)["Variable"]
     keras_restore = variable_class._restore_from_tensors
@@ -214,36 +239,49 @@ def restore_unbuilt_variables(module: ModuleType) -> None:
 
 
 class _PlainVariable:
-    """Keras's proxy of a ``tf.Variable``: it has the same memory and its own ``trainable``."""
+    """A mixin for a Keras variable that is the proxy of a ``tf.Variable``, with the same memory and its own ``trainable``."""
 
-    def __init__(self, plain: Any, without_scope: Callable[[], Any]) -> None:
-        proxy: Any = super()
+    def __init__(self, tf_variable: Any, without_scope: Callable[[], Any]) -> None:
+        """Shares the memory of ``tf_variable``; ``without_scope`` returns a context in which Keras allows new variables."""
+        keras_variable: Any = super()
         with without_scope():
-            name = plain.name.rpartition("/")[2].partition(":")[0]
-            proxy.__init__(plain, dtype=plain.dtype.name, trainable=plain.trainable, autocast=False, name=name)
+            # "scope/weights:0" -> "weights"
+            name = tf_variable.name.rpartition("/")[2].partition(":")[0]
+            keras_variable.__init__(
+                tf_variable, dtype=tf_variable.dtype.name, trainable=tf_variable.trainable, autocast=False, name=name
+            )
 
     def _validate_shape(self, shape: Any) -> Any:
-        """Returns the current shape: Keras's variables never change their shape, a Variable of unknown shape may."""
+        """Returns the current shape of the Variable, in place of Keras's check that the shape is known.
+
+        Keras's variables never change their shape. A ``tf.Variable`` of unknown shape may.
+        """
         variable: Any = self
         return tuple(variable._value._type.shape)
 
 
 class _ModuleLayer:
-    """Keras's proxy of a ``tf.Module``: a layer among the layers of the one that has the module.
+    """A mixin for a Keras layer that is the proxy of a ``tf.Module``, a sublayer of the layer with this attribute.
 
-    It walks the module each time, because the first call may create Variables.
+    The proxy searches the module's attributes each time, because the module's first call may create Variables.
     """
 
     @classmethod
-    def of(cls, module: Any, above: tuple[Any, ...], proxy_factory: ProxyFactory, trainable: bool) -> Any:
-        """Makes the proxy of a module; ``above`` are the layer and the modules that contain it, to stop at cycles."""
+    def of(cls, module: Any, containers: tuple[Any, ...], proxy_factory: ProxyFactory, trainable: bool) -> Any:
+        """Makes a Keras layer that is the proxy of a ``tf.Module``.
+
+        ``containers`` are the layer and the modules that contain the module. Where the module refers to one of them, the search
+        for its parts stops. ``trainable`` is False for a module in a frozen layer.
+        """
         proxy: Any = cls()
         proxy.name = camel_to_snake(type(module).__name__)
-        vars(proxy).update(module=module, _above=(*above, module), _kinds=proxy_factory, _known={})
+        # Set without ``__setattr__``, by which Keras would track the values.
+        vars(proxy).update(module=module, _enclosing=(*containers, module), _factory=proxy_factory, _proxies={})
         vars(proxy).update(built=True, _trainable=trainable)
         return proxy
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the module."""
         return vars(self)["module"](*args, **kwargs)
 
     def _parts(self, is_part: Callable[[Any], bool]) -> Iterator[Any]:
@@ -252,48 +290,51 @@ class _ModuleLayer:
         if "module" not in attributes:
             return  # Keras inspects a layer while creating it.
         for leaf in attributes["module"]._flatten(recursive=False, predicate=is_part):
-            if all(leaf is not container for container in attributes["_above"]):
+            if all(leaf is not container for container in attributes["_enclosing"]):
                 yield leaf
 
     def _variables_of(self, is_trainable: bool) -> list[Any]:
-        """Returns Keras's variables for those of the module: the trainable ones, or the others."""
+        """Returns the Keras variables for the module's Variables: either the trainable or the non-trainable variables."""
         attributes = vars(self)
-        leaves = self._parts(
-            lambda leaf: attributes["_kinds"].is_variable(leaf) or attributes["_kinds"].is_keras_variable(leaf)
-        )
-        variables = [attributes["_kinds"].variable_for(leaf, attributes["_trainable"]) for leaf in leaves]
-        return [variable for variable in variables if attributes["_kinds"].was_trainable(variable) == is_trainable]
+        factory: Any = attributes.get("_factory")  # None while Keras creates the layer; the layer has no parts then
+        leaves = self._parts(lambda leaf: factory.is_variable(leaf) or factory.is_keras_variable(leaf))
+        variables = [factory.variable_for(leaf, attributes["_trainable"]) for leaf in leaves]
+        return [variable for variable in variables if factory.was_trainable(variable) == is_trainable]
 
-    # Keras assigns the lists when it makes a layer.
+    # Keras assigns these lists when it makes a layer. The setters do nothing.
     _trainable_variables = property(lambda self: self._variables_of(True), lambda self, _: None)
     _non_trainable_variables = property(lambda self: self._variables_of(False), lambda self, _: None)
 
     def _find_layers(self) -> list[Any]:
+        """Returns the Keras layers for the layers and modules among the module's attributes."""
         return [self._layer_for(leaf) for leaf in self._parts(lambda leaf: isinstance(leaf, tvtf.Module))]
 
     def _layer_for(self, leaf: Any) -> Any:
-        """Returns Keras's layer for a part of the module: a layer itself, or the proxy of a ``tf.Module``, created once."""
+        """Returns the Keras layer for a part of the module: a layer itself, or the proxy of a ``tf.Module``, made once."""
         attributes = vars(self)
-        if attributes["_kinds"].is_layer(leaf):
+        factory, proxies = attributes["_factory"], attributes["_proxies"]
+        if factory.is_layer(leaf):
             return leaf
-        if id(leaf) not in attributes["_known"]:
-            proxy = attributes["_kinds"].layer_for(leaf, attributes["_above"], attributes["_trainable"])
-            attributes["_known"][id(leaf)] = proxy
-        return attributes["_known"][id(leaf)]
+        if id(leaf) not in proxies:
+            proxy = factory.layer_for(leaf, attributes["_enclosing"], attributes["_trainable"])
+            proxies[id(leaf)] = proxy
+        return proxies[id(leaf)]
 
     _layers = property(_find_layers, lambda self, _: None)
 
 
 class ProxyFactory:
-    """Makes Keras's proxies of Variables and modules, and recognizes these; ``module`` is Keras's module of layers."""
+    """Makes the proxies by which Keras tracks ``tf.Variable`` and ``tf.Module`` objects as parts of layers."""
 
     def __init__(self, module: Any) -> None:
+        """Makes the classes of proxies. ``module`` is Keras's ``layers.layer``."""
         self.keras_layer, self.keras_variable = module.Layer, module.backend.Variable
         self.global_state = module.global_state
         self.variable_class: Any = type("PlainVariable", (_PlainVariable, self.keras_variable), {})
         self.layer_class: Any = type("ModuleLayer", (_ModuleLayer, self.keras_layer), {})
 
     def __deepcopy__(self, memo: Any) -> ProxyFactory:
+        """Returns the factory itself: copies of a layer share its classes of proxies."""
         return self
 
     def is_variable(self, value: Any) -> bool:
@@ -312,9 +353,10 @@ class ProxyFactory:
         return self.is_variable(value) or self.is_module(value)
 
     def variable_for(self, value: Any, trainable: bool) -> Any:
-        """Returns the variable that Keras uses for a ``tf.Variable``, its proxy, created once; a Keras variable itself.
+        """Returns the Keras variable for a ``tf.Variable``, its proxy. A Keras variable is returned unchanged.
 
-        A proxy of a Variable in a frozen layer is not trainable.
+        The proxy is created on the first call for a Variable. With ``trainable=False``, for a Variable in a frozen layer, the
+        new proxy is not trainable.
         """
         if self.is_keras_variable(value):
             return value
@@ -325,15 +367,19 @@ class ProxyFactory:
         return proxy
 
     def was_trainable(self, variable: Any) -> bool:
-        """Returns whether a variable is trainable when its layer is not frozen."""
+        """Returns whether a variable is trainable as long as its layer is not frozen."""
         return bool(variable.handle.trainable if type(variable) is self.variable_class else variable.trainable)
 
-    def layer_for(self, value: Any, above: tuple[Any, ...], trainable: bool) -> Any:
-        return self.layer_class.of(value, above, self, trainable)
+    def layer_for(self, module: Any, containers: tuple[Any, ...], trainable: bool) -> Any:
+        """Makes the proxy of a ``tf.Module``; ``containers`` are the layer and the modules that contain the module."""
+        return self.layer_class.of(module, containers, self, trainable)
 
     @contextmanager
     def without_scope(self) -> Iterator[None]:
-        """Suspends, in a block, Keras's scope that forbids creating variables: a proxy allocates no memory."""
+        """Suspends Keras's stateless scope in a ``with`` block. The scope forbids creating variables.
+
+        A proxy may be created nevertheless, because it allocates no memory.
+        """
         keras_scope = self.global_state.get_global_attribute("stateless_scope")
         self.global_state.set_global_attribute("stateless_scope", None)
         try:
@@ -343,14 +389,17 @@ class ProxyFactory:
 
 
 class Parts(list[Any]):
-    """A list in a layer's tracker of TensorFlow's objects; adding one adds its proxy to Keras's lists."""
+    """A list of the ``tf.Variable`` or ``tf.Module`` objects of a Keras layer, in the layer's tracker.
+
+    When an object is added, a proxy of the object is added to Keras's own list of variables or layers.
+    """
 
     def __init__(self, layer: Any, proxy_factory: ProxyFactory) -> None:
         self.layer, self.proxy_factory = layer, proxy_factory
         self.proxies: list[Any] = []
 
     def append(self, value: Any) -> None:
-        """Adds a ``tf.Variable`` or ``tf.Module``, and its proxy to the layer's variables or layers."""
+        """Adds a ``tf.Variable`` or ``tf.Module`` to the list, and its proxy to the layer's variables or sublayers."""
         super().append(value)
         trainable = vars(self.layer).get("_trainable", True)
         if self.proxy_factory.is_variable(value):
@@ -363,17 +412,22 @@ class Parts(list[Any]):
             self.layer._tracker.add_to_store(store, proxy)
 
     def __delitem__(self, index: Any) -> None:
+        """Removes an object from the list, and its proxy from the layer's variables or sublayers."""
         self.layer._tracker.untrack(self.proxies.pop(index))
         super().__delitem__(index)
 
 
 def accept_parts_when_locked(module: ModuleType) -> None:
-    """Patches Keras's ``utils.tracking`` so that a built layer, which Keras locks, still accepts Variables and modules."""
+    """Patches Keras's ``utils.tracking`` so that a ``tf.Variable`` or ``tf.Module`` can be added to a layer after ``build``.
+
+    Keras locks the tracker of a built layer against new variables and sublayers.
+    """
 
     class Tracker(module.Tracker):  # type: ignore[name-defined, misc]
         locked: bool
 
         def add_to_store(self, store_name: str, value: Any) -> None:
+            """Adds a value to one of the tracker's lists, also to a locked one if the list is of the class `Parts`."""
             was_locked = self.locked
             self.locked = was_locked and not isinstance(self.config[store_name][1], Parts)
             try:
@@ -384,21 +438,24 @@ def accept_parts_when_locked(module: ModuleType) -> None:
     vars(module)["Tracker"] = Tracker
 
 
-def hold_parts(module: Any) -> None:
-    """For ``layers.layer``: makes layers track Variables and modules, accept lists, and build outside of traces."""
-    layer, proxy_factory = module.Layer, ProxyFactory(module)
+def track_tensorflow_objects(module: Any) -> None:
+    """Patches Keras's ``layers.layer`` so that layers track ``tf.Variable`` and ``tf.Module`` attributes.
+
+    Layers can also be called on nested lists of numbers, and run ``build`` outside of a function being traced.
+    """
+    layer_class, proxy_factory = module.Layer, ProxyFactory(module)
     vars(module)["tvtf_kinds"] = proxy_factory
-    for change in (_patch_tracking, _patch_setattr, _patch_delattr, _patch_call, _patch_build):
-        change(layer, proxy_factory)
+    for patch in (_patch_tracking, _patch_setattr, _patch_delattr, _patch_call, _patch_build):
+        patch(layer_class, proxy_factory)
 
 
-def _patch_tracking(layer: Any, proxy_factory: ProxyFactory) -> None:
-    """Patches Keras's class of layers so that its tracker collects ``tf.Variable`` and ``tf.Module`` attributes, too."""
-    keras_initialize_tracker = layer._initialize_tracker
+def _patch_tracking(layer_class: Any, proxy_factory: ProxyFactory) -> None:
+    """Patches Keras's class of layers so that its tracker also collects ``tf.Variable`` and ``tf.Module`` attributes."""
+    keras_initialize_tracker = layer_class._initialize_tracker
 
     @functools.wraps(keras_initialize_tracker)
     def _initialize_tracker(self: Any) -> None:
-        """Creates a layer's tracker with two more lists, for Variables and modules among the attributes."""
+        """Creates a layer's tracker with two more lists: for Variables and for modules among the attributes."""
         if hasattr(self, "_tracker"):
             return
         keras_initialize_tracker(self)
@@ -407,12 +464,12 @@ def _patch_tracking(layer: Any, proxy_factory: ProxyFactory) -> None:
             tracker.config[name] = is_of_type, Parts(self, proxy_factory)
             tracker.stored_ids[name] = set()
 
-    layer._initialize_tracker = _initialize_tracker
+    layer_class._initialize_tracker = _initialize_tracker
 
 
-def _patch_setattr(layer: Any, proxy_factory: ProxyFactory) -> None:
-    """Patches Keras's class of layers to stop tracking a Variable or module whose attribute is set to another one."""
-    keras_setattr_hook = layer._setattr_hook
+def _patch_setattr(layer_class: Any, proxy_factory: ProxyFactory) -> None:
+    """Patches Keras's class of layers to stop tracking a Variable or module when another one replaces it as an attribute."""
+    keras_setattr_hook = layer_class._setattr_hook
 
     @functools.wraps(keras_setattr_hook)
     def _setattr_hook(self: Any, name: str, value: Any) -> Any:
@@ -420,37 +477,40 @@ def _patch_setattr(layer: Any, proxy_factory: ProxyFactory) -> None:
             _untrack(self, name, proxy_factory)
         return keras_setattr_hook(self, name, value)
 
-    layer._setattr_hook = _setattr_hook
+    layer_class._setattr_hook = _setattr_hook
 
 
 def _untrack(layer: Any, name: str, proxy_factory: ProxyFactory) -> None:
-    """Stops tracking an attribute's value, unless another attribute has it, too."""
-    old = vars(layer).get(name)
-    if proxy_factory.is_of_tensorflow(old) and not any(old is v for other, v in vars(layer).items() if other != name):
-        layer._tracker.untrack(old)
+    """Stops tracking the Variable or module in a layer's attribute, unless another attribute has the same value."""
+    old_value = vars(layer).get(name)
+    other_values = (value for other_name, value in vars(layer).items() if other_name != name)
+    if proxy_factory.is_of_tensorflow(old_value) and not any(old_value is value for value in other_values):
+        layer._tracker.untrack(old_value)
 
 
-def _patch_delattr(layer: Any, proxy_factory: ProxyFactory) -> None:
-    """Patches Keras's class of layers to stop tracking a Variable or module whose attribute is deleted."""
-    keras_delattr = layer.__delattr__
+def _patch_delattr(layer_class: Any, proxy_factory: ProxyFactory) -> None:
+    """Patches Keras's class of layers to stop tracking a Variable or module when its attribute is deleted."""
+    keras_delattr = layer_class.__delattr__
 
     @functools.wraps(keras_delattr)
     def __delattr__(self: Any, name: str) -> None:
         _untrack(self, name, proxy_factory)
         keras_delattr(self, name)
 
-    layer.__delattr__ = __delattr__
+    layer_class.__delattr__ = __delattr__
 
 
-def _patch_call(layer: Any, proxy_factory: ProxyFactory) -> None:
+def _patch_call(layer_class: Any, proxy_factory: ProxyFactory) -> None:
     """Patches the call of Keras's layers to accept nested lists of numbers, and to store the specs of the first call.
 
-    The specs are needed to save or export the layer.
+    The specs are needed to save or export the layer. ``proxy_factory`` is not used: all patches have this parameter.
     """
-    keras_call = layer.__call__
+    keras_call = layer_class.__call__
 
     @functools.wraps(keras_call)
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        """Converts a list of numbers to a tensor, calls the layer, and stores the tensor specs of the first call."""
+        # Keras takes a list for a structure of tensors, and rejects the numbers in it.
         if args and isinstance(args[0], (list, tuple, int, float)) and _takes_tensors(self) and _are_numbers(args[0]):
             args = (tvtf.convert_to_tensor(args[0]), *args[1:])
         outputs = keras_call(self, *args, **kwargs)
@@ -458,25 +518,27 @@ def _patch_call(layer: Any, proxy_factory: ProxyFactory) -> None:
             vars(self)[CALLED_ON] = tvtf.nest.map_structure(_spec_of, list(args))
         return outputs
 
-    layer.__call__ = __call__
+    layer_class.__call__ = __call__
 
 
 def _takes_tensors(layer: Any) -> bool:
+    """Returns whether a Keras layer accepts only tensors as positional arguments, and converts arrays to tensors."""
     return bool(layer._convert_input_args and not layer._allow_non_tensor_positional_args)
 
 
 def _are_numbers(value: Any) -> bool:
+    """Returns whether a value is a number, or nested lists or tuples of numbers, of which none is empty."""
     if isinstance(value, (list, tuple)):
         return bool(value) and all(map(_are_numbers, value))
     return isinstance(value, (int, float))
 
 
-def _patch_build(layer: Any, proxy_factory: ProxyFactory) -> None:
-    """Patches Keras's layers to run ``build`` outside of a function being traced, as Keras 2 does.
+def _patch_build(layer_class: Any, proxy_factory: ProxyFactory) -> None:
+    """Patches Keras's class of layers to run ``build`` outside of a function being traced, as Keras 2 does.
 
-    So initial values are eager tensors.
+    So the initial values of variables are eager tensors. ``proxy_factory`` is not used: all patches have this parameter.
     """
-    keras_new = layer.__new__
+    keras_new = layer_class.__new__
 
     @functools.wraps(keras_new)
     def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
@@ -492,16 +554,19 @@ def _patch_build(layer: Any, proxy_factory: ProxyFactory) -> None:
         instance.build = build_outside_trace
         return instance
 
-    layer.__new__ = staticmethod(__new__)
+    layer_class.__new__ = staticmethod(__new__)
 
 
 def save_modules(module: Any) -> None:
-    """Patches Keras's ``saving.saving_lib`` to save ``tf.Module`` attributes of layers in its files, too."""
+    """Patches Keras's ``saving.saving_lib`` so that Keras's files also contain the ``tf.Module`` attributes of layers."""
     keras_walk_saveable = module._walk_saveable
 
     def _walk_saveable(saveable: Any) -> Iterator[tuple[str, Any]]:
-        """Yields the names and values of an object's parts to save; a layer's modules come last, by their proxies."""
-        if isinstance(saveable, _ModuleLayer):
+        """Yields the names and values of the parts of an object to save.
+
+        After all other parts of a layer, its modules are yielded as a list of their proxies, under the name "modules".
+        """
+        if isinstance(saveable, _ModuleLayer):  # Keras saves a layer's variables by itself
             yield "layers", saveable._layers
             return
         yield from keras_walk_saveable(saveable)

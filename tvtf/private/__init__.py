@@ -11,7 +11,10 @@ from tvtf.private import framework, keras2, messages, nest, ops, platform, test_
 
 
 def names() -> dict[str, dict[str, Any]]:
-    """Returns the names of private modules that are not public functions, by the modules' paths."""
+    """Returns the names in TensorFlow's private modules that are no public functions, with their values, by module path.
+
+    For example, the module path ``"python.util.nest"`` has the name ``"flatten_up_to"``.
+    """
     by_path: dict[str, dict[str, Any]] = {}
     for area in (framework, keras2, messages, nest, ops, platform, test_util, util):
         for path, area_names in area.NAMES.items():

@@ -27,7 +27,7 @@ from tvtf.state.variable import ResourceVariable
 
 
 class DenseSpec(ShapedSpec):
-    """A type with a shape and a dtype, like a tensor's; libraries derive their types from it."""
+    """A TypeSpec with a shape and a dtype, like that of a tensor. Libraries derive their own types from this class."""
 
     def __init__(self, shape: Any, dtype: Any = float32, name: str | None = None) -> None:
         self._shape, self._dtype, self._name = as_shape(shape), as_dtype(dtype), name
@@ -37,7 +37,7 @@ class DenseSpec(ShapedSpec):
         return self._name
 
     def is_compatible_with(self, spec_or_value: Any) -> bool:
-        """Returns whether shapes and dtypes are compatible."""
+        """Returns whether another spec, or the spec of a value, has the same dtype and a compatible shape."""
         other: Any = spec_or_value if isinstance(spec_or_value, TypeSpec) else type_spec_from_value(spec_or_value)
         return self.dtype == other.dtype and self.shape.is_compatible_with(other.shape)
 
@@ -52,7 +52,7 @@ DenseSpec.register(TensorSpec)
 
 
 class VariableSpec(DenseSpec):
-    """The type of Variables.
+    """The TypeSpec of a Variable.
 
     Source: https://github.com/tensorflow/tensorflow/blob/v2.21.0/tensorflow/python/ops/resource_variable_ops.py
     """
@@ -90,11 +90,11 @@ _DOTTED = re.compile(r"^(\w+\.)+\w+$")
 
 
 def register_type_spec(name: str) -> Callable[[type[TypeSpec]], type[TypeSpec]]:
-    """Decorates a type spec, to register it under a name by which saved functions can refer to it.
+    """Returns a decorator that registers a TypeSpec class under a name, by which saved functions refer to the class.
 
     Raises:
-      TypeError: the name is not a string, or the class not a type spec.
-      ValueError: the name has no dot, or the name or class is registered already.
+      TypeError: the name is not a string.
+      ValueError: the name has no dot.
     """
     if not isinstance(name, str):
         raise TypeError(f"Expected `name` to be a string; got {name!r}")
@@ -104,7 +104,7 @@ def register_type_spec(name: str) -> Callable[[type[TypeSpec]], type[TypeSpec]]:
         )
 
     def decorate(cls: type[TypeSpec]) -> type[TypeSpec]:
-        """Registers a TypeSpec class under the name that saved models use for it.
+        """Registers a TypeSpec class under the decorator's name, and returns the class.
 
         Raises:
           TypeError: the class is not a TypeSpec.
@@ -126,10 +126,11 @@ def register_type_spec(name: str) -> Callable[[type[TypeSpec]], type[TypeSpec]]:
 
 
 class _NamesByType(MutableMapping[type, str]):
-    """A view of `registered` from types to names."""
+    """A dict from registered TypeSpec classes to their names: a view of `registered`, which maps names to classes."""
 
     def _entries(self) -> dict[type, str]:
-        return {kind: name for name, kind in registered.items()}
+        """Returns the names of all registered classes by class."""
+        return {registered_class: name for name, registered_class in registered.items()}
 
     def __getitem__(self, key: type) -> str:
         return self._entries()[key]
@@ -141,7 +142,7 @@ class _NamesByType(MutableMapping[type, str]):
         registered.pop(self[key])
 
     def pop(self, key: type, *default: Any) -> Any:
-        """Removes a type; it is no error if it was removed by its name."""
+        """Removes a class from the registry; returns it, or None if it was removed by its name already."""
         return registered.pop(self._entries().get(key, ""), None)
 
     def __iter__(self) -> Iterator[type]:
@@ -161,10 +162,10 @@ def is_symbolic_or_composite(value: Any) -> bool:
 
 
 def convert_to_tensor_or_composite(value: Any, dtype: Any = None, name: str | None = None) -> Any:
-    """Converts a value to a tensor, unless it is a composite tensor, such as a ragged one, which is returned unchanged.
+    """Converts a value to a tensor. A composite tensor, such as a RaggedTensor, is returned unchanged.
 
     Raises:
-      ValueError: a composite tensor has another dtype than ``dtype``.
+      ValueError: the value is a composite tensor, and has another dtype than ``dtype``.
     """
     if not isinstance(value, CompositeTensor):
         return convert_to_tensor(value, dtype, name=name)
@@ -177,17 +178,17 @@ def convert_to_tensor_or_composite(value: Any, dtype: Any = None, name: str | No
 
 
 def convert_to_tensor_or_indexed_slices(value: Any, dtype: Any = None, name: str | None = None) -> Any:
-    """Converts a value to a tensor; IndexedSlices are returned unchanged."""
+    """Converts a value to a tensor. IndexedSlices are returned unchanged."""
     return value if isinstance(value, IndexedSlices) else convert_to_tensor(value, dtype, name=name)
 
 
 def constant_value(tensor: Any, partial: bool = False) -> Any:
-    """Returns the static value of a tensor, or None."""
+    """Returns the value of a tensor as an array if it is known without running a graph, else None."""
     return static_value(tensor._as_tensor()) if is_tensor(tensor) else None
 
 
 def try_evaluate_constant(tensor: Any) -> Any:
-    """Returns the value of a tensor that depends only on constants, or None."""
+    """Returns the value of a tensor if it depends only on constants, else None."""
     value = tvtf.get_static_value(tensor)
     if value is None and isinstance(tensor, SymbolicTensor):
         value = tensor._trace.computed_constants.value(tensor._var)
@@ -195,7 +196,7 @@ def try_evaluate_constant(tensor: Any) -> Any:
 
 
 def constant_value_as_shape(tensor: Any) -> TensorShape:
-    """Converts a vector of sizes to a TensorShape; a size of -1, or one not known while tracing, becomes an unknown dim.
+    """Converts a vector of sizes to a TensorShape. Sizes of -1, and sizes not known during tracing, become unknown dims.
 
     Raises:
       ValueError: the tensor is not a vector.
@@ -209,9 +210,10 @@ def constant_value_as_shape(tensor: Any) -> TensorShape:
         if value.ndim != 1:
             raise ValueError(f"Received a tensor of shape {value.shape}: a shape is a vector")
         return TensorShape([None if size < 0 else int(size) for size in value])
-    known_sizes = getattr(tensor, "known", None)  # of a traced tensor: ints and symbolic dims
+    known_sizes = getattr(tensor, "known", None)  # the elements of a traced tensor: ints and symbolic dims
     if known_sizes is not None:
         return TensorShape([size if isinstance(size, int) and size >= 0 else None for size in known_sizes.flat])
+    # No size is known. The length of the vector is the rank.
     return TensorShape([None] * tensor.shape[0]) if tensor.shape[0] is not None else TensorShape(None)
 
 
@@ -220,7 +222,7 @@ def constant_value_as_shape(tensor: Any) -> TensorShape:
 
 @contextmanager
 def graph_mode() -> Iterator[None]:
-    """Enters a new graph."""
+    """Adds the ops in the ``with`` block to a new TensorFlow 1 graph instead of running them."""
     with tvtf.Graph().as_default():
         yield
 
@@ -229,11 +231,11 @@ class _Context(Context):
     """The parts of TensorFlow's eager context that programs, including Keras, use."""
 
     def ensure_initialized(self) -> None:
-        """Does nothing: there is nothing to initialize."""
+        """Does nothing: tvtf's eager context needs no initialization."""
 
     @property
     def device_spec(self) -> Any:
-        """The current device; a spec without a type if there is none."""
+        """The device that ``tf.device`` selects; without a selection, a spec without a device type."""
         return tvtf.DeviceSpec.from_string(state.device or "")
 
     @property

@@ -34,22 +34,26 @@ from tvtf.train.checkpoint_state import update_checkpoint_state
 
 
 def unchanged(value: Any = None, *_: Any, **__: Any) -> Any:
-    """Returns its argument; used as decorator or setter without effect."""
+    """Returns the first argument unchanged. It replaces decorators and setters of TensorFlow that have no effect in tvtf."""
     return value
 
 
 def add_dispatch_support(target: Any = None, iterable_parameters: Any = None) -> Any:
-    """Decorates a library's function so that `dispatch_for_types` can override it for arguments of other types."""
-    if target is None:
+    """Decorates a library's function so that `dispatch_for_types` can override it for arguments of other types.
+
+    The parameter ``iterable_parameters`` is that of TensorFlow, and has no effect.
+    """
+    if target is None:  # used as ``@add_dispatch_support(...)``
         return add_dispatch_support
     handlers: list[Any] = []
 
     @wraps(target)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def dispatch(*args: Any, **kwargs: Any) -> Any:
+        """Calls the first handler that accepts the arguments, or else the function itself."""
         overriding_result = overridden(handlers, args, kwargs) if handlers else NotImplemented
         return target(*args, **kwargs) if overriding_result is NotImplemented else overriding_result
 
-    decorated = make_decorator(target, call)
+    decorated = make_decorator(target, dispatch)
     decorated.overrides = handlers
     return decorated
 
@@ -58,7 +62,7 @@ def dispatch_for_types(op: Any, *types: type) -> Callable[[Any], Any]:
     """Returns a decorator that registers an implementation of ``op`` for calls with an argument of one of the types."""
 
     def register(implementation: Any) -> Any:
-        """Registers an implementation of the op for calls with an argument of one of the types; returns it."""
+        """Registers an implementation of the op, and returns the implementation."""
 
         def handler(args: Any, kwargs: Any) -> Any:
             # After NotImplemented, the next handler or the op itself is called.
@@ -72,36 +76,42 @@ def dispatch_for_types(op: Any, *types: type) -> Callable[[Any], Any]:
 
 
 class OpDispatcher:
-    """Implements one function for arguments that its own implementation can't handle."""
+    """The base class of a library's dispatchers. A dispatcher implements one op for a library's own types of arguments."""
 
     NOT_SUPPORTED = object()
 
     def handle(self, args: Any, kwargs: Any) -> Any:
+        """Returns the op's result for the arguments, or NOT_SUPPORTED to leave the call to others; subclasses override it."""
         return self.NOT_SUPPORTED
 
     def register(self, op: Any) -> None:
-        """Adds this dispatcher to ``op`` if it is a public function; methods can't have dispatchers."""
+        """Adds this dispatcher to a public function. Other callables, such as methods, are left unchanged."""
         if isinstance(op, Primitive) or hasattr(op, "overrides"):
-            rules = op.composites if isinstance(op, Primitive) else op.overrides
-            rules.append(lambda args, kwargs: self._converted(self.handle(args, kwargs)))
+            handlers = op.composites if isinstance(op, Primitive) else op.overrides
+            handlers.append(lambda args, kwargs: self._converted(self.handle(args, kwargs)))
 
     def _converted(self, result: Any) -> Any:
-        """Converts the result for an unsupported call to NotImplemented."""
+        """Converts NOT_SUPPORTED, the result for an unsupported call, to NotImplemented, as tvtf's handlers return it."""
         return NotImplemented if result is self.NOT_SUPPORTED else result
 
 
 class GlobalOpDispatcher(OpDispatcher):
-    """A dispatcher of all public functions."""
+    """The base class of a library's dispatchers of all public functions."""
 
     def handle(self, op: Any, args: Any, kwargs: Any) -> Any:  # type: ignore[override]
+        """Returns the result of ``op`` for the arguments, or NOT_SUPPORTED; subclasses override it."""
         return self.NOT_SUPPORTED
 
     def register(self) -> None:  # type: ignore[override]
+        """Adds this dispatcher to all public functions."""
         fallbacks.append(lambda op, args, kwargs: self._converted(self.handle(op, args, kwargs)))
 
 
 def tf_convert(f: Any, ctx: Any = None, convert_by_default: bool = True, user_requested: bool = False) -> Any:
-    """Wraps a function so that AutoGraph converts its Python control flow when it is called."""
+    """Wraps a function so that AutoGraph converts its Python control flow when the function is called.
+
+    The other parameters are TensorFlow's, and have no effect.
+    """
 
     @wraps(f)
     def call_converted(*args: Any, **kwargs: Any) -> Any:
@@ -111,7 +121,7 @@ def tf_convert(f: Any, ctx: Any = None, convert_by_default: bool = True, user_re
 
 
 def get_symbol_from_name(name: str) -> Any:
-    """Returns the public function or class of a path, or None."""
+    """Returns the public function or class ``tf.<name>``, or None if there is none."""
     return public_names().get(name)
 
 
@@ -119,16 +129,18 @@ def get_symbol_from_name(name: str) -> Any:
 
 
 def broadcast_weights(weights: Any, values: Any) -> Any:
-    """Broadcasts weights to the shape of the values that they weigh."""
+    """Broadcasts the weights of a loss or metric to the shape of the weighted values."""
     values = tvtf.convert_to_tensor(values)
     weights = tvtf.cast(weights, values.dtype) if not tvtf.is_tensor(weights) else tvtf.convert_to_tensor(weights)
     if weights.shape.is_fully_defined() and weights.shape == values.shape:
         return weights
-    return tvtf.multiply(weights, tvtf.ones_like(values, weights.dtype))
+    return tvtf.multiply(weights, tvtf.ones_like(values, weights.dtype))  # multiplying by ones broadcasts
 
 
 def assert_splits_match(nested_splits_lists: Iterable[Iterable[Any]]) -> list[Any]:
-    """Returns assertions that ragged tensors have the same row splits, given the nested splits of each.
+    """Returns assertions that ragged tensors have the same row splits.
+
+    ``nested_splits_lists`` contains for each ragged tensor the splits of its ragged dims, outermost first.
 
     Raises:
       ValueError: the numbers of ragged dims differ.
@@ -141,7 +153,7 @@ def assert_splits_match(nested_splits_lists: Iterable[Iterable[Any]]) -> list[An
 
 
 def execute_fn_for_device(device_branch_fns: dict[str, Any], default_fn: Any, name: str = "") -> Any:
-    """Calls the branch for CPUs, or else the default."""
+    """Calls the function for CPUs among ``device_branch_fns``, or else the default; returns its result."""
     return device_branch_fns.get("CPU", default_fn)()
 
 
@@ -153,7 +165,7 @@ class CheckpointInitialValueCallable:
 
 
 class DelegatingTrackableMixin:
-    """An object whose checkpoint is that of another object."""
+    """A trackable object in whose place a checkpoint saves and restores another object."""
 
     def __init__(self, trackable_obj: Any) -> None:
         self._trackable = trackable_obj
@@ -166,19 +178,20 @@ class DelegatingTrackableMixin:
 
 
 class ObjectGraphView:
-    """The objects reachable from a root, as checkpoints find them."""
+    """The graph of the trackable objects that a checkpoint of ``root`` contains."""
 
     def __init__(self, root: Any, attached_dependencies: Any = None) -> None:
         self.root = root
 
     def breadth_first_traversal(self) -> tuple[list[Any], dict[Any, tuple[Any, ...]]]:
-        """Returns all objects that the root's checkpoint would contain, in breadth-first order, and the path to each.
+        """Returns all objects that a checkpoint of the root contains, and the path from the root to each object.
 
-        Paths are tuples of edges, with names; the second result maps an object to its path.
+        The first result is a list in breadth-first order. The second result maps an object to its path, a tuple of edges. An
+        edge has the name of an attribute, and the object in this attribute.
         """
         paths: dict[int, tuple[Any, ...]] = {id(self.root): ()}
         reachable = [self.root]
-        for trackable in reachable:
+        for trackable in reachable:  # the list grows during the loop
             for name, child in trackable._trackable_children().items():
                 if id(child) not in paths:
                     paths[id(child)] = (*paths[id(trackable)], _Edge(name, child))
@@ -187,14 +200,14 @@ class ObjectGraphView:
 
 
 class _Edge:
-    """An edge of the object graph: a name and the child."""
+    """An edge of the object graph: the name of an attribute, and the object in this attribute."""
 
     def __init__(self, name: str, ref: Any) -> None:
         self.name, self.ref = name, ref
 
 
 class _ByIdentity(dict[Any, Any]):
-    """A dictionary whose keys need not be hashable."""
+    """A dictionary that compares keys by identity. So the keys need not be hashable."""
 
     def __init__(self, items: Iterable[tuple[Any, Any]]) -> None:
         self._keys = list(items)  # keeps the keys alive, so that their ids stay unique
@@ -226,12 +239,12 @@ class KerasModeKeys:
 
 
 def _no_scope(*_: Any, **__: Any) -> Any:
-    """Returns a scope without effect: there is one copy of each Variable."""
+    """Returns a context without effect. TensorFlow's controls copies of a Variable on several devices; here is one copy."""
     return nullcontext()
 
 
 def _dataset(name: str) -> type:
-    """Returns the class of datasets that a public function makes."""
+    """Returns a class of datasets by its name, such as "Range" for those of ``Dataset.range``."""
     return getattr(sources, name)  # type: ignore[no-any-return]
 
 

@@ -14,36 +14,51 @@ import tvtf
 Update = Callable[..., dict[str, Any]]
 
 
+# Each function computes one step of an optimizer. It returns the new values by the names of the arguments that they replace.
+
+
 def _gradient_descent(*, var: Any, alpha: Any, delta: Any) -> dict[str, Any]:
+    """Computes a step of gradient descent with learning rate ``alpha`` and gradient ``delta``; returns the new ``var``."""
     return {"var": var - alpha * delta}
 
 
 def _keras_momentum(
     *, var: Any, accum: Any, lr: Any, grad: Any, momentum: Any, use_nesterov: bool = False
 ) -> dict[str, Any]:
-    step = accum * momentum - lr * grad
-    return {"accum": step, "var": var + (step * momentum - lr * grad if use_nesterov else step)}
+    """Computes a step of gradient descent with momentum, as Keras defines it: ``accum`` contains the learning rate.
+
+    Returns the new values of the variable ``var`` and of the velocity ``accum``.
+    """
+    velocity = accum * momentum - lr * grad
+    return {"accum": velocity, "var": var + (velocity * momentum - lr * grad if use_nesterov else velocity)}
 
 
 def _adagrad(*, var: Any, accum: Any, lr: Any, epsilon: Any, grad: Any, update_slots: bool = True) -> dict[str, Any]:
-    total = accum + tvtf.square(grad) if update_slots else accum
-    return {"accum": total, "var": var - lr * grad / (tvtf.sqrt(total) + epsilon)}
+    """Computes a step of the optimizer Adagrad; returns the new ``var``, and ``accum``, the sum of squared gradients."""
+    sum_of_squares = accum + tvtf.square(grad) if update_slots else accum
+    return {"accum": sum_of_squares, "var": var - lr * grad / (tvtf.sqrt(sum_of_squares) + epsilon)}
 
 
 def _adadelta(*, var: Any, accum: Any, accum_update: Any, lr: Any, rho: Any, epsilon: Any, grad: Any) -> dict[str, Any]:
-    squares = rho * accum + (1 - rho) * tvtf.square(grad)
-    step = tvtf.sqrt(accum_update + epsilon) / tvtf.sqrt(squares + epsilon) * grad
-    steps = rho * accum_update + (1 - rho) * tvtf.square(step)
-    return {"accum": squares, "accum_update": steps, "var": var - lr * step}
+    """Computes a step of the optimizer Adadelta.
+
+    Returns the new values of the variable ``var``, and of two moving averages: of the squared gradients (``accum``), and of
+    the squared steps (``accum_update``).
+    """
+    squared_gradients = rho * accum + (1 - rho) * tvtf.square(grad)
+    step = tvtf.sqrt(accum_update + epsilon) / tvtf.sqrt(squared_gradients + epsilon) * grad
+    squared_steps = rho * accum_update + (1 - rho) * tvtf.square(step)
+    return {"accum": squared_gradients, "accum_update": squared_steps, "var": var - lr * step}
 
 
 def _adam(
     *, var: Any, m: Any, v: Any, beta1_power: Any, beta2_power: Any, lr: Any, beta1: Any, beta2: Any, epsilon: Any,
     grad: Any, vhat: Any = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Computes a step of the optimizer Adam; with ``vhat``, the largest second moment so far, one of AMSGrad.
+    """Computes a step of the optimizer Adam, or of its variant AMSGrad if ``vhat`` is given.
 
-    Returns the new values by the names of the arguments: the variable ``var`` and its moments.
+    Returns the new values of the variable ``var``, of the moments ``m`` and ``v``, and of ``vhat``, the largest second moment
+    so far.
     """
     learning_rate = lr * tvtf.sqrt(1 - beta2_power) / (1 - beta1_power)
     first_moment, second_moment = beta1 * m + (1 - beta1) * grad, beta2 * v + (1 - beta2) * tvtf.square(grad)
@@ -55,22 +70,27 @@ def _adam(
 def _adamax(
     *, var: Any, m: Any, v: Any, beta1_power: Any, lr: Any, beta1: Any, beta2: Any, epsilon: Any, grad: Any
 ) -> dict[str, Any]:
-    first, largest = beta1 * m + (1 - beta1) * grad, tvtf.maximum(beta2 * v, tvtf.abs(grad))
-    return {"m": first, "v": largest, "var": var - lr / (1 - beta1_power) * first / (largest + epsilon)}
+    """Computes a step of the optimizer AdaMax, the variant of Adam with the infinity norm.
+
+    Returns the new values of the variable ``var``, of the first moment ``m`` and of the norm ``v``.
+    """
+    moment, norm = beta1 * m + (1 - beta1) * grad, tvtf.maximum(beta2 * v, tvtf.abs(grad))
+    return {"m": moment, "v": norm, "var": var - lr / (1 - beta1_power) * moment / (norm + epsilon)}
 
 
 def _rms_prop(
     *, var: Any, ms: Any, mom: Any, lr: Any, rho: Any, momentum: Any, epsilon: Any, grad: Any, mg: Any = None
 ) -> dict[str, Any]:
-    """Computes a step of the optimizer RMSProp; with ``mg``, the average gradient, one of its centered variant.
+    """Computes a step of the optimizer RMSProp, or of its centered variant if ``mg`` is given.
 
-    Returns the new values by the names of the arguments: the variable ``var``, and the averages.
+    Returns the new values of the variable ``var``, of the momentum ``mom``, and of the moving averages: of the squared
+    gradients (``ms``), and of the gradients (``mg``).
     """
-    squares = rho * ms + (1 - rho) * tvtf.square(grad)
-    average = {} if mg is None else {"mg": rho * mg + (1 - rho) * grad}
-    variance = squares if mg is None else squares - tvtf.square(average["mg"])
+    mean_square = rho * ms + (1 - rho) * tvtf.square(grad)
+    mean_gradient = {} if mg is None else {"mg": rho * mg + (1 - rho) * grad}
+    variance = mean_square if mg is None else mean_square - tvtf.square(mean_gradient["mg"])
     step = momentum * mom + lr * grad / tvtf.sqrt(variance + epsilon)
-    return {"ms": squares, **average, "mom": step, "var": var - step}
+    return {"ms": mean_square, **mean_gradient, "mom": step, "var": var - step}
 
 
 def _ftrl(
@@ -78,7 +98,8 @@ def _ftrl(
 ) -> dict[str, Any]:
     """Computes a step of the optimizer FTRL-Proximal (McMahan et al., Ad Click Prediction, 2013).
 
-    Returns the new values by the names of the arguments. L1 regularization sets small weights to 0.
+    Returns the new values of the variable ``var``, of the sum of squared gradients ``accum``, and of ``linear``, the linear
+    term of the minimized function. L1 regularization sets small weights to 0.
     """
     new_accum = accum + tvtf.square(grad)
     power, new_power = tvtf.pow(accum, -lr_power), tvtf.pow(new_accum, -lr_power)
@@ -92,9 +113,13 @@ def _ftrl(
 
 
 def _update_op(update: Update) -> Callable[..., None]:
-    """Returns the raw op that assigns what an optimizer's ``update`` computes to Variables, given as its arguments."""
+    """Returns a raw op that performs a step of an optimizer on whole Variables.
+
+    ``update`` computes the new values from the current ones. It returns them by the names of the op's arguments.
+    """
 
     def assign_updates(use_locking: bool = False, name: str | None = None, **arguments: Any) -> None:
+        """Calls ``update`` on the values of the arguments, and assigns the results to those Variables among them."""
         values = {key: value.read_value() if _is_variable(value) else value for key, value in arguments.items()}
         for key, value in update(**values).items():
             arguments[key].assign(value)
@@ -103,9 +128,13 @@ def _update_op(update: Update) -> Callable[..., None]:
 
 
 def _row_update_op(update: Update) -> Callable[..., None]:
-    """Returns the raw op that applies an optimizer's ``update`` to the rows of Variables at ``indices``, which must be unique."""
+    """Returns a raw op that performs a step of an optimizer on some rows of Variables.
+
+    ``update`` computes the new values of the rows from the current ones. It returns them by the names of the op's arguments.
+    """
 
     def assign_updates(*, indices: Any, use_locking: bool = False, name: str | None = None, **arguments: Any) -> None:
+        """Updates the rows at ``indices`` of the Variables among the arguments. The indices must be unique."""
         values = {
             key: tvtf.gather(argument, indices) if _is_variable(argument) else argument
             for key, argument in arguments.items()
@@ -121,10 +150,12 @@ def _is_variable(value: Any) -> bool:
 
 
 def _scatter_add(*, resource: Any, indices: Any, updates: Any, **_: Any) -> Any:
+    """Adds rows to the rows of a Variable at ``indices``."""
     return resource.scatter_add(tvtf.IndexedSlices(updates, indices))
 
 
 def _scatter_update(*, resource: Any, indices: Any, updates: Any, **_: Any) -> Any:
+    """Assigns rows to the rows of a Variable at ``indices``."""
     return resource.scatter_update(tvtf.IndexedSlices(updates, indices))
 
 

@@ -12,9 +12,14 @@ from tvtf.public.tensorflow_view import View
 
 
 class _Messages(View):
-    """A package below ``tensorflow.core``, whose modules are imported when first used."""
+    """A package below ``tensorflow.core``. Its modules, of protocol buffer messages, are imported when first used."""
 
     def __getattr__(self, name: str) -> Any:
+        """Imports a module of messages, such as ``event_pb2``, from TensorBoard's package.
+
+        Raises:
+          AttributeError: there is no such module.
+        """
         if not name.endswith("_pb2"):
             return super().__getattr__(name)
         try:

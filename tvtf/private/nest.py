@@ -14,12 +14,18 @@ Path = tuple[Any, ...]
 
 
 def _children_predicate(expand_composites: bool) -> Callable[[Any], bool]:
-    """Returns the predicate of what counts as a structure."""
+    """Returns the function that decides whether a value is a nested structure or a leaf.
+
+    With ``expand_composites``, composite tensors such as RaggedTensors count as structures of their components.
+    """
     return nest.is_nested_or_composite if expand_composites else nest.is_nested
 
 
 def _items(structure: Any) -> list[tuple[Any, Any]]:
-    """Returns a structure's parts by key, field or index; a composite tensor's components by its type."""
+    """Returns the children of a nested structure, each with its key, field name or index.
+
+    A composite tensor has one child, the list of its components, with the name of its type.
+    """
     if nest.is_composite(structure):
         return [(nest.spec_of(structure).value_type.__name__, nest.components_of(structure))]
     if is_namedtuple(structure):
@@ -28,7 +34,7 @@ def _items(structure: Any) -> list[tuple[Any, Any]]:
 
 
 def is_namedtuple(instance: Any, strict: bool = False) -> bool:
-    """Returns whether a value is a named tuple."""
+    """Returns whether a value is a named tuple. The parameter ``strict`` is TensorFlow's, and has no effect."""
     return isinstance(instance, tuple) and hasattr(instance, "_fields")
 
 
@@ -42,13 +48,14 @@ def is_attrs(obj: Any) -> bool:
 
 
 def sequence_like(instance: Any, args: Sequence[Any]) -> Any:
-    """Returns a nested structure of the same type as ``instance`` with the children ``args``.
+    """Makes a nested structure of the same type as ``instance`` from the children ``args``.
 
-    Those of a mapping are in the order of its sorted keys.
+    For a mapping, the children must be in the order of the sorted keys. For example, ``{"b": 1, "a": 2}`` and ``[3, 4]`` give
+    ``{"b": 4, "a": 3}``.
     """
     if isinstance(instance, Mapping):
-        parts = dict(zip(nest.sorted_keys(instance), args))
-        return type(instance)((key, parts[key]) for key in instance)  # type: ignore[call-arg]
+        children = dict(zip(nest.sorted_keys(instance), args))
+        return type(instance)((key, children[key]) for key in instance)  # type: ignore[call-arg]
     if nest.is_composite(instance):
         (components,) = args
         return nest.spec_of(instance)._from_components(components)
@@ -61,7 +68,9 @@ def sequence_like(instance: Any, args: Sequence[Any]) -> Any:
 def assert_shallow_structure(
     shallow_tree: Any, input_tree: Any, check_types: bool = True, expand_composites: bool = False
 ) -> None:
-    """Checks that ``input_tree`` has the same nested containers as ``shallow_tree``, whose leaves it may replace by nests.
+    """Checks that ``input_tree`` has the same nested containers as ``shallow_tree``.
+
+    In place of a leaf of ``shallow_tree``, ``input_tree`` may have any nested structure.
 
     Raises:
       TypeError: a container of ``shallow_tree`` is a leaf, or another type of container, in ``input_tree``.
@@ -82,10 +91,12 @@ def assert_shallow_structure(
 
 
 def _check_same_container(shallow: Any, deep: Any, check_types: bool, has_children: Callable[[Any], bool]) -> None:
-    """Checks that ``deep`` is a container of the same type as ``shallow``.
+    """Checks that ``deep`` is a container of the same type as the container ``shallow``.
+
+    Without ``check_types``, it may be of another type. ``has_children`` returns whether a value is a container.
 
     Raises:
-      TypeError: it is a leaf, or with ``check_types`` another type of container.
+      TypeError: ``deep`` is a leaf, or another type of container.
     """
     if not has_children(deep):
         raise TypeError(
@@ -101,12 +112,12 @@ def _check_same_container(shallow: Any, deep: Any, check_types: bool, has_childr
 
 
 def _corresponding_parts(shallow_tree: Any, deep: dict[Any, Any]) -> list[Any]:
-    """Returns the children of a structure that correspond to those of ``shallow_tree``, in its order.
+    """Returns the children of a deep structure in the order of the children of ``shallow_tree``.
 
-    ``deep`` are the structure's children by key or index.
+    ``deep`` contains the children of the deep structure by key or index. For a mapping, the order is that of the sorted keys.
 
     Raises:
-      ValueError: keys are missing in a mapping.
+      ValueError: a key of ``shallow_tree`` is missing in the deep structure.
     """
     if not isinstance(shallow_tree, Mapping):
         return list(deep.values())
@@ -122,7 +133,11 @@ def _corresponding_parts(shallow_tree: Any, deep: dict[Any, Any]) -> list[Any]:
 def _leaves_up_to(
     shallow: Any, deep: Any, has_children: Callable[[Any], bool], path: Path = ()
 ) -> Iterator[tuple[Path, Any]]:
-    """Yields the parts of ``deep`` that correspond to the leaves of ``shallow``, each with its path of keys and indices."""
+    """Yields the parts of ``deep`` at the positions of the leaves of ``shallow``, each with its path.
+
+    For example, ``{"a": 0}`` and ``{"a": [1, 2]}`` give ``(("a",), [1, 2])``. ``path`` contains the keys and indices of
+    ``shallow`` in the whole structure. ``has_children`` returns whether a value is a structure, and not a leaf.
+    """
     if not has_children(shallow):
         yield path, deep
         return
@@ -134,7 +149,7 @@ def _leaves_up_to(
 def flatten_with_tuple_paths_up_to(
     shallow_tree: Any, input_tree: Any, check_types: bool = True, expand_composites: bool = False
 ) -> list[tuple[Path, Any]]:
-    """Returns the parts of ``input_tree`` at the leaves of ``shallow_tree``, with their paths."""
+    """Returns the parts of ``input_tree`` at the positions of the leaves of ``shallow_tree``, each with its path."""
     assert_shallow_structure(shallow_tree, input_tree, check_types, expand_composites)
     return list(_leaves_up_to(shallow_tree, input_tree, _children_predicate(expand_composites)))
 
@@ -142,13 +157,18 @@ def flatten_with_tuple_paths_up_to(
 def flatten_up_to(
     shallow_tree: Any, input_tree: Any, check_types: bool = True, expand_composites: bool = False
 ) -> list[Any]:
-    """Returns the parts of ``input_tree`` at the leaves of ``shallow_tree``."""
+    """Returns the parts of ``input_tree`` at the positions of the leaves of ``shallow_tree``.
+
+    For example, ``{"a": 0}`` and ``{"a": [1, 2]}`` give ``[[1, 2]]``.
+    """
     with_paths = flatten_with_tuple_paths_up_to(shallow_tree, input_tree, check_types, expand_composites)
     return [value for _, value in with_paths]
 
 
 def map_structure_with_tuple_paths_up_to(shallow_tree: Any, func: Any, *inputs: Any, **kwargs: Any) -> Any:
-    """Calls ``func(path, *values)`` for each leaf of ``shallow_tree``, on the inputs' parts there; packs the results like it.
+    """Calls ``func(path, *values)`` for each leaf of ``shallow_tree``; returns the results in the structure of ``shallow_tree``.
+
+    ``values`` are the parts of the inputs at the position of the leaf.
 
     Raises:
       ValueError: there are no inputs.
@@ -156,25 +176,27 @@ def map_structure_with_tuple_paths_up_to(shallow_tree: Any, func: Any, *inputs: 
     if not inputs:
         raise ValueError("Cannot map over no sequences")
     check_types, expand = kwargs.pop("check_types", True), kwargs.pop("expand_composites", False)
-    columns = [flatten_with_tuple_paths_up_to(shallow_tree, each, check_types, expand) for each in inputs]
-    paths = [path for path, _ in columns[0]]
-    rows = zip(*([value for _, value in column] for column in columns))
-    results = [func(path, *values, **kwargs) for path, values in zip(paths, rows)]
+    paths_and_parts = [flatten_with_tuple_paths_up_to(shallow_tree, each, check_types, expand) for each in inputs]
+    paths = [path for path, _ in paths_and_parts[0]]  # the paths are the same in all inputs
+    values_by_leaf = zip(*([value for _, value in pairs] for pairs in paths_and_parts))
+    results = [func(path, *values, **kwargs) for path, values in zip(paths, values_by_leaf)]
     return nest.pack_sequence_as(shallow_tree, results, expand)
 
 
 def map_structure_up_to(shallow_tree: Any, func: Any, *inputs: Any, **kwargs: Any) -> Any:
-    """Maps ``func(*values)`` over the inputs' parts at the leaves of ``shallow_tree``."""
+    """Calls ``func`` on the inputs' parts at each leaf of ``shallow_tree``; returns the results in this structure."""
     return map_structure_with_tuple_paths_up_to(
         shallow_tree, lambda _, *values, **options: func(*values, **options), *inputs, **kwargs
     )
 
 
 def get_traverse_shallow_structure(traverse_fn: Any, structure: Any, expand_composites: bool = False) -> Any:
-    """Returns bools in the form of ``structure``, as deep as ``traverse_fn`` decides to go.
+    """Returns a structure of bools that says which parts of ``structure`` are to be traversed.
+
+    The bools are nested like ``structure``, but only as deep as ``traverse_fn`` decides.
 
     Args:
-      traverse_fn: returns for a part of the structure whether to traverse it, or a bool for each of its parts.
+      traverse_fn: returns whether to traverse a part of the structure, or a bool for each of the part's children.
       structure: the nest to traverse.
       expand_composites: whether composite tensors count as structures.
 
@@ -194,16 +216,19 @@ def get_traverse_shallow_structure(traverse_fn: Any, structure: Any, expand_comp
         flags = [flag for _, flag in _items(decision)]
     if flags is None:
         return False
-    parts = [part for _, part in _items(structure)]
-    return sequence_like(structure, [_flags(traverse_fn, *each, expand_composites) for each in zip(flags, parts)])
+    children = [child for _, child in _items(structure)]
+    child_structures = [_child_flags(traverse_fn, *each, expand_composites) for each in zip(flags, children)]
+    return sequence_like(structure, child_structures)
 
 
-def _flags(traverse_fn: Any, decision: Any, part: Any, expand_composites: bool) -> Any:
-    _check_flag(decision)
-    return decision and get_traverse_shallow_structure(traverse_fn, part, expand_composites)
+def _child_flags(traverse_fn: Any, is_traversed: Any, child: Any, expand_composites: bool) -> Any:
+    """Returns False for a child that is not traversed, or else the structure of bools for the child."""
+    _check_flag(is_traversed)
+    return is_traversed and get_traverse_shallow_structure(traverse_fn, child, expand_composites)
 
 
 def _check_flag(flag: Any) -> None:
+    """Raises TypeError unless the result of a user's ``traverse_fn`` is a bool."""
     if not isinstance(flag, bool):
         raise TypeError(f"traverse_fn returned a non-boolean value: {flag!r} of type {type(flag)}.")
 
@@ -212,29 +237,39 @@ def _check_flag(flag: Any) -> None:
 
 
 def _walk(structure: Any, has_children: Callable[[Any], bool]) -> Iterator[tuple[Path, Any]]:
+    """Yields the leaves of a nested structure, each with its path of keys and indices."""
     return _leaves_up_to(structure, structure, has_children)
 
 
 def flatten_with_tuple_paths(structure: Any, expand_composites: bool = False) -> list[tuple[Path, Any]]:
-    """Returns the leaves with their paths."""
+    """Returns the leaves of a nested structure, each with its path of keys and indices.
+
+    For example, ``{"a": [1, 2]}`` gives ``[(("a", 0), 1), (("a", 1), 2)]``.
+    """
     return list(_walk(structure, _children_predicate(expand_composites)))
 
 
 def yield_flat_paths(nest: Any, expand_composites: bool = False) -> Iterator[Path]:
-    """Yields the paths of the leaves."""
+    """Yields the paths of the leaves of a nested structure, each a tuple of keys and indices."""
     return (path for path, _ in _walk(nest, _children_predicate(expand_composites)))
 
 
 def flatten_with_joined_string_paths(
     structure: Any, separator: str = "/", expand_composites: bool = False
 ) -> list[tuple[str, Any]]:
-    """Returns the leaves with their paths as strings."""
+    """Returns the leaves of a nested structure, each with its path as a string.
+
+    For example, ``{"a": [1, 2]}`` gives ``[("a/0", 1), ("a/1", 2)]``.
+    """
     with_paths = flatten_with_tuple_paths(structure, expand_composites)
     return [(separator.join(map(str, path)), value) for path, value in with_paths]
 
 
 def map_structure_with_tuple_paths(func: Any, *structure: Any, **kwargs: Any) -> Any:
-    """Maps ``func(path, *leaves)``; the result has the form of the first structure."""
+    """Calls ``func(path, *leaves)`` for the leaves of structures of the same form; returns the results in this form.
+
+    A path is a tuple of keys and indices.
+    """
     for other in structure[1:]:
         options = {key: value for key, value in kwargs.items() if key in ("check_types", "expand_composites")}
         nest.assert_same_structure(structure[0], other, **options)
@@ -242,16 +277,19 @@ def map_structure_with_tuple_paths(func: Any, *structure: Any, **kwargs: Any) ->
 
 
 def map_structure_with_paths(func: Any, *structure: Any, **kwargs: Any) -> Any:
-    """Maps ``func(path, *leaves)`` with paths as strings; the result has the form of the first structure."""
+    """Calls ``func(path, *leaves)`` for the leaves of structures of the same form; returns the results in this form.
 
-    def with_text(path: Path, *values: Any, **options: Any) -> Any:
+    A path is a string of keys and indices, such as "a/0".
+    """
+
+    def call_with_joined_path(path: Path, *values: Any, **options: Any) -> Any:
         return func("/".join(map(str, path)), *values, **options)
 
-    return map_structure_with_tuple_paths(with_text, *structure, **kwargs)
+    return map_structure_with_tuple_paths(call_with_joined_path, *structure, **kwargs)
 
 
 def list_to_tuple(structure: Any) -> Any:
-    """Replaces lists in a structure by tuples."""
+    """Replaces all lists in a nested structure by tuples."""
     if isinstance(structure, list):
         return tuple(map(list_to_tuple, structure))
     if not nest.is_nested(structure):
@@ -260,7 +298,9 @@ def list_to_tuple(structure: Any) -> Any:
 
 
 def flatten_dict_items(dictionary: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Flattens a dict whose keys and values are nested structures of the same form, to a dict of their leaves.
+    """Flattens a dict with nested structures as keys and values to a dict of leaves.
+
+    For example, ``{("a", "b"): (1, 2)}`` gives ``{"a": 1, "b": 2}``.
 
     Raises:
       TypeError: the argument is not a mapping.

@@ -21,7 +21,10 @@ def pfor(
     parallel_iterations: int | None = None,
     warn: bool = False,
 ) -> Any:
-    """Calls ``loop_fn`` on each number below ``iters`` and stacks the results: a parallel ``for`` loop, vectorized."""
+    """Calls ``loop_fn`` on each number below ``iters``, and stacks the results.
+
+    The loop is vectorized: all iterations are computed together. ``parallel_iterations`` has no effect.
+    """
     return tvtf.vectorized_map(loop_fn, tvtf.range(iters), fallback_to_while_loop, warn)
 
 
@@ -29,7 +32,14 @@ def case_helper(
     cond_fn: Callable[..., Any], pred_fn_pairs: Any, default: Any, exclusive: bool, name: str | None,
     allow_python_preds: bool = False, **cond_kwargs: Any,
 ) -> Any:  # fmt: skip
-    """Implements ``tf.case`` by nested calls of ``cond_fn``, such as ``tf.cond``; without a default the last pair is it.
+    """Calls the function of the first pair with a true predicate, by nested calls of a conditional such as ``tf.cond``.
+
+    Args:
+      cond_fn: the conditional, called as ``cond_fn(pred, true_fn=..., false_fn=...)``.
+      pred_fn_pairs: a list or dict of predicates and functions.
+      default: the function to call if no predicate is true; the last pair's function if it is None.
+      exclusive, name, allow_python_preds: TensorFlow's arguments; not used.
+      cond_kwargs: further arguments of ``cond_fn``.
 
     Raises:
       ValueError: there are no pairs.
@@ -39,21 +49,23 @@ def case_helper(
         raise ValueError("Argument `pred_fn_pairs` must not be empty.")
     if default is None:
         *pairs, (_, default) = pairs
-    for pred, branch in reversed(pairs):
+    for pred, branch in reversed(pairs):  # from the innermost conditional to the outermost
         default = _conditional(cond_fn, pred, branch, default, cond_kwargs)
     return default()
 
 
 def _conditional(cond_fn: Any, pred: Any, branch: Any, otherwise: Any, options: dict[str, Any]) -> Callable[[], Any]:
-    """Returns a function that calls ``cond_fn`` on one predicate."""
+    """Returns a function that calls ``branch`` if ``pred`` is true, else ``otherwise``, by the conditional ``cond_fn``."""
     return lambda: cond_fn(pred, true_fn=branch, false_fn=otherwise, **options)
 
 
 def prevent_gradient(input: Any, message: str = "", name: str | None = None) -> Any:  # noqa: A002
-    """Returns ``input`` unchanged, and raises LookupError with ``message`` if its gradient is computed."""
+    """Returns ``input`` as a tensor. If the gradient of this tensor is computed, a LookupError with ``message`` is raised."""
 
     @custom_gradient  # type: ignore[untyped-decorator]
     def identity_without_gradient(x: Any) -> Any:
+        """Returns a tensor, and the function that is called to compute its gradient."""
+
         def raise_error(*_: Any) -> Any:
             raise LookupError(f"Gradient explicitly disabled. Reason: {message}")
 
@@ -68,12 +80,13 @@ def parameterized_truncated_normal(
 ) -> Any:  # fmt: skip
     """Draws random numbers from normal distributions that are truncated at ``minvals`` and ``maxvals``."""
     mean, stddev, low, high = (tvtf.convert_to_tensor(each, dtype) for each in (means, stddevs, minvals, maxvals))
+    # The stateless op gets a random seed, which differs in each call.
     seeds = tvtf.random.uniform([2], -(2**31), 2**31 - 1, tvtf.int32, seed)
     return tvtf.random.stateless_parameterized_truncated_normal(shape, seeds, mean, stddev, low, high)
 
 
 class Convolution:
-    """A convolution with fixed window, strides and padding, called with inputs and filters."""
+    """A convolution with fixed strides, padding and dilations. It is called on inputs and filters."""
 
     def __init__(
         self, input_shape: Any, filter_shape: Any, padding: Any, strides: Any = None, dilation_rate: Any = None,
@@ -90,8 +103,11 @@ class Convolution:
 
 
 def add_operators(operators: Sequence[Any], operator_name: str | None = None, addition_tiers: Any = None) -> list[Any]:
-    """Returns a list of one operator, whose matrix is the sum of the operators' matrices."""
-    if len(operators) == 1:
+    """Adds the matrices of linear operators; returns a list with one operator of the sum.
+
+    ``addition_tiers``, TensorFlow's choice of the sum's structure, has no effect: the sum is a dense matrix.
+    """
+    if len(operators) == 1:  # keeps the structure of the matrix
         return list(operators)
     total = tvtf.add_n([each.to_dense() for each in operators])
     return [tvtf.linalg.LinearOperatorFullMatrix(total, name=operator_name or "add")]
@@ -101,9 +117,14 @@ def index_table_from_tensor(
     vocabulary_list: Any, num_oov_buckets: int = 0, default_value: int = -1, hasher_spec: Any = None,
     dtype: Any = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Returns a lookup table from a vocabulary's entries to their positions.
+    """Makes a lookup table from the entries of a vocabulary to their positions.
 
-    Other keys get ``default_value``, or with ``num_oov_buckets`` the number of a bucket, chosen by a hash.
+    Args:
+      vocabulary_list: the vocabulary, a vector.
+      num_oov_buckets: the number of buckets for keys outside of the vocabulary. A hash of the key chooses the bucket, and the
+        buckets are numbered after the entries.
+      default_value: the value of keys outside of the vocabulary if there are no buckets.
+      hasher_spec, dtype, name: TensorFlow's arguments; not used.
 
     Raises:
       ValueError: there is no vocabulary, or the number of buckets is negative.
@@ -125,36 +146,38 @@ def assign_moving_average(
 ) -> Any:
     """Updates an exponential moving average: sets a Variable to ``variable * decay + value * (1 - decay)``.
 
-    With ``zero_debias`` it is set to the average of the values since the first call, without the bias of its initial value.
+    With ``zero_debias`` the average starts from 0 at the first call, and is corrected for the bias towards 0, as in Adam.
     """
-    decay = tvtf.cast(tvtf.convert_to_tensor(1.0 - decay if isinstance(decay, float) else 1 - decay), variable.dtype)
+    weight = tvtf.cast(tvtf.convert_to_tensor(1.0 - decay if isinstance(decay, float) else 1 - decay), variable.dtype)
     if not zero_debias:
-        return variable.assign_sub((variable - value) * decay)
+        return variable.assign_sub((variable - value) * weight)
     biased, step = _average_state(variable)
-    biased.assign_sub((biased - value) * decay)
+    biased.assign_sub((biased - value) * weight)
     step.assign_add(1)
-    return variable.assign(biased / (1 - tvtf.pow(1 - decay, tvtf.cast(step, variable.dtype))))
+    # After n updates the weights of all values add up to 1 - decay**n.
+    return variable.assign(biased / (1 - tvtf.pow(1 - weight, tvtf.cast(step, variable.dtype))))
 
 
 def _average_state(variable: Any) -> tuple[Any, Any]:
-    """Returns two Variables that `assign_moving_average` keeps for a Variable: the biased average, and the number of updates.
+    """Returns the two Variables in which `assign_moving_average` stores the state of a moving average.
 
-    They are created on the first call, and stored as an attribute of the Variable.
+    They contain the average with its bias towards 0, and the number of updates. They are created on the first call, and stored
+    in an attribute of the averaged Variable.
     """
-    pair = vars(variable).get("_moving_average")
-    if pair is None:
+    state = vars(variable).get("_moving_average")
+    if state is None:
         # Outside of a trace, because the Variables outlive it.
         with tvtf.init_scope():
-            pair = (
+            state = (
                 tvtf.Variable(tvtf.zeros(variable.shape, variable.dtype), trainable=False, name="biased"),
                 tvtf.Variable(0, dtype=tvtf.int64, trainable=False, name="local_step"),
             )
-        variable._moving_average = pair
-    return pair
+        variable._moving_average = state
+    return state
 
 
 def _unchanged(cls: Any) -> Any:
-    """Returns the class: linear operators need no composite tensors here."""
+    """Returns a class of linear operators unchanged, in place of TensorFlow's decorator, which tvtf does not need."""
     return cls
 
 

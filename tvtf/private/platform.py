@@ -16,17 +16,20 @@ from tvtf.state.trackable import NoDependency
 
 
 def get_data_files_path() -> str:
-    """Returns the folder of the calling file."""
-    return os.path.dirname(sys._getframe(1).f_globals["__file__"])
+    """Returns the folder of the source file that calls this function."""
+    return os.path.dirname(sys._getframe(1).f_globals["__file__"])  # frame 1 is the caller's
 
 
 def load_resource(path: str) -> bytes:
-    """Returns the content of a file."""
+    """Reads a whole file; returns its content as bytes."""
     return Path(path).read_bytes()
 
 
 def sticky_attribute_assignment(trackable: Any, name: str, value: Any) -> Any:
-    """Returns the value to store in an attribute: lists and dicts become tracked containers."""
+    """Tracks a value that is assigned to an attribute of a trackable object; returns the value to store.
+
+    A list or dict is replaced by a trackable container.
+    """
     return wrap_and_track(trackable, name, value)
 
 

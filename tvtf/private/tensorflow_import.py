@@ -38,9 +38,10 @@ AUTOGRAPH = f"{TENSORFLOW}.python.autograph"
 
 
 class _Finder(MetaPathFinder):
-    """Finds ``tensorflow`` and its modules, and Keras on tvtf if ``keras`` can mean nothing else."""
+    """Finds tvtf's modules for imports of ``tensorflow``, and Keras on tvtf for ``keras`` if the name is free."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """Returns an import spec for a module of ``tensorflow`` or for ``keras``; None leaves a name to other finders."""
         if name == "keras":
             return ModuleSpec(name, _Keras(), is_package=True) if _keras_is_to_load() else None
         if name.partition(".")[0] != TENSORFLOW:
@@ -50,9 +51,10 @@ class _Finder(MetaPathFinder):
 
 
 def _module_of(name: str) -> ModuleType | None:
-    """Returns the module that an import of ``name``, below ``tensorflow``, gets; None if tvtf doesn't have it.
+    """Returns tvtf's module for the import of a module of ``tensorflow``; None if there is none.
 
-    It is a view of tvtf's own module, one of AutoGraph's, or a namespace of the public API.
+    Names below ``tensorflow.python.tvtf`` are those of tvtf's source files. Names below ``tensorflow.python.autograph`` are
+    those of the package malt. All others are found in the view of TensorFlow's public and private names.
     """
     if name == TVTF_WITHIN_TENSORFLOW or name.startswith(f"{TVTF_WITHIN_TENSORFLOW}."):
         return View(name, import_module(name.replace(TVTF_WITHIN_TENSORFLOW, "tvtf", 1)))
@@ -67,12 +69,15 @@ def _module_of(name: str) -> ModuleType | None:
 
 
 def _keras_is_to_load() -> bool:
-    """Returns whether ``import keras`` is to load Keras on tvtf; while ``tvtf.keras`` loads it, its own finder does."""
+    """Returns whether ``import keras`` must load Keras on tvtf through ``tvtf.keras``.
+
+    If ``tvtf.keras`` is imported already, it has its own finder for Keras.
+    """
     return "tvtf.keras" not in sys.modules and keras_choice.is_free() and has_keras()
 
 
 class _ExistingModule(Loader):
-    """A loader of an existing module, whose spec is restored, so that `importlib.reload` works."""
+    """A loader that returns an existing module. It restores the module's own spec, so that `importlib.reload` works."""
 
     def __init__(self, module: ModuleType) -> None:
         self.module, self.spec = module, module.__spec__
@@ -81,6 +86,7 @@ class _ExistingModule(Loader):
         return self.module
 
     def exec_module(self, module: ModuleType) -> None:
+        """Restores the module's own spec, which Python's import system has replaced; runs no code."""
         if self.spec is not None:
             module.__spec__ = self.spec
 
@@ -89,12 +95,14 @@ class _Keras(Loader):
     """A loader that imports Keras through ``tvtf.keras``."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Imports Keras through ``tvtf.keras``, and returns the module ``keras``."""
         import_module("tvtf.keras")
         self.module = sys.modules["keras"]
         self.spec = self.module.__spec__
         return self.module
 
     def exec_module(self, module: ModuleType) -> None:
+        """Restores Keras's own spec, which Python's import system has replaced; runs no code."""
         module.__spec__ = self.spec
 
 
@@ -134,9 +142,9 @@ def as_tensorflow() -> ModuleType:
 
 
 def _move_classes(values: Iterable[Any]) -> None:
-    """Sets the ``__module__`` of tvtf's classes among ``values``, and of their subclasses, to a name below ``tensorflow``.
+    """Changes the ``__module__`` of tvtf's classes among ``values``, and of their subclasses, to a name below ``tensorflow``.
 
-    Libraries recognize TensorFlow's tensors by it, and ``pickle`` imports it.
+    Libraries recognize TensorFlow's tensors by this name. It must also be importable, for ``pickle``.
     """
     for value in values:
         if isclass(value):
@@ -149,11 +157,11 @@ def _move_classes(values: Iterable[Any]) -> None:
 
 
 def _subclasses(cls: type) -> Iterable[type]:
-    """Yields all subclasses, direct and indirect."""
-    below: list[type] = type.__subclasses__(cls)
-    for each in below:
-        yield each
-        yield from _subclasses(each)
+    """Yields all direct and indirect subclasses of a class."""
+    direct_subclasses: list[type] = type.__subclasses__(cls)
+    for subclass in direct_subclasses:
+        yield subclass
+        yield from _subclasses(subclass)
 
 
 _install()

@@ -22,7 +22,11 @@ def run_in_graph_and_eager_modes(func: Test | None = None, **_: Any) -> Any:
     """Decorates a test method to run twice: first in a TensorFlow 1 graph with a session, then eagerly."""
 
     def decorate(test: Test) -> Test:
-        """Wraps one test; raises ValueError for a class."""
+        """Wraps a test method.
+
+        Raises:
+          ValueError: ``test`` is a class.
+        """
         if isclass(test):
             raise ValueError(
                 "`run_in_graph_and_eager_modes` only supports test methods. "
@@ -31,8 +35,8 @@ def run_in_graph_and_eager_modes(func: Test | None = None, **_: Any) -> Any:
 
         @wraps(test)
         def run_twice(self: Any, *args: Any, **kwargs: Any) -> None:
-            with suppress(unittest.SkipTest):  # if it is skipped, the eager run reports it
-                _in_graph(test, self, *args, **kwargs)
+            with suppress(unittest.SkipTest):  # the eager run reports that the test is skipped
+                _run_in_graph(test, self, *args, **kwargs)
             self.tearDown()
             self.setUp()
             with tvtf.init_scope():
@@ -43,14 +47,15 @@ def run_in_graph_and_eager_modes(func: Test | None = None, **_: Any) -> Any:
     return decorate if func is None else decorate(func)
 
 
-def _in_graph(test: Test, self: Any, *args: Any, **kwargs: Any) -> None:
+def _run_in_graph(test: Test, self: Any, *args: Any, **kwargs: Any) -> None:
+    """Runs a test method of the test case ``self`` in a new TensorFlow 1 graph, with a session."""
     with tvtf.Graph().as_default(), self.test_session():
         test(self, *args, **kwargs)
-    self.__dict__.pop("_cached_session", None)
+    self.__dict__.pop("_cached_session", None)  # the session belongs to this graph
 
 
 def run_all_in_graph_and_eager_modes(cls: type) -> type:
-    """Decorates a class, whose tests all run in a graph and eagerly."""
+    """Decorates a test case class: each of its test methods runs twice, in a TensorFlow 1 graph and eagerly."""
     for name in dir(cls):
         test = getattr(cls, name)
         if callable(test) and name.startswith(unittest.TestLoader.testMethodPrefix) and name != "test_session":
@@ -59,8 +64,8 @@ def run_all_in_graph_and_eager_modes(cls: type) -> type:
 
 
 def deprecated_graph_mode_only(func: Any = None) -> Any:
-    """Decorates a test method, or all of a class, to run only in a TensorFlow 1 graph."""
-    if func is None:
+    """Decorates a test method, or all test methods of a class, to run only in a TensorFlow 1 graph."""
+    if func is None:  # used as ``@deprecated_graph_mode_only()``
         return deprecated_graph_mode_only
     if isclass(func):
         for name in dir(func):
@@ -78,6 +83,8 @@ def deprecated_graph_mode_only(func: Any = None) -> Any:
 
 
 def _skipped(reason: str) -> Callable[..., Any]:
+    """Returns a decorator that skips a test. The decorator can be used with or without a call, ``@skip`` or ``@skip()``."""
+
     def decorate(func: Any = None, *_: Any) -> Any:
         return decorate if func is None else unittest.skip(reason)(func)
 
@@ -85,12 +92,12 @@ def _skipped(reason: str) -> Callable[..., Any]:
 
 
 def _unchanged(func: Any = None, *_: Any, **__: Any) -> Any:
-    """Decorates without effect: its condition always holds here."""
+    """Decorates a test without effect, in place of TensorFlow's decorators whose condition always holds in tvtf."""
     return func if callable(func) else _unchanged
 
 
 def disable_all(reason: str) -> Callable[[Any], Any]:
-    """Decorates a test to be skipped for a reason."""
+    """Returns a decorator that skips a test, and reports the reason."""
 
     def decorate(func: Any = None) -> Any:
         return unittest.skip(reason)(func)

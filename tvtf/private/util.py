@@ -26,14 +26,18 @@ Callee = TypeVar("Callee", bound=Callable[..., Any])
 
 
 class _DeprecationLog:
-    """Logs warnings of deprecation, each once, unless they are silenced."""
+    """Logs deprecation warnings, each only once, unless the user has silenced them."""
 
     is_on = True
 
     def __init__(self) -> None:
         self.logged: set[Any] = set()
 
-    def say(self, key: Any, text: str, *values: Any, once: bool = True) -> None:
+    def warn(self, key: Any, text: str, *values: Any, once: bool = True) -> None:
+        """Logs a warning. With ``once``, it is not logged again for the same ``key``, such as the deprecated function.
+
+        ``text`` is a format string for ``values``, as of Python's ``logging``.
+        """
         if self.is_on and not (once and key in self.logged):
             self.logged.add(key)
             logger.warning(text, *values)
@@ -44,20 +48,21 @@ _deprecation_log = _DeprecationLog()
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Suppresses warnings of deprecation in the ``with`` block."""
-    before, _deprecation_log.is_on = _deprecation_log.is_on, False
+    """Suppresses deprecation warnings in the ``with`` block."""
+    was_on, _deprecation_log.is_on = _deprecation_log.is_on, False
     try:
         yield
     finally:
-        _deprecation_log.is_on = before
+        _deprecation_log.is_on = was_on
 
 
-def _when(date: str | None) -> str:
+def _removal_time(date: str | None) -> str:
+    """Returns when a deprecated name will be removed, in words for a warning."""
     return f"after {date}" if date else "in a future version"
 
 
 def _with_check(function: Callee, check: Callable[[Callable[..., Any], Any, Any], Any]) -> Callee:
-    """Wraps a function so that ``check(function, args, kwargs)`` is called before it, to warn of deprecated arguments."""
+    """Wraps a function so that each call first calls ``check(function, args, kwargs)``, which may log deprecation warnings."""
 
     @wraps(function)
     def checked_call(*args: Any, **kwargs: Any) -> Any:
@@ -68,15 +73,19 @@ def _with_check(function: Callee, check: Callable[[Callable[..., Any], Any, Any]
 
 
 def deprecated(date: str | None, instructions: str, warn_once: bool = True) -> Callable[[Any], Any]:
-    """Returns a decorator for a deprecated function or class, which logs a warning when it is called."""
+    """Returns a decorator for a deprecated function or class. A call of the function or class logs a warning.
+
+    ``date`` is None or the date after which the function will be removed. ``instructions`` say what to use instead. With
+    ``warn_once``, only the first call logs the warning.
+    """
 
     def decorate(function: Any) -> Any:
-        """Wraps a deprecated function so that it warns, or returns a subclass of a class whose constructor warns."""
+        """Returns a wrapper of a deprecated function, or a subclass of a deprecated class, that logs a warning."""
 
         def check(called: Any, args: Any, kwargs: Any) -> None:
             text = "%s (from %s) is deprecated and will be removed %s.\nInstructions for updating:\n%s"
-            _deprecation_log.say(
-                called, text, called.__qualname__, called.__module__, _when(date), instructions, once=warn_once
+            _deprecation_log.warn(
+                called, text, called.__qualname__, called.__module__, _removal_time(date), instructions, once=warn_once
             )
 
         if not inspect.isclass(function):
@@ -90,17 +99,23 @@ def deprecated(date: str | None, instructions: str, warn_once: bool = True) -> C
 
 
 def deprecated_alias(deprecated_name: str, name: str, func_or_class: Any, warn_once: bool = True) -> Any:
-    """Returns a function or class under its old name, with a warning of deprecation."""
+    """Returns a function or class for its old name. A call logs a warning with the new name."""
     return deprecated(None, f"Please use {name} instead of {deprecated_name}.", warn_once)(func_or_class)
 
 
 def deprecated_args(
     date: str | None, instructions: str, *deprecated_arg_names_or_tuples: Any, **kwargs: Any
 ) -> Callable[[Callee], Callee]:
-    """Decorates a function with deprecated arguments, given as names or as (name, value that causes no warning).
+    """Returns a decorator for a function with deprecated arguments. A call that passes one of them logs a warning.
+
+    Args:
+      date: the date after which the arguments will be removed, or None.
+      instructions: tells users what to use instead.
+      deprecated_arg_names_or_tuples: the arguments' names. A tuple is a name and a value that causes no warning.
+      kwargs: ``warn_once``, whether only the first call logs the warning.
 
     Raises:
-      ValueError: there are no names, or the function lacks one of them.
+      ValueError: there are no names.
     """
     if not deprecated_arg_names_or_tuples:
         raise ValueError("Specify which argument is deprecated.")
@@ -123,6 +138,7 @@ def deprecated_args(
 
         def check(called: Any, args: Any, kwargs: Any) -> None:
             """Logs a warning for each deprecated argument that a call passes."""
+            # ``bind_partial`` lists arguments for ``**kwargs`` of the function only together.
             passed = {**signature.bind_partial(*args, **kwargs).arguments, **kwargs}
             for name in names:
                 if name in passed and not _is_exempt(names[name], passed[name]):
@@ -134,30 +150,45 @@ def deprecated_args(
 
 
 def _warn_of_argument(called: Any, name: str, passed: str, date: str | None, instructions: str, once: bool) -> None:
-    """Logs that an argument of a function, or its value, is deprecated."""
+    """Logs a warning that an argument of the function ``called``, or a value of the argument, is deprecated.
+
+    ``passed`` is the argument in words for the warning, such as "axis" or "axis=None". With ``once``, the warning is not
+    logged again for this function and argument.
+    """
     text = "Calling %s (from %s) with %s is deprecated and will be removed %s.\nInstructions for updating:\n%s"
-    values = called.__name__, called.__module__, passed, _when(date), instructions
-    _deprecation_log.say((called, name), text, *values, once=once)
+    values = called.__name__, called.__module__, passed, _removal_time(date), instructions
+    _deprecation_log.warn((called, name), text, *values, once=once)
 
 
 def _takes_more(signature: inspect.Signature) -> bool:
+    """Returns whether a function accepts arguments that the signature doesn't name, as ``*args`` or ``**kwargs``."""
     return any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in signature.parameters.values())
 
 
 def _is_exempt(declared: Any, value: Any) -> bool:
-    """Returns whether a value of a deprecated argument causes no warning."""
+    """Returns whether a value of a deprecated argument causes no warning.
+
+    ``declared`` is the argument's name, or a tuple of the name and the value that causes no warning.
+    """
     return not isinstance(declared, str) and len(declared) > 1 and declared[1] is value
 
 
 def deprecated_arg_values(
     date: str | None, instructions: str, warn_once: bool = True, **deprecated_kwargs: Any
 ) -> Callable[[Callee], Callee]:
-    """Returns a decorator for a function which logs a warning if an argument has a deprecated value."""
+    """Returns a decorator for a function with deprecated values of arguments. A call that passes one logs a warning.
+
+    ``date`` is None or the date after which the values will be rejected. ``instructions`` say what to use instead.
+    ``deprecated_kwargs`` are the deprecated values by the names of the arguments.
+
+    Raises:
+      ValueError: there are no deprecated values.
+    """
     if not deprecated_kwargs:
         raise ValueError("Specify which argument values are deprecated.")
 
     def decorate(function: Callee) -> Callee:
-        """Wraps a function to check its arguments for deprecated values."""
+        """Wraps a function so that a call which passes a deprecated value logs a warning."""
         signature = inspect.signature(function)
 
         def check(called: Any, args: Any, kwargs: Any) -> None:
@@ -173,10 +204,12 @@ def deprecated_arg_values(
 
 
 def deprecated_argument_lookup(new_name: str, new_value: Any, old_name: str, old_value: Any) -> Any:
-    """Returns the value of an argument that was renamed, and may be passed by its new or its old name.
+    """Returns the value of a renamed argument, which may be passed by its new or its old name.
+
+    An argument that is not passed has the value None.
 
     Raises:
-      ValueError: both names are used.
+      ValueError: the argument is passed by both names.
     """
     if old_value is not None:
         if new_value is not None:
@@ -186,7 +219,7 @@ def deprecated_argument_lookup(new_name: str, new_value: Any, old_name: str, old
 
 
 def rewrite_argument_docstring(old_doc: str, old_argument: str, new_argument: str) -> str:
-    """Replaces an argument's old name in a docstring."""
+    """Replaces the old name of an argument in a docstring by the new name."""
     return old_doc.replace(f"`{old_argument}`", f"`{new_argument}`").replace(f"{old_argument}:", f"{new_argument}:")
 
 
@@ -200,9 +233,9 @@ def make_decorator(
     decorator_doc: str = "",
     decorator_argspec: Any = None,
 ) -> Any:
-    """Returns ``decorator_func`` with the name, docs and signature of the function ``target`` that it wraps.
+    """Gives ``decorator_func`` the name, docstring and signature of ``target``, the function that it wraps; returns it.
 
-    :func:`unwrap` finds the target again.
+    The target is stored, so that :func:`unwrap` finds it. ``decorator_name`` and ``decorator_doc`` are not used.
     """
     decorated: Any = wraps(target)(decorator_func)
     decorated._tf_decorator = target
@@ -212,14 +245,14 @@ def make_decorator(
 
 
 class Decorator(NamedTuple):
-    """One of the decorators of a function: its result and the function it wraps."""
+    """One of the decorators of a function: the wrapper that it returned, and the function in this wrapper."""
 
     decorator_func: Any
     decorated_target: Any
 
     @property
     def decorator_argspec(self) -> Any:
-        """None: the result has the arguments of the function it wraps."""
+        """None, because the wrapper has the same arguments as the function."""
         return None
 
     @property
@@ -228,21 +261,27 @@ class Decorator(NamedTuple):
 
 
 def unwrap(maybe_tf_decorator: Any) -> tuple[list[Decorator], Any]:
-    """Returns the decorators around a function, outermost first, and the innermost function, which they wrap."""
-    layers: list[Decorator] = []
+    """Finds the function within TensorFlow's decorators.
+
+    Returns the decorators, outermost first, and the innermost function.
+    """
+    decorators: list[Decorator] = []
     function = maybe_tf_decorator
     while (wrapped := _wrapped(function)) is not None:
-        layers.append(Decorator(function, wrapped))
+        decorators.append(Decorator(function, wrapped))
         function = wrapped
-    return layers, function
+    return decorators, function
 
 
 def _wrapped(function: Any) -> Any:
-    """Returns what a decorator of TensorFlow's wraps; those of others are functions of their own."""
-    if isinstance(function, GenericFunction):
+    """Returns the function in a wrapper that a decorator of TensorFlow or tvtf made, or None.
+
+    Wrappers of other decorators are not unwrapped.
+    """
+    if isinstance(function, GenericFunction):  # a tf.function
         return function.python_function
-    inner = getattr(function, "_tf_decorator", None)
-    return getattr(function, "__wrapped__", None) if inner is None and _is_own(function) else inner
+    target = getattr(function, "_tf_decorator", None)
+    return getattr(function, "__wrapped__", None) if target is None and _is_own(function) else target
 
 
 def _is_own(function: Any) -> bool:
@@ -251,9 +290,10 @@ def _is_own(function: Any) -> bool:
 
 
 def getfullargspec(obj: Any) -> inspect.FullArgSpec:
-    """Returns the ``inspect.getfullargspec`` of a function without its decorators, or of a class's ``__init__``.
+    """Returns the ``inspect.getfullargspec`` of the function within decorators, or of the ``__init__`` of a class.
 
-    Annotations of tvtf's functions are removed: TensorFlow's have none, and libraries compare their specs with these.
+    Annotations of tvtf's functions are removed: TensorFlow's functions have none, and libraries compare these specs with those
+    of their own functions.
     """
     function = unwrap(obj)[1]
     if inspect.isclass(function):
@@ -266,7 +306,7 @@ def getfullargspec(obj: Any) -> inspect.FullArgSpec:
 
 
 class Export:
-    """A decorator of TensorFlow's public names, without effect here."""
+    """Replaces ``tf_export``, TensorFlow's decorator of public names, without any effect."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
@@ -274,13 +314,13 @@ class Export:
         return symbol
 
     def export_constant(self, module_name: str, name: str) -> None:
-        """Does nothing, like the decorator."""
+        """Does nothing. TensorFlow registers a constant as a public name."""
 
 
 def get_canonical_name_for_symbol(
     symbol: Any, api_name: str = "tensorflow", add_prefix_to_v1_names: bool = False
 ) -> str | None:
-    """Returns the shortest public path of a function or class."""
+    """Returns the public path of a function or class in the fewest namespaces, such as "nn.relu"; None if it has no path."""
     paths = [path for path, value in public_names().items() if value is symbol]
     return min(paths, key=lambda path: (path.count("."), path), default=None)
 
@@ -290,7 +330,10 @@ def remove_undocumented(
 ) -> None:
     """Removes the undocumented public names from a module.
 
-    A documented name is in ``allowed_exception_list``, or in a line ``@@name`` of a docstring, the module's own by default.
+    Args:
+      module_name: the name of an imported module.
+      allowed_exception_list: names to keep.
+      doc_string_modules: modules whose docstrings contain lines ``@@name`` for more names to keep; by default the module.
     """
     module = sys.modules[module_name]
     docstrings = "\n".join(each.__doc__ or "" for each in doc_string_modules or [module])
@@ -303,7 +346,7 @@ def remove_undocumented(
 
 
 class Reference:
-    """A key that compares an object by identity."""
+    """A dictionary key for any object. Two keys are equal if they refer to the same object."""
 
     def __init__(self, wrapped: Any) -> None:
         self._wrapped = wrapped
@@ -323,7 +366,7 @@ class Reference:
 
 
 class WeakReference(Reference):
-    """A key with a weak reference to its object."""
+    """A dictionary key that compares objects by identity, and does not keep its object alive."""
 
     def __init__(self, wrapped: Any) -> None:
         self._id, self._weak = id(wrapped), weakref.ref(wrapped)
@@ -341,11 +384,12 @@ class WeakReference(Reference):
 
 
 def convert_variables_to_tensors(values: Any) -> Any:
-    """Replaces Variables in a structure by their values."""
+    """Replaces the Variables in a nested structure by tensors of their values."""
     return nest.map_structure(lambda x: x._as_tensor() if isinstance(x, Variable) else x, values)
 
 
 def _inspect_names() -> dict[str, Any]:
+    """Returns the names of Python's module ``inspect`` with their values."""
     return {name: getattr(inspect, name) for name in dir(inspect) if not name.startswith("__")}
 
 

@@ -90,10 +90,10 @@ def CudnnRNN(  # noqa: N802 - TensorFlow's name
             raise InvalidArgumentError(
                 None, None, f"CudnnRNN: {argument} must be one of {[*allowed]}, but is {value!r}"
             )
-    x, start, cells, flat = (convert_to_tensor(t) for t in (input, input_h, input_c, params))
+    x, initial_h, initial_c, flat = (convert_to_tensor(t) for t in (input, input_h, input_c, params))
     directions = DIRECTIONS[direction]
-    layers, features, units = start.shape[0] // directions, x.shape[-1], start.shape[-1]
-    step = _cell_functions(tf)[rnn_mode]
+    layers, features, units = initial_h.shape[0] // directions, x.shape[-1], initial_h.shape[-1]
+    next_state = _cell_functions(tf)[rnn_mode]
     parameters = _split_parameters(
         tf,
         flat,
@@ -105,52 +105,57 @@ def CudnnRNN(  # noqa: N802 - TensorFlow's name
     last_h, last_c = [], []
     for layer in range(layers):
         direction_outputs = []
-        for way in range(directions):
-            k = layer * directions + way
-            state = (start[k], cells[k]) if is_lstm else (start[k],)
-            outputs = tf["scan"](_scan_step(tf, step, parameters[k]), x, state, reverse=way == 1)
+        for direction_index in range(directions):
+            cell = layer * directions + direction_index
+            state = (initial_h[cell], initial_c[cell]) if is_lstm else (initial_h[cell],)
+            outputs = tf["scan"](_scan_step(tf, next_state, parameters[cell]), x, state, reverse=direction_index == 1)
             direction_outputs.append(outputs[0])
-            end = 0 if way else -1
-            last_h.append(outputs[0][end])
+            last_time = 0 if direction_index else -1  # the second direction ends at the first time step
+            last_h.append(outputs[0][last_time])
             if is_lstm:
-                last_c.append(outputs[1][end])
+                last_c.append(outputs[1][last_time])
         x = tf["concat"](direction_outputs, axis=-1)
     empty = tf["zeros"]([], x.dtype)
     output_c = tf["stack"](last_c) if is_lstm else empty
     return CudnnRNNResult(x, tf["stack"](last_h), output_c, tf["zeros"]([0], x.dtype))
 
 
-def _scan_step(tf: Any, step: Callable[..., Any], cell: _Cell) -> Callable[..., Any]:
+def _scan_step(tf: Any, next_state: Callable[..., Any], cell: _Cell) -> Callable[..., Any]:
     """Returns the function that ``tf.scan`` calls for each time step of a recurrent layer.
 
-    It computes the terms of the input and of the previous state, from which ``step``, the cell's function, computes the
-    next state.
+    Args:
+      tf: tvtf's public functions by path.
+      next_state: a cell function of `_cell_functions`.
+      cell: the weights and biases of the layer.
     """
 
     def advance(state: tuple[Tensor, ...], x: Tensor) -> Any:
+        hidden_state, *_ = state  # an LSTM also has a cell state
         input_term = tf["matmul"](x, cell.by_input, transpose_b=True) + cell.input_bias
-        state_term = tf["matmul"](state[0], cell.by_state, transpose_b=True) + cell.state_bias
-        return step(input_term, state_term, *state)
+        state_term = tf["matmul"](hidden_state, cell.by_state, transpose_b=True) + cell.state_bias
+        return next_state(input_term, state_term, *state)
 
     return advance
 
 
 def _cell_functions(tf: Any) -> dict[str, Callable[..., Any]]:
-    """Returns the functions that compute the next state from the input's and the state's contributions and the state.
+    """Returns the cell functions of recurrent layers by cuDNN's mode: LSTM, GRU, and simple RNNs.
 
-    cuDNN adds both biases before the gates; in its GRU the reset gate scales the state's contribution with its bias.
+    A cell function computes the next state from three values: the input times its weights (``input_term``), the state times
+    its weights (``state_term``), both with their biases, and the previous state ``h``, with ``c`` for an LSTM.
     """
     sigmoid, tanh = tf["sigmoid"], tf["tanh"]
 
-    def lstm(by_input: Tensor, by_state: Tensor, h: Tensor, c: Tensor) -> Any:
-        input_gate, forget_gate, candidate, output_gate = tf["split"](by_input + by_state, 4, axis=-1)
+    def lstm(input_term: Tensor, state_term: Tensor, h: Tensor, c: Tensor) -> Any:
+        input_gate, forget_gate, candidate, output_gate = tf["split"](input_term + state_term, 4, axis=-1)
         cell = sigmoid(forget_gate) * c + sigmoid(input_gate) * tanh(candidate)
         return sigmoid(output_gate) * tanh(cell), cell
 
-    def gru(by_input: Tensor, by_state: Tensor, h: Tensor) -> Any:
-        reset, update, candidate = tf["split"](by_input, 3, axis=-1)
-        state_reset, state_update, state_candidate = tf["split"](by_state, 3, axis=-1)
+    def gru(input_term: Tensor, state_term: Tensor, h: Tensor) -> Any:
+        reset, update, candidate = tf["split"](input_term, 3, axis=-1)
+        state_reset, state_update, state_candidate = tf["split"](state_term, 3, axis=-1)
         update_gate = sigmoid(update + state_update)
+        # In cuDNN's GRU the reset gate scales the state's term with the bias.
         return (
             (1.0 - update_gate) * tanh(candidate + sigmoid(reset + state_reset) * state_candidate) + update_gate * h,
         )
@@ -158,16 +163,22 @@ def _cell_functions(tf: Any) -> dict[str, Callable[..., Any]]:
     return {
         "lstm": lstm,
         "gru": gru,
-        "rnn_relu": lambda by_input, by_state, h: (tf["nn.relu"](by_input + by_state),),
-        "rnn_tanh": lambda by_input, by_state, h: (tanh(by_input + by_state),),
+        "rnn_relu": lambda input_term, state_term, h: (tf["nn.relu"](input_term + state_term),),
+        "rnn_tanh": lambda input_term, state_term, h: (tanh(input_term + state_term),),
     }
 
 
 def _split_parameters(tf: Any, flat: Tensor, gate_rows: int, units: int, input_sizes: list[int]) -> list[_Cell]:
-    """Splits cuDNN's vector of parameters into the cells of each layer and direction, in this order.
+    """Splits cuDNN's vector of parameters into matrices and biases for each cell (a cell: one layer and direction).
 
-    All weight matrices come first, then all biases. A cell's matrices have ``gate_rows`` rows, the units of all its gates;
-    ``input_sizes`` are the cells' numbers of input features.
+    The vector contains the matrices of all cells, then the biases of all cells.
+
+    Args:
+      tf: tvtf's public functions by path.
+      flat: the vector.
+      gate_rows: the rows of each matrix: the number of gates times ``units``.
+      units: the size of the state.
+      input_sizes: the number of input features of each cell.
     """
     offset = 0
 

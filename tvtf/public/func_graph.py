@@ -39,19 +39,25 @@ class FuncGraph:
         self.trace.graph = self
 
     def as_default(self) -> AbstractContextManager[Any]:
-        """Makes this graph the one in which ops are built."""
+        """Returns a context in which ops are added to this graph."""
         return tracing(self.trace)
 
     def __getattr__(self, name: str) -> Any:
-        """Returns the names, collections and ops that any function's graph has."""
-        if name.startswith("__") or "trace" not in vars(self):
+        """Returns an attribute that the graph of every ``tf.function`` has, such as names, collections and ops.
+
+        The `FunctionGraph` with these attributes is created on the first use.
+        """
+        if name.startswith("__") or "trace" not in vars(self):  # without a trace, __init__ has not run yet
             raise AttributeError(name)
         if "_as_graph" not in vars(self):
             self._as_graph = import_module("tvtf.v1.graph").FunctionGraph(self.trace)
         return getattr(self._as_graph, name)
 
     def placeholder(self, dtype: DType, shape: Any, name: str | None) -> SymbolicTensor:
-        """Returns a placeholder, for ``tf.compat.v1.placeholder``."""
+        """Adds a parameter to the graph, for ``tf.compat.v1.placeholder``; returns its symbolic tensor.
+
+        Unknown sizes become symbolic dims.
+        """
         shape, name = as_shape(shape), name or "Placeholder"
         if shape.rank is None:
             return self.trace.add_param(TensorType(argument_shape(name, None), dtype), name)

@@ -31,7 +31,7 @@ for _path, _class in {
 
 @export("__internal__.tracking.no_automatic_dependency_tracking", waits=False)
 def no_automatic_dependency_tracking(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps a method so that attributes set in it are not tracked.
+    """Wraps a method of a trackable object so that attributes set by the method are not saved in checkpoints.
 
     >>> import tvtf as tf
     >>> class Owner(tf.__internal__.tracking.AutoTrackable):
@@ -47,20 +47,20 @@ def no_automatic_dependency_tracking(method: Callable[..., Any]) -> Callable[...
     """
 
     @wraps(method)
-    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        before = getattr(self, "_self_setattr_tracking", True)
+    def call_without_tracking(self: Any, *args: Any, **kwargs: Any) -> Any:
+        was_tracking = getattr(self, "_self_setattr_tracking", True)
         self._self_setattr_tracking = False
         try:
             return method(self, *args, **kwargs)
         finally:
-            self._self_setattr_tracking = before
+            self._self_setattr_tracking = was_tracking
 
-    return run
+    return call_without_tracking
 
 
 @export("__internal__.smart_cond.smart_cond", waits=False)
 def smart_cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None = None) -> Any:
-    """Works as ``tf.cond``, but calls only one branch if the value of ``pred`` is known while tracing.
+    """Works as ``tf.cond``, but calls only one branch if the value of ``pred`` is known while a function is traced.
 
     Raises:
       TypeError: ``pred`` is not a tensor, bool, 0 or 1; or a branch is not callable.
@@ -81,7 +81,13 @@ def smart_cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str |
 
 
 def _static_bool(pred: Any) -> bool | None:
-    """Returns a predicate's value if it is known while tracing, else None; it may depend on constants and static shapes."""
+    """Returns the value of a condition if it is known while a function is traced, else None.
+
+    The value of a symbolic tensor is known if it depends only on constants and static shapes.
+
+    Raises:
+      TypeError: ``pred`` is not a tensor, bool, 0 or 1.
+    """
     if isinstance(pred, (bool, np.bool_)) or (isinstance(pred, int) and pred in (0, 1)):
         return bool(pred)
     if not is_tensor(pred):
@@ -98,7 +104,9 @@ def _static_bool(pred: Any) -> bool | None:
 
 @export("__internal__.distribute.interim.maybe_merge_call", waits=False)
 def maybe_merge_call(fn: Callable[..., Any], strategy: Any, *args: Any, **kwargs: Any) -> Any:
-    """Calls ``fn(strategy, ...)``; TensorFlow calls it once for all replicas of a strategy, and tvtf has only one replica.
+    """Calls ``fn(strategy, *args, **kwargs)``, and returns its result.
+
+    TensorFlow calls ``fn`` once for all replicas of a distribution strategy. tvtf has only one replica.
 
     >>> import tvtf as tf
     >>> call = tf.__internal__.distribute.interim.maybe_merge_call
@@ -112,7 +120,7 @@ def maybe_merge_call(fn: Callable[..., Any], strategy: Any, *args: Any, **kwargs
 
 @export("__internal__.distribute.strategy_supports_no_merge_call", waits=False)
 def strategy_supports_no_merge_call() -> bool:
-    """Returns whether the strategy works without ``merge_call``, as it does with one replica.
+    """Returns whether the distribution strategy works without ``merge_call``: it does, because it has one replica.
 
     >>> import tvtf as tf
     >>> tf.__internal__.distribute.strategy_supports_no_merge_call()

@@ -38,7 +38,7 @@ def from_dlpack(dlcapsule: Any) -> Tensor:
 
 
 class _Capsule:
-    """Wraps a capsule of CPU memory in the object that NumPy expects."""
+    """Wraps a DLPack capsule of CPU memory in an object with the methods that ``numpy.from_dlpack`` calls."""
 
     def __init__(self, capsule: Any) -> None:
         self.capsule = capsule
@@ -47,21 +47,22 @@ class _Capsule:
         return self.capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return 1, 0
+        return 1, 0  # DLPack's type kDLCPU, device 0
 
 
 @export("make_tensor_proto")
 def make_tensor_proto(
     values: Any, dtype: Any = None, shape: Any = None, verify_shape: bool = False, allow_broadcast: bool = False
 ) -> Any:
-    """Converts values to a ``TensorProto`` message; a scalar fills ``shape``.
+    """Converts values to a ``TensorProto`` message. A single value is repeated to fill ``shape``.
 
     >>> import tvtf as tf
     >>> tf.make_ndarray(tf.make_tensor_proto([[1, 2]]))
     array([[1, 2]], dtype=int32)
 
     Raises:
-      TypeError, ValueError: the values' shape differs and ``verify_shape`` is set, or they don't fit into ``shape``.
+      TypeError: ``verify_shape`` is set, and the values have another shape.
+      ValueError: the values can't be reshaped or broadcast to ``shape``.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/make_tensor_proto
     """
@@ -69,28 +70,32 @@ def make_tensor_proto(
 
     array = convert_to_tensor(values, dtype).numpy()
     if shape is not None:
-        array = _with_shape(np.asarray(array), tuple(int(d) for d in shape), verify_shape, allow_broadcast)
+        array = _with_shape(np.asarray(array), tuple(int(size) for size in shape), verify_shape, allow_broadcast)
     return TensorProto.FromString(written(np.asarray(array)))
 
 
-def _with_shape(array: np.ndarray, shape: tuple[int, ...], is_exact: bool, allow_broadcast: bool) -> np.ndarray:
-    """Gives an array a shape: broadcasts a single element, or any array with ``allow_broadcast``, and reshapes others.
+def _with_shape(array: np.ndarray, shape: tuple[int, ...], verify_shape: bool, allow_broadcast: bool) -> np.ndarray:
+    """Converts an array to a shape for ``tf.make_tensor_proto``.
+
+    With ``allow_broadcast`` the array is broadcast, otherwise reshaped. A single element is always broadcast.
 
     Raises:
-      TypeError: ``is_exact`` is set and the array has another shape.
+      TypeError: ``verify_shape`` is set and the array has another shape.
+      ValueError: the array can't be broadcast or reshaped to this shape.
     """
     if array.shape == shape:
         return array
-    if is_exact:
+    if verify_shape:
         raise TypeError(f"Expected Tensor's shape: {shape}, but got {array.shape}.")
     if allow_broadcast or array.size == 1:
+        # As a scalar, a single element can be broadcast to a shape of any rank.
         return np.broadcast_to(array.reshape(array.shape if allow_broadcast else ()), shape)
     return array.reshape(shape)
 
 
 @export("make_ndarray")
 def make_ndarray(tensor: Any) -> np.ndarray:
-    """Returns the array of a ``TensorProto`` message of tvtf or TensorFlow.
+    """Converts a ``TensorProto`` message, of tvtf or TensorFlow, to a NumPy array.
 
     >>> import tvtf as tf
     >>> tf.make_ndarray(tf.make_tensor_proto(2.5, shape=[2]))

@@ -17,21 +17,27 @@ KERAS = "keras"
 
 
 def is_free() -> bool:
-    """Returns whether ``import keras`` can mean nothing but Keras on tvtf."""
+    """Returns whether ``import keras`` may load Keras on tvtf.
+
+    It may not if Keras is imported already, if TensorFlow itself is installed, or if another backend is chosen.
+    """
     return KERAS not in sys.modules and _is_tensorflow_tvtf() and chosen_backend() == "tensorflow"
 
 
 def _is_tensorflow_tvtf() -> bool:
-    """Returns whether TensorFlow is not installed, or replaced by tvtf."""
+    """Returns whether ``import tensorflow`` can't import TensorFlow itself: it is not installed, or replaced by tvtf."""
     return sys.modules.get("tensorflow") is tensorflow_view.find("tensorflow") or find_spec("tensorflow") is None
 
 
 def chosen_backend() -> str:
-    """Returns the name of Keras's backend, from the environment or from Keras's configuration file."""
+    """Returns the name of the backend that the user chose for Keras, ``"tensorflow"`` by default.
+
+    It is read from the environment variable KERAS_BACKEND, or from Keras's configuration file.
+    """
     if "KERAS_BACKEND" in os.environ:
         return os.environ["KERAS_BACKEND"]
     home = os.environ.get("KERAS_HOME") or os.path.join(os.path.expanduser("~"), ".keras")
     try:
         return str(json.loads(Path(home, "keras.json").read_text(encoding="utf-8"))["backend"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError):  # there is no file, or it has no backend
         return "tensorflow"

@@ -58,10 +58,11 @@ def FusedBatchNormV2(  # noqa: N802 - TensorFlow's names
     is_training: bool = True,
     name: str | None = None,
 ) -> _Normalized:
-    """Batch normalization as ``tf.compat.v1.nn.fused_batch_norm``, with the values that TensorFlow saves for the gradient.
+    """Normalizes a batch as ``tf.compat.v1.nn.fused_batch_norm`` does, and also returns values for the gradient.
 
     Returns:
-      The normalized tensor, the mean and (for a batch: unbiased) variance, and the mean and variance used to normalize.
+      A named tuple: the normalized tensor, the running mean and variance, and the mean and variance used to normalize. In
+      training, the unbiased variance of the batch enters the running variance, and the biased one is used to normalize.
 
     >>> import tvtf as tf
     >>> x = tf.constant([[[[1.]], [[3.]]]])
@@ -72,17 +73,17 @@ def FusedBatchNormV2(  # noqa: N802 - TensorFlow's names
     Source: https://www.tensorflow.org/api_docs/python/tf/raw_ops/FusedBatchNormV2
     """
     training = bool(is_training)
-    running = _or_none(mean), _or_none(variance)
+    running_mean, running_variance = _none_if_empty(mean), _none_if_empty(variance)
     y, new_mean, new_variance = fused_batch_norm(
-        x, scale, offset, *running, epsilon, data_format, training, name, exponential_avg_factor
+        x, scale, offset, running_mean, running_variance, epsilon, data_format, training, name, exponential_avg_factor
     )
-    residuals = _moments(convert_to_tensor(x), data_format) if training else (new_mean, new_variance)
-    return _Normalized(y, new_mean, new_variance, *residuals)
+    used_statistics = _batch_moments(convert_to_tensor(x), data_format) if training else (new_mean, new_variance)
+    return _Normalized(y, new_mean, new_variance, *used_statistics)
 
 
 @export("raw_ops.FusedBatchNormV3")
 def FusedBatchNormV3(**arguments: Any) -> _NormalizedV3:  # noqa: N802
-    """Works as ``FusedBatchNormV2``, with one more result, which is empty on the CPU.
+    """Works as ``FusedBatchNormV2``, with one more result. TensorFlow's result on the CPU is an empty tensor, too.
 
     >>> import tvtf as tf
     >>> x = tf.constant([[[[1.]], [[3.]]]])
@@ -95,21 +96,21 @@ def FusedBatchNormV3(**arguments: Any) -> _NormalizedV3:  # noqa: N802
     return _NormalizedV3._make((*results, convert_to_tensor([], results.batch_mean.dtype)))
 
 
-def _or_none(statistic: Any) -> Any:
-    """Returns None for an empty statistic, which training does not need."""
+def _none_if_empty(statistic: Any) -> Any:
+    """Returns a running mean or variance unchanged, or None for an empty tensor, which programs pass in training."""
     return None if convert_to_tensor(statistic).shape == (0,) else statistic
 
 
-def _moments(x: Tensor, data_format: str) -> Any:
-    """Returns the mean and the biased variance of a batch."""
-    channel = 1 if data_format.startswith("NC") else x.ndim - 1
-    wide = public_names()["cast"](x, "float64" if x.dtype.name == "float64" else "float32")
-    return public_names()["nn.moments"](wide, [i for i in range(x.ndim) if i != channel])
+def _batch_moments(x: Tensor, data_format: str) -> Any:
+    """Computes the mean and the biased variance of each channel in a batch, in float32 or float64."""
+    channel_axis = 1 if data_format.startswith("NC") else x.ndim - 1
+    values = public_names()["cast"](x, "float64" if x.dtype.name == "float64" else "float32")
+    return public_names()["nn.moments"](values, [axis for axis in range(x.ndim) if axis != channel_axis])
 
 
 @export("raw_ops.BroadcastGradientArgs")
 def BroadcastGradientArgs(*, s0: Any, s1: Any, name: str | None = None) -> _Reduced:  # noqa: N802
-    """Returns the axes over which gradients are summed if tensors of shapes ``s0`` and ``s1`` are broadcast together.
+    """Returns the axes to sum the gradients over if tensors of shapes ``s0`` and ``s1`` are broadcast together.
 
     Raises:
       InvalidArgumentError: the shapes can't be broadcast.
@@ -137,8 +138,9 @@ def BroadcastGradientArgs(*, s0: Any, s1: Any, name: str | None = None) -> _Redu
 
 
 def _dims_of(vector: Any) -> list[Dim] | None:
-    """Returns the dims, static or symbolic, of a shape that a program computes, or None."""
+    """Returns the elements of a shape, given as an integer vector, as static or symbolic dims; None if they are unknown."""
     static = static_value(vector)
+    # A traced tensor may have symbolic dims as its elements.
     dims = vector.known if static is None else static
     return None if dims is None else dims.tolist()  # type: ignore[no-any-return]
 
@@ -146,10 +148,10 @@ def _dims_of(vector: Any) -> list[Dim] | None:
 def _static_reduction_axes(
     first: list[Dim] | None, second: list[Dim] | None, name: str | None
 ) -> tuple[list[int], list[int]] | None:
-    """Returns the axes along which each of two shapes is broadcast to the other: those where its size is 1.
+    """Returns the axes along which each of two shapes is broadcast to the other: the axes on which its size is 1.
 
-    Returns None if they aren't known while tracing. A symbolic dim that is broadcast with 1 is assumed not to be 1 itself;
-    if it is, summing its gradient over this axis doesn't change the value.
+    Returns None if the axes are not known while a function is traced. For example, the shapes ``[2, 1]`` and ``[3]`` give
+    ``([1], [0])``.
 
     Raises:
       InvalidArgumentError: the shapes can't be broadcast together.
@@ -159,11 +161,13 @@ def _static_reduction_axes(
     rank = max(len(first), len(second))
     padded = [[1] * (rank - len(dims)) + dims for dims in (first, second)]
     for a, b in zip(*padded):
+        # A symbolic dim that meets 1 is assumed not to be 1. If it is 1, summing its gradient over this axis changes nothing.
         if not (same_dim(a, b) or _is_one(a) or _is_one(b)):
             if isinstance(a, int) and isinstance(b, int):
                 message = f"Incompatible shapes: {brackets(first)} vs. {brackets(second)} [Op:BroadcastGradientArgs]"
                 raise InvalidArgumentError(None, name, message)
             return None
+    # Between equal shapes nothing is broadcast, not even an axis of size 1.
     if len(first) == len(second) and all(map(same_dim, first, second)):
         return [], []
     ones = [[axis for axis, dim in enumerate(dims) if _is_one(dim)] for dims in padded]
@@ -199,14 +203,15 @@ def RandomGammaGrad(*, alpha: Any, sample: Any, name: str | None = None) -> Tens
     """
     tf = public_names()
     alpha, sample = convert_to_tensor(alpha), convert_to_tensor(sample)
-    # The sample stays at the same quantile as alpha changes: by the derivatives of the distribution function.
+    # As alpha changes, the sample stays at the same quantile: F(alpha, sample) is constant, where F is the distribution
+    # function. So the derivative is -dF/dalpha divided by dF/dsample, the density.
     log_density = (alpha - number(1, alpha)) * tf["math.log"](sample) - sample - tf["math.lgamma"](alpha)
     return bind.negative(tf["divide"](igamma_grad_a(alpha, sample), tf["exp"](log_density)))  # type: ignore[no-any-return]
 
 
 @export("raw_ops.MatrixDiagPartV2")
 def MatrixDiagPartV2(*, input: Any, k: Any, padding_value: Any, name: str | None = None) -> Tensor:  # noqa: A002, N802
-    """Works as ``tf.linalg.diag_part``, with a band's short diagonals aligned to the left.
+    """Extracts diagonals of matrices, as ``tf.linalg.diag_part`` does, and aligns the short ones to the left.
 
     >>> import tvtf as tf
     >>> tf.raw_ops.MatrixDiagPartV2(input=[[1, 2], [3, 4]], k=[0, 1], padding_value=9).numpy()
@@ -227,7 +232,7 @@ def MatrixDiagPartV3(  # noqa: N802
     align: str = "RIGHT_LEFT",
     name: str | None = None,  # noqa: A002
 ) -> Tensor:
-    """Works as ``tf.linalg.diag_part``.
+    """Extracts diagonals of matrices, as ``tf.linalg.diag_part`` does.
 
     >>> import tvtf as tf
     >>> tf.raw_ops.MatrixDiagPartV3(input=[[1, 2], [3, 4]], k=1, padding_value=0).numpy()
@@ -241,7 +246,7 @@ def MatrixDiagPartV3(  # noqa: N802
 
 @export("raw_ops.Bucketize")
 def Bucketize(*, input: Any, boundaries: Sequence[float], name: str | None = None) -> Tensor:  # noqa: A002, N802
-    """Returns for each element the index of its bucket: the number of boundaries that are at most the element, as int32.
+    """Returns for each element the index of its bucket, as int32: the number of boundaries less than or equal to the element.
 
     Raises:
       InvalidArgumentError: the boundaries are not sorted.
@@ -263,10 +268,10 @@ def Bucketize(*, input: Any, boundaries: Sequence[float], name: str | None = Non
 
 @export("raw_ops.UniqueV2")
 def UniqueV2(*, x: Any, axis: Any, out_idx: Any = int32, name: str | None = None) -> Unique:  # noqa: N802
-    """Works as ``tf.unique`` on the slices along an axis.
+    """Finds the unique slices of a tensor along an axis, as ``tf.unique`` finds the unique elements of a vector.
 
     Args:
-      axis: a vector with one axis, or an empty one for a vector ``x``.
+      axis: a vector with one axis; an empty vector if ``x`` is a vector.
 
     >>> import tvtf as tf
     >>> tf.raw_ops.UniqueV2(x=[[1, 2], [0, 0], [1, 2]], axis=[0]).y.numpy()
@@ -280,7 +285,7 @@ def UniqueV2(*, x: Any, axis: Any, out_idx: Any = int32, name: str | None = None
 
 @export("raw_ops.UniqueWithCountsV2")
 def UniqueWithCountsV2(*, x: Any, axis: Any, out_idx: Any = int32, name: str | None = None) -> UniqueWithCounts:  # noqa: N802
-    """Works as ``tf.unique_with_counts`` on the slices along an axis.
+    """Finds and counts the unique slices of a tensor along an axis, as ``tf.unique_with_counts`` does for a vector.
 
     >>> import tvtf as tf
     >>> tf.raw_ops.UniqueWithCountsV2(x=[[1, 2], [0, 0], [1, 2]], axis=[0]).count.numpy()

@@ -20,9 +20,9 @@ VERSION = "2.21.0"
 
 
 class View(ModuleType):
-    """A module with its own names, which looks others up in the modules ``behind``, in order.
+    """A module that has some names of its own, and looks other names up in the modules ``behind``, in order.
 
-    ``behind`` are modules, or dotted paths in tvtf, which are resolved when a name is looked up.
+    An element of ``behind`` is a module, or a dotted path in tvtf. A path is resolved when a name is looked up.
     """
 
     def __init__(self, name: str, *behind: ModuleType | str) -> None:
@@ -31,12 +31,13 @@ class View(ModuleType):
         self.__dict__["_behind"] = behind
 
     def __getattr__(self, name: str) -> Any:
-        """Returns an attribute of the first module behind this view that has it.
+        """Returns an attribute from the first of the modules behind this view that has the attribute.
 
-        If none has it, the last one raises the AttributeError, whose message may say why tvtf doesn't have the name.
+        If no module has the attribute, the last module raises the AttributeError. Its message may explain why tvtf lacks the
+        name.
         """
         modules = [public(x) if isinstance(x, str) else x for x in self.__dict__["_behind"]]
-        if name.startswith("__"):
+        if name.startswith("__"):  # for such names the modules' own ``__getattr__`` is not called
             modules = [module for module in modules if name in vars(module)]
         if not modules:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}: tvtf doesn't have it")
@@ -47,18 +48,18 @@ class View(ModuleType):
         return self._cached_view(name, getattr(last, name))
 
     def __reduce__(self) -> Any:
-        """Pickles a view by its name, as programs expect that pickle functions with their globals."""
+        """Pickles a view by its name, for libraries that pickle functions with their globals."""
         return import_module, (self.__name__,)
 
     def forget(self) -> None:
-        """Drops names that were cached from other modules."""
+        """Removes the cached names of other modules, after the modules behind this view were changed."""
         for name in self.__dict__.pop("_cached_names", ()):
             self.__dict__.pop(name, None)
 
     def _cached_view(self, name: str, value: Any) -> Any:
-        """Returns an attribute's value, as a view if it is a module of tvtf; functions, classes and views are cached.
+        """Returns the value of an attribute from another module, and caches functions, classes and views.
 
-        Keras's modules and those of other packages are returned unchanged.
+        A module of tvtf is wrapped in a view. Modules of Keras and of other packages are returned unchanged.
         """
         if value is tvtf:
             return _root
@@ -76,7 +77,7 @@ class View(ModuleType):
 
 
 def public(path: str) -> Any:
-    """Returns the object at a dotted path in tvtf; tvtf itself for the empty path."""
+    """Returns the object at a dotted path in tvtf, such as ``"math"``; for the empty path, tvtf itself."""
     return reduce(getattr, path.split(".") if path else [], tvtf)
 
 
@@ -84,7 +85,7 @@ class Context:
     """The parts of TensorFlow's eager context that Keras uses."""
 
     def clear_kernel_cache(self) -> None:
-        """Does nothing: there are no kernels of single ops."""
+        """Does nothing: tvtf caches no kernels of single ops."""
 
     def executing_eagerly(self) -> bool:
         return tvtf.executing_eagerly()
@@ -106,36 +107,47 @@ _determinism = _Determinism()
 
 
 def _type_specs() -> dict[str, type]:
-    """Returns the type specs by name: TensorFlow's and those that users registered."""
+    """Returns TypeSpec classes by the names that saved functions use: TensorFlow's, and those that users registered."""
     builtin = (tvtf.TensorSpec, tvtf.RaggedTensorSpec, tvtf.SparseTensorSpec)
-    return {**registered, **{f"tf.{kind.__name__}": kind for kind in builtin}}
+    return {**registered, **{f"tf.{spec_class.__name__}": spec_class for spec_class in builtin}}
 
 
 def _type_spec_named(name: str) -> type:
+    """Returns the TypeSpec class that is registered under a name.
+
+    Raises:
+      ValueError: no class has this name.
+    """
     if name not in _type_specs():
         raise ValueError(f"No TypeSpec has been registered with name {name!r}")
     return _type_specs()[name]
 
 
 def _name_of_type_spec(cls: type) -> str:
-    for name, kind in _type_specs().items():
-        if kind is cls:
+    """Returns the name under which a TypeSpec class is registered.
+
+    Raises:
+      ValueError: the class is not registered.
+    """
+    for name, spec_class in _type_specs().items():
+        if spec_class is cls:
             return name
     raise ValueError(f"TypeSpec {cls.__module__}.{cls.__name__} has not been registered.")
 
 
 def dynamic_update_slice(x: Any, updates: Any, start_indices: Any) -> Any:
-    """Replaces the part of ``x`` that starts at ``start_indices`` by ``updates``; returns the new tensor.
+    """Returns a copy of ``x`` in which ``updates`` replace the part that starts at ``start_indices``, as XLA's op does.
 
-    As in XLA, a start is clamped so that ``updates`` fit.
+    A start index is clamped, so that the whole of ``updates`` lies within ``x``.
     """
     x, updates = tvtf.convert_to_tensor(x), tvtf.convert_to_tensor(updates)
-    limits = shape(x) - shape(updates)
+    largest_starts = shape(x) - shape(updates)
     starts = tvtf.cast(tvtf.stack(start_indices), tvtf.int32)
-    clamped_starts = tvtf.unstack(tvtf.maximum(tvtf.minimum(starts, limits), 0), x.shape.rank)
+    clamped_starts = tvtf.unstack(tvtf.maximum(tvtf.minimum(starts, largest_starts), 0), x.shape.rank)
     sizes = tvtf.unstack(shape(updates), x.shape.rank)
     ranges = (start + tvtf.range(size) for start, size in zip(clamped_starts, sizes))
-    coordinates = tvtf.meshgrid(*ranges, indexing="ij")  # empty for scalars
+    coordinates = tvtf.meshgrid(*ranges, indexing="ij")
+    # Scalars have no coordinates, and are replaced as a whole.
     return tvtf.tensor_scatter_nd_update(x, tvtf.stack(coordinates, axis=-1), updates) if coordinates else updates
 
 
@@ -146,25 +158,31 @@ class CSRSparseMatrix(NamedTuple):
 
 
 def _to_csr(indices: Any, values: Any, dense_shape: Any, name: str | None = None) -> CSRSparseMatrix:
+    """Makes a CSR matrix from the parts of a SparseTensor."""
     return CSRSparseMatrix(tvtf.SparseTensor(indices, values, dense_shape))
 
 
 def _from_csr(sparse_matrix: CSRSparseMatrix, type: Any, name: str | None = None) -> Any:  # noqa: A002
+    """Converts a CSR matrix to a SparseTensor."""
     return sparse_matrix.tensor
 
 
 def _csr_product(a: CSRSparseMatrix, b: CSRSparseMatrix, type: Any, name: str | None = None) -> CSRSparseMatrix:  # noqa: A002
+    """Multiplies two CSR matrices. The product is computed with dense matrices."""
     left, right = (tvtf.sparse.to_dense(tvtf.sparse.reorder(x.tensor)) for x in (a, b))
     return CSRSparseMatrix(tvtf.sparse.from_dense(tvtf.matmul(left, right)))
 
 
 def _batch_size(dataset: Any) -> Any:
-    """Returns the size of a dataset's batches as an int64 scalar, that of the last one aside; -1 if it varies or is unknown."""
+    """Returns the batch size of a dataset as an int64 scalar, or -1 if the size varies or is unknown.
+
+    The last batch may be smaller.
+    """
     specs = tvtf.nest.flatten(dataset.element_spec)
     shapes = [getattr(spec, "shape", tvtf.TensorShape(None)) for spec in specs]
     sizes = {shape[0] if shape.rank else None for shape in shapes}
-    static = sizes.pop() if len(sizes) == 1 else None
-    size = dataset.size_of_batches() if static is None else static
+    static_size = sizes.pop() if len(sizes) == 1 else None
+    size = dataset.size_of_batches() if static_size is None else static_size
     return tvtf.constant(-1 if size is None else size, tvtf.int64)
 
 
@@ -204,28 +222,33 @@ Names = Mapping[str, Mapping[str, Any]]
 
 
 def add(names: Names, behind: Mapping[str, Sequence[str]]) -> None:
-    """Adds names to modules of the view, and sets the modules of tvtf that provide the other names."""
-    for path, places in behind.items():
-        vars(_view_at(path))["_behind"] = tuple(places)
+    """Adds names to the modules of the package ``tensorflow``, as programs that run on tvtf see it.
+
+    Args:
+      names: the names and values to add, by the path of the module.
+      behind: the paths of tvtf's namespaces that provide all other names of a module, by the path of the module.
+    """
+    for path, namespaces in behind.items():
+        vars(_view_at(path))["_behind"] = tuple(namespaces)
         _view_at(path).forget()
     for path, module_names in names.items():
         vars(_view_at(path)).update(module_names)
 
 
 def _view_at(path: str) -> View:
-    """Returns the view of the module ``tensorflow.<path>``; creates it, and those above it, if they are missing."""
+    """Returns the view of the module ``tensorflow.<path>``; creates missing views of this module and its parents."""
     module = _root
-    for part in path.split(".") if path else []:
-        if not isinstance(vars(module).get(part), View):
-            attributes = [_imported_attribute(x, part) for x in module._behind]
+    for name in path.split(".") if path else []:
+        if not isinstance(vars(module).get(name), View):
+            attributes = [_imported_attribute(x, name) for x in module._behind]
             modules = [attribute for attribute in attributes if isinstance(attribute, ModuleType)]
-            vars(module)[part] = View(f"{module.__name__}.{part}", *modules)
-        module = vars(module)[part]
+            vars(module)[name] = View(f"{module.__name__}.{name}", *modules)
+        module = vars(module)[name]
     return module
 
 
 def _imported_attribute(behind: ModuleType | str, name: str) -> Any:
-    """Returns an attribute of a module that is imported already, or None."""
+    """Returns an attribute of a module without importing anything; None for a path, or if the module lacks the attribute."""
     return None if isinstance(behind, str) else vars(behind).get(name)
 
 
@@ -235,15 +258,15 @@ add(PRIVATE, {})
 
 
 def find(name: str) -> Any:
-    """Returns the view of the module ``tensorflow``, or a view or module for one of its submodules.
+    """Returns what ``import <name>`` imports in a program that runs on tvtf: a view of ``tensorflow``, or of a submodule.
 
     Raises:
       ModuleNotFoundError: tvtf has no module of this name.
     """
     module: Any = _root
-    for part in name.split(".")[1:]:
+    for attribute_name in name.split(".")[1:]:  # the first part is "tensorflow"
         try:
-            module = getattr(module, part)
+            module = getattr(module, attribute_name)
         except AttributeError as error:
             raise ModuleNotFoundError(f"No module named {name!r}: {error}", name=name) from None
     return module

@@ -27,11 +27,12 @@ SEED = 87654321
 
 
 def _v1() -> Any:
+    """Returns ``tf.compat.v1``, which is imported on its first use."""
     return sys.modules["tvtf"].compat.v1
 
 
 def _absl_or_unittest() -> Any:
-    """Returns absl's test module, on which TensorFlow's tests are built, or unittest if absl is not installed."""
+    """Returns the module ``absl.testing.absltest``, as TensorFlow uses it for ``tf.test``, or unittest without absl."""
     try:
         return importlib.import_module("absl.testing.absltest")
     except ModuleNotFoundError:
@@ -44,7 +45,9 @@ _Case: Any = _BASE.TestCase
 
 @export("test.TestCase")
 class TestCase(_Case):  # type: ignore[misc]
-    """A test case that compares tensors, arrays and nests of them; every test starts with the same random seed.
+    """A test case with assertions that compare tensors, arrays and nested structures of these.
+
+    Every test starts with the same random seed.
 
     If absl is installed, it also has absl's assertions, as in TensorFlow.
 
@@ -65,27 +68,28 @@ class TestCase(_Case):  # type: ignore[misc]
         cls.__test__ = True
 
     def setUp(self) -> None:
+        """Sets the random seeds of Python, NumPy and tvtf before each test, so that tests can be repeated."""
         super().setUp()
         random.seed(SEED)
         np.random.seed(SEED)
         set_seed(SEED)
 
     def get_temp_dir(self) -> str:
-        """Returns a temporary folder, which is deleted after the test."""
+        """Returns the path of a temporary folder, one for each test, which is deleted after the test."""
         if not hasattr(self, "_folder"):
             self._folder = tempfile.TemporaryDirectory()
             self.addCleanup(self._folder.cleanup)
         return self._folder.name
 
     def evaluate(self, tensors: Any) -> Any:
-        """Returns a nested structure of tensors with each replaced by its NumPy value.
+        """Evaluates the tensors in a nested structure; returns a structure of NumPy values.
 
-        Tensors of a TensorFlow 1 graph are evaluated by the default session, or by the test's.
+        Tensors of a TensorFlow 1 graph are evaluated by the default session, or else by the test's cached session.
 
         Raises:
-          ValueError: a value is not a tensor, and there is no graph.
+          ValueError: a value is not a tensor, and no graph is being built.
         """
-        if state.trace is None:
+        if state.trace is None:  # no graph is being built
             return nest.map_structure(_value, tensors)
         session = _v1().get_default_session()
         if session is not None:
@@ -95,8 +99,11 @@ class TestCase(_Case):  # type: ignore[misc]
 
     @contextmanager
     def session(self, graph: Any = None, config: Any = None, **_: Any) -> Any:
-        """Enters a session of TensorFlow 1 for the current graph; outside graphs, an object that evaluates eager tensors."""
-        if state.trace is None:
+        """Opens a TensorFlow 1 session for a ``with`` block, and closes the session afterwards.
+
+        Outside of a graph, the block gets an object with the same method ``run``, which evaluates eager tensors.
+        """
+        if state.trace is None:  # no graph is being built
             yield _EagerSession(self)
         else:
             with _v1().Session(graph=graph, config=config) as session:
@@ -104,8 +111,11 @@ class TestCase(_Case):  # type: ignore[misc]
 
     @contextmanager
     def cached_session(self, graph: Any = None, config: Any = None, **_: Any) -> Any:
-        """Opens a TensorFlow 1 session as a block; all calls in a test share one session. Eagerly it is a stand-in."""
-        if state.trace is None:
+        """Enters the TensorFlow 1 session that all calls in a test share, for a ``with`` block.
+
+        Outside of a graph, the block gets an object with the same method ``run``, which evaluates eager tensors.
+        """
+        if state.trace is None:  # no graph is being built
             yield _EagerSession(self)
             return
         if not hasattr(self, "_cached_session"):
@@ -119,11 +129,14 @@ class TestCase(_Case):  # type: ignore[misc]
     # -- comparing
 
     def _GetNdArray(self, a: Any) -> np.ndarray:
-        """Converts a compared value to an array; test cases of other libraries override it."""
+        """Converts a compared value to an array. Libraries' test cases override this method."""
         return _array(self._values(a))
 
     def _values(self, structure: Any) -> Any:
-        """Returns a nested structure that a test compares, with a TensorFlow 1 graph's tensors replaced by their values."""
+        """Replaces the tensors of a TensorFlow 1 graph in a nested structure by their values, for comparisons.
+
+        All tensors are evaluated in one run of the session.
+        """
         leaves = nest.flatten(structure)
         symbolic_indices = [i for i, leaf in enumerate(leaves) if _is_symbolic(leaf)]
         if not symbolic_indices:
@@ -133,20 +146,25 @@ class TestCase(_Case):  # type: ignore[misc]
         return nest.pack_sequence_as(structure, leaves)
 
     def assertAllEqual(self, a: Any, b: Any, msg: str | None = None) -> None:
-        """Asserts equal shapes and elements; NaN equals NaN. Ragged tensors may be compared with nested lists."""
+        """Asserts that two values have equal shapes and elements. NaN equals NaN.
+
+        A ragged tensor may be compared with nested lists.
+        """
         if _is_ragged(a) or _is_ragged(b):
             self.assertEqual(_nested_lists(self._values(a)), _nested_lists(self._values(b)), msg)
             return
-        first, second = _as_texts(*_pair(self, a, b, msg))
+        first, second = _encode_strings(*_arrays_of_same_shape(self, a, b, msg))
         np.testing.assert_array_equal(first, second, err_msg=msg or "")
 
     def assertNotAllEqual(self, a: Any, b: Any, msg: str | None = None) -> None:
+        """Asserts that two values differ in their shapes or in at least one element."""
         self._assert_fails(self.assertAllEqual, a, b, msg, "The two values are equal at all elements.")
 
     def assertAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, msg: str | None = None) -> None:
-        """Asserts that values have the same structure and shapes, and that elements differ by at most ``atol + rtol * abs(b)``.
+        """Asserts that two values have the same structure and shapes, and nearly equal elements.
 
-        They may be nested lists, tuples and dicts of tensors, arrays and numbers, or ragged tensors.
+        Elements may differ by ``atol + rtol * abs(b)``. The values may be tensors, arrays, numbers or ragged tensors, and
+        nested lists, tuples and dicts of these.
         """
         if isinstance(a, Mapping):
             self.assertIsInstance(b, Mapping, msg)
@@ -165,7 +183,8 @@ class TestCase(_Case):  # type: ignore[misc]
             self.assertAllClose(x, y, rtol, atol, msg)
 
     def _assert_close(self, a: Any, b: Any, rtol: Any, atol: Any, msg: str | None) -> None:
-        first, second = map(_comparable, _pair(self, a, b, msg))
+        """Asserts that the elements of two arrays or tensors differ by at most ``atol + rtol * abs(b)``."""
+        first, second = map(_without_half_precision, _arrays_of_same_shape(self, a, b, msg))
         if not np.allclose(first, second, rtol, atol, equal_nan=True):  # also accepts tolerances per element
             np.testing.assert_allclose(first, second, rtol=rtol, atol=atol, err_msg=msg or "")
 
@@ -174,28 +193,33 @@ class TestCase(_Case):  # type: ignore[misc]
         half_rtol: float = 1e-3, half_atol: float = 1e-3, bfloat16_rtol: float = 1e-2, bfloat16_atol: float = 1e-2,
         msg: str | None = None,
     ) -> None:  # fmt: skip
-        """Asserts that values are close, with the tolerances of the less precise dtype."""
+        """Asserts that elements are nearly equal, with the tolerances for the less precise dtype of the two values.
+
+        The tolerances are relative (``rtol``) and absolute (``atol``), as in `assertAllClose`.
+        """
         tolerances = {
             "float16": (half_rtol, half_atol), "bfloat16": (bfloat16_rtol, bfloat16_atol),
             "float32": (float_rtol, float_atol), "complex64": (float_rtol, float_atol),
         }  # fmt: skip
         for name in (convert_to_tensor(a).dtype.name, convert_to_tensor(b).dtype.name):
-            tolerance = tolerances.get(name, (rtol, atol))
-            rtol, atol = max(rtol, tolerance[0]), max(atol, tolerance[1])
+            dtype_rtol, dtype_atol = tolerances.get(name, (rtol, atol))
+            rtol, atol = max(rtol, dtype_rtol), max(atol, dtype_atol)
         self.assertAllClose(a, b, rtol, atol, msg)
 
     def assertNotAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, msg: str | None = None) -> None:
+        """Asserts that two values differ by more than the tolerances in at least one element."""
         self._assert_fails(
             lambda x, y, text: self.assertAllClose(x, y, rtol, atol, text), a, b, msg,
             "The two values are close at all elements.",
         )  # fmt: skip
 
-    def _assert_fails(self, check: Callable[..., None], a: Any, b: Any, msg: str | None, otherwise: str) -> None:
+    def _assert_fails(self, check: Callable[..., None], a: Any, b: Any, msg: str | None, description: str) -> None:
+        """Asserts that another assertion, ``check``, fails for two values; ``description`` is the text of the error."""
         try:
             check(a, b, msg)
         except AssertionError:
             return
-        raise AssertionError(f"{otherwise} {msg or ''}".rstrip())
+        raise AssertionError(f"{description} {msg or ''}".rstrip())
 
     def assertAllGreater(self, a: Any, comparison_target: Any) -> None:
         self._assert_all(np.greater, "greater than {}", a, comparison_target)
@@ -213,7 +237,7 @@ class TestCase(_Case):  # type: ignore[misc]
         self, target: Any, lower_bound: Any, upper_bound: Any,
         open_lower_bound: bool = False, open_upper_bound: bool = False,
     ) -> None:  # fmt: skip
-        """Asserts that every element of ``target`` is between the bounds, which an open bound excludes."""
+        """Asserts that every element of ``target`` is between the bounds. An open bound is itself excluded."""
 
         def inside(x: Any, lower: Any, upper: Any) -> Any:
             above = x > lower if open_lower_bound else x >= lower
@@ -225,12 +249,21 @@ class TestCase(_Case):  # type: ignore[misc]
         self._assert_all(np.isin, "one of {}", target, list(expected_set))
 
     def _assert_all(self, holds: Callable[..., Any], description: str, a: Any, *operands: Any) -> None:
-        """Asserts a condition on each element and the operands, which may be tensors of the graph."""
+        """Asserts a condition on every element of ``a``.
+
+        Args:
+          holds: computes a bool for each element from the array ``a`` and the operands.
+          description: the condition in words for the message, with ``{}`` for each operand.
+          a: the values to check.
+          operands: further arguments of ``holds``, such as bounds.
+        """
         array, *others = map(self._GetNdArray, self._values([a, *operands]))
-        bad = array[~np.broadcast_to(holds(array, *others), array.shape)]
-        if bad.size:
+        wrong_elements = array[~np.broadcast_to(holds(array, *others), array.shape)]
+        if wrong_elements.size:
             description = description.format(*others)
-            self.fail(f"{bad.size} of {array.size} elements should be {description}, but are not: {bad[:10]}")
+            self.fail(
+                f"{wrong_elements.size} of {array.size} elements should be {description}, but are not: {wrong_elements[:10]}"
+            )
 
     def assertShapeEqual(self, input_a: Any, input_b: Any, msg: str | None = None) -> None:
         self.assertEqual(tuple(_shape(input_a)), tuple(_shape(input_b)), msg)
@@ -243,11 +276,13 @@ class TestCase(_Case):  # type: ignore[misc]
         self.assertTrue(f1 == f2 or abs(f1 - f2) <= err, f"{f1!r} != {f2!r} +/- {err!r} ({msg or ''})")
 
     def assertArrayNear(self, farray1: Any, farray2: Any, err: float, msg: str | None = None) -> None:
+        """Asserts that two sequences of numbers have the same length, and differ by at most ``err`` in each element."""
         self.assertEqual(len(farray1), len(farray2), msg)
         for f1, f2 in zip(farray1, farray2):
             self.assertNear(float(f1), float(f2), err, msg)
 
     def assertNDArrayNear(self, ndarray1: Any, ndarray2: Any, err: float, msg: str | None = None) -> None:
+        """Asserts that the norm of the difference of two arrays is at most ``err``."""
         self.assertLessEqual(np.linalg.norm(self._GetNdArray(ndarray1) - self._GetNdArray(ndarray2)), err, msg)
 
     # -- sizes, as Abseil's test case has them
@@ -271,7 +306,11 @@ class TestCase(_Case):  # type: ignore[misc]
 
     @contextmanager
     def assertRaisesWithPredicateMatch(self, exception_type: Any, expected_err_re_or_predicate: Any) -> Any:
-        """Asserts that a block raises an exception of a type whose text matches a pattern, or which satisfies a predicate."""
+        """Asserts that a ``with`` block raises an exception of a type, and checks the exception.
+
+        The argument ``expected_err_re_or_predicate`` is a regular expression for the exception's text, or a function that
+        returns whether the exception is the expected one.
+        """
         expected = expected_err_re_or_predicate
         with self.assertRaises(exception_type) as raised:
             yield
@@ -292,28 +331,29 @@ class TestCase(_Case):  # type: ignore[misc]
 
 
 class _EagerSession:
-    """An object in place of a session, for tests that run both eagerly and in graphs."""
+    """Replaces a TensorFlow 1 session in tests that run both eagerly and in graphs."""
 
-    def __init__(self, case: TestCase) -> None:
-        self._case = case
+    def __init__(self, test_case: TestCase) -> None:
+        self._test_case = test_case
 
     def run(self, fetches: Any, feed_dict: Any = None, **_: Any) -> Any:
-        """Evaluates the fetches; raises RuntimeError for fed values, as there are no placeholders."""
+        """Evaluates eager tensors; raises RuntimeError if values are fed, because there are no placeholders."""
         if feed_dict:
             raise RuntimeError("sess.run() for eager mode does not support feed_dict")
-        return self._case.evaluate(fetches)
+        return self._test_case.evaluate(fetches)
 
 
 def _value(tensor: Any) -> Any:
-    """Returns the NumPy value of an eager tensor, for ``TestCase.evaluate``; a function is called, and its result evaluated.
+    """Returns the NumPy value of an eager tensor, for ``TestCase.evaluate``.
 
-    A composite tensor becomes the value that a TensorFlow 1 session returns for it, such as a SparseTensorValue.
+    A function is called, and its results are evaluated. A composite tensor is converted to the value that a TensorFlow 1
+    session returns for it, such as a SparseTensorValue. None stays None.
     """
     if tensor is None:
         return None
     if nest.is_composite(tensor):
-        parts = nest.flatten(tensor, expand_composites=True)
-        return importlib.import_module("tvtf.v1.composites").fetched(tensor, [_value(part) for part in parts])
+        components = nest.flatten(tensor, expand_composites=True)
+        return importlib.import_module("tvtf.v1.composites").fetched(tensor, [_value(part) for part in components])
     if callable(tensor):
         return nest.map_structure(_value, tensor())
     if not hasattr(tensor, "numpy"):
@@ -322,11 +362,12 @@ def _value(tensor: Any) -> Any:
 
 
 def _is_symbolic(value: Any) -> bool:
-    """Returns whether a value is a tensor of a graph, which a session must evaluate."""
+    """Returns whether a value is a tensor to be evaluated by a session, because a graph is being built."""
     return state.trace is not None and (is_tensor(value) or nest.is_composite(value))
 
 
 def _is_ragged(value: Any) -> bool:
+    """Returns whether a value is a ragged tensor, or the value of one."""
     return hasattr(value, "nested_row_splits")
 
 
@@ -337,20 +378,22 @@ def _nested_lists(value: Any) -> Any:
     return value.to_list() if hasattr(value, "to_list") else _array(value).tolist()
 
 
-def _as_texts(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Encodes Python strings in two arrays as bytes, to compare them with string tensors."""
-    if object not in (first.dtype, second.dtype):
+def _encode_strings(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Encodes the Python strings in two arrays as bytes, to compare them with the values of string tensors."""
+    if object not in (first.dtype, second.dtype):  # the values of a string tensor are an array of objects
         return first, second
-    encoded = np.vectorize(lambda x: x.encode() if isinstance(x, str) else x, otypes=[object])
-    return tuple(encoded(x) if x.dtype.kind in "OU" and x.size else x for x in (first, second))  # type: ignore[return-value]
+    encode = np.vectorize(lambda x: x.encode() if isinstance(x, str) else x, otypes=[object])
+    # "O" is the kind of arrays of objects, "U" that of arrays of Python strings.
+    return tuple(encode(x) if x.dtype.kind in "OU" and x.size else x for x in (first, second))  # type: ignore[return-value]
 
 
 def _array(value: Any) -> np.ndarray:
+    """Converts an eager tensor, a number, or nested lists of numbers to an array."""
     return convert_to_tensor(value).numpy() if is_tensor(value) else np.asarray(value)
 
 
-def _comparable(array: np.ndarray) -> np.ndarray:
-    """Converts an array to a dtype that NumPy can compare."""
+def _without_half_precision(array: np.ndarray) -> np.ndarray:
+    """Converts an array of 16-bit floats to float32, for NumPy's comparison with tolerances; others are unchanged."""
     return array.astype(np.float32) if array.dtype.name in ("bfloat16", "float16") else array
 
 
@@ -359,19 +402,24 @@ def _shape(value: Any) -> Any:
 
 
 def _is_array_like(value: Any) -> bool:
-    """Returns whether a value can be converted to one array: an array, or rectangular nested lists of numbers or tensors."""
+    """Returns whether a value can be converted to one array, as a tensor or nested lists with rows of equal length can."""
     if any(isinstance(x, Mapping) for x in nest.flatten(value)):
         return False
     try:
         return _array(nest.map_structure(_array, value)).dtype != object
-    except ValueError:  # ragged
+    except ValueError:  # the rows have different lengths
         return False
 
 
-def _pair(case: TestCase, a: Any, b: Any, msg: str | None) -> tuple[np.ndarray, np.ndarray]:
-    """Returns two arrays; a graph's tensors are evaluated in one run, as random ops draw new numbers in each."""
-    first, second = map(case._GetNdArray, case._values([a, b]))
-    case.assertEqual(first.shape, second.shape, msg or f"Shape mismatch: expected {first.shape}, got {second.shape}.")
+def _arrays_of_same_shape(test_case: TestCase, a: Any, b: Any, msg: str | None) -> tuple[np.ndarray, np.ndarray]:
+    """Converts two values to arrays, and asserts that the arrays have the same shape.
+
+    Tensors of a graph are evaluated in one run of the session, because random ops draw new numbers in each run.
+    """
+    first, second = map(test_case._GetNdArray, test_case._values([a, b]))
+    test_case.assertEqual(
+        first.shape, second.shape, msg or f"Shape mismatch: expected {first.shape}, got {second.shape}."
+    )
     return first, second
 
 
@@ -392,7 +440,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def compute_gradient(
     f: Callable[..., Any], x: Sequence[Any], delta: float | None = None
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Returns the Jacobians of ``f`` for each argument, computed by gradients and by central differences.
+    """Computes the Jacobians of ``f`` with respect to each argument, by gradients and by central differences.
 
     Args:
       f: a function of ``len(x)`` tensors.
@@ -425,26 +473,33 @@ def compute_gradient(
 
 
 def _tape_jacobians(f: Callable[..., Any], values: list[Any]) -> tuple[np.ndarray, ...]:
-    """Returns the Jacobians computed by a tape."""
+    """Computes the Jacobian of ``f`` with respect to each of its arguments by a gradient tape.
+
+    A Jacobian is an array of shape (elements of the result, elements of the argument).
+    """
     with GradientTape() as tape:
         tape.watch(values)
         y = f(*values)
     jacobians = tape.jacobian(y, values, unconnected_gradients="zero")
-    return tuple(j.numpy().reshape(y.numpy().size, value.numpy().size) for j, value in zip(jacobians, values))
+    return tuple(
+        jacobian.numpy().reshape(y.numpy().size, value.numpy().size) for jacobian, value in zip(jacobians, values)
+    )
 
 
 def _numerical_jacobian(f: Callable[..., Any], values: list[Any], index: int, delta: float) -> np.ndarray:
-    """Computes the Jacobian of ``f`` with respect to the argument at ``index`` by central differences of step ``delta``.
+    """Computes the Jacobian of ``f`` with respect to the argument at ``index`` by central differences.
 
-    Their error falls with the square of the step.
+    ``values`` are the arguments at which the Jacobian is computed, and ``delta`` is the step of the differences. The error
+    falls with the square of the step.
     """
     base = values[index].numpy()
 
     def output_at(position: int, step: float) -> np.ndarray:
+        """Returns the result of ``f`` as a vector after one element of the argument is changed by ``step``."""
         perturbed = base.copy().reshape(-1)
         perturbed[position] += step
         arguments = [
-            convert_to_tensor(perturbed.reshape(base.shape)) if i == index else v for i, v in enumerate(values)
+            convert_to_tensor(perturbed.reshape(base.shape)) if i == index else value for i, value in enumerate(values)
         ]
         return f(*arguments).numpy().reshape(-1).astype(np.float64)
 

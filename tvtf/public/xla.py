@@ -15,7 +15,7 @@ from tvtf.frontend.function.polymorphic_function import function
 
 @export("xla.experimental.compile")
 def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:  # noqa: A001 - TensorFlow's name
-    """Calls ``computation`` on ``inputs``, compiled.
+    """Compiles a function, and calls it on ``inputs``.
 
     Args:
       computation: a function of ``len(inputs)`` tensors.
@@ -37,6 +37,7 @@ def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:  # noqa
         raise TypeError("inputs must be a list")
     arguments = list(inputs or ())
     results = function(computation)(*arguments) if executing_eagerly() else computation(*arguments)
+    # A single result or a flat sequence becomes a list.
     is_flat = not nest.is_nested(results) or not (isinstance(results, dict) or any(map(nest.is_nested, results)))
     return nest.flatten(results) if is_flat and results is not None else results
 
