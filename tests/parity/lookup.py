@@ -114,6 +114,15 @@ def _vocabulary(tf):
         "vocabulary of numbers": lambda: lookup.StaticVocabularyTable(numbers, 5).lookup(
             tf.constant([10, 77, 123456], tf.int64)
         ),
+        "vocabulary of small numbers": lambda: lookup.StaticVocabularyTable(numbers, 5, tf.int32).lookup(
+            tf.constant([10, 77, 20], tf.int32)
+        ),
+        "vocabulary of small numbers, others": lambda: lookup.StaticVocabularyTable(numbers, 5, tf.int32).lookup(
+            tf.constant([10], tf.int64)
+        ),
+        "vocabulary of numbers, texts": lambda: lookup.StaticVocabularyTable(numbers, 5, tf.string),
+        "vocabulary of words, numbers": lambda: lookup.StaticVocabularyTable(words, 5, tf.int64),
+        "vocabulary of hashes, numbers": lambda: lookup.StaticVocabularyTable(None, 4, tf.int64).key_dtype.name,
         "vocabulary of hashes": lambda: lookup.StaticVocabularyTable(None, 4).lookup(tf.constant(["a", "b"])),
         "vocabulary of texts": lambda: lookup.StaticVocabularyTable(lookup.KeyValueTensorInitializer(["x"], ["y"]), 1),
         "vocabulary without buckets": lambda: lookup.StaticVocabularyTable(words, 0),

@@ -338,6 +338,7 @@ def test_no_rows_give_no_rows(folder):
 def test_a_fixed_batch_takes_whole_batches(tmp_path):
     loaded = saved.load(saved.save(tmp_path, tf.function(lambda x: x + 1.0), tf.TensorSpec([2, 3], tf.float32)))
     np.testing.assert_array_equal(run_batched(loaded, [ROWS], 2)[0], ROWS + 1)
+    np.testing.assert_array_equal(run_batched(loaded, [ROWS[:2]], 1)[0], ROWS[:2] + 1)
     reported = "<lambda> takes 2 rows at a time, but got 3 rows, which is not a multiple of 2"
     assert error_message(lambda: run_batched(loaded, [ROWS[:3]], 2)) == reported
 

@@ -173,9 +173,11 @@ class TestLists:
         root.items[0] = 9
         root.items.insert(99, 4)
         root.items[4:] = [5]
-        del root.items[1]
-        root.items *= 2
-        assert root.items == [9, 3, 4, 5, 9, 3, 4, 5]
+        del root.items[1:]
+        root.items *= 3
+        assert root.items == [9, 9, 9]
+        root.items *= 0
+        assert root.items == []
         assert edges(root.items) == []
 
     def test_a_change_behind_the_wrapper_makes_saving_fail(self, root):

@@ -21,6 +21,7 @@ from tvtf.dtypes import DType, as_dtype, int64, string
 from tvtf.errors import FailedPreconditionError, InvalidArgumentError
 from tvtf.lookup.initializers import Initializer
 from tvtf.ops import host
+from tvtf.ops.cast import cast
 from tvtf.ops.rules import bind
 from tvtf.ops.strings.hashing import to_hash_bucket_fast
 from tvtf.ops.strings.numbers import as_string
@@ -397,7 +398,8 @@ class StaticVocabularyTable(AutoTrackable):
     Args:
       initializer: the keys and int64 ids; None hashes all keys.
       num_oov_buckets: the number of ids for missing keys.
-      lookup_key_dtype: the dtype of keys, if it is not the initializer's.
+      lookup_key_dtype: the dtype of looked-up keys, if it is not the initializer's: integers of another size. Without an
+        initializer keys are strings.
 
     >>> import tvtf as tf
     >>> pairs = tf.lookup.KeyValueTensorInitializer(["x", "y"], tf.constant([0, 1], tf.int64))
@@ -405,7 +407,7 @@ class StaticVocabularyTable(AutoTrackable):
     array([1, 3, 3])
 
     Raises:
-      TypeError: the ids are not int64.
+      TypeError: the ids are not int64, or one of ``lookup_key_dtype`` and the initializer's keys is integer, one not.
       ValueError: the number of buckets is not positive.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/lookup/StaticVocabularyTable
@@ -425,7 +427,13 @@ class StaticVocabularyTable(AutoTrackable):
         if initializer is not None and initializer.value_dtype is not int64:
             raise TypeError(f"Invalid `value_dtype`, expected {int64!s} but got {initializer.value_dtype!s}.")
         self._table = None if initializer is None else StaticHashTable(initializer, -1, name)
-        self._key_dtype = string if initializer is None else initializer.key_dtype
+        self._key_dtype = string
+        if initializer is not None:
+            table_dtype = initializer.key_dtype
+            self._key_dtype = table_dtype if lookup_key_dtype is None else as_dtype(lookup_key_dtype)
+            if table_dtype.is_integer != self._key_dtype.is_integer:
+                expected = "integer" if self._key_dtype.is_integer else "non-integer"
+                raise TypeError(f"Invalid `key_dtype`, expected {expected} but got {table_dtype!s}.")
         self._buckets = num_oov_buckets
 
     @property
@@ -457,7 +465,7 @@ class StaticVocabularyTable(AutoTrackable):
         buckets = to_hash_bucket_fast(keys if self._key_dtype is string else as_string(keys), self._buckets)
         if self._table is None:
             return buckets
-        ids = self._table.lookup(keys)  # -1 for a missing key
+        ids = self._table.lookup(cast(keys, self._table.key_dtype))  # -1 for a missing key
         return bind.select(ids < 0, buckets + self._table.size(), ids)
 
     def __getitem__(self, keys: Any) -> Tensor:

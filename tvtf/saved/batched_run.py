@@ -34,16 +34,12 @@ def run_batched(program: Runnable, arrays: Sequence[np.ndarray], rows: int, requ
     """
     description = program.description
     fixed_batch_size = fixed_rows(description)
-    if (
-        fixed_batch_size is not None
-        and len(arrays[0]) != fixed_batch_size
-        and _are_whole_batches(description, arrays, fixed_batch_size)
-    ):
+    if fixed_batch_size is not None and _are_whole_batches(description, arrays, fixed_batch_size):
         return _in_parts(program, arrays, fixed_batch_size)
     if batch_axis(description) is not None:
         description.check(arrays)
         return _in_parts(program, arrays, rows)
-    if require and fixed_batch_size != rows:
+    if require and fixed_batch_size is None:
         raise SavedModuleError(f"{description.name} can't be run in batches: its values share no first axis")
     return program.run(arrays)
 

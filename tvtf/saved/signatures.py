@@ -91,8 +91,7 @@ def canonical(signatures: Any, functions: Mapping[str, Any]) -> SignatureMap:
         signatures = _only_one(functions)
     if not isinstance(signatures, Mapping):
         signatures = {DEFAULT: signatures}
-    cache: dict[int, SignatureFunction] = {}
-    converted = {name: _signature(function, name, cache) for name, function in signatures.items()}
+    converted = {name: _signature(function, name) for name, function in signatures.items()}
     # The default argument binds the lambda to this signature, not to the last one.
     return SignatureMap({name: lambda signature=signature: signature for name, signature in converted.items()})  # type: ignore[misc]
 
@@ -134,7 +133,7 @@ def _check_inputs(concrete: ConcreteFunction) -> None:
         )
 
 
-def _signature(function: Any, key: str, cache: dict[int, SignatureFunction]) -> ConcreteFunction:
+def _signature(function: Any, key: str) -> ConcreteFunction:
     """Wraps a function as the signature ``key``, which takes tensors by name and returns a dict of tensors.
 
     Raises:

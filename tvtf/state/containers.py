@@ -225,8 +225,7 @@ class ListWrapper(_Wrapper, _List):
     def __imul__(self, times: int) -> Self:  # type: ignore[override,misc]
         if times <= 0:
             self.clear()
-        for _ in range(times - 1):
-            self.extend(self._storage[: len(self._storage)])
+        self.extend(self._storage * (times - 1))
         return self
 
     def __contains__(self, value: object) -> bool:
