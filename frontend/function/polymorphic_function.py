@@ -14,7 +14,7 @@ from tvtf.core.function_types import PolymorphicFunction
 from tvtf.core.primitive import WrappedSignature, export
 from tvtf.core.specialization import UnknownSize, Unspecialized
 from tvtf.core.thread_state import state
-from tvtf.core.tvm_import import load_tvm, without_interrupts
+from tvtf.core.tvm_import import without_interrupts
 from tvtf.core.variable_lock import Lock
 from tvtf.frontend.autograph import convert
 from tvtf.frontend.function.call_key import KeywordPlaces, as_tensors, fast_key, nested_key
@@ -306,7 +306,6 @@ class Function(PolymorphicFunction):
         Returns:
           the arguments, with the ranks or sizes that the trace needed, and the trace.
         """
-        load_tvm()
         with without_interrupts():
             from tvtf.frontend.function.concrete_function import ConcreteFunction
 
@@ -414,7 +413,6 @@ class Function(PolymorphicFunction):
 
     def relax(self, *args: Any, **kwargs: Any) -> str:
         """The traced function's Relax IR as TVMScript, which ``tvtf.ir.script.parse`` reads back; :meth:`ir` is for people."""
-        load_tvm()
         from tvtf.ir.script import script
 
         return script(self.get_concrete_function(*args, **kwargs).module())

@@ -51,14 +51,11 @@ tf.function(lambda x: x + 1, autograph=False).get_concrete_function(tf.TensorSpe
 print('tvm' in sys.modules, 'tvm.backend.cuda.ptx' in sys.modules, gc.isenabled(), os.environ.get('TVM_DEVICE_BACKEND_AUTOLOAD'))
 """,
     "TVM's runtime for several machines": """
-from tvtf.core.tvm_import import load_tvm
-load_tvm()
+tf.function(lambda x: x + 1, autograph=False).get_concrete_function(tf.TensorSpec([2]))
 import tvm
 print(tvm.runtime.disco, 'tvm.runtime.disco' in sys.modules)
 """,
     "a target of a GPU": """
-from tvtf.core.tvm_import import load_tvm
-load_tvm()
 from tvtf.runtime.target import cuda_target
 kind = cuda_target('sm_90').kind.name
 from tvm import backend

@@ -1,4 +1,7 @@
-"""Imports TVM faster: it takes most of a program's start-up time."""
+"""Imports TVM faster: it takes most of a program's start-up time.
+
+Importing this module does that for each later import of TVM by a module of tvtf, wherever it stands.
+"""
 
 from __future__ import annotations
 
@@ -8,60 +11,104 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import ModuleType
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import FrameType, ModuleType
 from typing import Any
 
-from tvtf.core.variable_lock import Lock
-
+TVM = ("tvm", "tvm_ffi")
+"""TVM's packages."""
 AUTOLOAD = "TVM_DEVICE_BACKEND_AUTOLOAD"
 """TVM's switch for importing every backend; ``target.cuda_target`` loads the one it needs."""
+UNNEEDED = ("torch", "tvm.runtime.disco")
+"""Modules that TVM tries to import and does without where they are missing, unless the program has imported them already.
+
+PyTorch, where it is installed, takes 0.9 s and 500 MB: `tvm_ffi` imports it for a quicker way to pass PyTorch's tensors, which
+tvtf never passes. (A reason that `tvm_ffi` gives is a conflict of symbols on Windows, if PyTorch is imported later.) The import
+of ``tvm.runtime.disco``, TVM's runtime for several machines, fails after 0.14 s, because TVM's library isn't loaded yet: the
+error records a stack trace, which reads the debug information of TVM's libraries.
+"""
+IMPORT_SYSTEM = ("importlib", "_frozen_importlib", "importlib._bootstrap")
+"""The modules whose functions stand between an import statement and a finder on the stack."""
 
 
-def load_tvm() -> None:
-    """Imports TVM once, without its backends and with garbage collection off, as the import slows a program's start.
+class TvmFinder(MetaPathFinder):
+    """Finds TVM for import statements of tvtf, and has it imported in `_quick_import`; others import TVM as ever."""
 
-    `target.cuda_target` loads the backend that it needs.
-    """
-    if _Loaded.is_complete:
-        return
-    with _Loaded.lock, without_interrupts():
-        # TVM reads the variable when it is imported; afterwards the variable is as the user set it.
-        environment_value = os.environ.get(AUTOLOAD)
-        os.environ.setdefault(AUTOLOAD, "0")
-        try:
-            with without_collection(), _without_module("tvm.runtime.disco"):
-                importlib.import_module("tvm")
-        finally:
-            if environment_value is None:
-                del os.environ[AUTOLOAD]
-        _Loaded.is_complete = True
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Returns TVM's spec with a loader that imports TVM faster; None for other modules, and other importing programs."""
+        if name not in TVM or not _is_imported_by_tvtf():
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _QuickLoader(spec.loader)
+        return spec
+
+
+def _is_imported_by_tvtf() -> bool:
+    """Returns whether the import statement that a finder serves stands in a module of tvtf."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__") in IMPORT_SYSTEM:
+        frame = frame.f_back
+    return frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "tvtf"
+
+
+class _QuickLoader(Loader):
+    """Runs a module of TVM in `_quick_import`, with the loader that Python would use; only that is seen afterwards."""
+
+    def __init__(self, loader: Loader) -> None:
+        self.loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Runs the module, which imports the rest of TVM."""
+        module.__loader__ = self.loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self.loader
+        with _quick_import():
+            self.loader.exec_module(module)
 
 
 @contextmanager
-def _without_module(name: str) -> Iterator[None]:
-    """Makes imports of a module fail at once in a ``with`` block, unless the module is imported already.
+def _quick_import() -> Iterator[None]:
+    """Imports TVM without its backends, modules that it doesn't need, garbage collection and interrupts."""
+    # TVM reads the variable when it is imported; afterwards the variable is as the user set it.
+    environment_value = os.environ.get(AUTOLOAD)
+    os.environ.setdefault(AUTOLOAD, "0")
+    try:
+        with without_interrupts(), without_collection(), _without_modules(UNNEEDED):
+            yield
+    finally:
+        if environment_value is None:
+            os.environ.pop(AUTOLOAD, None)
 
-    TVM tries to import ``tvm.runtime.disco``, its runtime for several machines. This fails, because TVM's library isn't
-    loaded yet, and TVM goes on without. The attempt would take 0.14 s: the error records a stack trace, which reads the
-    debug information of TVM's libraries.
-    """
-    is_missing = name not in sys.modules
-    if is_missing:
-        sys.modules[name] = None  # type: ignore[assignment] # with None as its entry Python doesn't import a module
+
+class _Missing(MetaPathFinder):
+    """Makes modules seem missing to the imports of one thread; other threads of the program may import them meanwhile."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names, self.thread = names, threading.get_ident()
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:
+        if name in self.names and threading.get_ident() == self.thread:
+            raise ModuleNotFoundError(f"tvtf imports TVM without {name}", name=name)
+
+
+@contextmanager
+def _without_modules(names: Sequence[str]) -> Iterator[None]:
+    """Makes this thread's imports of some modules fail at once in a ``with`` block, unless they are imported already."""
+    finder = _Missing(names)
+    sys.meta_path.insert(0, finder)
     try:
         yield
     finally:
-        if is_missing:
-            del sys.modules[name]
-
-
-class _Loaded:
-    """Whether TVM is imported, and the lock that a thread holds while it imports TVM."""
-
-    is_complete = False
-    lock = Lock()
+        sys.meta_path.remove(finder)
 
 
 @contextmanager
@@ -115,3 +162,6 @@ def without_collection() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+sys.meta_path.insert(0, TvmFinder())

@@ -20,7 +20,7 @@ from typing import Any
 import tvm_ffi
 
 from tvtf.core.thread_count import available_cores
-from tvtf.core.tvm_import import load_tvm
+from tvtf.core.tvm_import import import_whole
 from tvtf.passes.codegen.linker import link_code
 from tvtf.passes.codegen.memory_file import memory_file, object_code
 from tvtf.runtime.store import stored
@@ -69,7 +69,7 @@ def _source() -> str:
 
 
 def _build(source: str, out: Path) -> None:
-    load_tvm()
+    import_whole("tvm")
     with memory_file("pool.ll") as code:
         code.write_text(source)
         module = tvm_ffi.get_global_func("ffi.Module.load_from_file.ll")(str(code), "ll")
