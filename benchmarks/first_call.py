@@ -51,9 +51,7 @@ def measured_here(peer: Peer, workload: Workload, tiny: bool, folder: str) -> Fi
     """Builds the workload, then times its first call with code kept in ``folder``."""
     builder = peer.load()
     if peer is TVTF:
-        # Modules that tvtf imports when it first compiles, and that the peers' own import has imported by now. A plain
-        # import of TVM would leave a garbage collection of 0.14 s to some first calls, which `load_tvm` doesn't.
-        importlib.import_module("tvtf.core.tvm_import").load_tvm()
+        # Modules that tvtf imports when it first compiles, and that the peers' own import has imported by now.
         for name in ("tvtf.frontend.autograph.calls", "tvtf.frontend.function.executor", "tvtf.passes.pipeline"):
             importlib.import_module(name)
     with tempfile.TemporaryDirectory() as unused:

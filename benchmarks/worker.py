@@ -1,13 +1,15 @@
 """The process of a peer: ``python -m benchmarks.worker PEER`` answers one JSON request a line with one JSON answer.
 
-Requests are ``{"build": NAME, "tiny": BOOL}`` and ``{"seconds": S}``, which gives the seconds of single calls, sampled
-for about S seconds. Answers go to the process's own standard output; what frameworks print goes to standard error.
+Requests are ``{"build": NAME, "tiny": BOOL}``; ``{"seconds": S}``, which gives the seconds of single calls, sampled for
+about S seconds; and ``{"peak": true}``, which gives the largest resident memory that the process has had, in bytes. Answers go
+to the process's own standard output; what frameworks print goes to standard error.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import sys
 import time
 from itertools import repeat
@@ -58,6 +60,12 @@ def summed(result: Any) -> float:
     return float(np.sum(np.asarray(detached), dtype=np.float64))
 
 
+def peak_memory() -> int:
+    """Returns the largest resident memory that this process has had, in bytes."""
+    unit = 1 if sys.platform == "darwin" else 1024  # ru_maxrss counts bytes on macOS, KiB on Linux
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
 def serve(peer_name: str) -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -71,6 +79,8 @@ def serve(peer_name: str) -> None:
                 workload = ALL[request["build"]]
                 call = builder(workload, workload.tiny if request["tiny"] else workload.full)
                 answer: Any = {"built": call is not None, "result": None if call is None else warmed(call)}
+            elif "peak" in request:
+                answer = {"peak": peak_memory()}
             else:
                 answer = {"samples": sampled(call, request["seconds"])}
         except Exception as error:  # whatever a framework raises is reported in the table
