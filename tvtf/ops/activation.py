@@ -68,7 +68,7 @@ def relu_grad(ct: Tensor, y: Tensor, slope: float | None, most: float | None) ->
     shows=("tf.nn.relu([-1., 2.]).numpy()", "array([0., 2.], dtype=float32)"),
 )
 def relu(features: Any, name: str | None = None) -> Any:
-    """Computes ``max(features, 0)``, elementwise; NaN stays NaN. The gradient at 0 is 0.
+    """Computes ``max(features, 0)``, elementwise. NaN stays NaN. The gradient at 0 is 0.
 
     Args:
       features: real tensor of shape (...).
@@ -106,10 +106,10 @@ def relu6(features: Any, name: str | None = None) -> Any:
     shows=("tf.nn.leaky_relu([-1., 2.]).numpy()", "array([-0.2,  2. ], dtype=float32)"),
 )
 def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Any:
-    """Returns ``features`` where positive, else ``alpha * features``, elementwise.
+    """Computes ``features`` for positive elements, else ``alpha * features``, elementwise.
 
     Args:
-      features: floating tensor of shape (...); integers become float32.
+      features: floating tensor of shape (...). Integers become float32.
       alpha: the slope below 0, which is also the derivative at 0.
 
     Returns:
@@ -129,7 +129,7 @@ def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Any:
     public=("nn.elu",),
 )
 def elu(features: Any, name: str | None = None) -> Any:
-    """Computes ``exp(features) - 1`` where negative, else ``features``, elementwise.
+    """Computes ``exp(features) - 1`` for negative elements, else ``features``, elementwise.
 
     >>> import tvtf as tf
     >>> tf.nn.elu([-1., 2.]).numpy()
@@ -167,7 +167,7 @@ def _selu_lower(t: Any, x: Any) -> Any:
     public=("nn.selu",),
 )
 def selu(features: Any, name: str | None = None) -> Any:
-    """Computes ``scale * elu(features, alpha)``, elementwise; its constants keep activations at mean 0 and variance 1.
+    """Computes ``scale * elu(features, alpha)``, elementwise. The constants keep activations at mean 0 and variance 1.
 
     >>> import tvtf as tf
     >>> tf.nn.selu([0., 1.]).numpy()
@@ -242,13 +242,13 @@ def gelu(features: Any, approximate: bool = False, name: str | None = None) -> A
 
     Args:
       features: floating tensor of shape (...).
-      approximate: take the tanh form of the paper for the normal distribution.
+      approximate: whether to approximate the normal distribution by the paper's formula with tanh.
 
     Returns:
       A tensor of the same shape and dtype.
 
     Raises:
-      ValueError: for a tensor that is not floating.
+      ValueError: ``features`` is not floating.
 
     >>> import tvtf as tf
     >>> tf.nn.gelu([0., 1.]).numpy()

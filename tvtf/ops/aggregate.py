@@ -57,7 +57,7 @@ def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False
 
 @export("math.reduce_variance")
 def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
-    """Returns the mean squared distance from the mean, over axes; real for complex tensors.
+    """Computes the variance over axes: the mean squared distance from the mean. It is real for complex tensors.
 
     Args:
       input_tensor: floating or complex tensor.
@@ -69,7 +69,7 @@ def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
     np.float32(0.6666667)
 
     Raises:
-      TypeError: for integers.
+      TypeError: the tensor has integers.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/reduce_variance
     """
@@ -88,14 +88,14 @@ def _squared(x: Tensor) -> Tensor:
 
 @export("math.reduce_std")
 def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
-    """Returns the standard deviation over axes: the square root of :func:`reduce_variance`.
+    """Computes the standard deviation over axes: the square root of :func:`reduce_variance`.
 
     >>> import tvtf as tf
     >>> tf.math.reduce_std([1., 3.]).numpy()
     np.float32(1.0)
 
     Raises:
-      TypeError: for integers.
+      TypeError: the tensor has integers.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/reduce_std
     """
@@ -106,7 +106,7 @@ def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 def reduce_euclidean_norm(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
 ) -> Tensor:
-    """Computes ``sqrt(sum(x * conj(x)))`` over axes; in integers, squares wrap around and the root is rounded down.
+    """Computes ``sqrt(sum(x * conj(x)))`` over axes. Squares of integers wrap around, and the root is rounded down.
 
     >>> import tvtf as tf
     >>> tf.math.reduce_euclidean_norm([3., 4.]).numpy()
@@ -119,7 +119,7 @@ def reduce_euclidean_norm(
 
 
 def _root_of_squares(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-    """Returns the root of summed squares in the dtype of ``x``; squares of integers wrap around as in TensorFlow."""
+    """Returns the root of summed squares in the dtype of ``x``. Squares of integers wrap around as in TensorFlow."""
     squares = bind.multiply(x, bind.conj(x) if x.dtype.is_complex else x)
     total = bind.reduce_sum(squares, axis=axes, keepdims=keepdims)
     if not x.dtype.is_integer:
@@ -131,7 +131,7 @@ def _root_of_squares(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor
 def count_nonzero(
     input: Any, axis: Any = None, keepdims: bool | None = None, dtype: Any = int64, name: str | None = None
 ) -> Tensor:
-    """Returns how many elements are not zero (not empty, for strings), over axes.
+    """Counts the elements that are not zero (not empty, for strings), over axes.
 
     >>> import tvtf as tf
     >>> tf.math.count_nonzero([[1, 0], [2, 3]], axis=1).numpy()
@@ -205,7 +205,7 @@ def _spectral_norm(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
 
 
 def _matrix_norm(x: Tensor, ord: Any, axes: tuple[int, ...], ordered_axes: tuple[int, int], keepdims: bool) -> Tensor:
-    """Computes a norm of the matrices that lie in two axes of ``x``.
+    """Computes the norm ``ord`` of the matrices that lie in two axes of ``x``.
 
     ``axes`` is the sorted pair of axes. ``ordered_axes`` names the row axis before the column axis, because the norms 1
     and inf distinguish rows from columns.

@@ -22,11 +22,11 @@ def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
     """Evaluates a polynomial elementwise, by Horner's rule.
 
     Args:
-      coeffs: list of tensors that broadcast with ``x``, the highest power's first.
+      coeffs: list of tensors that broadcast with ``x``. The coefficient of the highest power comes first.
       x: numeric tensor.
 
     Raises:
-      ValueError: ``coeffs`` is no list.
+      ValueError: ``coeffs`` is not a list.
 
     >>> import tvtf as tf
     >>> tf.math.polyval([2., 1.], tf.constant([1., 3.])).numpy()
@@ -47,7 +47,7 @@ def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
 
 @export("math.reciprocal_no_nan")
 def reciprocal_no_nan(x: Any, name: str | None = None) -> Tensor:
-    """Computes ``1 / x``; 0 where ``x`` is 0.
+    """Computes ``1 / x``, but 0 where ``x`` is 0, elementwise.
 
     >>> import tvtf as tf
     >>> tf.math.reciprocal_no_nan([2., 0.]).numpy()
@@ -87,7 +87,9 @@ def approx_max_k(
     aggregate_to_topk: bool = True,
     name: str | None = None,
 ) -> ApproxTopK:
-    """Returns the ``k`` largest elements along an axis and their indices, exactly whatever ``recall_target`` is.
+    """Returns the ``k`` largest elements along an axis and their indices.
+
+    They are exact: ``recall_target`` is ignored.
 
     >>> import tvtf as tf
     >>> tf.math.approx_max_k([3., 1., 2.], 2)[0].numpy()
@@ -115,7 +117,9 @@ def approx_min_k(
     aggregate_to_topk: bool = True,
     name: str | None = None,
 ) -> ApproxTopK:
-    """Returns the ``k`` smallest elements along an axis and their indices, exactly whatever ``recall_target`` is.
+    """Returns the ``k`` smallest elements along an axis and their indices.
+
+    They are exact: ``recall_target`` is ignored.
 
     >>> import tvtf as tf
     >>> tf.math.approx_min_k([3., 1., 2.], 2)[0].numpy()
@@ -148,7 +152,7 @@ def approx_top_k(
 ) -> ApproxTopK:
     """Returns the ``k`` largest or, without ``is_max_k``, smallest elements along an axis and their indices.
 
-    They are exact, whatever ``recall_target`` is.
+    They are exact: ``recall_target`` is ignored.
 
     >>> import tvtf as tf
     >>> tf.approx_top_k([3., 1., 2.], 2, is_max_k=False).indices.numpy()
@@ -163,7 +167,7 @@ def approx_top_k(
 @computed("dim", "num_results", "skip", gives=lambda arguments: [TensorSpec([None, None], arguments["dtype"])])
 @attributes(dtype=one_of(float32, float64))
 def sobol_sample(dim: int, num_results: int, skip: int = 0, dtype: Any = float32, name: str | None = None) -> Tensor:
-    """Returns points of the Sobol sequence, shape (num_results, dim); the first ``skip + 1`` points are left out.
+    """Returns points of the Sobol sequence, shape (num_results, dim), without the first ``skip + 1`` points.
 
     >>> import tvtf as tf
     >>> tf.math.sobol_sample(2, 2).numpy()

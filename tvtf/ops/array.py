@@ -72,7 +72,10 @@ def _reshape_guard(x: Tensor, *, shape: tuple[Dim, ...]) -> list[tuple[Tensor, s
 
 
 def filled(source: Sequence[Dim], target: Sequence[Dim]) -> tuple[Dim, ...]:
-    """Returns the target shape of a reshape, with a -1 replaced by the size that keeps the number of elements."""
+    """Returns the target shape of a reshape after replacing -1 by the size that keeps the number of elements.
+
+    For example, ``source`` (4, 3) and ``target`` (-1, 2) give (6, 2).
+    """
     for axis, dim in enumerate(target):
         if isinstance(dim, int) and dim < -1:
             graph_message = f"Invalid value in tensor used for shape: {dim}"
@@ -115,7 +118,7 @@ def filled(source: Sequence[Dim], target: Sequence[Dim]) -> tuple[Dim, ...]:
     public=("reshape",),
 )
 def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
-    """Changes the shape of a tensor; the elements keep their order, and one dim may be -1.
+    """Changes the shape of a tensor. The elements keep their order. One dim may be -1: it is inferred.
 
     >>> import tvtf as tf
     >>> tf.reshape([1, 2, 3, 4], [2, -1]).numpy()
@@ -123,8 +126,8 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
            [3, 4]], dtype=int32)
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) when the numbers of elements differ; where a trace does not know
-        them, when the program runs.
+      InvalidArgumentError: (ValueError while tracing) the numbers of elements differ. If tracing does not know
+        them, the program raises the error when it runs.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/reshape
     """
@@ -137,9 +140,9 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
 
 
 def _filled_at_run_time(x: Tensor, computed: Any) -> Tensor:
-    """Replaces a -1 in a reshape's target shape by the size that it stands for, at run time.
+    """Replaces a -1 in a reshape's target shape by the size that keeps the number of elements, at run time.
 
-    ``computed`` is the target shape, an integer vector. The emitted ops compute what :func:`filled` computes.
+    ``computed`` is the target shape, an integer vector. :func:`filled` does the same for a shape that tracing knows.
     """
     sizes = bind.cast(computed, dtype=int64)
     is_inferred, is_zero = (bind.equal(sizes, number(size, sizes)) for size in (-1, 0))
@@ -172,7 +175,10 @@ def _broadcast_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
 
 
 def _may_broadcast(own: Dim, wide: Dim) -> bool:
-    """Returns whether a dim can be broadcast to another; if the trace does not know, it speculates that both are equal."""
+    """Returns whether a dim can be broadcast to another.
+
+    If the trace does not know, it speculates that both are equal.
+    """
     if isinstance(own, int) and own == 1:
         return True
     if state.trace is not None and not same_dim(own, wide):
@@ -186,6 +192,7 @@ def _broadcast_guard(x: Tensor, *, shape: tuple[Dim, ...]) -> list[Any]:
     No check is needed if tracing proves that. The check is a tuple of the condition, the error's message, and the dims
     that fill the message's placeholders.
     """
+    # broadcasting aligns shapes at their last axes
     trailing = shape[len(shape) - x.ndim :]
     unproven = [
         (own, target)
@@ -221,9 +228,9 @@ MOST_KNOWN = 64
 
 
 def _known_broadcast(x: Any, *, shape: tuple[Dim, ...]) -> np.ndarray | None:
-    """Evaluates ``broadcast_to`` while tracing, for a small result of integers known then; else returns None.
+    """Evaluates ``broadcast_to`` while tracing, if the result is small and the elements are integers known then.
 
-    Programs build shapes from such broadcasts: ``tf.ones(tf.rank(x) - 1, tf.int32)``.
+    Returns None otherwise. Programs build shapes by such broadcasts, for example ``tf.ones(tf.rank(x) - 1, tf.int32)``.
     """
     if x.known is None or not x._type.dtype.is_integer or not is_static_shape(shape) or math.prod(shape) > MOST_KNOWN:
         return None
@@ -299,7 +306,7 @@ def _shape_node(emitter: Any, inputs: Sequence[str], outputs: Sequence[str], dty
 @export("shape")
 @attributes(out_type=one_of(int32, int64))
 def shape(input: Any, out_type: Any = int32, name: str | None = None) -> Tensor:
-    """Returns the shape of a tensor as a vector of ``out_type``; unknown dims are computed when the program runs.
+    """Returns the shape of a tensor as a vector of ``out_type``. Unknown dims are computed when the program runs.
 
     >>> import tvtf as tf
     >>> tf.shape([[1, 2, 3]])
@@ -317,7 +324,7 @@ def shape(input: Any, out_type: Any = int32, name: str | None = None) -> Tensor:
 @export("shape_n")
 @attributes(out_type=one_of(int32, int64))
 def shape_n(input: Sequence[Any], out_type: Any = int32, name: str | None = None) -> list[Tensor]:
-    """Returns the shapes of several tensors, a vector each.
+    """Returns a list with the shape of each tensor as a vector.
 
     >>> import tvtf as tf
     >>> [s.numpy().tolist() for s in tf.shape_n([[1, 2], [[3]]])]
@@ -363,7 +370,10 @@ def rank(input: Any, name: str | None = None) -> Tensor:
 
 
 def _transpose_type(x: TensorType, *, perm: tuple[int, ...]) -> TensorType:
-    """Checks that ``perm`` is a permutation of the axes, with TensorFlow's errors; returns the transpose's type."""
+    """Checks that ``perm`` is a permutation of the axes of ``x``, and returns the type of the transpose.
+
+    The errors are TensorFlow's.
+    """
     rank = len(x.shape)
     if len(perm) != rank:
         raise ArgumentError(
@@ -441,7 +451,7 @@ def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = F
            [2]], dtype=int32)
 
     Raises:
-      ValueError: for a tensor of rank below 2.
+      ValueError: the tensor's rank is below 2.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/matrix_transpose
     """
@@ -469,7 +479,7 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
     TensorShape([1, 2])
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) for an axis out of range.
+      InvalidArgumentError: (ValueError while tracing) the axis is out of range.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/expand_dims
     """
@@ -505,14 +515,14 @@ MSG_RUN_TIME_ONE = (
 
 @export("squeeze")
 def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
-    """Removes axes of size 1: those in ``axis``, or all of them where it is None.
+    """Removes axes of size 1: the axes in ``axis``, or all axes of size 1 if ``axis`` is None.
 
     >>> import tvtf as tf
     >>> tf.squeeze([[[1, 2]]], [0]).shape
     TensorShape([1, 2])
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) for an axis of another size or out of range.
+      InvalidArgumentError: (ValueError while tracing) an axis has another size or is out of range.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/squeeze
     """
@@ -527,9 +537,9 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
 
 
 def _guard_against_ones(x: Tensor) -> Tensor:
-    """Emits checks that fail at run time if a dim of ``x`` unknown while tracing is 1; returns the checked ``x``.
+    """Returns ``x`` with a run-time check that no dim that is unknown while tracing is 1.
 
-    A squeeze of all axes would have to remove such a dim, but the rank of its result is fixed while tracing.
+    A squeeze of all axes would have to remove such a dim, but tracing fixes the rank of the result.
 
     Raises:
       UnknownSize: the trace may be specialized to the sizes of its calls instead.
@@ -569,6 +579,7 @@ def _axes_to_remove(dims: Sequence[Dim], axes: Any) -> set[int]:
             raise ArgumentError(f"Can not squeeze dim[{axis}], expected a dimension of 1, got {dims[axis]}").for_op(
                 "Squeeze"
             )
+        # a negative axis counts from the end
         removed.add(axis % len(dims))
     return removed or _axes_of_size_one(dims)
 
@@ -633,7 +644,7 @@ def apart(input: Any) -> Any:
     public=("stop_gradient",),
 )
 def stop_gradient(input: Any, name: str | None = None) -> Any:
-    """Returns the same value, as a constant to every gradient.
+    """Returns its input. No gradient flows through it: it counts as a constant.
 
     >>> import tvtf as tf
     >>> x = tf.constant(3.0)

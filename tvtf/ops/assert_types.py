@@ -24,7 +24,7 @@ from tvtf.ops.rules import bind
 
 @export("debugging.assert_rank", "assert_rank")
 def assert_rank(x: Any, rank: Any, message: Any = None, name: str | None = None) -> Any:
-    """Raises an error unless ``x`` has the given rank, at once even while tracing, for ranks are known then.
+    """Raises an error unless ``x`` has the given rank. The check happens while tracing, because ranks are known then.
 
     Args:
       x: tensor.
@@ -32,7 +32,7 @@ def assert_rank(x: Any, rank: Any, message: Any = None, name: str | None = None)
       message: begins the error's text.
 
     Raises:
-      ValueError: ``x`` has another rank, or ``rank`` is no scalar.
+      ValueError: ``x`` has another rank, or ``rank`` is not a scalar.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_rank(tf.zeros([2, 3]), 2)
@@ -44,7 +44,7 @@ def assert_rank(x: Any, rank: Any, message: Any = None, name: str | None = None)
 
 @export("debugging.assert_rank_at_least")
 def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: str | None = None) -> Any:
-    """Raises an error unless ``x`` has at least the given rank; otherwise as ``assert_rank``.
+    """Raises an error unless ``x`` has at least the given rank. Works as ``assert_rank`` in other respects.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_rank_at_least(tf.zeros([2, 3]), 1)
@@ -55,10 +55,10 @@ def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: str | Non
 
 
 def _assert_rank(x: Any, rank: Any, message: Any, qualifier: str, matches: Callable[[int, int], bool]) -> Any:
-    """Raises ValueError unless ``matches(x.ndim, rank)``; returns an op without effect.
+    """Checks a tensor's rank, and raises ValueError unless ``matches(x.ndim, rank)``.
 
-    TensorFlow returns such an op, too, if the rank is known while tracing. ``qualifier`` is text that comes before the
-    expected rank in the error, such as " at least".
+    Returns an op without effect, as TensorFlow does if the rank is known while tracing. ``qualifier`` is text before
+    the expected rank in the error, such as " at least".
     """
     x, expected = convert_to_tensor(x), _known_rank(rank)
     if not matches(x.ndim, expected):
@@ -70,7 +70,7 @@ def _assert_rank(x: Any, rank: Any, message: Any, qualifier: str, matches: Calla
 
 
 def _known_rank(rank: Any) -> int:
-    """Converts the expected rank of an assertion to an int. It must be an int32 scalar known while tracing."""
+    """Converts the expected rank of an assertion to an int. The rank must be an int32 scalar known while tracing."""
     rank = convert_to_tensor(rank)
     assert_type(rank, dtypes.int32)
     known = static_value(rank)
@@ -83,7 +83,7 @@ def _known_rank(rank: Any) -> int:
 
 @export("debugging.assert_rank_in")
 def assert_rank_in(x: Any, ranks: Sequence[Any], message: Any = None, name: str | None = None) -> Any:
-    """Raises an error unless ``x`` has one of the given ranks; otherwise as ``assert_rank``.
+    """Raises an error unless ``x`` has one of the given ranks. Works as ``assert_rank`` in other respects.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_rank_in(tf.zeros([2, 3]), [1, 2])
@@ -175,7 +175,10 @@ def assert_shapes(
 
 
 def _constraint(x: Tensor, shape: Any, message: Any) -> _Constraint:
-    """Parses a tensor's specified shape in ``assert_shapes``. A first entry ``...`` matches any leading dims."""
+    """Parses the shape that ``assert_shapes`` demands of the tensor ``x``.
+
+    A first entry ``...`` or "*" matches any leading dims. ``message`` begins the errors.
+    """
     if not hasattr(shape, "__iter__"):
         raise ValueError(
             f"{prefix(message)}Tensor {called(x, shape_and_dtype(x))}.  Specified shape must be an iterable.  "
@@ -310,7 +313,9 @@ def assert_integer(x: Any, message: Any = None, name: str | None = None) -> None
 
 @export("debugging.assert_same_float_dtype")
 def assert_same_float_dtype(tensors: Iterable[Any] | None = None, dtype: DType | None = None) -> DType:
-    """Checks that all tensors have one floating dtype, ``dtype`` if given; returns it, or float32 for no tensors.
+    """Checks that all tensors have the same floating dtype, ``dtype`` if given, and returns the dtype.
+
+    Without tensors, returns float32.
 
     Raises:
       ValueError: the dtypes differ, or are not floating.

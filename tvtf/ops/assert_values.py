@@ -39,7 +39,7 @@ def _assert_comparison(sign: str, x: Any, y: Any, message: Any, summarize: int |
     """
     x, y = convert_to_tensor(x), convert_to_tensor(y)
     compare = getattr(bind, _COMPARISONS[sign])
-    if state.trace is None:
+    if state.trace is None:  # eager execution
         holds = compare(x, y)
         if not holds.numpy().all():
             reported = _eager_message(sign, x, y, holds, summarize, message) if data is None else data
@@ -66,14 +66,16 @@ def _check_constants(sign: str, x: Tensor, y: Tensor, data: Sequence[Any]) -> No
 
 
 def _eager_message(sign: str, x: Tensor, y: Tensor, holds: Tensor, summarize: int | None, message: Any) -> list[Any]:
-    """Returns the parts of the error text of a failed eager assertion: the comparison, where it fails, the operands.
+    """Returns the parts of the error text of a failed eager assertion.
 
-    ``holds`` is the elementwise result of the comparison. ``summarize`` limits the number of elements shown.
+    They are the comparison, the places where it fails, and the operands. ``holds`` is the elementwise result of the
+    comparison. ``summarize`` limits the number of elements shown.
     """
     limit = _limit(summarize)
     parts = [*([] if message is None else [message]), f"Condition x {sign} y did not hold."]
     if not limit:
         return parts
+    # differences are shown by index, so they need operands of one shape
     if x.shape == y.shape and x.ndim:
         parts += _differences(x.numpy(), y.numpy(), holds.numpy(), limit)
     for name, tensor in (("x", x), ("y", y)):
@@ -95,7 +97,7 @@ def _limit(summarize: int | None) -> int:
 
 
 def _formatted(item: Any, summarize: int | None) -> str:
-    """Formats a part of an eager error's text. A tensor shows its first ``summarize`` elements."""
+    """Formats an item of an assertion's error message. A tensor shows its first ``summarize`` elements."""
     if not isinstance(item, Tensor):
         return str(item)
     array, limit = item.eager_array(), _limit(summarize)
@@ -139,7 +141,9 @@ def assert_equal(x: Any, y: Any, message: Any = None, summarize: int | None = No
 
 @export("debugging.assert_none_equal")
 def assert_none_equal(x: Any, y: Any, summarize: int | None = None, message: Any = None, name: Any = None) -> Any:
-    """Raises an error unless ``x != y`` for every pair of (broadcast) elements; otherwise as ``assert_equal``.
+    """Raises an error unless ``x != y`` for every pair of (broadcast) elements.
+
+    Works as ``assert_equal`` in other respects.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_none_equal(tf.constant([1, 2]), tf.constant([3, 4]))
@@ -151,7 +155,9 @@ def assert_none_equal(x: Any, y: Any, summarize: int | None = None, message: Any
 
 @export("debugging.assert_less", "assert_less")
 def assert_less(x: Any, y: Any, message: Any = None, summarize: int | None = None, name: str | None = None) -> Any:
-    """Raises an error unless ``x < y`` for every pair of (broadcast) elements; otherwise as ``assert_equal``.
+    """Raises an error unless ``x < y`` for every pair of (broadcast) elements.
+
+    Works as ``assert_equal`` in other respects.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_less(tf.constant([1, 2]), 3)
@@ -163,7 +169,9 @@ def assert_less(x: Any, y: Any, message: Any = None, summarize: int | None = Non
 
 @export("debugging.assert_less_equal")
 def assert_less_equal(x: Any, y: Any, message: Any = None, summarize: int | None = None, name: Any = None) -> Any:
-    """Raises an error unless ``x <= y`` for every pair of (broadcast) elements; otherwise as ``assert_equal``.
+    """Raises an error unless ``x <= y`` for every pair of (broadcast) elements.
+
+    Works as ``assert_equal`` in other respects.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_less_equal(tf.constant([1, 2]), 2)
@@ -175,7 +183,9 @@ def assert_less_equal(x: Any, y: Any, message: Any = None, summarize: int | None
 
 @export("debugging.assert_greater", "assert_greater")
 def assert_greater(x: Any, y: Any, message: Any = None, summarize: int | None = None, name: str | None = None) -> Any:
-    """Raises an error unless ``x > y`` for every pair of (broadcast) elements; otherwise as ``assert_equal``.
+    """Raises an error unless ``x > y`` for every pair of (broadcast) elements.
+
+    Works as ``assert_equal`` in other respects.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_greater(tf.constant([1, 2]), 0)
@@ -187,7 +197,9 @@ def assert_greater(x: Any, y: Any, message: Any = None, summarize: int | None = 
 
 @export("debugging.assert_greater_equal")
 def assert_greater_equal(x: Any, y: Any, message: Any = None, summarize: int | None = None, name: Any = None) -> Any:
-    """Raises an error unless ``x >= y`` for every pair of (broadcast) elements; otherwise as ``assert_equal``.
+    """Raises an error unless ``x >= y`` for every pair of (broadcast) elements.
+
+    Works as ``assert_equal`` in other respects.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_greater_equal(tf.constant([1, 2]), 1)
@@ -216,7 +228,7 @@ def _condition(sign: str) -> Callable[[str], list[str]]:
 
 @export("debugging.assert_positive")
 def assert_positive(x: Any, message: Any = None, summarize: int | None = None, name: str | None = None) -> Any:
-    """Raises an error unless ``x > 0`` for every element; otherwise as ``assert_equal``.
+    """Raises an error unless ``x > 0`` for every element. Works as ``assert_equal`` in other respects.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_positive(tf.constant([1, 2]))
@@ -228,7 +240,7 @@ def assert_positive(x: Any, message: Any = None, summarize: int | None = None, n
 
 @export("debugging.assert_negative")
 def assert_negative(x: Any, message: Any = None, summarize: int | None = None, name: str | None = None) -> Any:
-    """Raises an error unless ``x < 0`` for every element; otherwise as ``assert_equal``.
+    """Raises an error unless ``x < 0`` for every element. Works as ``assert_equal`` in other respects.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_negative(tf.constant([-1, -2]))
@@ -240,7 +252,7 @@ def assert_negative(x: Any, message: Any = None, summarize: int | None = None, n
 
 @export("debugging.assert_non_negative")
 def assert_non_negative(x: Any, message: Any = None, summarize: int | None = None, name: str | None = None) -> Any:
-    """Raises an error unless ``x >= 0`` for every element; otherwise as ``assert_equal``.
+    """Raises an error unless ``x >= 0`` for every element. Works as ``assert_equal`` in other respects.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_non_negative(tf.constant([0, 2]))
@@ -252,7 +264,7 @@ def assert_non_negative(x: Any, message: Any = None, summarize: int | None = Non
 
 @export("debugging.assert_non_positive")
 def assert_non_positive(x: Any, message: Any = None, summarize: int | None = None, name: str | None = None) -> Any:
-    """Raises an error unless ``x <= 0`` for every element; otherwise as ``assert_equal``.
+    """Raises an error unless ``x <= 0`` for every element. Works as ``assert_equal`` in other respects.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_non_positive(tf.constant([0, -2]))

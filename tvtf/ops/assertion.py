@@ -66,8 +66,11 @@ def _summarized_eagerly(tensor: Tensor, summarize: int | None) -> str:
 
 
 def guarded(condition: Tensor, data: Sequence[Any], summarize: int | None, name: str | None = None) -> Operation | None:
-    """Emits a run-time check of ``condition`` into the traced program. Its error shows ``data``."""
-    if static_value(condition) is not None and static_value(condition):
+    """Adds a run-time check of ``condition`` to the traced program. The error shows the first elements of ``data``.
+
+    ``summarize`` is the number of elements to show for each tensor.
+    """
+    if static_value(condition) is not None and static_value(condition):  # known to hold: nothing to check
         return done("NoOp")
     limit = FEW if summarize is None else np.iinfo(np.int64).max if summarize < 0 else summarize
     parts, computed_items = [], []

@@ -69,7 +69,7 @@ def embedding_lookup(params: Any, ids: Any, max_norm: Any = None, name: str | No
     """Looks up the rows of a table of embeddings by their ids.
 
     Args:
-      params: tensor of shape (rows, ...), or a list of such that are concatenated (the "div" strategy).
+      params: tensor of shape (rows, ...), or a list of such tensors, which are concatenated (the "div" strategy).
       ids: int32 or int64 tensor, values in [0, rows).
       max_norm: rows with a larger l2 norm are scaled down to it.
 
@@ -77,8 +77,8 @@ def embedding_lookup(params: Any, ids: Any, max_norm: Any = None, name: str | No
       A tensor of shape ``ids.shape + params.shape[1:]``.
 
     Raises:
-      InvalidArgumentError: when an id is out of range.
-      ValueError: for an empty list of tables.
+      InvalidArgumentError: an id is out of range.
+      ValueError: the list of tensors is empty.
 
     >>> import tvtf as tf
     >>> tf.nn.embedding_lookup(tf.constant([[1., 2.], [3., 4.]]), [1]).numpy()

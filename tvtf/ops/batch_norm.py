@@ -91,9 +91,9 @@ def _variance_samples() -> list[Sample]:
     samples=_variance_samples,
 )
 def variance_about(x: Tensor, mean: Tensor, axis: tuple[int, ...]) -> Any:
-    """Computes the variance of ``x`` about its given ``mean`` over axes, which keep size 1.
+    """Computes the mean of ``(x - mean) ** 2`` over axes, which keep size 1.
 
-    The mean gets no gradient: the variance is smallest there, so its derivative by the mean is zero.
+    ``mean`` gets no gradient: the derivative by the mean is zero, because the variance is smallest about the mean.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/moments
     """
@@ -141,7 +141,7 @@ def _variance(x: Tensor, mean: Tensor, axes: tuple[int, ...]) -> Tensor:
 def weighted_moments(
     x: Any, axes: Any, frequency_weights: Any, keepdims: bool = False, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Computes the weighted mean and variance over axes; ``frequency_weights`` broadcasts with ``x``.
+    """Computes the weighted mean and variance over axes. ``frequency_weights`` broadcasts with ``x``.
 
     >>> import tvtf as tf
     >>> [float(m) for m in tf.nn.weighted_moments(tf.constant([1., 3.]), [0], tf.constant([3., 1.]))]
@@ -256,7 +256,10 @@ def fused_batch_norm(
 
 
 def _is_fused_input_channels_first(x: Tensor, data_format: str) -> bool:
-    """Checks rank and dtype of fused_batch_norm's input ``x``; returns whether ``data_format`` has channels first."""
+    """Returns whether ``data_format`` of fused_batch_norm has the channels first, after checking the input ``x``.
+
+    ``x`` must have rank 4 or 5 and a floating dtype.
+    """
     if x.ndim not in (4, 5):
         raise ArgumentError(f"x must be 4 or 5-dimensional, but got shape {show_shape(x._type.shape)}").for_op(
             "FusedBatchNormV3"
@@ -269,7 +272,7 @@ def _is_fused_input_channels_first(x: Tensor, data_format: str) -> bool:
 
 
 def _per_channel(value: Any, x: Tensor, channel_axis: int, name: str) -> Tensor:
-    """Reshapes a vector of one value per channel to broadcast with ``x``, after checking its length.
+    """Checks the length of a vector with one value per channel, and reshapes the vector to broadcast with ``x``.
 
     For example, 3 channels in the last axis of a rank-4 ``x`` give the shape ``(1, 1, 1, 3)``.
     """
@@ -345,7 +348,7 @@ def group_norm(x: Any, scale: Any, offset: Any, groups: int, epsilon: float = 1e
     if not isinstance(depth, int) or depth % groups:
         raise ValueError(f"group_norm: channels must be a multiple of groups={groups}, but there are {depth}")
     grouped = bind.reshape(x, shape=(*shape[:-1], groups, depth // groups))
-    axes = (*range(1, x.ndim - 1), x.ndim)
+    axes = (*range(1, x.ndim - 1), x.ndim)  # all but the batch and the axis of the groups
     mean, variance = moments(grouped, axes, keepdims=True)
     normalized = bind.reshape(batch_normalization(grouped, mean, variance, None, None, epsilon), shape=shape)
     scaled = normalized if scale is None else bind.multiply(normalized, _like(scale, normalized))
@@ -392,6 +395,7 @@ def _neighbour_squares(x: Tensor, radius: int) -> Tensor:
     in the window, which is smaller at the ends.
     """
     shape, depth = x._type.shape, x._type.shape[-1]
+    # pooling sees the channels as a spatial axis, and one channel
     squares = bind.reshape(bind.square(x), shape=(size_of(shape[:-1]), depth, 1))
     window = (2 * radius + 1,)
     means = bind.avg_pool(squares, window=window, strides=(1,), padding=((radius, radius),))
@@ -405,12 +409,12 @@ def _neighbour_squares(x: Tensor, radius: int) -> Tensor:
 
 @export("math.l2_normalize", "nn.l2_normalize", "linalg.l2_normalize")
 def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None) -> Tensor:
-    """Computes ``x / sqrt(max(sum(x ** 2), epsilon))``, the sum over ``axis`` (all axes where it is None).
+    """Computes ``x / sqrt(max(sum(x ** 2), epsilon))``. The sum is over ``axis``, or over all axes if it is None.
 
     Args:
       x: floating or complex tensor.
       axis: int or ints, or None; ``dim`` is its old name.
-      epsilon: least value of the sum.
+      epsilon: the smallest value of the sum.
 
     Returns:
       A tensor of x's dtype and shape.

@@ -45,7 +45,10 @@ def _special(
 
 
 def _divided_by_argument(y: Tensor, x: Tensor) -> Tensor:
-    """Returns ``y / x``, or its limit 1/2 at 0, for the value ``y`` at ``x`` of an odd function of slope 1/2 at 0."""
+    """Returns ``y / x``, or the limit 1/2 at 0.
+
+    ``y`` is the value at ``x`` of an odd function with the slope 1/2 at 0.
+    """
     half = number(0.5, x)
     is_zero = bind.equal(x, number(0, x))
     nonzero_x = bind.select(is_zero, number(1, x), x)

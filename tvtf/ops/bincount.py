@@ -110,7 +110,10 @@ def _ids_in_range(numbers: Tensor, ids: Tensor, length: Dim) -> Tensor:
 
 
 def _bin_count(numbers: Tensor, minlength: Any, maxlength: Any) -> Dim:
-    """Returns the number of bins of bincount: the largest number plus one, clamped to the two lengths."""
+    """Returns the number of bins of bincount: the largest number plus one, clamped to ``[minlength, maxlength]``.
+
+    If a tensor is computed at run time, the number of bins is, too.
+    """
     low, high = (None if v is None else convert_to_tensor(v, numbers.dtype) for v in (minlength, maxlength))
     if not all(x is None or isinstance(x, EagerTensor) for x in (numbers, low, high)):
         return _computed_bin_count(numbers, low, high)
@@ -123,9 +126,9 @@ def _bin_count(numbers: Tensor, minlength: Any, maxlength: Any) -> Dim:
 
 
 def _computed_bin_count(numbers: Tensor, low: Tensor | None, high: Tensor | None) -> Dim:
-    """Returns the number of bins of bincount if numbers or bounds are computed at run time.
+    """Returns the number of bins of bincount, if the numbers or the bounds are computed at run time.
 
-    The program then also checks that no number is negative.
+    It is a symbolic dim. The program checks that no number is negative.
     """
     # without the -1, the maximum of no numbers would be the lowest of the dtype
     flat = bind.concat(number([-1], numbers), flattened(numbers), axis=0)

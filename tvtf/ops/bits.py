@@ -96,7 +96,7 @@ def _right_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
     input_types, _ = types
     dtype = input_types[0].dtype
     positive = _shift(emitter, "RIGHT", x, y, dtype)
-    if dtype.is_unsigned:
+    if dtype.is_unsigned:  # no number is negative
         emitter.node("Identity", [positive], outputs)
         return
     complement = emitter.computed("BitwiseNot", [x])

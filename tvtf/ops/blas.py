@@ -102,7 +102,7 @@ def serial(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Computes ``a @ b`` by BLAS on one thread: large eager products don't come here, for they are compiled.
+    """Computes ``a @ b`` by BLAS on one thread. Large eager products don't come here: they are compiled.
 
     >>> product(np.ones((2, 3)), np.ones((3, 1)))
     array([[3.],

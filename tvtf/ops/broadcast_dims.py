@@ -38,10 +38,10 @@ def broadcast_operands(inputs: Sequence[Tensor], matrices: bool = False) -> Sequ
 
 
 def common(shapes: Sequence[Sequence[Dim]], tensors: Sequence[Tensor] = ()) -> list[tuple[Dim, ...]] | None:
-    """Returns, for each shape, the shape to which its tensor must be broadcast before an elementwise op.
+    """Returns for each of ``shapes`` the shape to which a tensor must be broadcast before an elementwise op.
 
-    Returns None if no symbolic dim has to change. A dim that tracing can't infer becomes a symbol bound at run time,
-    from ``tensors`` of these shapes if given.
+    Returns None if no symbolic dim has to change. A dim that tracing can't infer becomes a symbolic dim, which is bound
+    at run time. ``tensors`` may be given, which have these shapes.
     """
     axes = [_distinct(dims) for dims in _dims_by_axis(shapes)]
     # static dims that differ don't broadcast, which the op itself rejects
@@ -56,7 +56,10 @@ def common(shapes: Sequence[Sequence[Dim]], tensors: Sequence[Tensor] = ()) -> l
 
 
 def broadcast_dims(*shapes: Sequence[Dim]) -> tuple[Dim, ...] | None:
-    """Returns the shape that shapes broadcast to, with symbols bound at run time; None if they don't broadcast."""
+    """Returns the shape that shapes broadcast to, or None if they don't broadcast.
+
+    The symbols in the shape are bound at run time.
+    """
     result: tuple[Dim, ...] | None = ()
     for shape in common(shapes) or shapes:
         result = result if result is None else broadcast_shapes(result, shape)
@@ -132,9 +135,9 @@ class CommonDims(Primitive[Any]):
 
 
 def _batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, dims: tuple[Dim, ...]) -> Tensor:
-    """Maps ``common_dims`` over a leading batch axis, which every operand gets.
+    """Maps ``common_dims`` over a leading batch axis of ``size`` items (the batch rule for ``vectorized_map``).
 
-    Axes of size 1 after the batch axis give all operands the same rank.
+    Every operand gets the batch axis, and axes of size 1 after it until all operands have the same rank.
     """
     lifted = [x if b else bind.reshape(x, shape=(1, *x._type.shape)) for x, b in zip(inputs, batched)]
     aligned = [

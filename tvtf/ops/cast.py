@@ -98,19 +98,19 @@ def _cast_samples() -> list[Sample]:
     public=("cast", "dtypes.cast"),
 )
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
-    """Converts ``x`` to another dtype; floats are truncated towards 0 to integers, and numbers other than 0 are True.
+    """Converts ``x`` to another dtype. Floats are truncated towards 0 to integers. Numbers other than 0 become True.
 
     Args:
       x: tensor of shape (...).
-      dtype: the dtype to have, or its name.
+      dtype: the new dtype, or its name.
 
     Returns:
       A tensor of the same shape. Integers wrap around; NaN, infinities and floats beyond 32 bits (64 for int64, uint32
       and uint64) become that integer's smallest number, whose low bits stay. Complex numbers lose their imaginary part.
 
     Raises:
-      TypeError: for an unknown dtype.
-      UnimplementedError: between strings and numbers.
+      TypeError: the dtype is unknown.
+      UnimplementedError: strings would become numbers, or numbers strings.
 
     >>> import tvtf as tf
     >>> tf.cast([1.8, -2.2], tf.int32).numpy()
@@ -173,7 +173,7 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Any:
 
 
 def _bounds(source: DType, target: DType) -> tuple[Any, Any]:
-    """Returns the target's limits in the source's dtype; one that rounding moved out of range is moved back in."""
+    """Returns the target's limits in the source's dtype. A limit that rounding moved out of range is moved back in."""
     limits = [source.np.type(target.min if source.is_floating else max(target.min, source.min))]
     limits += [source.np.type(target.max if source.is_floating else min(target.max, source.max))]
     if source.is_floating and target.is_integer and int(limits[1]) > target.max:
@@ -185,7 +185,7 @@ def _bounds(source: DType, target: DType) -> tuple[Any, Any]:
 
 
 def _bitcast_type(x: TensorType, *, dtype: DType) -> TensorType:
-    """Returns the type of a bitcast's result after checking the dtypes and the last axis.
+    """Checks the dtypes and the last axis of a bitcast, and returns the type of the result.
 
     A narrower dtype adds a last axis, and a wider dtype removes the last axis. For example, int64 of shape ``(3,)``
     becomes int32 of shape ``(3, 2)``.
@@ -238,13 +238,13 @@ def bitcast(input: Any, type: Any, name: str | None = None) -> Any:
 
     Args:
       input: numeric tensor of shape (...).
-      type: the dtype to have. A narrower one adds a last axis of its count; a wider one takes that axis away.
+      type: the new dtype. A narrower dtype adds a last axis. A wider dtype removes the last axis.
 
     Returns:
       A tensor of that dtype, in the machine's order of bytes.
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) when the last axis does not fill the wider dtype.
+      InvalidArgumentError: (ValueError while tracing) the last axis does not fill one element of the wider dtype.
 
     >>> import tvtf as tf
     >>> tf.bitcast(1., tf.int32).numpy()

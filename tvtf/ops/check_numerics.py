@@ -68,7 +68,7 @@ def check_numerics(tensor: Any, message: str, name: str | None = None) -> Any:
       message: begins the error's text.
 
     Raises:
-      InvalidArgumentError: it holds one; in a traced function when it runs and the result is used.
+      InvalidArgumentError: the tensor has one. A traced function raises it when it runs, if the result is used.
 
     >>> import tvtf as tf
     >>> tf.debugging.check_numerics(tf.constant([1., 2.]), "weights").numpy()
@@ -81,7 +81,7 @@ def check_numerics(tensor: Any, message: str, name: str | None = None) -> Any:
 
 @export("debugging.assert_all_finite")
 def assert_all_finite(x: Any, message: str, name: str | None = None) -> Tensor:
-    """Returns ``x`` after a check that it has no infinity or NaN; the same as ``check_numerics``.
+    """Checks that ``x`` has no infinity or NaN, and returns it. Works as ``check_numerics``.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_all_finite(tf.constant([1., 2.]), "weights").numpy()
@@ -119,8 +119,11 @@ class _NumericsWatch:
         """Ignores reads of Variables: their values were checked when they were computed."""
 
     def record(self, prim: Any, inputs: Sequence[Any], outputs: Any, attrs: dict[str, Any]) -> None:
-        """Checks that the floating outputs of an op are finite: at once, or for a traced op when the program runs."""
-        if prim.tf_name in _COPYING_OPS:
+        """Checks that the floating outputs of an op have no NaN or infinity.
+
+        Eager outputs are checked at once. Outputs of traced ops are checked when the program runs.
+        """
+        if prim.tf_name in _COPYING_OPS:  # such an op creates no NaN
             return
         check = _check_now if state.trace is None else _check_when_run
         tapes, state.tapes = state.tapes, []  # the checks are ops, which neither tapes nor this watch record
@@ -134,7 +137,7 @@ class _NumericsWatch:
 
 
 def _check_now(place: str, output: Tensor, inputs: Sequence[Any]) -> None:
-    """Raises TensorFlow's error if the output of an eager op has infinities or NaN; the error has their counts.
+    """Checks that the output of an eager op has no infinities and no NaN. TensorFlow's error shows their counts.
 
     ``place`` is text about the op and the output, with a placeholder for the execution mode.
     """
@@ -151,7 +154,7 @@ def _check_now(place: str, output: Tensor, inputs: Sequence[Any]) -> None:
 
 
 def _check_when_run(place: str, output: Tensor, inputs: Sequence[Any]) -> None:
-    """Emits a run-time check that the output of a traced op is finite. The error names the op and the user's line.
+    """Adds a run-time check that the output of a traced op is finite. The error names the op and the user's line.
 
     ``place`` is text about the op and the output, with a placeholder for the execution mode.
     """

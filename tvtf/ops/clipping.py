@@ -67,7 +67,7 @@ def _tensors(t_list: Any) -> list[Any]:
 
 @export("linalg.global_norm")
 def global_norm(t_list: Any, name: str | None = None) -> Tensor:
-    """Returns the L2 norm of all elements of several tensors together; None among them is left out.
+    """Computes the L2 norm of all elements of several tensors together. A None is ignored.
 
     Args:
       t_list: sequence of floating tensors, IndexedSlices and None.
@@ -80,7 +80,7 @@ def global_norm(t_list: Any, name: str | None = None) -> Tensor:
     np.float32(5.0)
 
     Raises:
-      TypeError: ``t_list`` is no sequence.
+      TypeError: ``t_list`` is not a sequence.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/global_norm
     """

@@ -39,9 +39,9 @@ def computed(formula: Any, operands: Sequence[Any], operators: Mapping[str, Call
 
 
 def _type(*operands: TensorType, formulas: tuple[Any, ...], axis: tuple[int, ...]) -> tuple[TensorType, ...]:
-    """Returns the result types of ``column_sums``, one for each formula, after checking the operands.
+    """Checks the operands of ``column_sums``, and returns the types of the results, one for each formula.
 
-    All operands must broadcast to the shape of the first. The sums have that shape without ``axis``.
+    All operands must broadcast to the shape of the first. The sums have this shape without ``axis``.
     """
     require_same_dtype(operands)
     first, *others = operands
@@ -55,9 +55,9 @@ def _type(*operands: TensorType, formulas: tuple[Any, ...], axis: tuple[int, ...
 def _batch(
     size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, formulas: tuple[Any, ...], axis: tuple[int, ...]
 ) -> Any:
-    """Maps ``column_sums`` over a leading batch axis, which every operand gets.
+    """Maps ``column_sums`` over a leading batch axis of ``size`` items (the batch rule for ``vectorized_map``).
 
-    Axes of size 1 after the batch axis give all operands the same rank.
+    Every operand gets the batch axis, and axes of size 1 after it until all operands have the same rank.
     """
     stretched = [stretch(size, x, is_batched) for x, is_batched in zip(inputs, batched)]
     rank = stretched[0].ndim
@@ -69,9 +69,13 @@ def _batch(
 
 
 def _samples() -> list[Sample]:
-    """Returns test samples of ``column_sums``: two or three operands, summed over their first or middle axes."""
+    """Returns test samples of ``column_sums``: sums of formulas of two or three operands, over one or two axes.
+
+    A formula is the number of an operand, or a tuple of an op's name and formulas.
+    """
     product, centered = ("multiply", 0, 1), ("multiply", 0, ("subtract", 1, 2))
     negated = ("negative", ("multiply", ("add", 0, 1), 2))
+    # the operands' shapes, the axes and the formulas
     cases: tuple[tuple[tuple[tuple[int, ...], ...], tuple[int, ...], tuple[Any, ...]], ...] = (
         (((5, 3), (5, 3)), (0,), (0, product)),
         (((2, 3, 4), (2, 3, 4), (4,)), (0, 1), (0, centered)),
@@ -99,6 +103,7 @@ def _samples() -> list[Sample]:
 def column_sums(*operands: Tensor, formulas: tuple[Any, ...], axis: tuple[int, ...]) -> Any:
     """Sums several formulas of the same tensors over axes in one pass, as the gradient of a normalization needs.
 
-    The first operand has the shape over which is summed; the others broadcast to it. See :func:`computed` for formulas.
+    The first operand has the shape over which is summed. The others broadcast to this shape. See
+    :func:`computed` for formulas.
     """
     return operands, {"formulas": formulas, "axis": axis}

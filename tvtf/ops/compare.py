@@ -40,7 +40,7 @@ COMPARABLE = (*NUMERIC, bool_)
     shows=("tf.equal([1, 2], 2).numpy()", "array([False,  True])"),
 )
 def equal(x: Any, y: Any, name: str | None = None) -> Any:
-    """Returns whether ``x == y``, elementwise, with broadcasting; NaN equals nothing.
+    """Returns whether ``x == y``, elementwise, with broadcasting. NaN is not equal to anything.
 
     Args:
       x: tensor of any dtype, shape (...).
@@ -213,7 +213,7 @@ def logical_xor(x: Any, y: Any, name: str | None = "LogicalXor") -> Any:
 
 
 def _select_type(condition: TensorType, x: TensorType, y: TensorType) -> TensorType:
-    """Returns the type of a select's result after checking the operands.
+    """Checks the operands of a select, and returns the type of the result.
 
     The condition must be bool, ``x`` and ``y`` must have the same dtype, and all three must broadcast.
     """
@@ -335,7 +335,7 @@ def _number_test(
     """
 
     def declare(front: Callable[..., Any]) -> Primitive[Any]:
-        """Declares the elementwise primitive whose public function is ``front``."""
+        """Declares the elementwise primitive whose public function is ``front``, such as ``is_nan``."""
         return unary_op(
             domain=FLOATING,
             result=bool_,

@@ -116,7 +116,7 @@ def complex_abs(x: Any) -> Any:
 
 @export("math.real")
 def real(input: Any, name: str | None = None) -> Any:
-    """Returns the real part of a complex tensor; a real tensor is returned as it is.
+    """Returns the real part of a complex tensor. A real tensor is returned as it is.
 
     Args:
       input: numeric tensor of shape (...).
@@ -144,7 +144,7 @@ def _numeric_tensor(value: Any) -> Any:
 
 @export("math.imag")
 def imag(input: Any, name: str | None = None) -> Any:
-    """Returns the imaginary part of a complex tensor; zeros for a real tensor.
+    """Returns the imaginary part of a complex tensor, and zeros for a real tensor.
 
     Args:
       input: numeric tensor of shape (...).
@@ -164,7 +164,7 @@ def imag(input: Any, name: str | None = None) -> Any:
 
 @export("math.conj")
 def conj(x: Any, name: str | None = None) -> Any:
-    """Returns the complex conjugate of a tensor; a real tensor is returned as it is.
+    """Returns the complex conjugate of a tensor. A real tensor is returned as it is.
 
     Args:
       x: numeric tensor of shape (...).
@@ -173,7 +173,7 @@ def conj(x: Any, name: str | None = None) -> Any:
       A tensor of the same shape and dtype.
 
     Raises:
-      TypeError: for a tensor that is not numeric.
+      TypeError: the tensor is not numeric.
 
     >>> import tvtf as tf
     >>> tf.math.conj([1+2j]).numpy()

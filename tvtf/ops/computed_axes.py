@@ -59,13 +59,13 @@ def _canonical_axis(axis: Any, rank: int) -> Tensor:
         bind.reduce_all(is_valid, axis=tuple(range(is_valid.ndim)), keepdims=False),
         index,
         message=f"Expected axis in the range [{-rank}, {rank}), but got {HOLE}",
-        shown=1,
+        shown=1,  # the index fills the placeholder
     )
     return bind.select(bind.less(index, _as_int32(0)), bind.add(index, _as_int32(rank)), index)
 
 
 def to_front(x: Tensor, axis: Tensor, count: int = 1) -> Tensor:
-    """Moves the ``count`` axes from ``axis`` on to the front; ``axis`` is computed at run time."""
+    """Moves ``count`` axes, beginning with ``axis``, to the front. ``axis`` is computed at run time."""
     position = _as_int32(np.arange(x.ndim))
     end = bind.add(axis, _as_int32(count))
     others = bind.select(bind.less(position, end), bind.subtract(position, _as_int32(count)), position)

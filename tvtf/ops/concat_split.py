@@ -34,7 +34,7 @@ from tvtf.ops.rules import (
 
 
 def _concat_type(*parts: TensorType, axis: int) -> TensorType:
-    """Returns the type of a concatenation's result after checking the parts.
+    """Checks the parts of a concatenation, and returns the type of the result.
 
     The parts' sizes along the axis are added up. For example, ``(2, 3)`` and ``(2, 4)`` along axis 1 give ``(2, 7)``.
     """
@@ -155,7 +155,7 @@ def _inferred(values: Sequence[Any]) -> DType:
 
 
 def _stack_type(*parts: TensorType, axis: int) -> TensorType:
-    """Returns the type of a stack's result after checking that all parts have the same shape.
+    """Checks that all parts of a stack have the same shape, and returns the type of the result.
 
     For example, two parts of shape ``(3,)`` stacked along axis 0 give ``(2, 3)``.
     """
@@ -207,7 +207,7 @@ def stack_all(values: Sequence[Tensor], axis: int) -> Any:
 
 
 def _known_stacked(parts: Sequence[Any], axis: int) -> np.ndarray | None:
-    """Evaluates a stack while tracing if the elements of all parts are known then, else returns None.
+    """Evaluates a stack while tracing, for arithmetic with shapes. Returns None unless all parts are known then.
 
     The elements may be symbolic dims, so the array holds objects.
     """
@@ -216,16 +216,16 @@ def _known_stacked(parts: Sequence[Any], axis: int) -> np.ndarray | None:
         return None
     result = np.empty((len(known_parts), *known_parts[0].shape), object)
     for i, part in enumerate(known_parts):
-        result[i] = part[()] if part.ndim == 0 else part
+        result[i] = part[()] if part.ndim == 0 else part  # the element itself of an array of rank 0
     return np.moveaxis(result, 0, axis)
 
 
 @export("parallel_stack")
 def parallel_stack(values: Any, name: str = "parallel_stack") -> Tensor:
-    """Stacks tensors along a new first axis, as `stack` does; only while tracing, as in TensorFlow.
+    """Stacks tensors along a new first axis, as `stack` does. Works only while tracing, as in TensorFlow.
 
     Raises:
-      RuntimeError: in eager execution.
+      RuntimeError: the call is not traced.
 
     >>> import tvtf as tf
     >>> tf.function(lambda: tf.parallel_stack([[1, 2], [3, 4]]))().numpy()
@@ -276,7 +276,10 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
 
 
 def _as_constant(values: Any) -> Tensor | None:
-    """Converts Python and NumPy values to one constant; None where shapes differ, for which stack has its own error."""
+    """Converts Python and NumPy values to one constant.
+
+    Returns None if shapes differ, because stack has its own error.
+    """
     try:
         return convert_to_tensor(values)
     except (TypeError, ValueError):
@@ -326,9 +329,9 @@ def _uneven_message(axis: int, extent: Any, count: int) -> str:
 
 
 def _split_type(x: TensorType, *, sizes: tuple[Dim, ...], axis: int) -> tuple[TensorType, ...]:
-    """Returns the types of a split's pieces after checking that their sizes add up to the size of the axis.
+    """Checks that the sizes of a split's pieces add up to the size of the axis, and returns the pieces' types.
 
-    A sum of symbolic sizes is left to the run-time check.
+    Symbolic sizes are checked at run time.
     """
     rank = len(x.shape)
     if not 0 <= axis < rank:
@@ -349,6 +352,7 @@ def _split_guard(x: Tensor, *, sizes: tuple[Dim, ...], axis: int) -> list[tuple[
     if same_dim(total, extent):
         return []
     adds_up = bind.equal(scalar_of(total), scalar_of(extent))
+    # TensorFlow has a message of its own for equal pieces
     is_even = all(same_dim(size, simplify_dim(extent // len(sizes))) for size in sizes)
     if is_even:
         return [(adds_up, _uneven_message(axis, HOLE, len(sizes)), scalar_of(extent))]
@@ -462,7 +466,7 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unst
     [[1, 2], [3, 4]]
 
     Raises:
-      ValueError: for an axis out of range, or an unknown dim without ``num``.
+      ValueError: the axis is out of range, or the dim is unknown and ``num`` is not given.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/unstack
     """

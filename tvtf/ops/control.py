@@ -132,9 +132,10 @@ def _merged_shape(a: Sequence[Dim], b: Sequence[Dim], symbols: Sequence[Dim]) ->
 
 
 def _is_emitted(function: Any) -> bool:
-    """Returns whether a function attribute is a name in the IR, whose call was checked when it was emitted.
+    """Returns whether a function attribute is a name in the IR.
 
-    It isn't checked again, for the function's declared type lacks the dims that it computes.
+    The call of such a function was checked when it was emitted. It isn't checked again, because the function's declared
+    type lacks the dims that the function computes.
     """
     return not hasattr(function, "all_params") and not hasattr(function, "mod")
 
@@ -148,11 +149,12 @@ def _cond_numpy(
 def _while_type(
     *inputs: TensorType, condition: Any, body: Any, carried: int, bound: Any, shapes: Any = (), arrays: Any = ()
 ) -> tuple[TensorType, ...]:
-    """Returns the types of a while loop's results, which are its carried values, after checking condition and body.
+    """Checks the condition and body of a while loop, and returns the types of the results, the loop's carried values.
 
-    The condition must return a boolean. The body must return each carried value with the type it had at the start,
+    The condition must return a boolean. The body must return each carried value with the same type as at the start,
     except for dims that may vary according to ``shapes``.
     """
+    # ``bound`` and ``arrays`` aren't needed here, but all rules of the op get them
     loop_types = _loop_types(inputs, shapes)
     carried_types = loop_types[:carried]
     if _is_emitted(body):
@@ -215,10 +217,10 @@ def _while_numpy(
 def _with_free_rows(
     values: Sequence[np.ndarray], arrays: Sequence[tuple[int, int, tuple[int, ...]]]
 ) -> list[np.ndarray]:
-    """Grows those arrays in a while loop's carried values that are too short for the writes of one iteration.
+    """Appends rows to those arrays among a while loop's carried values that are too short for an iteration's writes.
 
-    A grown array has at least twice as many rows. ``arrays`` has a tuple for each array: its index in ``values``, the
-    number of rows that an iteration may write, and the indices of its row counters.
+    The number of rows at least doubles. ``arrays`` has a tuple for each array: the index in ``values``, the number of
+    rows that an iteration may write, and the indices of the integers that count the rows in use.
     """
     grown = list(values)
     for index, rows_written, counters in arrays:
@@ -291,10 +293,10 @@ def while_(
     shapes: tuple[Any, ...] = (),
     arrays: Any = (),
 ) -> Any:
-    """Applies ``body`` to the first ``carried`` inputs while ``condition`` holds; both also get the other inputs.
+    """Applies ``body`` to the first ``carried`` inputs while ``condition`` holds. Both also get the other inputs.
 
     ``bound`` is the largest number of iterations, if known. ``shapes`` are the carried values' shapes after the last
-    iteration, if some change: a dim that changes is a symbol of its own. ``arrays`` describes carried values that grow
+    iteration, if some change. A dim that changes is a symbol of its own. ``arrays`` describes carried values that grow
     when they are full (passes/graph/growing_arrays.py): the value's index, the number of rows that an iteration may
     write (0 where the body itself grows it), and the indices of the carried integers that count the rows in use.
     """
@@ -318,7 +320,10 @@ def effect_while(
     shapes: tuple[Any, ...] = (),
     arrays: Any = (),
 ) -> Any:
-    """Works as ``while``, for a condition or body with effects, which no pass drops or moves."""
+    """Declares a while loop, as ``while`` does, whose condition or body has side effects.
+
+    As a primitive of its own, the loop is neither dropped nor moved by a pass.
+    """
     return inputs, {
         "condition": condition,
         "body": body,

@@ -30,9 +30,9 @@ CONV_TYPES = (*FLOATING, int32)
 def _conv_type(
     x: TensorType, w: TensorType, *, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
 ) -> TensorType:
-    """Returns the type of a convolution's result after checking dtypes, shapes and depths of input and filter.
+    """Checks dtypes, shapes and depths of a convolution's input and filter, and returns the type of the result.
 
-    Layouts are channels last: ``x`` is (batch, spatial axes, depth), ``w`` (spatial axes, depth per group, results).
+    ``x`` has the shape (batch, spatial axes, depth), and ``w`` the shape (spatial axes, depth per group, results).
     """
     require_same_dtype((x, w), ("input", "filter"))
     require_dtype(x, CONV_TYPES, "input")
@@ -52,7 +52,10 @@ def _conv_type(
 
 
 def require_filter(w: TensorType, rank: int) -> None:
-    """Checks that a convolution's filter has ``rank`` spatial axes and a static shape, over which schedules unroll."""
+    """Checks that a convolution's filter has ``rank`` spatial axes and a shape that is known while tracing.
+
+    Compiled code unrolls loops over the filter.
+    """
     if len(w.shape) != rank + 2:
         raise ArgumentError(f"filter must be {rank + 2}-dimensional: {show_shape(w.shape)}")
     if not is_static_shape(w.shape):
@@ -117,8 +120,9 @@ def _grouped_product_filter_grad(x: np.ndarray, dy: np.ndarray, groups: int) -> 
 def _conv_array(
     x: np.ndarray, w: np.ndarray, *, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
 ) -> np.ndarray:
-    """Computes a convolution as a sum of matrix products, one for each tap (a tap: a position in the filter)."""
+    """Computes a convolution in NumPy: the sum of a matrix product for each tap (a tap: a position in the filter)."""
     x, w = padded(wide(x), padding), wide(w)
+    # x is padded already
     sizes = result_sizes(x.shape[1:-1], w.shape[:-2], strides, ((0, 0),) * len(strides), dilations)
     total = np.zeros((x.shape[0], *sizes, w.shape[-1]), x.dtype)
     for tap, inputs_of_tap in taps(w.shape[:-2], sizes, strides, dilations):
@@ -156,14 +160,14 @@ def _filter_grad_array(
 
 
 def _input_grad_type(dy: TensorType, w: TensorType, *, shape: tuple[Dim, ...], **attrs: Any) -> TensorType:
-    """Returns the type of a convolution's gradient with respect to its input, after checking the cotangent ``dy``.
+    """Checks the cotangent ``dy`` of a convolution's result, and returns the type of the gradient by the input.
 
     ``shape`` is the input's shape. Axes with a stride above 1 must be static, because several input sizes give the same
     result size.
     """
     y_type = _conv_type(TensorType(shape, dy.dtype), w, **attrs)
     _require_gradient(dy, y_type)
-    strides = attrs["strides"] * 2
+    strides = attrs["strides"] * 2  # for the spatial axes of the input and those of the result
     strided_sizes = (d for d, stride in zip((*shape[1:-1], *dy.shape[1:-1]), strides) if stride > 1)
     if not all(isinstance(d, int) for d in (shape[-1], *strided_sizes)):
         raise unknown_size(
@@ -277,7 +281,11 @@ def _conv_onnx(
     dilations: Sizes,
     groups: int,
 ) -> None:
-    """Emits ONNX's Conv for a convolution, between transposes to and from ONNX's layout with channels first."""
+    """Emits ONNX's Conv for a convolution, between transposes of input, filter and result.
+
+    ONNX has the channels before the spatial axes, and the op has the channels last.
+    """
+    # ``types`` isn't needed here, but all ONNX rules get it
     x, w = inputs
     rank, y = len(strides), emitter.temp()
     operands = [_channels_first(emitter, x, rank), _filter_channels_first(emitter, w, rank)]
@@ -367,6 +375,7 @@ def _filter_grad_group(
     channels, results = shape[-2], shape[-1] // groups
     x = _sliced(emitter, x, rank + 1, group * channels, channels, groups)
     dy = _sliced(emitter, dy, rank + 1, group * results, results, groups)
+    # a convolution sums over channels, and this one must sum over the batch
     batch_as_channels = [rank + 1, 0, *range(1, rank + 1)]
     y, filter_grad = emitter.temp(), emitter.temp()
     operands = [_transposed(emitter, x, batch_as_channels), _transposed(emitter, dy, batch_as_channels)]
@@ -376,8 +385,11 @@ def _filter_grad_group(
 
 
 def _sliced(emitter: Any, name: str, axis: int, start: int, count: int, groups: int) -> str:
-    """Emits a slice of ``count`` channels from ``start`` on, and returns its name. A single group needs no slice."""
-    if groups == 1:
+    """Emits a slice of one group of a grouped convolution: ``count`` channels from ``start`` on along ``axis``.
+
+    Returns the name of the slice.
+    """
+    if groups == 1:  # the group has all channels
         return name
     result = emitter.temp()
     bounds = [emitter.const(np.array([v], np.int64)) for v in (start, start + count, axis)]

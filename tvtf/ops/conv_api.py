@@ -95,7 +95,7 @@ def conv1d(
     dilations: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """Computes the 1-D convolution of (batch, width, channels) with filters (width, channels / groups, results); see :func:`conv2d`.
+    """Computes the 1-D convolution of (batch, width, channels) with filters (width, channels / groups, results).
 
     >>> import tvtf as tf
     >>> tf.nn.conv1d(tf.constant([[[1.], [2.], [3.]]]), tf.constant([[[1.]], [[1.]]]), 1, "VALID").numpy().ravel()

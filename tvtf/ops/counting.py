@@ -63,7 +63,10 @@ def confusion_matrix(
 
 
 def _same_rank(labels: Tensor, predictions: Tensor) -> tuple[Tensor, Tensor]:
-    """Removes a last axis of size 1 from labels or predictions if the other tensor has one axis less."""
+    """Removes the last axis of labels or predictions if it has size 1 and the other tensor has one axis less.
+
+    Returns labels and predictions.
+    """
     difference = predictions.ndim - labels.ndim
     if difference == 1 and predictions.shape[-1] == 1:
         predictions = bind.reshape(predictions, shape=predictions._type.shape[:-1])
@@ -80,7 +83,7 @@ def _classes(x: Tensor, what: str) -> Tensor:
 
 
 def _checked(x: Tensor, holds: Any, holds_at_run_time: Any, message: str) -> Tensor:
-    """Returns ``x`` after a check of its values; a failure raises an error with ``message``.
+    """Checks the values of ``x``, and returns ``x``. A failure raises an error with ``message``.
 
     ``holds`` tests known values, an array. ``holds_at_run_time`` tests values that the program computes, a tensor.
     """
@@ -136,7 +139,7 @@ def histogram_fixed_width_bins(
 def histogram_fixed_width(
     values: Any, value_range: Any, nbins: Any = 100, dtype: Any = int32, name: str | None = None
 ) -> Tensor:
-    """Counts how many values lie in each of ``nbins`` intervals of equal width; see `tf.histogram_fixed_width_bins`.
+    """Counts the values in each of ``nbins`` intervals of equal width; see `tf.histogram_fixed_width_bins`.
 
     >>> import tvtf as tf
     >>> tf.histogram_fixed_width([-1., 0., 1.5, 2., 5., 15.], [0., 5.], nbins=5).numpy()

@@ -51,7 +51,7 @@ def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> 
     array([9, 9], dtype=int32)
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) for a negative dim, or a value that is no scalar.
+      InvalidArgumentError: (ValueError while tracing) a dim is negative, or the value is not a scalar.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/fill
     """
@@ -134,7 +134,7 @@ Ranges that axes and shapes are computed from are short.
 
 
 def _range_array(*, size: int, start: Any, delta: Any, dtype: DType) -> np.ndarray:
-    """Computes a range ``start + i * delta``; integers in int64, so that they wrap only at the final cast."""
+    """Computes a range ``start + i * delta``. Integers are computed in int64, so they wrap only at the final cast."""
     computed = np.int64 if dtype.is_integer else dtype.np
     values = np.arange(size, dtype=np.int64 if computed is np.int64 else None).astype(computed, copy=False)
     values *= np.asarray(delta, computed)
@@ -173,7 +173,10 @@ def arithmetic(size: Dim, start: Any, delta: Any, dtype: DType) -> Any:
 
 
 def _range_nodes(emitter: Any, outputs: Sequence[str], size: Dim, start: Any, delta: Any, dtype: DType) -> None:
-    """Emits ONNX nodes for a range of ``size`` numbers: ONNX's Range from 0 in steps of 1, times delta, plus start."""
+    """Emits ONNX nodes for a range of ``size`` numbers: ``start + delta * i`` for i = 0, 1, ...
+
+    ONNX's Range computes the indices i. Integers are computed in int64.
+    """
     computed = int64 if dtype.is_integer else dtype
     count = emitter.temp()
     emitter.node("Squeeze", [emitter.shape((size,))], [count])
@@ -246,9 +249,9 @@ def _ascends(start: Any, delta: Any) -> bool:
 
 
 def _computed_range(start: Any, limit: Any, delta: Any, dtype: DType) -> Tensor:
-    """Computes ``tf.range`` for bounds or a step computed at run time.
+    """Computes ``tf.range`` for bounds or a step that are computed at run time.
 
-    The program checks that the step is not 0 and that its sign fits the bounds.
+    The program checks that the step is not 0, and that the step has the sign of ``limit - start``.
     """
     first, last, step = (bind.cast(convert_to_tensor(bound), dtype=dtype) for bound in (start, limit, delta))
     zero = number(0, step)
@@ -276,7 +279,7 @@ def bound_as(bound: Any, kind: DType) -> Tensor:
 
 
 def range_dtype(bounds: Sequence[Any]) -> DType:
-    """Returns the dtype of a range: the widest one of its arguments, in TensorFlow's order."""
+    """Returns the dtype of ``tf.range``: the widest of its arguments' dtypes, by TensorFlow's order."""
     order = ("int32", "int64", "float16", "bfloat16", "float32", "float64")
     names = [convert_to_tensor(b).dtype.name for b in bounds]
     for name in names:
@@ -304,13 +307,16 @@ def _bound(value: Any, what: str, dtype: DType) -> Any:
     number = static_value(value, what)
     if not isinstance(number, (int, float)):
         return number
-    if dtype.is_integer:  # wraps around where the dtype is smaller
+    if dtype.is_integer:  # a number that the dtype can't hold wraps around
         return int(convert_to_tensor(int(number), dtype).eager_array())
     return float(dtype.np.type(number))
 
 
 def _range_size(start: Any, limit: Any, delta: Any, dtype: DType) -> Dim:
-    """Returns the number of elements of a range. It is symbolic if ``start`` or ``limit`` is a symbolic dim."""
+    """Returns the number of elements of a range from ``start`` up to, but without, ``limit`` in steps of ``delta``.
+
+    The number is symbolic if ``start`` or ``limit`` is a symbolic dim.
+    """
     if delta == 0:
         raise ArgumentError("Requires delta != 0: 0").for_op("Range")
     if all(isinstance(bound, (int, float)) for bound in (start, limit)):
@@ -380,7 +386,7 @@ def _expanded(x: Tensor, axis: int) -> Tensor:
 
 
 def _one_hot_type(indices: TensorType, on: TensorType, off: TensorType, *, depth: Dim, axis: int) -> TensorType:
-    """Returns the type of one_hot's result after checking the arguments.
+    """Checks the arguments of one_hot, and returns the type of the result.
 
     The result has the shape of ``indices`` with an axis of size ``depth`` inserted at ``axis``.
     """
@@ -409,9 +415,9 @@ def _one_hot_vjp(ct: Tensor, y: Tensor, indices: Tensor, on: Tensor, off: Tensor
 
 
 def _one_hot_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, depth: Dim, axis: int) -> Tensor:
-    """Maps one_hot over a leading batch axis of ``size`` items.
+    """Maps one_hot over a leading batch axis of ``size`` items (the batch rule for ``vectorized_map``).
 
-    Values ``on`` and ``off`` that differ by item are selected by one-hot bools.
+    The primitive accepts one value ``on`` and one ``off``. Values that differ by item are selected by one-hot bools.
     """
     indices, *values = inputs
     are_indices_batched, *are_values_batched = batched
@@ -505,9 +511,10 @@ def one_hot(
 
 
 def _on_and_off(values: list[Any], dtype: DType | None) -> tuple[Tensor, Tensor]:
-    """Returns the values ``on`` and ``off`` of one_hot as scalars of the same dtype.
+    """Returns the values ``on`` and ``off`` of one_hot as scalar tensors of the same dtype.
 
-    ``values`` are the two arguments, where None stands for the defaults 1 and 0. ``dtype`` may be None, too.
+    ``values`` are the two arguments. None stands for the defaults 1 and 0. If ``dtype`` is None, the dtype is that of a
+    given value, or float32.
     """
     names = ("on_value", "off_value")
     value_dtype = next((v.dtype for v in values if v is not None), None)

@@ -30,15 +30,17 @@ def _vjp(cts: Any, outputs: Any, *inputs: Tensor, backward: Any, count: int, giv
 
 
 def gradients_of(inputs: Sequence[Tensor], results: Iterable[Tensor], given: Iterable[tuple[int, bool]]) -> list[Any]:
-    """Returns the gradient of each input from the results of a user's backward function.
+    """Returns a list with the gradient of each input, from the flat results of a user's backward function.
 
-    It is None, a tensor, or IndexedSlices. ``given`` has, for each gradient, the number of its input and whether it is
-    IndexedSlices.
+    ``given`` has a pair for each gradient that the function computed: the index of the input, and whether the gradient
+    is IndexedSlices. IndexedSlices are two results, values and indices. An input without a gradient gets None.
     """
     gradients: list[Any] = [None] * len(inputs)
     remaining = iter(results)
-    for place, is_rows in given:
-        gradients[place] = rows_of(inputs[place], next(remaining), next(remaining)) if is_rows else next(remaining)
+    for index, is_indexed_slices in given:
+        gradients[index] = (
+            rows_of(inputs[index], next(remaining), next(remaining)) if is_indexed_slices else next(remaining)
+        )
     return gradients
 
 

@@ -16,9 +16,9 @@ from tvtf.ops.rules import bind, draw, kernel
 
 
 def _take_type(x: TensorType, *, first: int, second: int) -> TensorType:
-    """Returns the type of the diagonal along two axes after checking that these axes have the same size.
+    """Checks that two axes have the same size, and returns the type of the diagonal along these axes.
 
-    The result has the shape of ``x`` without the second axis.
+    The diagonal has the shape of ``x`` without the second axis.
     """
     expected, got = x.shape[first], x.shape[second]
     if not agree_dim(expected, got):

@@ -79,7 +79,7 @@ def with_space_to_batch(
 
 
 def _paddings(padding: str, filter_shape: Any, rates: np.ndarray) -> np.ndarray:
-    """Returns the numbers of zeros that the padding "SAME" or "VALID" adds, for windows dilated by ``rates``.
+    """Converts the padding "SAME" or "VALID" to numbers of zeros, for windows that are dilated by ``rates``.
 
     The result has a row (before, after) for each spatial axis.
     """
@@ -91,5 +91,6 @@ def _paddings(padding: str, filter_shape: Any, rates: np.ndarray) -> np.ndarray:
         raise ValueError(
             f"`filter_shape` must be specified for `padding='SAME'`. Received: filter_shape=None and padding={padding}"
         )
+    # the first axes of a filter are the spatial ones
     total = (np.array(static_value(filter_shape, "filter_shape"))[: len(rates)] - 1) * rates
     return np.stack([total // 2, total - total // 2], axis=1)

@@ -13,7 +13,10 @@ from tvtf.ops.rules import bind
 
 
 def _analyzer(*dims: Dim) -> Any:
-    """Returns TVM's arithmetic analyzer with all variables in ``dims`` bound to be non-negative, as sizes are."""
+    """Creates TVM's arithmetic analyzer, which may assume that the variables in ``dims`` are not negative.
+
+    The variables are sizes.
+    """
     from tvm import sym, tirx
 
     from tvtf.core.tvm_visitor import structural_walk
@@ -32,7 +35,7 @@ def proves(condition: Any, *dims: Dim) -> bool:
 
 
 def dim_min(a: Dim, b: Dim) -> Dim:
-    """Returns the smaller of two dims; if neither is provably smaller, the symbolic minimum.
+    """Returns the smaller of two dims, or the symbolic minimum if neither is provably smaller.
 
     >>> dim_min(2, 3)
     2
@@ -45,7 +48,7 @@ def dim_min(a: Dim, b: Dim) -> Dim:
 
 
 def dim_max(a: Dim, b: Dim) -> Dim:
-    """Returns the larger of two dims; if neither is provably larger, the symbolic maximum.
+    """Returns the larger of two dims, or the symbolic maximum if neither is provably larger.
 
     >>> dim_max(2, 3)
     3

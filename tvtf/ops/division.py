@@ -22,7 +22,11 @@ MSG_DIVISION = "Integer division by zero"
 
 
 def _guard(x: Tensor, y: Tensor) -> list[tuple[Tensor, str]]:
-    """Checks at run time that no integer divisor is 0; the numpy column raises the same message."""
+    """Returns the condition that no integer divisor is 0, with the error message, for a check at run time.
+
+    The op's NumPy kernel raises an error with the same message.
+    """
+    # ``x`` isn't needed here, but all rules of the op get it
     if not y._type.dtype.is_integer:
         return []
     nonzero = bind.not_equal(y, number(0, y))
@@ -75,7 +79,10 @@ _SIGN_DIFFERS = ("And", ("Not", ("Equal", _REMAINDER, 0.0)), ("Xor", ("Less", 1,
 
 
 def _onnx_by_dtype(integers: tuple[Any, ...], floats: tuple[Any, ...]) -> Callable[..., None]:
-    """Returns the ONNX rule of a division: it emits one tree of nodes for integers and another for floats."""
+    """Returns the ONNX rule of a division, which emits different nodes for integers and for floats.
+
+    ``integers`` and ``floats`` are trees of nodes, such as ``("Floor", ("Div", 0, 1))`` for inputs 0 and 1.
+    """
     write_integers, write_floats = nodes(integers), nodes(floats)
 
     def emit(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
@@ -115,7 +122,7 @@ def floordiv(x: Any, y: Any, name: str | None = None) -> Any:
       y: tensor of the same dtype, of a shape that broadcasts with x's.
 
     Returns:
-      A tensor of that dtype and the broadcast shape; it has no gradient.
+      A tensor of that dtype and the broadcast shape, which has no gradient.
 
     Raises:
       InvalidArgumentError: an integer divided by 0.
@@ -207,14 +214,14 @@ def float_divide_no_nan(x: Any, y: Any) -> Any:
 
 @export("math.divide_no_nan")
 def divide_no_nan(x: Any, y: Any, name: str | None = None) -> Any:
-    """Computes ``x / y`` elementwise, with broadcasting; 0 where ``y`` is 0.
+    """Computes ``x / y``, but 0 where ``y`` is 0, elementwise, with broadcasting.
 
     Args:
       x: numeric tensor of shape (...).
       y: tensor of the same dtype, of a shape that broadcasts with x's.
 
     Returns:
-      A tensor of the broadcast shape and that dtype; of the dtype of their quotient for integers.
+      A tensor of the broadcast shape and that dtype. For integers it has the dtype of their quotient.
 
     >>> import tvtf as tf
     >>> tf.math.divide_no_nan([3., 3.], [2., 0.]).numpy()
@@ -278,7 +285,7 @@ def _zero_with_x(
         return unbroadcast(ct_of_x, x), unbroadcast(bind.multiply(ct, conj(by_y(x, y))), y)
 
     def declare(front: Callable[..., Any]) -> Any:
-        """Declares the elementwise op that computes the product of ``lower``, but 0 if ``x`` is 0."""
+        """Declares the elementwise op with the public function ``front``: ``lower(x, y)``, or 0 where ``x`` is 0."""
         return binary_op(
             domain=FLOATING_AND_COMPLEX,
             numpy=run,

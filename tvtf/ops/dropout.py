@@ -20,15 +20,15 @@ def dropout(x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: 
 
     Args:
       x: floating tensor.
-      rate: the part to drop, a float in [0, 1) or a scalar tensor.
-      noise_shape: shape of the random mask, which broadcasts to x's; None means x's own, also for single dims.
+      rate: the probability to drop an element, a float in [0, 1) or a scalar tensor.
+      noise_shape: shape of the random mask, which broadcasts to x. None, also as a dim, stands for that of x.
       seed: Python int for the random numbers, with the global seed as in ``tf.random.uniform``.
 
     Returns:
-      A tensor of x's dtype and shape; x itself where rate is 0.
+      A tensor of x's dtype and shape. It is x itself if the rate is 0.
 
     Raises:
-      ValueError: for another dtype, or a rate out of range.
+      ValueError: x is not floating, or the rate is out of range.
 
     >>> import tvtf as tf
     >>> tf.nn.dropout(tf.constant([1., 2.]), 0).numpy()
@@ -95,6 +95,7 @@ def _apply_dropout(x: Any, rate: Any, sampler: Sampler, noise_shape: Any) -> Ten
     rate = _checked_rate(rate, x)
     if isinstance(rate, float) and rate == 0:
         return x
+    # random numbers are drawn in float32 for bfloat16
     noise = sampler(_noise_shape(noise_shape, x), x.dtype if x.dtype.name != "bfloat16" else float32)
     keep = bind.greater_equal(noise, _scalar(rate, noise))
     return bind.select(keep, _scaled(x, rate), zeros_like(x))
@@ -108,7 +109,10 @@ def _scaled(x: Tensor, rate: Any) -> Tensor:
 
 
 def _checked_rate(rate: Any, x: Tensor) -> Any:
-    """Returns a dropout rate after checking it: a number in [0, 1) as a float, or a tensor that has x's dtype."""
+    """Checks a dropout rate, and returns it as a float or a tensor.
+
+    A number must be in [0, 1). A tensor must have the dtype of ``x``.
+    """
     if isinstance(rate, Tensor) or hasattr(rate, "_as_tensor"):
         rate = convert_to_tensor(rate)
         if rate.dtype is not x.dtype:
@@ -129,9 +133,9 @@ def _scalar(value: Any, like: Tensor) -> Tensor:
 
 
 def _noise_shape(noise_shape: Any, x: Tensor) -> tuple[Dim, ...]:
-    """Returns the shape of dropout's random mask.
+    """Returns the shape of dropout's random mask: the shape of ``x``, or the argument ``noise_shape``.
 
-    This is the shape of ``x``, or the argument ``noise_shape`` with the dims of ``x`` in place of None.
+    A None in ``noise_shape`` is replaced by the dim of ``x``.
     """
     shape = x._type.shape
     if noise_shape is None:

@@ -34,7 +34,7 @@ def _parts(equation: str) -> tuple[str, str, str]:
 
 
 def _contract_type(a: TensorType, b: TensorType, *, equation: str) -> TensorType:
-    """Returns the type of a contraction (an einsum of two inputs) after checking the inputs.
+    """Checks the inputs of a contraction (an einsum of two inputs), and returns the type of the result.
 
     Axes with the same label must have the same size. For example, "ab,bc->ac" maps ``(2, 3), (3, 4)`` to ``(2, 4)``.
     """
@@ -99,6 +99,7 @@ def _contract_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]
 
 def _contract_samples() -> list[Sample]:
     """Returns test samples of ``contract`` with batch, free and summed labels, a size of 0 and a symbolic dim."""
+    # an equation and the shapes of its two operands
     cases = (
         ("ab,bc->ac", (2, 3), (3, 2)), ("abcd,aecd->acbe", (1, 2, 2, 3), (1, 3, 2, 3)), ("a,b->ba", (2,), (3,)),
         ("ab,ab->", (2, 3), (2, 3)), ("ab,cb->ca", (0, 3), (2, 3)),
@@ -129,7 +130,7 @@ def _contract_samples() -> list[Sample]:
 def contract(a: Tensor, b: Tensor, equation: str) -> Any:
     """Multiplies two tensors and sums by an explicit equation of letters.
 
-    No label occurs twice in an operand; each label of an operand is in the other one or in the result.
+    No label occurs twice in an operand. Each label of an operand is in the other operand or in the result.
     """
     return (a, b), {"equation": equation}
 
@@ -138,9 +139,10 @@ def contract(a: Tensor, b: Tensor, equation: str) -> Any:
 
 
 def _parsed(equation: str, count: int) -> tuple[list[str], str]:
-    """Parses an einsum equation: returns the subscripts of each input, and those of the result, with ellipses.
+    """Parses an einsum equation. Returns the subscripts of each input and the subscripts of the result, with ellipses.
 
-    For example, ``"i...j,j->i..."`` gives ``["i...j", "j"]`` and ``"i..."``. Implicit output is completed.
+    For example, ``"i...j,j->i..."`` gives ``["i...j", "j"]`` and ``"i..."``. An equation without "->"
+    gets the implicit subscripts of the result.
 
     Raises:
       ValueError: the equation is malformed, or isn't one of ``count`` inputs.
@@ -197,6 +199,7 @@ def _output_labels(output: str, inputs: list[Labels]) -> Labels:
 
     The ellipsis of the result has as many axes as the longest ellipsis of the inputs.
     """
+    # labels of an ellipsis begin with a dot
     ellipsis_rank = max((sum(label.startswith(".") for label in labels) for labels in inputs), default=0)
     before, ellipsis, after = output.partition(ELLIPSIS)
     if ellipsis_rank and not ellipsis:
@@ -241,7 +244,10 @@ class Operand:
         return Operand(total, tuple(label for label in self.labels if label in needed))
 
     def squeezed(self, other: Operand) -> Operand:
-        """Removes ellipsis axes of size 1 that are larger in ``other``, because ``contract`` doesn't broadcast."""
+        """Returns this operand without the ellipsis axes of size 1 that may be larger in ``other``.
+
+        An ellipsis axis stands for ``...`` in the equation. The primitive ``contract`` doesn't broadcast such axes.
+        """
         shape = self.tensor._type.shape
         removed = [
             i for i, label in enumerate(self.labels) if shape[i] is not None and _broadcasts(label, shape[i], other)
@@ -291,6 +297,7 @@ def _evaluate(operands: list[Operand], output: Labels) -> Tensor:
 
     ``output`` are the labels of the result's axes. Another label is summed as soon as no other operand has it.
     """
+    # a label that occurs twice in an operand selects the diagonal
     operands = [operand.diagonal() for operand in operands]
     while len(operands) > 2:
         first, second = _cheapest_pair(operands)

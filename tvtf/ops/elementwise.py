@@ -27,10 +27,10 @@ def unary_op(
 ) -> Callable[[Callable[..., Any]], Primitive[Any]]:
     """Returns a decorator that declares an elementwise primitive of one input.
 
-    ``numpy`` is its kernel on arrays. ``lower`` returns its expression in compiled code from the library of scalar
-    functions and a scalar, unless a ``kernel`` column is given. ``samples`` is the range that tests draw from, or a
-    function that returns samples; ``gradient`` is False for functions with jumps, which numeric gradients can't check.
-    ``shows`` is a call and its result for the docstring.
+    ``numpy`` is the kernel on arrays. ``lower(t, x)`` builds the compiled expression of a scalar ``x`` by functions of
+    the library ``t``; a column ``kernel`` replaces it. ``samples`` is the range that tests draw from, or a function
+    that returns samples. ``gradient`` is False for functions with jumps, which numeric gradients can't check. ``shows``
+    is a call and its result for the docstring.
     """
 
     def declare(front: Callable[..., Any]) -> Primitive[Any]:
@@ -103,7 +103,7 @@ class Ufunc(Primitive[Any]):
         self.seen: set[np.dtype] = set()
 
     def bind(self, x: Any, y: Any = None) -> Any:  # type: ignore[override]
-        """Calls the ufunc directly on eager tensors of a dtype that passed the type rule before, else as other ops."""
+        """Calls the op. Eager tensors of a dtype that passed the type rule before go directly to NumPy's ufunc."""
         inputs = (x,) if y is None else (x, y)
         result = None  # of the fast path
         if state.trace is None:
@@ -119,15 +119,16 @@ class Ufunc(Primitive[Any]):
                 pass
         if result is None:
             return super().bind(*inputs)
+        # NumPy returns a scalar, not an array, for operands of rank 0
         output = EagerTensor(result if type(result) is np.ndarray else np.asarray(result))
         for tape in state.tapes:
             tape.record(self, inputs, output, {})
         return output
 
     def run(self, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
-        """Runs the op eagerly, and adds the operands' dtype to ``seen`` if NumPy's result needs no cast.
+        """Runs the op eagerly, and adds the operands' dtype to ``seen`` if NumPy's result has the op's dtype.
 
-        From then on :meth:`bind` calls the ufunc directly for that dtype.
+        From then on, :meth:`bind` calls the ufunc directly for operands of that dtype.
         """
         output = super().run(inputs, attrs)
         dtypes = {x.eager_array(self).dtype for x in inputs}
@@ -143,12 +144,13 @@ class Ufunc(Primitive[Any]):
 
 
 def operands(x: Any, y: Any) -> tuple[Tensor, Tensor]:
-    """Converts two operands to tensors; a Python or NumPy value takes the dtype of the tensor, or of the first operand.
+    """Converts two operands to tensors. A Python or NumPy value gets the dtype of the other operand, a tensor.
 
-    While tracing it is always the first, as TensorFlow's graphs infer dtypes.
+    If both are values, the second one gets the dtype of the first. While tracing, a first operand that is a value keeps
+    its own dtype, as in TensorFlow's graphs.
 
     Raises:
-      TypeError: a Python value that the dtype can't hold (2.5 next to int32).
+      TypeError: the dtype can't hold a Python value (2.5 next to int32).
     """
     if type(x) is EagerTensor and type(y) is EagerTensor:
         return x, y
@@ -163,9 +165,9 @@ def operands(x: Any, y: Any) -> tuple[Tensor, Tensor]:
 
 
 def hinted_operands(x: Any, y: Any) -> tuple[Tensor, Tensor]:
-    """Converts two operands to tensors as TensorFlow's ``+`` and ``/`` do: the second one to the first one's dtype.
+    """Converts two operands to tensors, the second one to the dtype of the first, as TensorFlow's ``+`` and ``/`` do.
 
-    A second operand that doesn't fit that dtype keeps its own, and the op raises the error.
+    A second operand that doesn't fit that dtype keeps its own. Then the op raises the error.
     """
     x = convert_to_tensor(x)
     try:
@@ -252,7 +254,10 @@ def shifted(x: Tensor, amount: float) -> Tensor:
 
 
 def widened(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a NumPy kernel that computes 16-bit floats in float32 and rounds only the result."""
+    """Returns a NumPy kernel that calls ``function``, but computes 16-bit floats in float32.
+
+    Only the result is rounded to 16 bits.
+    """
 
     def run(*arrays: np.ndarray, **attrs: Any) -> Any:
         dtype = arrays[0].dtype
@@ -288,7 +293,10 @@ def _parts(tree: tuple[Any, ...]) -> tuple[str, list[Any], dict[str, Any]]:
 
 
 def _argument(emitter: Any, argument: Any, inputs: Sequence[str], dtype: DType) -> str:
-    """Emits an argument of a node, which is a tree, an input's position or a constant; returns its name in ONNX."""
+    """Emits an argument of a node, and returns the name in ONNX.
+
+    ``argument`` is a tree of nodes, the position of an input, or a constant.
+    """
     if isinstance(argument, tuple):
         op, arguments, attributes = _parts(argument)
         return emitter.computed(op, [_argument(emitter, each, inputs, dtype) for each in arguments], **attributes)

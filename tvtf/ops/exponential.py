@@ -82,7 +82,7 @@ def reciprocal(x: Any, name: str | None = None) -> Any:
 
 
 def _logistic(x: np.ndarray) -> np.ndarray:
-    """Computes the logistic function; exp is taken only of negative numbers, so that it doesn't overflow."""
+    """Computes the logistic function. To avoid overflow, exp is computed of negative numbers only."""
     if x.dtype.kind == "c":
         return 1 / (1 + np.exp(-x))
     small = np.exp(-np.abs(x))

@@ -25,7 +25,9 @@ from tvtf.ops.rules import (
 
 
 def _nudged(low: Any, high: Any, bits: int, narrow: bool) -> tuple[Any, Any, Any]:
-    """Moves the range of a quantization to represent zero exactly; returns the new low, the new high and the step size.
+    """Moves the range of a quantization so that a step represents zero exactly.
+
+    Returns the new low end, the new high end and the step size. ``narrow`` leaves out the lowest integer.
 
     Source: tensorflow/core/kernels/fake_quant_ops_functor.h
     """
@@ -64,7 +66,7 @@ def _type(x: TensorType, low: TensorType, high: TensorType, bits: int, narrow: b
 
 
 def _edges_array(low: np.ndarray, high: np.ndarray, bits: int, narrow: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the ends of the nudged range; an empty range counts as unbounded, as in TensorFlow's gradient."""
+    """Returns the ends of the nudged range. An empty range counts as unbounded, as in TensorFlow's gradient."""
     nudged_low, nudged_high, _ = _nudged(low, high, bits, narrow)
     is_empty = (low == 0) & (high == 0)
     first = np.where(is_empty, -np.float32(np.inf), nudged_low)
@@ -99,6 +101,7 @@ def _vjp(ct: Tensor, y: Tensor, x: Tensor, low: Tensor, high: Tensor, bits: int,
     A number inside the range passes its cotangent on to ``x``. A clipped number passes it on to the end of the range to
     which it was clipped.
     """
+    # ``y`` isn't needed here, but all gradient rules get it
     first, last = bind.fake_quant_edges(low, high, bits=bits, narrow=narrow)
     zero = number(0, ct)
     is_below, is_above = bind.less(x, first), bind.greater(x, last)
@@ -186,7 +189,7 @@ def fake_quant_with_min_max_vars_per_channel(
     """Works as :func:`fake_quant_with_min_max_vars`, with a range for each element of the last axis.
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) the ranges are not one for each.
+      InvalidArgumentError: (ValueError while tracing) the number of ranges differs from the size of the last axis.
 
     >>> import tvtf as tf
     >>> tf.quantization.fake_quant_with_min_max_vars_per_channel([[0.4, 0.4]], [0., 0.], [3., 6.], num_bits=2).numpy()

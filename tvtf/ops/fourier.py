@@ -31,7 +31,10 @@ def _scipy(name: str) -> Callable[..., np.ndarray]:
 
 
 def require_rank(x: TensorType, axes: Sequence[int]) -> None:
-    """Checks that a tensor has the axes of a Fourier transform. The axes are negative, counted from the last."""
+    """Checks that a tensor has the axes of a Fourier transform.
+
+    The axes are negative, counted from the end. For example, -2 needs a rank of at least 2.
+    """
     least = -min(axes)
     if len(x.shape) < least:
         raise ArgumentError(
@@ -85,7 +88,7 @@ def _samples(dtypes: Any, *cases: tuple[tuple[int, ...], dict[str, Any]]) -> lis
 def fourier(x: Tensor, axes: tuple[int, ...], inverse: bool, norm: str) -> Any:
     """Computes the discrete Fourier transform over ``axes``, which are negative.
 
-    ``norm``, as in NumPy, says which direction is scaled.
+    ``norm`` has the same meaning as in NumPy: it selects the direction that is scaled.
     """
     return (x,), {"axes": axes, "inverse": inverse, "norm": norm}
 
@@ -162,10 +165,10 @@ def _whole_array(x: np.ndarray, axes: tuple[int, ...], size: int, norm: str) -> 
 
 
 def _whole_vjp(ct: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], size: Any, norm: str) -> Tensor:
-    """Returns the cotangent of an inverse real FFT's input, a half spectrum: the weighted real FFT of ``ct``.
+    """Returns the cotangent of an inverse real FFT's input: the weighted real FFT of the result's cotangent ``ct``.
 
-    The weight is 2 for each frequency that the half spectrum represents together with its mirror image. Only frequency
-    0 and, for an even size, the middle frequency have no mirror image.
+    The input is a half spectrum, in which a frequency stands for its mirror image, too. So the weight is 2. It is 1 for
+    frequency 0 and, if ``size`` is even, the middle frequency, which have no mirror image.
     """
     if not isinstance(size, int):
         raise unknown_size(NotImplementedError("the gradient of irfft needs a known fft_length"))

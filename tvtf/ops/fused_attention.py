@@ -39,10 +39,11 @@ def _rows_before_heads(shape: tuple[Any, ...]) -> tuple[Any, ...]:
 def _type(
     q: TensorType, k: TensorType, v: TensorType, *masks: TensorType, scale: float, fill: float, causal: int | None
 ) -> tuple[TensorType, TensorType]:
-    """Returns the types of fused attention's two results after checking the operands.
+    """Checks the operands of fused attention, and returns the types of its two results.
 
-    The results are the output, and the logarithm of each row's sum of exponentials.
+    They are the output, and the logarithm of the sum of exponentials of each row of scores.
     """
+    # ``scale``, ``fill`` and ``causal`` aren't needed here, but all rules of the op get them
     require_dtype(q, FLOATING, "query")
     require_same_dtype((q, k, v), ("query", "key", "value"))
     scores = (*q.shape[:-1], k.shape[-2])
@@ -96,7 +97,7 @@ def _attention_array(
     exponentials = np.exp(scores - largest)
     total = exponentials.sum(-1, keepdims=True)
     out = np.matmul(exponentials, wide(v)) / total
-    return out.transpose(rows_first(out.ndim)), (largest + np.log(total))[..., 0]
+    return out.transpose(rows_first(out.ndim)), (largest + np.log(total))[..., 0]  # the output has rows before heads
 
 
 def _grad_array(
@@ -162,7 +163,7 @@ def _reordered(x: Tensor) -> Tensor:
 
 
 def _operands(seed: int, lead: tuple[int, ...], m: int, n: int, mask: tuple[int, ...] | None) -> list[Any]:
-    """Returns sample queries and keys of width 4, values of width 3, and a mask; bool if its shape is ``(m, n)``."""
+    """Returns sample queries and keys of width 4, values of width 3, and a mask. A mask of shape ``(m, n)`` is bool."""
     shapes = (*lead, m, 4), (*lead, n, 4), (*lead, n, 3)
     operands: list[Any] = [draw(seed + i, shape) for i, shape in enumerate(shapes)]
     if mask is None:
@@ -216,9 +217,9 @@ def attention(
 ) -> Any:
     """Computes ``softmax(query key^T * scale + mask) value``, and the log of each row's sum of exponentials.
 
-    Shapes are (..., m, d), (..., n, d), (..., n, e) and (..., m, n); where a bool mask is False, the score is ``fill``.
-    The output is (..., m, e), or (..., m, heads, e) for operands of rank 4 and more; the log (..., m), float32 for
-    16-bit floats. With ``causal``, at least 0, query i attends to keys 0 to i + causal only.
+    Shapes are (..., m, d), (..., n, d), (..., n, e) and (..., m, n). Where a bool mask is False, the score is ``fill``.
+    The output is (..., m, e), or (..., m, heads, e) for operands of rank 4 and more. The log is (..., m), in float32
+    for 16-bit floats. With ``causal``, at least 0, query i attends to keys 0 to i + causal only.
     """
     return (query, key, value, *mask), {"scale": scale, "fill": fill, "causal": causal}
 

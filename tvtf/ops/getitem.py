@@ -39,7 +39,10 @@ class AxisSlice(NamedTuple):
 
 @defer_unknown_rank
 def getitem(x: Tensor, key: Any) -> Tensor:
-    """Computes ``x[key]`` for a boolean mask, or a key of ints, slices, ``...``, None and scalar integer tensors."""
+    """Computes ``x[key]``.
+
+    The key is a boolean mask, or consists of ints, slices, ``...``, None and scalar integer tensors.
+    """
     if is_mask(key):
         return boolean_mask(x, key)
     try:
@@ -87,6 +90,7 @@ def _gather_slice(x: Tensor, bounds: builtins.slice, axis: int) -> Tensor:
         else bind.minimum(bind.maximum(_from_start(bound, extent), low), high)
         for bound, defaults in ((bounds.start, (low, high)), (bounds.stop, (high, low)))
     )
+    # (stop - start) / step, rounded up
     size = bind.negative(bind.floordiv(bind.subtract(start, stop), step))
     (count,) = static_dims(bind.maximum(size, zero), "slice")
     index = bind.range(size=count, start=0, delta=1, dtype=int64)
@@ -110,7 +114,7 @@ def is_mask(key: Any) -> bool:
 
 
 def _entry(key: Any) -> Any:
-    """Returns an entry of the key in ``x[key]`` after checking it: None, Ellipsis, a slice or a number.
+    """Checks an entry of the key in ``x[key]``, and returns it: None, Ellipsis, a slice or a number.
 
     Numbers are converted to ints, dims or scalar tensors.
     """
@@ -118,15 +122,18 @@ def _entry(key: Any) -> Any:
         return key
     if isinstance(key, builtins.slice):
         return builtins.slice(*(None if v is None else _number(v) for v in (key.start, key.stop, key.step)))
-    if isinstance(key, (bool, np.bool_)):
+    if isinstance(key, (bool, np.bool_)):  # a single bool is no index
         raise ValueError("mask cannot be scalar.")
     return _number(key)
 
 
 def _number(value: Any) -> Any:
-    """Converts an index to an int or a dim if it is known while tracing, else to a scalar tensor."""
+    """Converts an index in ``x[index]`` to an int or symbolic dim, or to a scalar tensor.
+
+    A tensor remains one only if it is computed at run time. Raises TypeError for anything but an integer.
+    """
     original = value
-    if hasattr(value, "_as_tensor"):
+    if hasattr(value, "_as_tensor"):  # a Variable
         value = value._as_tensor()
     if isinstance(value, Tensor):
         if not value.dtype.is_integer or value.ndim:
@@ -147,12 +154,15 @@ def _scalar_value(value: Tensor) -> Any:
 
 
 def axis_slices(dims: Sequence[Dim], key: Any) -> tuple[list[AxisSlice], tuple[Dim, ...]]:
-    """Returns the slice of each axis that ``x[key]`` selects, for an ``x`` with these dims, and the result's shape."""
+    """Resolves the key of ``x[key]`` for an ``x`` of the shape ``dims``.
+
+    Returns the slice of each axis of ``x``, and the shape of the result.
+    """
     entries = [_entry(k) for k in (key if isinstance(key, (list, tuple)) else [key])]
     slices: list[AxisSlice] = []
     shape: list[Dim] = []
     for entry in _without_ellipsis(entries, len(dims)):
-        if entry is None:
+        if entry is None:  # a new axis of size 1
             shape.append(1)
             continue
         axis = len(slices)
@@ -165,13 +175,13 @@ def axis_slices(dims: Sequence[Dim], key: Any) -> tuple[list[AxisSlice], tuple[D
             else _indexed_axis(entry, dims[axis], axis)
         )
         slices.append(axis_slice)
-        if isinstance(entry, builtins.slice):
+        if isinstance(entry, builtins.slice):  # an index removes its axis from the result
             shape.append(axis_slice.size)
     return slices, tuple(shape)
 
 
 def _without_ellipsis(entries: list[Any], rank: int) -> list[Any]:
-    """Replaces the ellipsis of a key by full slices, to index ``rank`` axes.
+    """Replaces the ellipsis of a key by full slices, so that the key indexes ``rank`` axes.
 
     A key without ellipsis is completed by full slices at its end.
     """
@@ -185,11 +195,11 @@ def _without_ellipsis(entries: list[Any], rank: int) -> list[Any]:
 
 
 def _indexed_axis(index: Any, extent: Dim, axis: int) -> AxisSlice:
-    """Returns the slice of one element of an axis.
+    """Returns the :class:`AxisSlice` of one element of an axis.
 
     An index that can't be proved to be in range while tracing is checked at run time.
     """
-    if isinstance(index, Tensor):
+    if isinstance(index, Tensor):  # a dynamic slice selects the element at run time
         return AxisSlice(0, extent, 1, dynamic=index)
     begin = from_end(index, extent)
     if isinstance(begin, int) and isinstance(extent, int) and not 0 <= begin < extent:
@@ -335,7 +345,10 @@ def strided_slice(
     steps = [1] * len(first) if strides is None else scalars_of(strides)
 
     def entry(i: int) -> Any:
-        """Returns entry ``i`` of the key in ``input_[key]``, of the kind that bit ``i`` of the masks says."""
+        """Returns entry ``i`` of the key in ``input_[key]``: ``...``, None, an index or a slice.
+
+        Bit ``i`` of the masks selects which. A bit of ``begin_mask`` or ``end_mask`` means an open end of the slice.
+        """
         if ellipsis_mask >> i & 1:
             return Ellipsis
         if new_axis_mask >> i & 1:
@@ -383,11 +396,14 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
 
 
 def scalars_of(values: Any) -> list[Any]:
-    """Returns the elements of a list or vector of integers: ints where they are known, else scalar tensors."""
+    """Returns the elements of a list or vector of integers as a list.
+
+    An element that is known while tracing becomes an int, another one a scalar tensor.
+    """
     if isinstance(values, (list, tuple)):
         return [_number(b) for b in values]
     vector = convert_to_tensor(values)
-    if not vector.ndim:
+    if not vector.ndim:  # a scalar counts as a vector of one element
         return [_number(vector)]
     if is_computed(vector):  # known only at run time
         (count,) = vector._type.shape
@@ -398,7 +414,10 @@ def scalars_of(values: Any) -> list[Any]:
 
 
 def _windowed_slice(x: Tensor, starts: list[Any], sizes: Sequence[Dim]) -> Tensor:
-    """Computes ``tf.slice`` by a strided slice of axes with known starts and a dynamic slice of the other axes."""
+    """Computes ``tf.slice``. Each start is known while tracing or computed at run time.
+
+    A strided slice crops the axes with known starts. A dynamic slice then crops the other axes.
+    """
     dims = x._type.shape
     fixed = [0 if isinstance(start, Tensor) else start for start in starts]
     dynamic = [i for i, start in enumerate(starts) if isinstance(start, Tensor)]
@@ -421,7 +440,7 @@ def _fits(begin: Dim, size: Dim, extent: Dim) -> bool:
 
 
 def _slice_size(axis: int, extent: Dim, begin: Any, size: Dim) -> Dim:
-    """Returns the number of elements that ``tf.slice`` selects along an axis, after checking known bounds.
+    """Checks known bounds of ``tf.slice``, and returns the number of elements that it selects along an axis.
 
     A ``size`` of -1 stands for all elements from ``begin`` on. A size computed at run time becomes a symbolic dim.
     """

@@ -81,7 +81,7 @@ def eye(
 
 
 def _band_type(x: TensorType, *, lower: int, upper: int) -> TensorType:
-    """Returns the type of band_part's result, which is that of ``x``, after checking ``x`` and the band's widths.
+    """Checks the operands of band_part, and returns the type of the result: the type of ``x``.
 
     ``x`` must hold matrices. The band has ``lower`` diagonals below the main diagonal and ``upper`` above it.
     """
@@ -103,9 +103,13 @@ def _band_numpy(x: np.ndarray, *, lower: int, upper: int) -> np.ndarray:
 
 
 def _band_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, lower: int, upper: int) -> None:
-    """Emits ONNX's Trilu for each side of a matrix band, in a dtype for which every ONNX runtime has Trilu."""
+    """Emits ONNX's Trilu once for each side of ``band_part``, which sets elements outside a diagonal band to 0.
+
+    ``lower`` and ``upper`` are the numbers of diagonals to keep below and above the main diagonal.
+    """
     (x_type, *_), _ = types
     dtype = x_type.dtype
+    # not every ONNX runtime has Trilu for the other dtypes
     supported = dtype
     if dtype.is_floating and dtype.size == 2:
         supported = float32
@@ -142,7 +146,9 @@ def band(x: Tensor, lower: int, upper: int) -> Any:
 
 @export("linalg.band_part")
 def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Tensor:
-    """Sets elements more than ``num_lower`` below a matrix's diagonal or ``num_upper`` above it to 0; -1 keeps a side.
+    """Sets the elements of matrices to 0, except for a band about the diagonal.
+
+    The band has ``num_lower`` diagonals below the main diagonal and ``num_upper`` above it. -1 keeps all on that side.
 
     >>> import tvtf as tf
     >>> tf.linalg.band_part([[1, 2], [3, 4]], -1, 0).numpy()
@@ -150,7 +156,7 @@ def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = Non
            [3, 4]], dtype=int32)
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) for a tensor of rank below 2 or a band wider than the matrix.
+      InvalidArgumentError: (ValueError while tracing) the rank is below 2, or the band is wider than the matrix.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/band_part
     """
@@ -161,9 +167,9 @@ def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = Non
 
 
 def _computed_band(x: Tensor, num_lower: Any, num_upper: Any) -> Tensor:
-    """Computes band_part for widths computed at run time.
+    """Computes band_part, which sets elements outside a diagonal band to 0, for widths that are computed at run time.
 
-    The program checks each width against the number of rows or columns.
+    The program checks each width against the number of rows or columns. A negative width keeps all on its side.
     """
     if x.ndim < 2:
         raise ArgumentError(f"input must be at least 2-dim, received shape: {brackets(x.shape)}").for_op(
@@ -226,12 +232,14 @@ def _along(vector: Tensor, axis: int, shape: tuple[Dim, ...]) -> Tensor:
 
 @export("sequence_mask")
 def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = boolean, name: str | None = None) -> Tensor:
-    """Returns for each length a mask of ``maxlen`` elements in a new last axis, of which the first are True (or 1).
+    """Returns a mask for each length, along a new last axis of size ``maxlen``.
+
+    Elements before the length are True (or 1), the others False (or 0).
 
     Args:
       lengths: integer tensor of any shape; cast to the dtype of ``maxlen``.
-      maxlen: int or integer scalar; the largest length where None.
-      dtype: of the result.
+      maxlen: int or integer scalar. None means the largest length.
+      dtype: the dtype of the result.
 
     >>> import tvtf as tf
     >>> tf.sequence_mask([1, 2], 3).numpy()
@@ -261,14 +269,14 @@ def _largest(counts: Tensor) -> Tensor:
 
 @export("broadcast_static_shape")
 def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
-    """Returns the shape that two shapes broadcast to; unknown dims broadcast to unknown ones.
+    """Returns the shape to which two shapes broadcast. Unknown dims broadcast to unknown dims.
 
     >>> import tvtf as tf
     >>> tf.broadcast_static_shape(tf.TensorShape([2, 1]), tf.TensorShape([3]))
     TensorShape([2, 3])
 
     Raises:
-      ValueError: where they don't fit.
+      ValueError: the shapes don't broadcast.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/broadcast_static_shape
     """
@@ -298,14 +306,14 @@ def _broadcast_known(a: int | None, b: int | None, first: TensorShape, second: T
 
 @export("broadcast_dynamic_shape")
 def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
-    """Returns the shape that two shapes, given as vectors, broadcast to, as a vector.
+    """Returns the shape to which two shapes broadcast. All three are integer vectors.
 
     >>> import tvtf as tf
     >>> tf.broadcast_dynamic_shape([2, 1], [3]).numpy()
     array([2, 3], dtype=int32)
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) where they don't fit.
+      InvalidArgumentError: (ValueError while tracing) the shapes don't broadcast.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/broadcast_dynamic_shape
     """
@@ -343,6 +351,7 @@ def _broadcast_sizes(shape_x: Any, shape_y: Any) -> Tensor:
     missing = [simplify_dim(rank - v._type.shape[0]) for v in vectors]
     first, second = (bind.concat(bind.broadcast_to(one, shape=(n,)), v, axis=0) for n, v in zip(missing, vectors))
     first = required(first, _check_broadcast, _broadcasts, "Incompatible shapes", second)
+    # a size of 1 gives way to the other size
     return bind.select(bind.equal(first, one), second, first)  # type: ignore[no-any-return]
 
 
@@ -366,7 +375,7 @@ def space_to_depth(input: Any, block_size: int, data_format: str = "NHWC", name:
     """Moves blocks of ``block_size`` x ``block_size`` pixels into the channels of one pixel.
 
     Args:
-      input: tensor of shape (n, h, w, c), h and w multiples of the block size ((n, c, h, w) for "NCHW").
+      input: tensor of shape (n, h, w, c), or (n, c, h, w) for "NCHW". h and w are multiples of the block size.
       block_size: int above 1.
 
     >>> import tvtf as tf
@@ -374,7 +383,7 @@ def space_to_depth(input: Any, block_size: int, data_format: str = "NHWC", name:
     array([[[[1, 2, 3, 4]]]], dtype=int32)
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) where the block size doesn't divide.
+      InvalidArgumentError: (ValueError while tracing) h or w is not a multiple of the block size.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/space_to_depth
     """
@@ -397,7 +406,7 @@ def depth_to_space(input: Any, block_size: int, data_format: str = "NHWC", name:
     TensorShape([1, 2, 2, 1])
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) where the squared block size doesn't divide the channels.
+      InvalidArgumentError: (ValueError while tracing) the channels are not a multiple of the squared block size.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/depth_to_space
     """
@@ -418,9 +427,9 @@ def _divided(dim: Dim, divisor: int) -> Dim:
 
 
 def _checked_block_size(block_size: Any, extents: Sequence[Dim]) -> int:
-    """Returns the block size of space_to_depth as an int after checking it.
+    """Converts the block size of space_to_depth to an int, after checking it.
 
-    It must be at least 2 and divide all known ``extents``.
+    The block size must be at least 2 and divide all known ``extents``.
     """
     size = attribute_int(block_size, "block_size", -(2**31))
     if size < 2:
@@ -446,14 +455,14 @@ def _channels_back(x: Tensor, data_format: str) -> Tensor:
 
 @export("math.invert_permutation")
 def invert_permutation(x: Any, name: str | None = None) -> Tensor:
-    """Returns the inverse of a permutation of 0, ..., n - 1: the position at which each number stands in it.
+    """Returns the inverse of a permutation of 0, ..., n - 1: the position of each number in the permutation.
 
     >>> import tvtf as tf
     >>> tf.math.invert_permutation([2, 0, 1]).numpy()
     array([1, 2, 0], dtype=int32)
 
     Raises:
-      InvalidArgumentError: for a vector that is no permutation.
+      InvalidArgumentError: the vector is not a permutation.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/invert_permutation
     """
@@ -467,7 +476,7 @@ def invert_permutation(x: Any, name: str | None = None) -> Tensor:
 
 
 def _check_permutation(array: np.ndarray) -> None:
-    """Checks that ``array`` is a permutation of 0, ..., n - 1, and raises TensorFlow's error if it isn't."""
+    """Checks that ``array`` is a permutation of 0, ..., n - 1, or raises TensorFlow's error for a wrong element."""
     count = len(array)
     outside = array[(array < 0) | (array >= count)]
     if outside.size:

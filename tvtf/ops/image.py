@@ -98,7 +98,7 @@ def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
     array([0.25, 1.  ], dtype=float32)
 
     Raises:
-      ValueError: a negative ``gamma``.
+      ValueError: ``gamma`` is negative.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/adjust_gamma
     """
@@ -298,11 +298,14 @@ def _require_image(x: Tensor) -> None:
 
 
 def checked_image(image: Any) -> Tensor:
-    """Converts an image, or a batch of them, to a tensor; checks that its rank is 3 or 4 and that it isn't empty."""
+    """Converts an image, or a batch of images, to a tensor.
+
+    Raises ValueError if the rank is not 3 or 4, or if height, width or channels are 0.
+    """
     x = convert_to_tensor(image)
     if x.ndim not in (3, 4):
         raise ValueError(f"'image' (shape {x.shape}) must have either 3 or 4 dimensions.")
-    if 0 in x.shape[-3:].as_list():
+    if 0 in x.shape[-3:].as_list():  # height, width, channels
         raise ValueError(f"inner 3 dims of 'image.shape' must be > 0: {x.shape}")
     return x
 
@@ -316,7 +319,7 @@ def flip_left_right(image: Any) -> Tensor:
     array([2, 1], dtype=int32)
 
     Raises:
-      ValueError: neither 3 nor 4 dimensions.
+      ValueError: the image has neither 3 nor 4 dimensions.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/flip_left_right
     """
@@ -333,7 +336,7 @@ def flip_up_down(image: Any) -> Tensor:
     array([2, 1], dtype=int32)
 
     Raises:
-      ValueError: neither 3 nor 4 dimensions.
+      ValueError: the image has neither 3 nor 4 dimensions.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/flip_up_down
     """
@@ -389,14 +392,14 @@ def resized_specs(arguments: Mapping[str, Any]) -> list[TensorSpec]:
 def crop_to_bounding_box(
     image: Any, offset_height: int, offset_width: int, target_height: int, target_width: int
 ) -> Tensor:
-    """Crops a rectangle of the target size at the offset out of an image, or out of each of a batch.
+    """Crops an image, or each of a batch, to a rectangle of the target size that begins at the offset.
 
     >>> import tvtf as tf
     >>> tf.image.crop_to_bounding_box(tf.reshape(tf.range(9), [3, 3, 1]), 1, 0, 2, 2).numpy().ravel()
     array([3, 4, 6, 7], dtype=int32)
 
     Raises:
-      ValueError: a rectangle that is not inside.
+      ValueError: the rectangle is not inside the image.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/crop_to_bounding_box
     """
@@ -422,7 +425,7 @@ def _check(message: str, holds: bool) -> None:
 def pad_to_bounding_box(
     image: Any, offset_height: int, offset_width: int, target_height: int, target_width: int
 ) -> Tensor:
-    """Pads an image, or each of a batch, with zeros to the target size, in which it lies at the offset.
+    """Pads an image, or each of a batch, with zeros to the target size. The image begins at the offset.
 
     >>> import tvtf as tf
     >>> tf.image.pad_to_bounding_box(tf.ones([1, 1, 1]), 0, 1, 1, 3).numpy().ravel()

@@ -29,11 +29,11 @@ _STEP = 1e-3
 
 
 def _igamma_derivative_by_a(a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Computes the derivative of ``igamma(a, x)`` by ``a`` with central finite differences of order 8 in float64."""
+    """Computes the derivative of ``igamma(a, x)`` by ``a``, with central finite differences of order 8 in float64."""
     import scipy.special
 
     a, x = a.astype(np.float64), x.astype(np.float64)
-    step = _STEP * np.maximum(np.abs(a), 1e-2)
+    step = _STEP * np.maximum(np.abs(a), 1e-2)  # relative to a, but not to an a near 0
     weights = (4 / 5, -1 / 5, 4 / 105, -1 / 280)  # of the differences over 1, 2, 3 and 4 steps to each side
     weighted_differences = (
         weight * (scipy.special.gammainc(a + n * step, x) - scipy.special.gammainc(a - n * step, x))
@@ -64,7 +64,10 @@ def _density(a: Tensor, x: Tensor) -> Tensor:
 
 
 def _igamma_vjp(sign: float) -> Any:
-    """Returns the vjp rule of ``igamma`` for ``sign`` 1, and of ``igammac`` for -1: igammac is ``1 - igamma``."""
+    """Returns the rule for the vector-Jacobian product of ``igamma`` (``sign`` 1) or ``igammac`` (``sign`` -1).
+
+    igammac is ``1 - igamma``, so its derivatives are negated.
+    """
 
     def vjp(ct: Tensor, y: Tensor, a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         ct = scaled(ct, sign)
@@ -75,13 +78,14 @@ def _igamma_vjp(sign: float) -> Any:
 
 
 def _scipy_binary_op(name: str, vjp: Callable[..., Any], samples: tuple[float, float], shows: tuple[str, str]) -> Any:
-    """Returns a decorator that declares an elementwise op of two tensors, computed by a function of scipy.special.
+    """Returns a decorator that declares an elementwise op of two tensors, computed by the function ``name`` of SciPy.
 
-    The op is public in ``tf.math``; tests draw its operands from the range ``samples``.
+    The op is public in ``tf.math``. Tests draw its operands from the range ``samples``. ``shows`` is the docstring's
+    example: a call and its result.
     """
 
     def declare(front: Callable[..., Any]) -> Any:
-        """Declares the op as a host op: compiled code calls SciPy, too."""
+        """Declares the op with the public function ``front`` as a host op: compiled code calls SciPy, too."""
         return binary_op(
             domain=WIDE,
             numpy=scipy(name),
@@ -157,13 +161,14 @@ def _betainc_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor, x: Tensor) -> tupl
 
 
 def _betainc_sample(seed: int, *shapes: tuple[int, ...]) -> Sample:
-    """Returns a test sample of ``betainc``: arguments of the given shapes within the domain of the function."""
+    """Returns a test sample of ``betainc``, whose three arguments have the given shapes and lie in its domain."""
     ranges = ((0.5, 3.0), (0.5, 3.0), (0.1, 0.9))  # of a, b and x
     inputs = tuple(
         lambda dtype, i=i, shape=shape, low=low, high=high: random_array(seed + i, shape, dtype, low, high)
         for i, (shape, (low, high)) in enumerate(zip(shapes, ranges))
     )
     symbolic = [tuple(f"n{i}_{axis}" for axis in range(len(shape))) for i, shape in enumerate(shapes)]
+    # the gradient is tested for input 2, x
     return Sample(inputs, {}, WIDE, gradient=(2,), symbolic=tuple(symbolic))
 
 

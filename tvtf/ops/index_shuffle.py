@@ -71,6 +71,7 @@ def _shuffled(index: np.ndarray, seed: np.ndarray, last: np.ndarray, *, rounds: 
     A block cipher with the key ``seed`` encrypts the indices. A result above ``last`` is encrypted again until it is in
     range: the mapping then still is a permutation.
     """
+    # the seed has three integers
     key_words = [seed[..., i].astype(np.uint32).astype(np.uint64) for i in range(3)]
     indices, limit, *keys = np.broadcast_arrays(index.astype(np.uint64), last.astype(np.uint64), *key_words)
     if (indices > limit).any():
@@ -85,10 +86,11 @@ def _shuffled(index: np.ndarray, seed: np.ndarray, last: np.ndarray, *, rounds: 
 
 
 def _type(index: TensorType, seed: TensorType, last: TensorType, *, rounds: int) -> TensorType:
-    """Returns the type of random_index_shuffle's result after checking indices, seeds and largest indices.
+    """Checks the indices, seeds and largest indices of random_index_shuffle, and returns the type of the result.
 
     A seed has three integers. Each operand is a single item or a batch of n items.
     """
+    # ``rounds`` isn't needed here, but all rules of the op get it
     for operand, role in ((index, "index"), (seed, "seed"), (last, "max_index")):
         require_dtype(operand, INTEGERS, role)
     if len(seed.shape) not in (1, 2) or seed.shape[-1] != 3:

@@ -15,7 +15,10 @@ from tvtf.ops.rules import bind, static_dims
 
 
 def _densified(value: IndexedSlices, dtype: Any = None, **_: Any) -> Tensor:
-    """Converts IndexedSlices to a dense tensor: zeros to which each slice is added at its index."""
+    """Converts IndexedSlices to a dense tensor. Each slice is added at its index to zeros.
+
+    Conversion functions are called with ``dtype`` and other options. A dtype must be that of the slices.
+    """
     if dtype is not None and dtype is not value.dtype:
         raise ValueError(
             f"Incompatible tensor conversion requested to `dtype` {dtype.name} for IndexedSlices ({value!s}) with dtype "
@@ -52,7 +55,7 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
       A tensor or IndexedSlices, as ``x``, of the same shape.
 
     Raises:
-      ValueError: ``scalar`` has another rank than 0.
+      ValueError: ``scalar`` is not a scalar.
 
     >>> import tvtf as tf
     >>> tf.math.scalar_mul(2., tf.constant([1., 2.])).numpy()
@@ -74,11 +77,11 @@ add_handler("cast", lambda value: isinstance(value, IndexedSlices), _cast)
 
 
 def rows_of(params: Tensor, values: Tensor, indices: Tensor) -> IndexedSlices:
-    """Returns the gradient of a gather of rows of ``params``: IndexedSlices of ``values`` at the rows ``indices``."""
+    """Returns the gradient of a gather of rows of ``params`` as IndexedSlices: ``values`` at the rows ``indices``."""
     shape = shape_of(params, int32)
     if indices.ndim == 1 and values.ndim == params.ndim:
         return IndexedSlices(values, indices, shape)
-    # IndexedSlices have a vector of indices
+    # IndexedSlices have a vector of indices: flatten indices of another rank, and the values' axes for them
     index_dims, row_dims = values._type.shape[: values.ndim - params.ndim + 1], params._type.shape[1:]
     rows = bind.reshape(values, shape=(size_of(index_dims), *row_dims))
     return IndexedSlices(rows, bind.reshape(indices, shape=(size_of(indices._type.shape),)), shape)
@@ -90,10 +93,10 @@ def as_dense(ct: Any) -> Any:
 
 
 def total(known: Any, more: Any) -> Any:
-    """Adds two cotangents of one value; IndexedSlices beside a tensor are converted to a tensor.
+    """Adds two cotangents of one value, which are tensors or IndexedSlices.
 
-    Two IndexedSlices are concatenated. Those of ``more`` come first, because they belong to an earlier op of the
-    program, although the gradient found them later.
+    IndexedSlices and a tensor are added as tensors. Two IndexedSlices are concatenated. The slices of ``more`` come
+    first: they belong to an earlier op of the program, although the gradient found them later.
     """
     if type(known) is not IndexedSlices and type(more) is not IndexedSlices:
         return bind.add(known, more)

@@ -59,7 +59,7 @@ def in_range(indices: Tensor, extent: Dim, low: int = 0) -> Tensor:
 
 
 def _gather_type(params: TensorType, indices: TensorType, *, axis: int, batch_dims: int) -> TensorType:
-    """Returns the type of a gather's result after checking the arguments.
+    """Checks the arguments of a gather, and returns the type of the result.
 
     The axes of ``indices`` replace the gathered axis. For example, params ``(4, 3)`` and indices ``(2, 5)`` on axis 0
     give ``(2, 5, 3)``. The first ``batch_dims`` axes of both operands are paired.
@@ -81,7 +81,7 @@ def _gather_type(params: TensorType, indices: TensorType, *, axis: int, batch_di
 
 
 def _gather_numpy(params: np.ndarray, indices: np.ndarray, *, axis: int, batch_dims: int) -> np.ndarray:
-    """Computes a gather by ``np.take``, or by advanced indexing and a transpose if there are batch dims."""
+    """Computes a gather in NumPy by ``np.take``, or by advanced indexing and a transpose if there are batch dims."""
     check_range(indices, params.shape[axis])
     if not batch_dims:
         return np.take(params, indices, axis)
@@ -106,10 +106,11 @@ def _gather_numpy(params: np.ndarray, indices: np.ndarray, *, axis: int, batch_d
 def _gather_vjp(
     ct: Tensor, y: Tensor, params: Tensor, indices: Tensor, *, axis: int, batch_dims: int
 ) -> tuple[Any, ...]:
-    """Returns the cotangents of a gather's inputs: that of ``params`` sums the slices of ``ct`` by index.
+    """Returns the cotangents of a gather's inputs. The cotangent of ``params`` sums the slices of ``ct`` by index.
 
-    For a gather along the first axis it is IndexedSlices, as in TensorFlow, without a tensor of the size of ``params``.
+    For a gather along the first axis, it is IndexedSlices, as in TensorFlow, which need less memory than ``params``.
     """
+    # ``y`` isn't needed here, but all gradient rules get it
     if not axis:
         return rows_of(params, ct, indices), None
     index_axes = range(axis, axis + indices.ndim - batch_dims)
@@ -138,7 +139,7 @@ def _gather_batch(
 ) -> Tensor:
     """Maps a gather over a leading batch axis of ``size`` items.
 
-    An input that all items share is repeated only if no gather without batch dims has the same result.
+    An input that all items share is repeated for each item only if no gather without that has the same result.
     """
     params, indices = inputs
     are_params_batched, are_indices_batched = batched
@@ -154,7 +155,7 @@ def _gather_batch(
 
 
 def _gather_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, batch_dims: int) -> None:
-    """Emits ONNX's Gather for a gather, or GatherND if the gather has batch dims."""
+    """Emits ONNX's Gather for a gather, or GatherND if the gather has batch dims, which Gather has not."""
     if batch_dims:
         _batched_gather_nodes(emitter, inputs, outputs, types, axis, batch_dims)
         return
@@ -186,6 +187,7 @@ def _batched_gather_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, a
 
 def _gather_samples() -> list[Sample]:
     """Returns test samples of gathers along several axes, with batch dims, a scalar index, and no indices."""
+    # the shape of the parameters, the indices, the axis and the number of batch dims
     cases: tuple[tuple[Any, ...], ...] = (
         ((4, 3), [0, 2, 3, 0], 0, 0),
         ((4, 3), [[2, 0]], 1, 0),
@@ -196,7 +198,7 @@ def _gather_samples() -> list[Sample]:
     )
     return [
         Sample(
-            (draw(i, shape), np.array(indices, "int64" if i % 2 else "int32")),
+            (draw(i, shape), np.array(indices, "int64" if i % 2 else "int32")),  # both dtypes in turn
             {"axis": axis, "batch_dims": batch_dims},
             COMPILED,
         )
@@ -293,7 +295,7 @@ def gather_densely(x: Tensor, at: Tensor, axis: int = 0) -> Tensor:
 
 
 def _nd_type(params: TensorType, indices: TensorType) -> TensorType:
-    """Returns the type of gather_nd's result after checking the arguments.
+    """Checks the arguments of gather_nd, and returns the type of the result.
 
     The index vectors, along the last axis of ``indices``, must not be longer than the rank of ``params``.
     """
@@ -309,7 +311,10 @@ def _nd_type(params: TensorType, indices: TensorType) -> TensorType:
 
 
 def index_depth(indices: TensorType) -> int:
-    """Returns the length of the index vectors, the last dim of ``indices``, which must be known."""
+    """Returns the length of the index vectors, which are the rows along the last axis of ``indices``.
+
+    Raises an error unless the length is known while tracing.
+    """
     depth = indices.shape[-1]
     if not isinstance(depth, int):
         raise unknown_size(
@@ -319,9 +324,9 @@ def index_depth(indices: TensorType) -> int:
 
 
 def check_nd(indices: np.ndarray, shape: Sequence[int], what: str = "shape") -> None:
-    """Checks index vectors, along the last axis of ``indices``; raises TensorFlow's error for the first out of range.
+    """Checks that index vectors, the rows along the last axis of ``indices``, are in range of ``shape``.
 
-    ``shape`` is the shape that they index. ``what`` describes it in the error.
+    Raises TensorFlow's error for the first wrong one. ``what`` describes ``shape`` in the error.
     """
     extents = np.array(shape[: indices.shape[-1]], np.int64)
     is_outside = ((indices < 0) | (indices >= extents)).any(-1)
@@ -348,10 +353,10 @@ def _fits(indices: Tensor, shape: Sequence[Dim]) -> Tensor:
 
 
 def by_policy(policy: str | None, indices: Tensor, shape: Sequence[Dim], op: str) -> tuple[Tensor, Tensor | None]:
-    """Applies TensorFlow's ``bad_indices_policy`` for index vectors out of range to ``indices`` into ``shape``.
+    """Applies TensorFlow's ``bad_indices_policy`` to ``indices``, index vectors into a tensor of the shape ``shape``.
 
-    Returns the index vectors and a mask of the valid ones. By default all must be valid, which the op checks, and the
-    mask is None. "IGNORE" replaces invalid vectors by zeros, which the caller leaves out by the mask.
+    Returns the index vectors and a mask of the valid ones. "IGNORE" replaces vectors out of range by zeros, which the
+    caller leaves out by the mask. By default the mask is None: the op itself checks that all vectors are in range.
     """
     if policy is not None and attribute_text(policy, "bad_indices_policy") not in ("", "DEFAULT", "ERROR", "IGNORE"):
         raise ArgumentValueError(f"Unknown bad indices handling attribute: {policy}").for_op(op)
@@ -395,9 +400,9 @@ def _nd_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> T
 
 
 def with_batch_places(indices: Tensor, batch_dims: int) -> Tensor:
-    """Prepends to each index vector in the last axis its own position in the leading ``batch_dims`` axes.
+    """Prepends to each index vector the vector's own position along the leading ``batch_dims`` axes of ``indices``.
 
-    An op without batch dims then reads from, or writes to, the batch item that the vector belongs to.
+    Then an op without batch dims reads or writes the batch item to which the vector belongs.
     """
     shape = indices._type.shape
     parts = []

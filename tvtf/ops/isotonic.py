@@ -28,7 +28,8 @@ class IsotonicRegression(NamedTuple):
 def _pool_violators(row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Computes the isotonic regression of a row, the nearest sequence that never rises, by pooling adjacent violators.
 
-    Neighbouring segments that rise are replaced by their mean. Also returns the segment number of each element.
+    Neighbouring segments whose means rise are merged. Returns the mean of each element's segment, and the segment's
+    number.
     """
     blocks: list[list[float]] = []  # sum and number of the elements of each segment
     for value in row.tolist():

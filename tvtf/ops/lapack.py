@@ -23,9 +23,10 @@ MATRICES = (*REAL_MATRICES, *COMPLEX_MATRICES)
 
 
 def lapack_primitive(**columns: Any) -> Callable[..., Any]:
-    """Returns a decorator that declares a primitive on matrices, the last two axes of its inputs, computed by LAPACK.
+    """Returns a decorator that declares a primitive on matrices, such as an inverse, computed by LAPACK.
 
-    The other axes are batches. It is a host primitive: compiled code calls its NumPy kernel.
+    The matrices lie in the last two axes of the inputs, and the other axes are batches. Compiled code calls the NumPy
+    kernel.
     """
 
     def declare(front: Callable[..., Any]) -> Any:
@@ -53,9 +54,9 @@ def require_matrices(
     name: str = "input",
     allowed: Sequence[DType] = (*MATRICES, float16),
 ) -> None:
-    """Checks that a tensor, called ``name`` and ``index`` in errors, holds matrices of a dtype in ``domain``.
+    """Checks that a tensor holds matrices of a dtype in ``domain``. ``name`` and ``index`` are for errors.
 
-    Dtypes in ``allowed`` but not in ``domain`` get another error, for TensorFlow's op takes them but has no kernel.
+    A dtype in ``allowed`` but not in ``domain`` gets another error: TensorFlow's op accepts it, but has no kernel.
     """
     if domain == MATRICES and x.dtype in allowed and x.dtype not in domain:
         raise WithoutKernel(type_name(x.dtype), map(type_name, domain))
@@ -100,9 +101,9 @@ def require_same_batches(a: TensorType, b: TensorType) -> None:
 
 
 def each(function: Callable[..., Any], *arrays: np.ndarray) -> Any:
-    """Applies ``function`` to the matrices of batches one by one and stacks the results; the batches broadcast.
+    """Applies ``function`` to each matrix of a batch, and stacks the results. Several batches broadcast.
 
-    A function that returns a tuple gives a tuple of batches.
+    If the function returns a tuple, the result is a tuple of batches.
     """
     if all(a.ndim == 2 for a in arrays):
         return function(*arrays)
@@ -119,7 +120,7 @@ def _stacked(parts: Sequence[np.ndarray], batch: tuple[int, ...]) -> np.ndarray:
 
 
 def with_lapack_error(text: str, function: Callable[..., Any], *args: Any) -> Any:
-    """Calls ``function``; LAPACK's error becomes one with TensorFlow's text."""
+    """Calls ``function``, and converts LAPACK's error to an error with TensorFlow's text."""
     try:
         return function(*args)
     except np.linalg.LinAlgError:
@@ -223,13 +224,16 @@ def block(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:
 
 
 def matrix(seed: int, *shape: int, definite: bool = False) -> Callable[[DType], np.ndarray]:
-    """Returns a function from a dtype to sample matrices whose leading square is far from singular.
+    """Returns a function that draws matrices of a dtype for test samples. Their leading square is far from singular.
 
-    With ``definite`` they are Hermitian positive definite.
+    With ``definite`` the matrices are Hermitian positive definite.
     """
 
     def draw(dtype: DType) -> np.ndarray:
-        """Draws the matrices: a large diagonal is added to random elements between -1 and 1."""
+        """Draws matrices for test samples: random elements between -1 and 1 plus a large diagonal.
+
+        With ``definite``, they are multiplied by their conjugate transpose, which makes them positive definite.
+        """
         if not (dtype.is_floating or dtype.is_complex):
             return np.ones(shape, dtype.np)
         random = np.random.default_rng(seed)
@@ -246,9 +250,9 @@ def matrix(seed: int, *shape: int, definite: bool = False) -> Callable[[DType], 
 
 
 def samples_of(*shapes: tuple[int, ...], gradient: bool = True, **attrs: Any) -> list[Sample]:
-    """Returns test samples of an op on one matrix, for each shape and for real and for complex numbers.
+    """Returns test samples of an op on one matrix: for each shape, one of real and one of complex numbers.
 
-    Gradients are checked of real ones only: complex ones, defined up to a phase, have tests of their own.
+    Gradients are checked for real numbers only. Complex results, defined up to a phase, have tests of their own.
     """
     return [
         Sample((matrix(i, *shape),), attrs, dtypes, gradient=gradient and dtypes is REAL_MATRICES)

@@ -106,9 +106,14 @@ def conjugate(x: Tensor) -> Tensor:
 def _matmul_vjp(
     ct: Tensor, y: Tensor, a: Tensor, b: Tensor, *, transpose_a: bool, transpose_b: bool, output_type: DType | None
 ) -> tuple[Any, Any]:
-    """Returns the cotangents of a matrix product's operands as functions, to compute only those that are needed."""
-    if not a.dtype.is_differentiable:
+    """Returns a function for the cotangent of each operand of a matrix product.
+
+    The functions are called only for the cotangents that are needed.
+    """
+    # ``y`` isn't needed here, but all gradient rules get it
+    if not a.dtype.is_differentiable:  # integers
         return None, None
+    # the product was computed from operands cast to ``output_type``
     ct = ct if output_type is None else table["cast"](ct, a.dtype)
     arguments = (ct, a, b, transpose_a, transpose_b)
     return partial(_cotangent_of_first, *arguments), partial(_cotangent_of_second, *arguments)
@@ -159,7 +164,10 @@ def _matmul_onnx(
     transpose_b: bool,
     output_type: DType | None,
 ) -> None:
-    """Emits ONNX's MatMul. MatMul has no flags for transposed operands, so transposes are nodes of their own."""
+    """Emits ONNX's MatMul for a matrix product, after transposes of the operands where the op's flags demand them.
+
+    MatMul has no flags for transposed operands.
+    """
     operands = []
     input_types, _ = types
     for name, input_type, transpose in zip(inputs, input_types, (transpose_a, transpose_b)):
@@ -176,6 +184,7 @@ def _transposed_onnx(emitter: Any, name: str, rank: int) -> str:
 
 def _matmul_samples() -> list[Sample]:
     """Returns test samples of matmul: transposed operands, batches that broadcast, sizes of 0, and a symbolic dim."""
+    # the operands' shapes, transpose_a and transpose_b
     cases = (
         ((2, 3), (3, 4), False, False), ((3, 2), (3, 4), True, False), ((2, 3), (4, 3), False, True),
         ((3, 2), (4, 3), True, True), ((2, 1, 2, 3), (3, 3, 2), False, False), ((2, 2, 3), (3, 2), False, False),
@@ -258,13 +267,13 @@ def matmul(
 
 
 def _is_swapped(transpose: Any, adjoint: Any, batches: bool, names: tuple[str, str]) -> bool:
-    """Returns whether matmul swaps the last two axes of an operand, from the arguments ``transpose`` and ``adjoint``.
+    """Returns whether matmul swaps the last two axes of an operand, which ``transpose`` or ``adjoint`` demands.
 
-    Errors name the attribute of TensorFlow's op: ``names[0]`` for matrices, ``names[1]`` for ``batches`` of matrices.
+    TensorFlow's ops for matrices and for ``batches`` of matrices have attributes of different ``names``, for errors.
     """
     if transpose is False and adjoint is False:  # the usual case
         return False
-    # of the two, one is the attribute of TensorFlow's op
+    # one of the two is the attribute of TensorFlow's op, which must be a bool
     attribute, other = (adjoint, transpose) if batches else (transpose, adjoint)
     return bool(other) or optional_flag(attribute, names[batches])
 
@@ -369,10 +378,10 @@ def _existing(axis: int, x: Tensor, name: str) -> int:
 
 
 def _as_matrix(x: Tensor, summed: list[int], last: bool) -> tuple[Tensor, list[Dim]]:
-    """Reshapes an operand of tensordot to a matrix; returns the matrix and the sizes of the free axes.
+    """Reshapes an operand of tensordot to a matrix. Returns the matrix and the sizes of the free axes.
 
-    One axis of the matrix merges the ``summed`` axes, the other axis the free axes. The summed axis is the last axis if
-    ``last``, else the first.
+    One axis of the matrix merges the ``summed`` axes, the other axis merges the free axes. The summed axis is the last
+    axis if ``last``, else the first.
     """
     shape = x._type.shape
     free = [i for i in range(x.ndim) if i not in summed]

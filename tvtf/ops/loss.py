@@ -20,7 +20,7 @@ from tvtf.ops.softmax import log_softmax_array, softmax_array, wide
 
 
 def _dense_type(labels: TensorType, logits: TensorType) -> TensorType:
-    """Returns the type of softmax cross entropy's result, one loss per row, after checking labels and logits."""
+    """Checks the labels and logits of softmax cross entropy, and returns the type of the losses, one for each row."""
     require_dtype(logits, FLOATING, "features")
     require_same_dtype((logits, labels), ("features", "labels"))
     fits = len(logits.shape) == len(labels.shape) and all(map(agree_dim, logits.shape, labels.shape))
@@ -193,7 +193,7 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: Any = -1, 
 
 
 def require_front(x: Tensor, op: str, name: str = "features") -> None:
-    """Checks that a tensor is floating; the error names TensorFlow's op."""
+    """Checks that a tensor is floating. The error names TensorFlow's op."""
     try:
         require_dtype(x._type, FLOATING, name)
     except ArgumentError as error:
@@ -225,7 +225,7 @@ def _sparse_grad_type(ct: TensorType, labels: TensorType, logits: TensorType) ->
 
 
 def _check_sparse_shapes(labels: Tensor, logits: Tensor) -> None:
-    """Checks the shapes of sparse cross entropy's operands and raises ValueError if they don't fit.
+    """Checks the shapes of sparse softmax cross entropy's operands, and raises ValueError if they don't fit.
 
     Labels are class numbers. They have the shape of the logits without the last axis.
     """
@@ -257,10 +257,10 @@ def _require_labels(labels: np.ndarray, classes: int) -> None:
 
 
 def _sparse_guard(labels: Tensor, logits: Tensor) -> list[tuple[Any, ...]]:
-    """Returns the run-time check of sparse cross entropy that all labels are class numbers.
+    """Returns the run-time check of sparse softmax cross entropy that all labels are class numbers.
 
-    The check is a tuple of the condition and the error's message. If the number of classes is unknown while tracing, it
-    is a third member, which fills the message's placeholder.
+    The check is a tuple of the condition and the error's message. A number of classes that is unknown while tracing is
+    a third member, which fills the message's placeholder.
     """
     classes = logits._type.shape[-1]
     is_valid = in_range(labels, classes)
@@ -295,7 +295,7 @@ def _labels(seed: int, shape: Any, classes: int, dtype: Any) -> np.ndarray:
 
 
 def _sparse_samples() -> list[Sample]:
-    """Returns test samples of sparse cross entropy with int32 and int64 labels, no rows, and symbolic dims."""
+    """Returns test samples of sparse softmax cross entropy: int32 and int64 labels, no rows, and symbolic dims."""
     shapes = ((4,), (2, 3), (2, 2, 5), (0, 3))
     label_dtypes = (np.int32, np.int64, np.int32, np.int64)
     samples = [
@@ -315,7 +315,7 @@ def _sparse_grad_samples() -> list[Sample]:
 
 
 def _sparse_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
-    """Emits ONNX nodes for sparse cross entropy: ``-log_softmax(logits)`` at the label of each row."""
+    """Emits ONNX nodes for sparse softmax cross entropy: ``-log_softmax(logits)`` at the label of each row."""
     (labels, logits), ((_, logits_type), _) = inputs, types
     log, expanded, gathered, squeezed = emitter.temp(), emitter.temp(), emitter.temp(), emitter.temp()
     last_axis = emitter.const(np.array([-1], np.int64))
@@ -328,7 +328,10 @@ def _sparse_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
 
 
 def _sparse_grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
-    """Emits ONNX nodes for the gradient of sparse cross entropy: ``(softmax(logits) - one_hot(labels)) * ct``."""
+    """Emits ONNX nodes for the gradient of sparse softmax cross entropy by the logits.
+
+    It is ``(softmax(logits) - one_hot(labels)) * ct``, where ``ct`` is the cotangent of each row's loss.
+    """
     ct, labels, logits = inputs
     (_, labels_type, logits_type), _ = types
     classes = np.arange(logits_type.shape[-1], dtype=labels_type.dtype.np)
@@ -383,8 +386,8 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: str
       A tensor of the logits' dtype and the labels' shape.
 
     Raises:
-      InvalidArgumentError: when a label is out of range.
-      ValueError: when the shapes don't fit.
+      InvalidArgumentError: a label is out of range.
+      ValueError: the shapes don't fit.
 
     >>> import tvtf as tf
     >>> tf.nn.sparse_softmax_cross_entropy_with_logits([1], [[0., 0.]]).numpy()

@@ -52,9 +52,9 @@ def _lu_array(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _lu_of_matrix(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the LU decomposition of one matrix by SciPy; returns both factors in one matrix, and the row order.
+    """Computes the LU decomposition of one matrix by SciPy.
 
-    A singular matrix raises TensorFlow's error instead of SciPy's warning.
+    Returns both factors in one matrix, and the order of the rows. A singular matrix raises TensorFlow's error.
     """
     import scipy.linalg
 
@@ -75,12 +75,13 @@ def _unit_lower(x: Tensor) -> Tensor:
 
 
 def _lu_vjp(ct: Any, y: Any, x: Tensor) -> Tensor | None:
-    """Returns the cotangent of a matrix from that of its LU factors, with rows in their original order.
+    """Returns the cotangent of an LU decomposition's matrix, with rows in their original order.
 
-    It is computed for the leading square of the factors, and for the columns right of it or the rows below.
+    The leading square of the factors has a formula of its own. The columns right of the square, and the rows below it,
+    have another one.
     """
     ct_factors, _ = ct
-    if ct_factors is None:
+    if ct_factors is None:  # the factors are not used
         return None
     rows, columns = x._type.shape[-2:]
     factors, order = y
@@ -172,7 +173,7 @@ def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, nam
 
 
 def _factors(lower_upper: Any, perm: Any, square: bool = False) -> tuple[Tensor, Tensor]:
-    """Converts LU factors and their permutation to tensors and checks that their shapes match.
+    """Checks that the shapes of LU factors and their permutation match, and converts both to tensors.
 
     ``square`` requires square matrices.
     """

@@ -21,9 +21,9 @@ MSG_NEGATIVE_POWER = "Integers to negative integer powers are not allowed"
 
 
 def both_known(function: Any) -> Any:
-    """Returns the ``value`` rule of a binary op, for shape arithmetic.
+    """Returns the rule that evaluates a binary op while tracing, for arithmetic with shapes.
 
-    It computes the result from ``x.known`` and ``y.known`` if both are known while tracing, else returns None.
+    The rule applies ``function`` if both operands are known while tracing. Otherwise it returns None.
     """
 
     def value(x: Any, y: Any) -> Any:
@@ -63,7 +63,7 @@ def _product_to(like: Tensor, ct: Tensor, factor: Tensor) -> Tensor:
     shows=("tf.add([1, 2], 3)", "<tf.Tensor: shape=(2,), dtype=int32, numpy=array([4, 5], dtype=int32)>"),
 )
 def add(x: Any, y: Any, name: str | None = None) -> Any:
-    """Computes ``x + y`` elementwise, with broadcasting; strings are put together.
+    """Computes ``x + y`` elementwise, with broadcasting. Strings are concatenated.
 
     Args:
       x: tensor of a numeric dtype or of strings, shape (...).
@@ -73,7 +73,7 @@ def add(x: Any, y: Any, name: str | None = None) -> Any:
       A tensor of that dtype and the broadcast shape.
 
     Raises:
-      InvalidArgumentError: (TypeError, ValueError while tracing) when the dtypes differ or the shapes don't broadcast.
+      InvalidArgumentError: (TypeError, ValueError while tracing) the dtypes differ, or the shapes don't broadcast.
     """
     return hinted_operands(x, y), {}
 
@@ -146,7 +146,7 @@ _DIVIDED = "uint8 int8 uint16 int16 uint32 int32 uint64 int64 bfloat16 float16 f
 
 @export("divide", "math.divide")
 def divide(x: Any, y: Any, name: str | None = None) -> Any:
-    """Computes ``x / y`` elementwise, with broadcasting: the true quotient, of integers too.
+    """Computes ``x / y`` elementwise, with broadcasting. Quotients of integers are not rounded to integers.
 
     Args:
       x: numeric tensor of shape (...).
@@ -156,7 +156,7 @@ def divide(x: Any, y: Any, name: str | None = None) -> Any:
       A tensor of the broadcast shape and the same dtype; 8- and 16-bit integers give float32, wider ones float64.
 
     Raises:
-      TypeError: when the dtypes differ, or for bool.
+      TypeError: the dtypes differ, or are bool.
 
     >>> import tvtf as tf
     >>> tf.divide([1, 2], 4).numpy()
@@ -169,7 +169,7 @@ def divide(x: Any, y: Any, name: str | None = None) -> Any:
 
 @export("truediv", "math.truediv")
 def truediv(x: Any, y: Any, name: str | None = None) -> Any:
-    """Works as `tf.divide`, but a Python ``x`` keeps the dtype that it has alone.
+    """Works as `tf.divide`, but a Python value ``x`` isn't converted to the dtype of ``y``.
 
     >>> import tvtf as tf
     >>> tf.truediv([1., 2.], 4).numpy()
@@ -210,8 +210,8 @@ def _extreme(numpy: np.ufunc, is_x: Callable[[Tensor, Tensor], Tensor], onnx: st
     """
 
     def declare(front: Callable[..., Any]) -> Any:
-        """Declares the primitive with the public function ``front``. The scalar library has the same name for it."""
-        name = front.__name__
+        """Declares the primitive whose public function is ``front``, named ``maximum`` or ``minimum``."""
+        name = front.__name__  # also the name in the library of scalar functions, which ``lower`` calls
         return binary_op(
             domain=REAL,
             numpy=numpy,
@@ -233,7 +233,7 @@ def _extreme(numpy: np.ufunc, is_x: Callable[[Tensor, Tensor], Tensor], onnx: st
     shows=("tf.maximum([1., 5.], 3.).numpy()", "array([3., 5.], dtype=float32)"),
 )
 def maximum(x: Any, y: Any, name: str | None = None) -> Any:
-    """Returns the larger of ``x`` and ``y`` elementwise, with broadcasting; NaN where either is.
+    """Returns the larger of ``x`` and ``y`` elementwise, with broadcasting. The result is NaN where either is.
 
     The gradient of a tie goes to ``x``.
     """
@@ -247,7 +247,7 @@ def maximum(x: Any, y: Any, name: str | None = None) -> Any:
     shows=("tf.minimum([1., 5.], 3.).numpy()", "array([1., 3.], dtype=float32)"),
 )
 def minimum(x: Any, y: Any, name: str | None = None) -> Any:
-    """Returns the smaller of ``x`` and ``y`` elementwise, with broadcasting; NaN where either is.
+    """Returns the smaller of ``x`` and ``y`` elementwise, with broadcasting. The result is NaN where either is.
 
     The gradient of a tie goes to ``x``.
     """
@@ -273,6 +273,7 @@ def _pow_by_exponent(ct: Tensor, z: Tensor, x: Tensor, y: Tensor) -> Tensor:
     As in TensorFlow, it is 0 for a base that has no logarithm: real numbers up to 0, or the complex 0.
     """
     has_log = bind.not_equal(x, number(0, x)) if x._type.dtype.is_complex else bind.greater(x, number(0, x))
+    # the logarithm of 1 stands in for the others, which are replaced by 0
     logarithms = bind.select(has_log, bind.log(bind.select(has_log, x, number(1, x))), number(0, x))
     return unbroadcast(bind.multiply(bind.multiply(ct, conj(z)), conj(logarithms)), y)
 
@@ -302,7 +303,7 @@ def _all(conditions: Tensor) -> Tensor:
     shows=("tf.pow([2, 3], 2).numpy()", "array([4, 9], dtype=int32)"),
 )
 def pow(x: Any, y: Any, name: str | None = None) -> Any:
-    """Computes ``x ** y`` elementwise, with broadcasting; integers wrap around.
+    """Computes ``x ** y`` elementwise, with broadcasting. Integers wrap around.
 
     Raises:
       InvalidArgumentError: a negative exponent of an integer.
@@ -341,7 +342,7 @@ def abs_real(x: Any) -> Any:
 
 @export("abs", "math.abs")
 def abs(x: Any, name: str | None = None) -> Any:
-    """Computes ``|x|`` elementwise: a complex tensor's magnitudes are floating.
+    """Computes ``|x|`` elementwise. The magnitudes of complex numbers are floating.
 
     Args:
       x: floating, signed integer or complex tensor of shape (...).
@@ -416,7 +417,7 @@ def _squared_difference_vjp(ct: Tensor, x: Tensor, y: Tensor) -> tuple[Any, Any]
 
 @export("clip_by_value")
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
-    """Limits ``t`` to [min, max], elementwise; NaN stays NaN, and ``min`` wins where the two cross.
+    """Limits ``t`` to [min, max], elementwise. NaN stays NaN. If ``min`` is above ``max``, the result is ``min``.
 
     Args:
       t: real tensor of shape (...), or IndexedSlices, whose values are clipped.
@@ -427,7 +428,7 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
       A tensor like ``t``.
 
     Raises:
-      ValueError: when the bounds' shapes don't broadcast to that of ``t``.
+      ValueError: the bounds' shapes don't broadcast to that of ``t``.
 
     >>> import tvtf as tf
     >>> tf.clip_by_value([-1., 0.5, 2.], 0., 1.).numpy()

@@ -71,7 +71,9 @@ def _rolled(x: Tensor, shift: int) -> Tensor:
 
 @export("linalg.tensor_diag")
 def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
-    """Returns a tensor of shape (d..., d...) whose elements are those of ``diagonal``, shape (d...), where both halves agree.
+    """Returns a tensor with ``diagonal`` on its diagonal: of shape (d..., d...) for a diagonal of shape (d...).
+
+    An element is on the diagonal if both halves of its index agree. Other elements are zero.
 
     >>> import tvtf as tf
     >>> tf.linalg.tensor_diag([1, 2]).numpy()
@@ -93,10 +95,12 @@ _DIAGONAL_DTYPES = (bfloat16, float16, float32, float64, int32, int64, complex64
 
 @export("linalg.tensor_diag_part")
 def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
-    """Returns the elements of a tensor of shape (d..., d...) where both halves of the index agree, shape (d...).
+    """Returns the diagonal, of shape (d...), of a tensor of shape (d..., d...).
+
+    An element is on the diagonal if both halves of its index agree.
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) for an odd rank, or halves that differ.
+      InvalidArgumentError: (ValueError while tracing) the rank is odd, or the halves of the shape differ.
 
     >>> import tvtf as tf
     >>> tf.linalg.tensor_diag_part([[1, 2], [3, 4]]).numpy()

@@ -52,9 +52,9 @@ class Band(NamedTuple):
         return self.longest - self.length(k) if is_right_aligned else 0
 
     def places(self) -> np.ndarray:
-        """Returns for each element of the padded diagonals, highest first, its index in the flattened matrix.
+        """Returns the index in the flattened matrix of each element of the diagonals, highest diagonal first.
 
-        Padding has the index NOWHERE.
+        All diagonals are padded to the length of the longest one. Padding has the index NOWHERE.
         """
         indices = np.full((self.high - self.low + 1, self.longest), NOWHERE)
         for row, k in enumerate(range(self.high, self.low - 1, -1)):
@@ -72,7 +72,7 @@ class Band(NamedTuple):
 
 
 def _diagonal_range(k: Any, align: str) -> tuple[int, int]:
-    """Returns the numbers of the lowest and the highest diagonal, from the argument ``k``; also checks ``align``.
+    """Returns the numbers of the lowest and the highest diagonal, from the argument ``k``. Also checks ``align``.
 
     ``k`` is an int or a pair of ints, known while tracing. For example, 1 gives ``(1, 1)``.
     """
@@ -85,7 +85,7 @@ def _diagonal_range(k: Any, align: str) -> tuple[int, int]:
         raise ArgumentError(f"k must be an int or a pair of ints that tracing knows, but got {k}").for_op(
             "MatrixDiagPartV3"
         )
-    return int(value.reshape(-1)[0]), int(value.reshape(-1)[-1])
+    return int(value.reshape(-1)[0]), int(value.reshape(-1)[-1])  # the same element for a single int
 
 
 def _ordered(low: int, high: int) -> tuple[int, int]:
@@ -103,12 +103,13 @@ def _padding_value(value: Any, x: Tensor) -> Tensor:
 
 
 def _gather_or_default(source: Tensor, indices: np.ndarray, shape: tuple[Dim, ...], default: Tensor) -> Tensor:
-    """Gathers ``source[..., indices]`` and reshapes the last axis of the result to ``shape``.
+    """Gathers elements along the last axis of ``source``, and reshapes the last axis of the result to ``shape``.
 
-    The index NOWHERE gives ``default``.
+    Where the index is NOWHERE, the result is ``default``.
     """
     if (indices == NOWHERE).all():  # nothing to gather: the source may be empty
         return bind.broadcast_to(default, shape=(*source._type.shape[:-1], *shape))  # type: ignore[no-any-return]
+    # NOWHERE is negative: the gather reads element 0 for it, which the select replaces
     result = bind.gather(source, EagerTensor(np.maximum(indices, 0)), axis=source.ndim - 1, batch_dims=0)
     result = bind.reshape(result, shape=(*source._type.shape[:-1], *shape))
     is_element = EagerTensor((indices != NOWHERE).reshape([dim for dim in shape if isinstance(dim, int)]))
@@ -116,7 +117,10 @@ def _gather_or_default(source: Tensor, indices: np.ndarray, shape: tuple[Dim, ..
 
 
 def _static_matrix_size(x: Tensor) -> tuple[int, int]:
-    """Returns the numbers of rows and columns of matrices. Both must be known while tracing."""
+    """Returns the number of rows and the number of columns of the matrices ``x``.
+
+    Raises an error unless both are known while tracing.
+    """
     if x.ndim < 2:
         raise ArgumentError(f"input must be at least 2-dim, received shape: {brackets(x.shape)}").for_op(
             "MatrixDiagPartV3"
@@ -252,7 +256,7 @@ def _matrix_size(size: int, low: int, high: int, rows: int, columns: int) -> tup
     for name, requested, minimum in (("rows", rows, min_rows), ("columns", columns, min_columns)):
         if requested != NOWHERE and requested < minimum:
             raise ArgumentError(f"The number of {name} is too small.").for_op("MatrixDiagV3")
-    if rows == columns == NOWHERE:
+    if rows == columns == NOWHERE:  # then the matrix is square
         rows = columns = max(min_rows, min_columns)
     rows, columns = (min_rows if rows == NOWHERE else rows), (min_columns if columns == NOWHERE else columns)
     if rows != min_rows and columns != min_columns:
@@ -268,12 +272,16 @@ def _batch_dims(x: Tensor, band: Band) -> tuple[Dim, ...]:
 
 
 def _replace_diagonals(diagonals: Tensor, band: Band, matrix: Tensor, op: str) -> Tensor:
-    """Returns ``matrix`` with the diagonals of ``band`` replaced; ``op`` names TensorFlow's op in errors."""
+    """Replaces the diagonals of ``band`` in the matrices ``matrix`` by the elements of ``diagonals``.
+
+    ``op`` is the name of TensorFlow's op in errors.
+    """
     shape = _diagonals_shape(band)
     if diagonals.ndim < len(shape) or tuple(diagonals._type.shape[diagonals.ndim - len(shape) :]) != shape:
         raise ArgumentError(
             f"Expected diagonals whose last dims are {brackets(shape)}, but got shape {brackets(diagonals.shape)}"
         ).for_op(op)
+    # one gather selects each element of the result: from the flattened diagonals, or else from the matrix
     flat = bind.reshape(diagonals, shape=(*_batch_dims(diagonals, band), int(np.prod(shape))))
     return _gather_or_default(flat, band.inverse(), (band.rows, band.columns), matrix)
 
@@ -285,9 +293,9 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
 
     Args:
       input: tensor of shape (..., rows, columns).
-      diagonal: tensor of shape (..., length of that diagonal), of a band (..., diagonals, greatest length), the highest first.
-      k: which diagonal, or the lowest and the highest of a band.
-      align: to which side short diagonals of a band were moved: those above the main one, and those below.
+      diagonal: tensor of shape (..., length), or of shape (..., diagonals, greatest length) for a band, highest first.
+      k: the number of the diagonal, or of the lowest and the highest one of a band.
+      align: the sides to which short diagonals of a band are aligned, above and below the main diagonal.
 
     >>> import tvtf as tf
     >>> tf.linalg.set_diag([[1, 2], [3, 4]], [8, 9]).numpy()
@@ -295,7 +303,7 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
            [3, 9]], dtype=int32)
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) where the diagonal's length is another.
+      InvalidArgumentError: (ValueError while tracing) ``diagonal`` has another length than the diagonal.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/set_diag
     """
@@ -308,9 +316,9 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
 
 
 def _symbolic_diagonal_number(x: Tensor, k: Any, align: str) -> int | None:
-    """Returns the number of the diagonal if matrices of symbolic size and a single diagonal are given, else None.
+    """Returns the number of the single diagonal to extract from matrices of symbolic size.
 
-    A band of diagonals needs indices that are known while tracing. A single diagonal doesn't.
+    Returns None for matrices of static size, and for several diagonals, which need indices known while tracing.
     """
     if x.ndim < 2 or is_static_shape(x._type.shape[-2:]):
         return None
@@ -319,13 +327,17 @@ def _symbolic_diagonal_number(x: Tensor, k: Any, align: str) -> int | None:
 
 
 def _symbolic_diagonal(x: Tensor, k: int) -> Tensor:
-    """Gathers diagonal ``k`` of matrices of symbolic size."""
+    """Gathers the diagonal ``k`` of matrices whose numbers of rows and columns are symbolic.
+
+    Diagonal 0 is the main one. A positive ``k`` counts upwards from it, a negative ``k`` downwards.
+    """
     *batch, rows, columns = x._type.shape
     flat = bind.reshape(x, shape=(*batch, simplify_dim(rows * columns)))
     length = at_least_zero(dim_min(simplify_dim(rows + min(k, 0)), simplify_dim(columns - max(k, 0))))
     # along a diagonal, indices into the flattened matrix grow by columns + 1
     offsets = bind.multiply(_int64_range(length), scalar_of(simplify_dim(columns + 1)))
-    indices = bind.add(offsets, scalar_of(simplify_dim(max(-k, 0) * columns + max(k, 0))))
+    first_index = simplify_dim(max(-k, 0) * columns + max(k, 0))  # of the first row if k > 0, else the first column
+    indices = bind.add(offsets, scalar_of(first_index))
     return bind.gather(flat, indices, axis=x.ndim - 2, batch_dims=0)  # type: ignore[no-any-return]
 
 

@@ -32,10 +32,10 @@ from tvtf.ops.solve import cholesky_solve
 
 
 def _block_vjp(name: str) -> Callable[..., Tensor]:
-    """Returns the vjp rule of the analytic matrix function ``name``.
+    """Returns the rule for the vector-Jacobian product of the analytic matrix function ``name``.
 
-    Applied to the block matrix ``[[x, dx], [0, x]]``, the function gives its derivative in direction dx as upper right
-    block.
+    For the block matrix ``[[x, dx], [0, x]]``, the upper right block of the function's result is the function's
+    derivative at x in the direction dx. The cotangent is the derivative at the adjoint of x in the direction ``ct``.
 
     Source: https://epubs.siam.org/doi/book/10.1137/1.9780898717778, 3.2
     """
@@ -65,7 +65,7 @@ def _scipy_kernel(name: str) -> Callable[[np.ndarray], np.ndarray]:
     """
 
     def of_matrix(x: np.ndarray) -> np.ndarray:
-        """Applies the function to one matrix; a complex result of a real matrix becomes NaN."""
+        """Applies SciPy's matrix function ``name`` to one matrix. A complex result for a real matrix becomes NaN."""
         import scipy.linalg
 
         if not np.isfinite(x).all():  # SciPy raises for such a matrix, TensorFlow does not
@@ -176,7 +176,10 @@ def matrix_square_root(input: Any, name: str | None = None) -> Any:
 
 
 def _floating_matrix(a: Any) -> Tensor:
-    """Converts an argument to a tensor of floating or complex matrices, with TensorFlow's errors for others."""
+    """Converts an argument to a tensor of floating or complex matrices.
+
+    Raises TensorFlow's error for another dtype or a rank below 2.
+    """
     x = convert_to_tensor(a)
     if not (x.dtype.is_floating or x.dtype.is_complex):
         raise TypeError(f"Input `a` must have `float`-like `dtype` (saw {x.dtype.name}).")
@@ -236,11 +239,11 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
 
 @export("linalg.matrix_rank")
 def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str | None = None) -> Tensor:
-    """Returns how many singular values of each matrix exceed ``tol``, an int32 tensor of shape (...).
+    """Returns the number of singular values of each matrix that exceed ``tol``, an int32 tensor of shape (...).
 
     Args:
       a: float32, float64, complex64 or complex128 tensor of shape (..., m, n).
-      tol: max(m, n) times the dtype's epsilon times the largest singular value where not given.
+      tol: by default, max(m, n) times the dtype's epsilon times the largest singular value.
 
     >>> import tvtf as tf
     >>> tf.linalg.matrix_rank([[1., 2.], [2., 4.]]).numpy()

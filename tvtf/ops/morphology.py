@@ -81,9 +81,9 @@ def _windows(x: Tensor, size: Sequence[int], strides: Sequence[int], rates: Sequ
 
 
 def _first_largest(values: Sequence[Tensor], payloads: Sequence[Tensor] = ()) -> Tensor:
-    """Returns the elementwise maximum of ``values``.
+    """Computes the elementwise maximum of the tensors ``values``.
 
-    With ``payloads``, one for each value, it returns elementwise the payload of the first largest value instead.
+    With ``payloads``, one tensor for each value, the result has the payload of the first largest value instead.
     """
     best, result = values[0], (payloads or values)[0]
     for value, payload in zip(values[1:], (payloads or values)[1:]):
@@ -167,9 +167,9 @@ def max_pool_with_argmax(
 
 
 def _spatial_attribute(value: Any, argument: str) -> list[int]:
-    """Returns the strides or rates of a morphological dilation as four ints after checking them.
+    """Checks the strides or rates of a morphological dilation, and converts them to four ints.
 
-    The first and last, for batch and channels, must be 1.
+    The first and the last int, for batch and channels, must be 1.
     """
     values = attribute_ints([] if value is None else value, argument, "dilation2d")
     if len(values) < 4:
@@ -227,7 +227,9 @@ def dilation2d(
 def erosion2d(
     value: Any, filters: Any, strides: Any, padding: str, data_format: str, dilations: Any, name: str | None = None
 ) -> Tensor:
-    """Returns the smallest difference of an image's element and a filter's in each window; arguments as `tf.nn.dilation2d`.
+    """Returns for each window the smallest difference of an element of the image and one of the filter.
+
+    The arguments are those of `tf.nn.dilation2d`.
 
     >>> import tvtf as tf
     >>> tf.nn.erosion2d([[[[1.], [2.]]]], [[[0.], [5.]]], [1] * 4, "VALID", "NHWC", [1] * 4).numpy()

@@ -21,7 +21,10 @@ def _bias_type(x: TensorType, bias: TensorType) -> TensorType:
 
 
 def check_bias(x: TensorType, bias: TensorType, axis: int) -> None:
-    """Checks that a bias is a vector as long as the channel axis ``axis`` of ``x``, with TensorFlow's errors."""
+    """Checks that a bias is a vector as long as the axis ``axis`` of ``x``, which has the channels.
+
+    The errors are TensorFlow's for eager calls and for graphs.
+    """
     shapes = f"{brackets(x.shape)}, {brackets(bias.shape)}"
     if len(x.shape) < 2:
         raise ArgumentError(
@@ -51,9 +54,9 @@ def _bias_vjp(ct: Tensor, y: Tensor, x: Tensor, bias: Tensor) -> tuple[Tensor, T
 
 
 def _bias_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
-    """Maps ``bias_add`` over a leading batch axis of ``size`` items.
+    """Maps ``bias_add`` over a leading batch axis of ``size`` items (the batch rule for ``vectorized_map``).
 
-    If each item has its own bias, the biases are added elementwise, because the primitive accepts one vector only.
+    The primitive accepts one bias only. If each item has its own bias, the biases are added elementwise.
     """
     x, bias = inputs
     x_batched, bias_batched = batched
@@ -114,7 +117,7 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
 
 
 def _bias_add_channels_first(x: Tensor, bias: Tensor) -> Tensor:
-    """Adds a bias along the second axis, which has the channels in the data formats "NC..."."""
+    """Adds a bias along the second axis of ``x``, which has the channels in data formats such as "NCHW"."""
     try:
         require_same_dtype((x._type, bias._type), ("value", "bias"))
         check_bias(x._type, bias._type, 1)

@@ -30,10 +30,11 @@ from tvtf.ops.softmax import wide
 
 
 def _type(x: TensorType, scale: TensorType, offset: TensorType, *, first: int, epsilon: float) -> TensorType:
-    """Returns the type of layer_norm's result, which is that of ``x``, after checking scale and offset.
+    """Checks the inputs of layer_norm, and returns the type of the result: the type of ``x``.
 
-    Both must have the dtype of ``x`` and the shape of its axes from ``first`` on.
+    Scale and offset must have the dtype of ``x`` and the shape of its axes from ``first`` on.
     """
+    # ``epsilon`` isn't needed here, but all rules of the op get it
     require_dtype(x, FLOATING, "x")
     require_same_dtype((x, scale, offset), ("x", "scale", "offset"))
     for value, name in ((scale, "scale"), (offset, "offset")):
@@ -77,11 +78,13 @@ def _grad_array(g: np.ndarray, x: np.ndarray, *, first: int, epsilon: float) -> 
 def _vjp(
     ct: Tensor, y: Tensor, x: Tensor, scale: Tensor, offset: Tensor, *, first: int, epsilon: float
 ) -> tuple[Any, ...]:
-    """Returns the cotangents of ``x``, ``scale`` and ``offset`` of layer_norm.
+    """Returns the cotangents of layer_norm's inputs ``x``, ``scale`` and ``offset``.
 
-    That of ``x`` is computed by the primitive ``layer_norm_grad``.
+    The primitive ``layer_norm_grad`` computes the cotangent of ``x``.
     """
+    # ``y`` isn't needed here, but all gradient rules get it
     batch_axes = tuple(range(first))
+    # the standardised x, without scale and offset
     standard = bind.layer_norm(x, ones_like(scale), zeros_like(offset), first=first, epsilon=epsilon)
     to_x = bind.layer_norm_grad(bind.multiply(ct, scale), x, first=first, epsilon=epsilon)
     return to_x, _sum_over(bind.multiply(ct, standard), batch_axes), _sum_over(ct, batch_axes)
@@ -103,6 +106,7 @@ def _grad_vjp(c: Tensor, y: Tensor, g: Tensor, x: Tensor, *, first: int, epsilon
     The op is linear in g, and symmetric. Let < > be row means, s the standardised x, r the inverse deviation of x,
     p = <c s> and q = <g s>. Then x gets ``layer_norm_grad(-r (q c + p g)) - r^2 s (<c g> - <c> <g> - p q)``.
     """
+    # ``y`` isn't needed here, but all gradient rules get it
     centered = bind.subtract(x, _mean(x, first))
     variance = _mean(bind.square(centered), first)
     r = bind.rsqrt(bind.add(variance, number(epsilon, x)))
@@ -149,7 +153,11 @@ def _onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: int, ep
 
 
 def _grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: int, epsilon: float) -> None:
-    """Emits ONNX nodes for ``layer_norm_grad``, by the formula of its NumPy kernel."""
+    """Emits ONNX nodes for ``layer_norm_grad``, the gradient of layer normalization without scale and offset.
+
+    With the standardised input s and the cotangent g: (g - mean(g) - s * mean(g * s)) / deviation. Means are taken over
+    the axes from ``first`` on.
+    """
     _, x_type = types[0]
     dtype, axes = x_type.dtype.np, tuple(range(first, len(x_type.shape)))
 
@@ -233,7 +241,7 @@ def layer_norm(x: Any, scale: Any, offset: Any, axis: Any = -1, epsilon: float =
 
 
 def _first_axis(axis: Any, rank: int) -> int:
-    """Returns the first axis to normalise, after checking that the axes to normalise are the last axes.
+    """Checks that the axes to normalise are the last axes, and returns the first of them.
 
     For example, ``[1, 2]`` and rank 3 give 1.
     """

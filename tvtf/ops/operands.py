@@ -22,10 +22,12 @@ R = TypeVar("R")
 
 
 def operand(value: Any, dtype: DType, index: int = 0) -> Tensor:
-    """Converts an op's input ``index`` whose dtype the op fixes: Python and NumPy values are cast, tensors must match.
+    """Converts an input of an op to a tensor of ``dtype``, the only dtype that the op accepts.
+
+    Python and NumPy values are cast. ``index`` is the number of the input in errors.
 
     Raises:
-      ArgumentError: a tensor of another dtype.
+      ArgumentError: the input is a tensor of another dtype.
     """
     if not is_tensor(value):
         return of_fixed_dtype(value, dtype)
@@ -41,11 +43,11 @@ def operand(value: Any, dtype: DType, index: int = 0) -> Tensor:
 
 
 def of_fixed_dtype(value: Any, dtype: DType) -> Tensor:
-    """Converts a Python or NumPy value to a tensor of the dtype that the op fixes.
+    """Converts a Python or NumPy value to a tensor of ``dtype``, the only dtype that the op accepts.
 
     Raises:
-      ValueError: it can't be converted to a tensor, or, eagerly, not to one of this dtype.
-      TypeError: while tracing, it can be converted to a tensor but not to one of this dtype.
+      ValueError: the value can't be converted to a tensor, or, eagerly, not to this dtype.
+      TypeError: while tracing, the value can be converted to a tensor, but not to this dtype.
     """
     try:
         return convert_to_tensor(value, dtype)
@@ -59,23 +61,23 @@ def of_fixed_dtype(value: Any, dtype: DType) -> Tensor:
 
 
 def converted(value: Any, dtype: DType, index: int = 0) -> Tensor:
-    """Converts an input to a tensor of ``dtype`` where TensorFlow's Python function converts it before it calls the op.
+    """Converts an input to a tensor of ``dtype``, as TensorFlow's Python functions do before they call an op.
 
-    While tracing it works as :func:`operand`, whose errors name the op's input ``index``.
+    While tracing, it works as :func:`operand`. The errors then have ``index``, the number of the op's input.
 
     Raises:
-      ValueError: a tensor of another dtype, eagerly.
+      ValueError: eagerly, the input is a tensor of another dtype.
     """
     return convert_to_tensor(value, dtype) if state.trace is None else operand(value, dtype, index)
 
 
 def scalar_int(value: Any, name: str, dtype: DType = int32) -> int:
-    """Returns the argument ``name``, an int that must be known now, from a scalar of ``dtype``.
+    """Converts the argument ``name``, a scalar of ``dtype`` that must be known while tracing, to an int.
 
     Raises:
-      TypeError: a Python value that is not an integer.
-      ValueError: a tensor of another dtype.
-      ArgumentError: not a scalar.
+      TypeError: the value is a Python value that is not an integer.
+      ValueError: the value is a tensor of another dtype.
+      ArgumentError: the value is not a scalar.
     """
     result = converted(value, dtype)
     if result.ndim:
@@ -93,7 +95,7 @@ def integers(value: Any, name: str) -> Any:
     # a list of Python ints needs no check, and symbolic values are checked where they are used
     if _is_known(value) and not (type(value) in (list, tuple) and all(type(each) is int for each in value)):
         tensor = convert_to_tensor(value, dtype_hint=int32)
-        if not tensor.dtype.is_integer:
+        if not tensor.dtype.is_integer:  # raise TensorFlow's error
             require_dtype(tensor._type, (int32, int64), name)
     return value
 
@@ -171,8 +173,11 @@ class Attributes:
         self.first = self.places[0][0]
 
     def __call__(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """Returns the positional and keyword arguments of a call, with those that are attributes converted."""
-        if len(args) > self.first:
+        """Converts those arguments of a call that are attributes of TensorFlow's op.
+
+        Returns the positional and the keyword arguments.
+        """
+        if len(args) > self.first:  # an attribute is among the positional arguments
             args = list(args)
             for position, name in self.places:
                 if position < len(args):
@@ -181,7 +186,10 @@ class Attributes:
         return args, kwargs | {name: self._converted(name, kwargs[name]) for name in names} if names else kwargs
 
     def _converted(self, name: str, value: Any) -> Any:
-        """Converts the value of the attribute ``name`` as declared; None becomes the default, if there is any."""
+        """Converts the value of the attribute ``name`` to the declared kind.
+
+        None becomes the default, if there is any.
+        """
         if value is None and name in self.defaults:  # TensorFlow's ops take None for an attribute's default
             return self.defaults[name]
         declared = self.kinds[name]  # a Python type, which stands for its converter, or a converter
@@ -232,9 +240,9 @@ def flag(name: str) -> Converter:
 
 
 def operands(*values: Any) -> list[Tensor]:
-    """Converts inputs of one dtype as TensorFlow's ops do: Python values take the dtype of the first tensor among them.
+    """Converts inputs that must have one dtype to tensors. Python values get the dtype of the first tensor among them.
 
-    While tracing they take the dtype of the first value, tensor or not.
+    While tracing, they get the dtype of the first value, tensor or not, as in TensorFlow's graphs.
     """
     dtype_source = values[0] if state.trace else next((value for value in values if is_tensor(value)), values[0])
     dtype = convert_to_tensor(dtype_source).dtype

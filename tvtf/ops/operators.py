@@ -27,7 +27,10 @@ Operator = Callable[[Any, Any], Any]
 
 
 def _logical_or_bitwise(logical_name: str, bitwise_name: str) -> Operator:
-    """Returns the operator ``&``, ``|`` or ``^``: it calls a logical op for bools and a bitwise op for integers."""
+    """Returns the operator ``&``, ``|`` or ``^``.
+
+    The operator calls the op ``logical_name`` for bools, and the op ``bitwise_name`` for integers.
+    """
 
     def operate(x: Any, y: Any) -> Any:
         name = logical_name if convert_to_tensor(x).dtype.is_bool else bitwise_name
@@ -51,7 +54,7 @@ def _late_bound(name: str) -> Operator:
 
 @defer_unknown_rank
 def equals(x: Any, y: Any) -> Any:
-    """Computes ``x == y``: elementwise; False for None and for shapes that don't broadcast.
+    """Computes ``x == y`` elementwise. Returns False for None and for shapes that don't broadcast.
 
     In a TensorFlow 1 graph it compares by identity.
     """
@@ -60,7 +63,7 @@ def equals(x: Any, y: Any) -> Any:
 
 @defer_unknown_rank
 def differs(x: Any, y: Any) -> Any:
-    """Computes ``x != y``: elementwise; True for None and for shapes that don't broadcast.
+    """Computes ``x != y`` elementwise. Returns True for None and for shapes that don't broadcast.
 
     In a TensorFlow 1 graph it compares by identity.
     """
@@ -123,10 +126,11 @@ def _deferring_to_right(operate: Operator, reflected: str) -> Operator:
     """
 
     def operate_or_defer(x: Any, y: Any) -> Any:
-        """Applies the operator, or after an error the right operand's own method."""
+        """Applies the operator. After an error, tries the reflected method of the right operand, as Python would."""
         try:
             return operate(x, y)
         except (TypeError, ValueError):
+            # tensors and NumPy's types are operands that ``operate`` itself handles: its error is final
             if is_tensor(y) or isinstance(y, np.generic | np.ndarray) or not hasattr(type(y), reflected):
                 raise
             result = getattr(type(y), reflected)(y, x)
@@ -149,9 +153,10 @@ The complete operator then computes the result or raises TensorFlow's error.
 def _fits_dtype(dtype: np.dtype, value: int) -> bool:
     """Returns whether NumPy converts an int to ``dtype`` without an error.
 
-    For a larger int, NumPy's comparisons are exact, while TensorFlow wraps the int around.
+    Dtypes other than floats and signed integers give False. A larger int must not go to NumPy: its comparisons are
+    exact, while TensorFlow wraps the int around.
     """
-    # the small ints fit every signed dtype
+    # small ints, which fit every signed dtype, are the usual case
     return dtype.kind == "f" or (
         dtype.kind == "i" and (-128 <= value <= 127 or value.bit_length() < 8 * dtype.itemsize)
     )
@@ -164,7 +169,10 @@ def _with_fast_path(ufunc: np.ufunc, kinds: str, complete: Operator) -> Operator
     """
 
     def operate(x: Any, y: Any) -> Any:
-        """Calls NumPy if both operands are eager tensors of one dtype, or one is a Python number that fits it."""
+        """Calls NumPy if ``y`` is an eager tensor of the dtype of ``x``, or a Python number that fits this dtype.
+
+        Other operands go to ``complete``, as do all while a trace or a gradient tape is active.
+        """
         if state.trace is None and not state.tapes:
             left = x._array
             dtype_kind = left.dtype.kind
@@ -195,7 +203,10 @@ def _with_fast_reflected_path(ufunc: np.ufunc, kinds: str, complete: Operator) -
     """
 
     def operate(x: Any, y: Any) -> Any:
-        """Calls NumPy if the left operand is a Python number that fits the tensor's dtype."""
+        """Computes ``y`` operator ``x``. Calls NumPy if ``y`` is a Python number that fits the dtype of ``x``.
+
+        Other operands go to ``complete``, as do all while a trace or a gradient tape is active.
+        """
         dtype = x._array.dtype
         dtype_kind = dtype.kind
         is_direct = dtype_kind in kinds and (
@@ -277,10 +288,10 @@ def _as_method(function: Callable[..., Any], arity: int) -> Callable[..., Any]:
 
 
 def install(promoting: Callable[[Operator], Operator] | None = None) -> None:
-    """Sets the operators of Tensor and Variable, and EagerTensor's with the fast path.
+    """Sets the operators, such as ``__add__``, of the classes Tensor and Variable, and of EagerTensor with a fast path.
 
-    ``promoting`` wraps an operator so that it promotes its operands; without it the other operand takes the tensor's
-    dtype.
+    ``promoting`` wraps an operator so that it promotes the dtypes of its operands. Without it, the other operand is
+    converted to the tensor's dtype.
     """
     for name, operate in ARITHMETIC.items():
         complete = promoting(operate) if promoting else operate
@@ -312,11 +323,11 @@ class Equality:
 
     @by_identity.setter
     def by_identity(self, enabled: bool) -> None:
-        """Makes ``==`` of tensors and Variables compare identity, or elements again."""
+        """Makes ``==`` of tensors and Variables compare their identity if ``enabled``, else their elements."""
         if enabled == self.by_identity:
             return
         classes = (Tensor, EagerTensor, Variable)
-        if enabled:
+        if enabled:  # keep the methods, to restore them later
             self._compared = {
                 (each, name): vars(each).get(name) for each in classes for name in ("__eq__", "__ne__", "__hash__")
             }

@@ -37,7 +37,7 @@ Pairs = tuple[tuple[Dim, Dim], ...]
 
 
 def _pad_type(x: TensorType, value: TensorType, *, paddings: Pairs) -> TensorType:
-    """Returns the type of a pad's result after checking the paddings: a pair of non-negative sizes for each axis.
+    """Checks the paddings, a pair of non-negative sizes for each axis, and returns the type of a pad's result.
 
     For example, shape ``(3,)`` and paddings ``((1, 2),)`` give ``(6,)``.
     """
@@ -78,11 +78,13 @@ def _pad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, 
 
 
 def _pad_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, paddings: Pairs) -> None:
-    """Emits ONNX's Pad, whose list of paddings has the paddings before all axes first, then those after them."""
+    """Emits ONNX's Pad for ``pad``, which adds elements before and after each axis."""
+    # ``types`` isn't needed here, but all ONNX rules get it
     if not paddings:  # a scalar has no axis to pad
         emitter.node("Identity", inputs[:1], outputs)
         return
     x, value = inputs
+    # ONNX lists the paddings before all axes first, then the paddings after all axes
     pads = (*(low for low, _ in paddings), *(high for _, high in paddings))
     emitter.node("Pad", [x, emitter.shape(pads), value], outputs)
 
@@ -147,7 +149,10 @@ def pad(
 
 
 def _pairs(paddings: Any, x: Tensor) -> Pairs:
-    """Converts the argument ``paddings`` to a pair of dims for each axis of ``x``, after checking its shape."""
+    """Converts the argument ``paddings`` of ``tf.pad`` to a pair ``(before, after)`` of dims for each axis of ``x``.
+
+    Raises TensorFlow's error unless ``paddings`` is a matrix with a row for each axis and two columns.
+    """
     rows = dims_value(integers(paddings, "paddings"), "paddings")
     if not isinstance(rows, (list, tuple)) or not all(isinstance(row, (list, tuple)) and len(row) == 2 for row in rows):
         raise ArgumentError(f"paddings must be a matrix with 2 columns: {brackets(np.shape(rows))}").for_op("Pad")
@@ -171,6 +176,7 @@ def _mirror_padded(x: Tensor, axis: int, before: Dim, after: Dim, skipped: int) 
         message = f"paddings must be {bounds[0]} the dimension size: {before}, {after} {bounds[1]} {extent}"
         raise ArgumentError(message).for_op("MirrorPad")
     parts = [x]
+    # the stride of -1 reverses the elements
     if not (isinstance(before, int) and before == 0):
         parts.insert(0, part(x, axis, before - 1 + skipped, before, -1))
     if not (isinstance(after, int) and after == 0):
@@ -179,14 +185,17 @@ def _mirror_padded(x: Tensor, axis: int, before: Dim, after: Dim, skipped: int) 
 
 
 def part(x: Tensor, axis: int, begin: Dim, size: Dim, step: int = 1) -> Tensor:
-    """Returns ``size`` elements of one axis from ``begin`` on in steps of ``step``, and all of the other axes."""
+    """Slices one axis of ``x``: ``size`` elements from ``begin`` on, ``step`` apart. Other axes stay whole.
+
+    The caller must know that the elements exist.
+    """
     shape, rank = x._type.shape, x.ndim
     return bind.strided_slice(
         x,
         begin=tuple(begin if i == axis else 0 for i in range(rank)),
         size=tuple(size if i == axis else dim for i, dim in enumerate(shape)),
         strides=tuple(step if i == axis else 1 for i in range(rank)),
-        checked=(),
+        checked=(),  # no run-time check of bounds on any axis
     )
 
 
@@ -194,7 +203,7 @@ def part(x: Tensor, axis: int, begin: Dim, size: Dim, step: int = 1) -> Tensor:
 
 
 def _tile_type(x: TensorType, *, multiples: tuple[Dim, ...]) -> TensorType:
-    """Returns the type of a tile's result after checking ``multiples``: a non-negative count for each axis.
+    """Checks ``multiples``, a non-negative count for each axis, and returns the type of a tile's result.
 
     For example, shape ``(2, 3)`` and multiples ``(1, 2)`` give ``(2, 6)``.
     """
@@ -250,7 +259,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     array([1, 2, 1, 2], dtype=int32)
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) for another number of multiples or negative ones.
+      InvalidArgumentError: (ValueError while tracing) there are not r multiples, or one is negative.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/tile
     """
@@ -409,7 +418,7 @@ def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
 
 
 def _rolled_by_tensor(x: Tensor, shift: Tensor, axis: int) -> Tensor:
-    """Rolls an axis by a shift computed at run time: gathers element i from ``(i - shift) % size``."""
+    """Rolls an axis by a shift that is computed at run time: gathers element i from ``(i - shift) % size``."""
     extent = x._type.shape[axis]
     indices = bind.range(size=extent, start=0, delta=1, dtype=int64)
     # at least 1: the axis may be empty when the program runs
@@ -419,7 +428,7 @@ def _rolled_by_tensor(x: Tensor, shift: Tensor, axis: int) -> Tensor:
 
 
 def _rolled_by_int(x: Tensor, shift: int, axis: int) -> Tensor:
-    """Rolls an axis by a shift known while tracing: the last ``shift`` elements become the first."""
+    """Rolls an axis by a shift that is known while tracing: the last ``shift`` elements become the first."""
     extent = x._type.shape[axis]
     if not isinstance(extent, int):  # the extent may be 0 at run time, and a remainder by 0 ends the process
         return _rolled_by_tensor(x, EagerTensor(np.array(shift)), axis)

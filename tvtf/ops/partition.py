@@ -78,7 +78,7 @@ def dynamic_partition(data: Any, partitions: Any, num_partitions: int, name: str
 
 
 def _require_within(numbers: np.ndarray, count: int) -> None:
-    """Checks that partition numbers are in [0, count); raises TensorFlow's error for the first that is not."""
+    """Checks that all partition numbers are in [0, count). Raises TensorFlow's error for the first wrong one."""
     wrong = np.argwhere((numbers < 0) | (numbers >= count))
     if len(wrong):
         index = tuple(int(i) for i in wrong[0])
@@ -96,9 +96,9 @@ def _rows_where(rows: Tensor, mask: Tensor) -> Tensor:
 
 
 def _stitch_type(*inputs: TensorType, size: Any) -> TensorType:
-    """Returns the type of dynamic_stitch's result, with ``size`` rows, after checking the inputs.
+    """Checks the inputs of dynamic_stitch, and returns the type of the result, which has ``size`` rows.
 
-    ``inputs`` are all index tensors, then all data tensors. The shape of a data tensor must start with that of its
+    ``inputs`` are all index tensors, then all data tensors. The shape of a data tensor must start with the shape of its
     indices.
     """
     count = len(inputs) // 2
@@ -119,6 +119,7 @@ def _stitch_numpy(*arrays: np.ndarray, size: Any) -> np.ndarray:
 
     ``arrays`` are all index arrays, then all data arrays. For a repeated index, the last array decides.
     """
+    # ``size`` isn't needed here, but all rules of the op get it
     half = len(arrays) // 2
     indices, data = arrays[:half], arrays[half:]
     row_shape = data[0].shape[indices[0].ndim :]
@@ -145,14 +146,14 @@ def stitched(*inputs: Tensor, size: Any) -> Any:
 
 @export("dynamic_stitch")
 def dynamic_stitch(indices: Sequence[Any], data: Sequence[Any], name: str | None = None) -> Tensor:
-    """Merges the slices of several tensors at given indices; the last slice for an index wins.
+    """Merges the slices of several tensors at given indices. Of several slices for an index, the last one is used.
 
     Args:
       indices: list of int32 tensors.
-      data: list of tensors of one dtype; the shape of each begins with that of its indices, and the rest is the same.
+      data: list of tensors of one dtype. Each shape begins with the shape of the indices. The other dims are equal.
 
     Returns:
-      A tensor of shape (largest index + 1, rest...), zero where no index points.
+      A tensor of shape (largest index + 1, other dims...). It is zero at indices that don't occur.
 
     Raises:
       InvalidArgumentError: the shapes don't fit.
@@ -278,9 +279,9 @@ def reverse_sequence(
 
 
 def _require_lengths(lengths: np.ndarray, size: int, axis: int) -> None:
-    """Checks the lengths of reverse_sequence; raises TensorFlow's error for the first that is not in [0, size].
+    """Checks that the sequence lengths of reverse_sequence are in [0, size].
 
-    ``axis`` is the number of the sequence axis, for the message.
+    Raises TensorFlow's error for the first wrong one. ``axis`` is the sequence axis, for the message.
     """
     for i, length in enumerate(lengths):
         if not 0 <= length <= size:
@@ -321,7 +322,7 @@ def required_space_to_batch_paddings(
 
 
 def _block_arguments(x: Tensor, block_shape: Any, pairs: Any, name: str) -> tuple[list[int], list[tuple[int, int]]]:
-    """Converts the arguments of space_to_batch or batch_to_space to ints, after checking their shapes.
+    """Checks the shapes of the arguments of space_to_batch or batch_to_space, and converts the arguments to ints.
 
     Returns the block sizes, and a pair of paddings or crops for each. ``name`` is "paddings" or "crops", for errors.
     """
@@ -345,7 +346,7 @@ def _require_vector(value: Any, name: str) -> Any:
 
 
 def _divided_dim(dim: Dim, divisor: int, x: Tensor) -> Dim:
-    """Divides a dim of ``x`` by the size of a block. A symbolic dim is assumed to be a multiple of it."""
+    """Divides a dim of ``x`` by ``divisor``, the size of a block. A symbolic dim is assumed to be divisible."""
     if isinstance(dim, int):
         if dim % divisor:
             raise ValueError(
@@ -478,9 +479,9 @@ def extract_volume_patches(input: Any, ksizes: Any, strides: Any, padding: str, 
 
 
 def _tap_slices(start: Sequence[int], counts: Sequence[int], strides: Sequence[int]) -> tuple[slice, ...]:
-    """Returns the index that selects, from padded volumes, the elements of all windows at one tap.
+    """Returns the NumPy index that selects the element at one tap of all windows (a tap: a position in the window).
 
-    A tap is a position in the window. ``start`` is its offset along each axis, ``counts`` the numbers of windows.
+    ``start`` is the tap's offset along each axis, and ``counts`` has the numbers of windows.
     """
     return (
         slice(None),

@@ -25,13 +25,16 @@ def blocks(state: np.ndarray, count: int) -> np.ndarray:
 
 
 def blocks_at(state: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Returns the blocks of four random words at ``offsets`` (uint64) from a generator state, shape (offsets, 4)."""
-    words = state.view(np.uint64)
-    low = words[0] + offsets
+    """Computes the Philox blocks of random words at the uint64 ``offsets`` from a generator state's counter.
+
+    The result has the shape (offsets, 4): a block has four words of 32 bits.
+    """
+    counter_low, counter_high, key_word = state.view(np.uint64)
+    low = counter_low + offsets
     # the addition to the counter's low half overflowed where the sum is smaller: carry
-    high = words[1] + (low < offsets)
+    high = counter_high + (low < offsets)
     counter = [low & LOW, low >> np.uint64(32), high & LOW, high >> np.uint64(32)]
-    key = int(words[2])
+    key = int(key_word)
     return np.stack(_rounds(counter, (key & 0xFFFFFFFF, key >> 32)), axis=-1).astype(np.uint32)
 
 
@@ -57,7 +60,10 @@ def _rounds(counter: list[np.ndarray], key: tuple[int, int]) -> list[np.ndarray]
 
 
 def scrambled(seed: np.ndarray) -> np.ndarray:
-    """Returns the generator state of a two-integer seed: key and high counter are one Philox block of the seed."""
+    """Converts a seed of two integers to a generator state, as TensorFlow does.
+
+    One Philox block of the seed has the random words for the state's key and the high half of its counter.
+    """
     seed_words = seed.astype(np.int64)
     key = SCRAMBLING_KEY[0] | SCRAMBLING_KEY[1] << 32
     # the seed is the counter, and a constant the key

@@ -28,14 +28,17 @@ def _ones(strides: Sizes) -> Sizes:
 
 
 def _pool_type(domain: Any) -> Any:
-    """Returns the type rule of a pooling op for the dtypes ``domain``. Padding must be smaller than the window."""
+    """Returns the type rule of a pooling op whose input must have one of the dtypes ``domain``."""
 
     def rule(x: TensorType, *, window: Sizes, strides: Sizes, padding: Padding) -> TensorType:
-        """Returns the type of the pooled result after checking dtype, rank and padding of the input."""
+        """Checks dtype, rank and padding of the input, and returns the type of the pooled result.
+
+        The input has the shape (batch, spatial axes, channels). The attributes have one entry for each spatial axis.
+        """
         require_dtype(x, domain, "input")
         if len(x.shape) != len(window) + 2:
             raise ArgumentError(f"Input must be {len(window) + 2}-dimensional, but got shape {show_shape(x.shape)}")
-        for size, amounts in zip(window, padding):
+        for size, amounts in zip(window, padding):  # each window must contain an element of the input
             if max(amounts) >= size:
                 side = "Left" if amounts[0] >= size else "Right"
                 raise ArgumentError(f"{side} padding {max(amounts)} needs to be smaller than the window size {size}")
@@ -94,7 +97,8 @@ def _tap_slices(padded_x: np.ndarray, window: Sizes, strides: Sizes, sizes: Sequ
 
 
 def _max_array(x: np.ndarray, *, window: Sizes, strides: Sizes, padding: Padding) -> np.ndarray:
-    """Computes max pooling: the elementwise maximum over the taps (a tap: a position in the window)."""
+    """Computes max pooling in NumPy: the elementwise maximum over the taps (a tap: a position in the window)."""
+    # padding with the lowest number never changes a maximum
     padded_x = padded(wide(x), padding, _lowest(x.dtype))
     counts = _window_counts(padded_x, window, strides)
     largest = np.full((x.shape[0], *counts, x.shape[-1]), _lowest(x.dtype), padded_x.dtype)
@@ -104,14 +108,16 @@ def _max_array(x: np.ndarray, *, window: Sizes, strides: Sizes, padding: Padding
 
 
 def _first_largest(x: np.ndarray, y: np.ndarray, window: Sizes, strides: Sizes, padding: Padding) -> np.ndarray:
-    """Returns for each window of max pooling the row-major position of its first largest value.
+    """Returns for each window of max pooling the tap of the first largest value (a tap: a position in the window).
 
-    NaN counts as largest. Padding is never chosen, even if all values are as low as the padding.
+    Taps are numbered in row-major order. ``y`` has the windows' maxima. NaN counts as largest. Padding is never chosen,
+    even if all values are as low as the padding.
     """
     padded_x, is_element = padded(wide(x), padding, _lowest(x.dtype)), padded(np.ones(x.shape, bool), padding)
     first = np.full(y.shape, -1)
     for tap, slices in enumerate(_tap_slices(padded_x, window, strides, y.shape[1:-1])):
         values = padded_x[slices]
+        # NaN is the only value that differs from itself
         first[(first < 0) & is_element[slices] & ((values == y) | (values != values))] = tap
     return first
 
@@ -119,8 +125,12 @@ def _first_largest(x: np.ndarray, y: np.ndarray, window: Sizes, strides: Sizes, 
 def _max_grad_array(
     ct: np.ndarray, x: np.ndarray, y: np.ndarray, *, window: Sizes, strides: Sizes, padding: Padding
 ) -> np.ndarray:
-    """Computes the gradient of max pooling: adds the cotangent of each window at the window's first largest value."""
+    """Computes the gradient of max pooling in NumPy.
+
+    The cotangent of each window is added at the window's first largest value. A tap is a position in the window.
+    """
     winners, ct = _first_largest(x, y, window, strides, padding), wide(ct)
+    # the sums get the padding of the forward op, which is removed at the end
     total = padded(np.zeros(x.shape, ct.dtype), padding)
     for tap, slices in enumerate(_tap_slices(total, window, strides, y.shape[1:-1])):
         total[slices] += np.where(winners == tap, ct, 0)
@@ -135,6 +145,7 @@ def _max_pick_array(
     ``c`` has the shape of ``x``.
     """
     winners, padded_x = _first_largest(x, y, window, strides, padding), padded(c, padding)
+    # replaced in each window, because one tap wins
     result = np.zeros(y.shape, c.dtype)
     for tap, slices in enumerate(_tap_slices(padded_x, window, strides, y.shape[1:-1])):
         result = np.where(winners == tap, padded_x[slices], result)
@@ -142,7 +153,7 @@ def _max_pick_array(
 
 
 def _avg_array(x: np.ndarray, *, window: Sizes, strides: Sizes, padding: Padding) -> np.ndarray:
-    """Computes average pooling: the mean of each window's values, of which padding is none."""
+    """Computes average pooling in NumPy: the mean of each window's values. Padding counts as no value."""
     padded_x = padded(wide(x), padding)
     counts = _window_counts(padded_x, window, strides)
     total = np.zeros((x.shape[0], *counts, x.shape[-1]), padded_x.dtype)
@@ -160,7 +171,10 @@ def _element_counts(shape: Any, window: Sizes, strides: Sizes, padding: Padding,
 
 
 def _avg_grad_array(ct: np.ndarray, *, shape: Any, window: Sizes, strides: Sizes, padding: Padding) -> np.ndarray:
-    """Computes the gradient of average pooling: divides the cotangent of each window among the window's values."""
+    """Computes the gradient of average pooling in NumPy, for an input of the given ``shape``.
+
+    Each value of a window gets an equal share of the window's cotangent ``ct``. Overlapping windows add their shares.
+    """
     ct, sizes = wide(ct), ct.shape[1:-1]
     share = ct / _element_counts(shape, window, strides, padding, sizes, ct.dtype)
     total = padded(np.zeros(shape, ct.dtype), padding)
@@ -173,12 +187,16 @@ def _avg_grad_array(ct: np.ndarray, *, shape: Any, window: Sizes, strides: Sizes
 
 
 def _merged_batch_rule(name: str) -> Any:
-    """Returns the batch rule of the pooling op ``name``: the mapped axis is merged into the images' batch axis."""
+    """Returns the batch rule (for ``vectorized_map``) of the pooling op ``name``.
+
+    The mapped axis is merged into the images' batch axis, because pooling treats each image alone.
+    """
 
     def rule(size: Dim, inputs: Any, batched: Any, **attrs: Any) -> Tensor:
         operands = [stretch(size, x, is_batched) for x, is_batched in zip(inputs, batched)]
         result = table[name].bind(*(merged(size, x) for x in operands), **attrs)
-        return split_batch(size, result, operands[0]._type.shape[1])
+        _, images, *_ = operands[0]._type.shape
+        return split_batch(size, result, images)
 
     return rule
 
@@ -194,14 +212,18 @@ def _avg_grad_batch(size: Dim, inputs: Any, batched: Any, *, shape: Any, **attrs
 
 
 def _pool_onnx(node: str) -> Any:
-    """Returns the ONNX rule of a pooling op: the node ``node`` between transposes to channels first and back."""
+    """Returns the ONNX rule of a pooling op. It emits the node ``node`` between two transposes.
+
+    ONNX's pooling nodes need the channels before the spatial axes, and the op has the channels last.
+    """
 
     def write(
         emitter: Any, inputs: Any, outputs: Any, types: Any, *, window: Sizes, strides: Sizes, padding: Padding
     ) -> None:
-        """Emits the pooling node. Its list of paddings has those before all axes first, then those after them."""
+        """Emits a transpose to channels first, the pooling node and the transpose back."""
         rank = len(window)
         channels_first, pooled = emitter.temp(), emitter.temp()
+        # ONNX lists the paddings before all axes first, then the paddings after all axes
         pads = [low for low, _ in padding] + [high for _, high in padding]
         emitter.node("Transpose", inputs, [channels_first], perm=[0, rank + 1, *range(1, rank + 1)])
         emitter.node(node, [channels_first], [pooled], kernel_shape=list(window), strides=list(strides), pads=pads)
@@ -228,9 +250,9 @@ def _flattened(emitter: Any, name: str) -> str:
 
 
 def _max_indices(emitter: Any, x: str, window: Sizes, strides: Sizes, padding: Padding) -> str:
-    """Emits ONNX's MaxPool and returns the name of its second result, the indices of the maxima.
+    """Emits ONNX's MaxPool, and returns the name of its second result, which has an index for each window.
 
-    They are, for each window, the index of the first largest value in the flattened input.
+    The index is that of the window's first largest value in the flattened input.
     """
     indices = emitter.temp()
     pads = [low for low, _ in padding] + [high for _, high in padding]
@@ -254,7 +276,7 @@ def _max_grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, **attrs:
     """
     (ct, x, _), (ct_type, x_type, _) = inputs, types[0]
     rank = len(attrs["window"])
-    shape = (x_type.shape[0], x_type.shape[-1], *x_type.shape[1:-1])
+    shape = (x_type.shape[0], x_type.shape[-1], *x_type.shape[1:-1])  # ONNX's layout has the channels first
     indices = _max_indices(emitter, _channels_first(emitter, x, rank), **attrs)
     dtype, wide_type = ct_type.dtype, float32 if ct_type.dtype.size == 2 else ct_type.dtype
     zero = emitter.const(np.zeros((), wide_type.np))
@@ -268,9 +290,10 @@ def _max_grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, **attrs:
 def _avg_grad_onnx(
     emitter: Any, inputs: Any, outputs: Any, types: Any, *, shape: Any, window: Sizes, strides: Sizes, padding: Padding
 ) -> None:
-    """Emits ONNX nodes for average pooling's gradient: a transposed depthwise convolution with ones.
+    """Emits ONNX nodes for average pooling's gradient: a transposed depthwise convolution with a filter of ones.
 
-    It adds the share of each window (the cotangent divided by the number of values) to the values of the window.
+    The convolution adds the share of each window to the values of the window. A share is the cotangent divided by the
+    number of values.
     """
     (ct,), (ct_type,) = inputs, types[0]
     rank, channels = len(window), shape[-1]
@@ -322,13 +345,20 @@ def _pooled_shape(case: Any) -> tuple[int, ...]:
 
 
 def _max_samples() -> list[Sample]:
-    """Returns test samples of max pooling of distinct integers, one of them with a symbolic batch."""
+    """Returns test samples of max pooling: one for each case of ``_CASES``, and one with a symbolic batch size.
+
+    A case consists of the input's shape, the window, the strides and the padding.
+    """
     exported = (*FLOATING, int8, uint8, int16, uint16, int32)
-    samples = [Sample((_distinct_integers(seed, case[0]),), _attrs(case), exported) for seed, case in enumerate(_CASES)]
+    samples = [
+        Sample((_distinct_integers(seed, shape),), _attrs((shape, *attrs)), exported)
+        for seed, (shape, *attrs) in enumerate(_CASES)
+    ]
     symbolic_case, symbolic = _CASES[1], (("n", None, None, None),)
+    symbolic_shape, *_ = symbolic_case
     return [
         *samples,
-        Sample((_distinct_integers(1, symbolic_case[0]),), _attrs(symbolic_case), FLOATING, symbolic=symbolic),
+        Sample((_distinct_integers(1, symbolic_shape),), _attrs(symbolic_case), FLOATING, symbolic=symbolic),
     ]
 
 
@@ -382,10 +412,10 @@ def max_pool_primitive(x: Tensor, window: Sizes, strides: Sizes, padding: Paddin
 
 
 def _max_position_op(name: str, transpose: str, **columns: Any) -> Any:
-    """Returns a decorator that declares an op between max pooling's windows and the positions of their maxima.
+    """Returns a decorator that declares one of the linear ops ``max_pool_grad`` and ``max_pool_pick``.
 
-    The op moves its first input from one to the other. ``transpose`` names the op for the opposite direction, which
-    computes the gradient.
+    The one moves values from pooling windows to the positions of the windows' maxima, the other one back. So each is
+    the gradient of the other: ``transpose`` is the other op's name.
     """
     return primitive(
         lower=kernel(f"nn.{name}"),

@@ -21,7 +21,10 @@ from tvtf.ops.windows import channels_first, channels_last, is_channels_first, p
 def pooled(
     primitive: str, value: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None, rank: int, op: str
 ) -> Tensor:
-    """Pools over ``rank`` spatial axes in either data format with ``primitive``; errors name TensorFlow's ``op``."""
+    """Computes a pooling op of TensorFlow by the primitive named ``primitive``, which needs the channels last.
+
+    ``rank`` is the number of spatial axes. ``op`` is the name of TensorFlow's op in errors.
+    """
     has_channels_first = is_channels_first(data_format, rank, op)
     is_cast = op == "MaxPool" and rank == 2 and isinstance(value, np.ndarray)
     # TensorFlow's max_pool2d converts NumPy arrays of other dtypes to float32
@@ -52,14 +55,14 @@ def max_pool2d(
       input: real tensor of shape (batch, height, width, channels), or (batch, channels, height, width) for "NCHW".
       ksize: window size, int or list of 1, 2 or 4 ints.
       strides: steps of the window, as ksize.
-      padding: "SAME", "VALID", or a list of four pairs; padding never wins, NaN always does.
+      padding: "SAME", "VALID", or a list of four pairs. Padding is never the largest value, NaN always is.
       data_format: "NHWC" or "NCHW".
 
     Returns:
       A tensor of the same dtype and layout. Of equal values the first gets the gradient.
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) when shapes or arguments don't fit.
+      InvalidArgumentError: (ValueError while tracing) shapes or arguments don't fit.
 
     >>> import tvtf as tf
     >>> tf.nn.max_pool2d(tf.constant([[[[1.], [4.]], [[3.], [2.]]]]), 2, 2, "VALID").numpy().ravel()
@@ -74,7 +77,7 @@ def max_pool2d(
 def avg_pool2d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NHWC", name: str | None = None
 ) -> Tensor:
-    """Returns the mean of each window of images, padding left out; arguments as :func:`max_pool2d`, floating dtypes.
+    """Returns the mean of each window of floating images, without padding. Arguments are those of :func:`max_pool2d`.
 
     >>> import tvtf as tf
     >>> tf.nn.avg_pool2d(tf.constant([[[[1.], [4.]], [[3.], [2.]]]]), 2, 2, "VALID").numpy().ravel()
@@ -106,7 +109,7 @@ def max_pool(
     """Returns the largest value in each window over 1, 2 or 3 spatial axes, by the input's rank; see :func:`max_pool2d`.
 
     Raises:
-      ValueError: for another rank than 3, 4 or 5.
+      ValueError: the input's rank is not 3, 4 or 5.
 
     >>> import tvtf as tf
     >>> tf.nn.max_pool(tf.constant([[[1.], [3.], [2.]]]), 2, 1, "VALID").numpy().ravel()
@@ -128,7 +131,7 @@ def avg_pool(
     """Returns the mean of each window over 1, 2 or 3 spatial axes, by the input's rank; see :func:`avg_pool2d`.
 
     Raises:
-      ValueError: for another rank than 3, 4 or 5.
+      ValueError: the input's rank is not 3, 4 or 5.
 
     >>> import tvtf as tf
     >>> tf.nn.avg_pool(tf.constant([[[1.], [3.], [2.]]]), 2, 1, "VALID").numpy().ravel()
@@ -258,7 +261,7 @@ def pool(
 
 
 def _dilated_pool(x: Tensor, pooling_type: str, window: tuple[int, ...], dilations: tuple[int, ...]) -> Tensor:
-    """Computes max or average pooling with dilated windows.
+    """Computes max or average pooling with dilated windows and strides of 1.
 
     For each tap (a tap: a position in the window), a shifted view of ``x`` has the elements of all windows at the tap.
     The result is the maximum or mean of these views.

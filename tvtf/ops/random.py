@@ -31,7 +31,7 @@ _NO_ONNX = "takes a loop: ONNX's own random operators have no defined sequence"
 
 
 def check_seed(seed: TensorType) -> None:
-    """Checks that a tensor is a seed of two integers or a generator's state of three."""
+    """Checks that a type is that of a seed of two integers, or of a random generator's state of three."""
     if seed.shape == (3,) and seed.dtype in STATE:
         return
     if seed.dtype not in (int32, int64):
@@ -41,7 +41,10 @@ def check_seed(seed: TensorType) -> None:
 
 
 def _type(domain: Sequence[DType]) -> Callable[..., TensorType]:
-    """Returns the type rule of a random op. Its attribute ``dtype`` must be one of ``domain``."""
+    """Returns the type rule of a random op. The op's attribute ``dtype`` must be one of ``domain``.
+
+    The first input is the seed. The rule doesn't check the other inputs, which are parameters.
+    """
 
     def rule(seed: TensorType, *_: TensorType, shape: tuple[Dim, ...], dtype: DType) -> TensorType:
         check_seed(seed)
@@ -60,9 +63,13 @@ def _seed_sample(*values: int) -> np.ndarray:
 
 
 def _samples(domain: Sequence[DType]) -> Callable[[], list[Sample]]:
-    """Returns a function that makes the test samples of a random op: four shapes and seeds for each dtype."""
+    """Returns a function that makes the test samples of a random op: four shapes and seeds for each dtype.
+
+    Three of the seeds have two integers. One seed has three, as a generator's state.
+    """
 
     def make() -> list[Sample]:
+        """Makes a sample for each dtype and each pair of a shape and a seed."""
         cases = [
             ((7,), _seed_sample(1, 2)),
             ((2, 3), _seed_sample(-1, 5, 9)),
@@ -140,7 +147,7 @@ def stateless_random_uniform(seed: Any, shape: Any, dtype: Any = float32) -> Any
 
 
 def _integers_type(seed: TensorType, low: TensorType, high: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
-    """Returns the type of random integers after checking the seed and the bounds.
+    """Checks the seed and the bounds of random integers, and returns the type of the integers.
 
     The bounds must be scalars, both int32 or both int64.
     """
@@ -156,7 +163,10 @@ def _integers_type(seed: TensorType, low: TensorType, high: TensorType, *, shape
 
 
 def _integers_numpy(seed: np.ndarray, low: np.ndarray, high: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
-    """Draws random integers in [low, high): random words modulo the span, with the same small bias as TensorFlow's."""
+    """Draws random integers in [low, high): random words modulo the span, the number of integers in the range.
+
+    Small numbers are slightly more likely. TensorFlow's random integers have the same bias.
+    """
     count = prod(shape)
     if low >= high and count:
         raise ArgumentError(MSG_EMPTY_RANGE.format(low, high))
@@ -251,10 +261,10 @@ def _truncated_numpy(seed: np.ndarray, *, shape: tuple[int, ...], dtype: DType) 
 
 
 def _rejection_sampled(state: np.ndarray, groups: int, dtype: DType) -> np.ndarray:
-    """Draws truncated normal numbers by rejection; the result has the shape (groups, numbers per block).
+    """Draws truncated normal random numbers by rejection, as an array of shape (groups, numbers per Philox block).
 
-    A group is a row of numbers with ``group_size * RESERVED_BLOCKS // 4`` random blocks of its own. It keeps the first numbers within
-    (-2, 2) until it is full.
+    A group is a row of numbers. It has ``group_size * RESERVED_BLOCKS // 4`` Philox blocks of its own, and keeps the
+    first numbers within (-2, 2) until it is full.
     """
     group_size = _numbers_per_block(dtype)
     numbers, filled = np.zeros((groups, group_size), float64.np), np.zeros(groups, np.intp)
@@ -289,7 +299,10 @@ def stateless_random_truncated_normal(seed: Any, shape: Any, dtype: Any = float3
 
 
 def _permutation_numpy(seed: np.ndarray, *, size: int) -> np.ndarray:
-    """Draws a random permutation of 0, ..., size - 1 by Durstenfeld's shuffle, with a random word for each swap."""
+    """Draws a random permutation of 0, ..., size - 1 by Durstenfeld's shuffle.
+
+    Each position is swapped with a random one that isn't before it.
+    """
     words = philox.words(seed, size).tolist()
     order = list(range(size))
     for i in range(size - 1):
@@ -323,7 +336,7 @@ def stateless_random_permutation(seed: Any, size: Dim) -> Any:
 
 
 def _skip_type(state: TensorType, *, blocks: Dim) -> TensorType:
-    """Returns the type of philox_skip's result after checking the generator state: three 64-bit integers."""
+    """Checks the generator state of philox_skip, three 64-bit integers, and returns the type of the result."""
     if state.dtype not in STATE or state.shape != (3,):
         raise ArgumentError(
             f"state must be int64 or uint64 of shape (3,), but got {state.dtype.name} of shape {show_shape(state.shape)}"
@@ -460,7 +473,7 @@ def rounded_product(x: Any, y: Any) -> Any:
 
 
 def scaled_uniform(uniform: Tensor, minval: Any, maxval: Any, dtype: DType) -> Tensor:
-    """Scales uniform numbers of [0, 1) to [minval, maxval); the limits 0 and 1 need no scaling."""
+    """Scales uniform numbers of [0, 1) to [minval, maxval). The limits 0 and 1 need no scaling."""
     if _is_number(minval, 0) and _is_number(maxval, 1):
         return uniform
     low, high = (convert_to_tensor(limit, dtype) for limit in (minval, maxval))
@@ -473,7 +486,10 @@ def _is_number(value: Any, expected: float) -> bool:
 
 
 def scaled_normal(normal: Tensor, mean: Any, stddev: Any, dtype: DType) -> Tensor:
-    """Scales standard normal numbers to a mean and standard deviation; 0 and 1 need no scaling."""
+    """Scales standard normal numbers to a mean and standard deviation.
+
+    The mean 0 and the deviation 1 need no scaling.
+    """
     if _is_number(mean, 0) and _is_number(stddev, 1):
         return normal
     center, width = (convert_to_tensor(value, dtype) for value in (mean, stddev))
@@ -526,7 +542,7 @@ def stateless_truncated_normal(
 ) -> Tensor:
     """Returns normal random numbers within two standard deviations, as a function of the seed.
 
-    TensorFlow's own but for rounding. The arguments are those of `tf.random.stateless_normal`.
+    Except for rounding, they are TensorFlow's. The arguments are those of `tf.random.stateless_normal`.
 
     >>> import tvtf as tf
     >>> bool(abs(tf.random.stateless_truncated_normal([99], seed=[1, 2]).numpy()).max() < 2)
@@ -542,7 +558,7 @@ def stateless_truncated_normal(
 
 @export("random.experimental.stateless_shuffle")
 def stateless_shuffle(value: Any, seed: Any, alg: Any = "auto_select", name: str | None = None) -> Tensor:
-    """Returns the rows of ``value`` (along its first axis) in an order that is a function of the seed: TensorFlow's own.
+    """Returns the rows of ``value`` (along its first axis) in a random order, which is TensorFlow's for the seed.
 
     >>> import tvtf as tf
     >>> tf.random.experimental.stateless_shuffle([10, 20, 30, 40], seed=[1, 2]).numpy().tolist()
@@ -603,10 +619,10 @@ def sample_count(num_samples: Any) -> Dim:
 
 
 def sampled(seed: Tensor, logits: Tensor, num_samples: Any, dtype: DType) -> Tensor:
-    """Draws ``num_samples`` classes for each row of logits, as `tf.random.stateless_categorical`.
+    """Draws ``num_samples`` class numbers for each row of logits, as `tf.random.stateless_categorical`.
 
-    The class of a uniform number in [0, total) is how many of the row's running sums of probabilities it passes. All is
-    computed in float64.
+    A uniform random number in [0, total) is compared with the row's running sums of probabilities. The class is the
+    number of running sums that are not larger. All is computed in float64.
     """
     if dtype not in _INDEX:
         raise ValueError(f"Argument `dtype` got invalid value {dtype}. Accepted dtypes are {_INDEX}.")
@@ -620,6 +636,7 @@ def sampled(seed: Tensor, logits: Tensor, num_samples: Any, dtype: DType) -> Ten
     running_sums = _running_sums(bind.cast(logits, dtype=float64))
     batch, classes = logits._type.shape
     uniform = bind.stateless_random_uniform(seed, shape=(batch, count), dtype=float64)
+    # the largest running sum is the total
     targets = bind.multiply(uniform, bind.reduce_max(running_sums, axis=(1,), keepdims=True))
     passed = bind.less_equal(
         bind.reshape(running_sums, shape=(batch, 1, classes)), bind.reshape(targets, shape=(batch, count, 1))
@@ -642,7 +659,7 @@ def _running_sums(logits: Tensor) -> Tensor:
 
 @export("random.split", "random.experimental.stateless_split")
 def split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Tensor:
-    """Derives ``num`` new seeds from one: a tensor of shape (num, 2) and the seed's dtype.
+    """Derives ``num`` new seeds from a seed. Returns a tensor of shape (num, 2) and the seed's dtype.
 
     >>> import tvtf as tf
     >>> tf.random.split([1, 2], 2).shape
@@ -656,7 +673,9 @@ def split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Tensor:
 
 @export("random.fold_in", "random.experimental.stateless_fold_in")
 def fold_in(seed: Any, data: Any, alg: Any = "auto_select") -> Tensor:
-    """Derives a new seed from a seed and an integer scalar, such as a step number: shape (2,), the dtype of ``data``.
+    """Derives a new seed from a seed and an integer scalar ``data``, such as a step number.
+
+    The new seed has the shape (2,) and the dtype of ``data``.
 
     >>> import tvtf as tf
     >>> tf.random.fold_in([1, 2], 5).shape

@@ -44,9 +44,9 @@ class _Streams:
         self.buffered = {name: (np.zeros((count, 2)), np.zeros(count, np.int64)) for name in ("uniform", "normal")}
 
     def draw(self, distribution: str, streams: np.ndarray) -> np.ndarray:
-        """Returns the next "uniform" or "normal" number from each of the ``streams``, an array of stream numbers.
+        """Returns the next "uniform" or "normal" random number of each stream in ``streams``, an array of numbers.
 
-        TensorFlow takes a block's last number first.
+        A Philox block has two float64 numbers. TensorFlow takes the last one first.
         """
         numbers, remaining = self.buffered[distribution]
         empty = streams[remaining[streams] == 0]
@@ -94,7 +94,10 @@ def _gamma_numbers(seed: np.ndarray, alpha: np.ndarray) -> np.ndarray:
     c = 1 / 3 / np.sqrt(d)
 
     def attempt(chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Proposes a gamma random number for each chosen alpha; returns the numbers and whether to accept each."""
+        """Proposes a gamma random number for each chosen alpha. Returns the numbers and whether to accept each.
+
+        Variables and constants are those of Marsaglia and Tsang.
+        """
         x = streams.draw("normal", chosen)
         v = 1 + c[chosen] * x
         is_positive = v > 0
@@ -115,7 +118,7 @@ def _gamma_numbers(seed: np.ndarray, alpha: np.ndarray) -> np.ndarray:
 
 
 def _broadcasts_to(parameter_shape: Sequence[Dim], shape: Sequence[Dim]) -> bool:
-    """Returns whether a parameter's shape broadcasts to ``shape``, as far as the dims are known while tracing."""
+    """Returns whether a parameter's shape broadcasts to ``shape``. A symbolic dim is assumed to fit."""
     pairs = zip(reversed(parameter_shape), reversed(shape))
     return len(parameter_shape) <= len(shape) and all(
         parameter_dim in (1, dim)
@@ -131,7 +134,7 @@ def _trailing_type(domain: tuple[DType, ...]) -> Callable[..., TensorType]:
     """
 
     def rule(seed: TensorType, parameter: TensorType, *, shape: tuple[Dim, ...], dtype: DType) -> TensorType:
-        """Returns the type of the random numbers after checking seed and parameter."""
+        """Checks the seed and the parameter, and returns the type of the random numbers."""
         check_seed(seed)
         require_dtype(parameter, domain, "parameter")
         if not _broadcasts_to(parameter.shape, shape):
@@ -152,12 +155,12 @@ def _ordered_by_parameter(values: Callable[[np.ndarray, np.ndarray], np.ndarray]
     """
 
     def run(seed: np.ndarray, parameter: np.ndarray, *, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
-        """Draws the numbers of all parameters, and arranges them in the result's shape."""
-        tail = shape[len(shape) - parameter.ndim :] if parameter.ndim else ()
+        """Draws random numbers of the given ``shape``, to whose last axes the parameters are broadcast."""
+        tail = shape[len(shape) - parameter.ndim :] if parameter.ndim else ()  # the parameters' axes
         parameters = np.broadcast_to(parameter.astype(np.float64), tail).reshape(-1)
         repeats = prod(shape[: len(shape) - len(tail)])
         drawn = values(seed, np.repeat(parameters, repeats)).reshape(parameters.size, repeats)
-        # the parameters vary along the last axes of the result
+        # a row of ``drawn`` has the numbers of one parameter, but parameters vary along the last axes of the result
         return np.ascontiguousarray(drawn.T).reshape(shape).astype(dtype.np)
 
     return run
@@ -253,6 +256,7 @@ def _poisson_numbers(seed: np.ndarray, rate: np.ndarray) -> np.ndarray:
     products, counts = np.ones(rate.size), np.zeros(rate.size)
 
     def count_one(chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        # the count is final when the product falls to exp(-rate)
         products[chosen] *= streams.draw("uniform", chosen)
         accepted = products[chosen] <= np.exp(-rate[chosen])
         counts[chosen[~accepted]] += 1
@@ -267,9 +271,10 @@ def _poisson_numbers(seed: np.ndarray, rate: np.ndarray) -> np.ndarray:
 
 
 def _transformed_rejection(streams: _Streams, chosen: np.ndarray, rate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Proposes a Poisson number for each rate by Hörmann's algorithm PTRS; returns them and whether to accept each.
+    """Proposes a Poisson number for each rate by Hörmann's algorithm PTRS.
 
-    ``chosen`` are the numbers of the random streams to draw from. Variables and constants are those of the algorithm.
+    Returns the numbers and whether to accept each. ``chosen`` are the numbers of the random streams to draw from.
+    Variables and constants are those of the algorithm.
     """
     from scipy.special import gammaln
 
@@ -298,16 +303,16 @@ def stateless_random_poisson(seed: Tensor, rate: Tensor, shape: Any, dtype: Any)
 @export("random.stateless_poisson")
 @attributes(dtype=one_of(float16, float32, float64, int32, int64))
 def stateless_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = int32, name: str | None = None) -> Tensor:
-    """Returns Poisson random numbers as a function of the seed, TensorFlow's own.
+    """Returns Poisson random numbers as a function of the seed, the same as TensorFlow.
 
     Args:
-      shape: the result's shape, which ends with that of ``lam``.
+      shape: the result's shape, which ends with the shape of ``lam``.
       seed: int32 or int64 of shape (2,).
       lam: the rate, numeric.
       dtype: float16, float32, float64, int32 or int64.
 
     Raises:
-      InvalidArgumentError: ``shape`` does not end with that of ``lam``.
+      InvalidArgumentError: ``shape`` does not end with the shape of ``lam``.
 
     >>> import tvtf as tf
     >>> tf.random.stateless_poisson([3], seed=[1, 2], lam=5.).shape
@@ -324,7 +329,7 @@ def stateless_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = int32, name:
 
 
 def _broadcast_type(seed: TensorType, *parameters: TensorType, shape: tuple[Dim, ...], dtype: DType) -> TensorType:
-    """Returns the type of a random op's result after checking the seed and the parameters.
+    """Checks the seed and the parameters of a random op, and returns the type of the result.
 
     The parameters must be floating and broadcast to the result's ``shape``.
     """
@@ -395,7 +400,10 @@ def _by_rejection(streams: _Streams, chosen: np.ndarray, n: np.ndarray, p: np.nd
     alpha, mode = (2.83 + 5.1 / b) * deviation, np.floor((n + 1) * p)
 
     def attempt(indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Proposes binomial random numbers at ``indices``; returns the numbers and whether to accept each."""
+        """Proposes a binomial random number for each of ``indices``. Returns the numbers and whether to accept each.
+
+        Variables and constants are those of Hormann's algorithm BTRS.
+        """
         u, v = streams.draw("uniform", chosen[indices]) - 0.5, streams.draw("uniform", chosen[indices])
         distance = 0.5 - np.abs(u)
         k = np.floor((2 * a[indices] / distance + b[indices]) * u + n[indices] * p[indices] + 0.5)
@@ -408,6 +416,7 @@ def _by_rejection(streams: _Streams, chosen: np.ndarray, n: np.ndarray, p: np.nd
             + _stirling_tail(peak) + _stirling_tail(trials - peak) - _stirling_tail(k) - _stirling_tail(trials - k)
         )  # fmt: skip
         is_below = np.log(v * alpha[indices] / (a[indices] / distance**2 + b[indices])) <= bound
+        # the first condition accepts most numbers
         return k, ((distance >= 0.07) & (v <= quick_bound[indices])) | (is_inside & is_below)
 
     return _until_accepted(chosen.size, attempt)
@@ -455,9 +464,9 @@ def stateless_binomial(
     Args:
       shape: the result's shape, with which the parameters broadcast.
       seed: int32 or int64 of shape (2,).
-      counts: how often is tried.
-      probs: how likely each success is.
-      output_dtype: of the result.
+      counts: the numbers of trials.
+      probs: the probability of a success in each trial.
+      output_dtype: the dtype of the result.
 
     >>> import tvtf as tf
     >>> tf.random.stateless_binomial([3], seed=[1, 2], counts=10., probs=0.5).shape
@@ -500,7 +509,11 @@ class _Limits:
         self.low, self.high = (low - mean) / self.deviation, (high - mean) / self.deviation
 
     def drawn(self, words: np.ndarray, dtype: DType) -> tuple[np.ndarray, np.ndarray, int]:
-        """Returns candidates from Philox blocks, whether to accept each, and how many blocks a row of them uses."""
+        """Proposes truncated normal random numbers from the words of Philox blocks.
+
+        Returns the numbers, whether to accept each, and the number of Philox blocks that a row of numbers uses. The
+        limits decide which distribution the numbers are drawn from.
+        """
         low, high = self.low, self.high
         # the mean lies between far limits: most normal numbers are accepted
         if (low < -WIDE and high >= 0) or (high > WIDE and low <= 0):
@@ -535,7 +548,7 @@ def _truncated_normals(state: np.ndarray, limits: _Limits, count: int, dtype: DT
     """
     accepted_chunks, missing = [np.zeros(0, dtype.np)], count
     while missing:
-        block_count = 2 * missing + 16
+        block_count = 2 * missing + 16  # more than needed, as some numbers are rejected
         numbers, accepted, blocks_per_row = limits.drawn(philox.blocks(state, block_count + block_count % 2), dtype)
         indices = np.flatnonzero(accepted)[:missing]
         missing -= len(indices)

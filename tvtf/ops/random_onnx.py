@@ -39,7 +39,10 @@ class Nodes:
         return self("BitwiseAnd", value, MASK)
 
     def high(self, value: str) -> str:
-        """Emits the upper 32 bits of 64-bit integers; ONNX shifts only unsigned integers."""
+        """Emits the upper 32 bits of 64-bit integers.
+
+        ONNX shifts only unsigned integers, so the integers are cast to uint64.
+        """
         shift = self.emitter.const(np.array([32], np.uint64))
         return self.emitter.cast(
             self.emitter.computed("BitShift", [self.emitter.cast(value, uint64), shift], direction="RIGHT"), int64
@@ -81,9 +84,9 @@ def rounds(n: Nodes, counter: Words, key: Words) -> Words:
 
 
 def state(n: Nodes, seed: str, seed_type: TensorType) -> tuple[Words, Words]:
-    """Emits Philox's four counter words and two key words.
+    """Emits ONNX nodes for the four counter words and the two key words of the random generator Philox.
 
-    They come from a seed of two integers or a generator state of three.
+    ``seed`` is a seed of two integers, or a generator state of three, which has the words themselves.
     """
     seed_int64 = seed if seed_type.dtype is int64 else n.emitter.cast(seed, int64)
     if seed_type.shape == (3,):
@@ -92,14 +95,17 @@ def state(n: Nodes, seed: str, seed_type: TensorType) -> tuple[Words, Words]:
     # a seed is scrambled: it is the counter of one Philox block, whose key is a constant
     seed_words = [half for i in range(2) for half in n.halves(n.item(seed_int64, i))]
     mixed = rounds(n, seed_words, [n.name(k) for k in SCRAMBLING_KEY])
-    return [n.name(0), n.name(0), *mixed[2:]], mixed[:2]
+    return [n.name(0), n.name(0), *mixed[2:]], mixed[:2]  # the lower half of the counter begins at 0
 
 
 def advanced(n: Nodes, counter: Words, steps: str) -> Words:
-    """Emits the addition of ``steps``, not negative, to Philox's 128-bit counter, with carries from word to word."""
+    """Emits ONNX nodes that add the 64-bit integer ``steps`` to Philox's 128-bit counter.
+
+    The counter has four words of 32 bits, the lowest first. ``steps`` must not be negative. Returns the new words.
+    """
     sums: list[str] = []
     carry = n.name(0)
-    addends = [*n.halves(steps), n.name(0), n.name(0)]
+    addends = [*n.halves(steps), n.name(0), n.name(0)]  # only the two lower words of ``steps`` are not 0
     for word, addend in zip(counter, addends):
         total = n("Add", n("Add", word, addend), carry)
         sums.append(n.low(total))
@@ -108,8 +114,9 @@ def advanced(n: Nodes, counter: Words, steps: str) -> Words:
 
 
 def blocks(n: Nodes, seed: str, seed_type: TensorType, count: str) -> str:
-    """Emits the random words of the first ``count`` Philox blocks of a seed, shape (count, 4)."""
+    """Emits ONNX nodes for the random words of a seed's first ``count`` Philox blocks, of shape (count, 4)."""
     counter, key = state(n, seed, seed_type)
+    # Block i comes from the counter plus i. All blocks are computed at once, as vectors.
     block_numbers = n.emitter.computed(
         "Range", [n.emitter.const(np.array(0)), n("Squeeze", count), n.emitter.const(np.array(1))]
     )
@@ -131,9 +138,9 @@ def words_for(n: Nodes, inputs: Words, types: Any, shape: Sequence[Dim], width: 
 
 
 def shaped(n: Nodes, values: str, shape: Sequence[Dim], outputs: Words) -> None:
-    """Emits a random op's output of ``shape``: the first of ``values``.
+    """Emits the output of a random op: the first elements of ``values``, reshaped to ``shape``.
 
-    The last Philox block may have more values than needed.
+    ``values`` has more elements than needed if the last Philox block isn't used up.
     """
     flat = n("Reshape", values, n.vector(-1))
     elements = n("Slice", flat, n.vector(0), size(n, shape), n.vector(0))
@@ -154,16 +161,22 @@ def column(n: Nodes, table: str, index: int) -> str:
 def bits(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: Sequence[Dim], dtype: DType) -> None:
     """Emits ONNX nodes for ``stateless_random_bits``."""
     n = Nodes(emitter)
+    # a Philox block of four 32-bit words has four 32-bit or two 64-bit elements
     words = words_for(n, inputs, types, shape, LANES if dtype.size == 4 else 2)
     values = words if dtype.size == 4 else wide_words(n, words)
     shaped(n, values if dtype is int64 else emitter.cast(values, dtype), shape, outputs)
 
 
 def integers(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: Sequence[Dim]) -> None:
-    """Emits ONNX nodes for ``stateless_random_integers``: random words modulo the span, plus the lower bound."""
-    n, (result_type,) = Nodes(emitter), types[1]
+    """Emits ONNX nodes for ``stateless_random_integers``: random words modulo the span, plus the lower bound.
+
+    The inputs are the seed, the lower and the upper bound.
+    """
+    n, (_, (result_type,)) = Nodes(emitter), types
     dtype = result_type.dtype
-    low, high = (x if dtype is int64 else emitter.cast(x, int64) for x in inputs[1:])
+    _, *bounds = inputs
+    low, high = (x if dtype is int64 else emitter.cast(x, int64) for x in bounds)
+    # a Philox block of four 32-bit words has four 32-bit or two 64-bit elements
     words = words_for(n, inputs, types, shape, LANES if dtype.size == 4 else 2)
     span = n("Sub", high, low)
     if dtype.size == 4:  # words of 32 bits are positive in int64; those of 64 bits need an unsigned remainder
@@ -179,6 +192,7 @@ def integers(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: 
 def uniform(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: Sequence[Dim], dtype: DType) -> None:
     """Emits ONNX nodes for ``stateless_random_uniform``."""
     n = Nodes(emitter)
+    # a Philox block has four words of 32 bits; a float64 needs two of them
     words = words_for(n, inputs, types, shape, 2 if dtype is float64 else LANES)
     values = unit64(n, words) if dtype is float64 else unit(n, words, MANTISSA_BITS[dtype.name])
     shaped(n, values if dtype in (float32, float64) else emitter.cast(values, dtype), shape, outputs)
@@ -198,8 +212,12 @@ def unit64(n: Nodes, words: str) -> str:
 
 
 def normal(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: Sequence[Dim], dtype: DType) -> None:
-    """Emits ONNX nodes for ``stateless_random_normal``."""
+    """Emits ONNX nodes for ``stateless_random_normal``: uniform random numbers and the Box-Muller transform.
+
+    Other dtypes than float64 are computed in float32 and cast at the end.
+    """
     n = Nodes(emitter)
+    # a Philox block has four words of 32 bits; a float64 needs two of them
     words = words_for(n, inputs, types, shape, 2 if dtype is float64 else LANES)
     units = unit64(n, words) if dtype is float64 else unit(n, words, MANTISSA_BITS["float32"])
     pairs = n("Reshape", units, n.vector(-1, 2))
@@ -220,6 +238,7 @@ def box_muller(n: Nodes, first: str, second: str, dtype: DType) -> str:
 
     radians = emitter.computed("Mul", [cast(second, float64), emitter.const(np.float64(2 * pi))])
     angle = cast(cast(radians, dtype), float64)
+    # the logarithm of 0 would be infinite
     bounded = emitter.computed("Max", [first, emitter.const(np.array(BOX_MULLER_EPSILON, dtype.np))])
     logarithms = cast(emitter.computed("Log", [cast(bounded, float64)]), dtype)
     radius = emitter.computed("Sqrt", [emitter.computed("Mul", [logarithms, emitter.const(np.array(-2.0, dtype.np))])])
@@ -229,7 +248,10 @@ def box_muller(n: Nodes, first: str, second: str, dtype: DType) -> str:
 
 
 def skip(emitter: Any, inputs: Words, outputs: Words, types: Any, *, blocks: Dim) -> None:
-    """Emits ONNX nodes for ``philox_skip``."""
+    """Emits ONNX nodes for ``philox_skip``, which advances a random generator's state by a number of Philox blocks.
+
+    The state has three integers of 64 bits: the low and high half of the counter, and the key.
+    """
     n, (generator_state,), (state_type,) = Nodes(emitter), inputs, types[0]
     dtype = state_type.dtype
     state_int64 = generator_state if dtype is int64 else emitter.cast(generator_state, int64)

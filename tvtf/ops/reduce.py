@@ -43,7 +43,11 @@ def expand_reduced(ct: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool)
 
 
 def reduction_samples(domain: Any, **options: Any) -> Any:
-    """Returns a function that makes test samples of a reduction: one, two and no axes, empty and symbolic shapes."""
+    """Returns a function that makes test samples of a reduction over one, two or no axes.
+
+    ``domain`` is the dtypes to test, and ``options`` are further fields of a sample.
+    """
+    # pairs of a shape and the reduced axes
     cases = (((3,), (0,)), ((2, 3, 4), (1,)), ((2, 3, 4), (0, 2)), ((2, 3), ()), ((), ()))
 
     def make() -> list[Sample]:
@@ -111,9 +115,9 @@ _LONG_ROW = 4096
 
 
 def _sum_array(x: np.ndarray, *, axis: tuple[int, ...], keepdims: Any) -> np.ndarray:
-    """Computes ``reduce_sum`` in an accumulation dtype.
+    """Computes ``reduce_sum`` in NumPy, in an accumulation dtype.
 
-    Sums over the leading axes of a large contiguous array add long rows, which is faster in NumPy.
+    For a large contiguous array and leading axes, the sum is one of rows. NumPy adds long rows faster.
     """
     if x.size < 4 * _LONG_ROW or axis != tuple(range(len(axis))) or not x.flags.c_contiguous:
         return np.add.reduce(x, axis, wide_type(x), keepdims=keepdims)
@@ -123,7 +127,7 @@ def _sum_array(x: np.ndarray, *, axis: tuple[int, ...], keepdims: Any) -> np.nda
 
 
 def _summed_rows(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Returns the sum of a matrix's rows.
+    """Computes the sum of a matrix's rows.
 
     Groups of short rows are joined to long rows. Adding the long rows first is faster and rounds less.
     """
@@ -166,13 +170,17 @@ def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
 
 def _mean_array(x: np.ndarray, *, axis: tuple[int, ...], keepdims: Any) -> np.ndarray:
-    """Computes ``reduce_mean``: the sum divided by the count. Integers round towards zero, as in TensorFlow."""
+    """Computes ``reduce_mean`` in NumPy: the sum divided by the number of elements.
+
+    Quotients of integers are rounded towards zero, as in TensorFlow.
+    """
     count = math.prod(x.shape[a] for a in axis)
     if x.dtype.kind not in "iu":
         sum_dtype = wide_type(x)
         return _sum_array(x, axis=axis, keepdims=keepdims) / sum_dtype.type(count)
     sum_dtype = np.dtype(np.uint64 if x.dtype == np.uint64 else np.int64)
     total = np.sum(x, axis=axis, keepdims=keepdims, dtype=sum_dtype)
+    # the absolute value is divided, because // rounds down; at least 1, because the mean of no integers is 0
     return np.sign(total) * (np.abs(total) // sum_dtype.type(max(count, 1)))
 
 
@@ -190,7 +198,10 @@ def shared(total: Tensor, x: Tensor, axis: tuple[int, ...]) -> Tensor:
 
 
 def _mean_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
-    """Emits ONNX's ReduceMean, or 0 / 0 for empty reduction axes, whose mean differs between ONNX runtimes."""
+    """Emits ONNX nodes for ``reduce_mean``: ReduceMean, or for empty reduction axes a sum.
+
+    ONNX runtimes compute different means of empty axes.
+    """
     (x_type,) = types[0]
     count = size_of(x_type.shape[a] for a in axis)
     if not isinstance(count, int) or count:
@@ -213,7 +224,7 @@ def _mean_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tu
     onnx=_mean_nodes,
 )
 def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """Computes the mean over axes; integers are divided towards zero, as in TensorFlow.
+    """Computes the mean over axes. Means of integers are rounded towards zero, as in TensorFlow.
 
     Args:
       input_tensor: numeric tensor.
@@ -221,7 +232,7 @@ def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
       keepdims: keep reduced axes with size 1.
 
     Returns:
-      A tensor of the same dtype; NaN where there are no elements.
+      A tensor of the same dtype. The mean of no elements is NaN.
 
     >>> import tvtf as tf
     >>> tf.reduce_mean([[1., 2.], [3., 4.]], axis=0).numpy()
@@ -236,7 +247,7 @@ def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
 
 
 def _extreme(ufunc: np.ufunc, value_of_empty: Callable[[np.dtype], Any]) -> Callable[..., np.ndarray]:
-    """Returns the NumPy kernel of a maximum or minimum; ``value_of_empty(dtype)`` is the result for no elements."""
+    """Returns the NumPy kernel of a maximum or minimum. ``value_of_empty(dtype)`` is the result of no elements."""
 
     def reduce_array(x: np.ndarray, *, axis: tuple[int, ...], keepdims: bool) -> np.ndarray:
         return ufunc.reduce(x, axis=axis, keepdims=keepdims, initial=value_of_empty(x.dtype))
@@ -268,7 +279,9 @@ def _extreme_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], kee
     vjp=_extreme_vjp,
 )
 def reduce_max(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """Returns the largest element over axes; NaN where there is one, -inf (or the smallest integer) where there are none.
+    """Computes the largest element over axes. It is NaN if an element is NaN.
+
+    For no elements it is -inf, or the smallest integer.
 
     Args:
       input_tensor: real tensor.
@@ -294,9 +307,9 @@ def reduce_max(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     vjp=_extreme_vjp,
 )
 def reduce_min(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """Returns the smallest element over axes; NaN where there is one, inf (or the largest integer) where there are none.
+    """Computes the smallest element over axes. It is NaN if an element is NaN.
 
-    The arguments are those of `tf.reduce_max`.
+    For no elements it is inf, or the largest integer. The arguments are those of `tf.reduce_max`.
 
     >>> import tvtf as tf
     >>> tf.reduce_min([[1, 2], [3, 4]], axis=1).numpy()
@@ -316,6 +329,7 @@ def _prod_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdi
     Two cumulative products give the product of the elements before, and of the elements after each element. Dividing
     the whole product by the element would fail for zeros.
     """
+    # ``y`` isn't needed here, but all gradient rules get it
     kept_axes = tuple(i for i in range(x.ndim) if i not in axis)
     perm = (*axis, *kept_axes)
     dims = x._type.shape
@@ -338,7 +352,7 @@ def _prod_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdi
     ),
 )
 def reduce_prod(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """Computes the product over axes; 1 if there are no elements. The arguments are those of `tf.reduce_sum`.
+    """Computes the product over axes. It is 1 for no elements. The arguments are those of `tf.reduce_sum`.
 
     >>> import tvtf as tf
     >>> tf.reduce_prod([[1, 2], [3, 4]], axis=1).numpy()
@@ -362,6 +376,7 @@ def _any_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tup
 
     ONNX's reductions of bools are recent and not in every runtime.
     """
+    # ``types`` isn't needed here, but all ONNX rules get it
     count = emitter.temp()
     emitter.reduce("ReduceSum", [emitter.cast(inputs[0], int32)], [count], axis, keepdims)
     emitter.node("Cast", [count], outputs, to=9)  # ONNX's number for bool
@@ -383,14 +398,14 @@ def _all_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tup
     samples=reduction_samples((boolean,), gradient=False),
 )
 def reduce_any(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """Returns whether any element over axes is True; False where there are none.
+    """Returns whether any element over axes is True. The result is False for no elements.
 
     >>> import tvtf as tf
     >>> tf.reduce_any([[True, False], [False, False]], axis=1).numpy()
     array([ True, False])
 
     Raises:
-      TypeError: for anything but bool.
+      TypeError: the tensor is not bool.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/reduce_any
     """
@@ -405,14 +420,14 @@ def reduce_any(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     samples=reduction_samples((boolean,), gradient=False),
 )
 def reduce_all(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """Returns whether all elements over axes are True; True where there are none.
+    """Returns whether all elements over axes are True. The result is True for no elements.
 
     >>> import tvtf as tf
     >>> tf.reduce_all([[True, False], [True, True]], axis=1).numpy()
     array([False,  True])
 
     Raises:
-      TypeError: for anything but bool.
+      TypeError: the tensor is not bool.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/reduce_all
     """
@@ -423,7 +438,7 @@ def reduce_all(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
 
 def _arg_type(x: TensorType, *, axis: int, output_type: DType) -> TensorType:
-    """Returns the type of argmax's or argmin's result after checking the axis, which isn't negative here.
+    """Checks the axis of argmax or argmin, which isn't negative here, and returns the type of the result.
 
     An empty axis is an error if the result has elements.
     """
@@ -458,6 +473,7 @@ def _arg_guard(x: Tensor, *, axis: int, output_type: DType) -> list[tuple[Tensor
 
     The axis must not be empty if the result has elements. The check is a pair of the condition and the error's message.
     """
+    # ``output_type`` isn't needed here, but all rules of the op get it
     shape = x._type.shape
     if isinstance(shape[axis], int):
         return []
@@ -469,6 +485,7 @@ def _arg_guard(x: Tensor, *, axis: int, output_type: DType) -> list[tuple[Tensor
 
 def _arg_samples() -> list[Sample]:
     """Returns test samples of argmax and argmin, one of them with an empty input."""
+    # pairs of a shape and an axis
     cases = (((3,), 0), ((2, 3, 4), 1), ((2, 5), 1), ((0, 3), 1))
     types = tuple(REAL)
     return [
@@ -478,7 +495,10 @@ def _arg_samples() -> list[Sample]:
 
 
 def _arg_nodes(op: str) -> Any:
-    """Returns the ONNX rule of ArgMax or ArgMin, whose int64 result is cast to the output type."""
+    """Returns the ONNX rule that emits the node ``op``: ArgMax or ArgMin.
+
+    ONNX's result always has the dtype int64. The rule casts it to the output type.
+    """
 
     def onnx_rule(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, output_type: DType) -> None:
         indices = emitter.temp()
@@ -517,7 +537,7 @@ def _arg_op(name: str, find: Any, worst: Any) -> Callable[[Callable[P, Any]], Pr
 @_arg_op("ArgMax", np.argmax, lowest)
 @attributes(output_type=one_of(int16, uint16, int32, int64))
 def argmax(input: Any, axis: Any = None, output_type: Any = int64, name: str | None = None) -> Any:
-    """Returns the index of the largest element along ``axis`` (0 where None), the first of equal ones; NaN is passed over.
+    """Returns the index of the first largest element along ``axis`` (by default 0). NaN is ignored.
 
     Args:
       input: tensor.
@@ -532,7 +552,7 @@ def argmax(input: Any, axis: Any = None, output_type: Any = int64, name: str | N
     array([1, 0])
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) for an axis out of range or empty.
+      InvalidArgumentError: (ValueError while tracing) the axis is out of range or empty.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/argmax
     """
@@ -542,7 +562,7 @@ def argmax(input: Any, axis: Any = None, output_type: Any = int64, name: str | N
 @_arg_op("ArgMin", np.argmin, highest)
 @attributes(output_type=one_of(int32, int64))
 def argmin(input: Any, axis: Any = None, output_type: Any = int64, name: str | None = None) -> Any:
-    """Returns the index of the smallest element along ``axis`` (0 where None), the first of equal ones; NaN is passed over.
+    """Returns the index of the first smallest element along ``axis`` (by default 0). NaN is ignored.
 
     Args:
       input: tensor.
@@ -557,7 +577,7 @@ def argmin(input: Any, axis: Any = None, output_type: Any = int64, name: str | N
     array([0, 1])
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) for an axis out of range or empty.
+      InvalidArgumentError: (ValueError while tracing) the axis is out of range or empty.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/argmin
     """

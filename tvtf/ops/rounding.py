@@ -58,7 +58,7 @@ def rint(x: Any, name: str | None = None) -> Any:
 
 @export("round", "math.round")
 def round(x: Any, name: str | None = None) -> Any:
-    """Returns the nearest whole number, elementwise; a half goes to the even one, and integers stay.
+    """Rounds to the nearest whole number, elementwise. A half is rounded to the even number. Integers stay.
 
     Args:
       x: floating or integer tensor of shape (...).

@@ -54,9 +54,9 @@ bind = _Binder()
 
 
 def promote(x: Any, y: Any) -> tuple[Tensor, Tensor]:
-    """Converts the operands of a binary op to tensors; a Python number takes the other's dtype, as in TensorFlow.
+    """Converts the operands of a binary op to tensors. A Python number gets the other operand's dtype.
 
-    For a NumPy array that dtype is only a hint: an array that does not fit it keeps its own.
+    A NumPy array gets that dtype, too, unless the array doesn't fit it. These are TensorFlow's rules.
     """
     if not isinstance(x, Tensor) and isinstance(y, Tensor) and not hasattr(x, "_as_tensor"):
         y = convert_to_tensor(y)
@@ -73,10 +73,10 @@ def _is_array(value: Any) -> bool:
 
 
 def canonical_axis(axis: Any, rank: int, name: str = "axis") -> int:
-    """Returns a possibly negative axis as 0 <= axis < rank; ``name`` is the argument's name in errors.
+    """Converts an axis, which may be negative, to an int in [0, rank). ``name`` is the argument's name in errors.
 
     Raises:
-      ArgumentError: when it is out of range.
+      ArgumentError: the axis is out of [-rank, rank).
     """
     index = static_int(axis, name)
     if not -rank <= index < rank:
@@ -87,8 +87,11 @@ def canonical_axis(axis: Any, rank: int, name: str = "axis") -> int:
 
 
 def canonical_axes(axis: Any, rank: int) -> tuple[int, ...]:
-    """Returns sorted reduction axes, all of them for None. Out-of-range axes stay: the type rule rejects them."""
-    if axis is None:
+    """Converts the argument ``axis`` of a reduction to a sorted tuple of axes, without duplicates.
+
+    Axes that are out of range stay as they are: the type rule rejects them.
+    """
+    if axis is None:  # all axes
         return tuple(range(rank))
     if _is_array(axis) and axis.dtype.kind == "f":
         axis = axis.astype(np.int32)  # TensorFlow casts NumPy's floats but rejects Python's
@@ -103,7 +106,7 @@ def canonical_axes(axis: Any, rank: int) -> tuple[int, ...]:
 def static_value(value: Any, name: str) -> Any:
     """Returns the Python value of the argument ``name``, which must be known while tracing.
 
-    Eager tensors and symbolic ones of known value are unwrapped.
+    Values of eager tensors, and of symbolic tensors that tracing can evaluate, become numbers or lists.
     """
     if is_tensor(value):
         value = value._as_tensor()
@@ -144,11 +147,11 @@ def _known_value(value: SymbolicTensor, name: str) -> Any:
 
 
 def static_int(value: Any, name: str) -> int:
-    """Returns an int argument, from anything with ``__index__``; ``name`` is its name in errors.
+    """Converts the argument ``name``, which may be anything with ``__index__``, to an int.
 
     Raises:
-      TypeError: it is not an integer.
-      ArgumentError: it is a tensor of floats.
+      TypeError: the value is not an integer, or is not known while tracing.
+      ArgumentError: the value is a tensor of floats.
     """
     if isinstance(value, EagerTensor) and value.dtype.is_floating:
         raise not_among(value.dtype, (int32, int64), "Tidx", name)
@@ -172,7 +175,7 @@ def _no_int(value: Any, name: str) -> Exception:
 
 
 def static_dims(value: Any, name: str = "shape", is_vector: bool = False) -> tuple[Dim, ...]:
-    """Returns the dims of a shape argument: a shape, a list that may hold symbolic scalars, or a tensor of sizes.
+    """Converts a shape argument to dims. It is a shape, a list that may hold symbolic scalars, or a tensor of sizes.
 
     Raises:
       ValueError: the value can't be converted to a tensor.
@@ -228,7 +231,10 @@ def drawn_dims(shape: Any) -> tuple[Dim, ...]:
 
 
 def _require_sizes(dims: Sequence[Any], name: str) -> None:
-    """Checks that a list of dims converts to a vector of int32 or int64, with TensorFlow's rules of conversion."""
+    """Checks that a list of dims converts to a vector of int32 or int64, by TensorFlow's rules of conversion.
+
+    ``name`` is the name of the argument in errors.
+    """
     # the usual case: ints of 64 bits, symbolic dims and whatever converts to an int
     if all(dim.bit_length() < 64 if type(dim) is int else is_dim(dim) or hasattr(dim, "__index__") for dim in dims):
         return
@@ -287,13 +293,13 @@ def is_computed(value: Any) -> bool:
 
 
 def size_argument(value: Any, name: str, of_any_dtype: bool = False) -> Dim:
-    """Returns the argument ``name``, a number of elements, from a scalar that the program may compute.
+    """Converts the argument ``name``, a number of elements, to a dim. The program may compute it.
 
-    ``of_any_dtype`` chooses the error for other values: that of a tensor of the wrong dtype instead of that of a
-    non-int. TensorFlow's ops differ in it.
+    For a value that isn't an integer, ``of_any_dtype`` selects the error, in which TensorFlow's ops differ: that of a
+    tensor of the wrong dtype, or else that of a value that is no int.
 
     Raises:
-      TypeError: it is not a number.
+      TypeError: the value is not a number.
     """
     result = dims_value(value, name)
     if isinstance(result, (list, tuple)):
@@ -322,7 +328,8 @@ def attribute_text(value: Any, name: str, allowed: Sequence[str] = ()) -> str:
 def attribute_int(value: Any, name: str, minimum: float = 0, bits: float = 32) -> int:
     """Returns the argument ``name``, an int that TensorFlow keeps as an attribute of the op.
 
-    It may be whatever ``int`` accepts but strings, from ``minimum`` to the largest int of so many ``bits``.
+    It may be anything that ``int`` accepts, except strings, in the range from ``minimum`` to the largest signed integer
+    of ``bits`` bits.
 
     Raises:
       TypeError: it is not a number.
@@ -361,12 +368,12 @@ def listed(value: Any, name: str, op: str) -> Sequence[Any]:
 
 
 def variadic_inputs(value: Any, name: str, op: str) -> Any:
-    """Returns the inputs of an op that takes any number of them.
+    """Returns the inputs of an op that accepts any number of inputs, after checking that they are a list.
 
-    They are a list; in eager execution a tensor will do, whose rows are the inputs, as in TensorFlow.
+    In eager execution they may also be the rows of a tensor, as in TensorFlow.
 
     Raises:
-      TypeError: it is not a list, while tracing.
+      TypeError: ``value`` is not a list, while tracing.
     """
     return value if state.trace is None else listed(value, name, op)
 
@@ -395,7 +402,7 @@ Shapes have at most 254 dims, paddings twice that.
 
 
 def _bind_dims(values: SymbolicTensor, name: str) -> np.ndarray:
-    """Binds each element of an integer tensor to a symbolic dim; returns an array of the dims.
+    """Binds each element of an integer tensor to a symbolic dim, and returns an array of these dims.
 
     ``name`` is the argument's name in errors.
     """
@@ -412,13 +419,17 @@ def _bind_dims(values: SymbolicTensor, name: str) -> np.ndarray:
 
 
 def dims_of(vector: Tensor) -> tuple[Dim, ...]:
-    """Returns the elements of an integer vector as dims: ints where they are known, else symbols bound at run time."""
+    """Returns the elements of an integer vector as dims.
+
+    Known elements become ints. If the vector is computed at run time, its elements become symbolic dims.
+    """
     if isinstance(vector, EagerTensor):
         return tuple(vector.eager_array().tolist())
     if isinstance(vector, SymbolicTensor) and vector.known is not None:
         return tuple(vector.known.tolist())
     names = vector._trace.root.unique  # type: ignore[attr-defined]
     dims = tuple(fresh_dim(names("told")) for _ in range(vector._type.shape[0]))
+    # an empty tensor of the shape (*dims, 0): the program binds the dims to the shape of this tensor
     carrier = bind.told_dims(bind.cast(vector, dtype=int64), dims=dims)
     return tuple(carrier._type.shape[:-1])
 
@@ -433,9 +444,9 @@ def require_dtype(x: TensorType, domain: Sequence[DType], name: str = "x") -> No
 
 
 def not_among(dtype: DType, allowed: Sequence[DType], attribute: str, parameter: str) -> ArgumentError:
-    """Returns the error for a dtype outside ``allowed``, in TensorFlow's words.
+    """Returns TensorFlow's error for a dtype outside ``allowed``.
 
-    TensorFlow's kernels and graphs name dtypes differently.
+    It has a text for eager calls and one for graphs. They have different names for dtypes and arguments.
     """
     return ArgumentError(
         f"Value for attr '{attribute}' of {type_name(dtype)} is not in the list of allowed values: "
@@ -447,7 +458,10 @@ def not_among(dtype: DType, allowed: Sequence[DType], attribute: str, parameter:
 
 
 def require_same_dtype(types: Sequence[TensorType], names: Sequence[str] = ("x", "y", "z")) -> None:
-    """Checks that all inputs have the dtype of the first. The error is TensorFlow's for eager execution or graphs."""
+    """Checks that all inputs have the dtype of the first one.
+
+    The error has TensorFlow's text for eager execution and another one for graphs, which has the inputs' ``names``.
+    """
     first = types[0].dtype
     for i, other in enumerate(types[1:], 1):
         if other.dtype is not first:
@@ -467,7 +481,7 @@ def require_rank(x: TensorType, rank: int, name: str = "input") -> None:
 
 
 def broadcast_types(*types: TensorType) -> tuple[Dim, ...]:
-    """Returns the shape that the types' shapes broadcast to."""
+    """Returns the shape to which the types' shapes broadcast. Raises TensorFlow's error if they don't broadcast."""
     shape: tuple[Dim, ...] = ()
     for each in types:
         combined = broadcast_shapes(shape, each.shape)
@@ -478,7 +492,7 @@ def broadcast_types(*types: TensorType) -> tuple[Dim, ...]:
 
 
 def _incompatible_shapes(types: Sequence[TensorType]) -> ArgumentError:
-    """Returns the error for operands whose shapes don't broadcast, with TensorFlow's text."""
+    """Returns TensorFlow's error for operands whose shapes don't broadcast, with texts for eager calls and graphs."""
     shape_texts = " vs. ".join("[" + ",".join(map(str, each.shape)) + "]" for each in types)
     return ArgumentError(
         f"Incompatible shapes: {shape_texts}",
@@ -488,7 +502,10 @@ def _incompatible_shapes(types: Sequence[TensorType]) -> ArgumentError:
 
 
 def unary(domain: Sequence[DType], result: DType | None = None) -> Callable[..., TensorType]:
-    """Returns the type rule of an elementwise op of one input. The result has the dtype ``result``, or the input's."""
+    """Returns the type rule of an elementwise op of one input, whose dtype must be in ``domain``.
+
+    The result has the dtype ``result``, or the input's dtype.
+    """
 
     def rule(x: TensorType, **_: Any) -> TensorType:
         require_dtype(x, domain)
@@ -498,7 +515,10 @@ def unary(domain: Sequence[DType], result: DType | None = None) -> Callable[...,
 
 
 def binary(domain: Sequence[DType], result: DType | None = None) -> Callable[..., TensorType]:
-    """Returns the type rule of a broadcasting elementwise op of two inputs of one dtype."""
+    """Returns the type rule of a broadcasting elementwise op of two inputs, which must have one dtype of ``domain``.
+
+    The result has the dtype ``result``, or the inputs' dtype.
+    """
 
     def rule(x: TensorType, y: TensorType, **_: Any) -> TensorType:
         require_same_dtype((x, y))
@@ -516,10 +536,13 @@ def reduced_shape(shape: Sequence[Dim], axis: Sequence[int], keepdims: bool) -> 
 
 
 def reduction(domain: Sequence[DType], result: DType | None = None) -> Callable[..., TensorType]:
-    """Returns the type rule of an op that reduces the axes of its attribute ``axis``."""
+    """Returns the type rule of an op that reduces the axes of its attribute ``axis``.
+
+    The input's dtype must be in ``domain``. The result has the dtype ``result``, or the input's dtype.
+    """
 
     def rule(x: TensorType, *, axis: tuple[int, ...], keepdims: bool, **_: Any) -> TensorType:
-        """Returns the type of a reduction's result after checking dtype and axes.
+        """Checks dtype and axes of a reduction, and returns the type of the result.
 
         The reduced axes are removed, or have size 1 with ``keepdims``.
         """
@@ -537,9 +560,9 @@ def reduction(domain: Sequence[DType], result: DType | None = None) -> Callable[
 
 
 def unbroadcast(ct: Tensor, like: Tensor) -> Tensor:
-    """Sums a cotangent over the axes along which ``like`` was broadcast, to its shape.
+    """Sums a cotangent over the axes along which an operand ``like`` was broadcast. The result has the operand's shape.
 
-    Where a dim may or may not be 1 at run time, ``sum_to`` decides then.
+    Whether a symbolic dim is 1, and was broadcast, is known only at run time. The primitive ``sum_to`` decides then.
     """
     shape, target = ct._dims, like._dims
     if type(ct) is EagerTensor and shape == target:
@@ -595,9 +618,9 @@ def number(value: Any, like: Tensor) -> Tensor:
 
 
 def batch_elementwise(prim_name: str) -> Callable[..., Any]:
-    """Returns the batch rule of a broadcasting elementwise op.
+    """Returns the batch rule (for ``vectorized_map``) of the broadcasting elementwise op ``prim_name``.
 
-    Batched inputs of lower rank get axes of size 1 after the batch axis: broadcasting aligns shapes from the right.
+    Batched inputs of lower rank get axes of size 1 after the batch axis, because broadcasting aligns shapes at the end.
     """
 
     def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Any:
@@ -609,7 +632,7 @@ def batch_elementwise(prim_name: str) -> Callable[..., Any]:
 
 
 def _with_rank(x: Tensor, rank: int) -> Tensor:
-    """Inserts axes of size 1 after the batch axis of ``x``, so that ``rank`` axes follow it."""
+    """Inserts axes of size 1 after the batch axis of ``x``, until ``rank`` axes follow the batch axis."""
     shape = x._type.shape
     if len(shape) - 1 == rank:
         return x
@@ -617,7 +640,10 @@ def _with_rank(x: Tensor, rank: int) -> Tensor:
 
 
 def batch_axes(prim_name: str) -> Callable[..., Any]:
-    """Returns the batch rule of a one-input op with an ``axis`` attribute (int or tuple): each axis moves by one."""
+    """Returns the batch rule (for ``vectorized_map``) of the one-input op ``prim_name`` with an attribute ``axis``.
+
+    The batch axis comes first, so each axis in ``axis`` (an int or a tuple) moves by one.
+    """
 
     def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, axis: Any, **attrs: Any) -> Any:
         shifted = tuple(each + 1 for each in axis) if isinstance(axis, tuple) else axis + 1
@@ -635,10 +661,10 @@ def stretch(size: Dim, x: Tensor, batched: bool) -> Tensor:
 
 
 def scalar(expression: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the lowering of an elementwise op to TIR.
+    """Returns the rule that lowers an elementwise op to TIR.
 
-    ``expression(t, *values)`` builds the result from the inputs' scalars, with the functions of ``t``, the module
-    ``kernels.scalar``. 16-bit floats compute in float32, as NumPy does.
+    ``expression(t, *values)`` builds one element of the result from one element of each input. ``t`` is the module
+    ``kernels.scalar``, a library of scalar functions. 16-bit floats are computed in float32.
     """
 
     def lower(*tensors: Any, **attrs: Any) -> Any:
@@ -649,9 +675,9 @@ def scalar(expression: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def kernel(path: str) -> Callable[..., Any]:
-    """Returns a lowering that calls the TE function ``module.function`` of ``tvtf.ops.kernels``.
+    """Returns the rule that lowers an op by the TE kernel ``path``, such as "indexing.gather", of ``tvtf.ops.kernels``.
 
-    The module is imported at the first compilation: it imports TVM, which takes 0.7 s.
+    The kernel's module is imported at the first compilation, because it imports TVM, which takes 0.7 s.
     """
     module, _, function = path.rpartition(".")
 
@@ -665,7 +691,10 @@ def kernel(path: str) -> Callable[..., Any]:
 
 
 def random_array(seed: int, shape: Sequence[int], dtype: DType, low: float = -2.0, high: float = 2.0) -> np.ndarray:
-    """Returns reproducible test data of any dtype, spread over [low, high)."""
+    """Draws reproducible test data of any dtype from a uniform distribution over [low, high).
+
+    Unsigned integers are absolute values, and bools tell whether a number is in the upper half.
+    """
     values = np.random.default_rng(seed).uniform(low, high, shape)
     if dtype.is_bool:
         return values > (low + high) / 2
@@ -681,7 +710,10 @@ def random_array(seed: int, shape: Sequence[int], dtype: DType, low: float = -2.
 def unary_samples(
     domain: Sequence[DType], low: float = -2.0, high: float = 2.0, **options: Any
 ) -> Callable[[], list[Sample]]:
-    """Returns a function that makes samples of one input, over scalars, empty tensors and ranks up to 3."""
+    """Returns a function that makes test samples of an op of one input: scalars, empty tensors and ranks up to 3.
+
+    Inputs have numbers in [low, high). ``domain`` is the dtypes to test. ``options`` are further fields of a sample.
+    """
 
     def make() -> list[Sample]:
         shapes = ((), (3,), (2, 5), (0, 4), (3, 1, 7))
@@ -695,14 +727,21 @@ def unary_samples(
 def binary_samples(
     domain: Sequence[DType], low: float = -2.0, high: float = 2.0, **options: Any
 ) -> Callable[[], list[Sample]]:
-    """Returns a function that makes samples of two inputs whose shapes broadcast in different ways."""
+    """Returns a function that makes test samples of an op of two inputs, whose shapes broadcast in different ways.
+
+    Inputs have numbers in [low, high). ``domain`` is the dtypes to test. ``options`` are further fields of a sample.
+    """
 
     def make() -> list[Sample]:
         """Returns test samples of equal shapes, of shapes that broadcast, and of scalars."""
         shapes = (((), ()), ((3,), (3,)), ((2, 1, 5), (4, 1)), ((0, 3), (1, 3)), ((2, 3), ()))
         return [
             Sample(
-                (_draw(seed, x_shape, low, high), _draw(seed + 50, y_shape, low, high)), {}, tuple(domain), **options
+                # two seeds, for inputs with different numbers
+                (_draw(seed, x_shape, low, high), _draw(seed + 50, y_shape, low, high)),
+                {},
+                tuple(domain),
+                **options,
             )
             for seed, (x_shape, y_shape) in enumerate(shapes)
         ]

@@ -25,7 +25,7 @@ def wide_type(x: np.ndarray) -> np.dtype:
 
 
 def _scan_type(x: TensorType, *, axis: int, exclusive: bool, reverse: bool) -> TensorType:
-    """Returns the type of a cumulative op's result, which is the input's, after checking input and axis."""
+    """Checks the input and the axis of a cumulative op, and returns the type of the result: the input's type."""
     require_dtype(x, NUMERIC)
     rank = len(x.shape)
     if not 0 <= axis < rank:
@@ -34,7 +34,10 @@ def _scan_type(x: TensorType, *, axis: int, exclusive: bool, reverse: bool) -> T
 
 
 def _scan_numpy(accumulate: Any, start: int) -> Any:
-    """Returns the NumPy kernel of a cumulative op, such as cumsum. ``start`` is the first element if exclusive."""
+    """Returns the NumPy kernel of a cumulative op, such as cumsum.
+
+    ``accumulate(x, axis, dtype)`` is NumPy's function. ``start`` is the first element of an exclusive result.
+    """
 
     def scan(x: np.ndarray, *, axis: int, exclusive: bool, reverse: bool) -> np.ndarray:
         """Accumulates along ``axis``. A reverse scan flips the axis before and after."""
@@ -60,6 +63,7 @@ def _scan_batch(name: str) -> Any:
 
 def _scan_samples() -> list[Sample]:
     """Returns test samples of cumulative ops: exclusive, reverse, with an empty axis, and with a symbolic size."""
+    # the shape, the axis, exclusive and reverse
     cases = (((4,), 0, False, False), ((2, 3), 1, True, False), ((3, 2), 0, False, True), ((2, 3, 2), 1, True, True))
     samples = [
         Sample((draw(seed, shape),), {"axis": axis, "exclusive": exclusive, "reverse": reverse}, NUMERIC)
@@ -73,7 +77,7 @@ def _scan_samples() -> list[Sample]:
 
 
 def _scan_front(x: Any, axis: Any, exclusive: bool, reverse: bool) -> Any:
-    """Converts the arguments of a scan; a negative axis counts from the end."""
+    """Converts the arguments of a scan. A negative axis counts from the end."""
     tensor = convert_to_tensor(x)
     index = static_int(axis, "axis")
     index = index + tensor.ndim if -tensor.ndim <= index < 0 else index
@@ -107,8 +111,8 @@ def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False
     Args:
       x: numeric tensor.
       axis: int in [-rank, rank).
-      exclusive: each element is the sum of those before it, without its own.
-      reverse: run from the end.
+      exclusive: whether each element is the sum of the elements before it, without itself.
+      reverse: whether to begin at the end.
 
     Returns:
       A tensor of the same shape and dtype.
@@ -118,7 +122,7 @@ def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False
     array([1, 3, 6], dtype=int32)
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) for an axis out of range.
+      InvalidArgumentError: (ValueError while tracing) the axis is out of range.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/cumsum
     """
@@ -136,9 +140,10 @@ def _cumprod_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: int, exclusive: bool
     It is the product of the elements before, times a linear recurrence over the cotangents after. Unlike a quotient of
     products, this doesn't divide by the elements, which may be zero.
     """
+    # ``y`` isn't needed here, but all gradient rules get it
     factors = conjugate(x)
     products_before = bind.cumprod(factors, axis=axis, exclusive=True, reverse=reverse)
-    # the element that follows in the order of the product moves to each place
+    # each element is replaced by the one that follows in the order of the product
     direction = 1 if reverse else -1
     shifted_ct = moved_by_one(ct, axis, direction) if exclusive else ct
     sums_after = bind.linear_recurrence(
@@ -148,7 +153,10 @@ def _cumprod_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: int, exclusive: bool
 
 
 def moved_by_one(x: Tensor, axis: int, direction: int) -> Tensor:
-    """Shifts ``x`` by one along ``axis``, forwards for a direction of 1 or back for -1, and fills with zero."""
+    """Shifts ``x`` by one along ``axis``, and fills the free position with zero.
+
+    A ``direction`` of 1 shifts towards higher indices, -1 towards lower ones.
+    """
     shape = x._type.shape
     size = (*shape[:axis], at_least_zero(shape[axis] - 1), *shape[axis + 1 :])
     origin = (0,) * len(shape)
@@ -172,13 +180,13 @@ def moved_by_one(x: Tensor, axis: int, direction: int) -> Tensor:
 )
 @attributes(exclusive=bool, reverse=bool)
 def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
-    """Computes the running product along ``axis``; its gradient is right where elements are zero, too.
+    """Computes the running product along ``axis``. The gradient is also right for elements that are zero.
 
     Args:
       x: numeric tensor.
       axis: int in [-rank, rank).
-      exclusive: each element is the product of those before it, without its own.
-      reverse: run from the end.
+      exclusive: whether each element is the product of the elements before it, without itself.
+      reverse: whether to begin at the end.
 
     Returns:
       A tensor of the same shape and dtype.
@@ -188,7 +196,7 @@ def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = Fals
     array([1, 2, 6], dtype=int32)
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) for an axis out of range.
+      InvalidArgumentError: (ValueError while tracing) the axis is out of range.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/cumprod
     """
@@ -254,7 +262,7 @@ def linear_recurrence(a: Any, b: Any, axis: int = 0, reverse: bool = False) -> A
 
 
 def _logsum_type(x: TensorType, *, axis: int, reverse: bool) -> TensorType:
-    """Returns the type of a cumulative log-sum-exp, which is the input's, after checking input and axis."""
+    """Checks input and axis of a cumulative log-sum-exp, and returns the type of the result: the input's type."""
     require_dtype(x, FLOATING)
     rank = len(x.shape)
     if not 0 <= axis < rank:
@@ -314,8 +322,8 @@ def cumulative_logsumexp(
     Args:
       x: floating tensor.
       axis: int in [-rank, rank).
-      exclusive: leave each element's own term out; the first is -inf.
-      reverse: run from the end.
+      exclusive: whether to leave out each element's own term. Then the first element is -inf.
+      reverse: whether to begin at the end.
 
     >>> import tvtf as tf
     >>> tf.math.cumulative_logsumexp([0., 0.]).numpy()
@@ -331,7 +339,10 @@ def cumulative_logsumexp(
 
 
 def _made_exclusive(total: Tensor, axis: int, reverse: bool) -> Tensor:
-    """Converts a cumulative log-sum-exp to an exclusive one: shifts it by one and inserts -inf, the log of 0."""
+    """Converts a cumulative log-sum-exp to an exclusive one: shifts it by one along ``axis`` and inserts -inf.
+
+    -inf is the logarithm of an empty sum. With ``reverse`` it is inserted at the end.
+    """
     shape = total._type.shape
     first_shape = (*shape[:axis], 1, *shape[axis + 1 :])
     first = bind.broadcast_to(EagerTensor(np.array(-np.inf, total.dtype.np)), shape=first_shape)

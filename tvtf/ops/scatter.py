@@ -42,9 +42,9 @@ from tvtf.ops.scan import wide_type
 
 
 def _segment_type(data: TensorType, ids: TensorType, *, num_segments: Dim) -> TensorType:
-    """Returns the type of a segment reduction's result after checking the inputs.
+    """Checks the inputs of a segment reduction, and returns the type of the result.
 
-    The shape of ``data`` must start with the shape of ``ids``. An axis of the segments replaces the axes of ``ids``.
+    The shape of ``data`` must start with the shape of ``ids``. In the result, one axis of segments replaces these axes.
     """
     require_dtype(data, NUMERIC, "data")
     require_index(ids)
@@ -68,18 +68,21 @@ def check_ids(ids: np.ndarray, num_segments: int) -> None:
 
 
 def segment_numpy(ufunc: Any, value_of_empty: Any) -> Any:
-    """Returns the NumPy kernel of a segment reduction, which combines rows with the same id by ``ufunc.at``.
+    """Returns the NumPy kernel of a segment reduction. It combines the rows that have the same id by ``ufunc.at``.
 
     ``value_of_empty(dtype)`` is the result of an empty segment. Rows with a negative id are ignored.
     """
 
     def reduce_segments(data: np.ndarray, ids: np.ndarray, *, num_segments: int) -> np.ndarray:
-        """Combines the rows of each segment, in an accumulation dtype."""
+        """Combines the rows of ``data`` that have the same segment id. ``ids`` has an id for each row.
+
+        They are combined in an accumulation dtype, which is wider for 16-bit floats.
+        """
         check_ids(ids, num_segments)
         accumulation_dtype = wide_type(data)
         row_shape = data.shape[ids.ndim :]
         result = np.full((num_segments, *row_shape), value_of_empty(data.dtype), accumulation_dtype)
-        is_valid = ids.ravel() >= 0
+        is_valid = ids.ravel() >= 0  # rows with a negative id are skipped
         rows = data.reshape((ids.size, *row_shape))[is_valid].astype(accumulation_dtype)
         ufunc.at(result, ids.ravel()[is_valid], rows)
         return result
@@ -94,13 +97,17 @@ def segment_guard(data: Tensor, ids: Tensor, *, num_segments: Dim) -> list[tuple
 
 
 def segment_batch(name: str) -> Callable[..., Any]:
-    """Returns the batch rule of the segment reduction ``name``.
+    """Returns the batch rule (for ``vectorized_map``) of the segment reduction ``name``.
 
-    All items are reduced at once, over ``size * num_segments`` segments: each item has its own range of ids.
+    All items of the batch are reduced at once, over ``size * num_segments`` segments. Each item has its own range of
+    ids.
     """
 
     def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, num_segments: Dim) -> Tensor:
-        """Reduces the segments of all items at once, with ids that continue from item to item."""
+        """Reduces the segments of all items of the batch at once.
+
+        The ids of an item follow the ids of the item before.
+        """
         data, ids = (stretch(size, x, is_batched) for x, is_batched in zip(inputs, batched))
         items = bind.range(size=size, start=0, delta=1, dtype=ids.dtype)
         offsets = bind.multiply(items, bind.cast(scalar_of(num_segments), dtype=ids.dtype))
@@ -129,7 +136,7 @@ def _real_segment_type(data: TensorType, ids: TensorType, *, num_segments: Dim) 
 
 
 def segment_samples() -> list[Sample]:
-    """Returns test samples of a segment reduction: with negative ids, with ids of rank 2, and without rows."""
+    """Returns test samples of a segment reduction: a negative id, ids of rank 2, and no rows."""
     types = REAL
     return [
         Sample((draw(0, (4, 3)), np.array([0, 2, 0, -1], "int32")), {"num_segments": 3}, types),
@@ -146,7 +153,10 @@ def _segment_nodes(mode: str, value_of_empty: Callable[[np.dtype], Any]) -> Any:
     """
 
     def onnx_rule(emitter: Any, inputs: Any, outputs: Any, types: Any, *, num_segments: Dim) -> None:
-        """Emits ScatterND into rows of the initial value, with one row more than there are segments."""
+        """Emits ScatterND of the rows of ``data`` into rows of the initial value: one for each segment and one more.
+
+        The extra row gets the rows with a negative id. It is sliced off at the end.
+        """
         (data, ids), ((data_type, _), (result_type,)) = inputs, types
         dtype, shape = data_type.dtype, result_type.shape
         initial_rows, is_negative, row_numbers, index_vectors = (emitter.temp() for _ in range(4))
@@ -204,7 +214,7 @@ def _segment_op(
 
 @_segment_op("sum", np.add, lambda t: 0, "add", vjp=lambda ct, y, data, ids, *, num_segments: (gathered(ct, ids), None))
 def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
-    """Returns the sum of the slices of ``data`` that have the same id; negative ids are left out.
+    """Computes the sum of the slices of ``data`` that have the same id. Slices with a negative id are left out.
 
     Args:
       data: numeric tensor whose shape begins with that of ``segment_ids``.
@@ -212,14 +222,14 @@ def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any, name: s
       num_segments: int, or a scalar computed from shapes.
 
     Returns:
-      A tensor of shape (num_segments, *rest of data.shape).
+      A tensor of shape (num_segments, *other dims of data).
 
     >>> import tvtf as tf
     >>> tf.math.unsorted_segment_sum([1, 2, 3], [0, 1, 0], 2).numpy()
     array([4, 2], dtype=int32)
 
     Raises:
-      InvalidArgumentError: for an id out of range.
+      InvalidArgumentError: an id is out of range.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/unsorted_segment_sum
     """
@@ -252,7 +262,7 @@ def _extreme_vjp(ct: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segmen
 
 
 def _extreme_samples() -> list[Sample]:
-    """Returns test samples of segment maxima and minima; empty segments have no numeric gradient."""
+    """Returns test samples of segment maxima and minima. Empty segments have no numeric gradient."""
     return [
         Sample((draw(0, (4, 3)), np.array([0, 1, 0, -1], "int32")), {"num_segments": 2}, REAL),
         Sample((draw(1, (4,)), np.array([0, 2, 0, -1], "int32")), {"num_segments": 3}, REAL, gradient=False),
@@ -264,14 +274,16 @@ def _extreme_samples() -> list[Sample]:
     "max", np.maximum, lowest_finite, "max", vjp=_extreme_vjp, type=_real_segment_type, samples=_extreme_samples
 )
 def unsorted_segment_max(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
-    """Returns the largest of the slices of ``data`` that have the same id; the lowest number where there are none.
+    """Computes the elementwise maximum of the slices of ``data`` that have the same id.
+
+    For an id without slices it is the dtype's lowest number.
 
     >>> import tvtf as tf
     >>> tf.math.unsorted_segment_max([1, 2, 3], [0, 1, 0], 2).numpy()
     array([3, 2], dtype=int32)
 
     Raises:
-      InvalidArgumentError: for an id out of range.
+      InvalidArgumentError: an id is out of range.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/unsorted_segment_max
     """
@@ -282,14 +294,16 @@ def unsorted_segment_max(data: Any, segment_ids: Any, num_segments: Any, name: s
     "min", np.minimum, highest_finite, "min", vjp=_extreme_vjp, type=_real_segment_type, samples=_extreme_samples
 )
 def unsorted_segment_min(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
-    """Returns the smallest of the slices of ``data`` that have the same id; the highest number where there are none.
+    """Computes the elementwise minimum of the slices of ``data`` that have the same id.
+
+    For an id without slices it is the dtype's highest number.
 
     >>> import tvtf as tf
     >>> tf.math.unsorted_segment_min([1, 2, 3], [0, 1, 0], 2).numpy()
     array([1, 2], dtype=int32)
 
     Raises:
-      InvalidArgumentError: for an id out of range.
+      InvalidArgumentError: an id is out of range.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/unsorted_segment_min
     """
@@ -299,9 +313,10 @@ def unsorted_segment_min(data: Any, segment_ids: Any, num_segments: Any, name: s
 def _prod_vjp(ct: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segments: Dim) -> tuple[Any, ...]:
     """Returns the cotangent of a segment product's data: the result's cotangent times the product of other elements.
 
-    Let P be the product of a segment's nonzero elements. The product of the others is P for a zero, and P divided by
-    the element otherwise. It is 0 if another element is zero.
+    Let P be the product of a segment's nonzero elements. For a zero, the product of the others is P. For another
+    element, it is P divided by the element. It is 0 if one of the others is zero.
     """
+    # ``y`` isn't needed here, but all gradient rules get it
     zero, one = (EagerTensor(np.array(value, data.dtype.np)) for value in (0, 1))
     is_zero = bind.equal(data, zero)
     zero_counts = bind.unsorted_segment_sum(bind.cast(is_zero, dtype=data.dtype), ids, num_segments=num_segments)
@@ -309,19 +324,20 @@ def _prod_vjp(ct: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segments:
     product = gathered(bind.unsorted_segment_prod(nonzero, ids, num_segments=num_segments), ids)
     product_of_others = bind.select(is_zero, product, bind.divide(product, nonzero))
     others_nonzero = bind.equal(gathered(zero_counts, ids), bind.cast(is_zero, dtype=data.dtype))
+    # the ids are integers, which have no cotangent
     return bind.multiply(gathered(ct, ids), bind.select(others_nonzero, product_of_others, zero)), None
 
 
 @_segment_op("prod", np.multiply, lambda t: 1, "mul", vjp=_prod_vjp)
 def unsorted_segment_prod(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
-    """Returns the product of the slices of ``data`` that have the same id; one where there are none.
+    """Computes the product of the slices of ``data`` that have the same id. It is 1 for an id without slices.
 
     >>> import tvtf as tf
     >>> tf.math.unsorted_segment_prod([1, 2, 3], [0, 1, 0], 2).numpy()
     array([3, 2], dtype=int32)
 
     Raises:
-      InvalidArgumentError: for an id out of range.
+      InvalidArgumentError: an id is out of range.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/unsorted_segment_prod
     """
@@ -332,7 +348,7 @@ def unsorted_segment_prod(data: Any, segment_ids: Any, num_segments: Any, name: 
 
 
 def _scatter_type(x: TensorType, indices: TensorType, updates: TensorType) -> TensorType:
-    """Returns the type of a scatter's result, which is that of ``x``, after checking indices and updates.
+    """Checks the indices and updates of a scatter, and returns the type of the result: the type of ``x``.
 
     The last axis of ``indices`` has index vectors. The updates must have the shape of the slices at these indices.
     """
@@ -364,7 +380,10 @@ def _scatter_numpy(ufunc: Any) -> Any:
     """
 
     def scatter(x: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> np.ndarray:
-        """Combines the updates with a copy of ``x`` at the index vectors, after a bounds check of these."""
+        """Copies ``x``, and combines the updates with the elements or slices of the copy at the index vectors.
+
+        Index vectors out of range raise an error.
+        """
         check_nd(indices, x.shape)
         result = x.astype(wide_type(x))
         positions = nd_places(indices) if indices.shape[-1] else ...
@@ -372,7 +391,7 @@ def _scatter_numpy(ufunc: Any) -> Any:
             result[positions] = updates
         elif indices.shape[-1]:
             ufunc.at(result, positions, updates.astype(result.dtype))
-        else:  # index vectors of length 0 name the whole tensor, each time
+        else:  # each index vector of length 0 means the whole tensor
             for update in updates.reshape((-1, *x.shape)):
                 result = ufunc(result, update.astype(result.dtype))
         return result
@@ -386,7 +405,10 @@ def _scatter_guard(x: Tensor, indices: Tensor, updates: Tensor) -> list[tuple[Te
 
 
 def _scatter_batch(name: str) -> Any:
-    """Returns the batch rule of the scatter op ``name``: each index vector gets the item's number in front."""
+    """Returns the batch rule (for ``vectorized_map``) of the scatter op ``name``.
+
+    All items are scattered at once: each index vector gets the item's number in front.
+    """
 
     def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> Tensor:
         x, indices, updates = (stretch(size, tensor, is_batched) for tensor, is_batched in zip(inputs, batched))
@@ -396,7 +418,10 @@ def _scatter_batch(name: str) -> Any:
 
 
 def _scatter_nodes(mode: str) -> Any:
-    """Returns the ONNX rule of a scatter: ScatterND with the reduction ``mode``."""
+    """Returns the ONNX rule of a scatter. It emits ScatterND with the reduction ``mode``, for int64 indices.
+
+    ONNX takes no other dtype of indices.
+    """
 
     def onnx_rule(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
         (x, indices, updates), (x_type, *_) = inputs, types[0]
@@ -409,6 +434,7 @@ def _scatter_nodes(mode: str) -> Any:
 def _scatter_samples(domain: Sequence[DType], repeated: bool = True) -> Any:
     """Returns a function that makes the test samples of a scatter, with duplicate indices if ``repeated``."""
     second_index = 2 if repeated else 1
+    # the tensor's shape, the index vectors, the updates' shape and the dtype of the index vectors
     cases = (
         ((4, 2), [[0], [second_index], [2]], (3, 2), "int32"),
         ((3, 3), [[0, 1], [2, 2]], (2,), "int64"),
@@ -437,7 +463,9 @@ def _scatter_samples(domain: Sequence[DType], repeated: bool = True) -> Any:
     public=("tensor_scatter_nd_update",),
 )
 def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
-    """Returns a copy of ``tensor`` with the slices that the index vectors name replaced; the last of equal ones wins.
+    """Returns a copy of ``tensor`` in which ``updates`` replace the slices at the index vectors.
+
+    For an index vector that occurs several times, the last update is used.
 
     Args:
       tensor: tensor of shape t.
@@ -449,7 +477,7 @@ def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str 
     array([8, 2, 9], dtype=int32)
 
     Raises:
-      InvalidArgumentError: for an index out of range, or (ValueError while tracing) shapes that don't fit.
+      InvalidArgumentError: an index is out of range, or (ValueError while tracing) the shapes don't fit.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/tensor_scatter_nd_update
     """
@@ -475,7 +503,14 @@ def _scatter_front(tensor: Any, indices: Any, updates: Any, policy: str | None =
 def _scatter_op(
     suffix: str, ufunc: np.ufunc, domain: Sequence[DType], vjp: Callable[..., Any]
 ) -> Callable[[Callable[..., Any]], Primitive[Any]]:
-    """Returns a decorator that declares ``tensor_scatter_nd_{suffix}``, which combines elements by ``ufunc``."""
+    """Returns a decorator that declares the op ``tensor_scatter_nd_{suffix}``.
+
+    Args:
+        suffix: the operation, such as "add". It is also the reduction of ONNX's ScatterND.
+        ufunc: combines old and new elements in NumPy.
+        domain: the dtypes to test.
+        vjp: the rule for the vector-Jacobian product.
+    """
     name = f"tensor_scatter_{suffix}"
     return primitive(
         name=name,
@@ -495,14 +530,14 @@ def _scatter_op(
 def tensor_scatter_nd_add(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Any:
-    """Returns a copy of ``tensor`` with ``updates`` added to the slices that the index vectors name.
+    """Returns a copy of ``tensor`` with ``updates`` added to the slices at the index vectors.
 
     >>> import tvtf as tf
     >>> tf.tensor_scatter_nd_add([1, 2, 3], [[0], [0]], [8, 9]).numpy()
     array([18,  2,  3], dtype=int32)
 
     Raises:
-      InvalidArgumentError: for an index out of range, or (ValueError while tracing) shapes that don't fit.
+      InvalidArgumentError: an index is out of range, or (ValueError while tracing) the shapes don't fit.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/tensor_scatter_nd_add
     """
@@ -513,7 +548,7 @@ def tensor_scatter_nd_add(
 def tensor_scatter_nd_sub(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Tensor:
-    """Returns a copy of ``tensor`` with ``updates`` subtracted from the slices that the index vectors name.
+    """Returns a copy of ``tensor`` with ``updates`` subtracted from the slices at the index vectors.
 
     >>> import tvtf as tf
     >>> tf.tensor_scatter_nd_sub([9, 2, 3], [[0]], [8]).numpy()
@@ -537,7 +572,7 @@ def _scatter_extreme_vjp(ct: Tensor, y: Tensor, x: Tensor, indices: Tensor, upda
 def tensor_scatter_nd_max(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Any:
-    """Returns a copy of ``tensor`` with the larger of old and new at the slices that the index vectors name.
+    """Returns a copy of ``tensor`` with the elementwise maximum of old slices and ``updates`` at the index vectors.
 
     >>> import tvtf as tf
     >>> tf.tensor_scatter_nd_max([1, 2, 3], [[0], [1]], [8, 0]).numpy()
@@ -552,7 +587,7 @@ def tensor_scatter_nd_max(
 def tensor_scatter_nd_min(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Any:
-    """Returns a copy of ``tensor`` with the smaller of old and new at the slices that the index vectors name.
+    """Returns a copy of ``tensor`` with the elementwise minimum of old slices and ``updates`` at the index vectors.
 
     >>> import tvtf as tf
     >>> tf.tensor_scatter_nd_min([1, 2, 3], [[0], [1]], [8, 0]).numpy()
@@ -565,7 +600,7 @@ def tensor_scatter_nd_min(
 
 @export("scatter_nd")
 def scatter_nd(indices: Any, updates: Any, shape: Any, bad_indices_policy: str = "", name: str | None = None) -> Tensor:
-    """Returns zeros of ``shape`` with ``updates`` added to the slices that the index vectors name.
+    """Returns zeros of ``shape`` with ``updates`` added to the slices at the index vectors.
 
     The policy ``"IGNORE"`` leaves out updates whose index is out of range.
 
@@ -574,7 +609,7 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, bad_indices_policy: str =
     array([0, 5, 0], dtype=int32)
 
     Raises:
-      InvalidArgumentError: for an index out of range, or (ValueError while tracing) shapes that don't fit.
+      InvalidArgumentError: an index is out of range, or (ValueError while tracing) the shapes don't fit.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/scatter_nd
     """

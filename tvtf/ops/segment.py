@@ -34,7 +34,7 @@ def _operands(data: Any, segment_ids: Any, num_segments: Any) -> tuple[Tensor, T
 
 @export("math.unsorted_segment_mean")
 def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
-    """Returns the mean of the slices of ``data`` that have the same id; zero where there are none.
+    """Computes the mean of the slices of ``data`` that have the same id. It is zero for an id without slices.
 
     >>> import tvtf as tf
     >>> tf.math.unsorted_segment_mean([1., 2., 3.], [0, 1, 0], 2).numpy()
@@ -48,7 +48,7 @@ def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: 
 
 @export("math.unsorted_segment_sqrt_n")
 def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
-    """Returns the sum of the slices with the same id divided by the square root of their number.
+    """Computes the sum of the slices with the same id, divided by the square root of their number.
 
     >>> import tvtf as tf
     >>> tf.math.unsorted_segment_sqrt_n([1., 2., 3., 4.], [0, 0, 0, 0], 1).numpy()
@@ -61,10 +61,10 @@ def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name
 
 
 def require_ids(ids: Tensor, attribute: str = "Tindices", parameter: str = "segment_ids") -> None:
-    """Checks the dtype of segment ids. TensorFlow checks it before any shape.
+    """Checks the dtype of segment ids. TensorFlow checks the dtype before any shape.
 
     Raises:
-      ArgumentError: it is neither int32 nor int64.
+      ArgumentError: the dtype is neither int32 nor int64.
     """
     if ids.dtype not in _IDS:
         raise not_among(ids.dtype, _IDS, attribute, parameter)
@@ -74,7 +74,7 @@ _IDS = (int32, int64)
 
 
 def _sorted_operands(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Tensor, Dim]:
-    """Converts and checks the operands of a sorted segment reduction; ``op`` is the name in errors.
+    """Checks the operands of a sorted segment reduction, and converts them to tensors. ``op`` is for errors.
 
     Returns the data, the ids, and the number of segments, which is the last id plus one.
     """
@@ -96,7 +96,7 @@ def _sorted_operands(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Tens
 
 
 def _sorted_at_run_time(ids: Tensor) -> tuple[Tensor, Dim]:
-    """Returns computed segment ids and the number of segments.
+    """Returns segment ids that are computed at run time, and the number of segments.
 
     The program checks that the ids ascend and that none is negative.
     """
@@ -125,14 +125,14 @@ def _zero_where_empty(reduced: Tensor, ids: Tensor, count: Dim) -> Tensor:
 
 @export("math.segment_sum")
 def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
-    """Returns the sum of the rows of ``data`` that have the same id; the ids ascend.
+    """Computes the sum of the rows of ``data`` that have the same id. The ids must ascend.
 
     >>> import tvtf as tf
     >>> tf.math.segment_sum([1, 2, 3], [0, 0, 1]).numpy()
     array([3, 3], dtype=int32)
 
     Raises:
-      InvalidArgumentError: for ids that don't ascend.
+      InvalidArgumentError: the ids don't ascend.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/segment_sum
     """
@@ -142,7 +142,7 @@ def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
 
 @export("math.segment_prod")
 def segment_prod(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
-    """Returns the product of the rows of ``data`` that have the same id; the ids ascend.
+    """Computes the product of the rows of ``data`` that have the same id. The ids must ascend.
 
     >>> import tvtf as tf
     >>> tf.math.segment_prod([1, 2, 3], [0, 0, 1]).numpy()
@@ -156,7 +156,9 @@ def segment_prod(data: Any, segment_ids: Any, name: str | None = None) -> Tensor
 
 @export("math.segment_max")
 def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
-    """Returns the largest of the rows of ``data`` that have the same id, zero where there are none; the ids ascend.
+    """Computes the elementwise maximum of the rows of ``data`` that have the same id, or zero for no rows.
+
+    The ids must ascend.
 
     >>> import tvtf as tf
     >>> tf.math.segment_max([1, 2, 3], [0, 0, 2]).numpy()
@@ -170,7 +172,9 @@ def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
 
 @export("math.segment_min")
 def segment_min(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
-    """Returns the smallest of the rows of ``data`` that have the same id, zero where there are none; the ids ascend.
+    """Computes the elementwise minimum of the rows of ``data`` that have the same id, or zero for no rows.
+
+    The ids must ascend.
 
     >>> import tvtf as tf
     >>> tf.math.segment_min([1, 2, 3], [0, 0, 2]).numpy()
@@ -184,7 +188,7 @@ def segment_min(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
 
 @export("math.segment_mean")
 def segment_mean(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
-    """Returns the mean of the rows of ``data`` that have the same id, zero where there are none; the ids ascend.
+    """Computes the mean of the rows of ``data`` that have the same id, or zero for no rows. The ids must ascend.
 
     >>> import tvtf as tf
     >>> tf.math.segment_mean([1., 2., 3.], [0, 0, 1]).numpy()

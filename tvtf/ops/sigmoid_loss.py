@@ -13,10 +13,10 @@ from tvtf.ops.rules import bind, number, zeros_like
 
 
 def _same_shaped(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
-    """Converts labels and logits to tensors, and returns both in this order after checking their shapes.
+    """Converts labels and logits to tensors, and returns both in this order.
 
     Raises:
-      ValueError: the shapes differ.
+      ValueError: their shapes differ.
     """
     logits_tensor, labels_tensor = convert_to_tensor(logits), convert_to_tensor(labels)
     if logits_tensor.ndim != labels_tensor.ndim or not all(
@@ -46,7 +46,7 @@ def _negative_part(x: Tensor) -> Tensor:
 
 @export("nn.sigmoid_cross_entropy_with_logits")
 def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, name: str | None = None) -> Tensor:
-    """Computes the cross entropy between labels and ``sigmoid(logits)``, elementwise, computed so that nothing overflows.
+    """Computes the cross entropy between labels and ``sigmoid(logits)``, elementwise, without overflow.
 
     Args:
       labels: tensor of the logits' shape and dtype, values in [0, 1].
@@ -56,7 +56,7 @@ def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, na
       ``max(logits, 0) - logits * labels + log(1 + exp(-|logits|))``.
 
     Raises:
-      ValueError: when the shapes differ.
+      ValueError: the shapes differ.
 
     >>> import tvtf as tf
     >>> tf.nn.sigmoid_cross_entropy_with_logits([1., 0.], [0., 0.]).numpy()
@@ -72,12 +72,12 @@ def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, na
 
 @export("nn.weighted_cross_entropy_with_logits")
 def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any, name: str | None = None) -> Tensor:
-    """Computes :func:`sigmoid_cross_entropy_with_logits` with the positive labels' part times ``pos_weight``.
+    """Computes :func:`sigmoid_cross_entropy_with_logits` with the term of positive labels times ``pos_weight``.
 
-    The gradient for a logit of 0 is the derivative; TensorFlow's is not, as it takes those of |x| and relu there as 0.
+    For a logit of 0 the gradient is the derivative. TensorFlow's isn't: it sets those of |x| and relu at 0 to 0.
 
     Raises:
-      ValueError: when the shapes differ.
+      ValueError: the shapes differ.
 
     >>> import tvtf as tf
     >>> tf.nn.weighted_cross_entropy_with_logits([1., 0.], [0., 0.], 2.).numpy()
@@ -95,10 +95,12 @@ def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any
 
 @export("nn.log_poisson_loss")
 def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = False, name: str | None = None) -> Tensor:
-    """Computes ``exp(log_input) - log_input * targets``, and Stirling's approximation of ``log(targets!)`` for the full loss.
+    """Computes the Poisson loss ``exp(log_input) - log_input * targets``.
+
+    The full loss includes Stirling's approximation of ``log(targets!)``.
 
     Raises:
-      ValueError: when the shapes differ.
+      ValueError: the shapes differ.
 
     >>> import tvtf as tf
     >>> tf.nn.log_poisson_loss([1.], [0.]).numpy()

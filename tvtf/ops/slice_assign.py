@@ -35,10 +35,13 @@ class _Assigner:
         self.name, self.combine = name, combine
 
     def __get__(self, tensor: Any, owner: Any) -> Any:
-        """Returns the method that assigns to the slice ``tensor`` of a Variable."""
+        """Returns the method that assigns to a slice of a Variable, as in ``variable[key].assign(value)``.
+
+        ``tensor`` is the slice. Other tensors have no such method.
+        """
         try:
             variable, key = tensor._slice_of
-        except AttributeError:
+        except AttributeError:  # the tensor is not a slice of a Variable
             raise AttributeError(f"{owner.__name__!r} object has no attribute {self.name!r}") from None
 
         def assign(value: Any, name: str | None = None, read_value: bool = True) -> Any:
@@ -54,10 +57,10 @@ class _Assigner:
 
 
 def with_slice(x: Tensor, key: Any, value: Tensor) -> Tensor:
-    """Returns ``x`` with ``x[key]`` replaced; the value is broadcast to the slice.
+    """Returns a copy of ``x`` in which ``value``, broadcast to the slice, replaces ``x[key]``.
 
     Raises:
-      InvalidArgumentError: it does not broadcast (ValueError while tracing).
+      InvalidArgumentError: the value doesn't broadcast (ValueError while tracing).
     """
     try:
         axes, shape = axis_slices(x._type.shape, key)
@@ -73,9 +76,10 @@ def with_slice(x: Tensor, key: Any, value: Tensor) -> Tensor:
 
 
 def _replaced(x: Tensor, axes: Sequence[AxisSlice], value: Tensor) -> Tensor:
-    """Returns ``x`` with a slice replaced by ``value``.
+    """Returns a copy of ``x`` in which ``value`` replaces a slice, given by the slice of each axis.
 
-    It is a scatter whose index vectors cover the leading axes, up to the last axis that isn't replaced as a whole.
+    It is computed by a scatter. Its index vectors have the leading axes, up to the last axis that isn't replaced as a
+    whole.
     """
     dims = x._type.shape
     partial_axes = [i for i, (axis_slice, dim) in enumerate(zip(axes, dims)) if not _is_whole(axis_slice, dim)]

@@ -48,7 +48,7 @@ def _strided_guard(x: Tensor, *, begin: Any, size: Any, strides: Any, checked: A
 def _index_guard(x: Tensor, axis: int, begin: Dim, size: Dim) -> tuple[Tensor, str]:
     """Returns the run-time check that a slice lies within an axis: a pair of the condition and the error's message.
 
-    ``begin`` may be negative if it was counted from the end of the axis.
+    ``begin`` may be negative: an index that counts from the end of the axis may lie before the start.
     """
     extent, begin_scalar, end = scalar_of(x._type.shape[axis]), scalar_of(begin), scalar_of(simplify_dim(begin + size))
     is_inside = bind.logical_and(
@@ -65,7 +65,11 @@ def _strided_vjp(ct: Tensor, y: Tensor, x: Tensor, *, begin: Any, size: Any, str
 def _strided_batch(
     size_: Dim, inputs: Any, batched: Any, *, begin: Any, size: Any, strides: Any, checked: Any
 ) -> Tensor:
-    """Maps ``strided_slice`` over a leading batch axis, which isn't sliced itself."""
+    """Computes ``strided_slice`` for a leading batch axis (the batch rule for ``vectorized_map``).
+
+    The batch axis is taken as a whole. The op's own axes move by one.
+    """
+    # ``size_`` and ``batched`` aren't needed here, but all batch rules get them
     (x,) = inputs
     return bind.strided_slice(
         x,
@@ -79,7 +83,11 @@ def _strided_batch(
 def _strided_nodes(
     emitter: Any, inputs: Any, outputs: Any, types: Any, *, begin: Any, size: Any, strides: Any, checked: Any
 ) -> None:
-    """Emits ONNX's Slice for ``strided_slice``, with explicit bounds and steps for every axis."""
+    """Emits ONNX's Slice for ``strided_slice``.
+
+    The op has the begin, size and stride of each axis. ONNX needs starts, ends, axes and steps.
+    """
+    # ``types`` and ``checked`` aren't needed here, but all ONNX rules get them
     if not begin:  # a scalar has no axis to slice
         emitter.node("Identity", inputs, outputs)
         return
@@ -164,6 +172,7 @@ def _grad_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, shape: A
         value = _interleave_zeros(emitter, value, zero, sizes, axis, abs(stride))
         if stride < 0:
             value = _reversed(emitter, value, axis)
+    # a backward slice begins at its last element
     low = [
         first if each_stride > 0 else first - (count - 1) for first, count, each_stride in zip(begin, sizes, strides)
     ]
@@ -175,10 +184,10 @@ def _grad_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, shape: A
 
 
 def _interleave_zeros(emitter: Any, value: str, zero: str, sizes: list[Dim], axis: int, stride: int) -> str:
-    """Emits ONNX nodes that insert ``stride - 1`` zeros between the elements of an axis; returns the result's name.
+    """Emits ONNX nodes that insert ``stride - 1`` zeros between the elements of an axis. Returns the result's name.
 
-    A new axis is padded to ``stride`` elements and merged into the old one. The zeros after the last element are
-    sliced off. ``sizes[axis]`` is updated.
+    A new axis is padded to ``stride`` elements and merged into the old one. The zeros after the last element are sliced
+    off. ``sizes[axis]`` is updated.
     """
     if stride == 1:
         return value
@@ -234,7 +243,7 @@ def canonical_slice_grad(ct: Tensor, shape: Any, begin: Any, strides: Any) -> An
 
 
 def _dynamic_type(x: TensorType, *starts: TensorType, axes: Any, sizes: Any, wrap: bool) -> TensorType:
-    """Checks that windows of known size fit the axes of ``x``; in the result they have the windows' sizes."""
+    """Checks that windows of known size fit the axes of ``x``. The result has the windows' sizes."""
     for axis, size in zip(axes, sizes):
         extent = x.shape[axis]
         if isinstance(extent, int) and isinstance(size, int) and size > extent:
@@ -249,9 +258,9 @@ def _shape_with_sizes(shape: Sequence[Dim], axes: Sequence[int], sizes: Sequence
 
 
 def _window(shape: Sequence[int], starts: Sequence[np.ndarray], axes: Any, sizes: Any, wrap: bool) -> Any:
-    """Returns the NumPy index of dynamic_slice's window, after checking that it lies within an array of ``shape``.
+    """Checks that dynamic_slice's window lies within ``shape``, and returns the window's NumPy index.
 
-    With ``wrap``, a negative start counts from the end.
+    The window has ``sizes`` elements along ``axes``. With ``wrap``, a negative start counts from the end.
     """
     index = [builtins.slice(None)] * len(shape)
     for start, axis, size in zip(starts, axes, sizes):
@@ -350,7 +359,7 @@ def _dynamic_batch(size: Dim, inputs: Any, batched: Any, *, axes: Any, sizes: An
 
 
 def _window_indices(starts: Tensor, count: Dim, extent: Dim, wrap: bool) -> Tensor:
-    """Returns the indices of windows of ``count`` elements: from each start on, along a new last axis.
+    """Returns the indices of windows of ``count`` elements, along a new last axis: start, start + 1, ...
 
     With ``wrap``, a negative start counts from the end of an axis of size ``extent``.
     """
@@ -414,6 +423,7 @@ def _place_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axes: A
 
     The padding before an axis is the start of the window, the padding after it is the remainder of the axis.
     """
+    # ``wrap`` isn't needed here, but all ONNX rules get it
     (ct, *starts), ((ct_type, *_), (result_type,)) = inputs, types
     begin = _starts(emitter, starts, result_type.shape, axes)
     surplus, after, paddings = emitter.temp(), emitter.temp(), emitter.temp()

@@ -20,7 +20,7 @@ def wide(x: np.ndarray) -> np.ndarray:
 
 
 def _type(x: TensorType, *, axis: int) -> TensorType:
-    """Returns the type of a softmax's result, which is that of the logits ``x``, after checking logits and axis."""
+    """Checks the logits ``x`` and the axis of a softmax, and returns the result's type: that of the logits."""
     require_dtype(x, FLOATING, "logits")
     if not x.shape:
         raise ArgumentError("logits must be at least 1-dimensional, but got a scalar", ValueError)
@@ -80,6 +80,7 @@ def _grad_of_log_softmax_grad(c: Tensor, g: Tensor, ct: Tensor, y: Tensor, *, ax
 
 def _samples() -> list[Sample]:
     """Returns test samples of softmax: several axes, empty and symbolic sizes, large and infinite logits."""
+    # the shape and the axis
     cases = (((5,), 0), ((2, 3), 1), ((2, 3, 4), 1), ((3, 1), 1), ((0, 4), 1))
     samples = [Sample((draw(seed, shape),), {"axis": axis}, FLOATING) for seed, (shape, axis) in enumerate(cases)]
     return [
@@ -151,10 +152,10 @@ def softmax(logits: Any, axis: Any = -1, name: str | None = None) -> Any:
       axis: the axis along which the results sum to 1.
 
     Returns:
-      A tensor of the same dtype and shape; rows with NaN or +inf, or of -inf only, are NaN.
+      A tensor of the same dtype and shape. Rows with NaN or +inf, and rows of -inf only, are NaN.
 
     Raises:
-      InvalidArgumentError: when ``axis`` is out of range.
+      InvalidArgumentError: ``axis`` is out of range.
 
     >>> import tvtf as tf
     >>> tf.nn.softmax([1., 1.]).numpy()

@@ -200,7 +200,7 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
 
 
 def _solve_type(a: TensorType, b: TensorType) -> TensorType:
-    """Returns the type of matrix_solve's result, which is that of ``b``, after checking matrices and right-hand sides.
+    """Checks the operands of matrix_solve, and returns the type of the result: the type of the right-hand sides ``b``.
 
     The matrices ``a`` must be square. Both operands must have the same dtype and batch dims.
     """
@@ -270,10 +270,11 @@ def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None 
 
 
 def _triangular_type(a: TensorType, b: TensorType, lower: bool) -> TensorType:
-    """Returns the type of matrix_triangular_solve's result after checking matrices and right-hand sides.
+    """Checks matrices and right-hand sides of matrix_triangular_solve, and returns the type of the result.
 
     The batch dims of both broadcast.
     """
+    # ``lower`` isn't needed here, but all rules of the op get it
     require_same_dtype((a, b), ("matrix", "rhs"))
     allowed = (*MATRICES, float16, bfloat16)
     require_matrices(a, name="matrix", allowed=allowed)
@@ -432,7 +433,7 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
     """Returns the solution x of ``A @ x = rhs`` from the Cholesky factor of A.
 
     Args:
-      chol: what `tf.linalg.cholesky` gave, shape (..., n, n).
+      chol: the result of `tf.linalg.cholesky`, shape (..., n, n).
       rhs: tensor of the same dtype, shape (..., n, k).
 
     Returns:

@@ -38,7 +38,8 @@ from tvtf.ops.rules import (
 def _order(x: np.ndarray, descending: bool) -> np.ndarray:
     """Returns the indices that sort each row stably: equal elements keep their order.
 
-    A descending sort reverses the row before an ascending sort and the indices after it, to keep that order.
+    For a descending order, the row is reversed before an ascending sort, and the indices after it. A mere reversal at
+    the end would reverse equal elements.
     """
     # 16-bit floats are sorted as float32
     keys = x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
@@ -49,9 +50,9 @@ def _order(x: np.ndarray, descending: bool) -> np.ndarray:
 
 
 def _row_type(x: TensorType, result: DType | None = None) -> TensorType:
-    """Returns the type of a sort's result, with the shape of the input, after checking the input's dtype and rank.
+    """Checks the dtype and rank of a sort's input, and returns the type of the result.
 
-    Its dtype is ``result``, or the input's for None.
+    The result has the shape of the input and the dtype ``result``, or the input's for None.
     """
     require_dtype(x, REAL, "values")
     if not x.shape:
@@ -72,7 +73,7 @@ def _sort_vjp(ct: Tensor, y: Tensor, x: Tensor, *, descending: bool) -> Tensor:
 
 
 def _row_samples(**options: Any) -> Any:
-    """Returns a function that makes the test samples of a sort; ``options`` are further fields of a sample."""
+    """Returns a function that makes the test samples of a sort. ``options`` are further fields of a sample."""
     shapes = ((7,), (2, 5), (0,), (2, 1, 3), (3, 0))
 
     def make() -> list[Sample]:
@@ -81,6 +82,7 @@ def _row_samples(**options: Any) -> Any:
             Sample((draw(seed, shape),), {"descending": bool(seed % 2)}, REAL, **options)
             for seed, shape in enumerate(shapes)
         ]
+        # nine numbers of a narrow range: integers have equal elements
         ties = [
             Sample((draw(8, (9,), -1, 1),), {"descending": descending}, REAL, gradient=False)
             for descending in (True, False)
@@ -150,9 +152,9 @@ def sort_rows(x: Tensor, descending: bool) -> Any:
 
 
 def _along_axis(values: Any, axis: Any, direction: str, apply: Any, op: str) -> Tensor:
-    """Sorts along any axis by ``apply``, which sorts rows: a transpose moves the axis to the end, another one back.
+    """Sorts along any axis by ``apply``, which sorts rows along the last axis.
 
-    ``op`` is the name of the op in errors.
+    A transpose moves the axis to the end, and another one moves it back. ``op`` is the name of the op in errors.
     """
     if direction not in ("ASCENDING", "DESCENDING"):
         raise ValueError(
@@ -165,6 +167,7 @@ def _along_axis(values: Any, axis: Any, direction: str, apply: Any, op: str) -> 
         raise axis_error.for_op(op) from None
     if sorted_axis == x.ndim - 1:
         return apply(x, descending=direction == "DESCENDING")
+    # the primitives sort along the last axis only
     perm = [i for i in range(x.ndim) if i != sorted_axis] + [sorted_axis]
     result = apply(bind.transpose(x, perm=tuple(perm)), descending=direction == "DESCENDING")
     return bind.transpose(result, perm=tuple(int(i) for i in np.argsort(perm)))
@@ -184,8 +187,8 @@ def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | 
     array([1, 2, 3], dtype=int32)
 
     Raises:
-      ValueError: for another direction.
-      InvalidArgumentError: (ValueError while tracing) for an axis out of range.
+      ValueError: ``direction`` has another value.
+      InvalidArgumentError: (ValueError while tracing) the axis is out of range.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/sort
     """
@@ -196,21 +199,23 @@ def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | 
 def argsort(
     values: Any, axis: int = -1, direction: str = "ASCENDING", stable: bool = False, name: str | None = None
 ) -> Tensor:
-    """Returns the int32 indices that sort ``values`` along ``axis``; equal elements keep their order, NaN counts as the largest.
+    """Returns the int32 indices that sort ``values`` along ``axis``.
+
+    Equal elements keep their order. NaN counts as the largest element.
 
     Args:
       values: real tensor of rank 1 or more.
       axis: int in [-rank, rank).
       direction: "ASCENDING" or "DESCENDING".
-      stable: the order is stable whatever this says.
+      stable: ignored, because the order is always stable.
 
     >>> import tvtf as tf
     >>> tf.argsort([3, 1, 2]).numpy()
     array([1, 2, 0], dtype=int32)
 
     Raises:
-      ValueError: for another direction.
-      InvalidArgumentError: (ValueError while tracing) for an axis out of range.
+      ValueError: ``direction`` has another value.
+      InvalidArgumentError: (ValueError while tracing) the axis is out of range.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/argsort
     """
@@ -228,9 +233,9 @@ class TopKV2(NamedTuple):
 
 
 def _top_type(x: TensorType, *, k: Dim, index_type: DType) -> tuple[TensorType, TensorType]:
-    """Returns the types of top_k's values and indices after checking that the last axis has at least ``k`` elements.
+    """Checks that the last axis of top_k's input has at least ``k`` elements, and returns the results' types.
 
-    An unknown size isn't checked here.
+    The results are the values and the indices. An unknown size isn't checked here.
     """
     require_dtype(x, REAL, "input")
     if not x.shape:
@@ -254,8 +259,9 @@ def _top_vjp(cts: Any, ys: Any, x: Tensor, *, k: Dim, index_type: DType) -> Tens
 
     The indices are converted to those of the flattened input.
     """
+    # ``k`` and ``index_type`` aren't needed here, but all gradient rules get them
     shape = x._type.shape
-    rows, extent = shape[:-1], shape[-1]
+    *rows, extent = shape
     (to_values, _), (_, indices) = cts, ys
     flat_indices = flat_ids(indices, rows, extent)
     element_count = size_of(shape)
@@ -307,7 +313,7 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = int32, 
     Args:
       input: real tensor of shape (..., n), n >= k.
       k: int, or a scalar computed from shapes.
-      sorted: the result is sorted whatever this says.
+      sorted: ignored, because the result is always sorted.
       index_type: int16, int32 or int64.
 
     Returns:
@@ -319,7 +325,7 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = int32, 
     (array([5, 3], dtype=int32), array([1, 2], dtype=int32))
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) for a negative k or one above n.
+      InvalidArgumentError: (ValueError while tracing) k is negative or larger than n.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/top_k
     """
@@ -371,10 +377,11 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) ->
 
 
 def _search_type(sequence: TensorType, values: TensorType, *, side: str, out_type: DType) -> TensorType:
-    """Returns the type of searchsorted's result, with the shape of the values, after checking the inputs.
+    """Checks the inputs of searchsorted, and returns the type of the result, which has the shape of the values.
 
     Both inputs must have the same dtype and leading axes.
     """
+    # ``side`` isn't needed here, but all rules of the op get it
     require_same_dtype((sequence, values), ("sorted_sequence", "values"))
     require_dtype(sequence, REAL, "sorted_sequence")
     rows = len(sequence.shape) - 1
@@ -405,10 +412,11 @@ def _search_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], 
 
 
 def _search_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, side: str, out_type: DType) -> None:
-    """Emits ONNX nodes for searchsorted: count the elements of the row that are below each value.
+    """Emits ONNX nodes for searchsorted, which count the elements of the sorted row that are below each value.
 
-    For "right", count the elements that aren't above it. Broadcasting compares every value with its whole row.
+    For "right", they count the elements that aren't above the value. Broadcasting compares each value with a whole row.
     """
+    # ``types`` isn't needed here, but all ONNX rules get it
     sequence, values = inputs
     sequence_rows, value_columns, is_before, is_after, count = (emitter.temp() for _ in range(5))
     emitter.node("Unsqueeze", [sequence, emitter.const(np.array([-2]))], [sequence_rows])
@@ -497,7 +505,11 @@ class UniqueWithCounts(NamedTuple):
 
 
 def _unique_elements(x: Any, out_idx: Any) -> tuple[Tensor, ...]:
-    """Returns the distinct elements of a vector, the index of each element among these, and their counts."""
+    """Finds the distinct elements of a vector, by the primitive ``distinct``.
+
+    Returns the distinct elements, the index of each element of ``x`` among them, and the count of each. ``out_idx`` is
+    the dtype of indices and counts.
+    """
     vector, index_dtype = convert_to_tensor(x), as_dtype(out_idx)
     if vector.ndim != 1:
         raise ArgumentError(f"unique expects a 1D vector, but got shape {brackets(vector._type.shape)}").for_op(
@@ -518,7 +530,7 @@ def unique_slices(x: Any, axis: Any, out_idx: Any, op: str) -> tuple[Tensor, ...
         raise InvalidArgumentError(None, op, f"axis does not support input tensors larger than 1 elements [Op:{op}]")
     if not axes and rank != 1:
         raise InvalidArgumentError(None, op, f"unique expects a 1D vector. [Op:{op}]")
-    chosen_axis = axes[0] if axes else 0
+    chosen_axis = axes[0] if axes else 0  # a vector has axis 0 only
     if not -rank <= chosen_axis < rank:
         raise InvalidArgumentError(None, op, f"axis has to be between [0, {rank}) [Op:{op}]")
     return bind.distinct(tensor, axis=chosen_axis % rank, out_idx=as_dtype(out_idx), count=unknown_dim())  # type: ignore[no-any-return]

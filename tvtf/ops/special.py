@@ -47,7 +47,7 @@ def scipy_op(
     """
 
     def declare(front: Callable[..., Any]) -> Any:
-        """Declares the primitive whose public function is ``front``."""
+        """Declares the special function ``front``. Without ``lower``, compiled code calls SciPy."""
         return unary_op(
             domain=domain,
             numpy=scipy(kernel) if isinstance(kernel, str) else kernel,
@@ -161,7 +161,9 @@ def _trigamma(x: np.ndarray) -> np.ndarray:
     """
     import scipy.special
 
+    # trigamma(x) is zeta(2, x)
     zeta = scipy.special.zeta(2.0, np.where(x > 0, x, 1 - x).astype(np.float64))
+    # trigamma(x) = (pi / sin(pi x))^2 - trigamma(1 - x)
     reflected = np.square(np.pi / np.sin(np.pi * x.astype(np.float64))) - zeta
     is_pole = (x <= 0) & (x == np.floor(x))
     return np.where(is_pole, np.inf, np.where(x > 0, zeta, reflected)).astype(x.dtype)
@@ -189,6 +191,7 @@ def _polygamma(n: np.ndarray, x: np.ndarray) -> np.ndarray:
     is_order = (n >= 0) & (n == np.floor(n))
     orders, arguments = np.broadcast_arrays(np.where(is_order, n, 0), x)
     of_positive_order = (
+        # (-1)^(n + 1) n! zeta(n + 1, x), where gamma(n + 1) is n!
         np.where(orders % 2 == 0, -1.0, 1.0)
         * scipy.special.gamma(orders + 1.0)
         * scipy.special.zeta(orders + 1.0, arguments)

@@ -161,7 +161,10 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
 
 
 def _svd_types(x: TensorType, full_matrices: bool) -> tuple[TensorType, TensorType, TensorType]:
-    """Returns the types of an SVD's results: singular values, left and right singular vectors."""
+    """Returns the types of a singular value decomposition's results.
+
+    They are the singular values, the left and the right singular vectors. Singular values are real.
+    """
     require_matrices(x)
     *batch, rows, columns = x.shape
     size = _smaller_dim(rows, columns)

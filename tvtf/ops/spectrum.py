@@ -31,7 +31,7 @@ def _last_axes(rank: int) -> tuple[int, ...]:
 
 
 def _with_size(x: Tensor, axis: int, size: Any) -> Tensor:
-    """Crops an axis of ``x`` to ``size`` elements, or pads it with zeros at the end."""
+    """Gives an axis of ``x`` the size ``size``: crops the axis, or pads it with zeros at the end."""
     extent = x._type.shape[axis]
     if extent is size or extent == size:
         return x
@@ -44,7 +44,10 @@ def _with_size(x: Tensor, axis: int, size: Any) -> Tensor:
 
 
 def _fft_lengths(fft_length: Any, count: int) -> list[int] | None:
-    """Converts the argument ``fft_length`` to a list of ints, one for each of ``count`` axes; None stays None."""
+    """Converts the argument ``fft_length`` of a Fourier transform to a list of ``count`` ints, one for each axis.
+
+    None stays None: the axes keep their sizes.
+    """
     if fft_length is None:
         return None
     lengths = [int(n) for n in np.atleast_1d(np.array(static_value(fft_length, "fft_length")))]
@@ -54,7 +57,7 @@ def _fft_lengths(fft_length: Any, count: int) -> list[int] | None:
 
 
 def _real_fft(x: Tensor, axes: tuple[int, ...], fft_length: Any, norm: str) -> Tensor:
-    """Computes the FFT of a real signal: the non-negative frequencies.
+    """Computes the FFT of a real signal along ``axes``. The result has the non-negative frequencies only.
 
     The axes are first cropped or padded to ``fft_length``.
     """
@@ -81,7 +84,7 @@ def _signal_size(half: Dim) -> Dim:
 
 
 def _inverse_real_fft(x: Tensor, axes: tuple[int, ...], fft_length: Any, norm: str) -> Tensor:
-    """Computes the inverse FFT of a half spectrum: the real signal.
+    """Computes the real signal of a half spectrum, which has the non-negative frequencies only, by an inverse FFT.
 
     The axes are first cropped or padded to the size that ``fft_length`` needs.
     """
@@ -89,6 +92,7 @@ def _inverse_real_fft(x: Tensor, axes: tuple[int, ...], fft_length: Any, norm: s
     lengths = _fft_lengths(fft_length, len(axes))
     if lengths is None:
         return bind.whole_signal(x, axes=axes, size=_signal_size(x._type.shape[axes[-1]]), norm=norm)
+    # along the last axis, a signal of n elements has n // 2 + 1 non-negative frequencies
     for axis, size in zip(axes, [*lengths[:-1], lengths[-1] // 2 + 1]):
         x = _with_size(x, x.ndim + axis, size)
     return bind.whole_signal(x, axes=axes, size=lengths[-1], norm=norm)
@@ -124,11 +128,13 @@ def ifft(input: Any, name: str | None = None) -> Tensor:
 
 @export("signal.rfft")
 def rfft(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Tensor:
-    """Returns the Fourier transform over the last axis of a float32 or float64 tensor, without what mirrors the rest.
+    """Returns the Fourier transform over the last axis of a float32 or float64 tensor.
+
+    The result has the non-negative frequencies only.
 
     Args:
       input_tensor: tensor of shape (..., n).
-      fft_length: 1 int: the sizes to which these axes are cut or padded with zeros before.
+      fft_length: 1 int, the size to which the axis is cropped, or padded with zeros, before.
 
     Returns:
       A complex tensor whose last dim is ``fft_length[-1] // 2 + 1``.
@@ -144,11 +150,11 @@ def rfft(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> 
 
 @export("signal.irfft")
 def irfft(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Tensor:
-    """Returns the inverse of :func:`rfft`: a real tensor from half of its spectrum.
+    """Returns the inverse of :func:`rfft`: the real tensor of a spectrum with non-negative frequencies only.
 
     Args:
       input_tensor: complex64 or complex128 tensor of shape (..., n).
-      fft_length: 1 int, the sizes of these axes of the result; the last is twice the last dim less two where not given.
+      fft_length: 1 int, the size of the result's last axis. By default it is twice the last dim minus two.
 
     >>> import tvtf as tf
     >>> tf.signal.irfft(tf.constant([4., 0., 0.], tf.complex64)).numpy()
@@ -189,11 +195,13 @@ def ifft2d(input: Any, name: str | None = None) -> Tensor:
 
 @export("signal.rfft2d")
 def rfft2d(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Tensor:
-    """Returns the Fourier transform over the last two axes of a float32 or float64 tensor, without what mirrors the rest.
+    """Returns the Fourier transform over the last two axes of a float32 or float64 tensor.
+
+    Along the last axis it has the non-negative frequencies only.
 
     Args:
       input_tensor: tensor of shape (..., m, n).
-      fft_length: 2 ints: the sizes to which these axes are cut or padded with zeros before.
+      fft_length: 2 ints, the sizes to which the axes are cropped, or padded with zeros, before.
 
     Returns:
       A complex tensor whose last dim is ``fft_length[-1] // 2 + 1``.
@@ -209,11 +217,11 @@ def rfft2d(input_tensor: Any, fft_length: Any = None, name: str | None = None) -
 
 @export("signal.irfft2d")
 def irfft2d(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Tensor:
-    """Returns the inverse of :func:`rfft2d`: a real tensor from half of its spectrum.
+    """Returns the inverse of :func:`rfft2d`: the real tensor of half a spectrum.
 
     Args:
       input_tensor: complex64 or complex128 tensor of shape (..., m, n).
-      fft_length: 2 ints, the sizes of these axes of the result; the last is twice the last dim less two where not given.
+      fft_length: 2 ints, the sizes of the result's axes. By default the last size is twice the last dim minus two.
 
     >>> import tvtf as tf
     >>> tf.signal.irfft2d(tf.constant([[4., 0., 0.]], tf.complex64)).numpy()
@@ -256,11 +264,13 @@ def ifft3d(input: Any, name: str | None = None) -> Tensor:
 
 @export("signal.rfft3d")
 def rfft3d(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Tensor:
-    """Returns the Fourier transform over the last three axes of a float32 or float64 tensor, without what mirrors the rest.
+    """Returns the Fourier transform over the last three axes of a float32 or float64 tensor.
+
+    Along the last axis it has the non-negative frequencies only.
 
     Args:
       input_tensor: tensor of shape (..., l, m, n).
-      fft_length: 3 ints: the sizes to which these axes are cut or padded with zeros before.
+      fft_length: 3 ints, the sizes to which the axes are cropped, or padded with zeros, before.
 
     Returns:
       A complex tensor whose last dim is ``fft_length[-1] // 2 + 1``.
@@ -276,11 +286,11 @@ def rfft3d(input_tensor: Any, fft_length: Any = None, name: str | None = None) -
 
 @export("signal.irfft3d")
 def irfft3d(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Tensor:
-    """Returns the inverse of :func:`rfft3d`: a real tensor from half of its spectrum.
+    """Returns the inverse of :func:`rfft3d`: the real tensor of half a spectrum.
 
     Args:
       input_tensor: complex64 or complex128 tensor of shape (..., l, m, n).
-      fft_length: 3 ints, the sizes of these axes of the result; the last is twice the last dim less two where not given.
+      fft_length: 3 ints, the sizes of the result's axes. By default the last size is twice the last dim minus two.
 
     >>> import tvtf as tf
     >>> tf.signal.irfft3d(tf.constant([[[4., 0., 0.]]], tf.complex64)).numpy()
@@ -297,7 +307,7 @@ def irfft3d(input_tensor: Any, fft_length: Any = None, name: str | None = None) 
 def _fft_over_axes(
     x: Tensor, axes: Any, norm: Any, transform: Callable[[Tensor, tuple[int, ...], str], Tensor]
 ) -> Tensor:
-    """Applies a Fourier transform along any axes, by transposing these to the end and back.
+    """Applies a Fourier transform along any axes. A transpose moves the axes to the end, and another one back.
 
     ``transform(x, axes, norm)`` transforms the last axes only.
     """
@@ -325,8 +335,8 @@ def fftnd(
 
     Args:
       input_tensor: complex64 or complex128 tensor.
-      fft_length: the sizes to which these axes are cut or padded with zeros.
-      axes: ints; all where not given.
+      fft_length: the sizes to which the axes are cropped, or padded with zeros.
+      axes: ints; by default all axes.
       norm: "backward" (also None), "forward" or "ortho": which transform is divided by the number of elements.
 
     >>> import tvtf as tf

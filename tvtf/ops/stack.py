@@ -44,7 +44,7 @@ def _read_type(buffer: TensorType, index: TensorType) -> TensorType:
 
 
 def _write_type(buffer: TensorType, index: TensorType, value: TensorType) -> TensorType:
-    """Returns the type of stack_write's result, which is that of ``buffer``, after checking index and value.
+    """Checks the operands of stack_write, and returns the type of the result: the type of ``buffer``.
 
     The index must be an integer. The value must have the type of one row of ``buffer``.
     """
@@ -137,9 +137,11 @@ def _read_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
     If each item has its own index, the rows are gathered. A shared index reads one row of the transposed buffer, whose
     first axis is the rows.
     """
+    # ``size`` isn't needed here, but all batch rules get it
     (buffer, index), (buffer_batched, index_batched) = inputs, batched
     if index_batched:
         return bind.gather(buffer, index, axis=int(buffer_batched), batch_dims=int(buffer_batched))
+    # now axis 0 counts the rows, and axis 1 the batch items
     return bind.stack_read(bind.transpose(buffer, perm=(1, 0, *range(2, buffer.ndim))), index)
 
 
@@ -168,12 +170,13 @@ def _masked_batch_rule(update: Any) -> Any:
     """
 
     def rule(size: Dim, inputs: Any, batched: Any) -> Tensor:
-        """Updates one row of each item. The buffers of all items are one tensor."""
+        """Updates one row of each item's buffer. The buffers of all items are one tensor, with the items first."""
         buffer, index, value = (stretch(size, each, is_batched) for each, is_batched in zip(inputs, batched))
-        count = buffer._type.shape[1]
+        _, count, *row_dims = buffer._type.shape
         row_numbers = bind.range(size=count, start=0, delta=1, dtype=index.dtype)
         mask = bind.equal(bind.reshape(index, shape=(size, 1)), row_numbers)
-        mask = bind.reshape(mask, shape=(size, count, *(1,) * (buffer.ndim - 2)))
+        # the mask is broadcast over a row, and the value over all rows
+        mask = bind.reshape(mask, shape=(size, count, *(1,) * len(row_dims)))
         row_value = bind.reshape(value, shape=(size, 1, *value._type.shape[1:]))
         return update(mask, buffer, row_value)
 
@@ -209,9 +212,10 @@ def stack_add(buffer: Tensor, index: Tensor, value: Tensor) -> Any:
 
 
 def _rows_type(buffer: TensorType, places: TensorType, values: TensorType) -> TensorType:
-    """Returns the type of stack_add_rows's result, which is that of ``buffer``, after checking places and values.
+    """Checks the operands of stack_add_rows, and returns the type of the result: the type of ``buffer``.
 
-    Each row in ``values`` needs an integer place, the row number in ``buffer``. Rows of both must have the same type.
+    ``places`` has for each row of ``values`` an integer, the number of the row in ``buffer`` to which it is added. Rows
+    of both must have the same type.
     """
     count = values.shape[:1]
     if len(places.shape) != 1 or not places.dtype.is_integer or not same_shape(places.shape, count):
@@ -241,7 +245,7 @@ def _rows_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
     The buffers of all items are merged to one buffer. The places of each item are moved to its part of that buffer.
     """
     buffer, places, values = (stretch(size, each, is_batched) for each, is_batched in zip(inputs, batched))
-    count, rows = buffer._type.shape[1], places._type.shape[1]
+    (_, count, *_), (_, rows) = buffer._type.shape, places._type.shape  # the buffer's rows, and the rows to add
     offsets = bind.multiply(
         bind.range(size=size, start=0, delta=1, dtype=places.dtype), bind.cast(scalar_of(count), dtype=places.dtype)
     )

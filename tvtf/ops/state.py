@@ -39,14 +39,14 @@ def _assign_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) 
     samples=lambda: [Sample((draw(0, (2, 3)), draw(1, (2, 3))), {}, dtypes.COMPILED, gradient=False)],
 )
 def assign(old: Any, value: Any, *memory: Any) -> Any:
-    """Returns a Variable's new value at this point of the program: a copy, so that it never shares memory.
+    """Assigns to a Variable in a traced program, and returns the new value: a copy, which shares no memory.
 
-    Reads of it count as reads of the Variable, which gets their gradient; none flows to the value, as in TensorFlow.
+    A read of the copy is a read of the Variable, which gets the gradient. ``value`` gets none, as in TensorFlow.
 
     Args:
       old: the Variable's value so far.
-      value: the new one.
-      memory: in a branch or loop body, the Variable's parameter: where the value goes if something fails later.
+      value: the value to assign.
+      memory: in a branch or loop body, the Variable's parameter. The value is stored there if something fails later.
     """
     return (old, value, *memory), {}
 
@@ -62,11 +62,11 @@ def assign(old: Any, value: Any, *memory: Any) -> Any:
     samples=lambda: [Sample((draw(0, (2, 3)), draw(1, (2, 3))), {}, dtypes.COMPILED, gradient=False)],
 )
 def reloaded(old: Any, value: Any) -> Any:
-    """Returns a Variable's value read again after a call of Python, which may have assigned it.
+    """Returns a Variable's value after a call of a Python function, which may have assigned to the Variable.
 
     Args:
-      old: the Variable's value when the function was called, which gets the gradient.
-      value: the value that it holds now.
+      old: the Variable's value before the call. It gets the gradient.
+      value: the Variable's value after the call.
     """
     return (old, value), {}
 
@@ -102,13 +102,15 @@ def _guard_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *
     },
 )
 def guard(ok: Any, *operands: Any, message: str, shown: int = 0, summarize: int = 3, kind: str = _KIND) -> Any:
-    """Makes the program fail with ``message`` when it runs and ``ok`` is false; returns the inputs and attributes.
+    """Adds a run-time check to the traced program, which fails with ``message`` if ``ok`` is false.
 
     Args:
       ok: bool scalar.
-      operands: first the ``shown`` tensors that fill the message's placeholders; then pairs (new value, Variable's
-        parameter) of assignments before this point: they are done before it fails.
-      summarize: elements shown of each.
+      message: the error's text, with placeholders.
+      operands: first the tensors that fill the placeholders. Then come pairs (new value, Variable's parameter) of
+        earlier assignments, which are done before the program fails.
+      shown: the number of tensors that fill placeholders.
+      summarize: the number of elements shown of each tensor.
       kind: the name of the error's class in ``tf.errors``.
     """
     return (ok, *operands), {"message": message, "shown": shown, "summarize": summarize, "kind": kind}

@@ -78,7 +78,7 @@ def batch_norm_with_global_normalization(
     scale_after_normalization: bool,
     name: str | None = None,
 ) -> Tensor:
-    """Normalizes images over the batch; ``gamma`` counts where ``scale_after_normalization`` holds.
+    """Normalizes images over the batch. ``gamma`` is used only with ``scale_after_normalization``.
 
     >>> import tvtf as tf
     >>> tf.nn.batch_norm_with_global_normalization([[[[3.]]]], [1.], [4.], [0.], [2.], 0., True).numpy()
@@ -110,9 +110,9 @@ def compute_average_loss(per_example_loss: Any, sample_weight: Any = None, globa
     """Returns the sum of losses, with optional weights, divided by the batch size.
 
     Args:
-      per_example_loss: floating tensor, one loss for each example first.
-      sample_weight: tensor that broadcasts with it.
-      global_batch_size: int; the first dim where not given.
+      per_example_loss: floating tensor, with a loss for each example along the first axis.
+      sample_weight: tensor that broadcasts with ``per_example_loss``.
+      global_batch_size: int; by default the first dim.
 
     >>> import tvtf as tf
     >>> tf.nn.compute_average_loss([1., 3.], global_batch_size=4).numpy()
@@ -132,7 +132,10 @@ def compute_average_loss(per_example_loss: Any, sample_weight: Any = None, globa
 
 
 def _batch_size(size: Any) -> Tensor:
-    """Converts the argument ``global_batch_size`` to an integer scalar tensor, or raises TensorFlow's error."""
+    """Converts the argument ``global_batch_size`` to a tensor.
+
+    Raises TensorFlow's error if it is not a scalar or not an integer.
+    """
     tensor = convert_to_tensor(size)
     if tensor.ndim:
         raise ValueError(f"global_batch_size must be scalar.. Expected scalar shape, saw shape: {tensor.shape}.")

@@ -79,7 +79,7 @@ def _frame_symbolic(x: Tensor, axis: int, length: int, step: int, pad_value: Ten
     if pad_value is None:
         count = tf["maximum"](0, 1 + (extent - length) // step)
     else:
-        count = -(-extent // step)
+        count = -(-extent // step)  # a frame for each step, rounded up
         padding = tf["maximum"](0, length + step * (count - 1) - extent)
         paddings = [
             tf["stack"]([0, padding]) if i == axis else EagerTensor(np.zeros(2, np.int32)) for i in range(x.ndim)
@@ -98,11 +98,11 @@ def _signal(value: Any, least_rank: int) -> Tensor:
 
 
 def _sample_count(value: Any, name: str) -> int:
-    """Converts the argument ``name``, a number of samples known while tracing, to an int.
+    """Converts the argument ``name``, a number of samples that is known while tracing, to an int.
 
     Raises:
-      ValueError: it is not a scalar.
-      ArgumentError: it is not int32.
+      ValueError: the argument is not a scalar.
+      ArgumentError: the argument's dtype is not int32.
     """
     count = convert_to_tensor(value)
     if count.ndim:
@@ -226,7 +226,10 @@ def inverse_stft(
 
 
 def _cosine_transform(x: Tensor, transform_type: int, norm: Any) -> Tensor:
-    """Computes a discrete cosine transform of type 1 to 4 along the last axis, by a matrix product."""
+    """Computes a discrete cosine transform along the last axis by a product with the transform's matrix.
+
+    ``transform_type`` is 1 to 4, and ``norm`` is None or "ortho".
+    """
     import scipy.fft
 
     size = x._type.shape[-1]
@@ -272,7 +275,7 @@ def dct(input: Any, type: int = 2, n: Any = None, axis: int = -1, norm: Any = No
 
 
 def _check_cosine_arguments(x: Tensor, transform_type: Any, axis: Any, norm: Any) -> None:
-    """Checks the arguments of a discrete cosine transform and raises TensorFlow's errors for wrong ones."""
+    """Checks the arguments of a discrete cosine transform. Raises TensorFlow's error for a wrong one."""
     if axis != -1:
         raise NotImplementedError(f"axis must be -1. Got: {axis}")
     if transform_type not in (1, 2, 3, 4):
@@ -287,7 +290,9 @@ def _check_cosine_arguments(x: Tensor, transform_type: Any, axis: Any, norm: Any
 
 @export("signal.idct")
 def idct(input: Any, type: int = 2, n: Any = None, axis: int = -1, norm: Any = None, name: str | None = None) -> Tensor:
-    """Returns the inverse of `tf.signal.dct`, unscaled unless ``norm`` is "ortho"; arguments as there (``n`` is not supported).
+    """Returns the inverse of `tf.signal.dct`, which isn't scaled unless ``norm`` is "ortho".
+
+    The arguments are those of `tf.signal.dct`. ``n`` is not supported.
 
     >>> import tvtf as tf
     >>> tf.signal.idct([6., 0., 0.]).numpy().round(3)

@@ -26,9 +26,9 @@ def tensor_text(array: np.ndarray, summarize: int) -> str:
 
 
 def _elements(array: Any, depth: int, edge_count: int) -> str:
-    """Formats the elements of an array like TensorFlow's ``PrintOneDimV2``.
+    """Formats the elements of an array for ``tf.print``, as TensorFlow's ``PrintOneDimV2`` does.
 
-    Each dim shows ``edge_count`` elements at both ends. ``depth`` is the nesting depth, by which lines are indented.
+    Each dim shows ``edge_count`` elements at both ends. Lines are indented by the nesting depth ``depth``.
 
     Source: core/framework/tensor.cc
     """

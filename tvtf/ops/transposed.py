@@ -14,7 +14,10 @@ from tvtf.ops.windows import channels_first, channels_last, is_channels_first, p
 
 
 def _checked(x: Any, filters: Any, rank: int, op: str) -> tuple[Tensor, Tensor]:
-    """Converts input and filter of a transposed convolution to tensors, and checks for ``rank`` spatial axes."""
+    """Converts the input and the filter of a transposed convolution to tensors, and checks their ranks.
+
+    Both have ``rank`` spatial axes and two others. ``op`` is the name of TensorFlow's op in errors.
+    """
     x = convert_to_tensor(x)
     filters = convert_to_tensor(filters, dtype_hint=x.dtype)
     for tensor, name in ((x, "input"), (filters, "filter")):
@@ -37,6 +40,7 @@ def _result_shape(
         return (x._type.shape[0], *shape, filters._type.shape[-2])
     if len(shape) != rank + 2:
         raise ValueError(f"{op}: output_shape must have {rank} or {rank + 2} dims, but got {show_shape(shape)}")
+    # the shape (batch, channels, spatial axes) becomes (batch, spatial axes, channels)
     return (shape[0], *shape[2:], shape[1]) if has_channels_first else tuple(shape)
 
 

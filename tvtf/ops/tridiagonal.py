@@ -34,7 +34,7 @@ from tvtf.ops.rules import bind, require_dtype, require_same_dtype, zeros_like
 
 
 def _solve_type(diagonals: TensorType, rhs: TensorType) -> TensorType:
-    """Returns the type of a tridiagonal solve's result, which is that of ``rhs``, after checking the operands.
+    """Checks the operands of a tridiagonal solve, and returns the type of the result: the type of ``rhs``.
 
     ``diagonals`` has three rows of length n. The right-hand sides ``rhs`` have n rows.
     """
@@ -52,7 +52,7 @@ def _solve_type(diagonals: TensorType, rhs: TensorType) -> TensorType:
 
 
 def _solve_banded(diagonals: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-    """Solves tridiagonal systems by SciPy, for which the outer diagonals are rolled by one.
+    """Solves tridiagonal systems by SciPy. The outer diagonals are rolled by one for SciPy.
 
     TensorFlow stores an element of a diagonal at the index of its matrix row, SciPy at the index of its matrix column.
     """
@@ -114,11 +114,15 @@ def _solve_perturbed(bands: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _divided_by_pivot(row: np.ndarray, pivot: Any, perturbation: Any) -> np.ndarray:
-    """Divides a row by a pivot. A pivot near 0 is moved away from 0 until the quotient doesn't overflow."""
-    tiny = np.finfo(row.dtype).tiny
+    """Divides a row of a linear system by its pivot, the element of the main diagonal.
+
+    ``perturbation`` is added to a pivot near 0, and doubled, until the quotient doesn't overflow.
+    """
+    tiny = np.finfo(row.dtype).tiny  # the smallest normal number
     largest, perturbation = np.abs(row).max(initial=0), np.copysign(max(abs(perturbation), tiny), pivot.real)
     while abs(pivot) < 1:
         if abs(pivot) < tiny and pivot != 0 and largest * tiny <= abs(pivot):
+            # the pivot is denormal, but the quotient is finite: scale both, since 1 / pivot might overflow
             return row / tiny / (pivot / tiny)  # type: ignore[no-any-return]
         if abs(pivot) >= tiny and largest <= abs(pivot) / tiny:
             break
@@ -178,10 +182,10 @@ def _row_inner_products(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _solve_gradient(solve: Any, ct: Tensor, y: Tensor, diagonals: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the cotangents of diagonals and right-hand sides of a tridiagonal solve.
+    """Returns the cotangents of the diagonals and of the right-hand sides of a tridiagonal solve.
 
-    A solve with the transposed matrix gives that of the right-hand sides. Inner products of this with the rows of the
-    solution ``y`` give that of the diagonals.
+    The cotangent of the right-hand sides is a solve with the transposed matrix. The inner products of this cotangent
+    with the rows of the solution ``y``, negated, are the cotangent of the diagonals.
     """
     to_rhs = solve(_transposed(diagonals), ct)
     to_diagonals = _rows(
@@ -211,11 +215,14 @@ def tridiagonal_system(diagonals: Tensor, rhs: Tensor) -> Any:
 
 
 def _dominant_diagonals(seed: int, *batch: int) -> Any:
-    """Returns a function that draws sample diagonals. The main diagonal dominates: the matrix is far from singular."""
+    """Returns a function that draws the three diagonals of tridiagonal matrices for test samples.
+
+    The main diagonal is dominant, so that the matrices are far from singular.
+    """
 
     def draw(dtype: Any) -> np.ndarray:
         rows = np.abs(matrix(seed, *batch, 4, 4)(dtype))[..., :3, :] % 1
-        return (rows + np.array([[0], [3], [0]])).astype(dtype.np)
+        return (rows + np.array([[0], [3], [0]])).astype(dtype.np)  # row 1 is the main diagonal
 
     return draw
 
@@ -248,7 +255,7 @@ def _padded_diagonal(outer: Tensor, main: Tensor, end: int) -> Tensor:
 
 
 def _diagonals_of_matrix(x: Tensor) -> Tensor:
-    """Returns the three diagonals of square matrices as the rows of one tensor."""
+    """Returns the three middle diagonals of square matrices as the rows of one tensor, the upper diagonal first."""
     size = x.shape[-1]
     if x.ndim < 2 or size != x.shape[-2]:
         raise ValueError(f"Expected last two dimensions of diagonals to be equal, but got shape {x.shape}")
@@ -398,10 +405,11 @@ def _dense_matrix(bands: Tensor, count: int, size: int, lower: bool) -> Tensor:
 def _eigen_types(
     alpha: TensorType, beta: TensorType, select: str, limits: Any, count: Any
 ) -> tuple[TensorType, TensorType]:
-    """Returns the types of ``count`` eigenvalues and eigenvectors of a tridiagonal matrix after checking its diagonals.
+    """Checks the diagonals of a tridiagonal matrix, and returns the types of ``count`` eigenvalues and eigenvectors.
 
     ``alpha`` is the main diagonal, ``beta`` the outer one. Both must be floating vectors.
     """
+    # ``select`` and ``limits`` aren't needed here, but all rules of the op get them
     require_same_dtype((alpha, beta), ("alpha", "beta"))
     require_dtype(alpha, (float32, float64), "alpha")
     if len(alpha.shape) != 1 or len(beta.shape) != 1:

@@ -47,10 +47,9 @@ def required(x: Tensor, check: Check, holds: Callable[..., Tensor], message: str
 
 
 def _passes(check: Check, known: list[np.ndarray | None]) -> bool:
-    """Returns whether values known while tracing pass ``check``.
+    """Returns whether values that are known while tracing pass ``check``.
 
-    Eager execution raises the error of the check. In a trace, wrong values must fail only when the program reaches the
-    check.
+    In eager execution, the error of the check is raised. A traced program must fail only when it reaches the check.
     """
     active_trace, state.trace = state.trace, None  # the check computes with NumPy arrays, eagerly
     try:

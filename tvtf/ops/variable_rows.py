@@ -30,7 +30,7 @@ _BINDS = {
 
 
 def _factor_products(x: Tensor, index_vectors: Tensor, factors: Tensor) -> Tensor:
-    """Returns the product of all factors for each row of ``x``; one for rows without any.
+    """Returns the product of all factors for each row of ``x``. A row without factors gets 1.
 
     ``index_vectors`` are the row numbers of ``factors``, shape (..., 1).
     """
@@ -41,9 +41,9 @@ def _factor_products(x: Tensor, index_vectors: Tensor, factors: Tensor) -> Tenso
 def _write_rows(
     variable: Variable, operation: str, index_vectors: Tensor, updates: Tensor, read_value: bool = True
 ) -> Any:
-    """Updates some slices of a Variable by ``operation``, a key of ``_BINDS``; returns the result of ``assign``.
+    """Updates the slices of a Variable at index vectors, and returns the result of ``assign``.
 
-    No gradient tape records the update.
+    ``operation`` is a key of ``_BINDS``, such as "add". No gradient tape records the update.
     """
     with variable.lock:
         tapes, state.tapes = state.tapes, []
@@ -56,7 +56,7 @@ def _write_rows(
 
 
 def _checked(op: str, check: Callable[..., None], indices: Tensor, *args: Any) -> None:
-    """Runs ``check`` on indices that are known, before anything is written; the error names the Variable's ``op``."""
+    """Runs ``check`` on known indices before anything is written. The error names the Variable's ``op``."""
     if isinstance(indices, EagerTensor):
         try:
             check(indices.eager_array(), *args)
@@ -71,7 +71,10 @@ def _scatter_method(operation: str) -> Callable[..., Any]:
     def scatter(
         self: Variable, sparse_delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Any:
-        """Updates rows of the Variable. The values are broadcast to the shape of the rows."""
+        """Updates the rows of the Variable at ``sparse_delta.indices`` with ``sparse_delta.values``.
+
+        The values are broadcast to the shape of the rows. ``use_locking`` and ``name`` are TensorFlow's and unused.
+        """
         if not isinstance(sparse_delta, IndexedSlices):
             raise TypeError(f"Argument `sparse_delta` must be a `tf.IndexedSlices`. Received arg: {sparse_delta}")
         indices = convert_to_tensor(sparse_delta.indices)
@@ -81,14 +84,17 @@ def _scatter_method(operation: str) -> Callable[..., Any]:
         shape = (*indices._type.shape, *dims[1:])
         if not same_shape(updates._type.shape, shape):
             updates = bind.broadcast_to(updates, shape=shape)
-        index_vectors = bind.reshape(indices, shape=(*indices._type.shape, 1))
+        index_vectors = bind.reshape(indices, shape=(*indices._type.shape, 1))  # vectors of one index
         return _write_rows(self, operation, index_vectors, updates, read_value)
 
     return scatter
 
 
 def _scatter_nd_method(operation: str) -> Callable[..., Any]:
-    """Returns a method of Variables that updates the slices at index vectors by ``operation``, a key of ``_BINDS``."""
+    """Returns a method of Variables that updates the slices at index vectors.
+
+    ``operation`` is a key of ``_BINDS``, such as "add". It combines old and new values.
+    """
     op = f"ResourceScatterNd{operation.capitalize()}"
 
     def scatter_nd(self: Variable, indices: Any, updates: Any, name: str | None = None) -> Any:
@@ -101,13 +107,16 @@ def _scatter_nd_method(operation: str) -> Callable[..., Any]:
 
 
 def _require_rows(op: str, variable: Variable, index_vectors: Tensor, updates: Tensor) -> None:
-    """Checks that updates have the shape of the Variable's slices at the index vectors, and raises an error if not."""
-    depth, dims, update_dims = index_vectors._type.shape[-1], variable._type.shape, updates._type.shape
+    """Checks that the updates have the shape of the Variable's slices at the index vectors. ``op`` is for the error.
+
+    An index vector of length k selects a slice, which has the Variable's axes from k on.
+    """
+    vector_length, dims, update_dims = index_vectors._type.shape[-1], variable._type.shape, updates._type.shape
     slice_dims = update_dims[index_vectors.ndim - 1 :]
-    if isinstance(depth, int) and not same_shape(dims[depth:], slice_dims):
+    if isinstance(vector_length, int) and not same_shape(dims[vector_length:], slice_dims):
         first_axis = index_vectors.ndim - 1
         raise ArgumentError(
-            f"Dimensions [{depth},{len(dims)}) of input[shape={brackets(dims)}] must match dimensions "
+            f"Dimensions [{vector_length},{len(dims)}) of input[shape={brackets(dims)}] must match dimensions "
             f"[{first_axis},{len(update_dims)}) of updates[shape={brackets(update_dims)}]"
         ).for_op(op)
 
@@ -115,7 +124,10 @@ def _require_rows(op: str, variable: Variable, index_vectors: Tensor, updates: T
 def batch_scatter_update(
     self: Variable, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None
 ) -> Any:
-    """Writes ``values[b..., i]`` at ``indices[b..., i]`` of row ``b...``."""
+    """Assigns a batch of updates: ``values[..., j]`` goes to the index ``indices[..., j]`` of the row ``[...]``.
+
+    The leading axes of indices and values are the Variable's leading axes. ``use_locking`` is TensorFlow's and unused.
+    """
     indices = convert_to_tensor(sparse_delta.indices)
     # each index becomes an index vector with the numbers of its batch axes in front
     columns = [
@@ -145,7 +157,7 @@ def gather_nd_of(self: Variable, indices: Any, name: str | None = None) -> Tenso
 
 
 def count_up_to(self: Variable, limit: int) -> Tensor:
-    """Adds one and returns the previous value.
+    """Adds one to a Variable and returns the previous value.
 
     Raises:
       OutOfRangeError: the value is ``limit`` (InvalidArgumentError from compiled code).
@@ -158,6 +170,7 @@ def count_up_to(self: Variable, limit: int) -> Tensor:
         )
     value, bound = self.value(), EagerTensor(np.array(limit, self.dtype.np))
     message = f"Reached limit of {limit}"
+    # while tracing the value is unknown, so the program checks it when it runs
     if state.trace is not None:
         bind.guard(bind.less(value, bound), message=message)
     elif value.eager_array() >= limit:

@@ -42,7 +42,7 @@ class _Format(NamedTuple):
 
 
 def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yields the chunks of a RIFF file, name and contents; a truncated file cuts the last one short."""
+    """Yields the chunks of a RIFF file, name and contents. A truncated file cuts the last chunk short."""
     position = 12
     while position + 8 <= len(data):
         name, size = struct.unpack_from("<4sI", data, position)
@@ -60,10 +60,13 @@ def _expect(data: bytes, position: int, expected: bytes) -> None:
 
 
 def _samples(data: bytes) -> tuple[np.ndarray, int]:
-    """Decodes a WAV file. Returns its samples, with shape (points in time, channels), and the sample rate."""
+    """Decodes a WAV file of 16-bit samples.
+
+    Returns the samples, scaled to [-1, 1) and of shape (points in time, channels), and the sample rate.
+    """
     _expect(data, 0, b"RIFF")
     _expect(data, 8, b"WAVE")
-    # of chunks of one name the first counts
+    # if chunks have the same name, the first one counts: reversed, it comes last and replaces the others
     chunks = dict(reversed(list(_chunks(data))))
     if b"fmt " not in chunks or len(chunks[b"fmt "]) < 16:
         raise ArgumentError("Data too short when trying to read string")
@@ -74,8 +77,8 @@ def _samples(data: bytes) -> tuple[np.ndarray, int]:
         raise ArgumentError(f"Can only read 16-bit WAV files, but received {header.bits}")
     if b"data" not in chunks:
         raise ArgumentError("Data too short when trying to read string")
-    frame_size = 2 * header.channels
-    complete_size = len(chunks[b"data"]) // frame_size * frame_size
+    frame_size = 2 * header.channels  # the bytes of one point in time
+    complete_size = len(chunks[b"data"]) // frame_size * frame_size  # the last frame may be cut off
     values = np.frombuffer(chunks[b"data"][:complete_size], "<i2").reshape(-1, header.channels)
     return values.astype(np.float32) / np.float32(_SCALE), header.rate
 
@@ -83,9 +86,10 @@ def _samples(data: bytes) -> tuple[np.ndarray, int]:
 def _decoded(
     contents: np.ndarray, wanted_channels: int, wanted_samples: int, **_: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Decodes a WAV file to the wanted numbers of channels and samples. A negative number stands for that of the file.
+    """Decodes a WAV file, and returns its samples and the sample rate.
 
-    Additional channels repeat the last channel. Additional samples are zeros.
+    Channels and samples are dropped or added to get the wanted numbers. A negative number keeps the file's. Additional
+    channels repeat the last channel. Additional samples are zeros.
     """
     samples, rate = _samples(contents.item())
     if wanted_channels >= 0:
@@ -93,7 +97,7 @@ def _decoded(
     if wanted_samples >= 0:
         missing_count = max(0, wanted_samples - len(samples))
         samples = np.pad(samples[:wanted_samples], [(0, missing_count), (0, 0)])
-    return np.ascontiguousarray(samples), np.array(rate, np.uint32).view(np.int32)
+    return np.ascontiguousarray(samples), np.array(rate, np.uint32).view(np.int32)  # TensorFlow's sample rate is int32
 
 
 def _decoded_type(contents: TensorType, sizes: Any, **_: Any) -> tuple[TensorType, TensorType]:
@@ -144,21 +148,25 @@ def decode_wav(
 
 
 def _encoded(audio: np.ndarray, rate: np.ndarray) -> np.ndarray:
-    """Encodes float samples as a WAV file of 16-bit samples. They are rounded half away from zero and clipped."""
+    """Encodes float samples as a WAV file of 16-bit samples.
+
+    ``audio`` has the shape (points in time, channels). Samples are rounded half away from zero and clipped.
+    """
     if rate <= 0:
         raise ArgumentValueError(f"sample_rate must be in (0, 2^32), got: {int(rate) % 2**64}")
     scaled_samples = audio * np.float32(_SCALE)
     rounded_samples = np.sign(scaled_samples) * np.floor(np.abs(scaled_samples) + np.float32(0.5))
     data = np.clip(rounded_samples, -_SCALE, _SCALE - 1).astype("<i2").tobytes()
     channels, sample_rate = audio.shape[1], int(rate)
-    frame_size = 2 * channels
+    frame_size = 2 * channels  # the bytes of one point in time
     header_fields = (16, _PCM, channels, sample_rate, sample_rate * frame_size, frame_size, 16)
+    # the RIFF chunk's size counts the 36 bytes of the header after it
     header = struct.pack(_HEADER, b"RIFF", 36 + len(data), b"WAVE", b"fmt ", *header_fields, b"data", len(data))
     return np.array(header + data, object)
 
 
 def _encoded_type(audio: TensorType, rate: TensorType) -> TensorType:
-    """Returns the type of encode_wav's result, a scalar string, after checking samples and sample rate."""
+    """Checks the types of encode_wav's samples and sample rate, and returns the type of the result, a scalar string."""
     require_dtype(audio, (float32,), "audio")
     require_dtype(rate, (int32,), "sample_rate")
     if len(audio.shape) != 2:
@@ -180,7 +188,7 @@ def encode_wav(audio: Any, sample_rate: Any, name: str | None = None) -> Tensor:
 
     Args:
       audio: float32 of shape (samples, channels); values beyond -1 and 1 are clipped.
-      sample_rate: how many samples there are in a second, an int32 scalar.
+      sample_rate: the number of samples per second, an int32 scalar.
 
     >>> import tvtf as tf
     >>> tf.strings.length(tf.audio.encode_wav([[0.0], [0.5]], 16000)).numpy()

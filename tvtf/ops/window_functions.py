@@ -19,7 +19,10 @@ from tvtf.ops.rules import static_int, static_value
 
 
 def _checked_arguments(window_length: Any, dtype: Any) -> tuple[int, DType]:
-    """Returns the length and the floating dtype of a window function after checking both, with TensorFlow's errors."""
+    """Checks the arguments of a window function, such as ``hann_window``. Returns the length and the floating dtype.
+
+    The errors are TensorFlow's.
+    """
     float_dtype = as_dtype(dtype)
     if not float_dtype.is_floating:
         raise ValueError(f"dtype must be a floating point type. Found {float_dtype}")
@@ -51,6 +54,7 @@ def _raised_cosine(window_length: Any, periodic: Any, dtype: Any, mean: float) -
     periodic = static_value(converted(periodic, as_dtype("bool")), "periodic")
     if length == 1:
         return _constant(np.ones(1), float_dtype)
+    # a periodic window of even length has the period ``length``, others have ``length - 1``
     period = length + bool(periodic) * (1 - length % 2) - 1
     return _constant(mean - (1 - mean) * np.cos(2 * np.pi * np.arange(length) / period), float_dtype)
 
@@ -150,11 +154,15 @@ def inverse_stft_window_fn(
 
     @name_errors
     def inverse_window(frame_length: Any, dtype: Any) -> Tensor:
-        """Computes the inverse window for overlap-add: it undoes the forward window in frames ``frame_step`` apart."""
+        """Computes the window that undoes the forward window when overlapping frames are added.
+
+        The frames begin ``frame_step`` samples apart.
+        """
         length, float_dtype = scalar_int(convert_to_tensor(frame_length), "frame_length"), as_dtype(dtype)
         forward_window = np.array(static_value(forward_window_fn(length, dtype=float_dtype), "window"), np.float64)
-        overlap_count = -(-length // step)
-        # so that the products of both windows add up to one at every sample
+        overlap_count = -(-length // step)  # rounded up: the number of frames that overlap at a sample
+        # The window is divided by the sum of the squared windows at each sample. Then the products of forward and
+        # inverse window add up to one.
         squares = np.pad(forward_window**2, (0, overlap_count * step - length)).reshape(overlap_count, step)
         squares_sum = np.tile(squares.sum(axis=0), overlap_count)[:length]
         return _constant(forward_window / squares_sum, float_dtype)

@@ -111,7 +111,10 @@ def paddings(
 
 
 def _named_padding(padding: str, sizes: Any, window: Any, strides: Any, dilations: Any, op: str) -> Padding:
-    """Returns the padding that "VALID" or "SAME" stands for: ``(before, after)`` for each spatial axis."""
+    """Converts the padding "VALID" or "SAME" to numbers: a pair ``(before, after)`` for each spatial axis.
+
+    "VALID" means no padding. "SAME" pads so that the result has as many windows as the input has strides, rounded up.
+    """
     if padding.upper() == "VALID":
         return ((0, 0),) * len(window)
     if padding.upper() != "SAME":
@@ -130,7 +133,7 @@ def _named_padding(padding: str, sizes: Any, window: Any, strides: Any, dilation
 def _same_padding(size: Dim, extent: int, stride: int, op: str) -> tuple[int, int]:
     """Returns the "SAME" padding ``(before, after)`` of an axis, which gives ``ceil(size / stride)`` results.
 
-    If the total is odd, one more zero is added after the axis, as in TensorFlow. ``extent`` is the dilated window's.
+    ``extent`` is the size of the dilated window. If the total padding is odd, the end gets the additional zero.
     """
     if stride == 1:
         total = extent - 1
@@ -186,7 +189,10 @@ def result_sizes(
 
 
 def _result_size(size: Dim, window: int, stride: int, padding: tuple[int, int], dilation: int) -> Dim:
-    """Returns the number of windows along an axis: positions within the padded axis, ``stride`` apart."""
+    """Returns the number of pooling or convolution windows along an axis.
+
+    Windows begin ``stride`` apart and lie within the axis, which is ``size`` long and padded by ``padding``.
+    """
     extent = extent_of(window, dilation)
     last_start = size + sum(padding) - extent
     if isinstance(last_start, int) and last_start < 0:
@@ -222,7 +228,7 @@ def taps(
     for tap in itertools.product(*map(range, window)):
         starts = [tap_index * dilation for tap_index, dilation in zip(tap, dilations)]
         slices = [
-            slice(start, start + (count - 1) * stride + 1 if count else start, stride)
+            slice(start, start + (count - 1) * stride + 1 if count else start, stride)  # empty without windows
             for start, count, stride in zip(starts, sizes, strides)
         ]
         yield tap, (slice(None), *slices)

@@ -45,8 +45,8 @@ class _Flags:
     """``absl.flags``, imported when one of its names is first used."""
 
     def __getattr__(self, name: str) -> Any:
-        """Returns ``absl.flags.<name>``; absl is imported here because it is an optional package."""
-        if name.startswith("__"):
+        """Returns ``absl.flags.<name>``. absl is an optional package, so it is imported only here."""
+        if name.startswith("__"):  # Python itself looks up such names
             raise AttributeError(name)
         try:
             return getattr(importlib.import_module("absl.flags"), name)

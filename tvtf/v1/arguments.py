@@ -30,9 +30,12 @@ def renamed(target: str, renames: dict[str, str], order: str | None = None) -> C
     positional_names = order.split() if order else None
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        """Calls the target with renamed arguments. Raises ValueError if both names of an argument are given."""
+        """Calls ``tf.<target>`` with renamed arguments.
+
+        Raises ValueError if an argument is passed under its old and its new name.
+        """
         function = tf_(target)
-        if positional_names:
+        if positional_names:  # TensorFlow 2 has another order: pass all arguments by name
             kwargs = dict(zip(positional_names, args)) | kwargs
             args = ()
         new_kwargs: dict[str, Any] = {}
@@ -161,21 +164,23 @@ v1("floor_div")(Alias("math.floordiv"))
 
 @v1("constant")
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = "Const", verify_shape: bool = False) -> Any:
-    """Works as ``tf.constant``; in a graph, the last element is repeated to fill ``shape``.
+    """Works as ``tf.constant``. In a graph, the last element is repeated to fill ``shape``.
 
     Raises:
-      TypeError: the value's shape differs, and ``verify_shape`` is set.
+      TypeError: the value's shape differs from ``shape``, and ``verify_shape`` is set.
       ValueError: in a graph, the value has too many elements.
     """
     make_constant = tf_("constant")
     if shape is None:
         return make_constant(value, dtype, name=name)
     array = to_array(value, None if dtype is None else as_dtype(dtype))
+    # an unknown dim counts as 0
     requested = tuple(int(dim or 0) for dim in as_shape(shape).as_list())
     in_graph = state.trace is not None and state.trace.has_keys
     if verify_shape and array.shape != requested:
         subject = "Tensor's shape:" if in_graph else f"Tensor {array} (converted from {value}) with shape"
         raise TypeError(f"Expected {subject} {requested}, but got {'' if in_graph else 'shape '}{array.shape}.")
+    # a single element is broadcast to the shape
     if in_graph and array.size != 1:
         return make_constant(_extended_by_last_element(array, math.prod(requested)), shape=requested, name=name)
     return make_constant(value, dtype, shape, name=name)
@@ -208,7 +213,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     """Works as ``tf.where`` without broadcasting: ``condition`` is a scalar, a vector with one bool per row, or of equal shape.
 
     Raises:
-      InvalidArgumentError: the shapes differ otherwise; while tracing, a ValueError.
+      InvalidArgumentError: (ValueError while tracing) the shapes differ in another way.
     """
     if x is None or y is None:
         return tf_("where")(condition, x, y)
@@ -255,7 +260,7 @@ def cond(
     fn1: Any = None,
     fn2: Any = None,
 ) -> Any:
-    """Works as ``tf.cond``; a result that is a list of one value is unpacked, unless ``strict`` is set.
+    """Works as ``tf.cond``, but unpacks a result that is a list of one value, unless ``strict`` is set.
 
     ``fn1`` and ``fn2`` are TensorFlow 1's older names of ``true_fn`` and ``false_fn``.
     """
@@ -268,7 +273,7 @@ def cond(
 def case(
     pred_fn_pairs: Any, default: Any = None, exclusive: bool = False, strict: bool = False, name: str = "case"
 ) -> Any:
-    """Works as ``tf.case``; the pairs may also be a dict from predicates to functions."""
+    """Works as ``tf.case``, but the pairs of predicate and function may also be a dict."""
     pairs = list(pred_fn_pairs.items()) if isinstance(pred_fn_pairs, dict) else list(pred_fn_pairs)
     # the keys of a dict may be references to tensors: tensor.ref()
     pairs = [(pred.deref() if hasattr(pred, "deref") else pred, fn) for pred, fn in pairs]
@@ -284,10 +289,12 @@ def print_tensor(
     summarize: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """Returns ``input_``; whenever it is computed, prints the tensors ``data`` to stderr, at most ``first_n`` times.
+    """Returns ``input_`` as a tensor that prints the tensors ``data`` to stderr whenever it is computed.
 
-    ``summarize`` is the number of elements to print of each tensor; a negative one prints all.
+    It prints at most ``first_n`` times. ``summarize`` is the number of elements to print of each tensor. A negative
+    number prints all elements.
     """
+    # by default as often as the tensor is computed
     remaining_prints = iter(range(first_n if first_n is not None and first_n >= 0 else 2**62))
     limit = 3 if summarize is None else summarize
 
@@ -323,13 +330,13 @@ def _first_elements(array: Any, limit: int) -> str:
 
 
 def _as_text(value: Any) -> str:
-    """Formats an element of an array as TensorFlow's ``tf.Print`` does: bools in lower case, floats with six digits."""
+    """Formats an element of an array as ``tf.Print`` does: bools in lower case, floats with six significant digits."""
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     is_float = not isinstance(value, (bool, int)) and value.dtype.kind == "f"
     if is_float:
         return f"{float(value):g}"
-    text = str(value)
+    text = str(value)  # an integer, a bool or text
     return text.lower() if text in ("True", "False") else text
 
 
@@ -427,7 +434,7 @@ def decode_csv(
     na_value: str = "",
     select_cols: Any = None,
 ) -> Any:
-    """Works as ``tf.io.decode_csv``; TensorFlow 1 has its arguments in another order."""
+    """Works as ``tf.io.decode_csv``. TensorFlow 1 has the arguments in another order."""
     return tf_("io.decode_csv")(records, record_defaults, field_delim, use_quote_delim, na_value, select_cols)
 
 
@@ -454,12 +461,14 @@ def sparse_to_dense(
 ) -> Any:
     """Returns a dense tensor that has ``sparse_values`` at ``sparse_indices`` and ``default_value`` elsewhere.
 
-    The indices are a scalar, a vector of positions in a vector, or a matrix with one index tuple per row. A scalar
-    value is stored at all of them.
+    The indices are a scalar, a vector of positions in a vector, or a matrix with an index vector in each row. A scalar
+    value is stored at all positions.
     """
     indices = convert_to_tensor(sparse_indices)
     values = convert_to_tensor(sparse_values)
+    # a scalar becomes one index vector
     positions = tf_("reshape")(indices, [1, 1]) if indices.shape.rank == 0 else indices
+    # each element of a vector becomes an index vector
     positions = positions[:, None] if positions.shape.rank == 1 else positions
     updates = tf_("broadcast_to")(values, tf_("shape")(positions)[:1])
     defaults = tf_("fill")(output_shape, convert_to_tensor(default_value, values.dtype))
@@ -487,7 +496,10 @@ def while_loop(
     cond: Any, body: Any, loop_vars: Any, shape_invariants: Any = None, parallel_iterations: int = 10, back_prop: bool = True,
     swap_memory: bool = False, name: Any = None, maximum_iterations: Any = None, return_same_structure: bool = False,
 ) -> Any:  # fmt: skip
-    """Works as ``tf.while_loop``, but returns a single loop variable itself unless ``return_same_structure``."""
+    """Works as ``tf.while_loop``, but returns a single loop variable itself, not in a list.
+
+    With ``return_same_structure`` the result is a list, too. Arguments that only tune TensorFlow's runtime are unused.
+    """
     results = tf_("while_loop")(
         cond,
         lambda *variables: _as_list(body(*variables)),

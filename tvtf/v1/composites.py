@@ -30,10 +30,10 @@ class IndexedSlicesValue(NamedTuple):
 
 @v1("convert_to_tensor_or_sparse_tensor")
 def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: str | None = None) -> Any:
-    """Converts to a tensor, unless it is a sparse tensor, which is returned unchanged.
+    """Converts a value to a tensor. A sparse tensor is returned unchanged.
 
     Raises:
-      RuntimeError: a sparse tensor of another dtype.
+      RuntimeError: the value is a sparse tensor of another dtype.
     """
     if isinstance(value, SparseTensorValue):
         value = SparseTensor(*value)
@@ -46,10 +46,10 @@ def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: str 
 
 @v1("convert_to_tensor_or_indexed_slices")
 def convert_to_tensor_or_indexed_slices(value: Any, dtype: Any = None, name: str | None = None) -> Any:
-    """Converts to a tensor, unless it is an ``IndexedSlices``, which is returned unchanged.
+    """Converts a value to a tensor. An ``IndexedSlices`` is returned unchanged.
 
     Raises:
-      ValueError: an ``IndexedSlices`` of another dtype.
+      ValueError: the value is an ``IndexedSlices`` of another dtype.
     """
     if not isinstance(value, IndexedSlices):
         return convert_to_tensor(value, dtype)
@@ -145,7 +145,7 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
 
 @v1("ragged.placeholder")
 def ragged_placeholder(dtype: Any, ragged_rank: int, value_shape: Any = None, name: str | None = None) -> Any:
-    """Creates a ragged tensor of placeholders, which ``Session.run`` is fed as a ``RaggedTensorValue``."""
+    """Creates a ragged tensor of placeholders. ``Session.run`` takes its value as a ``RaggedTensorValue``."""
     graph, base_name = current_graph(), name or "RaggedPlaceholder"
     flat_shape = None if value_shape is None else [None, *value_shape]
     ragged: Any = graph.placeholder(as_dtype(dtype), flat_shape, f"{base_name}/flat_values")

@@ -35,7 +35,7 @@ _ValuesById = Mapping[Any, Any]
 
 @contextmanager
 def _eagerly() -> Iterator[None]:
-    """Runs the ops of the ``with`` block at once: they are added to no graph and recorded by no gradient tape."""
+    """Runs the ops of the ``with`` block eagerly. They are added to no graph, and no gradient tape records them."""
     outer_trace, outer_tapes = state.trace, state.tapes
     state.trace, state.tapes = None, []
     try:
@@ -65,8 +65,8 @@ class GraphDataset:
     def element_spec(self) -> Any:
         """Returns the spec of the dataset's elements.
 
-        If the dataset depends on fed tensors, it is built twice, from example values with unknown dims 2 and 3. A dim
-        that differs between the two results is unknown.
+        A dataset that depends on fed tensors is built twice, from example values. Unknown dims of the values are 2,
+        then 3. A dim of the elements that differs between the two datasets is unknown.
         """
         if not self._inputs:
             return self.built({}).element_spec
@@ -78,8 +78,11 @@ class GraphDataset:
         return nest.map_structure(_covering_spec, first, second)
 
     def __getattr__(self, name: str) -> Any:
-        """Returns the dataset's method ``name``, whose call is declared and made when the dataset is built."""
-        if name.startswith("__"):
+        """Returns the dataset's method ``name``, such as ``map``, or an attribute of TensorFlow 1's datasets.
+
+        A call of the method is only declared. It is made when the dataset is built from the graph's fed values.
+        """
+        if name.startswith("__"):  # Python itself looks up such names, for example to copy an object
             raise AttributeError(name)
         if name == "make_one_shot_iterator":
             return lambda: make_one_shot_iterator(self)
@@ -111,10 +114,10 @@ def _example(tensor: SymbolicTensor, size: int) -> EagerTensor:
 def _declare_call(
     function_of: Callable[[_ValuesById], Any], inputs: list[SymbolicTensor], args: Any, kwargs: Any
 ) -> Any:
-    """Calls a dataset function now if all arguments are constants.
+    """Calls a dataset function now, or returns a ``GraphDataset`` that calls it when the graph runs.
 
-    Otherwise returns a ``GraphDataset`` that calls it later. ``function_of`` returns the function, given the values of
-    the graph's tensors ``inputs`` by id. A ``GraphDataset`` makes the call when the values of all its inputs are known.
+    The function is called now if all arguments are constants. ``function_of(values)`` returns the function, from the
+    values of the graph's tensors ``inputs`` by id.
     """
     all_inputs = list(inputs)
     for leaf in _leaves((args, kwargs)):
@@ -130,6 +133,7 @@ def _declare_call(
     if all_inputs:
         unique_inputs = list({id(tensor): tensor for tensor in all_inputs}.values())
         return GraphDataset(call, unique_inputs)
+    # all arguments are constants, so no values are needed
     result = call({})
     return GraphDataset(call, [], result) if isinstance(result, Dataset) else result
 
@@ -140,7 +144,7 @@ def _constant(tensor: SymbolicTensor) -> Any:
 
 
 def _leaves(value: Any) -> list[Any]:
-    """Returns the leaves of nested lists, tuples and dicts; a composite tensor is replaced by its components."""
+    """Returns the leaves of nested lists, tuples and dicts. A composite tensor is replaced by its components."""
     if isinstance(value, Mapping):
         return _leaves(list(value.values()))
     if nest.is_composite(value):
@@ -213,7 +217,7 @@ def _export_table(path: str) -> None:
     """Declares ``tf.compat.v1.<path>``, a function that creates a lookup table at once, even in a graph."""
 
     def make_table(*args: Any, **kwargs: Any) -> Any:
-        """Creates the table. Raises NotImplementedError if an argument in a graph is not a constant."""
+        """Creates the lookup table. Raises NotImplementedError if an argument is computed by the graph."""
         table_class = public_names()[path]
         if not _in_graph():
             return table_class(*args, **kwargs)
@@ -259,7 +263,7 @@ class GraphIterator:
 
     @property
     def initializer(self) -> Operation:
-        """The op that restarts the iterator.
+        """The op that initializes the iterator: it goes to the first element.
 
         Raises:
           ValueError: the iterator has no initializer.
@@ -300,6 +304,7 @@ class GraphIterator:
                     "operation for this iterator before getting the next element."
                 )
                 raise FailedPreconditionError(None, None, message)
+            # a one-shot iterator begins by itself in each session
             self.begin(self._begin())
         with _eagerly():
             try:
@@ -366,12 +371,15 @@ def _computed_when_run(compute: Callable[..., Any], inputs: list[Any], spec: Any
 
 
 def _make_initializer(iterator: GraphIterator, dataset: Any, name: str | None = None) -> Operation:
-    """Creates the op that initializes an iterator: when run, it builds the dataset and starts at the first element."""
+    """Creates the op that initializes an iterator.
+
+    When the op runs, it builds the dataset from the fed values, and sets the iterator to the first element.
+    """
     declared = dataset if isinstance(dataset, GraphDataset) else GraphDataset(lambda _: dataset, [], dataset)
     graph = current_graph()
 
     def begin(*values: Any) -> np.ndarray:
-        """Starts the iterator when the op runs; ``values`` are those of the dataset's inputs."""
+        """Builds the dataset from the ``values`` of its inputs, and sets the iterator to the first element."""
         values_by_id = {
             id(tensor): convert_to_tensor(value, tensor.dtype) for tensor, value in zip(declared._inputs, values)
         }
@@ -427,7 +435,10 @@ _STRUCTURES: dict[str, Callable[[Any], Any]] = {
 
 
 def _getter(name: str) -> None:
-    """Declares ``tf.compat.v1.data.get_<name>``, such as ``get_output_shapes``, for datasets and iterators."""
+    """Declares the function ``tf.compat.v1.data.get_<name>``, such as ``get_output_shapes``.
+
+    The function returns a part of the element spec of a dataset or iterator.
+    """
 
     def get(dataset_or_iterator: Any) -> Any:
         return _STRUCTURES[name](dataset_or_iterator.element_spec)
@@ -441,8 +452,8 @@ for _name in _STRUCTURES:
 
 
 def _spec_of(types: Any, shapes: Any, classes: Any) -> Any:
-    """Returns the element spec of nested dtypes and, unless ``shapes`` is None, their shapes."""
-    if shapes is None:
+    """Returns the element spec with the structure of ``types``, which are nested dtypes, and with their ``shapes``."""
+    if shapes is None:  # then they are unknown
         return nest.map_structure(lambda dtype: TensorSpec(None, dtype), types)
     flat = nest.flatten_up_to(types, shapes) if hasattr(nest, "flatten_up_to") else _flat_shapes(shapes)
     specs = [

@@ -15,13 +15,13 @@ from tvtf.v1.variables import Variable, get_variable, global_variables, trainabl
 
 
 def _declare_rate(name: str, rate: Any) -> None:
-    """Declares the learning rate decay ``tf.compat.v1.train.<name>``; the function ``rate`` computes the decayed rate.
+    """Declares the learning rate decay ``tf.compat.v1.train.<name>``. The function ``rate`` computes the decayed rate.
 
     In a graph, the declared function returns a tensor. Eagerly, it returns a function that computes the current rate.
     """
 
     def decayed(*args: Any, **kwargs: Any) -> Any:
-        kwargs.pop("name", None)
+        kwargs.pop("name", None)  # TensorFlow's argument, which is not used
         if not isinstance(state.trace, GraphTrace):
             return lambda: rate(*args, **kwargs)
         with state.trace.unnamed():
@@ -42,7 +42,7 @@ def _numbers(learning_rate: Any, global_step: Any, *more: Any) -> list[Any]:
 def _exponential(
     learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False
 ) -> Tensor:
-    """Computes ``learning_rate * decay_rate ** (global_step / decay_steps)``.
+    """Computes the exponentially decayed learning rate ``learning_rate * decay_rate ** (global_step / decay_steps)``.
 
     ``staircase`` rounds the exponent down.
     """
@@ -54,10 +54,11 @@ def _exponential(
 def _natural(
     learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False
 ) -> Tensor:
-    """Computes ``learning_rate * exp(-decay_rate * global_step / decay_steps)``.
+    """Computes the decayed learning rate ``learning_rate * exp(-decay_rate * global_step / decay_steps)``.
 
-    ``staircase`` rounds the quotient down.
+    ``staircase`` rounds ``global_step / decay_steps`` down.
     """
+    # exp(-decay_rate) ** t is exp(-decay_rate * t)
     return _exponential(
         learning_rate, global_step, decay_steps, _tf("exp", -convert_to_tensor(float(decay_rate))), staircase
     )
@@ -66,9 +67,9 @@ def _natural(
 def _inverse(
     learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False
 ) -> Tensor:
-    """Computes ``learning_rate / (1 + decay_rate * global_step / decay_steps)``.
+    """Computes the decayed learning rate ``learning_rate / (1 + decay_rate * global_step / decay_steps)``.
 
-    ``staircase`` rounds the quotient down.
+    ``staircase`` rounds ``global_step / decay_steps`` down.
     """
     rate, step, steps, decay = _numbers(learning_rate, global_step, decay_steps, decay_rate)
     periods = step / steps
@@ -104,7 +105,10 @@ def _cosine(learning_rate: Any, global_step: Any, decay_steps: Any, alpha: Any =
 
 
 def _piecewise(x: Any, boundaries: Any, values: Any) -> Tensor:
-    """Computes a piecewise constant rate: ``values[i]`` up to step ``boundaries[i]``, then ``values[-1]``."""
+    """Computes a piecewise constant learning rate at the step ``x``.
+
+    The rate is ``values[i]`` up to the step ``boundaries[i]``, inclusive, and ``values[-1]`` after the last boundary.
+    """
     if len(boundaries) != len(values) - 1:
         raise ValueError("The length of boundaries should be 1 less than the length of values")
     step = convert_to_tensor(x)
@@ -182,7 +186,10 @@ class ExponentialMovingAverage:
         return self._name
 
     def apply(self, var_list: Any = None) -> Any:
-        """Creates the averages, and returns the op that updates them."""
+        """Creates a moving average for each variable or tensor of ``var_list``, and returns the op that updates them.
+
+        The default are all trainable variables.
+        """
         if not isinstance(state.trace, GraphTrace):
             return _eager_average(self).apply(var_list)
         averaged_values = trainable_variables() if var_list is None else list(var_list)
@@ -196,6 +203,7 @@ class ExponentialMovingAverage:
                     _, average = self._averages[id(value)]
                     factor = _tf("cast", decay, average.dtype)
                     old = average._as_tensor()
+                    # old * factor + value * (1 - factor)
                     average.assign(old - (average._as_tensor() - convert_to_tensor(value)) * (1 - factor))
         return Operation("NoOp", self._name, trace.graph, effects)
 
@@ -209,6 +217,7 @@ class ExponentialMovingAverage:
         graph = get_default_graph()
         is_variable = hasattr(value, "assign")
         initial_value = value.initialized_value() if is_variable else _tf("zeros_like", value)
+        # the average's name is complete, so the current name scope must not be added
         with graph.name_scope(None):
             average = Variable(initial_value, trainable=False, name=self.average_name(value))
         self._averages[id(value)] = value, average
@@ -231,7 +240,7 @@ class ExponentialMovingAverage:
         return f"{var.name.partition(':')[0]}/{self._name}"
 
     def variables_to_restore(self, moving_avg_variables: Any = None) -> dict[str, Any]:
-        """Returns the variables to restore from a checkpoint, by the name of the value to read.
+        """Returns a dict from names in a checkpoint to the variables that get the values.
 
         A variable that has a moving average gets the value of the average. The averages themselves are not restored.
         """

@@ -33,6 +33,7 @@ def current(cannot: str) -> Session:
     """
     session = get_default_session()
     if session is None:
+        # TensorFlow's messages for `eval` and `run` differ in these parts
         how, colon = ("eval", "") if "eval" in cannot else ("run", ":")
         raise ValueError(
             f"{cannot}: No default session is registered. Use `with sess.as_default(){colon}` or pass an explicit session to "

@@ -53,7 +53,7 @@ class Effect:
         """Creates an effect that computes the binding ``var``.
 
         Args:
-          variable: the assigned variable; None for an effect that is not an assignment.
+          variable: the assigned variable, or None for an effect that is not an assignment.
           value: the assigned tensor.
           update: the call that computes ``value`` from the variable's current value, if there is one.
         """
@@ -79,9 +79,8 @@ class Operation(AnyOperation):
     ) -> None:
         """Adds an op of type ``kind`` to the graph.
 
-        Its name is made unique, unless the caller knows that it ``is_unique``.
-
-        ``effects`` run when the op runs, as do those that the current control dependencies require.
+        The name is made unique, unless the caller knows that it ``is_unique``. When the op runs, ``effects`` run, and
+        the effects that the current control dependencies require.
         """
         self.type, self.graph = kind, graph
         self.name = name if name and is_unique else graph.unique_name(name or kind)
@@ -139,7 +138,7 @@ class GraphTrace(Trace):
     has_keys = True
 
     def __init__(self, graph: Graph) -> None:
-        """Creates the open trace to which the ops of ``graph`` are added."""
+        """Creates the trace of a TensorFlow 1 graph. The trace stays open: ops are added to it at any time."""
         super().__init__("graph")
         self.graph = graph
         self.effects: list[Effect] = []
@@ -199,10 +198,7 @@ class GraphTrace(Trace):
             Operation(kind, name, self.graph, outputs=tensors, inputs=inputs)
 
     def known_value(self, tensor: SymbolicTensor) -> Any:
-        """Returns the value of a tensor as an eager tensor if the tensor is constant.
-
-        None if the value depends on the run.
-        """
+        """Returns the value of a constant tensor as an eager tensor, or None if the value depends on the run."""
         # An eager tensor that the graph uses is captured under another variable.
         for outer, inner in self.captures.values():
             if inner._var.same_as(tensor._var):
@@ -264,9 +260,9 @@ class GraphTrace(Trace):
         self._updates.add(value._var)
 
     def assign_variable(self, variable: Any, value: SymbolicTensor, is_stored: bool = False) -> None:
-        """Records the assignment of ``value`` to a variable as an effect. The effect runs when its op is fetched."""
+        """Records the assignment of ``value`` to a variable as an effect. The effect runs when the op is fetched."""
         new = self.own(value)
-        _, source = self.bindings[-1].value.args
+        _, source = self.bindings[-1].value.args  # the operands of the assignment, which was just bound
         self.effects.append(Effect(new._var, variable, new, source if source in self._updates else None))
         self._note_assignment(new._var, self.effects[-1])
         if self._own_assignments is not None:
@@ -295,12 +291,15 @@ class GraphTrace(Trace):
         return self.read_variable(variable)
 
     def _last_assigned(self, variables: Iterable[relax.Var]) -> dict[int, Effect]:
-        """Returns the last assignment to each tf.Variable that runs before some of the bindings, by the Variable's id."""
+        """Returns the last assignment to each tf.Variable among those that run before the bindings ``variables``.
+
+        The result maps the id of a tf.Variable to the assignment.
+        """
         latest: dict[int, Effect] = {}
         for var in variables:
             for variable_id, effect in self._assigned_before.get(var, {}).items():
                 other = latest.get(variable_id)
-                if other is None or other.number < effect.number:
+                if other is None or other.number < effect.number:  # effects are numbered in program order
                     latest[variable_id] = effect
         return latest
 
@@ -329,7 +328,10 @@ class GraphTrace(Trace):
 
     @contextmanager
     def after(self, control_inputs: Sequence[Any]) -> Iterator[None]:
-        """Adds control dependencies: ops in the ``with`` block run after ``control_inputs``, and see their assignments."""
+        """Adds control dependencies: ops in the ``with`` block run after ``control_inputs``.
+
+        The ops see the values that the control inputs assign to variables.
+        """
         outer_required = self._required
         effects = [effect for control_input in control_inputs for effect in self.required_by(control_input)]
         self._required = [*outer_required, *effects]
@@ -354,9 +356,9 @@ class GraphTrace(Trace):
 
     @contextmanager
     def together(self, *values: Any) -> Iterator[None]:
-        """Groups the effects of the ``with`` block.
+        """Groups the effects of the ``with`` block: all of them run, or none.
 
-        If any of its results or of ``values`` is computed, all effects run.
+        They run if any tensor of the block or of ``values`` is computed.
         """
         first_binding, first_effect = len(self.bindings), len(self.effects)
         yield
@@ -396,9 +398,9 @@ class GraphTrace(Trace):
         return [*(e for e in self.effects if e.var == value._var), *self.implied.get(value._var, ())]
 
     def required_by(self, value: Any) -> Sequence[Effect]:
-        """Returns the effects that must run before the dependents of a tensor or op.
+        """Returns the effects that must run before an op with a control dependency on a tensor or op.
 
-        For a tensor without effects, the only such effect is the computation of its value.
+        For a tensor without effects, this is only the computation of the tensor.
         """
         if isinstance(value, (Variable, EagerTensor)) or value is None:
             return ()
@@ -479,10 +481,11 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
 
     @contextmanager
     def as_default(self) -> Iterator[Graph]:
-        """Adds the ops of the ``with`` block to this graph."""
+        """Makes this graph the default graph in the ``with`` block: ops are added to it, and it records gradients."""
         outer_trace, outer_tapes, outer_scopes = state.trace, state.tapes, state.name_scopes
         if state.trace is not self.trace:
             state.name_scopes = self._scopes
+        # inside a block of the same graph, the active tapes record already
         is_recording = any(tape is self.records for tape in outer_tapes)
         state.trace, state.tapes = self.trace, outer_tapes if is_recording else [self.records]
         try:
@@ -495,9 +498,9 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
     # -- names
 
     def unique_name(self, name: str, mark_as_used: bool = True) -> str:
-        """Returns ``name`` prefixed by the current name scope.
+        """Returns a full name that no op has: ``name`` with the current name scope as prefix, such as ``scope/name``.
 
-        If the name is in use, with a number: ``scope/name_1``.
+        A number is added if that name is in use: ``scope/name_1``.
         """
         full_name = "/".join([*state.name_scopes, name])
         key = full_name.lower()  # names that differ in case only count as equal
@@ -513,7 +516,10 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         return f"{full_name}_{count}"
 
     def add(self, operation: Operation) -> None:
-        """Adds an op, and names its outputs ``<op>:<index>``; raises RuntimeError if the graph is finalized."""
+        """Adds an op to the graph, and names its outputs, such as ``add:0`` and ``add:1``.
+
+        Raises RuntimeError if the graph is finalized.
+        """
         if self.finalized:
             raise RuntimeError("Graph is finalized and cannot be modified.")
         self.operations[operation.name] = operation
@@ -522,9 +528,10 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
             self.trace.names[tensor._var] = f"{operation.name}:{index}"
 
     def scope_of(self, name: str | None) -> list[str]:
-        """Returns the nested name scopes, outermost first, that ``name_scope(name)`` enters; an empty list for no name.
+        """Returns the nested name scopes, outermost first, that ``name_scope(name)`` enters.
 
-        A name that ends in a slash is a full name. Neither the current scope nor a number is added to a full name.
+        Without a name, the list is empty. A name that ends in a slash is a full name. Neither the current
+        scope nor a number is added to a full name.
 
         Raises:
           ValueError: the name is not valid for a scope.
@@ -536,7 +543,7 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
 
     @contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
-        """Prefixes the names of ops in the ``with`` block; a repeated name gets a number, unless it ends in a slash."""
+        """Prefixes the names of ops in the ``with`` block. A repeated name gets a number, unless it ends in a slash."""
         outer_scopes, state.name_scopes = state.name_scopes, self.scope_of(name)
         try:
             yield current_scope()
@@ -564,11 +571,11 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         return self.as_graph_element(name, allow_operation=False)
 
     def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Any:
-        """Returns the tensor or op that has the name ``obj``; anything that is not a string is returned unchanged.
+        """Returns the tensor or op that has the name ``obj``. An object that is not a string is returned unchanged.
 
         Raises:
           KeyError: the graph has no such name.
-          ValueError: it is the name of a tensor or of an op, which is not allowed here.
+          ValueError: the name is that of a tensor or op, which ``allow_tensor`` or ``allow_operation`` forbids.
         """
         if not isinstance(obj, str):
             return obj
@@ -642,7 +649,7 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         return public_names()["control_dependencies"](control_inputs)
 
     def become(self, other: Graph) -> None:
-        """Takes over the content of another graph.
+        """Makes this graph, which must be empty, share the content of another graph.
 
         Raises:
           NotImplementedError: this graph already has ops.
@@ -683,7 +690,7 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         return current_scope().removesuffix("/")
 
     def placeholder(self, dtype: Any, shape: Any, name: str | None) -> SymbolicTensor:
-        """Adds a placeholder op, whose output is fed with a value in each run; returns the output.
+        """Adds a placeholder op, and returns its output. Each run of the graph feeds a value for the output.
 
         Dims that are None are unknown.
         """
@@ -699,7 +706,7 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         self.variables[id(variable)] = variable, initial_value
 
     def initializer(self, variables: Sequence[Variable], name: str) -> Operation:
-        """Returns an op that assigns the variables' initial values."""
+        """Creates an op that assigns to each of the variables its initial value."""
         with self.as_default(), self.trace.one_operation() as effects:
             for variable in variables:
                 _, initial_value = self.variables[id(variable)]
@@ -748,7 +755,7 @@ def current_graph() -> Graph:
     """Returns the graph to which this thread adds ops.
 
     Raises:
-      RuntimeError: the thread builds no graph: ops run eagerly.
+      RuntimeError: the thread builds no graph, so ops run eagerly.
     """
     graph = getattr(state.trace and state.trace.root, "graph", None)
     if graph is None:
@@ -795,7 +802,7 @@ def get_default_graph() -> Graph:
 
 
 def _graph_of(trace: Any) -> Any:
-    """Returns the ``Graph`` to which a trace belongs; without a trace, the default graph of the process.
+    """Returns the ``Graph`` to which a trace belongs. Without a trace, returns the default graph of the process.
 
     The trace of a ``tf.function`` gets its graph on the first call.
     """

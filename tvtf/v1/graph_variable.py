@@ -175,7 +175,7 @@ def new_variable(
     collections: Any,
     constraint: Any,
 ) -> GraphVariable:
-    """Creates a variable of a graph; its name is ``name``, with a number if that is in use.
+    """Creates a variable of a graph. A number is added to ``name`` if the name is in use.
 
     Raises:
       ValueError: there is no initial value.
@@ -230,7 +230,7 @@ def is_variable_initialized(variable: Any) -> Tensor:
 
 
 def value_in(session: Any, variable: Any) -> np.ndarray:
-    """Returns a variable's value in a session as an array; if the session is None, the eager value.
+    """Returns a variable's value in a session as an array. If the session is None, it is the eager value.
 
     Raises:
       FailedPreconditionError: the variable has no value.

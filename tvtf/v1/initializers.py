@@ -55,7 +55,7 @@ class Constant(Initializer):
     def __call__(
         self, shape: Any = None, dtype: Any = None, partition_info: Any = None, verify_shape: Any = None
     ) -> Any:
-        """Returns the constant, with ``shape`` if that is given, as ``tf.compat.v1.constant`` does."""
+        """Returns the constant as a tensor, as ``tf.compat.v1.constant`` does. Without ``shape`` it keeps its own."""
         if shape is None:
             return convert_to_tensor(self.value, dtype or self._requested_dtype)
         verify = self._verify_shape if verify_shape is None else verify_shape
@@ -112,7 +112,10 @@ class VarianceScaling(Initializer):
         self, scale: float = 1.0, mode: str = "fan_in", distribution: str = "truncated_normal", seed: Any = None,
         dtype: Any = "float32",
     ) -> None:  # fmt: skip
-        """Checks the arguments: the variance of the drawn numbers is ``scale`` divided by the fan that ``mode`` selects."""
+        """Checks and stores the settings. Random numbers get the variance ``scale / fan``.
+
+        ``mode`` selects the fan: the number of inputs ("fan_in"), of outputs ("fan_out") or their mean ("fan_avg").
+        """
         super().__init__(dtype)
         if scale <= 0.0:
             raise ValueError(f"Argument `scale` must be a positive float. Received: {scale}")
@@ -121,7 +124,10 @@ class VarianceScaling(Initializer):
         self.scale, self.mode, self.distribution, self.seed = scale, mode, distribution.lower(), seed
 
     def _value(self, shape: list[int], dtype: Any) -> Any:
-        """Draws numbers of variance ``scale / fan``; fan is the number of inputs or outputs, or their mean."""
+        """Draws random numbers with the variance ``scale / fan``.
+
+        ``mode`` selects the fan: the number of inputs, the number of outputs, or their mean.
+        """
         fan_in, fan_out = _fans(shape)
         fan = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2.0}[self.mode]
         variance = self.scale / max(1.0, fan)
@@ -144,7 +150,7 @@ def _fans(shape: list[int]) -> tuple[int, int]:
 
 
 def _declare_variance_scaling(scale: float, mode: str, distribution: str, *paths: str) -> type:
-    """Declares an initializer class under TensorFlow 1's ``paths``: ``VarianceScaling`` with fixed settings."""
+    """Declares a subclass of ``VarianceScaling`` with fixed settings under TensorFlow 1's names ``paths``."""
 
     class Scaled(VarianceScaling):
         def __init__(self, seed: Any = None, dtype: Any = "float32") -> None:
@@ -181,9 +187,9 @@ class Orthogonal(Initializer):
         self.gain, self.seed = gain, seed
 
     def _value(self, shape: list[int], dtype: Any) -> Any:
-        """Returns a random matrix with orthogonal columns (or rows, if it is wide), reshaped to ``shape``.
+        """Draws a random matrix with orthogonal columns, or rows if it is wide, and reshapes it to ``shape``.
 
-        It is Q of the QR decomposition of normal random numbers, its columns multiplied by the signs of R's diagonal.
+        The matrix is Q of a QR decomposition of normal random numbers. Its columns get the signs of R's diagonal.
         """
         if len(shape) < 2:
             raise ValueError(

@@ -29,7 +29,7 @@ from tvtf.v1.variables import Variable
 
 
 def _epoch_function(max_epochs: int | None, shuffle: bool, seed: int | None) -> Callable[..., Any]:
-    """Returns a function that returns its arrays at each call (an epoch), with their rows shuffled on request.
+    """Returns a function that returns its arguments, arrays, in each call (an epoch). ``shuffle`` shuffles their rows.
 
     After ``max_epochs`` calls, the function raises ``OutOfRangeError``.
     """
@@ -48,7 +48,11 @@ def _epoch_function(max_epochs: int | None, shuffle: bool, seed: int | None) -> 
 def _row_queue(
     tensors: list[Any], max_epochs: int | None, shuffle: bool, seed: int | None, capacity: int, name: str
 ) -> FIFOQueue:
-    """Creates a queue of the tensors' rows, which a ``QueueRunner`` fills ``max_epochs`` times (None: without end)."""
+    """Creates a queue of the tensors' rows, and a ``QueueRunner`` that fills the queue.
+
+    An epoch has every row once, in random order with ``shuffle``. The runner stops after ``max_epochs``. None means
+    that it never stops.
+    """
     trace = current_graph().trace
     with trace.unnamed():
         specs = [TensorSpec(t.shape, t.dtype) for t in tensors]
@@ -104,7 +108,7 @@ def slice_input_producer(
     tensor_list: Any, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None, capacity: int = 32,
     shared_name: Any = None, name: str = "input_producer",
 ) -> list[Any]:  # fmt: skip
-    """Returns one row of each tensor, the next one in each run of the graph."""
+    """Returns tensors for one row of each input tensor. Each run of the graph yields the next row from a queue."""
     tensors = [convert_to_tensor(t) for t in tensor_list]
     if not tensors:
         raise ValueError("Expected at least one tensor in slice_input_producer().")
@@ -114,8 +118,8 @@ def slice_input_producer(
 
 @v1("train.limit_epochs")
 def limit_epochs(tensor: Any, num_epochs: int | None = None, name: Any = None) -> Any:
-    """Returns the tensor, which can be run ``num_epochs`` times; then it raises ``OutOfRangeError``."""
-    if num_epochs is None:
+    """Returns the tensor with a limit: it can be run ``num_epochs`` times. Further runs raise ``OutOfRangeError``."""
+    if num_epochs is None:  # no limit
         return tensor
     run_numbers, tensor = itertools.count(), convert_to_tensor(tensor)
 
@@ -170,7 +174,10 @@ def batch(
     tensors: Any, batch_size: Any, num_threads: int = 1, capacity: int = 32, enqueue_many: bool = False, shapes: Any = None,
     dynamic_pad: bool = False, allow_smaller_final_batch: bool = False, shared_name: Any = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Returns batches: stacks the tensors' values of ``batch_size`` runs, which threads enqueue, in their order."""
+    """Returns tensors of batches: stacks the input tensors' values of ``batch_size`` runs.
+
+    Threads run the input tensors and enqueue the values. Batches keep the order of the queue.
+    """
     queue_class = PaddingFIFOQueue if dynamic_pad else FIFOQueue
     make_queue = lambda dtypes, shapes: queue_class(capacity, dtypes, shapes, name=name or "batch")  # noqa: E731
     return _batched(tensors, make_queue, batch_size, enqueue_many, num_threads, shapes, allow_smaller_final_batch)
@@ -182,9 +189,10 @@ def shuffle_batch(
     enqueue_many: bool = False, shapes: Any = None, allow_smaller_final_batch: bool = False, shared_name: Any = None,
     name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Returns batches in random order: stacks the tensors' values of ``batch_size`` runs, which threads enqueue.
+    """Returns tensors of batches of random elements: stacks the input tensors' values of ``batch_size`` runs.
 
-    Elements are drawn from at least ``min_after_dequeue`` others in the queue.
+    Threads run the input tensors and enqueue the values. An element is drawn only if at least ``min_after_dequeue``
+    others remain in the queue.
     """
     if capacity <= min_after_dequeue:
         raise ValueError(f"capacity {capacity} must be bigger than min_after_dequeue {min_after_dequeue}.")
@@ -288,7 +296,10 @@ class FixedLengthRecordReader(ReaderBase):
         *_: Any,
         **__: Any,
     ) -> None:
-        """Stores sizes in bytes: of records, headers and footers, and from one record's start to the next."""
+        """Stores the sizes of records, headers and footers in bytes, and the distance between the starts of records.
+
+        Without ``hop_bytes``, records follow each other.
+        """
         super().__init__()
         self._sizes = record_bytes, header_bytes or 0, footer_bytes or 0, hop_bytes or record_bytes
 

@@ -26,7 +26,7 @@ class Reduction:
 
     @classmethod
     def all(cls) -> tuple[str, ...]:
-        """Returns all reductions."""
+        """Returns the names of all ways to reduce a loss."""
         return (
             cls.NONE,
             cls.SUM,
@@ -62,9 +62,12 @@ def compute_weighted_loss(
 
 
 def _check_weights(losses: Any, weights: Any) -> None:
-    """Raises ValueError unless weights can be broadcast to the losses: equal ranks, and dims that are equal or 1."""
+    """Checks that weights broadcast to the losses, and raises ValueError if not.
+
+    Ranks must be equal. Each dim of the weights must be 1 or that of the losses. Unknown ranks and dims are accepted.
+    """
     shape, weights_shape = losses.shape, weights.shape
-    if weights_shape.rank in (None, 0) or shape.rank is None:
+    if weights_shape.rank in (None, 0) or shape.rank is None:  # a scalar always broadcasts
         return
     is_broadcastable = weights_shape.rank == shape.rank and all(
         weights_dim is None or dim is None or weights_dim in (1, dim) for weights_dim, dim in zip(weights_shape, shape)
@@ -77,7 +80,7 @@ def _check_weights(losses: Any, weights: Any) -> None:
 
 
 def _reduce(weighted: Any, losses: Any, weights: Any, reduction: str) -> Any:
-    """Reduces the weighted losses as ``reduction`` says: to a sum, to a mean, or not at all.
+    """Reduces the weighted losses by the method ``reduction``: to a sum, to a mean, or not at all.
 
     The divisor of a mean is the sum of the weights, the number of losses, or the number of nonzero weights.
     """
@@ -130,7 +133,7 @@ def get_total_loss(add_regularization_losses: bool = True, name: str = "total_lo
 
 
 def _float_pair(labels: Any, predictions: Any) -> tuple[Any, Any]:
-    """Converts labels and predictions to float32; raises ValueError if one is None or their shapes differ."""
+    """Converts labels and predictions to float32. Raises ValueError if one is None or their shapes differ."""
     if labels is None or predictions is None:
         missing = "labels" if labels is None else "predictions"
         raise ValueError(f"Argument `{missing}` must not be None.")
@@ -141,15 +144,18 @@ def _float_pair(labels: Any, predictions: Any) -> tuple[Any, Any]:
 
 
 def _declare_loss(name: str, function: Any) -> None:
-    """Declares ``tf.compat.v1.losses.<name>``; ``function`` computes the loss of each element."""
+    """Declares the function ``tf.compat.v1.losses.<name>``, which computes a weighted loss.
+
+    ``function(labels, predictions)`` computes the loss of each element.
+    """
 
     def loss(
         labels: Any, predictions: Any, *args: Any, weights: Any = 1.0, scope: Any = None, loss_collection: Any = GraphKeys.LOSSES,
         reduction: str = _BY_WEIGHTS, **more: Any,
     ) -> Tensor:  # fmt: skip
-        """Computes the weighted loss.
+        """Computes the weighted loss, and adds it to a collection of the graph.
 
-        TensorFlow's positional arguments after the weights begin with the loss's own ones.
+        Positional arguments after the predictions are the weights, this loss's own arguments and the general ones.
         """
         own_names = _OWN_ARGUMENTS.get(name, ())
         positional_names = ("weights", *own_names, "scope", "loss_collection", "reduction")
@@ -196,7 +202,7 @@ def hinge_loss(
     loss_collection: Any = GraphKeys.LOSSES,
     reduction: str = _BY_WEIGHTS,
 ) -> Tensor:
-    """Computes the hinge loss ``max(0, 1 - sign * logit)``; labels of 0 and 1 have the signs -1 and 1."""
+    """Computes the hinge loss ``max(0, 1 - sign * logit)``. Labels of 0 and 1 have the signs -1 and 1."""
     labels, logits = _float_pair(labels, logits)
     signs = 2 * labels - 1  # -1 and 1
     return compute_weighted_loss(_tf("nn.relu", 1 - signs * logits), weights, scope, loss_collection, reduction)
@@ -207,8 +213,8 @@ def cosine_distance(
     labels: Any, predictions: Any, axis: Any = None, weights: Any = 1.0, scope: Any = None, loss_collection: Any = GraphKeys.LOSSES,
     reduction: str = _BY_WEIGHTS, dim: Any = None,
 ) -> Tensor:  # fmt: skip
-    """Computes one minus the dot product along ``axis``, which is the cosine if the vectors have unit length."""
-    axis = dim if axis is None else axis
+    """Computes the cosine distance of vectors of unit length: one minus their dot product along ``axis``."""
+    axis = dim if axis is None else axis  # the older name
     if axis is None:
         raise ValueError("You must specify argument `axis`.")
     labels, predictions = _float_pair(labels, predictions)
@@ -245,9 +251,13 @@ def softmax_cross_entropy(
     onehot_labels: Any, logits: Any, weights: Any = 1.0, label_smoothing: float = 0, scope: Any = None,
     loss_collection: Any = GraphKeys.LOSSES, reduction: str = _BY_WEIGHTS,
 ) -> Tensor:  # fmt: skip
-    """Computes the softmax cross entropy of logits and the classes' probabilities, which may be smoothed."""
+    """Computes the softmax cross entropy of logits and the classes' probabilities.
+
+    ``label_smoothing`` moves the probabilities towards ``1 / number of classes``.
+    """
     logits = convert_to_tensor(logits)
     probabilities = _tf("cast", convert_to_tensor(onehot_labels), logits.dtype)
+    # without smoothing, the number of classes may be unknown
     probabilities = _smooth(probabilities, label_smoothing, 1.0 / logits.shape[-1] if label_smoothing > 0 else 0.0)
     losses = _tf("nn.softmax_cross_entropy_with_logits", _tf("stop_gradient", probabilities), logits)
     return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
@@ -262,7 +272,7 @@ def sigmoid_cross_entropy(
     multi_class_labels: Any, logits: Any, weights: Any = 1.0, label_smoothing: float = 0, scope: Any = None,
     loss_collection: Any = GraphKeys.LOSSES, reduction: str = _BY_WEIGHTS,
 ) -> Tensor:  # fmt: skip
-    """Computes the sigmoid cross entropy of each logit and its label, which may be smoothed."""
+    """Computes the sigmoid cross entropy of each logit and its label. ``label_smoothing`` moves labels towards 0.5."""
     logits = convert_to_tensor(logits)
     labels = _smooth(_tf("cast", convert_to_tensor(multi_class_labels), logits.dtype), label_smoothing, 0.5)
     losses = _tf("nn.sigmoid_cross_entropy_with_logits", labels, logits)

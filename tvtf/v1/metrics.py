@@ -30,10 +30,10 @@ class _Metric:
     def __init__(
         self, name: str | None, default_name: str, batch_sums: dict[str, Any], value: Any, collections: Any
     ) -> None:
-        """Creates the metric's variables, to which each update adds the sums of a batch.
+        """Creates the metric's variables. Each update adds the sums of a batch to them.
 
-        ``value`` computes the metric from the variables. ``pair`` becomes the metric before the update, and the update
-        op, whose output is the metric afterwards. They are added to the two entries of ``collections``.
+        ``value`` computes the metric from the variables. The attribute ``pair`` gets the metric before the update, and
+        the update op, which returns the metric after the update. They are added to the two entries of ``collections``.
         """
         graph = current_graph()
         with variable_scope(name, default_name), graph.trace.unnamed():
@@ -65,7 +65,7 @@ def _weighted_sums(values: Any, weights: Any) -> tuple[Any, Any]:
 def _mean_of(
     name: str | None, default_name: str, values: Any, weights: Any, collections: Any, transform: Any = lambda mean: mean
 ) -> Any:
-    """Declares a metric that is the weighted mean of values over all batches, or ``transform`` of the mean.
+    """Creates a metric: the weighted mean of values over all batches, or ``transform`` of the mean.
 
     Returns the metric's value and the op that updates it.
     """
@@ -83,17 +83,23 @@ def mean(
     updates_collections: Any = None,
     name: str | None = None,
 ) -> Any:
-    """Returns the (weighted) mean of the values of all batches, and the op that updates it."""
+    """Creates a metric, the (weighted) mean of the values of all batches.
+
+    Returns the mean and the op that updates it.
+    """
     return _mean_of(name, "mean", values, weights, (metrics_collections, updates_collections))
 
 
 def _pair(labels: Any, predictions: Any) -> tuple[Any, Any]:
-    """Converts labels and predictions to tensors of equal rank, by removing a last dim of 1 from the one of higher rank."""
+    """Converts labels and predictions to tensors of equal rank.
+
+    If one of them has one dim more, its last dim is removed. This dim must be 1.
+    """
     labels, predictions = convert_to_tensor(labels), convert_to_tensor(predictions)
     label_rank, prediction_rank = labels.shape.rank, predictions.shape.rank
     if label_rank is not None and prediction_rank is not None and abs(label_rank - prediction_rank) == 1:
         longer = predictions if prediction_rank > label_rank else labels
-        if longer.shape[-1] in (1, None):
+        if longer.shape[-1] in (1, None):  # an unknown dim is checked when the graph runs
             squeezed = _tf("squeeze", longer, [-1])
             labels, predictions = (labels, squeezed) if longer is predictions else (squeezed, predictions)
     predictions.shape.assert_is_compatible_with(labels.shape)
@@ -105,7 +111,10 @@ def accuracy(
     labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
     name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Returns the share of predictions that equal their labels, and the op that updates it."""
+    """Creates a metric, the share of predictions that equal their labels.
+
+    Returns the share and the op that updates it.
+    """
     labels, predictions = _pair(labels, predictions)
     with current_graph().trace.unnamed():
         is_correct = _tf("equal", predictions, _tf("cast", labels, predictions.dtype))
@@ -113,13 +122,16 @@ def accuracy(
 
 
 def _declare_mean_error(name_of_metric: str, error: Any, transform: Any = lambda mean: mean) -> None:
-    """Declares ``metrics.<name_of_metric>``: the mean of ``error(labels, predictions)``, or ``transform`` of the mean."""
+    """Declares the metric ``tf.compat.v1.metrics.<name_of_metric>``.
+
+    The metric is the mean of ``error(labels, predictions)`` over all batches, or ``transform`` of this mean.
+    """
 
     def metric(
         labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
         name: str | None = None,
     ) -> Any:  # fmt: skip
-        """Returns the mean error and the op that updates it."""
+        """Creates the metric. Returns the mean error and the op that updates it."""
         labels, predictions = _pair(labels, predictions)
         with current_graph().trace.unnamed():
             values = error(_floats(labels), _floats(predictions))
@@ -139,7 +151,10 @@ def mean_relative_error(
     labels: Any, predictions: Any, normalizer: Any, weights: Any = None, metrics_collections: Any = None,
     updates_collections: Any = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Returns the mean of absolute errors divided by ``normalizer``, and the op that updates it."""
+    """Creates a metric, the mean of absolute errors divided by ``normalizer``.
+
+    Returns the mean and the op that updates it.
+    """
     labels, predictions = _pair(labels, predictions)
     with current_graph().trace.unnamed():
         values = _tf("math.divide_no_nan", _tf("abs", _floats(predictions) - _floats(labels)), _floats(normalizer))
@@ -151,7 +166,7 @@ def percentage_below(
     values: Any, threshold: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
     name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Returns the share of values below a threshold, and the op that updates it."""
+    """Creates a metric, the share of values below a threshold. Returns the share and the op that updates it."""
     with current_graph().trace.unnamed():
         below = convert_to_tensor(values) < threshold
     return _mean_of(name, "percentage_below_threshold", below, weights, (metrics_collections, updates_collections))
@@ -175,13 +190,13 @@ def _count(labels: Any, predictions: Any, weights: Any, kind: str) -> Any:
 
 
 def _declare_count(kind: str) -> None:
-    """Declares ``metrics.<kind>``, which counts the predictions of one kind, such as ``true_positives``."""
+    """Declares the metric ``tf.compat.v1.metrics.<kind>``: a number of predictions, such as ``true_positives``."""
 
     def metric(
         labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
         name: str | None = None,
     ) -> Any:  # fmt: skip
-        """Returns the number of cases and the op that updates it."""
+        """Creates the metric. Returns the number of such predictions and the op that updates it."""
         with current_graph().trace.unnamed():
             sums = {"count": _count(labels, predictions, weights, kind)}
         return _Metric(
@@ -196,13 +211,16 @@ for _kind in _COUNTS:
 
 
 def _declare_share_of_true_positives(name_of_metric: str, other_kind: str) -> None:
-    """Declares a metric such as precision or recall: ``true_positives / (true_positives + other_kind)``."""
+    """Declares the metric ``name_of_metric``: ``true_positives / (true_positives + other_kind)``.
+
+    Precision has ``false_positives`` as the other kind of predictions, and recall has ``false_negatives``.
+    """
 
     def metric(
         labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
         name: str | None = None,
     ) -> Any:  # fmt: skip
-        """Returns the share of true positives and the op that updates it."""
+        """Creates the metric. Returns the share of true positives and the op that updates it."""
         with current_graph().trace.unnamed():
             sums = {
                 f"{kind}/count": _count(labels, predictions, weights, kind) for kind in ("true_positives", other_kind)
@@ -225,7 +243,10 @@ def mean_tensor(
     updates_collections: Any = None,
     name: str | None = None,
 ) -> Any:
-    """Returns the (weighted) mean of each element over batches, and the op that updates it."""
+    """Creates a metric, the (weighted) mean over batches of each element.
+
+    Returns the means and the op that updates them.
+    """
     with current_graph().trace.unnamed():
         values = _floats(values)
         weights = (
@@ -246,9 +267,9 @@ def mean_iou(
     labels: Any, predictions: Any, num_classes: int, weights: Any = None, metrics_collections: Any = None,
     updates_collections: Any = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Returns the mean over classes of intersection over union of labels and predictions.
+    """Creates a metric, the mean over classes of the intersection over union of labels and predictions.
 
-    The op updates the confusion matrix.
+    Returns the mean and the op that updates it. The metric's variable is the confusion matrix.
     """
 
     def value(matrix: Any) -> Any:
@@ -273,9 +294,10 @@ def mean_per_class_accuracy(
     labels: Any, predictions: Any, num_classes: int, weights: Any = None, metrics_collections: Any = None,
     updates_collections: Any = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Returns the mean of the classes' accuracies, and the op that updates it."""
+    """Creates a metric, the mean of the accuracies of all classes. Returns the mean and the op that updates it."""
     with current_graph().trace.unnamed():
         matrix = _confusion_matrix(labels, predictions, num_classes, weights)
+        # correct predictions are on the diagonal; the sum of a row is the number of labels of a class
         sums = {"count": _tf("linalg.diag_part", matrix), "total": _tf("reduce_sum", matrix, 1)}
     collections = (metrics_collections, updates_collections)
     return _Metric(name, "mean_accuracy", sums, lambda c, t: _tf("reduce_mean", _ratio(c, t)), collections).pair

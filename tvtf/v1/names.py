@@ -46,7 +46,7 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Symbo
     Unknown dims of ``shape`` are None.
 
     Raises:
-      RuntimeError: outside a graph.
+      RuntimeError: no graph is being built.
     """
     if state.trace is None:
         raise RuntimeError("tf.placeholder() is not compatible with eager execution.")
@@ -73,7 +73,7 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
 
 
 def _default_with_unknown_dims(trace: Any, default: Any, shape: Any) -> Any:
-    """Copies a placeholder's default value; the dims of the copy that are None in ``shape`` are statically unknown."""
+    """Copies a placeholder's default value. The dims of the copy that are None in ``shape`` are statically unknown."""
     default, static_shape = convert_to_tensor(default), as_shape(shape)
     copy = bind.identity(trace.own(default))
     if not static_shape.is_fully_defined() and default.shape.is_fully_defined():
@@ -120,7 +120,7 @@ def op_scope(values: Any, name: str | None, default_name: str | None = None) -> 
 
 
 def _graph_method(method: str) -> None:
-    """Declares ``tf.compat.v1.<method>``, which calls this method of the default graph."""
+    """Declares the function ``tf.compat.v1.<method>``, which calls this method of the default graph."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
         return getattr(get_default_graph(), method)(*args, **kwargs)
@@ -149,7 +149,7 @@ def container(container_name: str) -> Iterator[None]:
 
 @v1("get_seed")
 def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
-    """Returns the two seeds of a random op, the graph's and its own; both are None if neither is set.
+    """Returns the two seeds of a random op: the graph's seed and the op's. Both are None if neither is set.
 
     If only one is set, TensorFlow's default replaces the other: 87654321 for the graph, 0 for the op.
     """
@@ -161,7 +161,7 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
 
 @v1("print")
 def print(*inputs: Any, **kwargs: Any) -> Any:  # noqa: A001 - TensorFlow's name
-    """Prints its inputs; in a graph, returns the op that prints when it is run."""
+    """Prints its inputs. In a graph, returns an op that prints when it runs."""
     if not isinstance(state.trace, GraphTrace):
         return _print(*inputs, **kwargs)
     graph = current_graph()
@@ -201,6 +201,7 @@ def hessians(ys: Any, xs: Any, name: str = "hessians", **_: Any) -> list[Any]:
     for x in xs if isinstance(xs, (list, tuple)) else [xs]:
         (gradient,) = gradients(ys, [x])
         shape = x.shape.as_list()
+        # a row of the Hessian matrix: the gradient of one element of the gradient
         flat = tf_("reshape")(gradient, [-1])
         rows = [gradients(flat[i], [x])[0] for i in range(flat.shape[0])]
         matrices.append(tf_("reshape")(tf_("stack")(rows), [*shape, *shape]))
@@ -229,15 +230,17 @@ def _cast_function(dtype: str) -> Callable[..., Tensor]:
 def wrap_function(fn: Callable[..., Any], signature: Any, name: str | None = None) -> Any:
     """Traces a function once for arguments of ``signature`` and returns the concrete function.
 
-    The function may create Variables: they are created once and kept, although tracing may call it several times.
+    The function may create Variables. They are created once and kept, although tracing may call the function several
+    times.
     """
     variables: list[Any] = []
 
     def run(*args: Any) -> Any:
-        """Calls the function; its Variables are created in the first call and reused in later ones."""
+        """Calls the function. The first call creates the function's Variables, and later calls reuse them."""
         existing = iter(list(variables))
 
         def reuse_or_create(create: Callable[..., Any], **kwargs: Any) -> Any:
+            # the function creates its Variables in the same order in each call
             if (variable := next(existing, None)) is not None:
                 return variable
             variables.append(create(**kwargs))
@@ -295,7 +298,7 @@ def disable_tensor_equality() -> None:
 
 
 def dimension_at_index(shape: TensorShape, index: int) -> Dimension:
-    """Returns the ``Dimension`` at an index of a shape; it is unknown if the rank is.
+    """Returns the ``Dimension`` at an index of a shape. It is unknown if the rank is unknown.
 
     >>> import tvtf as tf
     >>> tf.compat.v1.dimension_at_index(tf.TensorShape([1, None]), 1)

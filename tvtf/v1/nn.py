@@ -115,7 +115,7 @@ for _name in ("nce_loss", "sampled_softmax_loss"):
 
 
 def _unpartitioned(params: Any) -> Any:
-    """Returns the single variable in ``params``; in TensorFlow 1, ``params`` may be a list of partitions.
+    """Returns the variable ``params``, or the only variable of a list. TensorFlow 1 allows a list of partitions.
 
     Raises:
       NotImplementedError: there are several partitions.
@@ -135,7 +135,10 @@ def _embedding_lookup(params: Any, ids: Any, max_norm: Any) -> Any:
 def dropout(
     x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: Any = None, name: Any = None, rate: Any = None
 ) -> Any:
-    """Sets elements to 0 with probability ``rate``, or ``1 - keep_prob``, and divides the others by ``1 - rate``."""
+    """Computes dropout: sets elements to 0 with probability ``rate``, and divides the others by ``1 - rate``.
+
+    Instead of ``rate``, ``keep_prob`` may be given, which is ``1 - rate``.
+    """
     if (keep_prob is None) == (rate is None):
         raise ValueError(
             "rate must be a scalar in the range [0, 1)."
@@ -162,7 +165,7 @@ def softmax_cross_entropy_with_logits(
 def softmax_cross_entropy_with_logits_v2(
     labels: Any, logits: Any, axis: Any = None, name: Any = None, dim: Any = None
 ) -> Any:
-    """Works as TensorFlow 2's ``softmax_cross_entropy_with_logits``; ``dim`` is the older name of ``axis``."""
+    """Works as TensorFlow 2's ``softmax_cross_entropy_with_logits``. ``dim`` is the older name of ``axis``."""
     axis = axis if axis is not None else dim
     return tf_("nn.softmax_cross_entropy_with_logits")(labels, logits, -1 if axis is None else axis)
 
@@ -227,7 +230,7 @@ _METHODS = ("bilinear", "nearest", "bicubic", "area")
 def _resize(
     images: Any, size: Any, method: Any, align_corners: bool, half_pixel_centers: bool = False, keep_ratio: bool = False
 ) -> Any:
-    """Resizes images to ``size``; ``method`` is the number or name of an interpolation method.
+    """Resizes images to ``size`` (height and width). ``method`` is the number or name of an interpolation method.
 
     The "area" method, and resizing that keeps the aspect ratio, are those of TensorFlow 2's ``image.resize``.
     """
@@ -245,7 +248,10 @@ def _static(size: Any) -> Any:
 
 
 def _interpolate(images: Any, size: list[int], name: str, align_corners: bool, half_pixel_centers: bool) -> Any:
-    """Resizes images along both axes by "nearest" or "bilinear" interpolation."""
+    """Resizes images to ``size`` (height and width) by the interpolation ``name``: "nearest" or "bilinear".
+
+    ``images`` have the shape (batch, height, width, channels), or lack the batch axis.
+    """
     if images.shape.rank == 3:  # one image: add a batch axis
         return _interpolate(images[None], size, name, align_corners, half_pixel_centers)[0]
     if images.shape.as_list()[1:3] == size:
@@ -292,7 +298,7 @@ def extract_glimpse(
     uniform_noise: bool = True,
     name: Any = None,
 ) -> Any:
-    """Works as ``tf.image.extract_glimpse``, except that ``offsets`` are those of the windows' centers."""
+    """Works as ``tf.image.extract_glimpse``, except that ``offsets`` are the centers of the windows."""
     noise = "uniform" if uniform_noise else "gaussian"
     return glimpse(input, size, offsets, centered, normalized, noise, to_middle=True)
 
@@ -306,12 +312,15 @@ def resize_images(
     preserve_aspect_ratio: bool = False,
     name: Any = None,
 ) -> Any:
-    """Resizes images; without ``align_corners`` the top left corners of pixels coincide, not their centers."""
+    """Resizes images by TensorFlow 1's rules.
+
+    Without ``align_corners``, the top left corners of old and new pixels coincide. TensorFlow 2 aligns their centers.
+    """
     return _resize(images, size, method, align_corners, keep_ratio=preserve_aspect_ratio)
 
 
 def _resize_function(method: int) -> Any:
-    """Returns a function that resizes images by the interpolation method with number ``method`` in ``ResizeMethod``."""
+    """Returns a function that resizes images. ``method`` is the interpolation's number in ``ResizeMethod``."""
 
     def resize(
         images: Any, size: Any, align_corners: bool = False, name: Any = None, half_pixel_centers: bool = False

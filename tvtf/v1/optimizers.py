@@ -77,7 +77,7 @@ class Optimizer:
         self, loss: Any, global_step: Any = None, var_list: Any = None, gate_gradients: int = 1, aggregation_method: Any = None,
         colocate_gradients_with_ops: bool = False, name: str | None = None, grad_loss: Any = None,
     ) -> Any:  # fmt: skip
-        """Returns an op that performs one step of gradient descent on ``loss``; eagerly, performs the step.
+        """Returns an op that performs one step of gradient descent on ``loss``. In eager execution, performs the step.
 
         Raises:
           ValueError: no variable has a gradient.
@@ -91,7 +91,7 @@ class Optimizer:
         return self.apply_gradients(grads_and_vars, global_step, name)
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
-        """Returns an op that updates the variables by their gradients; eagerly, updates them.
+        """Returns an op that updates the variables by their gradients. In eager execution, updates the variables.
 
         Raises:
           ValueError: there are no pairs, or all gradients are None.
@@ -115,7 +115,10 @@ class Optimizer:
         return train_op
 
     def _apply(self, pairs: Sequence[tuple[Any, Any]], global_step: Any) -> None:
-        """Updates each variable from its gradient, then increments the global step, if there is one."""
+        """Updates variables by a step of the optimizer, then increments the global step, if there is one.
+
+        ``pairs`` are pairs of a gradient and its variable.
+        """
         self._create_slots([v for _, v in pairs])
         for gradient, variable in pairs:
             value = self._constrained(variable, self._updated_value(gradient, variable, variable._as_tensor()))
@@ -231,7 +234,10 @@ class MomentumOptimizer(Optimizer):
             self._slot(variable, "momentum")
 
     def _updated_value(self, gradient: Any, variable: Any, value: Any) -> Any:
-        """Computes the value after a step of gradient descent with momentum, or with Nesterov's momentum."""
+        """Computes a variable's new value by gradient descent with momentum, or with Nesterov's momentum.
+
+        Also updates the slot variable with the accumulated gradients.
+        """
         rate, momentum = (self._as_scalar(setting, value.dtype) for setting in (self._rate, self._momentum))
         slot = self._slot(variable, "momentum")
         accumulated = slot._as_tensor() * momentum + gradient
@@ -250,7 +256,7 @@ class AdagradOptimizer(Optimizer):
         use_locking: bool = False,
         name: str = "Adagrad",
     ) -> None:
-        """Stores the settings of Adagrad; the accumulators of squared gradients start at a positive value."""
+        """Stores the settings of Adagrad. The sums of squared gradients start at ``initial_accumulator_value``."""
         if initial_accumulator_value <= 0.0:
             raise ValueError(f"initial_accumulator_value must be positive: {initial_accumulator_value}")
         super().__init__(use_locking, name)
@@ -308,13 +314,13 @@ class AdagradDAOptimizer(Optimizer):
             self._slot(variable, "gradient_squared_accumulator", self._initial_accumulator, f"{self._name}_1")
 
     def _updated_value(self, gradient: Any, variable: Any, value: Any) -> Any:
-        """Computes AdagradDA's value from the sums of gradients and of their squares, with L1 and L2 penalties.
+        """Computes a variable's new value by AdagradDA, from the sums of gradients and of squared gradients.
 
-        Dual averaging does not use the current value.
+        L1 and L2 penalties are included. Dual averaging doesn't use the variable's current value.
         """
         rate, step = (
             self._as_scalar(self._rate, value.dtype),
-            _tf("cast", self._global_step._as_tensor() + 1, value.dtype),
+            _tf("cast", self._global_step._as_tensor() + 1, value.dtype),  # the number of this step, counted from 1
         )
         sum_slot = self._slot(variable, "gradient_accumulator")
         square_sum_slot = self._slot(variable, "gradient_squared_accumulator")
@@ -338,7 +344,7 @@ class AdadeltaOptimizer(Optimizer):
         use_locking: bool = False,
         name: str = "Adadelta",
     ) -> None:
-        """Stores the settings of Adadelta; ``rho`` is the decay of the moving averages."""
+        """Stores the settings of Adadelta. ``rho`` is the decay of the moving averages."""
         super().__init__(use_locking, name)
         self._rate, self._rho, self._epsilon = learning_rate, rho, epsilon
 
@@ -348,7 +354,10 @@ class AdadeltaOptimizer(Optimizer):
             self._slot(variable, "accum_update")
 
     def _updated_value(self, gradient: Any, variable: Any, value: Any) -> Any:
-        """Computes Adadelta's value: scales the gradient by root mean squares of earlier updates and gradients."""
+        """Computes a variable's new value by Adadelta, and updates the slots.
+
+        The gradient is multiplied by the root mean square of earlier updates and divided by that of gradients.
+        """
         rate, rho, epsilon = (
             self._as_scalar(setting, value.dtype) for setting in (self._rate, self._rho, self._epsilon)
         )
@@ -366,7 +375,7 @@ class RMSPropOptimizer(Optimizer):
         self, learning_rate: Any, decay: float = 0.9, momentum: float = 0.0, epsilon: float = 1e-10, use_locking: bool = False,
         centered: bool = False, name: str = "RMSProp",
     ) -> None:  # fmt: skip
-        """Stores the settings of RMSProp; ``decay`` is that of the moving average of squared gradients."""
+        """Stores the settings of RMSProp. The moving average of squared gradients decays by the factor ``decay``."""
         super().__init__(use_locking, name)
         self._rate, self._decay, self._momentum, self._epsilon, self._centered = (
             learning_rate,
@@ -385,10 +394,10 @@ class RMSPropOptimizer(Optimizer):
             self._slot(variable, "momentum")
 
     def _updated_value(self, gradient: Any, variable: Any, value: Any) -> Any:
-        """Computes RMSProp's value: divides the gradient by the root of its moving mean square.
+        """Computes a variable's new value by RMSProp, and updates the slots.
 
-        If centered, divides it by the root of its moving variance. A multiple of the previous update, the momentum, is
-        added.
+        The gradient is divided by the root of its moving mean square, or of its moving variance if centered. A multiple
+        of the previous update, the momentum, is added.
         """
         settings = (self._rate, self._decay, self._momentum, self._epsilon)
         rate, decay, momentum, epsilon = (self._as_scalar(setting, value.dtype) for setting in settings)
@@ -423,12 +432,13 @@ class AdamOptimizer(Optimizer):
             self._slot(variable, "v")
 
     def _beta_powers(self, first: Any = None) -> tuple[Any, Any]:
-        """Returns two variables with the powers of Adam's beta1 and beta2, whose exponent is the number of the step.
+        """Returns two variables: Adam's beta1 and beta2 to the power of the step's number.
 
-        The first call for a graph creates them, with the dtype of the variable ``first``.
+        The first call for a graph creates the variables, with the dtype of the variable ``first``.
         """
         graph = get_default_graph() if _graph_trace() else None
         if graph not in self._powers:
+            # the names don't depend on the current name scope
             with graph.name_scope(None) if graph else nullcontext():
                 power1, power2 = (
                     Variable(
@@ -442,7 +452,10 @@ class AdamOptimizer(Optimizer):
         return self._powers[graph]
 
     def _updated_value(self, gradient: Any, variable: Any, value: Any) -> Any:
-        """Computes Adam's value; the learning rate ``alpha`` includes the correction of both moments' bias."""
+        """Computes a variable's new value by Adam, and updates the moments ``m`` and ``v`` of the gradient.
+
+        The learning rate ``alpha`` includes the bias correction of both moments.
+        """
         settings = (self._rate, self._beta1, self._beta2, self._epsilon)
         rate, beta1, beta2, epsilon = (self._as_scalar(setting, value.dtype) for setting in settings)
         power1, power2 = (_tf("cast", power._as_tensor(), value.dtype) for power in self._beta_powers())
@@ -470,7 +483,10 @@ class FtrlOptimizer(Optimizer):
         name: str = "Ftrl", accum_name: str | None = None, linear_name: str | None = None,
         l2_shrinkage_regularization_strength: float = 0.0, beta: float | None = None,
     ) -> None:  # fmt: skip
-        """Stores the settings of FTRL-Proximal; ``accum_name`` and ``linear_name`` are the names of its slot variables."""
+        """Stores the settings of FTRL-Proximal.
+
+        ``accum_name`` and ``linear_name`` are the names of its slot variables.
+        """
         super().__init__(use_locking, name)
         self._rate, self._power, self._initial_accumulator = (
             learning_rate,
@@ -486,9 +502,9 @@ class FtrlOptimizer(Optimizer):
             self._slot(variable, "linear", 0.0, self._names[1] or f"{self._name}_1")
 
     def _updated_value(self, gradient: Any, variable: Any, value: Any) -> Any:
-        """Computes FTRL-Proximal's value from the accumulated gradients, with L1 and L2 regularization.
+        """Computes a variable's new value by FTRL-Proximal, with L1 and L2 regularization, and updates the slots.
 
-        ``accum`` has the sum of the squared gradients, ``linear`` is called z in the paper on FTRL.
+        ``accum`` is the sum of the squared gradients. ``linear`` is called z in the paper on FTRL.
         """
         rate = self._as_scalar(self._rate, value.dtype)
         accum, linear = self._slot(variable, "accum"), self._slot(variable, "linear")

@@ -92,12 +92,12 @@ class LazyValue:
 
 
 def find(path: str) -> Any:
-    """Returns the value of ``tf.compat.v1.<path>``: TensorFlow 1's own, else that of ``tf``.
+    """Returns the object ``tf.compat.v1.<path>``: one that only TensorFlow 1 has, or the object in ``tf``.
 
-    Functions are wrapped to name their results in a graph; a namespace is returned as a ``Space``.
+    Functions are wrapped to name their results in a graph. A namespace is returned as a ``Space``.
 
     Raises:
-      AttributeError: there is no such name; NotImplementedError too if TensorFlow has it and tvtf doesn't.
+      AttributeError: there is no such name. If TensorFlow has the name, the error is a NotImplementedError, too.
     """
     value = names[path] if path in names else _value_in_tf2(path)
     if isinstance(value, Alias):
@@ -117,7 +117,10 @@ def find(path: str) -> Any:
 
 
 def _value_in_tf2(path: str) -> Any:
-    """Returns the value of TensorFlow 1's ``path`` from ``tf``, where the value may have another path."""
+    """Returns the object that TensorFlow 1's name ``path``, such as ``nn.relu``, means in TensorFlow 2.
+
+    The object may have another path there.
+    """
     if any(name.startswith(f"{path}.") for name in names):  # a namespace with names of TensorFlow 1
         return ModuleType(path)
     value: Any = sys.modules["tvtf"]
@@ -174,9 +177,9 @@ KINDS = {
 
 
 def _wrapped_to_name_results(function: Any, path: str) -> Any:
-    """Wraps a function of a graph to name its results: by its argument ``name``, or by TensorFlow's default.
+    """Wraps a public function so that it names its results in a graph: by its argument ``name``, or by a default.
 
-    The default is TensorFlow's type of the op without a version at the end, if the type is known.
+    The default is TensorFlow's: the type of the op, if it is known, without a version such as "V2" at the end.
     """
     function_name = path.rpartition(".")[2]
     implementation = public_names().get(function.target) if hasattr(function, "target") else function
@@ -188,7 +191,7 @@ def _wrapped_to_name_results(function: Any, path: str) -> Any:
 
     @wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
-        if not getattr(state.trace, "has_keys", False):
+        if not getattr(state.trace, "has_keys", False):  # no graph is being built
             return function(*args, **kwargs)
         return state.trace.named_call(function, args, kwargs, default_name, op_type)
 

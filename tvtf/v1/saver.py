@@ -35,14 +35,14 @@ class Saver:
         keep_checkpoint_every_n_hours: float = 10000.0, name: str | None = None, restore_sequentially: bool = False,
         saver_def: Any = None, builder: Any = None, defer_build: bool = False, allow_empty: bool = False, **_: Any,
     ) -> None:  # fmt: skip
-        """Finds the variables to save, unless ``defer_build`` is set."""
+        """Finds the variables to save, unless ``defer_build`` is set. Arguments that aren't stored have no effect."""
         self._var_list, self._max_to_keep, self._allow_empty = var_list, max_to_keep, allow_empty
         self._paths: list[str] = []
         if not defer_build:
             self._by_name = self._variables()
 
     def _variables(self) -> dict[str, Any]:
-        """Returns the variables to save by their names: those in ``var_list``, or all variables of the graph."""
+        """Returns a dict from names to the variables to save: ``var_list``, by default all variables of the graph."""
         graph = get_default_graph()
         variables = self._var_list
         if variables is None and not isinstance(state.trace, GraphTrace):
@@ -111,7 +111,7 @@ class Saver:
     def export_meta_graph(self, filename: str | None = None, graph: Any = None, **_: Any) -> None:
         """Writes the names and types of the graph's ops to a text file.
 
-        The file is not enough to read the graph: ``import_meta_graph``, in the same process, looks it up by the file's
+        The graph can't be read from the file. ``import_meta_graph``, in the same process, finds the graph by the file's
         path.
         """
         if filename is None:
@@ -151,7 +151,7 @@ class Saver:
 
 
 def _check_shape(name: str, variable: Any, value: Any) -> None:
-    """Raises TensorFlow's error if a checkpoint's value does not have the variable's shape."""
+    """Checks that a checkpoint's ``value`` has the shape of the variable. Raises TensorFlow's error if not."""
     if not variable.shape.is_compatible_with(value.shape):
         raise InvalidArgumentError(
             None, None, "Restoring from checkpoint failed. This is most likely due to a mismatch between the current graph and "
@@ -174,10 +174,11 @@ def _delete(prefix: str) -> None:
 def import_meta_graph(
     meta_graph_or_file: Any, clear_devices: bool = False, import_scope: str | None = None, **_: Any
 ) -> Saver:
-    """Makes the default graph the one that this process saved to the file, and returns a saver for its variables.
+    """Imports the graph that this process exported to a file into the default graph. Returns a saver of its variables.
 
     Raises:
-      NotImplementedError: another process saved it, ops were added already, or there is an ``import_scope``.
+      NotImplementedError: another process exported the graph, the default graph has ops already, or there is an
+        ``import_scope``.
       OSError: there is no such file.
     """
     path = os.path.abspath(os.fspath(meta_graph_or_file))

@@ -47,7 +47,10 @@ class _PrunedGraph:
         effects: Sequence[Effect],
         fed: Mapping[relax.Var, SymbolicTensor],
     ) -> None:
-        """Selects what is needed to compute ``tensors`` and run ``effects``, given the values of ``fed`` tensors."""
+        """Selects the part of a graph that is needed to compute the fetched ``tensors`` and to run ``effects``.
+
+        ``fed`` maps IR variables to the tensors whose values are fed. Nothing that computes these is needed.
+        """
         trace = graph.trace
         self.graph, self.tensors, self.fed = graph, tensors, fed
         self._effects_to_run: set[Effect] = set()
@@ -94,7 +97,10 @@ class _PrunedGraph:
 
     @cached_property
     def function(self) -> GraphFunction:
-        """The function of feeds and captures that computes the fetched tensors, then the variables' new values."""
+        """The function that computes the fetched tensors and the variables' new values, in this order.
+
+        Its parameters are the fed and the captured tensors.
+        """
         graph_trace = self.graph.trace
         trace = Trace("run")
         trace.params = self.feeds
@@ -159,7 +165,7 @@ class _PrunedGraph:
             return as_tuple(evaluate(self.function.graph.module(), "main", inputs, _EagerEvaluation))
 
     def _specialized(self, inputs: Sequence[Any]) -> GraphFunction:
-        """Returns the function for the ranks of these inputs, which is traced on the first call with them."""
+        """Returns the function for inputs of these ranks. The function is traced on the first call with them."""
         ranks = tuple(t.ndim for t in inputs)
         if ranks not in self._by_ranks:
             module = self.function.graph.module()
@@ -333,7 +339,10 @@ class Session:
         return _pack_results(fetches, iter(results))
 
     def _fetch(self, fetch: Any) -> Any:
-        """Returns the tensor or op that a fetch names or is, after a check that the graph contains it."""
+        """Converts an argument of ``Session.run`` to the tensor or op to fetch.
+
+        The argument is a tensor, an op, a variable or a name. Raises ValueError if it isn't in the session's graph.
+        """
         element = self._named(fetch)
         if isinstance(element, Variable):
             with self.graph.trace.unnamed():
@@ -356,7 +365,7 @@ class Session:
         return element
 
     def _named(self, fetch: Any) -> Any:
-        """Returns the tensor or op of the graph whose name a fetch is.
+        """Returns the tensor or op of the graph that has the name ``fetch``.
 
         A fetch that is not a string is returned unchanged.
         """
@@ -369,7 +378,7 @@ class Session:
             raise ValueError(f"Argument `fetch` = {name} cannot be interpreted as a Tensor. ({error})") from None
 
     def _pruned_graph(self, flat_fetches: Sequence[Any], fed: dict[relax.Var, SymbolicTensor]) -> _PrunedGraph:
-        """Returns the part of the graph that the fetches and feeds need.
+        """Returns the part of the graph that is needed to compute the fetches from the feeds.
 
         The part is cached for later runs with equal arguments.
 
@@ -421,10 +430,10 @@ class Session:
         return [(t, v) for t, v in zip(tensors, _components(value)) if isinstance(t, SymbolicTensor)]
 
     def _fed(self, key: Any) -> SymbolicTensor:
-        """Returns the tensor that a key of ``feed_dict`` is or names.
+        """Returns the tensor for a key of ``feed_dict``, which is a tensor, a variable or a name.
 
         Raises:
-          TypeError: it is no tensor of this graph.
+          TypeError: the key is no tensor of this graph.
         """
         prefix = "Cannot interpret feed_dict key as Tensor: "
         try:

@@ -40,6 +40,7 @@ def _summary_op(name: str, tensor: Any, collections: Any, fill: Any, family: Any
     """
     graph = current_graph()
     tag = graph.unique_name(f"{family}/{name.replace(' ', '_')}" if family else name.replace(" ", "_"))
+    # as in TensorFlow, the family is in front of the tag twice
     tag = f"{family}/{tag}" if family else tag
 
     def serialized(value: np.ndarray) -> np.ndarray:
@@ -86,7 +87,10 @@ def _limits() -> np.ndarray:
 
 
 def _fill_histogram(message: Any, values: np.ndarray) -> None:
-    """Fills a histogram message with the counts of values by bucket, and their statistics."""
+    """Fills the protocol buffer message of a histogram.
+
+    It gets the count of values in each bucket, and the values' minimum, maximum, number, sum and sum of squares.
+    """
     limits = _limits()
     buckets = np.minimum(np.searchsorted(limits, values, side="right"), len(limits) - 1)
     counts = np.bincount(buckets, minlength=len(limits))
@@ -106,11 +110,13 @@ def _fill_histogram(message: Any, values: np.ndarray) -> None:
 
 @v1("summary.image", "image_summary")
 def image(name: str, tensor: Any, max_outputs: int = 3, collections: Any = None, family: Any = None) -> Tensor:
-    """Creates an op that returns a summary with the first ``max_outputs`` images of a batch, as PNG."""
+    """Creates an op that returns a summary with the first ``max_outputs`` images of a batch, encoded as PNG."""
 
     def fill(summary: Any, tag: str, pictures: np.ndarray) -> None:
+        """Adds the images to the summary. Their tags are numbered unless ``max_outputs`` is 1."""
         for i, picture in enumerate(_to_bytes(p) for p in pictures[:max_outputs]):
             value = summary.value.add(tag=f"{tag}/image/{i}" if max_outputs > 1 else f"{tag}/image").image
+            # the message's code of a color space is the number of channels
             value.height, value.width, value.colorspace = picture.shape
             value.encoded_image_string = public_names()["io.encode_png"](convert_to_tensor(picture)).numpy()
 
@@ -151,7 +157,7 @@ def text(name: str, tensor: Any, collections: Any = None) -> Tensor:
 
 @v1("summary.merge", "merge_summary")
 def merge(inputs: Any, collections: Any = None, name: str | None = None) -> Tensor:
-    """Creates an op that merges serialized summaries to one that has all their values."""
+    """Creates an op that merges serialized summaries to one summary with the values of all."""
     graph = current_graph()
     with graph.trace.unnamed():
         # concatenated serialized messages parse as one message, with the repeated fields of all
@@ -185,6 +191,7 @@ class FileWriter:
         filename_suffix: str | None = None, session: Any = None,
     ) -> None:  # fmt: skip
         """Opens an event file in ``logdir``, and writes the graph if one is given."""
+        # the writer flushes after a number of milliseconds
         self._folder, self._settings = logdir, (max_queue, int(flush_secs * 1000), filename_suffix or "")
         self._open()
         if graph is not None or graph_def is not None:

@@ -39,9 +39,9 @@ class QueueRunner:
     def create_threads(
         self, sess: Any, coord: Any = None, daemon: bool = False, start: bool = False
     ) -> list[threading.Thread]:
-        """Creates a thread for each enqueue op.
+        """Creates a thread for each enqueue op, and starts the threads if ``start`` is set. Returns the threads.
 
-        With a coordinator, a further thread closes the queue on a request to stop.
+        With a coordinator ``coord``, a further thread closes the queue when a stop is requested.
         """
         self._running = len(self.enqueue_ops)
         threads = [threading.Thread(target=self._run, args=(sess, op, coord)) for op in self.enqueue_ops]
@@ -56,7 +56,10 @@ class QueueRunner:
         return threads
 
     def _run(self, session: Any, op: Any, coord: Any) -> None:
-        """Runs an enqueue op until its input ends, the session is closed, or a stop is requested."""
+        """Runs an enqueue op in a loop, in a thread of its own.
+
+        The loop ends when the op's input ends, the session is closed, or the coordinator ``coord`` requests a stop.
+        """
         try:
             while coord is None or not coord.should_stop():
                 session.run(op)
@@ -167,7 +170,10 @@ class StopAtStepHook(SessionRunHook):
     """Requests a stop at a step, or after a number of steps."""
 
     def __init__(self, num_steps: int | None = None, last_step: int | None = None) -> None:
-        """Stops after ``num_steps`` further steps, or at the global step ``last_step``; exactly one must be given."""
+        """Stores when to stop: after ``num_steps`` further steps, or at the global step ``last_step``.
+
+        Exactly one of them must be given.
+        """
         if (num_steps is None) == (last_step is None):
             raise ValueError(
                 "Only one of num_steps or last_step can be specified."
@@ -250,7 +256,10 @@ class LoggingTensorHook(SessionRunHook):
         self, tensors: Any, every_n_iter: int | None = None, every_n_secs: float | None = None, at_end: bool = False,
         formatter: Callable[[Any], str] | None = None,
     ) -> None:  # fmt: skip
-        """Stores the tensors to log; logs them every ``every_n_iter`` runs or every ``every_n_secs`` seconds."""
+        """Stores the tensors to log, and how often: every ``every_n_iter`` runs or every ``every_n_secs`` seconds.
+
+        With ``at_end`` both may be None. Then each run is logged. ``formatter`` converts a dict of values to the text.
+        """
         if not at_end and (every_n_iter is None) == (every_n_secs is None):
             raise ValueError("either at_end and/or exactly one of every_n_iter and every_n_secs must be provided.")
         self._tensors = tensors if isinstance(tensors, dict) else {getattr(t, "name", t): t for t in tensors}
@@ -384,7 +393,7 @@ class Scaffold:
         self, init_op: Any = None, init_feed_dict: Any = None, init_fn: Any = None, ready_op: Any = None,
         ready_for_local_init_op: Any = None, local_init_op: Any = None, summary_op: Any = None, saver: Any = None, **_: Any,
     ) -> None:  # fmt: skip
-        """Stores the ops that initialize a session; :meth:`finalize` creates missing ones."""
+        """Stores the ops that initialize a session. :meth:`finalize` creates those that are None."""
         self.init_op, self.init_feed_dict, self.init_fn, self.local_init_op = (
             init_op,
             init_feed_dict,
@@ -413,7 +422,10 @@ class MonitoredSession:
         self, session_creator: Any = None, hooks: Sequence[Any] | None = None, stop_grace_period_secs: float = 120, *,
         scaffold: Any = None, checkpoint_dir: str | None = None,
     ) -> None:  # fmt: skip
-        """Creates, initializes or restores the session, and starts the threads that fill its queues."""
+        """Creates a session, initializes or restores its variables, and starts the threads that fill its queues.
+
+        The hooks are called before and after the session is created.
+        """
         self._hooks = list(hooks or ())
         self.graph = get_default_graph()
         for hook in self._hooks:
@@ -427,9 +439,9 @@ class MonitoredSession:
             hook.after_create_session(self._session, self._coord)
 
     def _initialize(self, scaffold: Scaffold, folder: str | None) -> None:
-        """Restores the variables from the newest checkpoint in a folder.
+        """Restores the variables from the newest checkpoint in ``folder``, or initializes them if there is none.
 
-        Without a checkpoint, initializes the variables.
+        ``scaffold`` has the saver and the ops that initialize variables.
         """
         checkpoint = latest_checkpoint(folder) if folder else None
         if checkpoint:
@@ -444,7 +456,7 @@ class MonitoredSession:
         return self._ended or self._coord.should_stop()
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """Works as ``Session.run``; the same run also computes the fetches of the hooks, with their feeds.
+        """Works as ``Session.run``, but the same run also computes the fetches of the hooks, with the hooks' feeds.
 
         Each hook's ``before_run`` returns its fetches and feeds, or None, and its ``after_run`` gets the results.
         """
@@ -488,8 +500,8 @@ class MonitoredSession:
         self._close(True)
 
     def _close(self, is_regular: bool) -> None:
-        """Closes the session once; if the session ends without an error, calls ``end`` of the hooks first."""
-        if self._ended:
+        """Closes the session. If it ends without an error (``is_regular``), calls the hooks' method ``end`` first."""
+        if self._ended:  # closed before
             return
         for hook in self._hooks if is_regular else ():
             hook.end(self._session)
@@ -526,7 +538,8 @@ def monitored_training_session(
 ) -> MonitoredSession:  # fmt: skip
     """Returns a ``MonitoredSession`` that restores from the checkpoints in ``checkpoint_dir`` and saves to it.
 
-    It also saves summaries to ``summary_dir``, by default ``checkpoint_dir``. An interval in steps takes precedence over one in seconds.
+    It also saves summaries to ``summary_dir``, by default ``checkpoint_dir``. An interval in steps takes precedence
+    over one in seconds.
     """
     all_hooks = [*(hooks or ()), *(chief_only_hooks or ())]
     folder = summary_dir or checkpoint_dir

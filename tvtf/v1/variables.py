@@ -37,7 +37,7 @@ def Variable(  # noqa: N802
     constraint: Any = None,
     **_: Any,
 ) -> Any:
-    """Creates a variable of the graph, whose initializer assigns its value; outside a graph works as ``tf.Variable``.
+    """Creates a variable of the graph. Its initializer assigns the value. Outside a graph, works as ``tf.Variable``.
 
     Raises:
       ValueError: there is no initial value.
@@ -149,7 +149,7 @@ class VariableScope:
 
 @v1("get_variable_scope")
 def get_variable_scope() -> VariableScope:
-    """Returns the graph's current variable scope; outside of all scopes, the root scope."""
+    """Returns the graph's current variable scope. Outside of all scopes, returns the root scope."""
     graph = get_default_graph()
     if graph.variable_scope is None:
         graph.variable_scope = VariableScope("")
@@ -372,9 +372,9 @@ def _default_initializer(kind: Any) -> Any:
 
 
 def _call_initializer(initializer: Callable[..., Any], shape: list[int], dtype: Any) -> Any:
-    """Calls an initializer, and returns the tensor that it computes.
+    """Calls an initializer for a variable of the given shape and dtype. Returns the result as a tensor.
 
-    A function without an argument ``dtype`` gets only the shape.
+    An initializer without an argument ``dtype`` gets only the shape.
     """
     try:
         return convert_to_tensor(initializer(shape, dtype=dtype), dtype)
@@ -392,11 +392,15 @@ def make_template(
     unique_name_: str | None = None,
     **kwargs: Any,
 ) -> Callable[..., Any]:
-    """Wraps ``func_`` so that later calls share the variables that the first call created with ``get_variable``."""
+    """Wraps ``func_`` in a function that shares variables between calls.
+
+    The first call creates the variables with ``get_variable``. Later calls reuse them. ``kwargs`` are passed to each
+    call.
+    """
     scopes: list[VariableScope] = []
 
     def run(*args: Any, **call_kwargs: Any) -> Any:
-        """Calls the function in the scope of the first call, whose variables later calls share."""
+        """Calls the function. A later call enters the variable scope of the first one, and reuses its variables."""
         if scopes:  # a later call
             with variable_scope(scopes[0], reuse=True):
                 return func_(*args, **(kwargs | call_kwargs))
@@ -449,7 +453,10 @@ def local_variables_initializer() -> Any:
 
 @v1("report_uninitialized_variables")
 def report_uninitialized_variables(var_list: Any = None, name: str = "report_uninitialized_variables") -> Tensor:
-    """Returns a tensor with the names of the variables that have no value in the session that computes it."""
+    """Returns a tensor with the names of the uninitialized variables: those without a value in the running session.
+
+    The default of ``var_list`` are all global and local variables.
+    """
     variables = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
 
     def names() -> np.ndarray:
@@ -483,7 +490,7 @@ def assert_variables_initialized(var_list: Any = None) -> Any:
 
 
 def _assign_function(method: str) -> Callable[..., Any]:
-    """Returns TensorFlow 1's function for the method ``assign``, ``assign_add`` or ``assign_sub`` of variables."""
+    """Returns TensorFlow 1's function that calls a variable's method ``assign``, ``assign_add`` or ``assign_sub``."""
 
     def assign(ref: Any, value: Any, *_: Any, name: str | None = None, **__: Any) -> Tensor:
         return getattr(ref, method)(value)  # type: ignore[no-any-return]
@@ -497,14 +504,17 @@ for _method in ("assign", "assign_add", "assign_sub"):
 
 
 def _scatter_function(op: str, nd: bool, update: Callable[..., Any] | None) -> Callable[..., Any]:
-    """Returns TensorFlow 1's scatter function, which updates rows of a variable, or elements and slices with ``nd``.
+    """Returns TensorFlow 1's scatter function, such as ``scatter_add``, which updates rows of a variable.
 
-    The update is ``tensor_scatter_nd_<op>``. If ``update`` is passed, it is ``update(variable, positions, values)``
-    instead.
+    With ``nd`` it updates elements or slices at index vectors. The op ``tensor_scatter_nd_<op>`` computes the new
+    value, or ``update(variable, positions, values)``, if ``update`` is passed.
     """
 
     def scatter(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Tensor:
-        """Updates the rows or elements of the variable ``ref`` at ``indices``, and assigns the result."""
+        """Assigns to the variable ``ref`` its value with updated rows or elements at ``indices``.
+
+        ``use_locking`` and ``name`` are TensorFlow's and unused.
+        """
         names = public_names()
         positions = convert_to_tensor(indices)
         values = convert_to_tensor(updates, ref.dtype)
@@ -520,9 +530,9 @@ def _scatter_function(op: str, nd: bool, update: Callable[..., Any] | None) -> C
 
 
 def _row_updates(positions: Any, values: Any, ref: Any) -> tuple[Any, Any]:
-    """Converts an update of a variable's rows to the arguments of ``scatter_nd``: positions (n, 1) and rows.
+    """Converts an update of rows of the variable ``ref`` to the arguments of ``scatter_nd``.
 
-    A scalar value fills all rows.
+    Returns the row numbers, of shape (n, 1), and the n rows. A scalar value fills all rows.
     """
     names = public_names()
     row_shape = ref.shape.as_list()[1:]
@@ -533,13 +543,13 @@ def _row_updates(positions: Any, values: Any, ref: Any) -> tuple[Any, Any]:
 
 
 def _scale_function(power: float) -> Callable[..., Any]:
-    """Returns a function that multiplies rows of a tensor by values (``power`` 1), or divides the rows (``power`` -1)."""
+    """Returns a function that multiplies rows of a tensor by values (``power`` 1), or divides them (``power`` -1)."""
 
     def scale(tensor: Any, positions: Any, values: Any) -> Any:
         """Scales the rows one after the other. Thus a row whose position is repeated is scaled several times."""
         names = public_names()
         for i in range(positions.shape[0]):
-            position = positions[i : i + 1]
+            position = positions[i : i + 1]  # keeps the axis: a list of one position
             old_row = names["gather_nd"](tensor, position)
             factor = values[i : i + 1]
             new_row = old_row * factor if power > 0 else old_row / factor

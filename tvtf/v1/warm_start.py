@@ -23,11 +23,11 @@ def init_from_checkpoint(ckpt_dir_or_file: str | os.PathLike[str], assignment_ma
     """Initializes variables from a checkpoint: when their initializers run, or at once outside of graphs.
 
     Args:
-      assignment_map: maps names in the checkpoint to a variable, or to the name of one that ``get_variable`` created; or scopes of the
-        checkpoint (``"scope/"``, or ``"/"`` for all) to scopes of the graph, for all variables in these.
+      assignment_map: maps names in the checkpoint to variables, or to names of variables that ``get_variable`` created.
+        It may also map scopes of the checkpoint (``"scope/"``, or ``"/"`` for all) to scopes of the graph.
 
     Raises:
-      ValueError: the checkpoint lacks one, or has it with another shape. No variable has changed then.
+      ValueError: the checkpoint lacks a variable, or has it with another shape. Then no variable has changed.
     """
     reader = load_checkpoint(ckpt_dir_or_file)
     shapes = reader.get_variable_to_shape_map()
@@ -66,7 +66,12 @@ def _pairs(name: str, target: Any, known: Mapping[str, Any], shapes: Any, checkp
 def _pairs_of_scope(
     scope: str, target_scope: str, known: Mapping[str, Any], shapes: Any, checkpoint: Any
 ) -> Iterator[tuple[str, Any]]:
-    """Yields pairs of a name below ``scope/`` in the checkpoint and the ``known`` variable below ``target_scope/``."""
+    """Pairs the variables of a graph's scope with a checkpoint's names in another scope.
+
+    Yields a name in the checkpoint and a variable for each variable in ``known``, a dict by names, whose name begins
+    with ``target_scope``. The checkpoint's name begins with ``scope`` instead. Raises ValueError if ``shapes``, the
+    checkpoint's dict of shapes, lacks the name.
+    """
     graph_scope = target_scope.rpartition("/")[0]
     if not scope.endswith("/"):
         raise ValueError(
@@ -86,7 +91,7 @@ def _pairs_of_scope(
 
 
 def _set_initial_value(variable: Any, value: Any) -> None:
-    """Makes a variable's initializer assign ``value``; assigns at once if the variable is in no graph."""
+    """Sets the value that a variable's initializer assigns. Assigns at once if the variable is in no graph."""
     if not isinstance(variable, GraphVariable):
         variable.assign(value)
         return

@@ -70,7 +70,10 @@ def elementary(function: Function) -> Function:
 
 
 def through_double(function: Function) -> Function:
-    """Extends a function of a float64 expression to all floating dtypes: the result is rounded once, at the end."""
+    """Extends a function of a float64 expression to all floating dtypes.
+
+    The argument is converted to float64. The result is rounded once, at the end.
+    """
 
     @wraps(function)
     def of_any_dtype(x: Any) -> ir.Expr:
@@ -91,7 +94,7 @@ def like(value: float, x: ir.Expr) -> Any:
 
 
 def let(value: ir.Expr, body: Function) -> ir.Expr:
-    """Binds an expression to a new variable, and returns `body(variable)`; the expression is computed only once."""
+    """Binds an expression to a new variable, and returns `body(variable)`. The expression is computed only once."""
     if isinstance(value, (tirx.Var, tirx.FloatImm, tirx.IntImm)):  # nothing to compute
         return body(value)
     variable = tirx.Var("t", dtype_of(value))

@@ -26,10 +26,10 @@ def reshape(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
 
 
 def _source_index(index: Sequence[Any], shape: Sequence[Any], old_shape: Sequence[Any]) -> list[Any]:
-    """Converts an index of a reshaped tensor, whose shape is ``shape``, to the index in ``old_shape`` before the reshape.
+    """Converts an index of a reshaped tensor of the shape ``shape`` to the index in the shape before, ``old_shape``.
 
-    Leading and trailing dims that both shapes have in common keep their index. Only the dims between are flattened and
-    split again: the divisions cost LLVM minutes if many dims are symbolic.
+    Leading and trailing dims that both shapes have keep their index. Only the dims between are flattened and split
+    again, because divisions by many symbolic dims cost LLVM minutes. Dims of 1 don't matter.
     """
     new_axes = [(i, dim) for i, dim in zip(index, shape) if not same_dim(dim, 1)]
     old_dims = [dim for dim in old_shape if not same_dim(dim, 1)]
@@ -170,7 +170,10 @@ def _most_bytes() -> Any:
 
 
 def concat(*parts: te.Tensor, axis: int) -> te.Tensor:
-    """Concatenates tensors along ``axis``; an element's position on ``axis`` tells which part it is read from."""
+    """Concatenates the tensors ``parts`` along ``axis``.
+
+    The position of an element on the axis determines the part to read from.
+    """
     offsets = _offsets([part.shape[axis] for part in parts])
     extents = list(parts[0].shape)
     extents[axis] = offsets[-1]
@@ -185,7 +188,7 @@ def concat(*parts: te.Tensor, axis: int) -> te.Tensor:
 
 
 def stack(*parts: te.Tensor, axis: int) -> te.Tensor:
-    """Stacks tensors along a new axis; an element's position on that axis is the number of its part."""
+    """Stacks the tensors ``parts`` along a new axis. An element's position on the axis is the number of its part."""
     extents = [*parts[0].shape]
     extents.insert(axis, len(parts))
     bounds = list(range(len(parts) + 1))  # each part has one position on the axis
@@ -205,10 +208,10 @@ def _offsets(sizes: Sequence[Any]) -> list[Any]:
 
 
 def choose(index: Any, bounds: Sequence[Any], low: int, high: int, value_of: Any) -> Any:
-    """Emits a binary search for the part of a concatenation that contains ``index``; returns ``value_of(part)``.
+    """Emits a binary search for the part of a concatenation that contains ``index``, and returns ``value_of(part)``.
 
-    Part number p contains the positions from ``bounds[p]`` up to ``bounds[p + 1]``. Only parts from ``low`` up to, but
-    without, ``high`` are searched.
+    Part number p contains the positions from ``bounds[p]`` up to, but without, ``bounds[p + 1]``. Only parts from
+    ``low`` up to, but without, ``high`` are searched.
     """
     if high - low == 1:
         return value_of(low)
@@ -218,7 +221,7 @@ def choose(index: Any, bounds: Sequence[Any], low: int, high: int, value_of: Any
 
 
 def when(conditions: Sequence[Any], value: Any, otherwise: Any) -> Any:
-    """Returns ``value`` if all conditions hold, else ``otherwise``; only the chosen expression is evaluated.
+    """Returns ``value`` if all conditions hold, else ``otherwise``. Only the chosen expression is evaluated.
 
     bfloat16 values are selected in float32, because TVM generates wrong code for a choice of bfloat16.
     """
@@ -240,7 +243,7 @@ def strided_slice_grad(
     """Computes the gradient of a strided slice: zeros of ``shape``, with ``ct`` at the positions of the slice."""
 
     def element(*i: Any) -> Any:
-        """Reads the cotangent of the input's element at an index; it is zero outside the slice."""
+        """Computes the cotangent of an element of a strided slice's input. It is zero outside the slice."""
         distances = [
             (position - long(first)) * (1 if stride > 0 else -1) for position, first, stride in zip(i, begin, strides)
         ]
@@ -309,13 +312,14 @@ def ensure_shape(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
 
 
 def pad(x: te.Tensor, value: te.Tensor, *, paddings: tuple[tuple[Any, Any], ...]) -> te.Tensor:
-    """Pads ``x`` with the scalar ``value``; ``paddings`` has the counts ``(before, after)`` for each axis.
+    """Pads ``x`` with the scalar ``value``. ``paddings`` has the counts ``(before, after)`` for each axis.
 
     Negative counts remove elements.
     """
     extents = [long(dim) + long(before) + long(after) for dim, (before, after) in zip(x.shape, paddings)]
 
     def element(*i: Any) -> Any:
+        """Reads the element of the padded tensor at an index, or the padding's value."""
         source_index = [position - long(before) for position, (before, _) in zip(i, paddings)]
         # an axis without padding needs no test of its bounds
         conditions = []
@@ -328,8 +332,9 @@ def pad(x: te.Tensor, value: te.Tensor, *, paddings: tuple[tuple[Any, Any], ...]
 
 
 def tile(x: te.Tensor, *, multiples: tuple[Any, ...]) -> te.Tensor:
-    """Repeats ``x`` ``multiples[i]`` times along axis i; indices of an axis with one copy need no remainder."""
+    """Repeats ``x`` ``multiples[i]`` times along axis i: reads the element at the index modulo the extent."""
     extents = [long(extent) * long(count) for extent, count in zip(x.shape, multiples)]
+    # an axis with one copy needs no remainder
     is_single = [isinstance(count, int) and count == 1 for count in multiples]
     return compute(
         extents,
@@ -346,7 +351,7 @@ def tile(x: te.Tensor, *, multiples: tuple[Any, ...]) -> te.Tensor:
 def band_part(x: te.Tensor, *, lower: int, upper: int) -> te.Tensor:
     """Copies a band of each matrix, and sets other elements to zero.
 
-    The band reaches from ``lower`` diagonals below the main one to ``upper`` above it. -1 keeps all on that side.
+    The band has ``lower`` diagonals below the main diagonal and ``upper`` above it. -1 means all on that side.
     """
 
     def element(*i: Any) -> Any:

@@ -27,7 +27,16 @@ class Heads:
     def __init__(
         self, q: te.Tensor, k: te.Tensor, mask: te.Tensor | None, scale: float, fill: float, causal: int | None
     ) -> None:
-        """Declares the stage of dot products of queries and keys; `score` scales and masks the products."""
+        """Declares the TE stage that computes the dot products of queries and keys. `score` scales and masks them.
+
+        Args:
+            q: queries, ``(..., m, d)``. The leading axes are batch and heads.
+            k: keys, ``(..., n, d)``.
+            mask: a bool mask or a float one, or None.
+            scale: factor of the dot products.
+            fill: the score of a pair that a bool mask excludes.
+            causal: query i may see the keys up to i + ``causal``. None means all keys.
+        """
         self.q, self.k, self.mask, self.causal = q, k, mask, causal
         self.lead = list(q.shape[:-2])
         self.rows, self.columns, self.depth = q.shape[-2], k.shape[-2], q.shape[-1]
@@ -50,7 +59,7 @@ class Heads:
         return compute([*self.lead, *extents], lambda *place: body(place[:split], *place[split:]), name)
 
     def summed(self, extents: list[Any], extent: Any, body: Body, name: str, combine: Any = te.sum) -> te.Tensor:
-        """Reduces ``body(leading indices, *indices, k)`` over k below ``extent``; the reducer is a sum by default.
+        """Reduces ``body(leading indices, *indices, k)`` over k below ``extent``. The reducer is a sum by default.
 
         ``extents`` are the dims of the result behind the leading dims (batch and heads).
         """
@@ -58,9 +67,9 @@ class Heads:
         return self.compute(extents, lambda *place: combine(body(*place, axis.var), axis=[axis]), name)
 
     def score(self, lead: Place, i: Any, j: Any) -> Any:
-        """Returns the scaled, masked score of query ``i`` and key ``j``.
+        """Returns the scaled, masked score of query ``i`` and key ``j``, for the indices ``lead`` of batch and heads.
 
-        A float mask is added, a bool one selects between the score and ``fill``.
+        A float mask is added. A bool mask selects between the score and ``fill``.
         """
         scaled = self.products(*lead, i, j) * self.scale
         if self.mask is None:
@@ -92,7 +101,7 @@ class Heads:
     def joined(self, extents: list[Any], body: Body, name: str, dtype: str) -> te.Tensor:
         """Computes ``body(leading indices, row, column)`` in the layout ``(..., rows, heads, columns)``.
 
-        Inside attention, heads come before rows.
+        The other stages of attention have heads before rows.
         """
         rows, columns = extents
         # without heads there is no axis to move

@@ -33,7 +33,7 @@ def _unsigned(size: int) -> str:
 
 
 def _split(x: te.Tensor, dtype: str, count: int) -> te.Tensor:
-    """Splits the bits of each element into ``count`` elements of a narrower dtype, on a new last axis; lowest bytes first.
+    """Splits each element into ``count`` elements of a narrower dtype on a new last axis. The lowest bytes come first.
 
     Bytes are extracted by shifts of unsigned integers.
     """
@@ -41,6 +41,7 @@ def _split(x: te.Tensor, dtype: str, count: int) -> te.Tensor:
     wide_dtype = _unsigned(size * count)
 
     def part(*index: Any) -> Any:
+        # sizes are in bytes, shifts in bits
         shift = index[-1].astype(wide_dtype) * tirx.const(8 * size, wide_dtype)
         return _reinterpreted((_reinterpreted(x(*index[:-1]), wide_dtype) >> shift).astype(_unsigned(size)), dtype)
 
@@ -48,12 +49,16 @@ def _split(x: te.Tensor, dtype: str, count: int) -> te.Tensor:
 
 
 def _joined(x: te.Tensor, dtype: str, count: int) -> te.Tensor:
-    """Joins the bits of the ``count`` elements along the last axis to one element of a wider dtype; lowest bytes first."""
+    """Joins the ``count`` elements along the last axis to one element of the wider dtype ``dtype``, by their bits.
+
+    The first element has the lowest bits.
+    """
     size = as_dtype(str(x.dtype)).size
     wide_dtype = _unsigned(size * count)
 
     def whole(*index: Any) -> Any:
         parts = [_reinterpreted(x(*index, i), _unsigned(size)).astype(wide_dtype) for i in range(count)]
+        # sizes are in bytes, shifts in bits
         shifted = [part << tirx.const(8 * size * i, wide_dtype) for i, part in enumerate(parts)]
         return _reinterpreted(reduce(lambda low, high: low | high, shifted), dtype)
 

@@ -107,7 +107,7 @@ def _reduce_to_eighth_turn(angle: ir.Expr, body: Reduced) -> ir.Expr:
 
 
 def _reduce_large_angle(x: ir.Expr) -> ir.Expr:
-    """Reduces an angle, a float32 of at least 2**23, to [-pi, pi] by Payne and Hanek's method (1983); error 2**-38.
+    """Reduces a float32 angle of at least 2**23 to [-pi, pi] by Payne and Hanek's method (1983). The error is 2**-38.
 
     The angle is m * 2**e. Only the fraction of m * 2**e / (2 pi) matters, because whole turns change nothing. The
     fraction is m times the 64 bits of 1 / (2 pi) from bit e on.
@@ -117,7 +117,10 @@ def _reduce_large_angle(x: ir.Expr) -> ir.Expr:
 
 
 def _angle_from_bits(magnitude_bits: ir.Expr) -> ir.Expr:
-    """Reduces a positive float32 angle, given by its bits, to the equivalent angle in [-pi, pi], a float64."""
+    """Reduces a positive float32 angle, given by its bits, to the equivalent float64 angle in [-pi, pi].
+
+    The angle is multiplied by 1 / (2 pi) in 64-bit integers. Their overflow drops whole turns.
+    """
     one = tirx.const(1, "uint64")
     # the exponent of the last mantissa bit: 150 is the bias 127 plus the 23 bits of the mantissa
     exponent = tirx.max((magnitude_bits >> tirx.const(23, "int32")) - tirx.const(150, "int32"), tirx.const(0, "int32"))
@@ -154,13 +157,14 @@ def _is_odd_quadrant(quadrant: ir.Expr) -> ir.Expr:
 
 
 def _shifted_sine(x: ir.Expr, quadrants_ahead: int, is_small: bool = False) -> ir.Expr:
-    """Computes the sine of x + quadrants_ahead * pi / 2; NaN where x is infinite.
+    """Computes the sine of x + quadrants_ahead * pi / 2. The result is NaN where x is infinite.
 
     With ``quadrants_ahead`` 0 it is the sine of x, with 1 the cosine.
     """
     dtype = dtype_of(x)
 
     def of_remainder(remainder: ir.Expr, quadrant: ir.Expr) -> ir.Expr:
+        """Computes the sine of ``remainder`` plus ``quadrant`` and ``quadrants_ahead`` quarter turns."""
         turned = quadrant + tirx.const(quadrants_ahead, "int64")
         value = let(
             remainder.astype(dtype), lambda angle: tirx.Select(_is_odd_quadrant(turned), _cosine(angle), _sine(angle))
@@ -175,10 +179,12 @@ def _shifted_sine(x: ir.Expr, quadrants_ahead: int, is_small: bool = False) -> i
 def of_small_angle(bind: Function, x: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
     """Computes the sine and the cosine of an angle of at most a few turns, as a pair.
 
-    ``bind`` binds a subexpression to a variable, and returns the variable; both results share these subexpressions.
+    ``bind`` binds a subexpression to a variable, and returns the variable. Both results share these subexpressions.
     """
     form = format_of(x)
+    # adding the shifter rounds the quotient to an integer in the lowest bits
     quadrant_bits = bind(bits(x * like(2 / pi, x) + like(form.shifter, x)))
+    # the sum of the three constants is pi / 2, with more bits than one constant has
     first, second, third = (like(constant, x) for constant in SMALL_HALF_PI[form.dtype])
     quadrant_number = bind(whole(quadrant_bits, form, 0))
     remainder = bind(x - quadrant_number * first - quadrant_number * second - quadrant_number * third)
@@ -236,7 +242,7 @@ def of_any_angle(function: Callable[..., ir.Expr], name: str) -> Function:
     Large angles are computed one element at a time.
 
     Args:
-        function: computes the function of an expression; it has a parameter ``is_small``.
+        function: computes the function of an expression. Its parameter ``is_small`` is true for small angles.
         name: the function of the C library that computes large angles in float64.
     """
 
@@ -277,9 +283,10 @@ def atan(x: ir.Expr) -> ir.Expr:
     """Computes the arc tangent within 2 ulp."""
 
     def of_magnitude(magnitude: ir.Expr) -> ir.Expr:
+        """Computes the arc tangent of a non-negative number."""
         one = like(1, x)
         is_above_one = magnitude > one
-        # atan(m) = pi / 2 - atan(1 / m)
+        # The approximation holds up to 1. Beyond, atan(m) = pi / 2 - atan(1 / m).
         fraction = let(
             tirx.Select(is_above_one, one / magnitude, magnitude), lambda t: _arc_tangent_of_fraction(t, one)
         )
@@ -327,9 +334,10 @@ def _half_complement_sine(sine: ir.Expr) -> ir.Expr:
 
 @elementary
 def asin(x: ir.Expr) -> ir.Expr:
-    """Computes the arc sine within 3 ulp; NaN beyond -1 and 1."""
+    """Computes the arc sine within 3 ulp. Numbers beyond -1 and 1 give NaN."""
 
     def of_magnitude(magnitude: ir.Expr) -> ir.Expr:
+        """Computes the arc sine of a non-negative number."""
         # The polynomial holds up to 1 / 2. Beyond, asin(m) = pi / 2 - 2 asin(sqrt((1 - m) / 2)).
         is_far = magnitude > like(0.5, x)
         arc = _arc_sine(tirx.Select(is_far, _half_complement_sine(magnitude), magnitude))
@@ -340,7 +348,7 @@ def asin(x: ir.Expr) -> ir.Expr:
 
 @elementary
 def acos(x: ir.Expr) -> ir.Expr:
-    """Computes the arc cosine within 3 ulp; NaN beyond -1 and 1."""
+    """Computes the arc cosine within 3 ulp. Numbers beyond -1 and 1 give NaN."""
 
     def of_magnitude(magnitude: ir.Expr) -> ir.Expr:
         """Computes the arc cosine as pi / 2 minus the arc sine, and beyond 1 / 2 as twice a half angle.

@@ -28,15 +28,18 @@ _FLOATING = {tirx.Mul: tirx.Mul, tirx.Add: tirx.Add, tirx.Sub: tirx.Sub, tirx.Ma
 
 
 def floating(size: ir.Expr) -> ir.Expr:
-    """Rewrites an int64 expression of a size to float64, in which large sizes don't wrap around."""
-    float_operation = _FLOATING.get(type(size))
+    """Rewrites an int64 expression of a size to the same expression in float64.
+
+    In float64 the product of large sizes doesn't wrap around.
+    """
+    float_operation = _FLOATING.get(type(size))  # for sums, products and others with operands a and b
     if float_operation is not None:
         return float_operation(floating(size.a), floating(size.b))
     if isinstance(size, tirx.IntImm):
         return tirx.FloatImm("float64", float(size.value))
     if isinstance(size, tirx.FloorDiv) and isinstance(size.b, tirx.IntImm):
         return tirx.floor(tirx.Div(floating(size.a), floating(size.b)))
-    if isinstance(size, tirx.Cast):
+    if isinstance(size, tirx.Cast):  # a cast between integer dtypes
         return floating(size.value)
     return tirx.Cast("float64", size)
 
@@ -62,10 +65,9 @@ def has_few_unknown(shape: Sequence[Extent]) -> bool:
 
 
 def unravelled(flat: ir.Expr, shape: Sequence[Extent]) -> list[ir.Expr]:
-    """Splits a flat (row-major) index into the indices of a shape.
+    """Splits a flat (row-major) index into the indices along the axes of ``shape``.
 
-    Truncated divisions are used, which lower to one instruction each. For non-negative numbers they equal floor
-    divisions.
+    Truncated divisions compile to one instruction each. For non-negative numbers they equal floor divisions.
     """
     remainders = []
     for extent in reversed(shape[1:]):

@@ -10,7 +10,7 @@ from tvtf.ops.kernels.common import accumulator_dtype, as_dtype, cast, compute, 
 
 
 def contract(a: te.Tensor, b: te.Tensor, *, equation: str) -> te.Tensor:
-    """Computes an einsum of two tensors without transposing them; ``equation`` is, for example, "ij,jk->ik".
+    """Computes an einsum of two tensors without transposing them. ``equation`` is, for example, "ij,jk->ik".
 
     Products are summed over all labels that the result lacks.
     """
@@ -44,12 +44,15 @@ def take_diagonal(x: te.Tensor, *, first: int, second: int) -> te.Tensor:
 
 
 def put_diagonal(x: te.Tensor, *, first: int, second: int) -> te.Tensor:
-    """Inserts the axis ``second``, and puts ``x`` on the diagonal of the axes ``first`` and ``second``; the rest is 0."""
+    """Inserts an axis ``second``, and puts the elements of ``x`` on the diagonal of the axes ``first`` and ``second``.
+
+    Other elements are 0. For example, a vector becomes a diagonal matrix.
+    """
     shape = [*x.shape[:second], x.shape[first], *x.shape[second:]]
     zero = tirx.const(0, str(x.dtype))
 
     def body(*place: Any) -> Any:
-        source = place[:second] + place[second + 1 :]
+        source = place[:second] + place[second + 1 :]  # the index without the new axis
         return tirx.Select(place[first] == place[second], x(*source), zero)
 
     return compute(shape, body, "put_diagonal")

@@ -59,7 +59,10 @@ def conv_nd(
     dtype = accumulator_dtype(str(x.dtype))
 
     def term(batch: ir.Expr, place: Sequence[ir.Expr], group: ir.Expr, result: ir.Expr) -> ir.Expr:
-        """Computes one element of the result: the sum of products over the window's taps and the group's channels."""
+        """Computes one element of a convolution: the sum of products over the filter's taps and the group's channels.
+
+        A tap is a position in the filter's window. ``place`` is the element's spatial index.
+        """
         source = [
             position * stride + tap * dilation
             for position, stride, tap, dilation in zip(place, strides, taps, dilations, strict=True)
@@ -191,7 +194,10 @@ def _phase_sums(dy: te.Tensor, w: te.Tensor, axes: list[_PhaseAxis], channels: i
     result = reduce_axis(per_group, "o")
 
     def term(batch: ir.Expr, indices: Sequence[ir.Expr], group: ir.Expr, channel: ir.Expr) -> ir.Expr:
-        """Computes one element: the sum over taps and results, at one quotient and phase of each spatial dim."""
+        """Computes one element of a strided convolution's input gradient: the sum over the filter's taps and results.
+
+        The element's position along each spatial dim is given by a quotient and a phase (position modulo stride).
+        """
         quotients, phases = indices[:rank], indices[rank:]
         source = [
             quotient + tap_step * axis.dilation
@@ -210,10 +216,10 @@ def _phase_sums(dy: te.Tensor, w: te.Tensor, axes: list[_PhaseAxis], channels: i
 
 
 def _stage_per_phase_pays(axes: list[_PhaseAxis], is_depthwise: bool) -> bool:
-    """Returns whether a stage for each phase of a strided convolution's input gradient is faster than one for all.
+    """Returns whether one TE stage for each phase of a strided convolution's input gradient is faster than one for all.
 
-    There must be few phases. A depthwise sum uses no operand twice. It gains only by skipped products with the
-    filter's padding, of which there must be many.
+    A phase is a position modulo the stride. There must be few phases. A depthwise sum uses no operand twice: it gains
+    only if many products with the filter's padding are skipped.
     """
     if prod(axis.phases for axis in axes) > MOST_PHASES:
         return False
@@ -252,7 +258,10 @@ def _sums_of_phase(
     tap_steps, result = [reduce_axis(count, "k") for count in counts], reduce_axis(per_group, "o")
 
     def term(batch: ir.Expr, place: Sequence[ir.Expr], group: ir.Expr, channel: ir.Expr) -> ir.Expr:
-        """Computes one element of the phase: the sum of products over the phase's taps and the group's results."""
+        """Computes one element of the input gradient at this phase: the sum over the phase's taps and the results.
+
+        ``place`` counts the phase's positions. Their quotients begin at a start that differs between phases.
+        """
         positions = [quotient + start for quotient, (start, _count) in zip(place, ranges, strict=True)]
         spatial = list(zip(positions, tap_steps, counts, phase, axes, strict=True))
         source = [
@@ -271,9 +280,9 @@ def _sums_of_phase(
 def _quotients_and_phases(
     position: Sequence[ir.Expr], axes: Sequence[_PhaseAxis]
 ) -> tuple[list[ir.Expr], list[ir.Expr]]:
-    """Splits the indices of the spatial axes: position = phases * quotient + phase - padding.
+    """Splits the indices of the spatial axes into quotients and phases: position + padding = phases * quotient + phase.
 
-    Quotients count from the first one that has results.
+    The returned quotients are counted from the axis's first one.
     """
     padded_positions = [index + axis.low for index, axis in zip(position, axes, strict=True)]
     quotients = [
@@ -294,15 +303,16 @@ def _select_by_phase(
 
     def body(batch: ir.Expr, *position: ir.Expr) -> ir.Expr:
         """Selects the gradient of an element from the tensor of the element's phase."""
-        quotients, phases = _quotients_and_phases(position[:-1], axes)
-        value: ir.Expr = tirx.const(0, str(next(iter(sums.values())).dtype))
+        *spatial_index, channel = position
+        quotients, phases = _quotients_and_phases(spatial_index, axes)
+        value: ir.Expr = tirx.const(0, str(next(iter(sums.values())).dtype))  # all phases have one dtype
         for phase, phase_sums in sums.items():
             is_phase = tirx.all(*(number == phase_number for number, phase_number in zip(phases, phase, strict=True)))
             indices = [
                 index - axis.own_quotients(phase_number)[0]
                 for index, axis, phase_number in zip(quotients, axes, phase, strict=True)
             ]
-            value = tirx.if_then_else(is_phase, phase_sums(batch, *indices, position[-1]), value)
+            value = tirx.if_then_else(is_phase, phase_sums(batch, *indices, channel), value)
         return value
 
     return compute(shape, body, "phases")
@@ -320,8 +330,9 @@ def _read_phase_axes(y: te.Tensor, axes: list[_PhaseAxis], shape: Sequence[Exten
     """
 
     def body(batch: ir.Expr, *position: ir.Expr) -> ir.Expr:
-        quotients, phases = _quotients_and_phases(position[:-1], axes)
-        return y(batch, *quotients, *phases, position[-1])
+        *spatial_index, channel = position
+        quotients, phases = _quotients_and_phases(spatial_index, axes)
+        return y(batch, *quotients, *phases, channel)
 
     return compute(shape, body, "phases")
 
@@ -334,10 +345,11 @@ def _insert_zeros(dy: te.Tensor, strides: Sequence[int]) -> te.Tensor:
     spatial = [(int(extent) - 1) * stride + 1 for extent, stride in zip(dy.shape[1:-1], strides, strict=True)]
 
     def body(batch: ir.Expr, *position: ir.Expr) -> ir.Expr:
-        axes = list(zip(position[:-1], strides, strict=True))
+        *spatial_index, channel = position
+        axes = list(zip(spatial_index, strides, strict=True))
         source = [tirx.floordiv(index, long(stride)) for index, stride in axes]
         conditions = [tirx.floormod(index, long(stride)) == 0 for index, stride in axes if stride > 1]
-        return tirx.if_then_else(tirx.all(*conditions), dy(batch, *source, position[-1]), tirx.const(0, str(dy.dtype)))
+        return tirx.if_then_else(tirx.all(*conditions), dy(batch, *source, channel), tirx.const(0, str(dy.dtype)))
 
     return compute([dy.shape[0], *spatial, dy.shape[-1]], body, "spread")
 
@@ -374,8 +386,11 @@ def conv_nd_filter_grad(
     rank, results_per_group = len(window), results // groups
 
     def term(*indices: ir.Expr) -> ir.Expr:
-        """Computes one element of the filter's gradient: the sum of products over the batch and all positions."""
-        taps, channel, group, result = indices[:rank], indices[rank], indices[rank + 1], indices[rank + 2]
+        """Computes one element of the filter's gradient: the sum of products over the batch and all positions.
+
+        The indices are the taps (positions in the filter), the channel, the group and the result in the group.
+        """
+        taps, (channel, group, result) = indices[:rank], indices[rank:]
         source = [
             position * stride + tap * dilation
             for position, stride, tap, dilation in zip(positions, strides, taps, dilations, strict=True)
@@ -433,7 +448,10 @@ def _compute_per_group(
 
 
 def _merge_groups(y: te.Tensor, results_per_group: int) -> te.Tensor:
-    """Merges the last two axes of a grouped convolution, groups and results per group, into one axis of results."""
+    """Merges the last two axes of a grouped convolution's result into one.
+
+    They are the groups and the results of each group.
+    """
     size = long(results_per_group)
     shape = [*y.shape[:-2], y.shape[-2] * y.shape[-1]]
     return compute(

@@ -55,9 +55,13 @@ def power(x: ir.Expr, y: ir.Expr) -> ir.Expr:
 
 
 def _power_of_usual(x: ir.Expr, y: ir.Expr) -> ir.Expr:
-    """Computes x to the power y in float64, if |x| is a normal number and y is not huge."""
+    """Computes x to the power y in float64. |x| must be a normal number and y must not be huge.
+
+    The sign of the result is determined apart from its magnitude, the power of |x|.
+    """
     is_negative = x < like(0.0, x)
     is_whole = tirx.EQ(tirx.floor(y), y)
+    # a whole y is odd if its half has a fraction
     is_odd = let(y * like(0.5, y), lambda half_exponent: tirx.And(is_whole, tirx.floor(half_exponent) < half_exponent))
 
     def with_sign(magnitude: ir.Expr) -> ir.Expr:
@@ -104,7 +108,10 @@ def _logarithm(
     """
 
     def quotient(u: ir.Expr, v: ir.Expr, total: ir.Expr) -> ir.Expr:
-        """Splits s = (m - reference) / (m + reference) into a high and a low part; the series has powers of s."""
+        """Splits s = (m - reference) / (m + reference) into a high and a low part.
+
+        The series of the logarithm has powers of s.
+        """
         total_low = m - rounded(total - reference)
         return _let_all(
             (u * v, total_low), lambda s, total_low: let(_high(s), lambda h: low_part(u, v, s, h, total, total_low))
@@ -115,15 +122,16 @@ def _logarithm(
         return _let_all((low, h * h, s * s), lambda low, square, z: series(s, h, low, square, z))
 
     def series(s: ir.Expr, h: ir.Expr, low: ir.Expr, square: ir.Expr, z: ir.Expr) -> ir.Expr:
-        """Multiplies s by the logarithm's series 3 + z + z^2 p(z) with z = s^2; h is the high part of s.
+        """Multiplies s by the logarithm's series 3 + z + z^2 p(z) with z = s^2. ``h`` is the high part of s.
 
         The series and the product each have a high and a low part.
         """
+        # low * (h + s) is s^2 - h^2, because ``square`` below is that of the high part only
         series_tail = z * z * polynomial(z, LOG) + low * (h + s)
         three = like(3.0, s)
 
         def multiply(series_tail: ir.Expr, t: ir.Expr) -> ir.Expr:
-            t_low = series_tail - rounded(rounded(t - three) - square)
+            t_low = series_tail - rounded(rounded(t - three) - square)  # what the high part t of the series lacks
             return _let_all((h * t, low * t + t_low * s), products)
 
         return let(
@@ -132,7 +140,10 @@ def _logarithm(
         )
 
     def products(u: ir.Expr, v: ir.Expr) -> ir.Expr:
-        """Scales the sum of a high and a low product to a base-2 logarithm with a high and a low part."""
+        """Scales the sum ``u + v`` of a large and a small product to a base-2 logarithm.
+
+        The scale and the logarithm each have a high and a low part, which keeps more bits than one float64 has.
+        """
 
         def scaled(high: ir.Expr) -> ir.Expr:
             low = v - rounded(high - u)
@@ -151,7 +162,10 @@ def _logarithm(
 
 
 def _power_of_two_parts(high: ir.Expr, low: ir.Expr, exponent: ir.Expr) -> ir.Expr:
-    """Computes 2 to the power of ``exponent * (high + low)``, where ``high + low`` is a logarithm in two parts."""
+    """Computes 2 to the power of ``exponent * (high + low)``, where ``high + low`` is a logarithm in two parts.
+
+    The exponent is split into two parts, too. Then the product of both high parts is exact.
+    """
 
     def with_high_part(high_exponent: ir.Expr, low: ir.Expr) -> ir.Expr:
         small = (exponent - high_exponent) * high + exponent * low
@@ -193,7 +207,7 @@ def _exp2(z: ir.Expr, small: ir.Expr, large: ir.Expr) -> ir.Expr:
 
 
 def _scaled(value: ir.Expr, n: ir.Expr) -> ir.Expr:
-    """Multiplies a float64 by 2**n in two steps of about n / 2, because 2**n itself may overflow or underflow."""
+    """Multiplies a float64 by 2**n in two steps, by 2**(n / 2) each. 2**n itself may overflow or underflow."""
 
     def in_two_steps(n: ir.Expr) -> ir.Expr:
         half = n >> _int64(1)

@@ -116,8 +116,8 @@ def _gauss(x: ir.Expr) -> ir.Expr:
     """
 
     def from_leading_digits(leading: ir.Expr) -> ir.Expr:
-        """Computes exp(-leading^2), and multiplies it by exp(leading^2 - x^2), a short polynomial."""
-        difference = (leading - x) * (leading + x)
+        """Computes exp(-leading^2), and multiplies it by exp(leading^2 - x^2), a polynomial of degree 2."""
+        difference = (leading - x) * (leading + x)  # leading^2 - x^2, without the rounding errors of the squares
         correction = let(
             difference,
             lambda bound_difference: (
@@ -145,7 +145,7 @@ def erfc(x: ir.Expr) -> ir.Expr:
 
 
 def _erfc_single(magnitude: ir.Expr) -> ir.Expr:
-    """Computes erfc of a non-negative float32 as exp(-x^2) / (1 + 2 x) times a polynomial."""
+    """Computes the complementary error function of a non-negative float32: exp(-x^2) / (1 + 2 x) times a polynomial."""
 
     def of_bounded(x: ir.Expr) -> ir.Expr:
         """Computes erfc of an argument that is at most ERFC_SINGLE_IS_ZERO."""
@@ -156,6 +156,7 @@ def _erfc_single(magnitude: ir.Expr) -> ir.Expr:
 
         def gauss(leading: ir.Expr) -> ir.Expr:
             """Computes exp(-x^2) as exp(-leading^2) times exp(leading^2 - x^2), a short polynomial."""
+            # (leading - x)(leading + x) is the difference of the squares, without their rounding errors
             correction = let((leading - x) * (leading + x), lambda d: polynomial(d, EXP_OF_LITTLE))
             return exp(like(0, x) - leading * leading) * correction
 
@@ -167,10 +168,10 @@ def _erfc_single(magnitude: ir.Expr) -> ir.Expr:
 
 @through_double
 def erfinv_single(x: ir.Expr) -> ir.Expr:
-    """Computes the inverse error function of a float32 within 1 ulp; infinite at -1 and 1, NaN beyond."""
+    """Computes the inverse error function of a float32 within 1 ulp. It is infinite at -1 and 1, and NaN beyond."""
     one, infinity = like(1, x), like(float("inf"), x)
 
-    # with w = -log(1 - x^2), one polynomial in w serves up to 5, and one in sqrt(w) beyond
+    # With w = -log(1 - x^2), one polynomial in w serves up to 5, and one in sqrt(w) beyond.
     def of_logarithm(w: ir.Expr) -> ir.Expr:
         tail = let(tirx.sqrt(w), lambda square_root: polynomial(square_root, ERFINV_FAR))
         return x * tirx.Select(w < like(5, w), polynomial(w, ERFINV_NEAR), tail)
@@ -185,10 +186,14 @@ def power_single(x: ir.Expr, y: ir.Expr) -> ir.Expr:
 
 
 def _power(x: ir.Expr, y: ir.Expr) -> ir.Expr:
-    """Computes x to the power y as exp(y log |x|) in float64, with C's rules for signs, zeros, infinities and NaN."""
+    """Computes x to the power y as exp(y log |x|) in float64.
+
+    Signs, zeros, infinities and NaN follow the rules of C's ``pow``.
+    """
     zero, one = like(0, x), like(1, x)
     magnitude = exp(y * log(tirx.abs(x)))
     half_exponent = y * like(0.5, y)
+    # a whole y is odd if its half has a fraction
     is_whole = tirx.EQ(tirx.floor(y), y)
     is_odd = tirx.And(is_whole, tirx.floor(half_exponent) < half_exponent)
     has_minus_sign = tirx.reinterpret("int64", x) < tirx.const(0, "int64")
@@ -198,7 +203,9 @@ def _power(x: ir.Expr, y: ir.Expr) -> ir.Expr:
             tirx.And(has_minus_sign, is_odd), bound_magnitude * like(-1, bound_magnitude), bound_magnitude
         ),
     )
+    # a finite negative number has no real power with a fractional exponent
     has_no_power = tirx.And(tirx.And(x < zero, x > like(float("-inf"), x)), tirx.Not(is_whole))
     value = tirx.Select(has_no_power, like(float("nan"), x), signed)
+    # 1 to any power, any number to the power 0, and -1 to an infinite power are 1
     is_unit = tirx.And(tirx.EQ(tirx.abs(x), one), tirx.EQ(tirx.abs(y), like(float("inf"), y)))
     return tirx.Select(tirx.Or(tirx.EQ(x, one), tirx.Or(tirx.EQ(y, zero), is_unit)), one, value)

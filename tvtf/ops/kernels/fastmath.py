@@ -139,7 +139,7 @@ def _expm1(x: ir.Expr, n_bits: ir.Expr, form: Format) -> ir.Expr:
 
 @elementary
 def log(x: ir.Expr) -> ir.Expr:
-    """Computes the natural logarithm within 2 ulp: -inf at zero, NaN below, denormals included."""
+    """Computes the natural logarithm within 2 ulp, also of denormal numbers. It is -inf at zero, and NaN below."""
     form = format_of(x)
     is_denormal = x < like(form.smallest_normal, x)
     # a denormal number is scaled to a normal one, and the scale's exponent subtracted
@@ -186,6 +186,7 @@ def _log_of_parts(b: ir.Expr, exponent: ir.Expr, form: Format, adjust: Function,
     """
     mantissa_bits = integer(form.mantissa_bits, form)
     mantissa = tirx.reinterpret(form.dtype, b - (exponent << mantissa_bits))
+    # for a larger exponent the scale would be zero
     bounded_exponent = tirx.min(exponent, integer(form.bias - 1, form))
     scale = tirx.reinterpret(form.dtype, (integer(form.bias, form) - bounded_exponent) << mantissa_bits)
     fraction = mantissa - like(1, mantissa)
@@ -200,11 +201,16 @@ def _is_zero(value: ir.Expr) -> bool:
 
 
 def _log_sum(f: ir.Expr, exponent: ir.Expr) -> ir.Expr:
-    """Computes log(1 + f) + exponent * ln 2; small terms are added first, for accuracy."""
+    """Computes log(1 + f) + exponent * ln 2 for a small f.
+
+    log(1 + f) is f - f^2 / 2 plus a tail of higher powers. ln 2 has a high and a low part. Small terms are added first,
+    for accuracy.
+    """
     high, low = (like(part, f) for part in LN2_PARTS[format_of(f).dtype])
     if format_of(f) is DOUBLE:
         return let(
-            f * f * like(0.5, f), lambda half: f + (_log_tail(f, half) + exponent * low - half) + exponent * high
+            f * f * like(0.5, f),
+            lambda half_square: f + (_log_tail(f, half_square) + exponent * low - half_square) + exponent * high,
         )
     square = f * f
     return f + (polynomial(f, LOG_SINGLE) * f * square + exponent * low - square * like(0.5, f)) + exponent * high
@@ -236,7 +242,7 @@ def log1p(x: ir.Expr) -> ir.Expr:
 
 @elementary
 def tanh(x: ir.Expr) -> ir.Expr:
-    """Computes the hyperbolic tangent within 5 ulp, also near zero; the magnitude is never above 1.
+    """Computes the hyperbolic tangent within 5 ulp, also near zero. The magnitude is never above 1.
 
     float64 uses expm1, other dtypes a quotient of two polynomials.
     """
@@ -289,16 +295,16 @@ def asinh(x: ir.Expr) -> ir.Expr:
     one = like(1, x)
 
     def log1p_argument(size: ir.Expr) -> ir.Expr:
-        """Computes t with asinh(x) = log(1 + t) for x >= 0; it has no cancellation near zero."""
+        """Computes t with asinh(size) = log(1 + t) for size >= 0. No digits cancel near zero."""
         return let(size * size, lambda square: size + square / (one + tirx.sqrt(one + square)))
 
     return odd(x, lambda bound: _log1p_of_doubled(bound, log1p_argument(bound)))
 
 
 def _log1p_of_doubled(x: ir.Expr, regular: ir.Expr) -> ir.Expr:
-    """Computes log1p(``regular``) for an inverse hyperbolic function; ``regular`` approaches 2 x for large x.
+    """Computes log1p(``regular``) for an inverse hyperbolic function. ``regular`` approaches 2 x for large x.
 
-    As ``regular`` would overflow for large x, the result then is log1p(x) + ln 2, which is nearly log(2 x).
+    ``regular`` would overflow for large x. The result then is log1p(x) + ln 2, which is nearly log(2 x).
     """
     is_large = x > like(format_of(x).large, x)
     logarithm_of_two = tirx.Select(is_large, like(LN2, x), like(0, x))

@@ -13,7 +13,10 @@ from tvtf.ops.kernels.reduce import sum as reduce_sum
 
 
 def adjust_contrast(images: te.Tensor, factor: te.Tensor) -> te.Tensor:
-    """Scales each channel's distance from its mean over height and width by ``factor``."""
+    """Adjusts the contrast of images: scales each pixel's difference from the mean of its channel by ``factor``.
+
+    The means are taken over height and width. The last three axes are height, width and channels.
+    """
     rank = len(images.shape)
     sums = reduce_sum(images, axis=(rank - 3, rank - 2), keepdims=True)
     count = tirx.Cast(str(images.dtype), long(images.shape[rank - 3]) * long(images.shape[rank - 2]))
@@ -38,8 +41,8 @@ def blend(
         x: images of shape (n, rows, length).
         places: row i has the numbers of the old rows for new row i.
         shares: row i has their weights.
-        back_places: not used here; for the gradient.
-        back_shares: not used here; for the gradient.
+        back_places: only the gradient uses them.
+        back_shares: only the gradient uses them.
     """
     count = int(places.shape[1])
 

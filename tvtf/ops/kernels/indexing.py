@@ -29,7 +29,7 @@ def clamped(index: Any, extent: Any) -> Any:
 
 
 def gather(params: te.Tensor, indices: te.Tensor, *, axis: int, batch_dims: int) -> te.Tensor:
-    """Gathers slices of ``params`` at ``indices`` along ``axis``, as ``tf.gather``; indices out of range are clamped.
+    """Gathers slices of ``params`` at ``indices`` along ``axis``, as ``tf.gather``. Indices out of range are clamped.
 
     ``params`` and ``indices`` have their first ``batch_dims`` axes in common.
     """
@@ -44,7 +44,7 @@ def gather(params: te.Tensor, indices: te.Tensor, *, axis: int, batch_dims: int)
 
 
 def gather_nd(params: te.Tensor, indices: te.Tensor) -> te.Tensor:
-    """Gathers slices of ``params`` at index vectors, as ``tf.gather_nd``; indices out of range are clamped.
+    """Gathers slices of ``params`` at index vectors, as ``tf.gather_nd``. Indices out of range are clamped.
 
     The index vectors lie along the last axis of ``indices``.
     """
@@ -124,10 +124,10 @@ def statements() -> Any:
 
 @contextmanager
 def columns(count: Any, row_size: Any) -> Iterator[tuple[Any, Any]]:
-    """Emits a parallel loop over blocks of columns, if rows are wide; yields a block's first column and its width.
+    """Emits a parallel loop over blocks of columns if rows are wide. Yields a block's first column and its width.
 
-    The body of each block handles all ``count`` rows. Rows in parallel would race, since several rows may update the same
-    row of the result.
+    The body of each block handles all ``count`` rows. Rows in parallel would race, since several rows may update the
+    same row of the result.
     """
     known_size = int(row_size) if isinstance(row_size, tirx.IntImm) else 0
     # the largest number of blocks with equal widths, each a multiple of LEAST_COLUMNS
@@ -157,7 +157,10 @@ def segment(data: te.Tensor, ids: te.Tensor, num_segments: Any, initial: Any, co
     count, row_size = product(ids.shape), product(row_shape)
 
     def body(ins: Any, outs: Any) -> Any:
-        """Emits a loop over row blocks of the result; one task fills a block with ``initial`` and then updates it."""
+        """Emits a segment reduction, such as a sum, as a loop over blocks of the result's rows.
+
+        A block is filled with ``initial``. Then the input's rows of the block's segments are combined with it.
+        """
         with IRBuilder() as builder:
             rows_in, segments, out = _flat(ins[0]), _flat(ins[1]), _flat(outs[0])
 
@@ -166,7 +169,10 @@ def segment(data: te.Tensor, ids: te.Tensor, num_segments: Any, initial: Any, co
                     out[first + i] = tirx.const(initial, accumulation_dtype) if isinstance(initial, int) else initial
 
             def write(first: Any, width: Any, is_own: Callable[[Any], Any]) -> None:
-                """Emits the updates of one row block by all rows whose segment is in the block."""
+                """Emits a loop over all input rows.
+
+                The loop updates the rows of the result for which ``is_own`` holds.
+                """
                 with T.serial(long(0), count) as i:
                     segment_id = segments[i].astype("int64")
                     with (
@@ -226,7 +232,10 @@ def scatter(x: te.Tensor, indices: te.Tensor, updates: te.Tensor, combine: Any) 
     count, slice_size = product(list(indices.shape)[:-1]), product(list(x.shape)[depth:])
 
     def body(ins: Any, outs: Any) -> Any:
-        """Emits a loop over row blocks of the result; one task copies a block and then updates it."""
+        """Emits a scatter, such as an addition of slices at index vectors, as a loop over blocks of the result's rows.
+
+        A block is copied from the old tensor. Then the updates at index vectors into the block are combined with it.
+        """
         with IRBuilder() as builder:
             (old, index_vectors, new), out = map(_flat, ins), _flat(outs[0])
 
@@ -235,7 +244,10 @@ def scatter(x: te.Tensor, indices: te.Tensor, updates: te.Tensor, combine: Any) 
                     out[first + i] = as_dtype(old[first + i], accumulation_dtype)
 
             def write(first: Any, width: Any, is_own: Callable[[Any], Any]) -> None:
-                """Emits the updates of one row block by all index vectors that point into the block."""
+                """Emits a loop over all index vectors.
+
+                The loop updates the slices for which ``is_own`` holds.
+                """
                 with T.serial(long(0), count) as i:
                     slice_number, is_valid = _slice_number(index_vectors, i, depth, x.shape)
                     with (
@@ -266,8 +278,8 @@ def emit_by_row_blocks(
         rows: number of rows of the result.
         row_size: number of elements of a row.
         count: number of updates.
-        initialize: emits the initialization of ``size`` elements; called with (first element, size).
-        write: emits the updates; called with (first column, number of columns, predicate: is the row in the block?).
+        initialize: emits the initialization of elements. It is called with (first element, number of elements).
+        write: emits the updates. It is called with (first column, number of columns, is the row in the block?).
     """
     with statements():
         if not _is_large(rows, row_size, count):
@@ -292,7 +304,7 @@ def _is_large(rows: Any, row_size: Any, count: Any) -> bool:
 def _slice_number(index_vectors: Any, number: Any, depth: int, shape: Any) -> tuple[Any, Any]:
     """Returns the row-major number of the slice at an index vector, and whether the vector is in range.
 
-    It is vector ``number`` of ``index_vectors``; ``depth`` is the vectors' length.
+    The index vector is row ``number`` of ``index_vectors``, and has ``depth`` components.
     """
     flat, is_valid = long(0), tirx.const(True, "bool")
     for axis in range(depth):

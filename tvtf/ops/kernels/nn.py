@@ -39,9 +39,10 @@ def max_pool_pick(
     zero = tirx.const(0, str(c.dtype))
 
     def body(batch: Any, *place: Any) -> Any:
-        source = [position * stride + tap for position, stride, tap in zip(place[:-1], strides, taps)]
+        *window_index, channel = place
+        source = [position * stride + tap for position, stride, tap in zip(window_index, strides, taps)]
         is_winner = winners(batch, *place) == _tap_number_or_none([tap.var for tap in taps], window)
         # one tap of the window is the winner: the sum has one nonzero term
-        return te.sum(tirx.Select(is_winner, padded_c(batch, *source, place[-1]), zero), axis=taps)
+        return te.sum(tirx.Select(is_winner, padded_c(batch, *source, channel), zero), axis=taps)
 
     return compute(y.shape, body, "max_pool_pick")

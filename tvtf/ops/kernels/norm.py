@@ -65,7 +65,10 @@ class TrailingAxes:
 
 
 def layer_norm(x: te.Tensor, scale: te.Tensor, offset: te.Tensor, *, first: int, epsilon: float) -> te.Tensor:
-    """Computes layer normalization over the axes from ``first`` on: the normalized ``x`` times scale plus offset."""
+    """Computes layer normalization over the axes from ``first`` on: the standardized ``x`` times scale plus offset.
+
+    A row is the elements along those axes. ``scale`` and ``offset`` have the shape of a row.
+    """
     rows = TrailingAxes(x, first)
     standardized, _ = rows.standardized(epsilon)
 

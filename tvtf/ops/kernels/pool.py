@@ -69,14 +69,19 @@ def max_pool_nd_grad(
         return _max_grad_for_unit_strides(dy, winners, x, window, padding)
 
     def sum_over_windows(windows: _Windows, gradient: te.Tensor, padded_winners: te.Tensor) -> Callable[..., ir.Expr]:
-        """Returns a TE body that sums the gradients of those windows whose first maximum is the element."""
+        """Returns a TE body that computes the gradient of one input element.
+
+        The body sums the gradients of the windows that have their first maximum at the element.
+        """
 
         def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
-            window_index = windows.places(place[:-1])
-            is_winner = padded_winners(batch, *window_index, place[-1]) == _tap_number_or_none(
-                windows.taps(place[:-1]), window
+            """Sums the gradients of the pooling windows that cover an element and have their first maximum there."""
+            *position, channel = place
+            window_index = windows.places(position)
+            is_winner = padded_winners(batch, *window_index, channel) == _tap_number_or_none(
+                windows.taps(position), window
             )
-            value = as_dtype(gradient(batch, *window_index, place[-1]), windows.dtype)
+            value = as_dtype(gradient(batch, *window_index, channel), windows.dtype)
             return te.sum(tirx.Select(is_winner, value, tirx.const(0, windows.dtype)), axis=windows.axes)
 
         return body
@@ -105,12 +110,15 @@ def _max_grad_for_unit_strides(
     zero = tirx.const(0, dtype)
 
     def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
+        """Sums the gradients of the windows that have their first maximum at one element of ``x``."""
+        *spatial_index, channel = place
+        # the index of the window that has the element at a tap (a tap: a position in the window)
         source = [
             position + tap - before
-            for position, tap, (before, _after) in zip(place[:-1], taps, gradient_padding, strict=True)
+            for position, tap, (before, _after) in zip(spatial_index, taps, gradient_padding, strict=True)
         ]
-        is_winner = winners(batch, *source, place[-1]) == _tap_number(numbers, window)
-        value = as_dtype(dy(batch, *source, place[-1]), dtype)
+        is_winner = winners(batch, *source, channel) == _tap_number(numbers, window)
+        value = as_dtype(dy(batch, *source, channel), dtype)
         return te.sum(
             _select_inside(source, dy, gradient_padding, tirx.Select(is_winner, value, zero), zero), axis=taps
         )
@@ -197,7 +205,11 @@ class _Windows:
 
     @staticmethod
     def of(x: te.Tensor, dy: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding) -> _Windows:
-        """Returns the pooling windows that cover each element of the input ``x``; ``dy`` is the result's gradient."""
+        """Returns the pooling windows that cover an element of the input ``x``. ``dy`` is the result's gradient.
+
+        The gradient is padded so that windows beyond the existing ones read zeros.
+        """
+        # rounded up: the largest number of windows that cover an element
         counts = [-(-extent // stride) for extent, stride in zip(window, strides, strict=True)]
         befores = [before for before, _after in padding]
         spatial = zip(x.shape[1:-1], dy.shape[1:-1], befores, strides, counts, strict=True)
@@ -249,16 +261,17 @@ def _first_largest(
 ) -> te.Tensor:
     """Computes, for each pooling window, the row-major number of the tap that has the first largest value.
 
-    ``y`` holds the windows' maxima. Numbers have a small dtype. Padding is never chosen.
+    A tap is a position in the window. ``y`` holds the windows' maxima. Padding is never chosen.
     """
     taps = [reduce_axis(extent, "k") for extent in window]
     is_float = "float" in str(x.dtype)
 
     def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
-        """Returns the number of the window's first maximum; NaN counts as a maximum."""
-        spatial = zip(place[:-1], strides, taps, padding, strict=True)
-        source = [position * stride + tap - before for position, stride, tap, (before, _after) in spatial]
-        value, largest = x(batch, *source, place[-1]), y(batch, *place)
+        """Computes the number of the tap that has the window's first maximum. NaN counts as a maximum."""
+        *position, channel = place
+        spatial = zip(position, strides, taps, padding, strict=True)
+        source = [start * stride + tap - before for start, stride, tap, (before, _after) in spatial]
+        value, largest = x(batch, *source, channel), y(batch, *place)
         is_largest = tirx.Or(value == largest, tirx.isnan(value)) if is_float else value == largest
         number = _tap_number([tap.var for tap in taps], window)
         # taps below the maximum count as the dtype's greatest number, which the minimum never chooses
@@ -301,7 +314,10 @@ def _tap_number_or_none(tap: Sequence[ir.Expr], window: Sequence[int]) -> ir.Exp
 def _divide_by_counts(
     sums: te.Tensor, x: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding, dtype: str
 ) -> te.Tensor:
-    """Divides each pooling window's sum by its number of elements, without padding, and casts the mean to ``dtype``."""
+    """Divides the sum of each pooling window by the window's number of elements, and casts the mean to ``dtype``.
+
+    Padding doesn't count as elements.
+    """
     # without padding all windows have the same number of elements
     if not any(before or after for before, after in padding):
         scale = tirx.const(prod(window), str(sums.dtype))
@@ -310,7 +326,9 @@ def _divide_by_counts(
 
     def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
         """Divides a window's sum by the number of the window's elements inside the image."""
-        spatial = zip(place[:-1], strides, befores, window, x.shape[1:-1], strict=True)
+        *window_index, _channel = place
+        spatial = zip(window_index, strides, befores, window, x.shape[1:-1], strict=True)
+        # along each axis: from the window's or the image's start to the window's or the image's end
         counts = [
             tirx.min(position * stride - before + extent, size) - tirx.max(position * stride - before, 0)
             for position, stride, before, extent, size in spatial
@@ -322,8 +340,11 @@ def _divide_by_counts(
 
 
 def _nan_keeping_maximum(dtype: str) -> Callable[..., ir.Expr]:
-    """Returns a TE reducer that computes the maximum, or NaN if there is one, as NumPy; ``te.max`` may lose NaN."""
-    if "float" not in dtype:
+    """Returns a TE reducer that computes the maximum, or NaN if a value is NaN, as NumPy does.
+
+    ``te.max`` may lose a NaN.
+    """
+    if "float" not in dtype:  # integers have no NaN
         return te.max
 
     def combine(best: ir.Expr, value: ir.Expr) -> ir.Expr:

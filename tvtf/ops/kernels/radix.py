@@ -29,14 +29,14 @@ def order_by_digits(x: te.Tensor, descending: bool) -> te.Tensor:
     codes = compute(x.shape, lambda *i: code(x(*i), descending), "codes")
 
     def body(ins: Any, outs: Any) -> Any:
-        """Emits a loop over rows that sorts each row by its integer keys (codes)."""
+        """Emits a radix sort of each row by its keys, which are unsigned integers."""
         with IRBuilder() as builder:
             # the first output buffer is the result, the others are work space
             keys, *order_buffers = (flat_buffer(buffer) for buffer in (ins[0], *outs))
+            passes = int(str(codes.dtype)[4:]) // 8  # one for each byte of a key, such as 4 for "uint32"
             with rows(count, count * length) as row:
-                _sort_row(
-                    keys, (order_buffers[:2], order_buffers[2:]), row * length, length, int(str(codes.dtype)[4:]) // 8
-                )
+                # two pairs of buffers, with indices and keys: each pass reads one pair and writes the other
+                _sort_row(keys, (order_buffers[:2], order_buffers[2:]), row * length, length, passes)
             return builder.get()
 
     # two pairs of (indices, keys): each pass reads one and writes the other
@@ -45,7 +45,7 @@ def order_by_digits(x: te.Tensor, descending: bool) -> te.Tensor:
 
 
 def code(x: Any, descending: bool) -> Any:
-    """Maps an element to an unsigned integer key for radix sort; keys sort in the same order as the elements.
+    """Maps an element to an unsigned integer key for radix sort. The keys sort in the same order as the elements.
 
     NaN comes last, and -0 equals 0. ``descending`` reverses the order.
     """
@@ -65,7 +65,7 @@ def _canonical(x: Any) -> Any:
 
 
 def _ordered_bits(x: Any, bits: str, is_float: bool, descending: bool, is_unsigned: bool = False) -> Any:
-    """Converts the bits of a number to an unsigned integer; these integers sort in the order of the numbers.
+    """Converts the bits of a number to an unsigned integer. These integers sort in the order of the numbers.
 
     ``bits`` is the number's size in bits, as text. With ``descending``, the order is reversed.
     """

@@ -91,10 +91,10 @@ def carry(a: Any, b: Any, total: Any) -> Any:
 
 
 def rounds(names: Names, counter: Words, key: Words) -> Words:
-    """Applies the ten rounds of Philox 4x32-10 to a counter of four words with a key of two; returns four uint32 words.
+    """Applies the ten rounds of Philox 4x32-10 to a counter of four words with a key of two.
 
-    The words of the counter are uint64, of which the upper halves are ignored: processors multiply the lower halves of
-    64-bit lanes, and shuffles from 32-bit lanes would cost more than the rounds.
+    Returns four uint32 words. The words of the counter are uint64, but their upper halves are ignored. Processors
+    multiply the lower halves of 64-bit lanes, and shuffles from 32-bit lanes would cost more than the rounds.
     """
     for round_number in range(ROUNDS):
         first, second = (names(lower(counter[i]) * u64(multiplier)) for multiplier, i in zip(MULTIPLIERS, (0, 2)))
@@ -129,9 +129,10 @@ def scrambled(i: Any, seeds: Sequence[Any]) -> Any:
 
 
 def per_block(seed: te.Tensor, count: Any, width: int, values: Callable[[Names, Words], Words], name: str) -> te.Tensor:
-    """Computes ``width`` random values from each of ``count`` Philox blocks; returns a tensor of shape (count, width).
+    """Computes ``width`` random values from each of ``count`` Philox blocks, as a tensor of shape (count, width).
 
-    ``values(names, words)`` computes the values of a block from the block's four words.
+    ``values(names, words)`` computes the values of a block from the block's four words. ``names`` binds expressions to
+    variables.
     """
     state = generator_state(seed)
 
@@ -143,7 +144,11 @@ def per_block(seed: te.Tensor, count: Any, width: int, values: Callable[[Names, 
 
 
 def block_at(names: Names, state: Callable[[Any], Any], block: Any) -> Words:
-    """Computes the four random words of Philox block number ``block``: of the state's counter plus that number."""
+    """Computes the four random words of Philox block number ``block`` of a generator state.
+
+    ``state(i)`` reads word i of the state: the low and the high half of the counter, then the key. The block's counter
+    is the state's plus ``block``. ``names`` binds an expression to a variable.
+    """
     start, key = state(long(0)), state(long(2))
     offset = names(u64(block))
     low_counter = names(start + offset)
@@ -189,7 +194,10 @@ def pick(place: Any, values: Sequence[Any]) -> Any:
 
 
 def in_order(shape: Shape, numbers: te.Tensor, name: str) -> te.Tensor:
-    """Arranges random numbers of shape (groups, width) row by row in a tensor of ``shape``; surplus ones are dropped."""
+    """Arranges random numbers of shape (groups, width) row by row in a tensor of ``shape``.
+
+    Surplus numbers are dropped.
+    """
     width = long(numbers.shape[1])
     return each(
         shape, lambda flat_index: numbers(tirx.floordiv(flat_index, width), tirx.floormod(flat_index, width)), name
@@ -197,10 +205,14 @@ def in_order(shape: Shape, numbers: te.Tensor, name: str) -> te.Tensor:
 
 
 def drawn(seed: te.Tensor, shape: Shape, dtype: str, number: Callable[[Any], Any], name: str) -> te.Tensor:
-    """Draws a random tensor: each element is ``number(word)`` of the element's own 32 or 64 random bits."""
+    """Draws a random tensor. Each element is ``number(word)``, where ``word`` is 32 or 64 random bits.
+
+    ``seed`` is two integers or a generator state. ``name`` is the name of the TE stage.
+    """
     width = group_width(dtype)
 
     def values(names: Names, words: Words) -> Words:
+        # a Philox block of four 32-bit words has four elements, or two of 64 bits
         words_of_elements = words if width == 4 else (wide(*words[:2]), wide(*words[2:]))
         return tuple(number(word) for word in words_of_elements)
 
@@ -213,11 +225,15 @@ def bits(seed: te.Tensor, *, shape: Shape, dtype: str) -> te.Tensor:
 
 
 def integers(seed: te.Tensor, low_end: te.Tensor, high_end: te.Tensor, *, shape: Shape) -> te.Tensor:
-    """Draws random integers in [low_end, high_end): random bits modulo the span of the range, as TensorFlow does."""
+    """Draws random integers in [low_end, high_end): random bits modulo the span, as TensorFlow does.
+
+    The span is the number of integers in the range.
+    """
     dtype = str(low_end.dtype)
     # the span may not fit the signed dtype
     unsigned = f"u{dtype}"
     unsigned_low = low_end().astype(unsigned)
+    # an empty range must not divide by 0
     span = tirx.max(high_end().astype(unsigned) - unsigned_low, tirx.const(1, unsigned))
     return drawn(
         seed, shape, dtype, lambda word: (unsigned_low + tirx.truncmod(word, span)).astype(dtype), "random_integers"
@@ -263,7 +279,10 @@ def rounded(value: Any, dtype: str) -> Any:
 
 
 def normal(seed: te.Tensor, *, shape: Shape, dtype: str) -> te.Tensor:
-    """Draws standard normal numbers: four for each Philox block, or two of float64, as TensorFlow does."""
+    """Draws standard normal random numbers, as TensorFlow does.
+
+    A Philox block of random bits gives four numbers, or two of float64.
+    """
     width = group_width(dtype)
 
     def values(names: Names, words: Words) -> Words:
@@ -280,7 +299,7 @@ def normals(names: Names, words: Words, dtype: str) -> Words:
 
 
 def box_muller(names: Names, first: Any, second: Any) -> tuple[Any, Any]:
-    """Computes two normal numbers from two uniform ones by the Box-Muller transform; the sine comes first.
+    """Computes two normal numbers from two uniform ones by the Box-Muller transform. The sine comes first.
 
     The order is TensorFlow's. Logarithm, sine and cosine are computed in float64 and then rounded, so that eager calls
     give the same bits.
@@ -296,9 +315,10 @@ def box_muller(names: Names, first: Any, second: Any) -> tuple[Any, Any]:
 
 
 def truncated_normal(seed: te.Tensor, *, shape: Shape, dtype: str) -> te.Tensor:
-    """Draws normal numbers, truncated to (-2, 2) by rejection.
+    """Draws standard normal random numbers, truncated to (-2, 2) by rejection.
 
-    Elements form groups. Each group draws from its own Philox blocks until the group is full; mostly two blocks suffice.
+    The elements form groups. A group takes numbers from its own Philox blocks until it is full. Mostly two blocks
+    suffice. A loop completes the other groups.
     """
     width = group_width(dtype)
     reserved = width * RESERVED_BLOCKS // 4  # blocks of each group
@@ -318,7 +338,10 @@ def truncated_normal(seed: te.Tensor, *, shape: Shape, dtype: str) -> te.Tensor:
 
 
 def first_within(names: Names, numbers: Sequence[Any], width: int) -> list[Any]:
-    """Returns the first ``width`` numbers within the bound of a truncated normal distribution; NaN for missing ones."""
+    """Selects the first ``width`` normal random numbers that a truncated normal distribution accepts.
+
+    A number is accepted if it is within TRUNCATED_AT of zero. Missing numbers are NaN. The code has no branches.
+    """
     dtype = scalar.dtype_of(numbers[0])
     zero, one, nan = (tirx.const(value, dtype) for value in (0, 1, float("nan")))
     accepted: list[Any] = [nan] * width
@@ -341,9 +364,10 @@ def completed(drawn_numbers: te.Tensor, state: te.Tensor, shape: Shape, reserved
     count, width, dtype = product(shape), int(drawn_numbers.shape[1]), str(drawn_numbers.dtype)
 
     def body(ins: Any, outs: Any) -> Any:
-        """Emits a loop over groups of numbers that copies each group, and draws it again if its last number is NaN."""
+        """Emits a loop over groups of numbers. It copies each group, and draws the group again if it is incomplete."""
         with IRBuilder() as builder:
             numbers, start, out = map(FlatProxy, (*ins, outs[0]))
+            # one task has PART numbers, or fewer at the end
             with rows(tirx.floordiv(count + (PART - 1), long(PART)), count) as part:
                 first = part * PART
                 size = tirx.min(count - first, long(PART))
@@ -402,13 +426,14 @@ def permutation(seed: te.Tensor, *, size: Any) -> te.Tensor:
     words = per_block(seed, groups((size,), 4), 4, lambda _names, words: words, "words")
 
     def body(ins: Any, outs: Any) -> Any:
-        """Emits a Fisher-Yates shuffle: swaps each position with a random one that isn't before it."""
+        """Emits a Fisher-Yates shuffle of 0, 1, ...: swaps each position with a random one that isn't before it."""
         with IRBuilder() as builder:
             random_words, order = flat_buffer(ins[0]), flat_buffer(outs[0])
             with T.serial(long(0), long(1)):
                 with T.serial(long(0), count, annotations=INDEPENDENT) as i:
                     order[i] = i
                 with T.serial(long(0), count) as i:
+                    # word i: a row has the four words of a Philox block
                     offset = tirx.truncmod(random_words[i >> long(2), i & long(3)].astype("int64"), count - i)
                     with T.serial(long(0), long(1)):
                         old = T.Bind(order[i])
@@ -420,7 +445,10 @@ def permutation(seed: te.Tensor, *, size: Any) -> te.Tensor:
 
 
 def skip(state: te.Tensor, *, blocks: Any) -> te.Tensor:
-    """Advances a random generator's state by ``blocks`` Philox blocks: adds the number to the 128-bit counter."""
+    """Advances a random generator's state by ``blocks`` Philox blocks: adds the number to the 128-bit counter.
+
+    The state's elements are the low and the high half of the counter, and the key, which stays.
+    """
     increment = u64(long(blocks))
     low_counter = u64(state(long(0))) + increment
     high_counter = u64(state(long(1))) + carry(u64(state(long(0))), increment, low_counter)

@@ -17,7 +17,7 @@ MOST_NARROW = 2**31 - 1
 
 
 def reduce(x: te.Tensor, axis: tuple[int, ...], keepdims: bool, combine: Callable[..., Any]) -> te.Tensor:
-    """Reduces a tensor over axes by the TE reducer ``combine``, such as ``te.sum``; without axes it copies the tensor.
+    """Reduces a tensor over axes by the TE reducer ``combine``, such as ``te.sum``. Without axes it copies the tensor.
 
     16-bit floats are accumulated in float32.
     """
@@ -108,6 +108,7 @@ def mean(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:
     total = reduce(cast(x, sum_dtype), axis, keepdims, te.sum)
     simplified_count = simplify_dim(count)
     is_empty = isinstance(simplified_count, int) and simplified_count == 0
+    # integers must not be divided by 0
     divisor = (tirx.max(count, long(1)) if is_integer else count).astype(sum_dtype)
 
     def element(*i: Any) -> Any:
@@ -119,9 +120,13 @@ def mean(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:
 
 
 def variance_about(x: te.Tensor, center: te.Tensor, *, axis: tuple[int, ...]) -> te.Tensor:
-    """Computes the mean of (x - center)**2 over axes; reduced axes stay, with size 1, as in ``center``."""
+    """Computes the mean of ``(x - center)**2`` over the axes ``axis``.
+
+    The reduced axes have size 1 in ``center`` and in the result.
+    """
 
     def square(*i: Any) -> Any:
+        # ``center`` is read at index 0 of its axes of size 1
         deviation = widen(x(*i)) - widen(center(*(0 if a in axis else index for a, index in enumerate(i))))
         return deviation * deviation
 
@@ -138,7 +143,7 @@ def column_sums(*operands: te.Tensor, formulas: tuple[Any, ...], axis: tuple[int
     operators = OPERATORS | {"rounded_product": lambda x, y: scalar.rounded_first(x * y)}
 
     def term(which: Any, *index: Any) -> Any:
-        """Computes an element of the sum number ``which``: the reduction of that formula's values."""
+        """Sums the values of formula number ``which`` over the reduced axes. ``index`` indexes the other axes."""
         outer = iter(index)
         element_index = [reduction_axes[a] if a in reduction_axes else next(outer) for a in range(len(shape))]
         operand_values = [x(*broadcast_index(x, element_index, shape)) for x in operands]

@@ -101,7 +101,7 @@ def is_float(x: Any) -> bool:
 def select(condition: Any, if_true: Any, if_false: Any) -> Any:
     """Returns one of two values by a condition.
 
-    A loaded bool is compared with 0, for TVM's negation of it fails.
+    A loaded bool is compared with 0, because TVM fails to negate a loaded bool.
     """
     if isinstance(condition, (Call, TensorLoad)):
         condition = tirx.NE(condition.astype("int8"), tirx.const(0, "int8"))
@@ -167,7 +167,7 @@ def power(x: Any, y: Any) -> Any:
 
 
 def negative(x: Any) -> Any:
-    """Returns -x; unsigned integers wrap around.
+    """Returns -x. Unsigned integers wrap around.
 
     They are negated as signed integers, because TVM tells LLVM that an unsigned subtraction never wraps.
     """
@@ -227,7 +227,7 @@ def floor_divide(x: Any, y: Any) -> Any:
     """Returns the quotient x / y, rounded down (towards -infinity)."""
     if is_float(x):
         return tirx.floor(x / y)
-    if dtype_of(x).startswith("u"):
+    if dtype_of(x).startswith("u"):  # rounding towards zero is rounding down
         return _quotient(x, y)
     # the quotient rounded towards zero is one too large if the remainder's sign is not the divisor's
     is_one_too_large = _has_other_sign(truncate_remainder(x, y), y)
@@ -330,8 +330,11 @@ def float_to_integer(x: Any, dtype: str) -> Any:
 
 
 def _truncated_or_smallest(x: Any, integer: str) -> Any:
-    """Truncates a float to a signed integer dtype; NaN and numbers out of range become the dtype's smallest number."""
-    smallest = -(2 ** (int(integer[3:]) - 1))
+    """Truncates a float to the signed integer dtype ``integer``, such as "int32".
+
+    NaN and numbers out of range become the dtype's smallest number.
+    """
+    smallest = -(2 ** (int(integer[3:]) - 1))  # the name ends with the number of bits
     truncated = tirx.trunc(x)
     fits = tirx.And(
         truncated >= tirx.const(float(smallest), dtype_of(x)), truncated < tirx.const(-float(smallest), dtype_of(x))

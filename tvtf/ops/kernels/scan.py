@@ -50,7 +50,7 @@ def scan(inputs: list[te.Tensor], axis: int, reverse: bool, start: Any, step: St
     row_count, length, inner_size = product(shape[:axis]), long(shape[axis]), product(shape[axis + 1 :])
 
     def body(ins: Any, outs: Any) -> Any:
-        """Emits a loop along the axis that computes each element of the result from the element before it."""
+        """Emits a cumulative op as a loop along the axis. It computes each element from the element before it."""
         with IRBuilder() as builder:
             sources, out = [flat_buffer(b) for b in ins], flat_buffer(outs[0])
             with (
@@ -84,7 +84,10 @@ def _cumulative_kernel(combine: Callable[[Any, Any], Any], start: Any) -> Callab
     """
 
     def kernel(x: te.Tensor, *, axis: int, exclusive: bool, reverse: bool) -> te.Tensor:
+        """Computes the cumulative op along ``axis``. ``reverse`` begins at the end."""
+
         def step(accumulated: Any, current: list[Any], previous: list[Any] | None) -> Any:
+            """Computes an element from the one before it, and from the input at this and the previous position."""
             # an exclusive result lacks its own element; the first one is ``start``
             if exclusive:
                 return accumulated if previous is None else combine(accumulated, previous[0])
@@ -113,7 +116,7 @@ def cumulative_logsumexp(x: te.Tensor, *, axis: int, reverse: bool) -> te.Tensor
 
 
 def _logaddexp(x: Any, y: Any) -> Any:
-    """Computes log(exp(x) + exp(y)); equal arguments are a case of their own, as inf - inf is NaN."""
+    """Computes log(exp(x) + exp(y)). Equal arguments are a case of their own, because inf - inf is NaN."""
     larger, smaller = tirx.Select(x > y, x, y), tirx.Select(x > y, y, x)
     sum_ = larger + scalar.log1p(scalar.exp(smaller - larger))
     # log(2 exp(x)) = x + log(2) for equal arguments; NaN in x stays

@@ -33,7 +33,10 @@ class Rows:
         return place[: self.axis] + place[self.axis + 1 :]
 
     def reduced(self, combine: Callable[..., Any], value: Callable[..., Any], name: str) -> te.Tensor:
-        """Reduces ``value(index of an element, index of its row)`` over each row by the TE reducer ``combine``."""
+        """Reduces the elements of each row (a row: the elements along the axis) by the TE reducer ``combine``.
+
+        ``value(index, row)`` computes the value of the element at ``index``. ``row`` is the index without the axis.
+        """
         axis = reduce_axis(self.x.shape[self.axis], "k")
 
         def body(*row: Any) -> Any:
@@ -102,7 +105,10 @@ def log_softmax(x: te.Tensor, *, axis: int) -> te.Tensor:
 
 
 def log_softmax_grad(ct: te.Tensor, y: te.Tensor, *, axis: int) -> te.Tensor:
-    """Computes ``ct - exp(y) * sum(ct)`` along an axis: the gradient of log-softmax from its result ``y``."""
+    """Computes the gradient of log-softmax along an axis: ``ct - exp(y) * sum(ct)``.
+
+    ``y`` is the result of log-softmax, and ``ct`` is the cotangent of ``y``.
+    """
     rows = Rows(y, axis)
     ct_at = Rows(ct, axis).wide
     total = rows.reduced(te.sum, lambda index, row: ct_at(index), "row_sum")
@@ -112,7 +118,10 @@ def log_softmax_grad(ct: te.Tensor, y: te.Tensor, *, axis: int) -> te.Tensor:
 
 
 def cross_entropy(labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
-    """Computes each row's softmax cross entropy, -sum(labels * log_softmax(logits)), along the last axis."""
+    """Computes softmax cross entropy along the last axis: ``-sum(labels * log_softmax(logits))``.
+
+    The largest logit of each row is subtracted first, which keeps the exponential from overflowing.
+    """
     rows = Rows(logits, len(logits.shape) - 1)
     largest = rows.maximum()
     log_sum, shifted = rows.log_sum_exp(largest), rows.shifted(largest)

@@ -17,9 +17,12 @@ MOST_BY_INSERTION = 64
 
 
 def precedes(a: Any, b: Any, descending: bool) -> Any:
-    """Returns whether key ``a`` comes strictly before key ``b`` in sorted order; NaN counts as the largest key."""
+    """Builds the condition that key ``a`` comes strictly before key ``b`` in sorted order.
+
+    NaN counts as the largest key.
+    """
     comes_before = a > b if descending else a < b
-    if "float" not in str(a.ty.dtype):
+    if "float" not in str(a.ty.dtype):  # integers have no NaN
         return comes_before
     # comparisons with NaN are false: of a NaN and a number, the NaN is first in descending order only
     nan_side, number_side = (a, b) if descending else (b, a)
@@ -53,6 +56,7 @@ def _sort_row(key: Any, indices: Any, spare: Any, base: Any, length: Any, descen
     ``key(i)`` reads element i of the row. The row's indices begin at ``base`` in ``indices``, and in the buffer ``spare``
     for merged runs.
     """
+    # a buffer of one element is a variable of the loops
     width = FlatProxy(T.decl_buffer([1], "int64", scope="local"))
     with T.serial(long(0), length) as i:
         indices[base + i] = i.astype("int32")
@@ -63,6 +67,7 @@ def _sort_row(key: Any, indices: Any, spare: Any, base: Any, length: Any, descen
             middle, high = tirx.min(low + width[0], length), tirx.min(low + width[0] * 2, length)
             _merge(key, indices, spare, base, (low, middle, high), descending)
         with T.serial(long(0), length) as i:
+            # the next pass merges from ``indices`` again
             indices[base + i] = spare[base + i]
         width[0] = width[0] * 2
 
@@ -74,6 +79,7 @@ def _merge(key: Any, indices: Any, spare: Any, base: Any, run: tuple[Any, Any, A
     ``key(i)`` reads element i of the row, which begins at ``base``.
     """
     low, middle, high = run
+    # buffers of one element are variables: the next positions in both runs
     left, right = (FlatProxy(T.decl_buffer([1], "int64", scope="local")) for _ in range(2))
     left[0] = low
     right[0] = middle
@@ -120,7 +126,7 @@ def sort(x: te.Tensor, *, descending: bool) -> te.Tensor:
 def top_k(x: te.Tensor, *, k: Any, index_type: str) -> list[te.Tensor]:
     """Computes the ``k`` largest elements of each row in descending order, and their indices.
 
-    A small k is selected by insertion; otherwise the whole row is sorted.
+    A small k is selected by insertion. Otherwise the whole row is sorted.
     """
     result = largest(x, k) if isinstance(k, int) and 0 < k <= MOST_BY_INSERTION else order(x, True)
     shape = [*list(x.shape)[:-1], long(k)]
@@ -136,7 +142,10 @@ def largest(x: te.Tensor, k: int) -> te.Tensor:
     x = cast(x, accumulator_dtype(str(x.dtype)))
 
     def body(ins: Any, outs: Any) -> Any:
-        """Emits a loop over a row that inserts each key into the k largest so far, if the key belongs there."""
+        """Emits a search for the k largest keys of each row.
+
+        A loop over the row inserts each key into the sorted k largest so far, if the key belongs there.
+        """
         with IRBuilder() as builder:
             keys, indices, best = (flat_buffer(b) for b in (ins[0], *outs))
             with rows(count, count * length) as row, T.serial(long(0), length) as i:
@@ -152,7 +161,7 @@ def largest(x: te.Tensor, k: int) -> te.Tensor:
 
 
 def _insert(key: Any, index: Any, indices: Any, best: Any, first: Any, k: int) -> None:
-    """Emits the insertion of a key into a row's descending list of the ``k`` largest keys; the last key drops out.
+    """Emits the insertion of a key into a row's descending list of the ``k`` largest keys. The last key drops out.
 
     The list is in ``best`` from position ``first`` on, and the keys' indices are in ``indices``. Equal keys keep their
     order. ``index`` is the new key's index in the row.
@@ -182,7 +191,7 @@ def searchsorted(sequence: te.Tensor, values: te.Tensor, *, side: str, out_type:
     sequence, values = (cast(x, accumulator_dtype(str(x.dtype))) for x in (sequence, values))
 
     def body(ins: Any, outs: Any) -> Any:
-        """Emits a binary search for each value in its row of the sorted sequence."""
+        """Emits a binary search for the position of each value in the value's row of the sorted sequence."""
         with IRBuilder() as builder:
             sequence_values, targets, out = (flat_buffer(b) for b in (*ins, *outs))
             with rows(count * width, count * width) as position:

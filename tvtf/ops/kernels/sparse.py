@@ -23,7 +23,11 @@ def matmul(indices: te.Tensor, values: te.Tensor, b: te.Tensor, *, rows: Any) ->
     accumulation_dtype = accumulator_dtype(str(b.dtype))
 
     def body(ins: Any, outs: Any) -> Any:
-        """Emits a loop that fills the result with zeros, then a loop over all sparse elements for each column block."""
+        """Emits the product of a sparse and a dense matrix.
+
+        One loop fills the result with zeros. Then, for each block of columns, a loop over all sparse elements adds the
+        element's value times a row of the dense matrix to a row of the result. Elements out of range are skipped.
+        """
         with IRBuilder() as builder:
             (element_indices, element_values, dense), out = map(flat_buffer, ins), flat_buffer(outs[0])
             with statements():

@@ -54,7 +54,7 @@ _HALLEY_STEPS = 3
 def _start(q: Any) -> Any:
     """Computes a first approximation of the inverse of erfc at q, for 0 < q <= 1.
 
-    The approximation is Giles's, but for small q the first term of the asymptotic expansion.
+    The approximation is Giles's. For small q it is the first term of the asymptotic expansion.
     """
     w = -fastmath.log(q * (real(2) - q))
 
@@ -92,7 +92,7 @@ def inverse_erfc(q: Any) -> Any:
 
 @through_double
 def erfinv(x: Any) -> Any:
-    """Computes the inverse error function from the inverse of erfc at ``1 - |x|``; NaN outside [-1, 1].
+    """Computes the inverse error function from the inverse of erfc at ``1 - |x|``. Numbers outside [-1, 1] give NaN.
 
     The function is odd. Near 0 a series is used.
     """
@@ -107,11 +107,12 @@ def erfinv(x: Any) -> Any:
 
 @through_double
 def ndtri(p: Any) -> Any:
-    """Computes the quantile of the standard normal distribution (the inverse of its CDF); NaN outside [0, 1].
+    """Computes the quantile of the standard normal distribution (the inverse CDF). Numbers outside [0, 1] give NaN.
 
     By symmetry the quantile follows from the probability of the smaller tail.
     """
     is_lower_tail = p < real(0.5)
+    # the CDF of -x is erfc(x / sqrt(2)) / 2
     magnitude = real(np.sqrt(2)) * inverse_erfc(real(2) * tirx.min(p, real(1) - p))
     return tirx.Select(
         tirx.And(p >= real(0), p <= real(1)), tirx.Select(is_lower_tail, -magnitude, magnitude), real(np.nan)
@@ -136,7 +137,10 @@ def _shifted(x: Any, term: Function) -> tuple[Any, Any]:
 
 
 def _digamma_above(x: Any) -> Any:
-    """Computes digamma of x > 0 by the asymptotic series at x + 10, minus the ten terms 1 / (x + i) of the recurrence."""
+    """Computes digamma of x > 0 by the asymptotic series at x + 10, where the series is accurate.
+
+    The recurrence from x + 10 down to x subtracts the ten terms 1 / (x + i).
+    """
     recurrence_sum, far = _shifted(x, lambda y: real(1) / y)
 
     def series(square: Any) -> Any:
@@ -146,7 +150,10 @@ def _digamma_above(x: Any) -> Any:
 
 
 def _trigamma_above(x: Any) -> Any:
-    """Computes trigamma of x > 0 by the asymptotic series at x + 10, plus the ten terms 1 / (x + i)^2 of the recurrence."""
+    """Computes trigamma of x > 0 by the asymptotic series at x + 10, where the series is accurate.
+
+    The recurrence from x + 10 down to x adds the ten terms 1 / (x + i)^2.
+    """
     recurrence_sum, far = _shifted(x, lambda y: real(1) / (y * y))
 
     def series(square: Any) -> Any:
@@ -197,7 +204,10 @@ _LGAMMA_SHIFTS = 8
 
 
 def _lgamma_above(x: Any) -> Any:
-    """Computes log gamma(x) within 1e-13 for x > 0, by Stirling's series; below 8 the series is used at x + 8."""
+    """Computes log gamma(x) for x > 0 within 1e-13 by Stirling's series.
+
+    The series is accurate only for large x. Below 8, it is evaluated at x + 8.
+    """
     is_low = x < real(_LGAMMA_SHIFTS)
     product = reduce(lambda a, b: a * b, [x + real(i) for i in range(_LGAMMA_SHIFTS)])
     # gamma(x + 8) = x (x + 1) ... (x + 7) gamma(x)

@@ -30,7 +30,10 @@ def _encoding(encoding: str) -> str:
 
 
 def _unit(unit: str, op: str) -> str:
-    """Returns the argument ``unit`` of the op ``op``, "BYTE" or "UTF8_CHAR", or raises TensorFlow's error."""
+    """Checks the argument ``unit`` of a string op, and returns it.
+
+    A unit is "BYTE" or "UTF8_CHAR". Another one raises TensorFlow's error for the op ``op``.
+    """
     if unit not in UNITS:
         allowed = ", ".join(f'"{each}"' for each in UNITS)
         raise ArgumentError(
@@ -62,7 +65,7 @@ def string_lower(input: Any, encoding: str = "", name: str | None = None) -> Any
     array([b'camelcase', b'\\xc3\\xa4b'], dtype=object)
 
     Raises:
-      ValueError: another encoding.
+      ValueError: ``encoding`` is neither of these.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/lower
     """
@@ -128,13 +131,17 @@ def _substr_type(x: TensorType, pos: TensorType, length: TensorType, unit: str) 
 
     Raises an error for an input of another dtype.
     """
+    # ``unit`` isn't needed here, but all rules of the op get it
     require_dtype(x, (string,), "input")
     require_dtype(pos, (int32, int64), "pos")
     return TensorType(broadcast_types(x, pos, length), string)
 
 
 def _substr(x: np.ndarray, pos: np.ndarray, length: np.ndarray, unit: str) -> np.ndarray:
-    """Computes `tf.strings.substr`: the substring of each string from its position on, after broadcasting."""
+    """Computes `tf.strings.substr`: substrings of ``length`` units from the unit ``pos`` on.
+
+    A unit is a byte or a UTF-8 character. The three arrays are broadcast.
+    """
     texts, positions, lengths = np.broadcast_arrays(x, pos, length)
     result = np.empty(texts.shape, object)
     arguments = zip(texts.ravel().tolist(), positions.ravel().tolist(), lengths.ravel().tolist())
@@ -195,6 +202,7 @@ def _join_type(*types: TensorType, separator: str) -> TensorType:
 
     Raises an error for an input of another dtype, or for shapes that differ.
     """
+    # ``separator`` isn't needed here, but all rules of the op get it
     shape: Any = ()
     for each in types:
         require_dtype(each, (string,), "inputs")
@@ -204,7 +212,7 @@ def _join_type(*types: TensorType, separator: str) -> TensorType:
             and len(each.shape) == len(shape)
             and all(isinstance(dim, int) for dim in (*each.shape, *shape))
         ):
-            if each.shape != shape:
+            if each.shape != shape:  # unknown dims are not compared
                 shapes = [f"[{','.join(map(str, either))}]" for either in (shape, each.shape)]
                 raise ArgumentError(f"Input shapes do not match: {shapes[0]} vs. {shapes[1]}")
         elif each.shape and shape and len(each.shape) != len(shape):
@@ -225,18 +233,18 @@ def _join(*arrays: np.ndarray, separator: str) -> np.ndarray:
 @text_op(type=_join_type, numpy=_join, public=("strings.join",))
 @attributes(separator=str)
 def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = None) -> Any:
-    """Returns the strings of several tensors, joined element by element.
+    """Joins the strings of several tensors, element by element.
 
     Args:
-      inputs: string tensors of one shape, scalars among them.
-      separator: what comes between them.
+      inputs: string tensors of one shape, and scalars.
+      separator: the string between two joined strings.
 
     >>> import tvtf as tf
     >>> tf.strings.join([["abc", "def"], "x"], separator="-").numpy()
     array([b'abc-x', b'def-x'], dtype=object)
 
     Raises:
-      InvalidArgumentError: shapes that differ.
+      InvalidArgumentError: the shapes differ.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/join
     """
@@ -253,7 +261,7 @@ def _reduced_shape(shape: Any, axes: tuple[int, ...], keepdims: bool) -> tuple[A
 
 
 def _reduce_join_type(x: TensorType, axes: tuple[int, ...], keepdims: bool, separator: str) -> TensorType:
-    """Returns the result type of `tf.strings.reduce_join`; raises an error for another dtype, or axes out of range."""
+    """Returns the result type of `tf.strings.reduce_join`. Raises an error for another dtype, or axes out of range."""
     require_dtype(x, (string,), "inputs")
     for axis in axes:
         if not 0 <= axis < len(x.shape):
@@ -262,12 +270,15 @@ def _reduce_join_type(x: TensorType, axes: tuple[int, ...], keepdims: bool, sepa
 
 
 def _reduce_join(array: np.ndarray, axes: tuple[int, ...], keepdims: bool, separator: str) -> np.ndarray:
-    """Computes `tf.strings.reduce_join`: joins strings along the axes, first those along the first axis."""
+    """Computes `tf.strings.reduce_join`: joins the strings along the axes ``axes``.
+
+    Strings along the first of these axes are joined first.
+    """
     kept_axes = [i for i in range(array.ndim) if i not in axes]
     shape = tuple(array.shape[i] for i in kept_axes)
     count = int(np.prod([array.shape[i] for i in axes], dtype=np.int64))
-    # Each row has the strings of one result. Strings along the first axis follow each other. Without strings -1 would be
-    # ambiguous, and the number of rows is computed.
+    # Each row has the strings of one result. Strings along the first axis follow each other. If there are no strings,
+    # -1 would be ambiguous, and the number of rows is computed.
     rows = np.transpose(array, [*kept_axes, *reversed(axes)]).reshape(-1 if count else int(np.prod(shape)), count)
     result = np.empty(len(rows), object)
     result[:] = [separator.encode().join(row) for row in rows.tolist()]
@@ -279,14 +290,14 @@ def _reduce_join(array: np.ndarray, axes: tuple[int, ...], keepdims: bool, separ
 def reduce_join(
     inputs: Any, axis: Any = None, keepdims: bool = False, separator: str = "", name: str | None = None
 ) -> Any:
-    """Returns the strings along some axes, joined; along all where ``axis`` is None.
+    """Joins the strings along ``axis``, or along all axes if ``axis`` is None.
 
     >>> import tvtf as tf
     >>> tf.strings.reduce_join([["abc", "123"], ["def", "456"]], axis=-1, separator=" ").numpy()
     array([b'abc 123', b'def 456'], dtype=object)
 
     Raises:
-      InvalidArgumentError: an axis out of range.
+      InvalidArgumentError: an axis is out of range.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/reduce_join
     """
@@ -314,13 +325,17 @@ def _segment_join_type(x: TensorType, ids: TensorType, num_segments: int, separa
 
     Raises an error for inputs of other dtypes.
     """
+    # ``separator`` isn't needed here, but all rules of the op get it
     require_dtype(x, (string,), "inputs")
     require_dtype(ids, (int32, int64), "segment_ids")
     return TensorType((num_segments, *x.shape[len(ids.shape) :]), string)
 
 
 def _segment_join(x: np.ndarray, ids: np.ndarray, num_segments: int, separator: str) -> np.ndarray:
-    """Computes `tf.strings.unsorted_segment_join`: joins the rows of each segment, column by column, in their order."""
+    """Computes `tf.strings.unsorted_segment_join`: joins the rows of ``x`` that have the same segment id.
+
+    ``ids`` has a segment id for each row. Rows are joined column by column, in their order.
+    """
     rows = x.reshape(ids.size, -1)
     texts: list[list[list[bytes]]] = [[[] for _ in range(rows.shape[1])] for _ in range(num_segments)]
     for segment, row in zip(ids.ravel().tolist(), rows.tolist()):
@@ -342,12 +357,12 @@ def _segment_join(x: np.ndarray, ids: np.ndarray, num_segments: int, separator: 
 def unsorted_segment_join(
     inputs: Any, segment_ids: Any, num_segments: Any, separator: str = "", name: str | None = None
 ) -> Any:
-    """Returns the strings of each segment, joined in their order.
+    """Joins the strings of each segment in their order.
 
     Args:
       inputs: string tensor.
       segment_ids: int32 or int64 tensor whose shape is a prefix of that of ``inputs``.
-      num_segments: how many segments there are.
+      num_segments: the number of segments.
 
     >>> import tvtf as tf
     >>> tf.strings.unsorted_segment_join(["this", "a", "is"], [0, 1, 0], num_segments=2, separator=":").numpy()

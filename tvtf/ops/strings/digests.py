@@ -52,7 +52,7 @@ def fingerprint64(data: bytes) -> int:
 
 @functools.lru_cache(maxsize=1 << 15)
 def _fingerprint_to_64_bytes(data: bytes) -> int:
-    """Fingerprints a string of at most 64 bytes; cached, for words of a language repeat."""
+    """Fingerprints a string of at most 64 bytes. The result is cached, because words of a language repeat."""
     size = len(data)
     if size <= 16:
         return _fingerprint_to_16(data)
@@ -60,7 +60,10 @@ def _fingerprint_to_64_bytes(data: bytes) -> int:
 
 
 def _fingerprint_to_16(data: bytes) -> int:
-    """Computes FarmHash's 64-bit fingerprint of a string of at most 16 bytes."""
+    """Computes FarmHash's 64-bit fingerprint of a string of at most 16 bytes.
+
+    The steps and constants are those of ``HashLen0to16`` in FarmHash's farmhashna.
+    """
     size = len(data)
     mul = (K2 + size * 2) & MASK
     if size >= 8:
@@ -96,7 +99,10 @@ def _mix_ends(data: bytes, factor: int, mul: int) -> tuple[int, int, int]:
 
 
 def _fingerprint_to_64(data: bytes) -> int:
-    """Computes FarmHash's 64-bit fingerprint of a string of 33 to 64 bytes."""
+    """Computes FarmHash's 64-bit fingerprint of a string of 33 to 64 bytes.
+
+    The steps and constants are those of ``HashLen33to64`` in FarmHash's farmhashna.
+    """
     size = len(data)
     mul = (K2 + size * 2) & MASK
     a, y, z = _mix_ends(data, K2, mul)
@@ -107,11 +113,14 @@ def _fingerprint_to_64(data: bytes) -> int:
 
 
 def _weak_hash(data: bytes, offset: int, a: int, b: int) -> tuple[int, int]:
-    """Mixes 32 bytes from an offset into the seeds ``a`` and ``b``: FarmHash's ``WeakHashLen32WithSeeds``."""
+    """Mixes 32 bytes from an offset into the seeds ``a`` and ``b``, and returns the two new seeds.
+
+    The steps are those of FarmHash's ``WeakHashLen32WithSeeds``.
+    """
     w, x, y, z = (_u64(data, offset + i) for i in (0, 8, 16, 24))
     a = (a + w) & MASK
     b = _rotate_right((b + a + z) & MASK, 21)
-    c = a
+    c = a  # the sum before x and y are added
     a = (a + x + y) & MASK
     b = (b + _rotate_right(a, 44)) & MASK
     return (a + z) & MASK, (b + c) & MASK
@@ -156,9 +165,12 @@ SEED = 0xDECAFCAFFE
 
 
 def hash64(data: bytes) -> int:
-    """Computes the 64-bit MurmurHash2 of a string with TensorFlow's seed."""
+    """Computes the 64-bit MurmurHash2 of a string with TensorFlow's seed.
+
+    ``& MASK`` keeps the lower 64 bits, as arithmetic in C does.
+    """
     result = SEED ^ (len(data) * MURMUR & MASK)
-    whole_words_size = len(data) & ~7
+    whole_words_size = len(data) & ~7  # words have 8 bytes
     for offset in range(0, whole_words_size, 8):
         word = _u64(data, offset) * MURMUR & MASK
         word = (word ^ word >> 47) * MURMUR & MASK
@@ -170,7 +182,10 @@ def hash64(data: bytes) -> int:
 
 
 def siphash(key: tuple[int, int], data: bytes) -> int:
-    """Computes the keyed hash SipHash-2-4 of a string, 64 bits; the key has two words of 64 bits."""
+    """Computes the 64-bit keyed hash SipHash-2-4 of a string. The key has two words of 64 bits.
+
+    The constants and the numbers of rounds, 2 for each word and 4 at the end, are those of the algorithm.
+    """
     state = [
         key[0] ^ 0x736F6D6570736575,
         key[1] ^ 0x646F72616E646F6D,
@@ -189,7 +204,7 @@ def siphash(key: tuple[int, int], data: bytes) -> int:
 
 
 def _rounds(v: list[int], count: int) -> None:
-    """Applies ``count`` SipHash rounds in place to the state ``v``, four words of 64 bits."""
+    """Applies ``count`` rounds of the hash SipHash to the state ``v``, a list of four 64-bit words, in place."""
     for _ in range(count):
         v[0] = (v[0] + v[1]) & MASK
         v[1] = _rotate_right(v[1], 51) ^ v[0]  # SipHash's rotation left by 13 is one right by 51

@@ -51,7 +51,7 @@ def read_file(filename: Any, name: str | None = None) -> Any:
     b'text'
 
     Raises:
-      NotFoundError: there is none.
+      NotFoundError: there is no such file.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/read_file
     """
@@ -79,7 +79,7 @@ def file_written(filename: Any, contents: Any) -> Any:
 
 @export("io.write_file")
 def write_file(filename: Any, contents: Any, name: str | None = None) -> None:
-    """Writes a string scalar to a file, whole or not at all; folders that are missing are made.
+    """Writes a string scalar to a file, as a whole or not at all. Missing folders are created.
 
     >>> import tempfile
     >>> import tvtf as tf

@@ -62,7 +62,7 @@ def listdir(path: Path) -> list[str]:
     []
 
     Raises:
-      NotFoundError: it is none.
+      NotFoundError: there is no such folder.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/listdir
     """
@@ -102,15 +102,15 @@ def makedirs(path: Path) -> None:
 
 @export("io.gfile.mkdir")
 def mkdir(path: Path) -> None:
-    """Makes a folder.
+    """Creates a folder.
 
     >>> import tempfile
     >>> import tvtf as tf
     >>> tf.io.gfile.mkdir(tempfile.mkdtemp() + "/a")
 
     Raises:
-      AlreadyExistsError: it is there.
-      NotFoundError: the one above is not.
+      AlreadyExistsError: the path exists.
+      NotFoundError: the parent folder doesn't exist.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/mkdir
     """
@@ -128,7 +128,7 @@ def remove(path: Path) -> None:
     >>> tf.io.gfile.remove(tempfile.mkstemp()[1])
 
     Raises:
-      NotFoundError: there is none.
+      NotFoundError: there is no such file.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/remove
     """
@@ -145,7 +145,7 @@ def rmtree(path: Path) -> None:
     >>> tf.io.gfile.rmtree(tempfile.mkdtemp())
 
     Raises:
-      NotFoundError: there is none.
+      NotFoundError: there is no such folder.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/rmtree
     """
@@ -164,7 +164,7 @@ def rename(src: Path, dst: Path, overwrite: bool = False) -> None:
     >>> tf.io.gfile.rename(folder + "/a", folder + "/b")
 
     Raises:
-      AlreadyExistsError: there is one of that path, and ``overwrite`` is False.
+      AlreadyExistsError: the new path exists, and ``overwrite`` is False.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/rename
     """
@@ -183,7 +183,7 @@ def copy(src: Path, dst: Path, overwrite: bool = False) -> None:
     >>> tf.io.gfile.copy(path, path + ".copy")
 
     Raises:
-      AlreadyExistsError: there is one of that path, and ``overwrite`` is False.
+      AlreadyExistsError: the new path exists, and ``overwrite`` is False.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/copy
     """
@@ -215,7 +215,7 @@ def stat(path: Path) -> FileStatistics:
     True
 
     Raises:
-      NotFoundError: there is none.
+      NotFoundError: there is no such file or folder.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/stat
     """
@@ -300,10 +300,10 @@ class GFile:
         return self._mode
 
     def _opened(self, purpose: str) -> Any:
-        """Opens the file if it isn't open yet, and returns it; ``purpose`` is "read" or "write".
+        """Opens the file if it isn't open yet, and returns it. ``purpose`` is "read" or "write".
 
         Raises:
-          FailedPreconditionError: the mode forbids it.
+          FailedPreconditionError: the file's mode forbids the purpose.
         """
         is_reading = purpose == "read"
         if is_reading and not ("r" in self._mode or "+" in self._mode) or not is_reading and self._mode in ("r", "rb"):
@@ -315,10 +315,10 @@ class GFile:
         return self._file
 
     def _call(self, purpose: str, method: str, *args: Any) -> Any:
-        """Calls ``method`` of the file, which is opened if necessary; ``purpose`` is "read" or "write".
+        """Calls ``method`` of the file, which is opened if necessary. ``purpose`` is "read" or "write".
 
         Raises:
-          OpError: the system call fails; the type depends on the reason, as in TensorFlow.
+          OpError: the system call fails. The type depends on the reason, as in TensorFlow.
         """
         file = self._opened(purpose)
         with named_failures(self._name, purpose):
@@ -345,10 +345,10 @@ class GFile:
         self._call("write", "writelines", lines)
 
     def seek(self, offset: int | None = None, whence: int = io.SEEK_SET, position: int | None = None) -> None:
-        """Moves to a position in the file; ``position`` is an older name of ``offset``.
+        """Moves to a position in the file. ``position`` is an older name of ``offset``.
 
         Raises:
-          TypeError: no offset.
+          TypeError: there is no offset.
         """
         file, place = self._opened("read"), position if offset is None else offset
         if place is None:

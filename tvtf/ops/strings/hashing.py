@@ -17,7 +17,7 @@ from tvtf.ops.strings.rules import each_text, from_text, text, text_op
 
 
 def _bucket_count(num_buckets: Any, op: str) -> int:
-    """Returns the number of buckets after checking that it is positive, with TensorFlow's error."""
+    """Checks that the number of hash buckets is positive, and returns it as an int. The error is that of ``op``."""
     count = attribute_int(num_buckets, "num_buckets", -(2**63), 64)
     if count < 1:
         raise ArgumentError(
@@ -33,14 +33,14 @@ def _bucket_count(num_buckets: Any, op: str) -> int:
     public=("strings.to_hash_bucket_fast",),
 )
 def to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -> Any:
-    """Returns the bucket of each string by FarmHash's fingerprint, an int64 tensor.
+    """Hashes each string to the number of a bucket by FarmHash's fingerprint. Returns an int64 tensor.
 
     >>> import tvtf as tf
     >>> tf.strings.to_hash_bucket_fast(["Hello", "TensorFlow", "2.x"], 3).numpy()
     array([0, 2, 2])
 
     Raises:
-      InvalidArgumentError: no bucket.
+      InvalidArgumentError: ``num_buckets`` is less than 1.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/to_hash_bucket_fast
     """
@@ -54,7 +54,9 @@ def to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -
     public=("strings.to_hash_bucket",),
 )
 def to_hash_bucket(input: Any, num_buckets: int, name: str | None = None) -> Any:
-    """Returns the bucket of each string by TensorFlow's older hash; see ``tf.strings.to_hash_bucket_fast``.
+    """Hashes each string to the number of a bucket by TensorFlow's older hash.
+
+    ``tf.strings.to_hash_bucket_fast`` has a newer hash.
 
     >>> import tvtf as tf
     >>> tf.strings.to_hash_bucket("Hello", 1).numpy()
@@ -72,11 +74,11 @@ def to_hash_bucket(input: Any, num_buckets: int, name: str | None = None) -> Any
     public=("strings.to_hash_bucket_strong",),
 )
 def to_hash_bucket_strong(input: Any, num_buckets: int, key: Sequence[int], name: str | None = None) -> Any:
-    """Returns the bucket of each string by a hash under a key, against inputs made to collide.
+    """Hashes each string to the number of a bucket by a hash with a key, against inputs made to collide.
 
     Args:
       input: string tensor.
-      num_buckets: how many buckets there are.
+      num_buckets: the number of buckets.
       key: two uint64.
 
     >>> import tvtf as tf
@@ -84,7 +86,7 @@ def to_hash_bucket_strong(input: Any, num_buckets: int, key: Sequence[int], name
     array([2, 0])
 
     Raises:
-      InvalidArgumentError: no bucket, or a key of another length.
+      InvalidArgumentError: ``num_buckets`` is less than 1, or the key has another length.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/to_hash_bucket_strong
     """
@@ -111,6 +113,7 @@ def _fingerprint_type(x: TensorType, method: str) -> TensorType:
 
     Raises an error for a scalar, or for strings with more than one axis.
     """
+    # ``method`` isn't needed here, but all rules of the op get it
     if not x.shape:
         raise ArgumentError("`data` should be at least one-dimensional: got shape []")
     if x.dtype is string and x.shape[1:]:
@@ -131,7 +134,7 @@ def fingerprint(data: Any, method: str = "farmhash64", name: str | None = None) 
     [[105, 243, 231, 116, 160, 179, 165, 36]]
 
     Raises:
-      InvalidArgumentError: a scalar, or another method.
+      InvalidArgumentError: ``data`` is a scalar, or ``method`` is another one.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/fingerprint
     """

@@ -35,7 +35,10 @@ def number_of(value: bytes, dtype: DType) -> Any:
 
 
 def _parse_numbers(array: np.ndarray, out_type: DType) -> np.ndarray:
-    """Converts each string to a number of ``out_type``; raises TensorFlow's error for an invalid or too large number."""
+    """Converts each string to a number of the dtype ``out_type``.
+
+    Raises TensorFlow's error for a string that is no number, or too large a number.
+    """
 
     def parse(value: bytes) -> Any:
         try:
@@ -71,7 +74,7 @@ def string_to_number(input: Any, out_type: Any = float32, name: str | None = Non
     array([1.55, 3.  ], dtype=float32)
 
     Raises:
-      InvalidArgumentError: a string is no number, or one that does not fit.
+      InvalidArgumentError: a string is no number, or the number doesn't fit ``out_type``.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/to_number
     """
@@ -84,7 +87,10 @@ def string_to_number(input: Any, out_type: Any = float32, name: str | None = Non
 
 
 def _require_strings(x: TensorType) -> TensorType:
-    """Returns the type of a string input, with TensorFlow's error for other dtypes."""
+    """Checks that an input has the dtype string, and returns its type, which is also the result's type.
+
+    The error for other dtypes is TensorFlow's.
+    """
     if x.dtype is not string:
         raise ArgumentError(
             f"cannot compute {{op}} as input #0(zero-based) was expected to be a string tensor but is a {x.dtype.name} tensor",
@@ -97,9 +103,9 @@ def _require_strings(x: TensorType) -> TensorType:
 
 
 def _format_elements(array: np.ndarray, form: str, is_complex: bool) -> np.ndarray:
-    """Formats each element by the printf format ``form``; bools become "true" and "false".
+    """Formats each element by the printf format ``form``. Bools become "true" and "false".
 
-    The format of complex numbers takes the real and the imaginary part.
+    The format of complex numbers has a placeholder for the real part and one for the imaginary part.
     """
     if array.dtype == object:
         return mapped(
@@ -158,7 +164,10 @@ def as_string(
 
 
 def _printf_format(dtype: DType, precision: int, scientific: bool, shortest: bool, width: int, fill: str) -> str:
-    """Returns C's printf format of one number of a dtype, after checking the options of `tf.as_string`."""
+    """Checks the options of `tf.as_string`, and returns C's printf format for one element of the dtype ``dtype``.
+
+    For example, float32 with a width of 8 and a precision of 2 gives ``%8.2f``. A width or precision of -1 is unset.
+    """
     is_fractional = dtype in (*FLOATING, *COMPLEX)
     if not is_fractional and dtype not in (bool_, string):
         _require_valid(

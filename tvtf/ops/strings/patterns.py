@@ -34,7 +34,7 @@ _TOKEN = re.compile(r"\\Q.*?(?:\\E|$)|\\x\{[0-9A-Fa-f]+\}|\\.|\[:\^?\w+:\]|\(\?.
 
 @functools.lru_cache(maxsize=256)
 def compiled(pattern: str, op: str) -> re.Pattern[str]:
-    """Compiles a pattern of RE2 to one of Python that matches text.
+    """Compiles a regular expression of RE2 to one of Python's ``re``, which matches text.
 
     Raises:
       InvalidArgumentError: the pattern is invalid, or needs what Python's ``re`` does not have.
@@ -49,7 +49,7 @@ def compiled(pattern: str, op: str) -> re.Pattern[str]:
 
 
 def _translated(pattern: str) -> Iterator[str]:
-    """Translates a pattern of RE2 to Python's syntax token by token; inside character classes ([...]) rules differ."""
+    """Translates a pattern of RE2 to Python's syntax token by token. Inside character classes ([...]) rules differ."""
     in_class = False
     for token in _TOKEN.findall(pattern):
         yield _translated_in_class(token) if in_class else _translated_outside_class(token)
@@ -58,7 +58,10 @@ def _translated(pattern: str) -> Iterator[str]:
 
 
 def _translated_in_class(token: str) -> str:
-    """Translates a token inside a character class, where RE2 has named classes such as ``[:alpha:]``."""
+    """Translates a token inside a character class of a regular expression from RE2's syntax to Python's.
+
+    RE2 has named classes there, such as ``[:alpha:]``, which Python has not.
+    """
     if token.startswith("[:"):
         name = token.strip("[]:^")
         if name not in _CLASSES or "^" in token:
@@ -68,7 +71,7 @@ def _translated_in_class(token: str) -> str:
 
 
 def _translated_outside_class(token: str) -> str:
-    """Translates a token outside character classes; lookarounds are rejected, as RE2 has none."""
+    """Translates a token outside character classes. Lookarounds are rejected, because RE2 has none."""
     if token in ("(?=", "(?!", "(?<"):
         raise ValueError(f"invalid perl operator: {token}")
     # Python's $ also matches before a line end at the end of the text
@@ -77,9 +80,9 @@ def _translated_outside_class(token: str) -> str:
 
 def _escape(token: str) -> str:
     """Translates an escape sequence of RE2 to Python's syntax. Raises ValueError if Python's ``re`` has no equivalent."""
-    if token.startswith(r"\Q"):
+    if token.startswith(r"\Q"):  # literal text up to \E
         return re.escape(token[2:].removesuffix(r"\E"))
-    if token.startswith(r"\x{"):
+    if token.startswith(r"\x{"):  # a hexadecimal code point in braces
         return re.escape(chr(int(token[3:-1], 16)))
     if len(token) == 2 and token[0] == "\\" and (token[1] in "123456789pPCXR"):
         raise ValueError(f"invalid escape sequence: {token}; Python's re, which stands in for RE2, does not have it")
@@ -101,7 +104,9 @@ def rewritten(match: re.Match[str], rewrite: str) -> str:
 
 @functools.lru_cache(maxsize=256)
 def is_rewrite(pattern: re.Pattern[str], rewrite: str) -> bool:
-    """Returns whether a rewrite escapes nothing but existing groups; with an invalid rewrite RE2 replaces nothing.
+    """Returns whether a rewrite is valid: its escapes are backslashes or existing groups.
+
+    RE2 replaces nothing if the rewrite is invalid.
 
     >>> is_rewrite(re.compile("(a)"), r"\\1"), is_rewrite(re.compile("(a)"), r"\\2")
     (True, False)

@@ -33,7 +33,8 @@ def _raw_type(x: TensorType, out_type: DType, little_endian: bool, fixed_length:
 def _decode_raw(array: np.ndarray, out_type: DType, little_endian: bool, fixed_length: int, count: Any) -> np.ndarray:
     """Computes `tf.io.decode_raw`: reinterprets the bytes of each string as numbers of ``out_type``.
 
-    Strings are cut or padded with zeros to ``fixed_length``. If that is 0, all must have the same length.
+    Strings are cut or padded with zeros to ``fixed_length``. If it is 0, all strings must have the same length. The
+    type rule needs ``count``, and all rules of the op get it.
     """
     texts = array.ravel().tolist()
     size = fixed_length or (len(texts[0]) if texts else 0)
@@ -109,9 +110,10 @@ def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Any
 
 
 def _decode_base64(value: bytes) -> bytes:
-    """Decodes web-safe base64, padded or not; Python alone would ignore invalid characters."""
+    """Decodes web-safe base64, with or without padding, and raises an error for invalid characters."""
     unpadded = value.rstrip(b"=")
     try:
+        # Python's decoder ignores invalid characters. One character more than a multiple of four is no whole byte.
         if unpadded.translate(None, _WEB_SAFE) or len(unpadded) % 4 == 1:
             raise ArgumentError("Invalid character found in base64.")
         # Python requires the padding
@@ -132,7 +134,7 @@ def decode_base64(input: Any, name: str | None = None) -> Any:
     b'a?>'
 
     Raises:
-      InvalidArgumentError: a string is none.
+      InvalidArgumentError: a string is not valid base64.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_base64
     """

@@ -38,7 +38,7 @@ def _encoded(value: str) -> bytes:
 
 
 def _replace(array: np.ndarray, pattern: str, rewrite: str, replace_global: bool) -> np.ndarray:
-    """Replaces a pattern's matches in each string; with an invalid rewrite strings stay as they are, as in RE2."""
+    """Replaces a pattern's matches in each string. With an invalid rewrite strings stay as they are, as in RE2."""
     regex = compiled(pattern, "RegexReplace")
     if not is_rewrite(regex, rewrite):
         return array.copy()
@@ -53,15 +53,15 @@ def regex_replace(input: Any, pattern: Any, rewrite: Any, replace_global: bool =
     Args:
       input: string tensor.
       pattern: a regular expression of RE2.
-      rewrite: what to put in their place; ``\\\\1`` is what the first group matched, ``\\\\0`` the whole match.
-      replace_global: all matches, or the first only.
+      rewrite: the replacement; ``\\\\1`` is what the first group matched, ``\\\\0`` the whole match.
+      replace_global: whether to replace all matches, or only the first one.
 
     >>> import tvtf as tf
     >>> tf.strings.regex_replace("Text with tags.<br /><b>contains html</b>", "<[^>]+>", " ").numpy()
     b'Text with tags.  contains html '
 
     Raises:
-      InvalidArgumentError: no valid pattern or rewrite, or one that needs what Python's ``re`` lacks (``\\\\pN``).
+      InvalidArgumentError: the pattern or rewrite is invalid, or needs what Python's ``re`` lacks (``\\\\pN``).
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/regex_replace
     """
@@ -85,7 +85,7 @@ def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Any:
     array([ True, False])
 
     Raises:
-      InvalidArgumentError: no valid pattern.
+      InvalidArgumentError: the pattern is invalid.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/regex_full_match
     """

@@ -34,9 +34,9 @@ def like_text(x: TensorType, *_: TensorType, **__: Any) -> TensorType:
 
 
 def from_text(dtype: DType) -> Callable[..., TensorType]:
-    """Returns the type rule of elementwise ops from strings to ``dtype``."""
+    """Returns the type rule of elementwise ops whose input is strings and whose result has the dtype ``dtype``."""
 
-    def rule(x: TensorType, *_: TensorType, **__: Any) -> TensorType:
+    def rule(x: TensorType, *_: TensorType, **__: Any) -> TensorType:  # further inputs and attributes don't matter
         require_dtype(x, (string,), "input")
         return TensorType(x.shape, dtype)
 

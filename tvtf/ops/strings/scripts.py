@@ -47,7 +47,7 @@ _RUNS = (
 
 
 def scripts_of(codes: np.ndarray) -> np.ndarray:
-    """Returns the scripts of code points; -1 for numbers that are no code points.
+    """Returns the scripts of code points, and -1 for numbers that are no code points.
 
     >>> scripts_of(np.array([ord("a"), ord("я"), -1])).tolist()
     [25, 8, -1]

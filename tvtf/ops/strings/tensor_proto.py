@@ -48,10 +48,10 @@ _FIELDS: Final = {
 
 
 def written(array: np.ndarray) -> bytes:
-    """Serializes an array to the bytes of a ``TensorProto``."""
+    """Serializes an array to the bytes of TensorFlow's protocol buffer message ``TensorProto``."""
     dtype = from_array(array)
     shape = {"dim": [{"size": size} for size in array.shape]}
-    if dtype is dtypes.string:
+    if dtype is dtypes.string:  # strings have no fixed size, so they can't be raw bytes
         content: dict[str, Any] = {"string_val": array.ravel().tolist()}
     else:
         content = {"tensor_content": np.ascontiguousarray(array).tobytes()}
@@ -93,7 +93,10 @@ def _name(dtype: DType | None) -> str:
 
 
 def _values(proto: Any, dtype: DType, count: int) -> np.ndarray:
-    """Returns the values of a ``TensorProto`` message as a flat array, from its raw bytes or from its list of values."""
+    """Returns the ``count`` values of a ``TensorProto`` message as a flat array.
+
+    The message has them as raw bytes, or as a list of numbers in a field for the dtype.
+    """
     if dtype is dtypes.string:
         return _repeated_to_count(np.array([*proto.string_val, None], object)[:-1], count, b"")
     if proto.tensor_content:
@@ -104,9 +107,9 @@ def _values(proto: Any, dtype: DType, count: int) -> np.ndarray:
             )
         return np.frombuffer(proto.tensor_content, dtype.np).copy()
     values = np.array(getattr(proto, _FIELDS.get(dtype.name, "int_val")))
-    if dtype.name in ("float16", "bfloat16"):
+    if dtype.name in ("float16", "bfloat16"):  # stored as integers with the bits of the numbers
         return _repeated_to_count(values.astype(np.uint16).view(dtype.np), count, 0)
-    if dtype.is_complex:
+    if dtype.is_complex:  # stored as real and imaginary parts in turn
         return _repeated_to_count(values.astype(dtype.real_dtype.np).view(dtype.np), count, 0)
     return _repeated_to_count(values.astype(dtype.np), count, 0)
 

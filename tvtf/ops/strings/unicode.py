@@ -48,17 +48,21 @@ def codec_of(encoding: str, op: str) -> str:
 
 
 def _characters(value: bytes, codec: str) -> Iterator[tuple[Any, int]]:
-    """Decodes a string, and yields each character with its byte offset; for invalid bytes it yields ``_Invalid``."""
+    """Decodes a string, and yields a pair for each character: the character and its byte offset.
+
+    Bytes that are invalid in the encoding ``codec`` yield ``_Invalid`` and their offset.
+    """
     offset = 0
     while offset < len(value):
         try:
+            # decode the rest of the string, if it has no invalid bytes
             characters, next_offset = value[offset:].decode(codec), len(value)
             invalid_offset = next_offset
         except UnicodeDecodeError as error:
             characters, invalid_offset, next_offset = (
                 value[offset : offset + error.start].decode(codec),
                 offset + error.start,
-                offset + max(error.end, error.start + 1),
+                offset + max(error.end, error.start + 1),  # skip at least one byte
             )
         for character in characters:
             yield character, offset
@@ -71,7 +75,8 @@ def _characters(value: bytes, codec: str) -> Iterator[tuple[Any, int]]:
 def decoded(value: bytes, codec: str, errors: str, replacement: int, controls: bool) -> list[tuple[int, int]]:
     """Decodes a string in the encoding ``codec`` to a list of (code point, byte offset).
 
-    Invalid bytes are replaced if ``errors`` is "replace". With ``controls``, control characters are replaced, too.
+    Invalid bytes are replaced if ``errors`` is "replace", and left out if it is "ignore". With ``controls``,
+    control characters are replaced, too.
 
     Raises:
       ArgumentError: the string has invalid bytes, with ``errors="strict"``.
@@ -83,6 +88,7 @@ def decoded(value: bytes, codec: str, errors: str, replacement: int, controls: b
                 raise ArgumentError("Invalid formatting on input string")
             if errors == "replace":
                 points.append((replacement, offset))
+        # code points below 0x20 are control characters
         elif controls and ord(character) < 0x20:
             points.append((replacement, offset))
         else:
@@ -101,7 +107,7 @@ def options(errors: str, replacement_char: int, replace_control_characters: bool
 
 
 def _decode_types(x: TensorType, count: Any, **_: Any) -> tuple[TensorType, ...]:
-    """Checks a vector of strings; returns the types of code points, byte offsets and row splits."""
+    """Checks a vector of strings, and returns the types of code points, byte offsets and row splits."""
     require_dtype(x, (string,), "input")
     if len(x.shape) != 1:
         raise ArgumentError(f"expects a vector of strings, but got shape [{','.join(map(str, x.shape))}]")
@@ -144,7 +150,11 @@ def _encode_type(values: TensorType, splits: TensorType, codec: str, errors: str
 
 
 def _encode(values: np.ndarray, splits: np.ndarray, codec: str, errors: str, replacement: int) -> np.ndarray:
-    """Encodes the code points of each ragged row, given by values and row splits, as one string."""
+    """Encodes the code points of each ragged row as one string in the encoding ``codec``.
+
+    Row i has the ``values`` from ``splits[i]`` to ``splits[i + 1]``. ``errors`` selects what to do with an invalid code
+    point, for example to write ``replacement`` instead.
+    """
     points = values.tolist()
     result = np.empty(len(splits) - 1, object)
     result[:] = [
@@ -192,7 +202,11 @@ def output_codec(encoding: str, op: str) -> str:
 
 
 def _transcode(array: np.ndarray, codec: str, output: str, errors: str, replacement: int, controls: bool) -> np.ndarray:
-    """Converts each string from the encoding ``codec`` to the encoding ``output``."""
+    """Converts each string from the encoding ``codec`` to the encoding ``output``.
+
+    ``errors`` selects what to do with invalid bytes, for example to put the code point ``replacement`` there. With
+    ``controls``, control characters are replaced, too.
+    """
 
     def transcode_one(value: bytes) -> bytes:
         points = [point for point, _ in decoded(value, codec, errors, replacement, controls)]
@@ -245,7 +259,7 @@ def _script_type(x: TensorType) -> TensorType:
 
 @text_op(type=_script_type, numpy=scripts_of, public=("strings.unicode_script",))
 def unicode_script(input: Any, name: str | None = None) -> Any:
-    """Returns the ICU number of the script of each code point; -1 for invalid ones.
+    """Returns the ICU number of the script of each code point, or -1 for an invalid code point.
 
     >>> import tvtf as tf
     >>> tf.strings.unicode_script([1, 31, 38, ord("a"), ord("я")]).numpy()
