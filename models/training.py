@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 import tvtf as tf
-from tvtf.core.tvm_import import load_tvm
+from tvtf.core.tvm_import import import_whole
 from tvtf.models.losses import LossFile
 from tvtf.models.report import Stages, duration, since_process_start
 
@@ -175,7 +175,7 @@ class Fit:
         """Imports the compiler and traces, so that the first step's time is that of the compilation."""
         self.outcome.stages.seconds["Python, tvtf and data"] = since_process_start() or math.nan
         with self.outcome.stages("compiler's import"):
-            load_tvm()
+            import_whole("tvm")
         with self.outcome.stages("trace"):
             self.trained.step.get_concrete_function(*arguments)
 
