@@ -404,6 +404,8 @@ def programs(tf):
         encoded = tf.image.encode_png(picture)
         found = [
             tf.image.resize_images(picture, [2, 2]),
+            tf.image.resize_images(picture, [3, 8], preserve_aspect_ratio=True),
+            tf.image.resize_images(picture, [5, 3], align_corners=True, preserve_aspect_ratio=True),
             tf.image.resize_bilinear(picture[None], [2, 2]),
             tf.image.flip_left_right(picture),
             tf.image.resize_nearest_neighbor(picture[None], [2, 2]),

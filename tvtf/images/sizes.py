@@ -105,7 +105,7 @@ def resize(
     if method not in METHODS:
         raise ValueError(f"Resize method is not implemented: {method}")
     if preserve_aspect_ratio:
-        target_size = _fit_aspect_ratio(x._type.shape[-3:-1], target_size)
+        target_size = fit_aspect_ratio(x._type.shape[-3:-1], target_size)
     return in_batch(x, lambda batch: _resize_batch(batch, target_size, method, antialias))
 
 
@@ -135,7 +135,7 @@ def _target_size(size: Any) -> tuple[Dim, Dim]:
     return dims[0], dims[1]
 
 
-def _fit_aspect_ratio(shape: Sequence[Dim], size: tuple[Dim, Dim]) -> tuple[int, int]:
+def fit_aspect_ratio(shape: Sequence[Dim], size: tuple[Dim, Dim]) -> tuple[int, int]:
     """Returns the largest size that fits into ``size`` and has the aspect ratio of ``shape``.
 
     The computation is in float32, as in TensorFlow.

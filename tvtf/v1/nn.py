@@ -8,6 +8,7 @@ import numpy as np
 
 from tvtf.core.tensor import convert_to_tensor, static_value
 from tvtf.images.glimpse import glimpse
+from tvtf.images.sizes import fit_aspect_ratio
 from tvtf.v1.arguments import renamed
 from tvtf.v1.registry import Alias, tf_, v1
 
@@ -232,15 +233,22 @@ def _resize(
 ) -> Any:
     """Resizes images to ``size`` (height and width). ``method`` is the number or name of an interpolation method.
 
-    The "area" method, and resizing that keeps the aspect ratio, are those of TensorFlow 2's ``image.resize``.
+    With ``keep_ratio``, the new size is the largest that fits into ``size`` and has the aspect ratio of the images. The
+    "area" method is that of TensorFlow 2's ``image.resize``.
+
+    Raises:
+      NotImplementedError: "bicubic" interpolation, or the "area" method with aligned corners.
     """
     name = _METHODS[method] if isinstance(method, int) else str(method)
     images = convert_to_tensor(images)
+    new_size = [int(dim) for dim in _static(size)]
     if keep_ratio:
-        return tf_("image.resize")(images, size, name, preserve_aspect_ratio=True)
+        new_size = [*fit_aspect_ratio(images._type.shape[-3:-1], (new_size[0], new_size[1]))]
     if name == "area":
-        return tf_("image.resize")(images, size, name)
-    return _interpolate(images, [int(dim) for dim in _static(size)], name, align_corners, half_pixel_centers)
+        if align_corners:
+            raise NotImplementedError("tf.compat.v1.image.resize_area with align_corners=True")
+        return tf_("image.resize")(images, new_size, name)
+    return _interpolate(images, new_size, name, align_corners, half_pixel_centers)
 
 
 def _static(size: Any) -> Any:
