@@ -54,7 +54,7 @@ class QueueBase:
         self._names = _as_names(names, len(self._dtypes))
         self._name = name
         self._capacity = capacity if capacity >= 0 else None
-        self._closed = self._cancelled = False
+        self._closed = False
         self._changed = Condition()
         self._rows = self._empty_storage()
 

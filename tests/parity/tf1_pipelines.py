@@ -288,6 +288,23 @@ def programs(tf):
             while not sess.should_stop():
                 sess.run(more)
 
+    def logged(print):
+        value = tf.get_variable("v", initializer=0.0)
+        update = tf.assign_add(value, 1.0)
+        tf.train.get_or_create_global_step()
+        for options in ({"at_end": True}, {"every_n_iter": 2, "at_end": True}, {"every_n_iter": 2}):
+            seen = []
+
+            def formatted(values, seen=seen):
+                seen.append(float(values["v"]))
+                return ""
+
+            hook = tf.train.LoggingTensorHook({"v": value}, formatter=formatted, **options)
+            with tf.train.MonitoredSession(hooks=[hook]) as session:
+                for _ in range(4):
+                    session.run(update)
+            print(options, seen)
+
     def supervised(print):
         folder = tempfile.mkdtemp()
         step = tf.train.get_or_create_global_step()

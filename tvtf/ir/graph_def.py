@@ -51,13 +51,10 @@ class _Nodes:
         self.prefix = prefix
         self.names: dict[relax.Var, str] = {}
 
-    def add(self, graph: TracedGraph, inputs: Sequence[str] = ()) -> None:
-        """Adds a node for each parameter, capture and call of a graph.
-
-        If ``inputs`` are given, these node outputs are the parameters, instead of new placeholders.
-        """
-        for param, name in zip(graph.params, inputs or [""] * len(graph.params)):
-            self.names[param._var] = name or self._add_node(param._var.name, "Placeholder", (), param._type)
+    def add(self, graph: TracedGraph) -> None:
+        """Adds a node for each parameter, capture and call of a graph."""
+        for param in graph.params:
+            self.names[param._var] = self._add_node(param._var.name, "Placeholder", (), param._type)
         for outer, inner in graph.captures:
             self.names[inner._var] = self._add_capture(outer, inner)
         for binding in graph._trace.bindings:

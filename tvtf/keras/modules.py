@@ -444,7 +444,6 @@ def track_tensorflow_objects(module: Any) -> None:
     Layers can also be called on nested lists of numbers, and run ``build`` outside of a function being traced.
     """
     layer_class, proxy_factory = module.Layer, ProxyFactory(module)
-    vars(module)["tvtf_kinds"] = proxy_factory
     for patch in (_patch_tracking, _patch_setattr, _patch_delattr, _patch_call, _patch_build):
         patch(layer_class, proxy_factory)
 

@@ -88,7 +88,7 @@ def avg_pool2d(
     return pooled("avg_pool", input, ksize, strides, padding, data_format, 2, "AvgPool")
 
 
-def _spatial_rank(value: Tensor, data_format: str | None) -> int:
+def _spatial_rank(value: Tensor) -> int:
     """Returns the number of spatial axes, from the input's rank."""
     if value.ndim not in (3, 4, 5):
         raise ValueError(
@@ -118,7 +118,7 @@ def max_pool(
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/max_pool
     """
     x = convert_to_tensor(input)
-    rank = _spatial_rank(x, data_format)
+    rank = _spatial_rank(x)
     return pooled(
         "max_pool", input if rank == 2 else x, ksize, strides, padding, data_format, rank, _tf_op_name("Max", rank)
     )
@@ -140,7 +140,7 @@ def avg_pool(
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/avg_pool
     """
     x = convert_to_tensor(input)
-    rank = _spatial_rank(x, data_format)
+    rank = _spatial_rank(x)
     return pooled("avg_pool", x, ksize, strides, padding, data_format, rank, _tf_op_name("Avg", rank))
 
 
@@ -236,7 +236,7 @@ def pool(
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/pool
     """
     x = convert_to_tensor(input)
-    rank = _spatial_rank(x, data_format)
+    rank = _spatial_rank(x)
     has_channels_first = data_format is not None and data_format.startswith("NC")
     if pooling_type not in ("MAX", "AVG"):
         raise ValueError(f"{rank}-D {pooling_type} pooling is not supported.")

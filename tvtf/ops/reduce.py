@@ -567,7 +567,7 @@ def argmin(input: Any, axis: Any = None, output_type: Any = int64, name: str | N
     Args:
       input: tensor.
       axis: int in [-rank, rank).
-      output_type: int32, int64, int16 or uint16.
+      output_type: int32 or int64.
 
     Returns:
       A tensor of ``output_type`` without the axis.

@@ -48,7 +48,7 @@ class QueueRunner:
         if coord is not None:
             threads.append(threading.Thread(target=self._close_on_stop, args=(coord,)))
         for thread in threads:
-            thread.daemon = True
+            thread.daemon = daemon
             if coord is not None:
                 coord.register_thread(thread)
             if start:
@@ -258,24 +258,30 @@ class LoggingTensorHook(SessionRunHook):
     ) -> None:  # fmt: skip
         """Stores the tensors to log, and how often: every ``every_n_iter`` runs or every ``every_n_secs`` seconds.
 
-        With ``at_end`` both may be None. Then each run is logged. ``formatter`` converts a dict of values to the text.
+        ``at_end`` logs them at the session's end, too; then both may be None. ``formatter`` converts a dict of values to the
+        text.
         """
         if not at_end and (every_n_iter is None) == (every_n_secs is None):
             raise ValueError("either at_end and/or exactly one of every_n_iter and every_n_secs must be provided.")
         self._tensors = tensors if isinstance(tensors, dict) else {getattr(t, "name", t): t for t in tensors}
-        self._timer, self._formatter = _Timer(every_n_iter, every_n_secs), formatter
+        self._timer, self._formatter, self._at_end = _Timer(every_n_iter, every_n_secs), formatter, at_end
+        self._logs_runs = every_n_iter is not None or every_n_secs is not None
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        self._due = self._timer.is_due()
+        self._due = self._logs_runs and self._timer.is_due()
         return SessionRunArgs(self._tensors) if self._due else None
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Logs the values that this run has fetched, if the timer was due before it."""
         if self._due:
-            values = run_values.results
-            logger.info(
-                self._formatter(values) if self._formatter else ", ".join(f"{k} = {v}" for k, v in values.items())
-            )
+            self._log(run_values.results)
+
+    def end(self, session: Any) -> None:
+        if self._at_end:
+            self._log(session.run(self._tensors))
+
+    def _log(self, values: dict[str, Any]) -> None:
+        logger.info(self._formatter(values) if self._formatter else ", ".join(f"{k} = {v}" for k, v in values.items()))
 
 
 @v1("train.StepCounterHook")

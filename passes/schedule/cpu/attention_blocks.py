@@ -271,7 +271,5 @@ def _emit_block(
     body = write(stages, block_kernel) if strips is None else emit_strips(strips, block_kernel, write)
     for stage, result_axes in zip(blocks.stages, blocks.order, strict=True):
         if stage.buffer in stored_buffers:
-            body = redirected_to_whole(
-                body, block_buffers[stage.buffer], stage, result_axes, blocks.depth, row_indices, rows
-            )
+            body = redirected_to_whole(body, block_buffers[stage.buffer], stage, result_axes, row_indices, rows)
     return body

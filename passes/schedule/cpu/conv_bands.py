@@ -227,7 +227,7 @@ def _share_of_recomputed_rows(bands: Bands) -> float:
     return max(rows.height / (rows.step * mean_height) - 1 for rows in bands.rows)
 
 
-def emit_bands(bands: Bands, kernel: Kernel, target: CpuTarget, emit_all: Emit) -> Stmt:
+def emit_bands(bands: Bands, target: CpuTarget, emit_all: Emit) -> Stmt:
     """Emits a parallel loop over bands (blocks of an image's rows) of a chain of convolutions.
 
     A band passes through all stages while its data is in the level-2 cache. `emit_all` emits the stages of one band.

@@ -54,7 +54,7 @@ def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTar
     # Forms that span many stages come first; they call this function for the stages of one block.
     bands = None if in_block else bands_of(stages, kernel, target)
     if bands is not None:
-        return emit_bands(bands, kernel, target, partial(emit_groups, in_block=True))
+        return emit_bands(bands, target, partial(emit_groups, in_block=True))
     if not in_block:
         stages, kernel = with_groups_in_lanes(stages, kernel, target)
     joined_results = [] if in_block else joined_of(stages, kernel)
@@ -248,7 +248,7 @@ def _emit_group(
     if isinstance(group, Opaque):
         return emit_opaque(group.body, target)
     if isinstance(group, Chain):
-        return emit_chain(group, kernel, stored_buffers, target)
+        return emit_chain(group, stored_buffers, target)
     if isinstance(group, Blocks):
         return emit_blocks(group, kernel, stored_buffers, target, partial(emit_groups, in_block=True))
     if isinstance(group, Images):

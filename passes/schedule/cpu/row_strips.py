@@ -203,7 +203,7 @@ def _emit_strip(strips: Strips, kernel: Kernel, emit_all: EmitAll, start: ir.Exp
     body = emit_all(stages, Kernel(tuple(stages), local))
     for stage in members:
         if stage.buffer in stored_results:
-            body = redirected_to_whole(body, strip_buffers[stage.buffer], stage, stage.spatial, 1, [start], rows)
+            body = redirected_to_whole(body, strip_buffers[stage.buffer], stage, stage.spatial, [start], rows)
     return body
 
 

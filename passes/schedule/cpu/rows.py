@@ -11,7 +11,7 @@ from tvm.tirx import IntImm, Stmt, Var
 
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.elementwise import emit_elementwise
-from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, replace_loads, substitute
+from tvtf.passes.schedule.cpu.kernel import Axis, Opaque, Stage, replace_loads, substitute
 from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
 from tvtf.passes.schedule.cpu.reduction import emit_reduction
 from tvtf.passes.schedule.cpu.scalar import emit_scalar
@@ -138,7 +138,7 @@ def _is_contiguous_across_rows(stage: Stage, chain: Chain, target: CpuTarget) ->
     )
 
 
-def emit_chain(chain: Chain, kernel: Kernel, stored_buffers: set[Var], target: CpuTarget) -> Stmt:
+def emit_chain(chain: Chain, stored_buffers: set[Var], target: CpuTarget) -> Stmt:
     """Emits a parallel loop over the rows of a chain, such as a softmax, with one loop nest per stage in the loop.
 
     Results in `stored_buffers` are stored in memory, others in a buffer for one row.

@@ -63,7 +63,6 @@ def redirected_to_whole(
     buffer_of_block: Var,
     stage: Stage,
     result_axes: tuple[Axis, ...],
-    depth: int,
     places: list[ir.Expr],
     rows: int | None,
 ) -> Stmt:

@@ -21,11 +21,6 @@ def _path_text(path: Any) -> str:
     return os.fsdecode(path).removeprefix("file://")
 
 
-def _missing(path: str) -> NotFoundError:
-    """Returns the error for a file that is missing."""
-    return NotFoundError(None, None, f"{path}; No such file or directory")
-
-
 @export("io.gfile.exists")
 def exists(path: Path) -> bool:
     """Returns whether there is such a file or folder.
