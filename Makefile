@@ -92,6 +92,7 @@ docs: .venv/dev
 bench: .venv/bench/ready
 	.venv/bench/bin/python -m benchmarks
 	.venv/bench/bin/python -m benchmarks.first_call
+	.venv/bench/bin/python -m benchmarks.memory
 
 clean:
 	rm -rf .venv build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
