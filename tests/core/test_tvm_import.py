@@ -1,4 +1,4 @@
-"""TVM is imported without what tvtf doesn't need, wherever tvtf first names it; imports of others stay as they are."""
+"""TVM is imported without what tvtf doesn't need, wherever tvtf first names it; other imports are found by Python."""
 
 from __future__ import annotations
 
@@ -96,3 +96,27 @@ def test_finding_tvm_is_left_to_python_where_others_import_it():
         "",
     )
     assert printed == "SourceFileLoader"
+
+
+INTERRUPTED = """
+    import os, signal, threading, tvtf as tf
+    {weights}
+    threading.Timer({delay}, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    try:
+        {first}
+        threading.Event().wait(20)
+    except KeyboardInterrupt:
+        print("interrupted", end=" ")
+    print(float(tf.reduce_sum(tf.function(lambda x: tf.nn.conv2d(x, weights, 1, "SAME"))(tf.ones((1, 19, 21, 8))))) != 0)
+"""
+
+
+@pytest.mark.parametrize("delay", [0.03, 0.1, 0.2])
+@pytest.mark.parametrize(
+    "first", ["tf.config.list_physical_devices('GPU')", "tf.nn.conv2d(tf.ones((1, 99, 99, 8)), weights, 1, 'SAME')"]
+)
+def test_ctrl_c_during_the_import_leaves_tvm_usable(first, delay):
+    weights = "weights = tf.ones((3, 3, 8, 8))"
+    # Shells start jobs in the background with Ctrl-C ignored.
+    program = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n" + textwrap.dedent(INTERRUPTED)
+    assert run(program.format(weights=weights, first=first, delay=delay), "") == "interrupted True"

@@ -15,8 +15,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import module_from_spec
 from types import FrameType, ModuleType
 from typing import Any
+
+from tvtf.core.variable_lock import Lock
 
 TVM = ("tvm", "tvm_ffi")
 """TVM's packages."""
@@ -26,27 +29,38 @@ UNNEEDED = ("torch", "tvm.runtime.disco")
 """Modules that TVM tries to import and does without where they are missing, unless the program has imported them already.
 
 PyTorch, where it is installed, takes 0.9 s and 500 MB: `tvm_ffi` imports it for a quicker way to pass PyTorch's tensors, which
-tvtf never passes. (A reason that `tvm_ffi` gives is a conflict of symbols on Windows, if PyTorch is imported later.) The import
-of ``tvm.runtime.disco``, TVM's runtime for several machines, fails after 0.14 s, because TVM's library isn't loaded yet: the
-error records a stack trace, which reads the debug information of TVM's libraries.
+tvtf never passes. Programs that use `tvm_ffi` with PyTorch themselves import PyTorch before tvtf imports TVM. (`tvm_ffi` also
+names a conflict of symbols on Windows, if PyTorch is imported later.) The import of ``tvm.runtime.disco``, TVM's runtime for
+several machines, fails after 0.14 s, because TVM's library isn't loaded yet: the error records a stack trace, which reads the
+debug information of TVM's libraries.
 """
 IMPORT_SYSTEM = ("importlib", "_frozen_importlib", "importlib._bootstrap")
 """The modules whose functions stand between an import statement and a finder on the stack."""
 
 
 class TvmFinder(MetaPathFinder):
-    """Finds TVM for import statements of tvtf, and has it imported in `_quick_import`; others import TVM as ever."""
+    """Imports TVM in `_quick_import` for import statements in tvtf. It ignores other programs' imports."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Returns TVM's spec with a loader that imports TVM faster; None for other modules, and other importing programs."""
+        """Imports a package of TVM, and returns a spec with which Python gets the imported module.
+
+        Returns None for other modules, and for imports by modules outside tvtf, which may need all of TVM. Python's
+        own finders then find the module.
+        """
         if name not in TVM or not _is_imported_by_tvtf():
             return None
         spec = PathFinder.find_spec(name, path, target)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _QuickLoader(spec.loader)
-        return spec
+        if spec is None or spec.loader is None:
+            return spec
+        # Ctrl-C is raised at the end of this block, and not in a loader: Python would drop a complete module then, which
+        # can't be imported again, as its submodules stay.
+        with without_interrupts():
+            module = _imported(spec, spec.loader)
+        # Python takes the spec of a module that a finder has imported instead of the finder's result (`_find_spec`).
+        module.__spec__ = ModuleSpec(name, _ImportedModule(module, spec), origin=spec.origin, is_package=True)
+        return module.__spec__
 
 
 def _is_imported_by_tvtf() -> bool:
@@ -57,36 +71,64 @@ def _is_imported_by_tvtf() -> bool:
     return frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "tvtf"
 
 
-class _QuickLoader(Loader):
-    """Runs a module of TVM in `_quick_import`, with the loader that Python would use; only that is seen afterwards."""
+def _imported(spec: ModuleSpec, loader: Loader) -> ModuleType:
+    """Imports the module of a spec in `_quick_import`, as Python's import system does."""
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec._initializing = True  # type: ignore[attr-defined]  # makes other threads' imports wait for the module
+    try:
+        with _quick_import():
+            loader.exec_module(module)
+    except BaseException:
+        del sys.modules[spec.name]
+        raise
+    finally:
+        spec._initializing = False  # type: ignore[attr-defined]
+    return module
 
-    def __init__(self, loader: Loader) -> None:
-        self.loader = loader
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self.loader.create_module(spec)
+class _ImportedModule(Loader):
+    """The loader of a module that is imported already. Afterwards the module has the spec with which it was imported."""
+
+    def __init__(self, module: ModuleType, spec: ModuleSpec) -> None:
+        self.module, self.spec = module, spec
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return self.module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Runs the module, which imports the rest of TVM."""
-        module.__loader__ = self.loader
-        if module.__spec__ is not None:
-            module.__spec__.loader = self.loader
-        with _quick_import():
-            self.loader.exec_module(module)
+        module.__spec__ = self.spec
+
+
+class _Importing:
+    """How many threads import TVM, and what the first of them changed: the last one restores it."""
+
+    lock = Lock()
+    count = 0
+    backends: str | None = None
+    collects_garbage = False
 
 
 @contextmanager
 def _quick_import() -> Iterator[None]:
-    """Imports TVM without its backends, modules that it doesn't need, garbage collection and interrupts."""
-    # TVM reads the variable when it is imported; afterwards the variable is as the user set it.
-    environment_value = os.environ.get(AUTOLOAD)
-    os.environ.setdefault(AUTOLOAD, "0")
+    """Has the ``with`` block import TVM without its backends, modules that it doesn't need, and garbage collection."""
+    with _Importing.lock:
+        if not _Importing.count:
+            _Importing.backends, _Importing.collects_garbage = os.environ.get(AUTOLOAD), gc.isenabled()
+            os.environ.setdefault(AUTOLOAD, "0")  # TVM reads it when it is imported
+            gc.disable()
+        _Importing.count += 1
     try:
-        with without_interrupts(), without_collection(), _without_modules(UNNEEDED):
+        with _without_modules(UNNEEDED):
             yield
     finally:
-        if environment_value is None:
-            os.environ.pop(AUTOLOAD, None)
+        with _Importing.lock:
+            _Importing.count -= 1
+            if not _Importing.count:
+                if _Importing.backends is None:
+                    os.environ.pop(AUTOLOAD, None)
+                if _Importing.collects_garbage:
+                    gc.enable()
 
 
 class _Missing(MetaPathFinder):
