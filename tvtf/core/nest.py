@@ -207,6 +207,19 @@ def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any], expand_compos
     return _mapped(lambda _: next(leaves), structure, has_children)
 
 
+def _packed(structure: Any, flat: Sequence[Any], expand_composites: bool) -> Any:
+    """Packs as many leaves as ``structure`` had into its form, as `pack_sequence_as` does after counting them again.
+
+    If the structure was changed since, that function raises its error.
+    """
+    leaves = iter(flat)
+    try:
+        packed = _mapped(lambda _: next(leaves), structure, _types_with_children(expand_composites))
+    except StopIteration:
+        return pack_sequence_as(structure, flat, expand_composites)
+    return packed if next(leaves, leaves) is leaves else pack_sequence_as(structure, flat, expand_composites)
+
+
 def flattener(structure: Any) -> Callable[[Any], list[Any]]:
     """Returns a function that flattens nested values of the same form as ``structure``.
 
@@ -301,7 +314,7 @@ def map_structure(func: Callable[..., Any], *structures: Any, **kwargs: Any) -> 
             f"Only valid keyword arguments are `check_types` and `expand_composites`, not: `{'`, `'.join(kwargs)}`"
         )
     if len(structures) == 1:
-        return _mapped(func, structures[0], _types_with_children(expand))
+        return _packed(structures[0], [func(leaf) for leaf in flatten(structures[0], expand)], expand)
     for other in structures[1:]:
         assert_same_structure(structures[0], other, check_types, expand)
     corresponding_leaves = zip(*(flatten(s, expand) for s in structures))
