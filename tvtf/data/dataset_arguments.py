@@ -47,12 +47,19 @@ class NumberType:
 
     _in_use: ClassVar[WeakValueDictionary[Any, NumberType]] = WeakValueDictionary()
 
+    def __init__(self, kind: str, element_spec: Any) -> None:
+        self.kind, self.element_spec = kind, element_spec
+
     @classmethod
     def of(cls, kind: str, element_spec: Any) -> NumberType:
         """Returns the number type of all objects of a kind ("dataset" or "iterator") and element spec."""
         key = kind, structure_key(element_spec), tuple(nest.flatten(element_spec))
         with _lock:
-            return cls._in_use.setdefault(key, cls())
+            return cls._in_use.setdefault(key, cls(kind, element_spec))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Makes copies and unpickled number types the one object again."""
+        return NumberType.of, (self.kind, self.element_spec)
 
 
 class NumberedObject:
