@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import tvm
+import tvm_ffi
 from tvm import relax
 from tvm.target import Target
 from tvm.tirx import PrimFunc
@@ -56,6 +57,9 @@ from tvtf.passes.schedule.cpu import ScheduleCPU
 from tvtf.passes.schedule.cpu.subroutine import announced_to
 from tvtf.passes.schedule.gpu import ScheduleGPU
 from tvtf.passes.user_passes import Pass, user_passes
+
+# Passes are called by TVM, which would raise Ctrl-C in one of them as a RuntimeError without a text.
+tvm_ffi.register_error("KeyboardInterrupt", KeyboardInterrupt)
 
 
 @dataclass
