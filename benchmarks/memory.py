@@ -55,8 +55,8 @@ def measured(peer: Peer, workload: Workload, tiny: bool) -> int | str:
         built = process.call(build=workload.name, tiny=tiny)
         if "error" in built or not built["built"]:
             return str(built.get("error", "not built"))
-        process.call(seconds=SECONDS)
-        answer = process.call(peak=True)
+        ran = process.call(seconds=SECONDS)
+        answer = ran if "error" in ran else process.call(peak=True)
         return answer.get("peak", str(answer.get("error")))
     finally:
         process.close()

@@ -121,6 +121,10 @@ def _vocabulary(tf):
             tf.constant([10], tf.int64)
         ),
         "vocabulary of numbers, texts": lambda: lookup.StaticVocabularyTable(numbers, 5, tf.string),
+        "vocabulary of words, floats": lambda: lookup.StaticVocabularyTable(words, 5, tf.float32),
+        "vocabulary of int32": lambda: lookup.StaticVocabularyTable(
+            lookup.KeyValueTensorInitializer(tf.constant([1]), tf.constant([0], tf.int64)), 5
+        ),
         "vocabulary of words, numbers": lambda: lookup.StaticVocabularyTable(words, 5, tf.int64),
         "vocabulary of hashes, numbers": lambda: lookup.StaticVocabularyTable(None, 4, tf.int64).key_dtype.name,
         "vocabulary of hashes": lambda: lookup.StaticVocabularyTable(None, 4).lookup(tf.constant(["a", "b"])),

@@ -176,6 +176,9 @@ class TestLists:
         del root.items[1:]
         root.items *= 3
         assert root.items == [9, 9, 9]
+        with pytest.raises(TypeError):
+            root.items *= -1.5
+        assert root.items == [9, 9, 9]
         root.items *= 0
         assert root.items == []
         assert edges(root.items) == []

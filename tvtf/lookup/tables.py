@@ -391,6 +391,25 @@ class MutableHashTable(_Table):
         self._entries.insert(tensors["table-keys"], tensors["table-values"])
 
 
+def _vocabulary_key_dtype(table_dtype: DType, lookup_dtype: Any) -> DType:
+    """Returns the dtype of the keys that a vocabulary looks up: ``lookup_dtype``, or that of its table for None.
+
+    Raises:
+      TypeError: the table's keys are neither int64 nor strings, or the others differ from them by more than their size.
+    """
+    key_dtype = table_dtype if lookup_dtype is None else as_dtype(lookup_dtype)
+    expected = ""
+    if table_dtype not in (int64, string):
+        expected = f"one of ({int64!r}, {string!r}), but got {table_dtype!s}."
+    elif not key_dtype.is_integer and key_dtype is not string:
+        expected = f"integer or string, got {key_dtype!s}"
+    elif table_dtype.is_integer != key_dtype.is_integer:
+        expected = f"{'integer' if key_dtype.is_integer else 'non-integer'} but got {table_dtype!s}."
+    if expected:
+        raise TypeError(f"Invalid `key_dtype`, expected {expected}")
+    return key_dtype
+
+
 @export("lookup.StaticVocabularyTable")
 class StaticVocabularyTable(AutoTrackable):
     """A table of ids; missing keys are hashed to one of ``num_oov_buckets`` ids after the others.
@@ -429,11 +448,7 @@ class StaticVocabularyTable(AutoTrackable):
         self._table = None if initializer is None else StaticHashTable(initializer, -1, name)
         self._key_dtype = string
         if initializer is not None:
-            table_dtype = initializer.key_dtype
-            self._key_dtype = table_dtype if lookup_key_dtype is None else as_dtype(lookup_key_dtype)
-            if table_dtype.is_integer != self._key_dtype.is_integer:
-                expected = "integer" if self._key_dtype.is_integer else "non-integer"
-                raise TypeError(f"Invalid `key_dtype`, expected {expected} but got {table_dtype!s}.")
+            self._key_dtype = _vocabulary_key_dtype(initializer.key_dtype, lookup_key_dtype)
         self._buckets = num_oov_buckets
 
     @property

@@ -223,9 +223,10 @@ class ListWrapper(_Wrapper, _List):
         self._update_base_list()
 
     def __imul__(self, times: int) -> Self:  # type: ignore[override,misc]
+        others = self._storage * (times - 1)
         if times <= 0:
             self.clear()
-        self.extend(self._storage * (times - 1))
+        self.extend(others)
         return self
 
     def __contains__(self, value: object) -> bool:
