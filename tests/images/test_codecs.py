@@ -216,3 +216,12 @@ def test_decoders_take_what_tensorflows_take():
     for decode in (tf.io.decode_webp, tf.io.decode_gif):
         with pytest.raises(tf.errors.InvalidArgumentError):
             decode(bmp)
+
+
+@pytest.mark.parametrize("ratio", [1, 2, 4, 8])
+@pytest.mark.parametrize("height", [1, 5, 7, 8, 15, 33])
+def test_jpeg_images_of_any_size_are_scaled_down_by_the_ratio(height, ratio):
+    contents = tf.io.encode_jpeg(np.full((height, 21, 3), 100, np.uint8))
+    decoded = tf.io.decode_jpeg(contents, ratio=ratio)
+    assert decoded.shape == (-(-height // ratio), -(-21 // ratio), 3)
+    assert abs(int(decoded.numpy().max()) - 100) <= 2 >= abs(int(decoded.numpy().min()) - 100)

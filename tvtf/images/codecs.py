@@ -55,7 +55,7 @@ def decode_bmp(data: bytes) -> np.ndarray:
     """Decodes a BMP file of 8, 24 or 32 bits per pixel to an array of shape (height, width, channels).
 
     Raises:
-      ArgumentError: no such file.
+      ArgumentError: the data are not such a file.
     """
     if len(data) < 32 or data[:2] != b"BM":
         raise ArgumentError(
@@ -65,7 +65,7 @@ def decode_bmp(data: bytes) -> np.ndarray:
     channels, rows = bits // 8, abs(height)
     if bits not in (8, 24, 32) or width < 0:
         raise ArgumentError(f"Number of channels inherent in the image must be 1, 3 or 4, was {channels}")
-    row_bytes = -(-width * channels // 4) * 4  # rows are padded to a multiple of 4 bytes
+    row_bytes = math.ceil(width * channels / 4) * 4  # rows are padded to a multiple of 4 bytes
     if len(data) < start + row_bytes * rows:
         raise ArgumentError(
             f"Incomplete bmp content, requires at least {start + row_bytes * rows} bytes, got {len(data)} bytes"
@@ -86,14 +86,19 @@ def decode_jpeg(data: bytes, channels: int, ratio: int) -> np.ndarray:
     ``channels`` is 1 for grey, 3 for RGB, and 0 for the file's own number.
 
     Raises:
-      ArgumentError: no JPEG file, or no Pillow.
+      ArgumentError: the data are not a JPEG file, or Pillow is not installed.
     """
 
     def read(image: Any) -> np.ndarray:
-        # Pillow lets the JPEG library decode at a smaller scale.
+        """Decodes the JPEG file that Pillow has opened, after a check of the decoded size."""
+        # Pillow lets the JPEG library decode at a smaller scale, the largest of 8, 4, 2 that is at most ``side // size``
+        # for both sides. Half a step more makes that the ratio itself, for sides that aren't multiples of it, too.
         if ratio > 1:
-            image.draft(None, (-(-image.width // ratio), -(-image.height // ratio)))
-        mode = {1: "L", 3: "RGB"}.get(channels) or ("L" if image.mode == "L" else "RGB")
+            image.draft(None, (image.width / (ratio + 0.5), image.height / (ratio + 0.5)))
+        # Pillow's modes: "L" has one grey channel, "RGB" three channels of a byte.
+        mode_of_file = "L" if image.mode == "L" else "RGB"
+        mode = {1: "L", 3: "RGB"}.get(channels, mode_of_file)
+        # Pillow has read only the file's header so far. `convert` and `asarray` allocate the pixels.
         require_decodable(image.width * image.height * len(mode), _image_text("DecodeJpeg", image))
         pixels = np.asarray(image.convert(mode) if image.mode != mode else image)
         return pixels[..., None] if pixels.ndim == 2 else pixels
