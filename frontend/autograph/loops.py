@@ -126,7 +126,7 @@ def _leaves(structure: Any) -> list[Any]:
 class _Carried:
     """The tensors that a loop of the graph carries: the user's variables that it uses.
 
-    If a variable is undefined before the loop, a flag comes first: whether an iteration ran.
+    If a variable is undefined before the loop, the first tensor is a flag that tells whether an iteration ran.
     """
 
     def __init__(self, before: tuple[Any, ...], flagged: bool, generalized: dict[int, TensorShape]) -> None:
@@ -161,7 +161,7 @@ class _Carried:
         return [None] * (counter_count + self.flag_count) + invariants
 
     def restored(self, tensors: Any) -> tuple[Any, ...]:
-        """Returns the values of the user's variables for these carried tensors. Objects that are no tensors stay."""
+        """Returns the values of the user's variables for these carried tensors. Objects other than tensors stay."""
         values = tensors[self.flag_count :]
         return with_objects(repack(self.entry, values), self.before)
 
@@ -238,7 +238,7 @@ class _Loop:
     def bind_loop(self, test: Callable[[], Any], body: Callable[[], None]) -> tuple[Any, ...]:
         """Traces the loop once, and returns the values of the user's variables after the loop.
 
-        If a variable is undefined before the loop, the loop also carries a flag: whether an iteration ran.
+        If a variable is undefined before the loop, the loop also carries a flag that tells whether an iteration ran.
         """
         carried = _Carried(self.before, any(self.missing), self.generalized)
         graph_condition, graph_body, start, counter_count = self.with_iteration_limit(
@@ -273,16 +273,22 @@ class _Loop:
         """Returns the loop's body as a function of the carried tensors."""
 
         def graph_body(*tensors: Any) -> list[Any]:
-            """Runs one iteration on the carried tensors, and returns their new values. The flag becomes True."""
+            """Runs one iteration on the carried tensors, and returns their new values.
+
+            If the first tensor is the flag that tells whether an iteration ran, its new value is True.
+            """
             start = carried.restored(tensors)
             if self.row_limit is not None:
-                # Rows are reserved for a write at the first variable, the position, or for an append.
-                state.trace.reserved_indices = {tensors[carried.flag_count]._var, COUNT}
+                # Each iteration has a reserved row in a TensorArray: for a write at the loop's index, or for an append.
+                loop_index = tensors[carried.flag_count]  # the first of the user's variables
+                state.trace.reserved_indices = {loop_index._var, COUNT}
             self.set_state(start)
             body()
             end = self.get_state()
             self.check(start, end, carried.shapes)
-            return [*(convert_to_tensor(True) for _ in range(carried.flag_count)), *_leaves(as_tensors(end))]
+            # `flag_count` is 0 or 1.
+            flags = [convert_to_tensor(True) for _ in range(carried.flag_count)]
+            return [*flags, *_leaves(as_tensors(end))]
 
         return graph_body
 
@@ -310,7 +316,7 @@ class _Loop:
         """Adds a run-time check to variables that only an iteration defines: using one fails if no iteration ran.
 
         Args:
-          has_run: the flag whether an iteration ran.
+          has_run: the flag that tells whether an iteration ran.
           final: the values of the user's variables after the loop.
 
         Returns:

@@ -189,7 +189,7 @@ def capture_dims(trace: Trace) -> list[Any]:
     computed.update(_deferred_dims(trace))
     missing = []
     for symbol in relax.analysis.free_symbolic_vars(body):
-        outer = carrier(trace.parent or trace.caller, symbol)
+        outer = tensor_with_dim(trace.parent or trace.caller, symbol)
         if outer is not None:
             trace.capture(outer, outer._type, "sized")
         elif symbol not in computed:
@@ -241,10 +241,11 @@ def _calls(trace: Trace) -> Iterable[dialect.Bound]:
     return (dialect.read(binding.value) for binding in trace.bindings if dialect.is_dialect(binding.value))
 
 
-def carrier(trace: Trace | None, symbol: Any) -> SymbolicTensor | None:
+def tensor_with_dim(trace: Trace | None, symbol: Any) -> SymbolicTensor | None:
     """Returns a tensor whose shape contains the symbolic dim ``symbol``, None if there is no such tensor.
 
-    The tensors of the trace and of all enclosing traces are searched.
+    The tensors of the trace and of all enclosing traces are searched. A compiled function can read the dim from the shape
+    of the tensor.
     """
     for enclosing_trace in trace.enclosing() if trace is not None else ():
         for tensor in [
@@ -255,6 +256,7 @@ def carrier(trace: Trace | None, symbol: Any) -> SymbolicTensor | None:
             dims = tensor._type.shape
             if isinstance(dims, AnyShape):  # its rank is unknown, so the axis of the dim is too
                 continue
+            # `same_as` compares TVM's objects, as one object can have several Python wrappers.
             if any(dim is symbol or symbol.same_as(dim) for dim in dims if not isinstance(dim, int)):
                 return tensor
     return None
@@ -265,7 +267,9 @@ def knows_dim(trace: Trace | None, dim: Any) -> bool:
 
     This is so if each symbol in the dim is a dim of one of these tensors.
     """
-    return isinstance(dim, int) or all(carrier(trace, var) is not None for var in tirx.analysis.undefined_vars(dim))
+    return isinstance(dim, int) or all(
+        tensor_with_dim(trace, var) is not None for var in tirx.analysis.undefined_vars(dim)
+    )
 
 
 def _bound_tensors(trace: Trace) -> Iterable[SymbolicTensor]:

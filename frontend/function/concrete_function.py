@@ -75,12 +75,12 @@ class ConcreteFunction(function_types.ConcreteFunction):
         self._compiled: executor.Compiled | None = None
         self._plan: Plan | None = None
         self._pure: executor.GraphFunction | None = None
-        self._open = [v for v in self.variables if not v.shape.is_fully_defined()]
+        self._variables_of_unknown_shape = [v for v in self.variables if not v.shape.is_fully_defined()]
         self._instances: dict[Any, ConcreteFunction] = {}
         self.specialization = graph.root.specialization
-        self._by_shape = self.specialization.needs_shapes
+        self._has_instance_per_shape = self.specialization.needs_shapes
         """Whether each shape has an instance of its own, not only each rank."""
-        self._of_python = Instances(self)
+        self._python_instances = Instances(self)
 
     @classmethod
     def trace(cls, function: Function, arguments: Arguments) -> ConcreteFunction:
@@ -145,8 +145,8 @@ class ConcreteFunction(function_types.ConcreteFunction):
         return concrete
 
     @property
-    def _defers(self) -> bool:
-        """Whether ops need ranks or sizes that are unknown. Their calls are deferred, and only instances can be compiled."""
+    def _has_deferred_calls(self) -> bool:
+        """Whether calls of ops are deferred, because they need unknown ranks or sizes. Only instances can be compiled then."""
         return self.specialization.deferred is not None
 
     @staticmethod
@@ -204,9 +204,9 @@ class ConcreteFunction(function_types.ConcreteFunction):
 
     def call(self, tensors: Sequence[EagerTensor], variables: Sequence[Variable] = ()) -> Any:
         """Calls the trace on eager tensors, outside of gradient tapes and other traces."""
-        if self._compiled is None and self._of_python.specs:
+        if self._compiled is None and self._python_instances.specs:
             # Python calls return tensors of unknown rank: run, and make an instance for the ranks found.
-            return self._of_python.run(tensors, variables, ConcreteFunction.call)
+            return self._python_instances.run(tensors, variables, ConcreteFunction.call)
         return (self._plan or self._compiled or self.instance(tensors)._runner())(tensors, variables)
 
     def _runner(self) -> Plan | executor.Compiled:
@@ -216,7 +216,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
 
     def plan(self) -> Plan | None:
         """Returns a plan that runs the trace with NumPy kernels, None if the trace has to be compiled."""
-        if not (self._plan or self._compiled or self._of_python.specs or self._defers):
+        if not (self._plan or self._compiled or self._python_instances.specs or self._has_deferred_calls):
             self._plan = planned(self)
         return self._plan
 
@@ -234,16 +234,16 @@ class ConcreteFunction(function_types.ConcreteFunction):
 
     def require_known_ranks(self) -> None:
         """Checks that the ranks and sizes needed for compilation are known, and raises ValueError if they aren't."""
-        if self._of_python.specs:
+        if self._python_instances.specs:
             raise ValueError(
                 f"{self.name} calls Python that returns tensors of unknown rank; it is compiled when a call has shown it: pass "
                 "tf.py_function a TensorSpec with the dims as its Tout, None for unknown ones"
             )
-        if self._defers:
+        if self._has_deferred_calls:
             raise ValueError(
                 f"{self.name} was traced for arguments of unknown rank; code is compiled for a known one: give tensors, or "
                 "specs with their dims, None for unknown ones"
-                if not self._by_shape
+                if not self._has_instance_per_shape
                 else f"{self.name} has ops that need sizes which its arguments leave unknown; code is compiled for known "
                 "ones: give tensors, or specs with all their dims"
             )
@@ -273,9 +273,9 @@ class ConcreteFunction(function_types.ConcreteFunction):
         The values of captured Variables are read first and passed as inputs, so that the tapes record the reads.
         """
         self._require_scope()
-        if self._of_python.specs:
-            return self._of_python.run(tensors, variables, ConcreteFunction._call_recorded)
-        if self._defers:
+        if self._python_instances.specs:
+            return self._python_instances.run(tensors, variables, ConcreteFunction._call_recorded)
+        if self._has_deferred_calls:
             return self.instance(tensors)._call_recorded(tensors, variables)
         if self._pure is None:
             self._pure = executor.GraphFunction(self.graph, self.results.hidden, self.results.written)
@@ -316,20 +316,23 @@ class ConcreteFunction(function_types.ConcreteFunction):
     def instance(
         self, tensors: Sequence[Tensor], ranks: Mapping[int, tuple[int, ...]] | None = None
     ) -> ConcreteFunction:
-        """Returns the function to compile for these tensors.
+        """Returns the function to compile for these tensors: this function, or an instance of it.
 
-        The result is the function itself if the needed ranks and sizes are known. Otherwise it is an instance: the
-        function traced again for the ranks or shapes of the tensors. Each combination of these has an instance.
+        The result is this function if the needed ranks and sizes are known. Otherwise the function is traced again for
+        the ranks or shapes of the tensors. Such a trace is an instance, and is cached by these ranks or shapes.
 
         Args:
           tensors: the arguments of a call.
-          ranks: the ranks of the tensors that calls of Python return.
+          ranks: the ranks of tensors that the program gets from Python functions, such as ``tf.py_function``, by call.
         """
-        if not self._defers or (self._of_python.specs and ranks is None):
+        has_unknown_python_ranks = self._python_instances.specs and ranks is None
+        if not self._has_deferred_calls or has_unknown_python_ranks:
             return self
-        shapes = [tuple(t.shape) if self._by_shape else t.ndim for t in tensors]
-        variable_shapes = [v._type.shape if self._by_shape else v.ndim for v in self._open]
-        # Captured Variables of unknown shape have another one from call to call, too.
+        shapes = [tuple(t.shape) if self._has_instance_per_shape else t.ndim for t in tensors]
+        variable_shapes = [
+            v._type.shape if self._has_instance_per_shape else v.ndim for v in self._variables_of_unknown_shape
+        ]
+        # The shape of a captured Variable can also differ between calls if it is not fully static.
         key = (*shapes, *variable_shapes, *sorted((ranks or {}).items()))
         instance = self._instances.get(key)
         if instance is None:
@@ -341,16 +344,16 @@ class ConcreteFunction(function_types.ConcreteFunction):
 
         Args:
           tensors: the arguments of a call.
-          ranks: the ranks of the tensors that calls of Python return.
+          ranks: the ranks of tensors that the program gets from Python functions, by call.
         """
         try:
-            if not self._by_shape:
+            if not self._has_instance_per_shape:
                 try:
                     return self._instance_for(self.arguments.of_ranks(tensors), Level.RANKS, ranks, tensors)
                 except UnknownSize:
                     pass  # the ranks are not enough: instantiate for the sizes
             instance = self._instance_for(self.arguments.of_sizes(tensors), Level.SHAPES, ranks, tensors)
-            self._by_shape = True  # later calls don't try the ranks alone
+            self._has_instance_per_shape = True  # later calls don't try the ranks alone
             return instance
         except (TypeError, ValueError) as error:
             raise runtime_error(self.name, error) from error

@@ -326,18 +326,22 @@ class Signature:
                 )
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        """Binds a call's arguments to the signature; defaults are filled in.
+        """Binds a call's arguments to the Python signature, and to ``input_signature`` if the function has one.
+
+        Missing arguments get their defaults. The result contains the structure of the arguments and its leaves. A
+        composite tensor, such as a ragged tensor, has a leaf for each component, and its spec is in the structure.
 
         Raises:
           TypeError: the arguments don't fit the function or its input_signature.
         """
-        if self.specs is not None:
+        if self.specs is not None:  # the function has an input_signature
             return self._bind_specs(args, kwargs)
-        structure = self._structure(args, kwargs)
+        structure = self._structure(args, kwargs)  # with the defaults
         names = self._leaf_names(structure)
         values = nest.flatten(structure)
         leaves = [leaf for name, value in zip(names, values) for leaf in _leaves_of(name, value)]
-        return Arguments(nest.map_structure(spec_if_composite, structure), leaves)
+        structure_of_specs = nest.map_structure(spec_if_composite, structure)
+        return Arguments(structure_of_specs, leaves)
 
     def _structure(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Binds a call to the Python signature, fills in defaults, and returns the pair ``(args, kwargs)``."""

@@ -54,7 +54,7 @@ class _Program:
         self.records: list[Record] = [] if self.outer is None else [*self.outer.records]
         self.tensors = _tensors_on_tapes(trace) | self._captured()
         self._tuples: dict[relax.Var, tuple[Any, list[Any]]] = {}
-        self._aliases: dict[relax.Var, relax.Expr] = _last_aliases(trace.bindings)
+        self._aliases: dict[relax.Var, relax.Expr] = _aliases_of(trace.bindings)
         for binding in trace.bindings:
             self._read(binding)
 
@@ -82,7 +82,7 @@ class _Program:
         """Returns the tensor of an IR variable or constant of the trace."""
         from tvtf.ir import dialect
 
-        while expr in self._aliases:  # variables that a rewrite has bound again
+        while expr in self._aliases:  # the results of a rewritten loop, or a constant
             expr = self._aliases[expr]
         tensor = self.tensors.get(expr)
         if tensor is None:
@@ -142,11 +142,14 @@ class _Program:
         )
 
 
-def _last_aliases(bindings: Iterable[Any]) -> dict[relax.Var, relax.Expr]:
+def _aliases_of(bindings: Iterable[Any]) -> dict[relax.Var, relax.Expr]:
     """Maps variables to other variables or constants of the same value, as a dict.
 
-    A variable that is bound again, as the results of a rewritten loop are, is mapped to the variable bound last. A
-    variable that is bound to a constant is mapped to the constant.
+    A loop may have been replaced by another loop. The variables of the old results are then bound to the new results.
+    A new result is mapped to the old variable, because the user's tensors and the gradient tapes have the old one.
+
+    If several variables are bound to one variable, all but the first are mapped to that variable. A variable that is
+    bound to a constant is mapped to the constant.
     """
     from tvm import relax
 
@@ -161,7 +164,7 @@ def _last_aliases(bindings: Iterable[Any]) -> dict[relax.Var, relax.Expr]:
             value = tuple_fields[value.tuple_value][value.index]
         if isinstance(value, relax.Var) and value not in aliases:
             aliases[value] = var
-        elif not isinstance(value, (relax.Call, relax.TupleGetItem)):
+        elif not isinstance(value, (relax.Call, relax.TupleGetItem)):  # a constant, or a variable that has an alias
             aliases[var] = value
     return aliases
 

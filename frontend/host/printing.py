@@ -211,17 +211,20 @@ class _Placeholder:
 
 
 def _placeholder_for(leaf: Any, tensors: list[tuple[Tensor, bool]], summarize: int) -> Any:
-    """Returns a placeholder for a leaf that is a tensor, and appends the tensor to ``tensors``.
+    """Returns a placeholder for a leaf that is a tensor. Other leaves are returned unchanged.
 
-    A sparse tensor is printed as three tensors, a ragged tensor as text. Other leaves are returned unchanged.
+    The tensors to print are appended to ``tensors``, as pairs of a tensor and whether it is printed without quotes. A
+    ragged tensor is one string tensor, its text. A sparse tensor is three: its indices, values and dense shape.
     """
     if is_ragged(leaf):
         from tvtf.composites.ragged.formatting import format_ragged
 
-        tensors.append((format_ragged(leaf, summarize), True))
+        text = format_ragged(leaf, summarize)
+        tensors.append((text, True))
         return _Placeholder()
     if is_sparse(leaf):
-        tensors += [(leaf.indices, False), (leaf.values, False), (leaf.dense_shape, False)]
+        components = (leaf.indices, leaf.values, leaf.dense_shape)
+        tensors += [(component, False) for component in components]
         return _Placeholder(f"'SparseTensor(indices={_PLACEHOLDER}, values={_PLACEHOLDER}, shape={_PLACEHOLDER})'")
     if not isinstance(leaf, (Tensor, Variable)):
         return leaf

@@ -22,6 +22,7 @@ def raising_kernel(kind: str, message: str) -> tirx.PrimFunc:
     TVM raises a RuntimeError. Its text (`FAILURE`) contains ``kind``, the name of the actual error's class, and the
     message.
     """
+    # A bool at any address will do. TVM's default is an alignment of 64 bytes.
     ok = tirx.decl_buffer((), "bool", "ok", data_alignment=1)
     # TVM 0.27 documents the kind as first argument, but its constructor takes the condition first.
     check = tirx.AssertStmt(
@@ -29,6 +30,7 @@ def raising_kernel(kind: str, message: str) -> tirx.PrimFunc:
         ir.StringImm("RuntimeError"),
         [ir.StringImm(FAILURE.format(kind=kind, message=message))],
     )
+    # The kernel has no loops to schedule. It runs on the CPU even if a GPU computes `ok`.
     return (
         tirx.PrimFunc([ok], check)
         .with_attr("tirx.is_scheduled", True)

@@ -173,12 +173,13 @@ class _FunctionGenerator:
     def bind_all(self, expr: ir.Expr) -> ir.Expr:
         """Emits the bindings of a sequence, and returns the expression for the sequence's value.
 
-        The register of a variable is cleared after the variable's last use.
+        The register of a variable is cleared after the variable's last use, so that the value's memory can be freed.
         """
         if not isinstance(expr, relax.SeqExpr):
             return expr
         last_used = last_uses(expr)
-        for index, binding in enumerate(binding for block in expr.blocks for binding in block.bindings):
+        bindings = [each for block in expr.blocks for each in block.bindings]
+        for index, binding in enumerate(bindings):
             self.bind(binding)
             self.clear_all(last_used.get(index, []))
         return expr.body

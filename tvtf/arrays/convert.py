@@ -69,7 +69,8 @@ def _numpy_dtype(*values: Any) -> DType:
 def _promotion_operand(value: Any) -> Any:
     """Converts a value to an operand of ``np.result_type``: a number, a NumPy dtype or an array.
 
-    With ``prefer_float32``, Python's floats count as float32.
+    With ``prefer_float32``, Python's floats count as float32, and its complex numbers as complex64. This includes
+    np.float64 and np.complex128, which are subclasses, as in TensorFlow's ``np_dtypes``.
     """
     if preference.is_float32 and isinstance(value, (float, complex)):
         return np.complex64(value) if isinstance(value, complex) else np.float32(value)
@@ -77,6 +78,7 @@ def _promotion_operand(value: Any) -> Any:
         return value
     if isinstance(value, DType):
         return value.as_numpy_dtype
+    # NumPy itself handles arrays, complex numbers and its dtypes.
     return value.dtype.as_numpy_dtype if tf.is_tensor(value) else value
 
 

@@ -428,26 +428,30 @@ def overridden(rules: Iterable[Rule], args: Any, kwargs: Any) -> Any:
 
 
 def name_errors(function: Callable[P, R], op: str | None = None) -> Callable[P, R]:
-    """Wraps a function so that errors caused by its arguments name it, as TensorFlow's errors name the op.
+    """Wraps a function so that an error caused by its arguments contains the function's name, as TensorFlow's errors do.
 
-    ``op`` names a method's errors; without it the name is the function's, in CamelCase.
+    Args:
+      function: a public function, or a method of a public class.
+      op: the name of a method in errors. For a function it is None, and the name is the function's in CamelCase.
     """
     name = op or _camel(function.__name__)
     convert = getattr(function, "attributes", None)
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        """Calls the function; an error that its arguments cause becomes TensorFlow's, which names the function."""
+        """Calls the function. An error caused by the arguments is replaced by TensorFlow's error for the op ``name``."""
         try:
             if convert is not None:
                 args, kwargs = convert(args, kwargs)
             return function(*args, **kwargs)
-        except (Unspecialized, NoRank):
+        except (Unspecialized, NoRank):  # tracing needs an unknown rank or size: a caller defers the call
             raise
         except ArgumentError as error:
             raise error.for_op(name) from None
-        except MISTAKES as error:
-            result = _from_fallbacks(run, args, kwargs) if fallbacks and op is None else NotImplemented
+        except MISTAKES as error:  # Python's exceptions that an unsuitable argument causes
+            # Fallbacks are handlers of arguments that public functions reject. They don't handle methods.
+            has_fallbacks = bool(fallbacks) and op is None
+            result = _from_fallbacks(run, args, kwargs) if has_fallbacks else NotImplemented
             if result is not NotImplemented:
                 return result  # type: ignore[no-any-return]
             shown_args = args if op is None else args[1:]  # a method's first argument is its owner

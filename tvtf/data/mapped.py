@@ -532,8 +532,12 @@ class IgnoreErrors(Dataset):
         super().__init__(source.element_spec, UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
-        """Yields the elements that are computed without an error; logs errors if ``log_warning`` is set."""
+        """Yields the elements that are computed without an error; logs errors if ``log_warning`` is set.
+
+        The handles of this dataset (what ``value`` turns into elements) are the elements themselves.
+        """
         source = self.source.elements()
+        # A `for` loop would end at the first error, but the source may have a next element.
         while True:
             try:
                 yield next(source)

@@ -30,7 +30,7 @@ SUFFIX: Final = ".elements"
 MANIFEST: Final = "dataset.json"
 SEAL: Final = "sha256"
 """The manifest's entry with the digest of all other entries."""
-_NAMES: Final = ("dataset" + SUFFIX, "dataset-1" + SUFFIX)
+_FILE_NAMES: Final = ("dataset" + SUFFIX, "dataset-1" + SUFFIX)
 """The two names of a file of elements: a new file takes the one that the existing manifest does not use."""
 _UNSEALED: Final = ({"specs", "form"}, {"told", "form"}, {"told"})
 """The entries of manifests written before manifests held digests; their file has the first name."""
@@ -128,7 +128,7 @@ def save_dataset(folder: str, elements: Sequence[Element], spec: Any) -> None:
     one. Thus the old dataset stays valid until the new manifest replaces the old manifest.
     """
     content, manifest_path = _records(elements), os.path.join(folder, MANIFEST)
-    name, obsolete_name = _names(manifest_path)
+    name, obsolete_name = _new_and_old_file_names(manifest_path)
     file_entry = {"file": name, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     manifest = _encode_spec(spec) | {"elements": file_entry}
     with atomic_file.Replacement() as replacement:
@@ -138,16 +138,19 @@ def save_dataset(folder: str, elements: Sequence[Element], spec: Any) -> None:
     atomic_file.remove(os.path.join(folder, obsolete_name))
 
 
-def _names(manifest_path: str) -> tuple[str, str]:
-    """Returns the name of the new file of elements, and the name of the current one, from the manifest.
+def _new_and_old_file_names(manifest_path: str) -> tuple[str, str]:
+    """Returns the name for a new file of elements, and the name of the folder's old file, which the manifest contains.
 
-    There are two names, used in turn.
+    The two names are used in turn.
     """
+    first, second = _FILE_NAMES
     try:
-        used = _manifest(manifest_path).get("elements", {}).get("file", _NAMES[0])
-    except (NotFoundError, DataLossError, AttributeError):  # no valid dataset, whose file would have to be kept
-        used = _NAMES[1]
-    return _NAMES if used == _NAMES[1] else _NAMES[::-1]  # type: ignore[return-value]
+        # A manifest of the first format has no entry for the file, which then has the first name.
+        old = _manifest(manifest_path).get("elements", {}).get("file", first)
+    except (NotFoundError, DataLossError, AttributeError):
+        # The folder has no dataset, or a damaged one. No file must be kept, so the new file gets the first name.
+        old = second
+    return (first, second) if old == second else (second, first)
 
 
 def _digest(manifest: dict[str, Any]) -> str:
@@ -206,13 +209,13 @@ def _checked_file(folder: str, manifest: dict[str, Any], path: str) -> str:
     ``path`` is the manifest's, for errors.
     """
     if "elements" not in manifest:  # written before manifests had digests
-        return _NAMES[0]
+        return _FILE_NAMES[0]
     file_entry = manifest["elements"]
     try:
         name, size, digest = str(file_entry["file"]), file_entry["size"], file_entry["sha256"]
     except (TypeError, LookupError) as error:
         raise _damaged(path, f"the entry of the file of elements is incomplete: {error}") from error
-    if name not in _NAMES:
+    if name not in _FILE_NAMES:
         raise _damaged(path, f"{name!r:.80} is not a name of a file of elements")
     file = os.path.join(folder, name)
     with atomic_file.named_failures(file, "read"):

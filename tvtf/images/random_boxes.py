@@ -18,7 +18,7 @@ from tvtf.ops.host import host_primitive
 from tvtf.ops.operands import attributes, operand
 from tvtf.ops.random import check_seed
 from tvtf.ops.rules import bind, require_dtype
-from tvtf.rng.rng_streams import advanced
+from tvtf.rng.rng_streams import reserve_blocks
 
 BLOCKS_AT_ONCE = 8
 WORD = 1 << 32
@@ -309,7 +309,7 @@ def sample_distorted_bounding_box(
         use_image_if_no_bounding_boxes,
         100 if max_attempts is None else max_attempts,
     )
-    state = advanced("SampleDistortedBoundingBoxV2", seed or None, attempts)
+    state = reserve_blocks("SampleDistortedBoundingBoxV2", seed or None, attempts)
     return SampleDistortedBoundingBoxV2(
         *_sample(image_size, bounding_boxes, state, least, aspect_ratio_range, area_range, attempts, whole)
     )

@@ -46,10 +46,10 @@ MSG_BY_OBJECTS = (
 
 
 def _is_folder_or_checkpoint(filepath: Any) -> bool:
-    """Returns whether a path names a saved model's folder or a checkpoint, rather than a file of Keras.
+    """Returns whether a path names a saved model's folder or a checkpoint, rather than a Keras file.
 
-    Such a path has no extension, or one that TensorFlow uses. For example, ``"model"`` and ``"w.ckpt"`` are such paths, and
-    ``"model.keras"`` is not.
+    A path with ``.h5``, ``.hdf5`` or an extension of letters names a Keras file, except that ``.ckpt`` and ``.tf`` are
+    TensorFlow's. So ``"model"``, ``"w.ckpt"`` and ``"weights.10"`` name folders or checkpoints, ``"model.keras"`` does not.
     """
     if not isinstance(filepath, (str, os.PathLike)):
         return False
@@ -57,8 +57,9 @@ def _is_folder_or_checkpoint(filepath: Any) -> bool:
     if not isinstance(text, str) or text.startswith("hf://"):  # Keras loads models from Hugging Face itself
         return False
     extension = os.path.splitext(text)[1]
-    # In "weights.10" the digits are no extension, but part of the name.
-    return extension in TENSORFLOW_EXTENSIONS or not extension[1:].isalpha() and extension not in KERAS_EXTENSIONS
+    # In "weights.10" the digits are a part of the name. Only the Keras files in KERAS_EXTENSIONS have digits.
+    is_part_of_name = not extension[1:].isalpha() and extension not in KERAS_EXTENSIONS
+    return extension in TENSORFLOW_EXTENSIONS or is_part_of_name
 
 
 # -- folders
@@ -67,7 +68,7 @@ def _is_folder_or_checkpoint(filepath: Any) -> bool:
 def save_folders(module: Any) -> None:
     """Patches Keras's ``saving.saving_api`` to save models as folders, and to load them from folders.
 
-    A path is that of a folder if it has no extension of a file of Keras.
+    A path without the extension of a Keras file is the path of a folder.
     """
     _patch_save_model(module)
     _patch_load_model(module)
@@ -79,7 +80,7 @@ def _patch_save_model(module: Any) -> None:
 
     @functools.wraps(keras_save_model)
     def save_model(model: Any, filepath: Any, overwrite: bool = True, zipped: Any = None, **kwargs: Any) -> None:
-        """Saves a model as a file of Keras's, or as a folder with a saved model if the path has no file extension."""
+        """Saves a model as a Keras file, or as a folder with a saved model if the path has no file extension."""
         is_folder = _is_folder_or_checkpoint(filepath) and kwargs.get("save_format") in ("tf", None, False)
         if not is_folder or zipped is not None:  # only Keras's own files can be zipped
             return keras_save_model(model, filepath, overwrite=overwrite, zipped=zipped, **kwargs)  # type: ignore[no-any-return]
@@ -139,7 +140,7 @@ def _patch_load_model(module: Any) -> None:
 
     @functools.wraps(keras_load_model)
     def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True, safe_mode: bool = True) -> Any:  # noqa: A002
-        """Loads a model from a file of Keras's, or from a folder with a saved model."""
+        """Loads a model from a Keras file, or from a folder with a saved model."""
         arguments = {"custom_objects": custom_objects, "compile": compile, "safe_mode": safe_mode}
         if not _is_folder_or_checkpoint(filepath) or not _holds_saved_model(filepath):
             return keras_load_model(filepath, **arguments)
@@ -239,7 +240,7 @@ def _function_model(module: Any, folder: str) -> Any:
 def save_checkpoints(module: Any) -> None:
     """Patches Keras's ``models.model`` to save weights as checkpoints, and to load them from checkpoints.
 
-    A path is that of a checkpoint if it has no extension of a file of Keras.
+    A path without the extension of a Keras file is the path of a checkpoint.
     """
     _patch_save_weights(module)
     _patch_load_weights(module)
@@ -251,7 +252,7 @@ def _patch_save_weights(module: Any) -> None:
 
     @functools.wraps(keras_save_weights)
     def save_weights(self: Any, filepath: Any, overwrite: bool = True, max_shard_size: Any = None) -> None:
-        """Saves weights as a file of Keras's, or as a checkpoint if the path has no file extension."""
+        """Saves weights as a Keras file, or as a checkpoint if the path has no file extension."""
         if not _is_folder_or_checkpoint(filepath) or max_shard_size is not None:  # only Keras's own files have shards
             return keras_save_weights(self, filepath, overwrite=overwrite, max_shard_size=max_shard_size)  # type: ignore[no-any-return]
         from tvtf.train.checkpoint_state import (
@@ -275,7 +276,7 @@ def _patch_load_weights(module: Any) -> None:
 
     @functools.wraps(keras_load_weights)
     def load_weights(self: Any, filepath: Any, skip_mismatch: bool = False, **kwargs: Any) -> Any:
-        """Loads weights from a file of Keras's, or from a checkpoint, which has an index file."""
+        """Loads weights from a Keras file, or from a checkpoint, which has an index file."""
         if not _is_folder_or_checkpoint(filepath) or not os.path.exists(f"{os.fspath(filepath)}.index"):
             return keras_load_weights(self, filepath, skip_mismatch=skip_mismatch, **kwargs)
         if skip_mismatch or kwargs.pop("by_name", False):

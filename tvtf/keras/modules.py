@@ -80,16 +80,19 @@ class LayerModule(tvtf.Module):
         return {**self._containers(), **tvtf.Module._trackable_children(self, save_type, **kwargs)}
 
     def _containers(self) -> dict[str, Any]:
-        """Returns copies of the layer's lists and dicts by attribute. Checkpoints can search the copies for Variables.
+        """Returns wrapped copies of the layer's lists, sets and dicts, by attribute name.
 
-        A copy is cached. The same object is returned as long as the content of the list or dict is the same.
+        Checkpoints search the wrapped copies for Variables. A copy is cached in the layer's attribute `CONTAINERS`. The
+        cached copy is returned as long as the container has the same objects as its elements.
         """
         cache = vars(self).setdefault(CONTAINERS, {})
+        # Keras appends the name to `_tracked` whenever a list, set or dict is assigned to an attribute.
         for name in dict.fromkeys(vars(self).get("_tracked", ())):
             content = _identities(getattr(self, name, None))
             cached_content, _ = cache.get(name, (None, None))
             if name not in cache or cached_content != content:
                 cache[name] = content, wrap(_as_python_containers(getattr(self, name, None)))
+        # `wrap` returns a value as it is if the attribute has meanwhile got a value that is no container.
         return {name: wrapped for name, (_, wrapped) in cache.items() if hasattr(wrapped, "_trackable_children")}
 
     @property

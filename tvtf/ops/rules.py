@@ -56,15 +56,20 @@ bind = _Binder()
 def promote(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     """Converts the operands of a binary op to tensors. A Python number gets the other operand's dtype.
 
-    A NumPy array gets that dtype, too, unless the array doesn't fit it. These are TensorFlow's rules.
+    A NumPy array gets the other operand's dtype, too, if its elements can be converted. Otherwise the array keeps its
+    own dtype. These are TensorFlow's rules.
     """
+    # Objects with `_as_tensor`, such as Variables, have a dtype as tensors do.
     if not isinstance(x, Tensor) and isinstance(y, Tensor) and not hasattr(x, "_as_tensor"):
         y = convert_to_tensor(y)
-        return convert_to_tensor(x, dtype_hint=y.dtype) if _is_array(x) else convert_to_tensor(x, y.dtype), y
+        # `dtype_hint` is a preferred dtype, a plain dtype is required.
+        x = convert_to_tensor(x, dtype_hint=y.dtype) if _is_array(x) else convert_to_tensor(x, y.dtype)
+        return x, y
     x = convert_to_tensor(x)
     if isinstance(y, Tensor) or hasattr(y, "_as_tensor"):
         return x, convert_to_tensor(y)
-    return x, convert_to_tensor(y, dtype_hint=x.dtype) if _is_array(y) else convert_to_tensor(y, x.dtype)
+    y = convert_to_tensor(y, dtype_hint=x.dtype) if _is_array(y) else convert_to_tensor(y, x.dtype)
+    return x, y
 
 
 def _is_array(value: Any) -> bool:
@@ -106,22 +111,25 @@ def canonical_axes(axis: Any, rank: int) -> tuple[int, ...]:
 def static_value(value: Any, name: str) -> Any:
     """Returns the Python value of the argument ``name``, which must be known while tracing.
 
-    Values of eager tensors, and of symbolic tensors that tracing can evaluate, become numbers or lists.
+    Values of eager tensors, and of symbolic tensors that tracing can evaluate, become numbers or lists. Tensors in a
+    list or tuple are replaced by their values.
+
+    Raises:
+      TypeError: the program computes the value.
+      UnknownRank: the value is the shape of a tensor of unknown rank, or depends on its rank.
     """
     if is_tensor(value):
-        value = value._as_tensor()
+        value = value._as_tensor()  # a Variable's value
     if isinstance(value, EagerTensor):
         return value.eager_array().tolist()
-    if isinstance(value, AnyShape):
+    if isinstance(value, AnyShape):  # the shape of a tensor of unknown rank
         raise unknown_rank(name)
     if isinstance(value, SymbolicTensor):
         return _known_value(value, name)
-    if isinstance(value, (list, tuple)):
-        return (
-            type(value)(static_value(element, name) for element in value)
-            if type(value) in (list, tuple)
-            else list(value)
-        )
+    if type(value) in (list, tuple):
+        return type(value)(static_value(element, name) for element in value)
+    if isinstance(value, (list, tuple)):  # a subclass, whose constructor may have other parameters
+        return list(value)
     if isinstance(value, Dimension):
         return value.value
     return value.tolist() if _is_array(value) else value

@@ -25,7 +25,7 @@ from tvtf.ops.indexing import gather, in_range
 from tvtf.ops.operands import attributes, operand, positive
 from tvtf.ops.rules import bind, require_dtype
 from tvtf.ops.value_checks import required
-from tvtf.rng.rng_streams import advanced
+from tvtf.rng.rng_streams import reserve_blocks
 from tvtf.state.variable import Variable
 
 BLOCKS_PER_SAMPLE = 512
@@ -280,7 +280,7 @@ def _sample(
       weights: the frequencies of the classes, for samplers that use them.
     """
     classes = _checked_classes(kind, true_classes, num_true, count, unique, limit)
-    state = advanced(f"{kind}:{count}:{unique}:{limit}", seed, count * BLOCKS_PER_SAMPLE)
+    state = reserve_blocks(f"{kind}:{count}:{unique}:{limit}", seed, count * BLOCKS_PER_SAMPLE)
     class_weights = convert_to_tensor(weights, float32)
     result = bind.sample_candidates(classes, state, class_weights, kind=kind, count=count, unique=unique, limit=limit)
     return Candidates(*result)

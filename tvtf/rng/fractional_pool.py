@@ -22,7 +22,7 @@ from tvtf.ops.host import host_primitive
 from tvtf.ops.indexing import gather
 from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind
-from tvtf.rng.rng_streams import advanced, first_state
+from tvtf.rng.rng_streams import first_state, reserve_blocks
 
 
 class FractionalMaxPool(NamedTuple):
@@ -169,7 +169,7 @@ def _generator_state(op: str, seed: int, blocks: int) -> Tensor:
 
     A seed gives the same state in each call. Without a seed (0), each call continues the op's random stream.
     """
-    return EagerTensor(first_state(seed)) if seed else advanced(op, None, blocks)
+    return EagerTensor(first_state(seed)) if seed else reserve_blocks(op, None, blocks)
 
 
 def _pool_axis(x: Tensor, axis: int, borders: Tensor, width: int, overlapping: bool, is_max: bool) -> Tensor:

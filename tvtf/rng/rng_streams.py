@@ -72,23 +72,28 @@ def first_state(op_seed: int | None) -> np.ndarray:
     return np.array([0, MAX_INT32 if (key, counter) == (0, 0) else counter, key], np.uint64)
 
 
-def advanced(op: str, op_seed: Any, blocks: Dim) -> Tensor:
-    """Returns the random generator's state for a call of an op, and advances the op's random stream.
+def reserve_blocks(op: str, op_seed: Any, blocks: Dim) -> Tensor:
+    """Reserves blocks of random words for a call of an op, and returns the generator state at the first block.
 
-    An eager op's stream is found by the op's name and seed. While tracing, each call of an op has its own stream.
+    The op's random stream is advanced beyond these blocks. An eager op's stream is found by the op's name and seed.
+    While tracing, each call of an op has its own stream. In vectorized maps, each element gets blocks of its own.
 
     Args:
-      blocks: the number of blocks of random words that the call draws.
+      op: the op's name, which may contain attributes.
+      op_seed: the op's own seed, or None.
+      blocks: the number of blocks that the call draws.
     """
+    # "seed2" is the argument of TensorFlow's ops for the op seed; "seed" is the global one.
     op_seed = None if op_seed is None else attribute_int(op_seed, "seed2", -math.inf, math.inf)
     if thread.trace is None:
         return EagerTensor(_advance_eagerly(op, op_seed, blocks))
     stream = _new_stream(thread.trace.root, op_seed)
     before = stream.variable._as_tensor()
-    index, count = _index_in_maps(thread.trace)
+    element_index, element_count = _index_in_maps(thread.trace)
+    # If the program uses the old state, it also advances the Variable.
     with thread.trace.together(before):
-        stream.variable.assign(bind.philox_skip(before, blocks=blocks * count), read_value=False)
-    return before if index is None else _skip_blocks(before, index, blocks)
+        stream.variable.assign(bind.philox_skip(before, blocks=blocks * element_count), read_value=False)
+    return before if element_index is None else _skip_blocks(before, element_index, blocks)
 
 
 def _index_in_maps(trace: Any) -> tuple[Tensor | None, Dim]:

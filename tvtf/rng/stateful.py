@@ -12,7 +12,7 @@ from tvtf.ops.operands import attributes, one_of
 from tvtf.ops.random import RESERVED_BLOCKS, sample_count, sampled, scaled_normal, scaled_uniform, shuffled
 from tvtf.ops.random_distributions import gamma_parameters, scaled_gamma
 from tvtf.ops.rules import bind, drawn_dims
-from tvtf.rng.rng_streams import advanced
+from tvtf.rng.rng_streams import reserve_blocks
 
 _UNIFORM_DTYPES = (float16, bfloat16, float32, float64, int32, int64)
 
@@ -70,7 +70,7 @@ def _uniform_integers(shape: tuple[Dim, ...], minval: Any, maxval: Any, dtype: D
     if maxval is None:
         raise ValueError(f"Must specify maxval for integer dtype {dtype!r}")
     low, high = (convert_to_tensor(end, dtype) for end in (minval, maxval))
-    state = advanced(f"RandomUniformInt:{dtype.name}", seed, size_of(shape) * RESERVED_BLOCKS)
+    state = reserve_blocks(f"RandomUniformInt:{dtype.name}", seed, size_of(shape) * RESERVED_BLOCKS)
     return bind.stateless_random_integers(state, low, high, shape=shape)
 
 
@@ -142,7 +142,9 @@ def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Ten
     if not tensor.ndim:
         return tensor
     # Each row takes one random word, of which a Philox block has four.
-    return shuffled(advanced(f"RandomShuffle:{tensor.dtype.name}", seed, (tensor._type.shape[0] + 3) // 4), tensor)
+    return shuffled(
+        reserve_blocks(f"RandomShuffle:{tensor.dtype.name}", seed, (tensor._type.shape[0] + 3) // 4), tensor
+    )
 
 
 @export("random.categorical")
@@ -172,7 +174,7 @@ def categorical(
     # TensorFlow reserves two numbers for each sample, and rounds up the samples of a row to a multiple of four.
     reserved = rows * ((count + 3) // 4 * 8)
     op = f"Multinomial:{tensor.dtype.name}:{as_dtype(dtype or int64).name}"
-    state = advanced(op, seed, reserved * RESERVED_BLOCKS)
+    state = reserve_blocks(op, seed, reserved * RESERVED_BLOCKS)
     return sampled(state, tensor, count, as_dtype(dtype or int64))
 
 
@@ -184,7 +186,7 @@ def _reserve_state(op: str, seed: int | None, shape: tuple[Dim, ...], dtype: DTy
 
     Each number gets a fixed number of random blocks, because rejection sampling may need several.
     """
-    return advanced(f"{op}:{dtype.name}", seed, size_of(shape) * RESERVED_BLOCKS)
+    return reserve_blocks(f"{op}:{dtype.name}", seed, size_of(shape) * RESERVED_BLOCKS)
 
 
 def _as_shape_argument(shape: Any) -> Any:

@@ -197,28 +197,32 @@ class Graph:
         if isinstance(declared, Ref):
             _check_type(node, declared.types)
         elif (content, declared) not in self.checked:
-            self.check_items(content, node, declared)
+            self.check_items(node, declared)
             self.checked.add((content, declared))
 
-    def check_items(self, number: int, node: Any, declared: ListOf | MapOf) -> None:
-        """Checks the items of an array, or the keys and values of a map, against their declaration."""
+    def check_items(self, node: Any, declared: ListOf | MapOf) -> None:
+        """Checks the items of an array, or the keys and values of a map, against their declaration.
+
+        ``node`` is the array or map. Its data are the numbers of the nodes of its items.
+        """
         if isinstance(declared, MapOf):
             _check_type(node, frozenset(("ffi.Map",)))
             data = node["data"]  # keys and values alternate
             for key, value in zip(data[::2], data[1::2]):
-                _check_type(self.nodes[key], declared.keys)
+                _check_type(self.nodes[key], declared.keys)  # a key is never an array
                 self.check_item(self.nodes[value], value, declared.values)
             return
         _check_type(node, frozenset(("ffi.Array",)))
+        # A ListOf declares the types of the items, as `declared.values` does for the values of a map.
         for item in node["data"]:
             self.check_item(self.nodes[item], item, declared)
 
     def check_item(self, node: Any, number: int, declared: ListOf) -> None:
-        """Checks an item of an array: its type, or the items of a nested array if the declaration allows one."""
+        """Checks an item of an array or a value of a map: its type, or its own items if it may be a nested array."""
         if not (declared.nested and node["type"] == "ffi.Array"):
             _check_type(node, declared.types)
         elif (number, declared) not in self.checked:
-            self.check_items(number, node, declared)
+            self.check_items(node, declared)
             self.checked.add((number, declared))
 
 

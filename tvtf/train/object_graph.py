@@ -63,9 +63,10 @@ class View:
         """
         nodes = [Node(trackable, "/".join(map(escape, path))) for trackable, path in self.paths().values()]
         slots = list(_slots(nodes))
-        for owner, original, name, variable in slots:
-            nodes[owner].slots.append((original, name, len(nodes)))
-            nodes.append(Node(variable, f"{nodes[original].key}/{OPTIMIZER_SLOT}/{nodes[owner].key}/{escape(name)}"))
+        for optimizer_index, variable_index, name, slot in slots:
+            optimizer, variable = nodes[optimizer_index], nodes[variable_index]
+            optimizer.slots.append((variable_index, name, len(nodes)))
+            nodes.append(Node(slot, f"{variable.key}/{OPTIMIZER_SLOT}/{optimizer.key}/{escape(name)}"))
         return nodes
 
 
@@ -81,16 +82,18 @@ class Node:
 def _slots(nodes: list[Node]) -> Iterator[tuple[int, int, str, Trackable]]:
     """Yields the slot variables of all optimizers, such as the momentum of each trained variable.
 
-    Yields the node number of the optimizer, that of the trained variable, the slot's name, and the slot variable.
+    Yields the optimizer's index in ``nodes``, the trained variable's index, the slot's name, and the slot variable.
     """
     tracked_ids = {id(node.trackable) for node in nodes}
-    for owner, node in enumerate(nodes):
-        for name in getattr(node.trackable, "get_slot_names", list)():
-            for original, node_of_original in enumerate(nodes):
-                variable = find_slot(node.trackable, node_of_original.trackable, name)
+    for optimizer_index, node in enumerate(nodes):
+        # Only optimizers with slots have this method. For other objects, `list()` gives no names.
+        get_slot_names = getattr(node.trackable, "get_slot_names", list)
+        for name in get_slot_names():
+            for variable_index, variable_node in enumerate(nodes):
+                slot = find_slot(node.trackable, variable_node.trackable, name)
                 # A slot variable that is also tracked has a node already.
-                if variable is not None and id(variable) not in tracked_ids:
-                    yield owner, original, name, variable
+                if slot is not None and id(slot) not in tracked_ids:
+                    yield optimizer_index, variable_index, name, slot
 
 
 def find_slot(owner: Any, variable: Trackable, name: str) -> Trackable | None:

@@ -379,10 +379,11 @@ class _FilterGradientWriter:
         return emit.sequence([vector(*span) for span in emit.vector_spans(extent, self.lanes)])
 
     def _transform_and_multiply_block(self, block: ir.Expr, parallel: bool) -> Stmt:
-        """Emits one block of tiles: the transforms of both operands, then the matrix products of these.
+        """Emits code for one block of tiles: transforms both operands, then multiplies the transformed operands.
 
-        Panels (blocks of input and output channels) are independent tasks. If sums aren't local, the positions in a
-        transformed tile are separate tasks, too: each has a matrix product of its own.
+        There is a matrix product for each panel (a block of input and output channels) and each position in a
+        transformed tile. If sums are local to a task, one task computes a whole panel: the products of all positions and
+        the results. Otherwise each product is a task.
         """
 
         def transform_rows(operand: _TransformedOperand) -> Stmt:
@@ -392,10 +393,10 @@ class _FilterGradientWriter:
         if self.is_local:
             return emit.sequence([*transforms, emit.fused(self.panel_counts, self._write_panel, parallel)])
 
-        def write_product(numbers: list[ir.Expr]) -> Stmt:
-            *panel, position = numbers
-            # The sums of all panels are kept, each at its panel's number.
-            return self._write_product(panel, panel, position)
+        def write_product(indices: list[ir.Expr]) -> Stmt:
+            *panel, position = indices
+            # The buffer holds the sums of all panels, so a panel's sums are at the panel's own indices.
+            return self._write_product(panel, sums_at=panel, position=position)
 
         products = emit.fused([*self.panel_counts, self.transforms.products], write_product, parallel)
         return emit.sequence([*transforms, products])

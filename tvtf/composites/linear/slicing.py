@@ -92,17 +92,25 @@ def _slices_of_parameter(slices: Sequence[Any], batch: Sequence[Dim], parameter_
     """Converts slices of the ``batch`` dims to slices of a parameter's batch dims, some of which have size 1.
 
     Along a dim of size 1 the parameter is broadcast. So an index becomes 0, and a slice keeps the dim.
+
+    Args:
+      slices: ints, slices, Nones and at most one Ellipsis, as between the brackets of ``operator[...]``.
+      batch: the operator's batch dims.
+      parameter_batch: the parameter's batch dims, as many as ``batch`` has.
     """
     indices: list[Any] = []
     axis = 0
     for i, index in enumerate(slices):
         if index is Ellipsis:
-            # The remaining slices belong to the last dims.
-            axis = -sum(later is not None for later in slices[i + 1 :])
+            # The slices after the Ellipsis belong to the last dims, so their axes count from the end. None has no dim.
+            sliced_dims_after = sum(later is not None for later in slices[i + 1 :])
+            axis = -sliced_dims_after
         if index is Ellipsis or index is None:
             indices.append(index)
             continue
-        is_broadcast = parameter_batch[axis] == 1 and not (isinstance(batch[axis], int) and batch[axis] == 1)
+        # If the operator's dim is 1, too, the parameter has the whole dim, and the index applies as it is.
+        is_size_1 = isinstance(batch[axis], int) and batch[axis] == 1
+        is_broadcast = parameter_batch[axis] == 1 and not is_size_1
         indices.append(_slice_of_broadcast_dim(index) if is_broadcast else index)
         axis += 1
     return indices

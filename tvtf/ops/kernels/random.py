@@ -263,15 +263,19 @@ def unit64(word: Any) -> Any:
 
 
 def rounded(value: Any, dtype: str) -> Any:
-    """Rounds a finite float32 to a dtype.
+    """Rounds a finite float32 to a dtype. A bfloat16 is rounded to the nearest, and ties to the even neighbour.
 
-    Rounding to bfloat16 works on the bits, because TVM's cast repeats the expression and each variable bound in it.
+    A bfloat16 is computed from the bits of the float32, which are bound to a variable. TVM's own cast would use its
+    operand several times, and repeat the whole expression with the variables bound in it.
     """
     if dtype != "bfloat16":
         return value.astype(dtype)
-    names = Names()
+    names = Names()  # collects let-bindings
     bits = names(tirx.reinterpret("uint32", value))
-    nearest_even = (bits + u32(0x7FFF) + ((bits >> u32(16)) & u32(1))) >> u32(16)
+    # A bfloat16 is the upper half of a float32. The sum carries into the upper half if the lower half is more than
+    # 0x8000, or is 0x8000 and the upper half is odd. The sum could change a NaN, but the value is finite.
+    is_odd = (bits >> u32(16)) & u32(1)
+    nearest_even = (bits + u32(0x7FFF) + is_odd) >> u32(16)
     return names.around(tirx.reinterpret("bfloat16", nearest_even.astype("uint16")))
 
 

@@ -49,14 +49,16 @@ def _with_sign_of_dividend(x: ir.Expr, size: ir.Expr, divisor: ir.Expr, steps: i
 
 
 def _subtract_multiples(remainder: ir.Expr, divisor: ir.Expr, inverse: ir.Expr, steps: int) -> ir.Expr:
-    """Computes a remainder by long division: each step finds DIGITS bits of the quotient, the highest bits first.
+    """Computes a remainder by long division. Each step finds DIGITS bits of the quotient, the highest bits first.
 
-    A step subtracts divisor * quotient bits from ``remainder``, and recurs for the ``steps`` that are left. The bits may
-    be one too large. The next step corrects that, or the final addition of the divisor.
+    A step subtracts divisor * quotient bits from ``remainder``. A recursive call does the steps that are left.
+    ``inverse`` is 1 / divisor, rounded. So the bits of a step may be one too large, which makes the remainder negative,
+    or one too small. The next step corrects this by its own bits, or by negative ones.
     """
     if not steps:
-        made_positive = lambda r: tirx.Select(r < like(0, r), r + divisor, r)  # noqa: E731
-        return let(made_positive(remainder), lambda r: tirx.Select(r >= divisor, r - divisor, r))
+        # An error of one in the last bits leaves a remainder in [-divisor, 2 * divisor).
+        positive = tirx.Select(remainder < like(0, remainder), remainder + divisor, remainder)
+        return let(positive, lambda r: tirx.Select(r >= divisor, r - divisor, r))
     scale = 2.0 ** (DIGITS * (steps - 1))
     multiple = tirx.floor(remainder * (inverse * like(1 / scale, remainder)))
     return let(

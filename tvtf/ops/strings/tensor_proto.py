@@ -32,6 +32,7 @@ _CLASSES: Final = declare(
 )
 TensorProto: Final = _CLASSES["TensorProto"]
 MOST_ELEMENTS: Final = 1 << 40
+"""TensorFlow's limit of a tensor's elements, ``kMaxElements`` in ``tensor_shape.cc`` of its first versions."""
 
 _FIELDS: Final = {
     "float32": "float_val",
@@ -63,7 +64,8 @@ def read(data: bytes, expected: DType) -> np.ndarray:
     """Parses the bytes of a ``TensorProto`` to an array.
 
     Raises:
-      ArgumentError: the bytes are no valid message, or the tensor has another dtype, or not as many values as its shape.
+      ArgumentError: the bytes are not a valid message, the dtype is not ``expected``, the shape is invalid, or the number
+        of values doesn't fit the shape.
     """
     try:
         proto = TensorProto.FromString(data)
@@ -73,8 +75,10 @@ def read(data: bytes, expected: DType) -> np.ndarray:
     if dtype is not expected:
         raise ArgumentError(f"Type mismatch between parsed tensor ({_name(dtype)}) and dtype ({_name(expected)})")
     shape = tuple(dim.size for dim in proto.tensor_shape.dim)
-    if proto.tensor_shape.unknown_rank or min(shape, default=0) < 0 or math.prod(shape) > MOST_ELEMENTS:
-        raise ArgumentError("Could not construct tensor from proto: its shape is none of a tensor")
+    # The sizes in the message may be any integers.
+    is_valid = not proto.tensor_shape.unknown_rank and min(shape, default=0) >= 0 and math.prod(shape) <= MOST_ELEMENTS
+    if not is_valid:
+        raise ArgumentError("Could not construct tensor from proto: its shape is not the shape of a tensor")
     return _values(proto, expected, math.prod(shape)).reshape(shape)
 
 
