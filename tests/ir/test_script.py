@@ -1,5 +1,7 @@
 """TVMScript of the dialect: calls as R.tvtf.<name>(...), and the module back from its text."""
 
+import re
+
 import pytest
 import tvm
 
@@ -44,7 +46,8 @@ def test_every_phase_has_a_script(program):
     function, arguments = program()
     mod = function.get_concrete_function(*arguments).code().module()
     for name, lowered in lower_through(mod, host_target(), phases(host_target())[-1].name):
-        assert "def main(" in script(lowered), name
+        # From Python 3.12 on, TVM writes symbolic dims as type parameters: `def main[n](...)`.
+        assert re.search(r"def main[(\[]", script(lowered)), name
 
 
 def test_a_text_of_no_primitive_is_rejected():

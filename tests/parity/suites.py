@@ -298,7 +298,7 @@ def _fetched(tf):
             return session.run(fetches(x, p * q), feeds and feeds(p, q))
 
     return {
-        "fetched, ordered": lambda: run(lambda x, y: OrderedDict(b=x, a=2.0 * x)),
+        "fetched, ordered": lambda: [*run(lambda x, y: OrderedDict(b=x, a=2.0 * x)).items()],
         "fetched, default": lambda: run(lambda x, y: defaultdict(list, b=x)),
         "fetched, named": lambda: run(lambda x, y: [Pair(x, (x,))]),
         "fed a pair": lambda: run(lambda x, y: y, lambda p, q: {(p, q): ([1.0, 2.0], 3.0)}),
