@@ -13,6 +13,7 @@ import resource
 import sys
 import time
 from itertools import repeat
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -61,9 +62,14 @@ def summed(result: Any) -> float:
 
 
 def peak_memory() -> int:
-    """Returns the largest resident memory that this process has had, in bytes."""
-    unit = 1 if sys.platform == "darwin" else 1024  # ru_maxrss counts bytes on macOS, KiB on Linux
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    """Returns the largest resident memory that this process has had, in bytes.
+
+    Linux's ``ru_maxrss`` isn't that: it begins with the memory of the process that started this one.
+    """
+    if sys.platform == "darwin":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(status["VmHWM"].removesuffix("kB")) * 1024
 
 
 def serve(peer_name: str) -> None:

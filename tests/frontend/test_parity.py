@@ -1,5 +1,7 @@
 """Programs do what TensorFlow does: its answers are committed, the oracle group takes them anew."""
 
+import sys
+
 import parity_support
 import pytest
 
@@ -17,4 +19,7 @@ def rooms():
 @pytest.mark.parametrize("room, label", CASES)
 def test_tensorflow_says_the_same(rooms, room, label):
     programs, golden = rooms[room]
-    assert parity_support.answer(programs[label]) == golden[label]
+    answer = parity_support.answer(programs[label])
+    if sys.version_info < (3, 11) and str(answer).startswith("ImportError: tvtf.keras"):
+        pytest.skip("Keras 3.15 needs Python 3.11")
+    assert answer == golden[label]
