@@ -17,7 +17,7 @@ from tvm.tirx import PrimFunc
 
 from tvtf.core.thread_state import dials
 from tvtf.core.tvm_import import without_collection
-from tvtf.ir.trace import compiling
+from tvtf.ir.user_lines import compiling
 from tvtf.passes.analysis.loop_op import MarkPrivate
 from tvtf.passes.codegen.align import ItemAlign
 from tvtf.passes.codegen.bfloat16 import Bfloat16Bits

@@ -9,7 +9,7 @@ import traceback
 from typing import Any, NamedTuple
 
 from tvtf.errors import OpError
-from tvtf.ir import trace
+from tvtf.ir.user_lines import is_own_code
 
 ATTRIBUTE = "ag_error_metadata"
 
@@ -73,7 +73,7 @@ def _frames(error: BaseException, source_map: Any) -> tuple[Frame, ...]:
                 Frame(origin.loc.filename, origin.loc.lineno, origin.function_name, origin.source_code_line, True)
             )
             break
-        if not trace.is_own_code(frame.filename):
+        if not is_own_code(frame.filename):
             frames.append(Frame(frame.filename, frame.lineno or 0, frame.name, frame.line, False))
     return tuple(frames)
 

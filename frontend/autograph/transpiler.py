@@ -33,7 +33,7 @@ from tvtf.frontend.autograph.whole_malt import (
     unsupported_features_checker,
     variables,
 )
-from tvtf.ir import trace
+from tvtf.ir.user_lines import lines_of_generated_code
 
 OPTIONS = converter.ConversionOptions(recursive=True, user_requested=True, optional_features=())
 _converting = Lock()
@@ -284,4 +284,7 @@ def _remember_lines(source_map: Any, file: str) -> None:
     for generated, origin in source_map.items():
         if generated.filename != file:
             continue
-        trace.user_lines.setdefault(generated.filename, {})[generated.lineno] = (origin.loc.filename, origin.loc.lineno)
+        lines_of_generated_code.setdefault(generated.filename, {})[generated.lineno] = (
+            origin.loc.filename,
+            origin.loc.lineno,
+        )

@@ -38,7 +38,9 @@ def subroutine_key(name: str, host: Target, options: Mapping[str, Any]) -> str:
 
 
 class SubroutineCompiler:
-    """Compiles subroutines to object code for a host, each of them once.
+    """Compiles subroutines to object code for a host: in threads, begun early, or when a kernel's code is there.
+
+    Whoever asks for the code of subroutines asks for each of them once.
 
     Args:
       host: the target of the code.

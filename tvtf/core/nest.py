@@ -203,8 +203,7 @@ def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any], expand_compos
             f"Could not pack sequence. Structure had {expected} atoms, but flat_sequence had {len(flat)} items.  "
             f"Structure: {structure!s}, flat_sequence: {flat}."
         )
-    leaves = iter(flat)
-    return _mapped(lambda _: next(leaves), structure, has_children)
+    return _from_leaves(structure, iter(flat), has_children)
 
 
 def _packed(structure: Any, flat: Sequence[Any], expand_composites: bool) -> Any:
@@ -214,7 +213,7 @@ def _packed(structure: Any, flat: Sequence[Any], expand_composites: bool) -> Any
     """
     leaves = iter(flat)
     try:
-        packed = _mapped(lambda _: next(leaves), structure, _types_with_children(expand_composites))
+        packed = _from_leaves(structure, leaves, _types_with_children(expand_composites))
     except StopIteration:
         return pack_sequence_as(structure, flat, expand_composites)
     return packed if next(leaves, leaves) is leaves else pack_sequence_as(structure, flat, expand_composites)
@@ -267,22 +266,25 @@ def packer(structure: Any) -> Callable[[Iterator[Any]], Any]:
     return lambda leaves: with_parts(structure, [pack(leaves) for pack in children])
 
 
-def _mapped(func: Callable[[Any], Any], structure: Any, has_children: _TypeTable) -> Any:
-    """Returns ``structure`` with ``func`` applied to its leaves, in the order of `flatten`.
+def _from_leaves(structure: Any, leaves: Iterator[Any], has_children: _TypeTable) -> Any:
+    """Returns a nested value of the same form as ``structure``, with leaves taken from ``leaves`` in the order of `flatten`.
 
     ``has_children`` tells which types of values have children.
     """
     kind = type(structure)
     if not has_children[kind]:
-        return func(structure)
+        return next(leaves)
     if kind is tuple or kind is list:
-        return kind([_mapped(func, x, has_children) if has_children[type(x)] else func(x) for x in structure])
+        # Leaves are taken here, without a call for each.
+        return kind(
+            [_from_leaves(x, leaves, has_children) if has_children[type(x)] else next(leaves) for x in structure]
+        )
     if is_composite(structure):
-        return spec_of(structure)._from_components(_mapped(func, components_of(structure), has_children))
+        return spec_of(structure)._from_components(_from_leaves(components_of(structure), leaves, has_children))
     if _is_mapping(structure):
-        mapped = {k: _mapped(func, structure[k], has_children) for k in sorted_keys(structure)}
-        return _same_mapping(structure, mapped)
-    return with_parts(structure, [_mapped(func, child, has_children) for child in parts_of(structure)])
+        packed = {k: _from_leaves(structure[k], leaves, has_children) for k in sorted_keys(structure)}
+        return _same_mapping(structure, packed)
+    return with_parts(structure, [_from_leaves(child, leaves, has_children) for child in parts_of(structure)])
 
 
 def _same_mapping(mapping: Mapping[Any, Any], packed: dict[Any, Any]) -> Any:

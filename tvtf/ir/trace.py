@@ -7,9 +7,6 @@ enclosing trace. In them a tensor of an outer trace becomes a capture; Variables
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ClassVar
@@ -34,6 +31,7 @@ from tvtf.ir.dialect import example_shape, filled_in
 from tvtf.ir.dim_equations import is_among, solved_equations, symbols_of, with_dims
 from tvtf.ir.graph_def import graph_def
 from tvtf.ir.python_calls import PythonCalls
+from tvtf.ir.user_lines import user_span
 
 COMPUTE = "tvtf.compute"
 """The attribute of ``main`` that names the 16-bit type in which it computes products (mixed precision)."""
@@ -43,17 +41,6 @@ GRADIENT_FUNCTIONS = ("backward",)
 
 EMBEDDED_ELEMENTS = 16
 """Eager tensors up to this size become constants of the IR; larger ones become parameters, to keep data out of the IR."""
-
-
-def _own_folders() -> tuple[str, ...]:
-    """Returns the folders of tvtf's own code. :func:`user_span` skips the stack frames of functions in them."""
-    # "malt" is AutoGraph's transpiler.
-    packages = ("tvtf", "tvtf.passes", "tvtf.frontend", "malt")
-    specs = [importlib.util.find_spec(package) for package in packages]
-    return tuple(os.path.dirname(spec.origin) + os.sep for spec in specs if spec and spec.origin)
-
-
-_OWN_FOLDERS = _own_folders()
 
 
 class Graph:
@@ -888,57 +875,6 @@ def trace_graph(
         params = [trace.add_param(t) for t in types]
         outputs = as_tuple(function(*params))
     return trace.finish(outputs)
-
-
-user_lines: dict[str, dict[int, tuple[str, int]]] = {}
-"""By file of generated code: generated line -> the user's file and line. AutoGraph fills it."""
-
-
-def is_own_code(path: str) -> bool:
-    """Returns whether a file belongs to tvtf or to the AutoGraph library that runs user code."""
-    return path.startswith(_OWN_FOLDERS)
-
-
-@contextmanager
-def compiling() -> Iterator[None]:
-    """Marks a ``with`` block as compilation: ops that passes add there have no line of the user's program.
-
-    The user's stack frame then only shows where compiled code was first needed.
-    """
-    outer, state.compiling = state.compiling, True
-    try:
-        yield
-    finally:
-        state.compiling = outer
-
-
-def user_span() -> ir.Span:
-    """Returns the file and line of the user's program that runs now: those of the innermost stack frame outside tvtf."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN_FOLDERS):
-        frame = frame.f_back
-    path, line = _user_line(frame.f_code.co_filename, frame.f_lineno)
-    return ir.Span(_source_name(path), line, line, 0, 0)
-
-
-def _user_line(path: str, line: int) -> tuple[str, int]:
-    """Maps a line of generated code to the user's file and line, by the nearest mapped line at or before it."""
-    lines = user_lines.get(path)
-    if lines is None:
-        return path, line
-    mapped_before = [n for n in lines if n <= line]
-    return lines[max(mapped_before)] if mapped_before else (path, line)
-
-
-_sources: dict[str, ir.SourceName] = {}
-
-
-def _source_name(path: str) -> ir.SourceName:
-    """Returns TVM's object for a file's name, one object for each name."""
-    known = _sources.get(path)
-    if known is None:
-        known = _sources[path] = ir.SourceName(path)
-    return known
 
 
 def _is_dim_among(dim: Any, dims: Iterable[Any]) -> bool:

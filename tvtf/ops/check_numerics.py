@@ -158,7 +158,7 @@ def _check_when_run(place: str, output: Tensor, inputs: Sequence[Any]) -> None:
 
     ``place`` is text about the op and the output, with a placeholder for the execution mode.
     """
-    from tvtf.ir.trace import user_span
+    from tvtf.ir.user_lines import user_span
 
     span = user_span()
     line = f"    + {span.source_name.name} (L{span.line})\n -> |   {_source_line(span)}\n"
