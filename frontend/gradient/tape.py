@@ -9,7 +9,7 @@ from typing import Any
 from tvtf.core import nest
 from tvtf.core.composite import CompositeTensor
 from tvtf.core.log import logger
-from tvtf.core.shape import TensorType, same_dim, same_shape
+from tvtf.core.shape import TensorType, agree_shape, same_dim
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.core.thread_state import state
 from tvtf.frontend.control_flow.vectorized_map import Batched, level, one_hot_cotangents, unwrapped
@@ -374,7 +374,7 @@ def _gradient_by(source: Any, parts: Any) -> Any:
 def _seed(cotangent: Any, like: Tensor) -> Tensor:
     """Converts the user's cotangent of a target to a tensor. Raises ValueError if it hasn't the shape of ``like``."""
     seed = convert_to_tensor(cotangent, like.dtype)
-    if not same_shape(seed._type.shape, like._type.shape):
+    if not agree_shape(seed._type.shape, like._type.shape):
         raise ValueError(f"output_gradients of shape {seed.shape} do not fit a target of shape {like.shape}")
     return seed
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tvtf.core.argument_error import ArgumentError, ArgumentValueError
 from tvtf.core.primitive import Sample, export
-from tvtf.core.shape import TensorType, brackets, same_shape, show_shape
+from tvtf.core.shape import TensorType, agree_shape, brackets, show_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import float32
 from tvtf.ops.host import host_primitive
@@ -229,7 +229,7 @@ class FakeQuantWithMinMaxVarsPerChannelGradient(NamedTuple):
 def _gradients(ct: Any, x: Any, low: Any, high: Any, bits: int, narrow: bool) -> tuple[Tensor, ...]:
     _require_bits(bits)
     ct, x, low, high = (operand(v, float32, i) for i, v in enumerate((ct, x, low, high)))
-    if not same_shape(ct._type.shape, x._type.shape):
+    if not agree_shape(ct._type.shape, x._type.shape):
         shapes = f"{show_shape(ct._type.shape)} and {show_shape(x._type.shape)}"
         raise ArgumentError(f"gradients and inputs must have one shape, but have {shapes}")
     return _vjp(ct, x, x, low, high, bits=bits, narrow=narrow)

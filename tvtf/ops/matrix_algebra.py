@@ -6,7 +6,7 @@ from typing import Any
 
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
-from tvtf.core.shape import brackets, same_shape, size_of
+from tvtf.core.shape import agree_shape, brackets, size_of
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
 from tvtf.dtypes import bfloat16, complex64, complex128, float16, float32, float64, int32, int64
@@ -54,7 +54,7 @@ def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
     x, y = operands(a, b)
     require_same_dtype((x._type, y._type), "ab")
     shape = x._type.shape
-    if not same_shape(shape, y._type.shape):
+    if not agree_shape(shape, y._type.shape):
         raise ArgumentError(f"Both inputs must be of same shape: {brackets(shape)} vs. {brackets(y._type.shape)}")
     if not shape or shape[-1] != 3:
         raise ArgumentError(f"Cross-products are only defined for 3-element vectors, but got shape {brackets(shape)}")
@@ -115,7 +115,7 @@ def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
         raise ArgumentError(f"The rank of the tensor should be even and positive, got shape {brackets(shape)}").for_op(
             "DiagPart"
         )
-    if not same_shape(shape[:half], shape[half:]):
+    if not agree_shape(shape[:half], shape[half:]):
         raise ArgumentError(f"Invalid shape {brackets(shape)}: its halves do not match").for_op("DiagPart")
     size = size_of(shape[:half])
     # with both halves of the axes flattened, the elements are the diagonal of a matrix

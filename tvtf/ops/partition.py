@@ -15,7 +15,7 @@ import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
-from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, same_shape, simplify_dim, size_of
+from tvtf.core.shape import Dim, TensorType, agree_dim, agree_shape, brackets, simplify_dim, size_of
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.dtypes import int32, int64
 from tvtf.errors import UnimplementedError
@@ -63,7 +63,7 @@ def dynamic_partition(data: Any, partitions: Any, num_partitions: int, name: str
     """
     data_tensor, numbers = convert_to_tensor(data), operand(partitions, int32, 1)
     data_shape, partitions_shape = data_tensor._type.shape, numbers._type.shape
-    if not same_shape(data_shape[: len(partitions_shape)], partitions_shape):
+    if not agree_shape(data_shape[: len(partitions_shape)], partitions_shape):
         raise ArgumentError(
             f"data.shape must start with partitions.shape, got data.shape = {brackets(data_shape)}, "
             f"partitions.shape = {brackets(partitions_shape)}"
@@ -105,7 +105,7 @@ def _stitch_type(*inputs: TensorType, size: Any) -> TensorType:
     indices, data = inputs[:count], inputs[count:]
     require_same_dtype(data, [f"data{i}" for i in range(count)])
     for i, (positions, values) in enumerate(zip(indices, data)):
-        if not same_shape(values.shape[: len(positions.shape)], positions.shape):
+        if not agree_shape(values.shape[: len(positions.shape)], positions.shape):
             raise ArgumentError(
                 f"data[{i}].shape = {brackets(values.shape)} does not start with "
                 f"indices[{i}].shape = {brackets(positions.shape)}",

@@ -9,7 +9,7 @@ import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.indexed_slices import IndexedSlices
-from tvtf.core.shape import brackets, same_shape
+from tvtf.core.shape import agree_shape, brackets, same_shape
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
 from tvtf.dtypes import int32, int64
@@ -113,7 +113,7 @@ def _require_rows(op: str, variable: Variable, index_vectors: Tensor, updates: T
     """
     vector_length, dims, update_dims = index_vectors._type.shape[-1], variable._type.shape, updates._type.shape
     slice_dims = update_dims[index_vectors.ndim - 1 :]
-    if isinstance(vector_length, int) and not same_shape(dims[vector_length:], slice_dims):
+    if isinstance(vector_length, int) and not agree_shape(dims[vector_length:], slice_dims):
         first_axis = index_vectors.ndim - 1
         raise ArgumentError(
             f"Dimensions [{vector_length},{len(dims)}) of input[shape={brackets(dims)}] must match dimensions "

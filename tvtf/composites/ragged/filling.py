@@ -9,7 +9,7 @@ import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
-from tvtf.core.shape import brackets, same_dim
+from tvtf.core.shape import agree_dim, brackets
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import int64
 from tvtf.ops.grids import invert_permutation
@@ -92,7 +92,7 @@ def _check_ranks(rows: Tensor, x: Tensor, default: Tensor) -> None:
         message = f"value_rowids must be a vector, saw: {brackets(rows._type.shape)}"
     elif default.ndim != 0:
         message = f"default_value must be a scalar, saw: {brackets(default._type.shape)}"
-    elif not same_dim(x._type.shape[0], rows._type.shape[0]):
+    elif not agree_dim(x._type.shape[0], rows._type.shape[0]):
         message = (
             f"The length of `values` ({x._type.shape[0]}) must match the first dimension of `value_rowids` "
             f"({rows._type.shape[0]})."
