@@ -253,11 +253,12 @@ def _expressions(bindings: Sequence[Any]) -> dict[Any, Any]:
     expressions: dict[Any, Any] = {}
     for binding in bindings:
         call = binding.value
-        if dialect.is_dialect(call) and dialect.static_types(call.ty) is not None:
+        types = dialect.static_types(call.ty) if dialect.is_dialect(call) else None
+        if types is not None:
             attrs = dialect.read(call).attrs
             if not any(map(_is_symbolic, attrs.values())):
                 operands = [_constant(x) if isinstance(x, ir.Constant) else expressions.get(x, x) for x in call.args[:]]
-                expressions[binding.var] = (call.op.name, *operands, repr(sorted(attrs.items())), str(call.ty))
+                expressions[binding.var] = (call.op.name, *operands, repr(sorted(attrs.items())), types)
     return expressions
 
 
