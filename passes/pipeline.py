@@ -47,6 +47,7 @@ from tvtf.passes.lower.hoist_tuple_items import HoistTupleItems, forward_tuple_i
 from tvtf.passes.lower.legalize import legalize
 from tvtf.passes.lower.loops_to_kernels import native_loops
 from tvtf.passes.lower.reject_host_calls import IN_A_LIBRARY, ON_A_GPU, reject_host_ops, with_fixed_messages
+from tvtf.passes.lower.runtime_sizes import with_runtime_sizes
 from tvtf.passes.lower.scalar_dims import scalars_as_dims
 from tvtf.passes.memory.buffer_donation import donate, mark_inplace
 from tvtf.passes.memory.clamp_allocation import ClampAllocations
@@ -130,6 +131,11 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("prim-values", stock.ComputePrimValue()),
         Phase("shapes", stock.VMShapeLower()),
         Phase("symbols", stock.AttachGlobalSymbol()),
+        *(
+            []
+            if on_gpu(target) or not polls
+            else [Phase("sizes", _unchanged, early=lambda mod: with_runtime_sizes(mod, target))]
+        ),
         # Last: these rewrite kernels to forms that TVM's own kernel passes, which follow, don't break.
         Phase("bfloat16", Bfloat16Bits, early=_unchanged),
         Phase("names", HoistLets, early=_unchanged),

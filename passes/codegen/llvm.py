@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import tvm
@@ -38,6 +38,7 @@ from tvtf.passes.schedule.cpu import subroutine
 
 Finish = Callable[[IRModule], IRModule]
 Functions = Mapping[ir.GlobalVar, tirx.PrimFunc]
+GetCode = Callable[[], bytes]
 PREFIX = "__tvm_ffi_"
 """Prefix that TVM gives to the symbols of kernels."""
 _EMISSION = Lock()
@@ -179,7 +180,8 @@ class _Objects:
         """Prepares the compilation of kernels, without object files so far.
 
         ``subroutine_code`` will hold the object code of subroutines that kernels share, by name. ``claimed`` has the
-        names of subroutines that a thread compiles or has compiled.
+        names of subroutines that a thread compiles or has compiled, and ``kernel_code`` the object code of kernels by
+        their keys, as soon as a thread has begun with it.
         """
         self.target, self.host = target, host_target(target)
         self.finish, self.stored = finish, stored
@@ -191,6 +193,7 @@ class _Objects:
         self.subroutines = subroutines or SubroutineCompiler(self.host, self.options, stored)
         self.subroutine_code: dict[str, bytes] = {}
         self.claimed: set[str] = set()
+        self.kernel_code: dict[str, Future[bytes]] = {}
         self.claims = Lock()
 
     def compile(self, kernels: IRModule, threads: int, one_by_one: bool) -> None:
@@ -211,16 +214,19 @@ class _Objects:
             )
             jobs = {index: pool.submit(self._object_code_of, parts[index]) for index in largest_first}
             try:
-                self.code = {f"kernels{index}.o": jobs[index].result() for index in range(len(parts))}
+                # A job returns a function, which waits where another job compiles an equal kernel.
+                self.code = {f"kernels{index}.o": jobs[index].result()() for index in range(len(parts))}
                 self.code |= {f"{name}.o": self.subroutine_code[name] for name in sorted(self.subroutine_code)}
             except BaseException:  # an error in one part, or Ctrl-C: the remaining parts aren't begun
                 pool.shutdown(cancel_futures=True)
                 raise
 
-    def _object_code_of(self, part: Functions) -> bytes:
-        """Compiles the functions of one part, or loads their stored code, and returns their object code.
+    def _object_code_of(self, part: Functions) -> GetCode:
+        """Compiles the functions of one part, or finds their code, and returns a function that returns their object code.
 
-        The subroutines that the functions call are compiled, too, and added to `subroutine_code`.
+        The function waits if another thread compiles an equal kernel. Only the thread that links calls it, so that threads
+        of the pool don't wait for one another. The subroutines that the functions call are compiled, too, and added to
+        `subroutine_code`.
         """
         cost = KernelCost(", ".join(name.name_hint for name in part))
         self.costs.append(cost)
@@ -229,11 +235,15 @@ class _Objects:
                 (func,) = part.values()
                 code = self._load_or_compile(self.stored, func, cost)
             else:
-                code = self._compile_part(part, cost)
-            for name in names_in(code):
-                self._add_subroutine(name, part)
+                code = _returning(self._with_subroutines(part, self._compile_part(part, cost)))
         with self.claims:
             self.progress.done += 1
+        return code
+
+    def _with_subroutines(self, part: Functions, code: bytes) -> bytes:
+        """Compiles the subroutines that the object code of some functions calls, and returns the object code."""
+        for name in names_in(code):
+            self._add_subroutine(name, part)
         return code
 
     def _add_subroutine(self, name: str, part: Functions) -> None:
@@ -251,17 +261,31 @@ class _Objects:
 
         self.subroutine_code[name] = self.subroutines.code(name, find)
 
-    def _load_or_compile(self, stored: Stored, func: tirx.PrimFunc, cost: KernelCost) -> bytes:
-        """Loads a kernel's object code from the store, or compiles the kernel.
+    def _load_or_compile(self, stored: Stored, func: tirx.PrimFunc, cost: KernelCost) -> GetCode:
+        """Loads a kernel's object code from the store, or compiles the kernel, unless another thread does so already.
 
         The stored code has a name that is the same in all programs; the kernel's symbol in this program replaces it.
         """
         symbol = str(func.attrs[SYMBOL])
         stored_name = common_name(symbol) if HAS_ELF else symbol
         kernel = with_common_names(func, stored_name)
-        part = {ir.GlobalVar(stored_name): kernel}
-        code = stored(kernel_key(kernel, self.target, self.options), lambda: self._compile_part(part, cost))
-        return code if stored_name == symbol else with_symbol_renamed(code, PREFIX + stored_name, PREFIX + symbol)
+        key = kernel_key(kernel, self.target, self.options)
+        with self.claims:
+            is_first = key not in self.kernel_code
+            shared = self.kernel_code.setdefault(key, Future())
+        if is_first:
+            part = {ir.GlobalVar(stored_name): kernel}
+            try:
+                shared.set_result(self._with_subroutines(part, stored(key, lambda: self._compile_part(part, cost))))
+            except BaseException as error:
+                shared.set_exception(error)
+                raise
+
+        def code_with_symbol() -> bytes:
+            code = shared.result()
+            return code if stored_name == symbol else with_symbol_renamed(code, PREFIX + stored_name, PREFIX + symbol)
+
+        return code_with_symbol
 
     def _compile_part(self, part: Functions, cost: KernelCost) -> bytes:
         """Schedules, lowers and compiles functions, and returns the object code that runs on the host (the CPU).
@@ -295,6 +319,11 @@ class _Objects:
         linked = relax_api.VMLink(builder, self.target, self.modules[0], libraries, constants)
         packed = runtime_api.ModulePackImportsToLLVM(linked, False, str(self.host), "")
         self.code["executable.o"] = object_code(packed)
+
+
+def _returning(code: bytes) -> GetCode:
+    """Returns a function that returns object code which is known already."""
+    return lambda: code
 
 
 def _with_global_symbols(kernels: IRModule) -> IRModule:

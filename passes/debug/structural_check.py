@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import tvm
 from tvm import ir, relax, tirx
+from tvm.tirx.buffer import is_buffer_var
 
 from tvtf.core.primitive import table
 from tvtf.core.tvm_visitor import structural_walk
@@ -26,6 +27,9 @@ from tvtf.passes.analysis.dead_code import needed_bindings
 from tvtf.passes.analysis.loop_op import IMPURE_LOOP, LOOPS, PURE_LOOP, carried_count
 from tvtf.passes.debug import memory_check
 from tvtf.passes.memory.memory_plan import ARENA_TENSOR
+from tvtf.passes.schedule.cpu import emit
+from tvtf.passes.schedule.cpu.kernel import substitute
+from tvtf.passes.schedule.cpu.parallel_threshold import PARALLEL_SIZES
 
 EXTERN, FUNCTION, BRANCH = "a packed function", "a function of the module", "relax.If"
 DIALECT_PREFIX = "tvtf."
@@ -237,7 +241,9 @@ class _FunctionCheck:
     def check_arguments(self, callee: ir.GlobalVar, args: list[Any]) -> None:
         """Checks that a call passes as many arguments as the called function has parameters."""
         func = self.mod[callee]
-        if isinstance(func, tirx.PrimFunc):
+        if isinstance(func, tirx.PrimFunc) and func.attrs and PARALLEL_SIZES in func.attrs:
+            self.check_sizes(callee, func, args)
+        elif isinstance(func, tirx.PrimFunc):
             self.check_kernel_call(callee, [getattr(x, "ty", None) for x in args], False)
         elif len(func.params) != len(args):
             self.fail(f"{callee.name_hint} takes {len(func.params)} arguments, and is given {len(args)}")
@@ -264,6 +270,19 @@ class _FunctionCheck:
                 self.fail(
                     f"the kernel {callee.name_hint} takes {param.name!r} of rank {len(shape)}, and is given {actual}"
                 )
+
+    def check_sizes(self, callee: ir.GlobalVar, func: tirx.PrimFunc, args: list[Any]) -> None:
+        """Checks that the sizes which a call passes make each parameter of a kernel as large as the tensor passed for it."""
+        if len(func.params) != len(args):
+            self.fail(f"the kernel {callee.name_hint} takes {len(func.params)} arguments, and is given {len(args)}")
+        sizes = {param: arg for param, arg in zip(func.params, args) if isinstance(arg, tirx.IntImm)}
+        for param, arg in zip(func.params, args):
+            if is_buffer_var(param) and isinstance(arg.ty, relax.TensorType) and arg.ty.shape is not None:
+                items = emit.simplified(substitute(emit.volume(list(param.ty.shape)), sizes))
+                if emit.static(items) != emit.static(emit.volume(list(arg.ty.shape.values))):
+                    self.fail(
+                        f"the kernel {callee.name_hint} takes {emit.static(items)} items as {param.name!r}, and is given {arg.ty}"
+                    )
 
     def check_loop(self, call: relax.Call) -> None:
         """Checks the calling convention of a loop.

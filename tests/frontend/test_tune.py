@@ -6,6 +6,7 @@ import pytest
 import tvtf as tf
 from tvtf.frontend.tuning import tune as tuning
 from tvtf.frontend.tuning.tune import Budget, agree, in_turns
+from tvtf.passes.pipeline import lower
 from tvtf.passes.schedule import tuning_records
 from tvtf.passes.schedule.tuned_choices import describe
 from tvtf.runtime.target import host_target
@@ -54,6 +55,19 @@ def test_a_function_is_tuned_recorded_and_computes_the_same(home, faster_with_ti
     (record,) = tuning_records.records(describe(host_target())).values()
     assert record.kernel == "matmul: float32[33, 20], float32[20, 70]"
     np.testing.assert_allclose(product(x, y), before, rtol=1e-5)
+
+
+def test_a_tuned_kernel_does_not_get_its_sizes_as_parameters(home, faster_with_tile_2):
+    sums = tf.function(lambda x: tf.reduce_sum(x, 0))
+    x = tf.ones((2048, 64))
+    mod = sums.get_concrete_function(x).module()
+
+    def parameters():
+        return len(lower(mod, host_target(), kernels=False)["reduce_sum"].params)
+
+    assert parameters() == 4
+    assert [kernel.name for kernel in sums.tune(x, trials=4).kernels] == ["reduce_sum"]
+    assert parameters() == 2
 
 
 def test_the_table_says_kernel_times_and_choices(home, faster_with_tile_2):

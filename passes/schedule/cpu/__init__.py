@@ -44,6 +44,7 @@ from tvtf.passes.schedule.cpu.empty_extents import without_empty
 from tvtf.passes.schedule.cpu.groups import emit_groups
 from tvtf.passes.schedule.cpu.inline import inlined
 from tvtf.passes.schedule.cpu.kernel import Kernel, read_kernel
+from tvtf.passes.schedule.cpu.parallel_threshold import parallel_over_sizes
 from tvtf.passes.schedule.cpu.slow_path_lanes import with_slow_paths
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.tuned_choices import describe, record_for
@@ -77,7 +78,7 @@ def schedule(func: PrimFunc, target: Target, decisions: Decisions | None = None)
     if kernel is None:
         return func
     kernel = without_empty(kernel)
-    with deciding(decisions) if decisions else nullcontext():
+    with deciding(decisions) if decisions else nullcontext(), parallel_over_sizes(func):
         body = _loops_of_kernel(kernel, target)
     if decisions:
         decisions.check_all_used()

@@ -84,7 +84,8 @@ def operations(value: ir.Expr, limit: int | None = None) -> int:
         count += _operations_of(node)
         return tvm_ffi.VisitInterrupt(None) if limit is not None and count >= limit else None
 
-    structural_walk(value, (ir.Expr, visit))
+    # A buffer's type has its shape in it, whose arithmetic isn't evaluated here.
+    structural_walk(value, [(Var, lambda var: tvm_ffi.WalkResult.SKIP), (ir.Expr, visit)], order="pre")
     return max(1, count)
 
 

@@ -168,11 +168,12 @@ def _remaining_items(
 ) -> Stmt | None:
     """Emits the items after the last whole vector: as a short vector if their number is static, else one by one.
 
-    Returns None if there are no such items.
+    Returns None if there are no such items, also because an extent that isn't static is a multiple of the lanes by its form.
     """
     size = static(extent)
     if size is None:
-        return emit.loop(extent - vector_count * lanes, lambda place: body(vector_count * lanes + place))
+        count = emit.simplified(extent - vector_count * lanes)
+        return None if static(count) == 0 else emit.loop(count, lambda place: body(vector_count * lanes + place))
     remaining = size % lanes
     return None if remaining == 0 else emit.vectorized(remaining, lambda lane: body(index(size - remaining) + lane))
 

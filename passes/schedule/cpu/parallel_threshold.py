@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from tvm import ir, tirx
-from tvm.tirx import Stmt
+from tvm.tirx import PrimFunc, Stmt, Var
 
 from tvtf.passes.schedule.choices import choice
 from tvtf.passes.schedule.cpu import access, emit
-from tvtf.passes.schedule.cpu.kernel import Axis, Stage
+from tvtf.passes.schedule.cpu.kernel import Axis, Stage, variables
 from tvtf.passes.schedule.cpu.target import CpuTarget
 
 WORTHWHILE_CYCLES = 40_000
@@ -18,6 +20,11 @@ WORTHWHILE_CYCLES_OF_TILES = 4 * WORTHWHILE_CYCLES
 CYCLES_PER_LOADED_VECTOR = 2
 # Beyond this factor above or below the threshold it is no choice for tuning: a busy machine could decide it wrongly.
 CLEAR_CASE = 16
+PARALLEL_SIZES = "tvtf.parallel_sizes"
+"""Attribute of a function with sizes as parameters: the positions of those over which loops run in parallel.
+
+The list is empty if all of its loops are serial.
+"""
 LITTLE = 2048
 """Points that run within a microsecond one by one; faster code for them would take some 100 ms longer to compile."""
 
@@ -43,10 +50,36 @@ def is_parallel(
     if static_cycles is not None:
         is_unclear = threshold < static_cycles * CLEAR_CASE and static_cycles < threshold * CLEAR_CASE
         return write_nest(choice("parallel", static_cycles > threshold, lambda: (False, True) if is_unclear else ()))
+    decided = _parallel_sizes.get()
+    if decided is not None:
+        extents = set().union(*(variables(axis.extent) for stage in stages for axis in stage.spatial))
+        return write_nest(not decided.isdisjoint(extents))
     # In floats: from an integer test TVM concludes that a dim is 0 in the serial nest, and fails where that is a
     # divisor.
     is_large = cycles.astype("float64") > tirx.const(float(threshold), "float64")
     return tirx.IfThenElse(is_large, write_nest(True), write_nest(False))
+
+
+_parallel_sizes: ContextVar[frozenset[Var] | None] = ContextVar("parallel_sizes", default=None)
+
+
+@contextmanager
+def parallel_over_sizes(func: PrimFunc) -> Iterator[None]:
+    """Makes nests parallel as the attribute `PARALLEL_SIZES` of a function says, if the function has it."""
+    positions = func.attrs.get(PARALLEL_SIZES) if func.attrs else None
+    token = _parallel_sizes.set(None if positions is None else frozenset(func.params[int(i)] for i in positions))
+    try:
+        yield
+    finally:
+        _parallel_sizes.reset(token)
+
+
+def is_size_parameter(axis: Axis) -> bool:
+    """Returns whether the extent of an axis is a parameter of a function with the attribute `PARALLEL_SIZES`.
+
+    The sizes of such functions are chosen so that these axes need no register tiles, and no code for what remains of them.
+    """
+    return axis.size is None and _parallel_sizes.get() is not None
 
 
 def total_cycles(stages: Sequence[Stage], target: CpuTarget) -> ir.Expr:

@@ -14,6 +14,7 @@ from tvm.tirx import Var
 from tvtf.passes.schedule.choices import choice
 from tvtf.passes.schedule.cpu import access
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, has_calls, variables
+from tvtf.passes.schedule.cpu.parallel_threshold import is_size_parameter
 from tvtf.passes.schedule.cpu.target import BITS_PER_BYTE, CpuTarget
 from tvtf.passes.schedule.cpu.vector_axis import (
     OPERATIONS_PER_CYCLE,
@@ -432,6 +433,7 @@ def _row_axes(stage: Stage, column: Axis, terms: list[TensorLoad]) -> list[Axis]
     if len(terms) != 2:
         return []
     wide_results = [axis for axis in stage.spatial if not axis.var.same_as(column.var) and axis.size != 1]
+    wide_results = [axis for axis in wide_results if not is_size_parameter(axis)]
     vector_operands = vector_terms(terms, column)
     return [axis for axis in wide_results if any(access.load_stride(term, axis.var) == 0 for term in vector_operands)]
 

@@ -1,0 +1,163 @@
+"""Passes kernels their sizes at run time, so that kernels which differ only in sizes have the same code.
+
+A network has the same few kernels around its products (an optimizer's update, the sum of two branches, the parts of batch
+normalization) for tensors of a dozen sizes. LLVM takes 10 to 40 ms for each of them. With sizes as parameters they are equal,
+and the code of one serves all of them: in this program, and through the cache in others.
+
+Only kernels that get no slower are rewritten. They read and write every tensor front to back, as a matrix, as a row that is
+the same for all rows of the matrices, or as a scalar. A row has a whole number of vectors. Whether such a kernel runs in
+parallel depends on its sizes; it is decided here, and an attribute of the kernel tells the schedule.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import ir, relax, tirx
+from tvm.ir import TensorLoad
+from tvm.s_tir import SBlock
+from tvm.target import Target
+from tvm.tirx import PrimFunc, Var
+
+from tvtf.core.tvm_visitor import structural_map, structural_walk
+from tvtf.passes.analysis.rewriter import Bindings
+from tvtf.passes.lower.runtime_sizes_of_sums import sum_with_sizes
+from tvtf.passes.lower.size_parameters import (
+    SizedKernel,
+    buffers_of,
+    cycles_of,
+    keeps_cores_busy,
+    loop_nest,
+    matrices_of,
+    new_buffers,
+    points_of_buffers,
+    sized_kernel,
+)
+from tvtf.passes.memory.hoist_constants import called_elsewhere
+from tvtf.passes.memory.memory_plan import ARENA_TENSOR
+from tvtf.passes.schedule.cpu import SCHEDULED, emit
+from tvtf.passes.schedule.cpu.kernel import Kernel, Stage, read_kernel
+from tvtf.passes.schedule.cpu.parallel_threshold import WORTHWHILE_CYCLES
+from tvtf.passes.schedule.cpu.target import CpuTarget
+from tvtf.passes.schedule.tuned_choices import describe, record_for
+from tvtf.passes.schedule.tuning_records import records
+
+FEWEST_VECTORS = 4
+"""Vectors of a row from which on a loop over a number of them that is a parameter takes no longer than one over a constant."""
+ALLOCATIONS = ("relax.vm.alloc_tensor", ARENA_TENSOR)
+
+
+def with_runtime_sizes(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
+    """Gives unscheduled kernels of ``main`` their sizes as parameters, where that costs nothing, and their calls the sizes.
+
+    Kernels with a tensor from outside of the library, such as one that NumPy computed, stay as they are: they check the
+    tensor's shape, and a rewritten kernel takes tensors for matrices. So do kernels that were tuned for their sizes.
+    """
+    facts, main, known = CpuTarget.of(target), mod["main"], records(describe(target))
+    outside_main = called_elsewhere(mod)
+    rewritten: dict[ir.GlobalVar, SizedKernel] = {}
+    for name, func in mod.functions_items():
+        if isinstance(func, PrimFunc) and SCHEDULED not in (func.attrs or {}) and name not in outside_main:
+            sized = _with_sizes(func, facts)
+            if sized is not None and record_for(func, known) is None:
+                rewritten[name] = sized
+    for name in _with_foreign_tensors(main, set(rewritten)):
+        del rewritten[name]
+    if not rewritten:
+        return mod
+    new_names = {name: Bindings.typed(ir.GlobalVar(name.name_hint), new.func.ty) for name, new in rewritten.items()}
+
+    def with_size_arguments(call: relax.Call) -> relax.Call:
+        if not isinstance(call.op, ir.GlobalVar) or call.op not in new_names:
+            return call
+        sizes = [emit.index(size) for size in rewritten[call.op].sizes]
+        return relax.Call(new_names[call.op], [*call.args, *sizes], call.attrs, call.ty_args, call.span, ret_ty=call.ty)
+
+    functions = {name: func for name, func in mod.functions_items() if name not in rewritten}
+    result = tvm.IRModule(functions, attrs=mod.attrs)
+    for name, sized in rewritten.items():
+        result[new_names[name]] = sized.func
+    result["main"] = structural_map(main, (relax.Call, with_size_arguments))
+    return result
+
+
+def _with_foreign_tensors(main: relax.Function, kernels: set[ir.GlobalVar]) -> set[ir.GlobalVar]:
+    """Returns those kernels that ``main`` calls with a tensor that is no parameter or constant, nor allocated in it."""
+    values = {binding.var: binding.value for block in main.body.blocks for binding in block.bindings}
+    known = {*main.params, *(var for var, value in values.items() if _is_allocation(value))}
+
+    def is_foreign(x: ir.Expr) -> bool:
+        return isinstance(x, relax.Var) and x not in known and isinstance(x.ty, relax.TensorType)
+
+    calls = [value for value in values.values() if isinstance(value, relax.Call) and value.op in kernels]
+    return {call.op for call in calls if any(map(is_foreign, call.args))}
+
+
+def _is_allocation(value: Any) -> bool:
+    return isinstance(value, relax.Call) and isinstance(value.op, ir.Op) and value.op.name in ALLOCATIONS
+
+
+def _with_sizes(func: PrimFunc, target: CpuTarget) -> SizedKernel | None:
+    """Returns a kernel with its sizes as parameters; None if its form or its sizes don't fit."""
+    reductions = _count_reductions(func)
+    kernel = read_kernel(func) if reductions <= 1 else None
+    if kernel is None or not kernel.stages or not all(isinstance(stage, Stage) for stage in kernel.stages):
+        return None
+    return sum_with_sizes(func, kernel, target) if reductions else _elementwise_with_sizes(func, kernel, target)
+
+
+def _count_reductions(func: PrimFunc) -> int:
+    """Returns the number of a kernel's blocks that are reductions, up to 2; this is quicker than reading its stages."""
+    count = 0
+
+    def visit(block: SBlock) -> Any:
+        nonlocal count
+        count += block.init is not None
+        return tvm_ffi.VisitInterrupt(None) if count > 1 else None
+
+    structural_walk(func.body, (SBlock, visit))
+    return count
+
+
+def _elementwise_with_sizes(func: PrimFunc, kernel: Kernel, target: CpuTarget) -> SizedKernel | None:
+    """Returns an elementwise kernel with the numbers of its rows, and of vectors in a row, as parameters, or None."""
+    stages = [stage for stage in kernel.stages if isinstance(stage, Stage)]
+    points_of = points_of_buffers(stages)
+    matrices = None if points_of is None else matrices_of(points_of)
+    lanes = target.lanes(min(stage.item_bytes for stage in stages))
+    if matrices is None or matrices.columns % lanes or matrices.columns < FEWEST_VECTORS * lanes:
+        return None
+    buffers = buffers_of(func, kernel)
+    if set(buffers) != set(matrices.points_of) or not all(map(matrices.are_walked_front_to_back, stages)):
+        return None
+    row, column = Var("row", "int64"), Var("column", "int64")
+    rows, vectors = Var("rows", "int64"), Var("vectors", "int64")
+    has_rows = any(map(matrices.is_row, buffers))
+    extents = {row: rows, column: vectors * emit.index(lanes)}
+    sizes = {rows: matrices.rows} if has_rows else {}
+    sizes[vectors] = matrices.columns // lanes
+
+    def axes_of(buffer: Var) -> list[Var]:
+        if matrices.points_of[buffer] == 1:
+            return []
+        return [row, column] if has_rows and matrices.is_matrix(buffer) else [column]
+
+    new = new_buffers(buffers, axes_of, extents)
+
+    def new_load(load: TensorLoad) -> ir.Expr:
+        rank = len(new[load.source].ty.shape)
+        return tirx.BufferLoad(new[load.source], axes_of(load.source) or [emit.index(0)] * rank)
+
+    nests = [
+        loop_nest(
+            new[stage.buffer], axes_of(stage.buffer), [], extents, structural_map(stage.value, (TensorLoad, new_load))
+        )
+        for stage in stages
+    ]
+    on_matrices = [stage for stage in stages if matrices.is_matrix(stage.buffer)]
+    is_parallel = target.cores > 1 and cycles_of(kernel, on_matrices, lanes) > WORTHWHILE_CYCLES
+    if is_parallel and has_rows and not keeps_cores_busy(matrices.rows, target):
+        return None
+    return sized_kernel(func, new, nests, [new[buffer] for buffer in kernel.local], sizes, is_parallel)

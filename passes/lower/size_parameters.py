@@ -1,0 +1,202 @@
+"""What the rewrites of `runtime_sizes` share: kernels with sizes as parameters, and tensors read as matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tvm import ir, sym, tirx
+from tvm.ir import TensorLoad
+from tvm.s_tir import SBlock, SBlockRealize
+from tvm.tirx import BufferStore, For, IterVar, PrimFunc, Stmt, Var
+from tvm.tirx.buffer import is_buffer_var
+
+from tvtf.passes.schedule.cpu import access, emit
+from tvtf.passes.schedule.cpu.kernel import Kernel, Stage, substitute
+from tvtf.passes.schedule.cpu.parallel_threshold import CYCLES_PER_LOADED_VECTOR, PARALLEL_SIZES
+from tvtf.passes.schedule.cpu.target import CpuTarget
+
+TASKS_PER_CORE = 4
+"""As in `elementwise._chunks_of_innermost`: with fewer rows, a schedule for known sizes splits the rows."""
+
+
+@dataclass(frozen=True)
+class SizedKernel:
+    """A kernel with sizes as its last parameters, and the arguments for them that make it the original kernel."""
+
+    func: PrimFunc
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """How a kernel's tensors are matrices of ``rows`` times ``columns`` items, rows of them, or scalars.
+
+    ``points_of`` has the number of items of each tensor.
+    """
+
+    rows: int
+    columns: int
+    points_of: Mapping[Var, int]
+
+    def is_matrix(self, buffer: Var) -> bool:
+        return self.points_of[buffer] == self.rows * self.columns
+
+    def is_row(self, buffer: Var) -> bool:
+        return self.points_of[buffer] == self.columns < self.rows * self.columns
+
+    def are_walked_front_to_back(self, stage: Stage) -> bool:
+        """Returns whether an elementwise stage computes each item from the items at the same place of its operands.
+
+        That is the same place of matrices, the place in the row for rows, and the only place of scalars.
+        """
+        if not self.is_matrix(stage.buffer) and not self.is_row(stage.buffer):
+            return False
+        if access.points(stage.spatial) != self.points_of[stage.buffer]:  # it stores a part only
+            return False
+        uses_places = access.free_variables(stage.value) & {axis.var for axis in stage.spatial}
+        return not uses_places and all(self.is_at_own_place(load, stage) for load in stage.loads)
+
+    def is_at_own_place(self, load: TensorLoad, stage: Stage) -> bool:
+        """Returns whether a load reads the item at the place that its stage computes, in the same column, or a scalar."""
+        if self.points_of[load.source] == 1:
+            return True
+        if self.is_matrix(load.source) and not self.is_matrix(stage.buffer):
+            return False
+        extents = [emit.static(extent) for extent in load.source.ty.shape]
+        indices = [(place, extent) for place, extent in zip(load.indices, extents, strict=True) if extent != 1]
+        axes = [axis for axis in stage.spatial if axis.size != 1][-len(indices) :]
+        # Most loads have the stage's own axes as indices, which needs no proof.
+        if len(axes) == len(indices) and all(
+            place.same_as(axis.var) and extent == axis.size for (place, extent), axis in zip(indices, axes, strict=True)
+        ):
+            return True
+        place = access.flat_offset(stage.buffer, [axis.var for axis in stage.spatial])
+        expected = place if self.is_matrix(load.source) else tirx.floormod(place, emit.index(self.columns))
+        return bool(analyzer_of(stage).can_prove_equal(access.flat_offset(load.source, list(load.indices)), expected))
+
+
+def matrices_of(points_of: Mapping[Var, int]) -> Matrices | None:
+    """Returns the numbers of rows and columns of tensors with some numbers of items; None if these don't fit.
+
+    The largest are matrices, and all others must be rows or scalars.
+    """
+    points = max(points_of.values(), default=0)
+    columns, *others = sorted(set(points_of.values()) - {1, points}) or [points]
+    if others or 0 in points_of.values() or points % columns:
+        return None
+    return Matrices(points // columns, columns, points_of)
+
+
+def points_of_buffers(stages: Sequence[Stage]) -> dict[Var, int] | None:
+    """Returns the number of items of each tensor that stages read or write; None if one isn't static."""
+    buffers = {buffer for stage in stages for buffer in (stage.buffer, *(load.source for load in stage.loads))}
+    shapes = {buffer: [emit.static(extent) for extent in buffer.ty.shape] for buffer in buffers}
+    if any(None in shape for shape in shapes.values()):
+        return None
+    return {buffer: prod(size or 0 for size in shape) for buffer, shape in shapes.items()}
+
+
+def buffers_of(func: PrimFunc, kernel: Kernel) -> list[Var]:
+    """Returns the tensors that are a kernel's parameters, then those that exist only inside of it."""
+    return [*filter(is_buffer_var, func.params), *kernel.local]
+
+
+def new_buffers(
+    buffers: Sequence[Var], axes_of: Callable[[Var], Sequence[Var]], extents: Mapping[Var, ir.Expr]
+) -> dict[Var, Var]:
+    """Returns new tensors in place of some, with the extents of the given axes, or the same shape where there are none.
+
+    Their names are the same for all kernels, since names are parts of the keys in the cache.
+    """
+    return {
+        buffer: new_buffer(
+            [extents[axis] for axis in axes_of(buffer)] or list(buffer.ty.shape),
+            str(buffer.ty.dtype.dtype),
+            f"b{number}",
+        )
+        for number, buffer in enumerate(buffers)
+    }
+
+
+def new_buffer(shape: Sequence[ir.Expr], dtype: str, name: str) -> Var:
+    """Returns a tensor, without TVM's description of its layout, whose making takes as long as that of the tensor."""
+    return tirx.decl_buffer(list(shape), dtype, name, layout=None)
+
+
+def analyzer_of(stage: Stage) -> sym.Analyzer:
+    """Returns an analyzer that knows the range of each axis of a stage."""
+    analyzer = sym.Analyzer()
+    for axis in stage.axes:
+        analyzer.bind(axis.var, ir.Range(emit.index(0), axis.extent))
+    return analyzer
+
+
+def cycles_of(kernel: Kernel, stages: Sequence[Stage], lanes: int) -> int:
+    """Estimates the cycles of stages on one core as `parallel_threshold.stage_cycles` does, as if they were one stage.
+
+    Results between the stages then are in registers. The result is 0 for an unknown number of points.
+    """
+    points = max((access.points(stage.axes) or 0 for stage in stages), default=0)
+    operations = sum(access.operations(stage.value) for stage in stages)
+    loads = sum(
+        load.source.same_as(stage.buffer) or not kernel.is_local(load.source)
+        for stage in stages
+        for load in stage.loads
+    )
+    return points * (operations + CYCLES_PER_LOADED_VECTOR * loads) // lanes
+
+
+def loop_nest(buffer: Var, spatial: Sequence[Var], reduce: Sequence[Var], extents: Mapping[Var, ir.Expr], value: ir.Expr,
+              init: ir.Expr | None = None) -> Stmt:  # fmt: skip
+    """Returns the loop nest that computes a value at each point of some axes, and reduces it along others.
+
+    Args:
+      buffer: the tensor in which the value is stored at the indices ``spatial``.
+      spatial: the axes of the result.
+      reduce: the axes along which the value, which contains a load of the result, is reduced.
+      extents: the extent of each axis.
+      value: the value, in terms of the axes.
+      init: the value before the reduction.
+    """
+    axes = [*spatial, *reduce]
+    # Each block has variables of its own.
+    own = {axis: Var(axis.name, "int64") for axis in axes}
+    indices = [own[axis] for axis in spatial]
+    iter_vars = [
+        IterVar(
+            ir.Range(emit.index(0), extents[axis]), own[axis], IterVar.CommReduce if axis in reduce else IterVar.DataPar
+        )
+        for axis in axes
+    ]
+    loop_vars = [Var(f"{axis.name}_loop", "int64") for axis in axes]
+    start = None if init is None else BufferStore(buffer, init, indices)
+    block = SBlock(iter_vars, [], [], "stage", BufferStore(buffer, substitute(value, own), indices), start)
+    nest: Stmt = SBlockRealize(loop_vars, True, block)
+    for loop_var, axis in reversed(list(zip(loop_vars, axes, strict=True))):
+        nest = For(loop_var, emit.index(0), extents[axis], tirx.ForKind.SERIAL, nest)
+    return nest
+
+
+def keeps_cores_busy(tasks: int, target: CpuTarget) -> bool:
+    """Returns whether parallel loops over some tasks are enough for all cores; without, a schedule would split the tasks."""
+    return tasks >= TASKS_PER_CORE * target.cores
+
+
+def sized_kernel(func: PrimFunc, new: Mapping[Var, Var], nests: Sequence[Stmt], local: Sequence[Var],
+                 sizes: Mapping[Var, int], is_parallel: bool) -> SizedKernel:  # fmt: skip
+    """Returns the kernel with other loop nests, and with sizes as parameters.
+
+    Args:
+      func: the original kernel.
+      new: what replaces each of its parameters that is a tensor.
+      nests: the loop nests.
+      local: the tensors that exist only inside of the kernel.
+      sizes: the parameters, and their arguments. The first is the size of an outermost axis of all large nests.
+      is_parallel: whether these nests run in parallel.
+    """
+    root = SBlock([], [], [], "root", emit.sequence(list(nests)), alloc_buffers=list(local))
+    params = [*(new.get(param, param) for param in func.params), *sizes]
+    sized = PrimFunc(params, SBlockRealize([], True, root), func.ret_type, func.attrs)
+    return SizedKernel(sized.with_attr(PARALLEL_SIZES, [len(func.params)] * is_parallel), tuple(sizes.values()))
