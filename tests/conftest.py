@@ -44,6 +44,22 @@ def own_cache(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
+@pytest.fixture
+def compiled(monkeypatch):
+    """The names of the kernels that LLVM compiles."""
+    from tvtf.passes.codegen import llvm
+
+    names = []
+    build = llvm._Objects._compile_part
+
+    def noted(self, part, cost):
+        names.append(cost.name)
+        return build(self, part, cost)
+
+    monkeypatch.setattr(llvm._Objects, "_compile_part", noted)
+    return names
+
+
 FIRST_STATES: dict[int, dict] = {}
 """Of the random generators that test modules hold, by identity: as they were made."""
 

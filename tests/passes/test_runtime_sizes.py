@@ -19,20 +19,6 @@ LARGE = [(2048, 64), (8, 32, 32, 144), (512, 7, 48), (256, 1280)]
 DTYPES = ["float32", "float64", "int32"]
 
 
-@pytest.fixture
-def compiled(monkeypatch):
-    """The names of the kernels that LLVM compiles."""
-    names = []
-    build = llvm._Objects._compile_part
-
-    def noted(self, part, cost):
-        names.append(cost.name)
-        return build(self, part, cost)
-
-    monkeypatch.setattr(llvm._Objects, "_compile_part", noted)
-    return names
-
-
 def integers(shape, dtype="float32", most=8):
     """Small integers, of which sums in any order are equal."""
     return RNG.integers(-most, most + 1, shape).astype(dtype)

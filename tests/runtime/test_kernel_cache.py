@@ -34,20 +34,6 @@ def nothing_loaded(monkeypatch):
     return forget
 
 
-@pytest.fixture
-def compiled(monkeypatch):
-    """The names of the kernels that LLVM compiles."""
-    names = []
-    build = llvm._Objects._compile_part
-
-    def noted(self, part, cost):
-        names.append(cost.name)
-        return build(self, part, cost)
-
-    monkeypatch.setattr(llvm._Objects, "_compile_part", noted)
-    return names
-
-
 def kernels(folder):
     return sorted(folder.glob("code/*.o"))
 
