@@ -13,12 +13,10 @@ from tvm.tirx import BufferStore, For, IterVar, PrimFunc, Stmt, Var
 from tvm.tirx.buffer import is_buffer_var
 
 from tvtf.passes.schedule.cpu import access, emit
+from tvtf.passes.schedule.cpu.elementwise import FEWEST_TASKS_PER_CORE
 from tvtf.passes.schedule.cpu.kernel import Kernel, Stage, substitute
 from tvtf.passes.schedule.cpu.parallel_threshold import CYCLES_PER_LOADED_VECTOR, PARALLEL_SIZES
 from tvtf.passes.schedule.cpu.target import CpuTarget
-
-TASKS_PER_CORE = 4
-"""As in `elementwise._chunks_of_innermost`: with fewer rows, a schedule for known sizes splits the rows."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +179,7 @@ def loop_nest(buffer: Var, spatial: Sequence[Var], reduce: Sequence[Var], extent
 
 def keeps_cores_busy(tasks: int, target: CpuTarget) -> bool:
     """Returns whether parallel loops over some tasks are enough for all cores; without, a schedule would split the tasks."""
-    return tasks >= TASKS_PER_CORE * target.cores
+    return tasks >= FEWEST_TASKS_PER_CORE * target.cores
 
 
 def sized_kernel(func: PrimFunc, new: Mapping[Var, Var], nests: Sequence[Stmt], local: Sequence[Var],

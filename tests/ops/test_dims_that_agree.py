@@ -21,6 +21,13 @@ def scattered(indices, updates):
     return tf.tensor_scatter_nd_update(tf.zeros([5]), indices[:, tf.newaxis], updates)
 
 
+TABLE = tf.Variable(np.zeros((5, 2), np.float32))
+
+
+def scattered_to_variable(indices, updates):
+    return TABLE.scatter_nd_update(indices[:, tf.newaxis], updates)
+
+
 PROGRAMS = {
     "dynamic_partition": (
         lambda x, p: tf.dynamic_partition(x, p, 2), (VECTOR, NUMBERS), ([1.0, 2.0], [0, 1]), ([1.0, 2.0], [0, 1, 1])
@@ -38,6 +45,9 @@ PROGRAMS = {
     "ragged": (
         lambda x, rows: tf.RaggedTensor.from_value_rowids(x, rows, nrows=3).to_tensor(),
         (VECTOR, NUMBERS), ([1.0, 2.0], [0, 2]), ([1.0, 2.0], [0]),
+    ),
+    "scatter to a Variable": (
+        scattered_to_variable, (NUMBERS, MATRIX), ([1, 3], np.ones((2, 2), np.float32)), ([1, 3], np.ones((2, 3), np.float32))
     ),
     "scatter": (scattered, (NUMBERS, VECTOR), ([1, 3], [5.0, 6.0]), ([1, 3], [5.0])),
 }  # fmt: skip

@@ -432,8 +432,11 @@ def _row_axes(stage: Stage, column: Axis, terms: list[TensorLoad]) -> list[Axis]
     # Only a product of two operands reuses one of them.
     if len(terms) != 2:
         return []
-    wide_results = [axis for axis in stage.spatial if not axis.var.same_as(column.var) and axis.size != 1]
-    wide_results = [axis for axis in wide_results if not is_size_parameter(axis)]
+    wide_results = [
+        axis
+        for axis in stage.spatial
+        if not axis.var.same_as(column.var) and axis.size != 1 and not is_size_parameter(axis)
+    ]
     vector_operands = vector_terms(terms, column)
     return [axis for axis in wide_results if any(access.load_stride(term, axis.var) == 0 for term in vector_operands)]
 
