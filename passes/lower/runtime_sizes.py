@@ -4,9 +4,10 @@ A network has the same few kernels around its products (an optimizer's update, t
 normalization) for tensors of a dozen sizes. LLVM takes 10 to 40 ms for each of them. With sizes as parameters they are equal,
 and the code of one serves all of them: in this program, and through the cache in others.
 
-Only kernels that get no slower are rewritten. They read and write every tensor front to back, as a matrix, as a row that is
-the same for all rows of the matrices, or as a scalar. A row has a whole number of vectors. Whether such a kernel runs in
-parallel depends on its sizes; it is decided here, and an attribute of the kernel tells the schedule.
+Only kernels are rewritten that take as long as before, to 5 % or a microsecond. They read and write every tensor front to
+back, as a matrix, as a row that is the same for all rows of the matrices, or as a scalar. A row has a whole number of vectors.
+Whether such a kernel runs in parallel depends on its sizes; it is decided here, and an attribute of the kernel tells the
+schedule.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ ALLOCATIONS = ("relax.vm.alloc_tensor", ARENA_TENSOR)
 
 
 def with_runtime_sizes(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
-    """Gives unscheduled kernels of ``main`` their sizes as parameters, where that costs nothing, and their calls the sizes.
+    """Gives unscheduled kernels of ``main`` their sizes as parameters, where that costs next to nothing, and their calls the sizes.
 
     Kernels with a tensor from outside of the library, such as one that NumPy computed, stay as they are: they check the
     tensor's shape, and a rewritten kernel takes tensors for matrices. So do kernels that were tuned for their sizes.
