@@ -17,7 +17,7 @@ import numpy as np
 import tvm_ffi
 
 from tvtf.core.dlpack_view import to_array, to_handle
-from tvtf.core.thread_count import available_cores
+from tvtf.core.thread_count import compiler_threads
 from tvtf.core.thread_state import state
 from tvtf.frontend.tuning import cpu_load
 from tvtf.frontend.tuning.extract_kernels import (
@@ -287,7 +287,7 @@ class Bench:
 
     def build(self, choice_sets: Sequence[Mapping[str, str]]) -> list[Candidate | None]:
         """Compiles a candidate for each set of choices; None if its code was built before or can't be built."""
-        with ThreadPoolExecutor(available_cores()) as pool:
+        with ThreadPoolExecutor(compiler_threads()) as pool:
             jobs = [self._start_compiling(choices, pool) for choices in choice_sets]
             return [None if job is None else self._finish_compiling(*job) for job in jobs]
 

@@ -14,7 +14,7 @@ from tvm.runtime import _ffi_api as runtime_api
 from tvm.target import Target
 from tvm.tirx.build import split_host_device_mods
 
-from tvtf.core.thread_count import available_cores
+from tvtf.core.thread_count import compiler_threads
 from tvtf.core.tvm_visitor import structural_walk
 from tvtf.core.variable_lock import Lock
 from tvtf.passes.analysis.loop_op import has_symbol
@@ -61,7 +61,7 @@ def build_library(
 
     `mod` has been through TVM's finalize passes; its functions with a `global_symbol` are the entries. The library
     is loaded by `tvm_ffi.load_module(out)["vm_load_executable"]()` in any process that has TVM's runtime; the compiler
-    isn't needed. Kernels are lowered and compiled one by one, in as many `threads` as there are available cores by default.
+    isn't needed. Kernels are lowered and compiled one by one, in a number of `threads` (`compiler_threads()` by default).
     `finish` runs on each before, and `stored` finds the code of kernels that were compiled before. `subroutines` may have
     begun to compile what kernels call. `progress` counts kernels.
     `check_arguments` and `poll_signals` are those of `tvtf.passes.codegen.vm.generate`; an exported library, which is
@@ -77,7 +77,7 @@ def build_library(
         kernels = generate(builder, mod, check_arguments=check_arguments, poll_signals=poll_signals, on_gpu=on_gpu)
     objects = _Objects(target, finish, None if on_gpu else stored, subroutines, progress)
     # One call of nvcc compiles everything that runs on a GPU.
-    objects.compile(kernels, threads or available_cores(), one_by_one=not on_gpu)
+    objects.compile(kernels, threads or compiler_threads(), one_by_one=not on_gpu)
     objects.add_executable(builder, mod)
     link_code(objects.code, out)
     return objects.costs + objects.subroutines.costs
@@ -86,7 +86,7 @@ def build_library(
 def kernel_module(kernels: IRModule, target: Target) -> tvm.runtime.Module:
     """Compiles scheduled kernels and the subroutines that they call; returns a runtime module with these functions."""
     objects = _Objects(target, None, None)
-    objects.compile(kernels, available_cores(), one_by_one=True)
+    objects.compile(kernels, compiler_threads(), one_by_one=True)
     with scratch_folder() as folder:  # not a file in memory: the loader would take two of the same name for one
         path = folder / "kernels.so"
         link_code(objects.code, path)

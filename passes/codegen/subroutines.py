@@ -13,7 +13,7 @@ from tvm import IRModule, ir, tirx
 from tvm.target import Target
 from tvm.tirx import PrimFunc
 
-from tvtf.core.thread_count import available_cores
+from tvtf.core.thread_count import compiler_threads
 from tvtf.core.tvm_visitor import structural_walk
 from tvtf.passes.codegen.hooks import Stored
 from tvtf.passes.codegen.kernel_key import SYMBOL
@@ -59,8 +59,8 @@ class SubroutineCompiler:
 
         Scheduling kernels is Python code, which keeps one core busy; LLVM runs on another meanwhile.
         """
-        if name not in self._early and available_cores() > 1:
-            self._pool = self._pool or ThreadPoolExecutor(available_cores() - 1)
+        if name not in self._early and compiler_threads() > 1:
+            self._pool = self._pool or ThreadPoolExecutor(compiler_threads() - 1)
             self._early[name] = self._pool.submit(self._compile, name, lambda: function(name))
 
     def code(self, name: str, find: Callable[[], PrimFunc | None]) -> bytes:

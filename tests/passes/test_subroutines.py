@@ -130,7 +130,7 @@ def test_equal_subroutines_have_one_name() -> None:
 def test_a_subroutine_is_compiled_once_whether_begun_early_or_not() -> None:
     host = Target(HOST)
     with (
-        patch("tvtf.passes.codegen.subroutines.available_cores", lambda: 2),
+        patch("tvtf.passes.codegen.subroutines.compiler_threads", lambda: 2),
         SubroutineCompiler(host, {}, None) as early,
     ):
         with subroutine.announced_to(early.begin):

@@ -1,4 +1,4 @@
-"""The number of threads that kernels use; it must be set before TVM is imported."""
+"""The numbers of threads that run and compile kernels; the first must be set before TVM is imported."""
 
 from __future__ import annotations
 
@@ -19,6 +19,16 @@ def available_cores() -> int:
     if not configured.isdigit() or int(configured) < 1:
         raise ValueError(f"TVTF_NUM_THREADS must be a positive integer, but got {configured!r}")
     return int(configured)
+
+
+MOST_COMPILER_THREADS = 4
+"""Compiling also runs Python code, for which threads wait for one another: on 16 cores, a training step of ResNet-50 takes
+8.4 s to compile in 3 threads, 8.8 in 5, 9.8 in 8 and 11.4 in 16."""
+
+
+def compiler_threads() -> int:
+    """Returns in how many threads kernels are compiled: one for each available core, but not more than are of use."""
+    return min(available_cores(), MOST_COMPILER_THREADS)
 
 
 def configure() -> None:
