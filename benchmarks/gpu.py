@@ -1,7 +1,8 @@
 """Compares kernels on a GPU with PyTorch and JAX on the same card: ``python -m benchmarks.gpu``.
 
-Arguments and results stay on the GPU: what is timed are the kernels. Peers that aren't installed are left out. Float32
-products are those of tf32 everywhere.
+Arguments and results stay on the GPU, and a batch of calls is queued before one waits for it: what is timed are the
+kernels, unless launching them takes longer. Peers that aren't installed are left out. Float32 products are those of tf32
+everywhere.
 """
 
 from __future__ import annotations
@@ -10,14 +11,21 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import tvtf as tf
 
-ROUNDS, SECONDS = 7, 0.2
-Run = Callable[[], None]
+ROUNDS, SECONDS, BATCH = 5, 0.1, 10
+
+
+class Run(NamedTuple):
+    """``start()`` queues a call of a kernel; ``wait(result)`` waits for a call, and so for those before it."""
+
+    start: Callable[[], Any]
+    wait: Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,8 @@ class Kernel:
     torch: Callable[..., Any]
     jax: Callable[..., Any]
     flops: int = 0
+    torch_layout: Callable[[list[Any]], list[Any]] = list
+    """Brings arguments into PyTorch's layout, which isn't timed."""
 
     def arrays(self) -> list[np.ndarray]:
         random = np.random.default_rng(0)
@@ -47,7 +57,14 @@ def _softmax_of_jax(x: Any) -> Any:
 def _conv_of_torch(x: Any, w: Any) -> Any:
     import torch
 
-    return torch.nn.functional.conv2d(x.permute(0, 3, 1, 2), w.permute(3, 2, 0, 1), padding=1)
+    return torch.nn.functional.conv2d(x, w, padding=1)
+
+
+def _channels_last(tensors: list[Any]) -> list[Any]:
+    import torch
+
+    x, w = tensors
+    return [x.permute(0, 3, 1, 2), w.permute(3, 2, 0, 1).contiguous(memory_format=torch.channels_last)]
 
 
 def _conv_of_jax(x: Any, w: Any) -> Any:
@@ -66,7 +83,7 @@ def _conv(dtype: str) -> Kernel:
     shapes = ((32, 56, 56, 64), (3, 3, 64, 128))
     flops = 2 * 32 * 56 * 56 * 9 * 64 * 128
     run = lambda x, w: tf.nn.conv2d(x, w, 1, "SAME")  # noqa: E731
-    return Kernel(f"conv 3x3 {dtype}", shapes, dtype, run, _conv_of_torch, _conv_of_jax, flops)
+    return Kernel(f"conv 3x3 {dtype}", shapes, dtype, run, _conv_of_torch, _conv_of_jax, flops, _channels_last)
 
 
 KERNELS = [
@@ -104,20 +121,17 @@ def of_tvtf(kernel: Kernel) -> Run:
     function = Executable.function(executable)
     handles = [tvm.runtime.tensor(a, tvm.cuda(0)) for a in kernel.arrays()]
     device = tvm.cuda(0)
-
-    def run() -> None:
-        function(*handles)
-
-    return _synchronized(run, device.sync)
+    return Run(lambda: function(*handles), lambda _: device.sync())
 
 
-def of_torch(kernel: Kernel) -> Run:
+def of_torch(kernel: Kernel, compiles: bool = False) -> Run:
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     tensors = [torch.tensor(a.astype("float32")).to("cuda", getattr(torch, kernel.dtype)) for a in kernel.arrays()]
-    function = torch.compile(kernel.torch)
-    return _synchronized(lambda: function(*tensors), torch.cuda.synchronize)
+    function = torch.compile(kernel.torch) if compiles else kernel.torch
+    tensors = kernel.torch_layout(tensors)
+    return Run(lambda: function(*tensors), lambda _: torch.cuda.synchronize())
 
 
 def of_jax(kernel: Kernel) -> Run:
@@ -125,26 +139,25 @@ def of_jax(kernel: Kernel) -> Run:
 
     arrays = [jax.device_put(a) for a in kernel.arrays()]
     function = jax.jit(kernel.jax)
-    return lambda: function(*arrays).block_until_ready()
+    return Run(lambda: function(*arrays), lambda result: result.block_until_ready())
 
 
-def _synchronized(run: Callable[[], Any], wait: Callable[[], None]) -> Run:
-    def whole() -> None:
-        run()
-        wait()
-
-    return whole
-
-
-PEERS: dict[str, Callable[[Kernel], Run]] = {"tvtf": of_tvtf, "torch": of_torch, "JAX": of_jax}
+PEERS: dict[str, Callable[[Kernel], Run]] = {
+    "tvtf": of_tvtf,
+    "torch": of_torch,
+    "torch.compile": partial(of_torch, compiles=True),
+    "JAX": of_jax,
+}
 
 
 def microseconds(run: Run) -> float:
     """Returns the mean time of a call, measured over a fraction of a second."""
     calls, started = 0, time.perf_counter()
     while time.perf_counter() - started < SECONDS:
-        run()
-        calls += 1
+        for _ in range(BATCH):
+            last = run.start()
+        run.wait(last)
+        calls += BATCH
     return (time.perf_counter() - started) / calls * 1e6
 
 
@@ -156,7 +169,7 @@ def measured(kernel: Kernel) -> dict[str, float]:
             runs[name] = make(kernel)
         except ImportError:
             continue
-        runs[name]()
+        runs[name].wait(runs[name].start())
     rounds = [{name: microseconds(run) for name, run in runs.items()} for _ in range(ROUNDS)]
     return {name: statistics.median(r[name] for r in rounds) for name in runs}
 
@@ -170,7 +183,7 @@ def main() -> None:
         cells = [f"{times[name]:,.0f}" if name in times else "" for name in PEERS]
         rate = f"{kernel.flops / times['tvtf'] / 1e6:,.1f}" if kernel.flops else ""
         ratio = f"{min(others) / times['tvtf']:.2f}" if others else ""
-        print("| " + " | ".join([kernel.name, *cells, rate, ratio]) + " |")
+        print("| " + " | ".join([kernel.name, *cells, rate, ratio]) + " |", flush=True)
 
 
 if __name__ == "__main__":
