@@ -17,7 +17,7 @@ A_FEW = (
     "add cast matmul conv reduce_sum argmax softmax cumsum sort gather tensor_scatter_add unsorted_segment_sum max_pool"
 )
 FEW = [p for p in LOWERED if p.name in A_FEW.split()]
-ARCHITECTURES = ["sm_80", "sm_90"]
+ARCHITECTURES = ["sm_80", "sm_90", "sm_90a"]
 
 
 def each(primitives):
@@ -185,17 +185,56 @@ def test_compiled_on_a_gpu_is_the_numpy_column(prim, gpu, monkeypatch):
 
 
 @pytest.mark.gpu
+@pytest.mark.sweep
+@each(LOWERED)
+def test_all_cases_on_a_gpu_are_the_numpy_column(prim, gpu, monkeypatch):
+    monkeypatch.setattr(executor, "target_of", lambda device: gpu)
+    lines = compiled_lines(prim, every=True)
+    assert not lines, "\n".join(["", *lines])
+
+
+SMALL_PRODUCTS = [(16, 16, 16), (130, 129, 31), (1024, 1024, 1024), (4096, 320, 64)]
+PRODUCTS_OF_WARPGROUPS = [(2048, 1104, 200), (2048, 4096, 328), (2050, 4099, 65)]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("left, right", [(False, False), (False, True), (True, False), (True, True)])
 @pytest.mark.parametrize("dtype, tolerance", [("float16", 2e-3), ("bfloat16", 2e-2), ("float32", 2e-3)])
-@pytest.mark.parametrize("sizes", [(16, 16, 16), (130, 129, 31), (1024, 1024, 1024), (4096, 320, 64)])
-def test_tensor_core_products_on_a_gpu(sizes, dtype, tolerance, gpu):
+@pytest.mark.parametrize("sizes", [*SMALL_PRODUCTS, *PRODUCTS_OF_WARPGROUPS])
+def test_tensor_core_products_on_a_gpu(sizes, dtype, tolerance, left, right, gpu):
     m, n, k = sizes
     kind = tf.as_dtype(dtype).as_numpy_dtype
     random = np.random.default_rng(0)
     a, b = random.standard_normal((m, k)).astype(kind), random.standard_normal((k, n)).astype(kind)
+    operands = tf.constant(a.T.copy() if left else a), tf.constant(b.T.copy() if right else b)
     with tf.device("GPU:0"):
-        found = tf.function(tf.matmul)(tf.constant(a), tf.constant(b)).numpy().astype("float64")
+        product = tf.function(lambda x, y: tf.matmul(x, y, transpose_a=left, transpose_b=right))
+        found = product(*operands).numpy().astype("float64")
     expected = a.astype("float64") @ b.astype("float64")
     assert np.max(np.abs(found - expected)) <= tolerance * np.sqrt(k) * 4
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("sizes", [(2048, 4096, 328), (1024, 512, 72), (130, 130, 31), (130, 129, 31)])
+def test_what_follows_a_product_on_a_gpu(sizes, dtype, gpu):
+    m, n, k = sizes
+    kind = tf.as_dtype(dtype).as_numpy_dtype
+    a, b, bias = (np.random.default_rng(0).integers(-1, 2, shape).astype("float32") for shape in ((m, k), (k, n), (n,)))
+    with tf.device("GPU:0"):
+        layer = tf.function(lambda x, w, v: tf.nn.relu(tf.matmul(x, w) + v))
+        found = layer(*(tf.constant(operand.astype(kind)) for operand in (a, b, bias)))
+    np.testing.assert_array_equal(found.numpy(), np.maximum((a @ b).astype(kind) + bias.astype(kind), 0))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int32"])
+@pytest.mark.parametrize("first, last", [(0, 1024), (1, 1021), (2, 1022)])
+def test_vectors_of_neighbours_on_a_gpu(first, last, dtype, gpu):
+    x = (np.arange(512 * 1024) % 100).reshape(512, 1024).astype(tf.as_dtype(dtype).as_numpy_dtype)
+    with tf.device("GPU:0"):
+        found = tf.function(lambda x: x[:, first:last] * 2 + x[:, : last - first])(tf.constant(x))
+    np.testing.assert_array_equal(found.numpy(), x[:, first:last] * 2 + x[:, : last - first])
 
 
 @pytest.mark.gpu

@@ -18,10 +18,12 @@ from tvtf.ops.kernels.scan import cumsum
 from tvtf.ops.kernels.softmax import softmax
 from tvtf.passes.codegen import cuda
 from tvtf.passes.codegen.llvm import lower_kernels
-from tvtf.passes.schedule.gpu import schedule
+from tvtf.passes.schedule.gpu import schedule, tiles
 from tvtf.runtime.target import cuda_target, emulated_gpu_target
 
-MOST_THREADS, MOST_SHARED_BYTES = 1024, 160 * 1024
+MOST_THREADS = 1024
+MOST_SHARED_BYTES = {"sm_80": 163 * 1024, "sm_90a": 227 * 1024}
+"""Of a block (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability")."""
 EMULATED = [emulated_gpu_target(), emulated_gpu_target(tf32=True)]
 each_target = pytest.mark.parametrize("target", EMULATED, ids=["float32", "tf32"])
 
@@ -116,6 +118,27 @@ def test_matmul(left: bool, right: bool, dtype: str, target) -> None:
     np.testing.assert_array_equal(run(result, {x: a, y: b}, (m, n), target), wide.astype(dtype_of(dtype)))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("sizes", [(128, 256, 64), (130, 300, 72), (136, 136, 200), (129, 131, 65)])
+@pytest.mark.parametrize("left, right", [(False, False), (False, True), (True, False), (True, True)])
+def test_products_of_warpgroups(
+    left: bool, right: bool, sizes: tuple[int, int, int], dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tiles, "BLOCKS_THAT_FILL", 1)
+    m, n, k = sizes
+    a, b = (
+        np.arange(r * c).reshape(r, c) % 7 - 3.0 for r, c in ((k, m) if left else (m, k), (n, k) if right else (k, n))
+    )
+    x, y = tensor(a.shape, dtype), tensor(b.shape, dtype, "y")
+    product = matmul(x, y, transpose_a=left, transpose_b=right)
+    kind = dtype_of(dtype)
+    expected = ((a.T if left else a) @ (b.T if right else b)).astype(kind)
+    (kernel,) = kernels_of(product, [x, y], "sm_90a")
+    assert "tvtf_wgmma" in kernel.script()
+    operands = {x: a.astype(kind), y: b.astype(kind)}
+    np.testing.assert_array_equal(run(product, operands, (m, n), emulated_gpu_target(warpgroups=True)), expected)
+
+
 @each_target
 @pytest.mark.parametrize("strides, channels", [(1, 16), (2, 3)])
 def test_convolution(strides: int, channels: int, target) -> None:
@@ -168,8 +191,8 @@ def test_gradients_of_filters_in_parts(target) -> None:
 # -- what a GPU allows
 
 
-def kernels_of(result: te.Tensor, operands: list[te.Tensor], tf32: bool = True) -> list[tirx.PrimFunc]:
-    target = cuda_target("sm_80", tf32)
+def kernels_of(result: te.Tensor, operands: list[te.Tensor], arch: str = "sm_80") -> list[tirx.PrimFunc]:
+    target = cuda_target(arch)
     func = schedule(function(result, operands), target)
     _, devices = lower_kernels(tvm.IRModule({"main": func}), target)
     return [kernel for part in devices.values() for kernel in part.functions.values()]
@@ -205,12 +228,13 @@ def products(dtype: str) -> dict[str, tuple[te.Tensor, list[te.Tensor]]]:
     }
 
 
+@pytest.mark.parametrize("arch", MOST_SHARED_BYTES)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("name", ["matmul", "conv"])
-def test_products_keep_to_the_limits(name: str, dtype: str) -> None:
-    for kernel in kernels_of(*products(dtype)[name]):
+def test_products_keep_to_the_limits(name: str, dtype: str, arch: str) -> None:
+    for kernel in kernels_of(*products(dtype)[name], arch):
         assert 32 <= launched(kernel, "threadIdx.x") <= MOST_THREADS
-        assert shared_bytes(kernel) <= MOST_SHARED_BYTES
+        assert shared_bytes(kernel) <= MOST_SHARED_BYTES[arch]
 
 
 @pytest.mark.parametrize("columns, count", [(1000, 1), (50_000, 4)])
@@ -274,14 +298,17 @@ def with_nvcc() -> str:
 
 
 INSTRUCTIONS = {
-    "float16": "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
-    "float32": "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32",
+    ("sm_80", "float16"): "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+    ("sm_80", "float32"): "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32",
+    ("sm_90", "float16"): "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+    ("sm_90a", "float16"): "wgmma.mma_async.sync.aligned.m64n",
+    ("sm_90a", "bfloat16"): "wgmma.mma_async.sync.aligned.m64n",
+    ("sm_90a", "float32"): "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32",
 }
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-@pytest.mark.parametrize("dtype", INSTRUCTIONS)
+@pytest.mark.parametrize("arch, dtype", INSTRUCTIONS)
 @pytest.mark.parametrize("name", ["matmul", "conv"])
 def test_products_use_tensor_cores(name: str, dtype: str, arch: str, monkeypatch) -> None:
     with_nvcc()
@@ -294,7 +321,7 @@ def test_products_use_tensor_cores(name: str, dtype: str, arch: str, monkeypatch
         cuda.build_device(part, kind)
     monkeypatch.undo()
     code = cuda.machine_code(sources[0], arch, "ptx").decode()
-    assert INSTRUCTIONS[dtype] in code and "cp.async.cg.shared.global" in code
+    assert INSTRUCTIONS[arch, dtype] in code and "cp.async.cg.shared.global" in code
 
 
 def test_an_architecture_is_checked() -> None:

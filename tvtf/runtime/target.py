@@ -12,6 +12,8 @@ from tvtf.core.thread_count import available_cores
 CPU, GPU = "CPU", "GPU"
 _ARCH = re.compile(r"sm_(\d{2,3})[af]?")
 OLDEST = 80
+HOPPER = "sm_90a"
+"""The only architecture with the instructions of warpgroups: code for it runs on no later GPU."""
 
 
 @lru_cache(maxsize=1)
@@ -39,21 +41,25 @@ def cuda_target(arch: str, tf32: bool = True) -> Any:
     if match is None or int(match[1]) < OLDEST:
         raise ValueError(f"a GPU's architecture must be sm_{OLDEST} or later, such as sm_90, but got {arch!r}")
     limits = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 48 * 1024, "thread_warp_size": 32}
-    return Target(
-        {"kind": "cuda", "arch": arch, "keys": ["cuda", "gpu", *_precision(tf32)], "host": host_target(), **limits}
-    )
+    keys = ["cuda", "gpu", *_kinds_of_products(tf32, arch == HOPPER)]
+    return Target({"kind": "cuda", "arch": arch, "keys": keys, "host": host_target(), **limits})
 
 
-@lru_cache(maxsize=2)
-def emulated_gpu_target(tf32: bool = False) -> Any:
-    """Returns a target whose kernels are scheduled for a GPU but run on the CPU, thread by thread, to test schedules."""
+@lru_cache(maxsize=4)
+def emulated_gpu_target(tf32: bool = False, warpgroups: bool = False) -> Any:
+    """Returns a target whose kernels are scheduled for a GPU but run on the CPU, thread by thread, to test schedules.
+
+    With ``warpgroups``, 16-bit products are those of a Hopper GPU's warpgroups.
+    """
     from tvm.target import Target
 
-    return Target({"kind": "llvm", "mcpu": host_target().attrs["mcpu"], "keys": ["cpu", "gpu", *_precision(tf32)]})
+    keys = ["cpu", "gpu", *_kinds_of_products(tf32, warpgroups)]
+    return Target({"kind": "llvm", "mcpu": host_target().attrs["mcpu"], "keys": keys})
 
 
-def _precision(tf32: bool) -> list[str]:
-    return ["tf32"] if tf32 else []
+def _kinds_of_products(tf32: bool, warpgroups: bool) -> list[str]:
+    """Returns the keys by which a target tells schedules how it multiplies matrices."""
+    return [key for key, is_used in (("tf32", tf32), ("warpgroups", warpgroups)) if is_used]
 
 
 def device_kind(device: str) -> tuple[str, int]:
@@ -90,7 +96,9 @@ def target_of(device: str | None) -> Any:
 
 @lru_cache(maxsize=16)
 def gpu_arch(number: int) -> str:
-    """Returns the CUDA architecture of one of this machine's GPUs, given its number, such as ``sm_90``.
+    """Returns the CUDA architecture of one of this machine's GPUs, given its number, such as ``sm_80``.
+
+    For a Hopper GPU this is ``sm_90a``: code that also has the instructions which no later GPU has.
 
     Raises:
       RuntimeError: the GPU, its driver or the CUDA runtime is missing; the text says which.
@@ -106,4 +114,5 @@ def gpu_arch(number: int) -> str:
     device = tvm.cuda(number)
     if not device.exist:
         raise RuntimeError(f"GPU:{number} unknown device: the CUDA driver finds no GPU of that number")
-    return "sm_" + device.compute_version.replace(".", "")
+    arch = "sm_" + device.compute_version.replace(".", "")
+    return HOPPER if HOPPER.startswith(arch) else arch

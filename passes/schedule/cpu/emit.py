@@ -158,9 +158,15 @@ def when(condition: ir.Expr | bool, body: Stmt, otherwise: Stmt | None = None) -
     return IfThenElse(condition, body, otherwise)
 
 
-def scratch(shape: Sequence[int | ir.Expr], dtype: str, name: str, scope: str = "global") -> Var:
-    """Returns a buffer that the kernel allocates; put `allocate(buffer)` before its first use."""
-    return tirx.decl_buffer([as_expr(extent) for extent in shape], dtype, name, scope=scope)
+def scratch(
+    shape: Sequence[int | ir.Expr], dtype: str, name: str, scope: str = "global", alignment: int | None = None
+) -> Var:
+    """Returns a buffer that the kernel allocates; put `allocate(buffer)` before its first use.
+
+    ``alignment`` is in bytes; None stands for that of TVM.
+    """
+    extents = [as_expr(extent) for extent in shape]
+    return tirx.decl_buffer(extents, dtype, name, scope=scope, data_alignment=-1 if alignment is None else alignment)
 
 
 def allocate(buffer: Var) -> Stmt:

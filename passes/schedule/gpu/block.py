@@ -16,6 +16,8 @@ from tvm.tirx import For, ForKind, IterVar, Stmt, Var
 from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.gpu.target import GpuTarget
 
+SWIZZLE_ALIGNMENT = 1024
+"""Of eight lines that are swizzled together, in bytes (PTX ISA, "Shared Memory Matrix Layout")."""
 Work = Callable[[ir.Expr], Stmt | None]
 
 
@@ -57,10 +59,11 @@ class Block:
     def shared(self, shape: Sequence[int], dtype: str, name: str, large: bool = False) -> Var:
         """Allocates a buffer in the block's shared memory.
 
-        With ``large``, the memory is dynamic, and may exceed the 48 kB that every kernel has.
+        With ``large``, the memory is dynamic, may exceed the 48 kB that every kernel has, and is aligned for swizzled tiles.
         """
         scope = "shared.dyn" if large else "shared"
-        buffer = emit.scratch(shape, dtype, name, "global" if self.target.emulated else scope)
+        alignment = SWIZZLE_ALIGNMENT if large else None
+        buffer = emit.scratch(shape, dtype, name, "global" if self.target.emulated else scope, alignment)
         self.allocations.append(emit.allocate(buffer))
         return buffer
 

@@ -6,72 +6,24 @@ All have one form, the implicit matrix product (``product.py``).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tvm import ir, tirx
 from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.cpu import emit
-from tvtf.passes.schedule.cpu.kernel import Stage, substitute
+from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute
 from tvtf.passes.schedule.gpu import tensorcore
 from tvtf.passes.schedule.gpu.block import Block, ceil_div, launch
-from tvtf.passes.schedule.gpu.epilogue import Point, stores_at
-from tvtf.passes.schedule.gpu.product import Contraction, Side, Tile, size_of, volume_of
+from tvtf.passes.schedule.gpu.elementwise import emit_vector, most_lanes
+from tvtf.passes.schedule.gpu.epilogue import InRegisters, Point, stores_at
+from tvtf.passes.schedule.gpu.product import Contraction, Side, Tile, last_long_axis, volume_of
 from tvtf.passes.schedule.gpu.target import GpuTarget
-from tvtf.passes.schedule.gpu.tensorcore import Instruction, instruction_for
+from tvtf.passes.schedule.gpu.tensorcore import Instruction
+from tvtf.passes.schedule.gpu.tiles import instruction_for, tile_of
 
-BLOCKS_THAT_FILL = 128
-"""Blocks that occupy the GPU; smaller tiles are used to get that many."""
-
-
-LARGE, MIDDLE, SMALL = (128, 128, 64, 32), (64, 64, 32, 32), (32, 32, 16, 16)
-"""Rows and columns of a block's tile, then of a warp's part of it."""
-
-
-def tile_of(product: Contraction, instruction: Instruction | None) -> Tile:
-    """Chooses the tile of a matrix product that a block computes: the largest that leaves enough blocks for the GPU.
-
-    Without tensor cores, the tile is fixed, and each thread computes 4 by 4 results.
-    """
-    if instruction is None:
-        return Tile(64, 64, 16, 4, 4, warps=False, stages=1)
-    # If the sum is shorter than the widest tile, the tile has the terms of one instruction: a wider one would be mostly
-    # zeros.
-    terms = min(
-        instruction.widest,
-        max(instruction.terms, size_of(product.stage.reduce) // instruction.terms * instruction.terms),
-    )
-    terms = instruction.widest if terms not in (instruction.terms, instruction.widest) else terms
-    sizes = next((sizes for sizes in (LARGE, MIDDLE) if _is_suitable(product, sizes)), SMALL)
-    rows, columns, own_rows, own_columns = sizes
-    # Of three tiles in shared memory, one is multiplied while the others are filled.
-    return Tile(rows, columns, terms, own_rows, own_columns, warps=True, stages=3)
-
-
-def tile_for(product: Contraction, target: GpuTarget) -> Tile:
-    """Returns the tile of a product's kernel."""
-    return tile_of(product, instruction_for(product, target))
-
-
-def blocks_of(product: Contraction, target: GpuTarget) -> int | None:
-    """Returns the number of thread blocks (one for each tile) of a matrix product's kernel; None if it isn't static."""
-    tile = tile_for(product, target)
-    batch, rows, columns = (emit.static(size) for size in (volume_of(product.batch), product.rows, product.columns))
-    if batch is None or rows is None or columns is None:
-        return None
-    return batch * -(-rows // tile.rows) * -(-columns // tile.columns)
-
-
-def _is_suitable(product: Contraction, sizes: tuple[int, int, int, int]) -> bool:
-    """Returns whether a tile of these sizes suits a matrix product.
-
-    The tile mustn't be larger than the product, and tiles of the largest size must be enough to occupy the GPU.
-    """
-    rows, columns = size_of(product.left.side), size_of(product.right.side)
-    tile_rows, tile_columns, _, _ = sizes
-    if rows < tile_rows or columns < tile_columns:
-        return False
-    blocks = -(-rows // tile_rows) * -(-columns // tile_columns) * size_of(product.batch)
-    return blocks >= BLOCKS_THAT_FILL or sizes is not LARGE
+NEIGHBOURS = 2
+"""Sums of a thread that are neighbours in a row, however the threads of a warp share its sums."""
 
 
 def emit_contraction(
@@ -131,8 +83,9 @@ class _TileKernel:
             instruction.pad(operand.runs_along_terms) if instruction else (1 if operand.runs_along_terms else 4)
             for operand in (product.left, product.right)
         )
-        self.left = Side(product.left, row, tile.rows, tile, 0, left_pad, local)
-        self.right = Side(product.right, column, tile.columns, tile, self.left.stop, right_pad, local)
+        is_swizzled = instruction is not None and instruction.is_swizzled
+        self.left = Side(product.left, row, tile.rows, tile, 0, left_pad, is_swizzled, local)
+        self.right = Side(product.right, column, tile.columns, tile, self.left.stop, right_pad, is_swizzled, local)
         dtype = instruction.shared_type(block.target) if instruction else product.left.dtype
         self.shared = block.shared([self.right.stop], dtype, f"tiles_{dtype}", large=True)
         # The 32 threads of a warp share the results of its part.
@@ -150,7 +103,7 @@ class _TileKernel:
             lambda thread: emit.loop(self.count, lambda i: self.sums.store(thread, self.product.stage.init, i))
         )
         store = self.block.each(lambda thread: self.store_results(thread, stores, needed))
-        if self.tile.stages == 1:
+        if self.instruction is None:
             main = self.block.loop(
                 steps,
                 lambda step: self.block.then(
@@ -159,9 +112,9 @@ class _TileKernel:
                 ),
             )
             return emit.sequence([clear, main, store])
-        return emit.sequence([clear, self.emit_pipelined_loop(steps), store])
+        return emit.sequence([clear, self.emit_pipelined_loop(steps, self.instruction), store])
 
-    def emit_pipelined_loop(self, steps: int | ir.Expr) -> Stmt:
+    def emit_pipelined_loop(self, steps: int | ir.Expr, instruction: Instruction) -> Stmt:
         """Emits the software-pipelined loop over tiles of terms: later tiles are copied while one is multiplied.
 
         Shared memory holds ``tile.stages`` tiles of each operand, which are filled in turn.
@@ -175,15 +128,17 @@ class _TileKernel:
         def step(number: ir.Expr) -> Stmt:
             """Emits one step of the software pipeline: a later tile is fetched while the present one is multiplied."""
             # All copies but the oldest may still be under way.
-            wait = self.block.each(lambda _: tensorcore.wait(self.block.target, ahead - 1))
+            wait = self.block.each(lambda _: instruction.wait(self.block.target, ahead - 1, self.sums))
 
             def work(thread: ir.Expr) -> Stmt:
                 later = self.copy_tiles_if_needed(thread, number + ahead, steps)
-                return emit.sequence([later, self.multiply_tiles(thread, number % self.tile.stages)])
+                product = self.multiply_tiles(thread, number % self.tile.stages)
+                return emit.sequence([product, later] if instruction.is_asynchronous else [later, product])
 
             return self.block.then(wait, self.block.each(work))
 
-        return emit.sequence([*map(prologue, range(ahead)), emit.loop(steps, step, name="step")])
+        finish = self.block.each(lambda _: instruction.finish(self.block.target, self.sums))
+        return emit.sequence([*map(prologue, range(ahead)), emit.loop(steps, step, name="step"), finish])
 
     def copy_tiles_if_needed(self, thread: ir.Expr, step: ir.Expr, steps: int | ir.Expr) -> Stmt:
         """Emits a copy of both operands' tiles of a step to shared memory, unless the step is beyond the last."""
@@ -213,7 +168,10 @@ class _TileKernel:
         def copy_one(round_number: ir.Expr) -> Stmt:
             number = round_number * self.tile.threads + thread
             row_or_column, term = side.position_of(number, width)
-            indices = side.indices_of(stage, row_or_column, term)
+            # An asynchronous copy permutes the vectors itself.
+            is_permuted_by_copy = width > 1 and not self.block.target.emulated
+            place = side.indices_before_swizzling if is_permuted_by_copy else side.indices_of
+            indices = place(stage, row_or_column, term)
             stmt = self._copy_element(side, row_or_column, step * self.tile.terms + term, indices, width)
             return stmt if count % self.tile.threads == 0 else emit.when(number < count, stmt)
 
@@ -310,15 +268,30 @@ class _TileKernel:
 
         The loop over the sums is unrolled: only registers with constant indices stay in registers.
         """
+        lanes = self._lane_count(stores, needed)
 
-        def store_one(indices: list[ir.Expr]) -> Stmt:
-            (number,) = indices
+        def store_vector(indices: list[ir.Expr]) -> Stmt:
+            number = emit.simplified(indices[0] * lanes)
             row, column = self._position_of_sum(thread, number)
-            return self._store_result(
-                self.left.first + row, self.right.first + column, self.sums.load(thread, number), stores, needed
+            return self._store_results(
+                self.left.first + row, self.right.first + column, thread, number, lanes, stores, needed
             )
 
-        return emit.unrolled_nest([self.count], store_one)
+        return emit.unrolled_nest([self.count // lanes], store_vector)
+
+    def _lane_count(self, stores: Sequence[Stage], needed: set[Var]) -> int:
+        """Returns how many results a thread stores at once: 2 if they are neighbours in all that is moved, else 1."""
+        axis = self._last_column_axis
+        if axis is None or axis.size is None or axis.size % NEIGHBOURS:
+            return 1
+        others = [stage for stage in stores if stage is not self.product.stage]
+        are_neighbours = all(last_long_axis(stage.spatial) is axis for stage in stores)
+        moved = [replace(self.product.stage, value=self.product.stage.init), *others]
+        return NEIGHBOURS if are_neighbours and most_lanes(moved, needed, axis) >= NEIGHBOURS else 1
+
+    @property
+    def _last_column_axis(self) -> Axis | None:
+        return last_long_axis(self.product.right.side)
 
     def _position_of_sum(self, thread: ir.Expr, number: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
         """Returns the row and column in the block's tile of one of the sums in a thread's registers.
@@ -334,29 +307,46 @@ class _TileKernel:
         row_in_warp, column_in_warp = self.instruction.position_in_warp(thread % 32, number, self.tile)
         return row + row_in_warp, column + column_in_warp
 
-    def _store_result(
-        self, row: ir.Expr, column: ir.Expr, value: ir.Expr, stores: Sequence[Stage], needed: set[Var]
+    def _store_results(
+        self,
+        row: ir.Expr,
+        column: ir.Expr,
+        thread: ir.Expr,
+        number: ir.Expr,
+        lanes: int,
+        stores: Sequence[Stage],
+        needed: set[Var],
     ) -> Stmt:
-        """Emits the elementwise stages that follow the product, for one result of the product.
+        """Emits the elementwise stages that follow the product, for one result of the product or for neighbouring ones.
 
         Their results are stored if they are in ``needed``. Nothing is stored for a result outside the product's bounds.
 
         Args:
-          row, column: the position of the result in the product.
-          value: the result, which replaces loads of the product.
+          row, column: the position of the first result in the product.
+          number: the number of the first sum in the thread.
+          lanes: how many results there are.
           stores: the stages.
           needed: the buffers to store.
         """
         point, tests = dict(self.batch), []
-        for side, number in ((self.left, row), (self.right, column)):
+        for side, position in ((self.left, row), (self.right, column)):
             extents = [axis.extent for axis in side.operand.side]
-            point.update(zip((axis.var for axis in side.operand.side), emit.unflatten(number, extents), strict=True))
+            point.update(zip((axis.var for axis in side.operand.side), emit.unflatten(position, extents), strict=True))
             total = emit.volume(extents)
             static_total = emit.static(total)
             # Whole tiles need no bounds test.
             if static_total is None or static_total % side.width:
-                tests.append(number < total)
-        stmt = stores_at(stores, needed, point, {self.product.stage.buffer: value})
+                tests.append(position < total)
+
+        def sums(lane: ir.Expr) -> InRegisters:
+            return {self.product.stage.buffer: self.sums.load(thread, number + lane)}
+
+        axis = self._last_column_axis
+        if lanes == 1 or axis is None:
+            stmt = stores_at(stores, needed, point, sums(emit.index(0)))
+        else:
+            at = lambda lane: {**point, axis.var: point[axis.var] + lane}  # noqa: E731
+            stmt = emit_vector(stores, needed, axis, at, lanes, sums)
         return emit.when(tirx.all(*tests), stmt) if tests else stmt
 
 

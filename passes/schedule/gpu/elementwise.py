@@ -13,12 +13,12 @@ from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.elementwise import merged_loops, on_same_axes
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, loads, substitute, with_value
 from tvtf.passes.schedule.gpu.block import threads_over
-from tvtf.passes.schedule.gpu.epilogue import Point, stores_at
+from tvtf.passes.schedule.gpu.epilogue import InRegisters, Point, stores_at
 from tvtf.passes.schedule.gpu.target import GpuTarget
 
 ENOUGH_THREADS = 1 << 15
 """Threads below which a thread takes fewer points."""
-LANES = {"float32": 4, "int32": 4, "uint32": 4, "float16": 4, "float64": 2, "int64": 2, "uint64": 2}
+LANES = {"float32": 4, "int32": 4, "uint32": 4, "float16": 4, "bfloat16": 4, "float64": 2, "int64": 2, "uint64": 2}
 """Items of a type in the widest of CUDA's vector types for it."""
 
 
@@ -57,12 +57,17 @@ def _lane_count(stages: list[Stage], needed: set[Var], axis: Axis) -> int:
     total = access.points(stages[0].spatial)
     if total is None or axis.size is None:
         return 1
-    moved_dtypes = {stage.dtype for stage in stages if stage.buffer in needed}
-    moved_dtypes |= {str(load.ty.dtype) for stage in stages for load in _contiguous(stage, axis)}
-    lanes = min((LANES.get(dtype, 1) for dtype in moved_dtypes), default=1)
+    lanes = most_lanes(stages, needed, axis)
     while lanes > 1 and (axis.size % lanes or total // lanes < ENOUGH_THREADS):
         lanes //= 2
     return lanes
+
+
+def most_lanes(stages: Sequence[Stage], needed: set[Var], axis: Axis) -> int:
+    """Returns how many neighbouring elements along an axis the widest of CUDA's vector types holds, of all types moved."""
+    moved_dtypes = {stage.dtype for stage in stages if stage.buffer in needed}
+    moved_dtypes |= {str(load.ty.dtype) for stage in stages for load in _contiguous(stage, axis)}
+    return min((LANES.get(dtype, 1) for dtype in moved_dtypes), default=1)
 
 
 def _contiguous(stage: Stage, axis: Axis) -> list[TensorLoad]:
@@ -99,13 +104,18 @@ def _emit_by_vector(stages: list[Stage], needed: set[Var], axis: Axis, lanes: in
         def point(lane: ir.Expr) -> Point:
             return {a.var: index * lanes + lane if a is axis else index for a, index in zip(axes, indices, strict=True)}
 
-        return _emit_vector(stages, needed, axis, point, lanes)
+        return emit_vector(stages, needed, axis, point, lanes)
 
     return threads_over(target, emit.volume(extents), work)
 
 
-def _emit_vector(
-    stages: list[Stage], needed: set[Var], axis: Axis, point: Callable[[ir.Expr], Point], lanes: int
+def emit_vector(
+    stages: Sequence[Stage],
+    needed: set[Var],
+    axis: Axis,
+    point: Callable[[ir.Expr], Point],
+    lanes: int,
+    in_registers: Callable[[ir.Expr], InRegisters] = lambda lane: {},
 ) -> Stmt:
     """Emits the work of one thread: vector loads into registers, the stages lane by lane, then vector stores.
 
@@ -113,9 +123,12 @@ def _emit_vector(
 
     Args:
       point: returns the indices of a lane's point.
+      in_registers: returns the values of buffers that needn't be loaded, for a lane.
     """
     lane = Var("lane", "int64")
-    vector_loads = [load for stage in stages for load in _loads_of_other_buffers(stage, stages, axis)]
+    values = in_registers(lane)
+    computed = [stage for stage in stages if stage.buffer not in values]
+    vector_loads = [load for stage in computed for load in _loads_of_other_buffers(stage, stages, axis)]
     load_registers = [(load, emit.scratch([lanes], str(load.ty.dtype), "in", "local")) for load in vector_loads]
     stored_stages = [stage for stage in stages if stage.buffer in needed]
     results = {stage.buffer: emit.scratch([lanes], stage.dtype, "out", "local") for stage in stored_stages}
@@ -129,15 +142,18 @@ def _emit_vector(
     def store_vector(stage: Stage) -> Stmt:
         return emit.vectorized(lanes, lambda at: _stored_lane(stage, results[stage.buffer], point(at), at))
 
-    stages_on_registers = [with_value(stage, _from_registers(stage.value, load_registers, lane)) for stage in stages]
-    work = stores_at(stages_on_registers, needed, point(lane), {}, store_lane)
+    stages_on_registers = [
+        with_value(stage, _from_registers(stage.value, load_registers, lane)) if stage in computed else stage
+        for stage in stages
+    ]
+    work = stores_at(stages_on_registers, needed, point(lane), values, store_lane)
     buffers = [*(register for _, register in load_registers), *results.values()]
     unrolled = emit.unrolled(lanes, lambda at: substitute(work, {lane: at}))
     moves = [load_vector(load, register) for load, register in load_registers]
     return emit.sequence([*map(emit.allocate, buffers), *moves, unrolled, *map(store_vector, stored_stages)])
 
 
-def _loads_of_other_buffers(stage: Stage, stages: list[Stage], axis: Axis) -> list[TensorLoad]:
+def _loads_of_other_buffers(stage: Stage, stages: Sequence[Stage], axis: Axis) -> list[TensorLoad]:
     """Returns the contiguous loads of a stage, without loads of the results of ``stages``."""
     buffers = [other.buffer for other in stages]
     return [load for load in _contiguous(stage, axis) if not any(load.source.same_as(buffer) for buffer in buffers)]

@@ -24,6 +24,8 @@ from tvtf.passes.schedule.gpu.target import VECTOR_BYTES
 SMALLEST_SIDE = 16
 SMALLEST_SUM = 8
 UNKNOWN_SIZE = 512
+SWIZZLED_BYTES = 128
+"""The bytes in which vectors are permuted (PTX ISA, "Shared Memory Matrix Layout", 128-Byte swizzling mode)."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Operand:
 
     def _contiguous(self, axes: tuple[Axis, ...]) -> int:
         """Counts the loads of the operand that are contiguous in memory along the last of ``axes``."""
-        last = _last_long_axis(axes)
+        last = last_long_axis(axes)
         return 0 if last is None else sum(access.load_stride(load, last.var) == 1 for load in loads(self.value))
 
     @property
@@ -70,7 +72,7 @@ class Operand:
 
         The vectors must be whole and aligned. A bounds test must come out alike for all elements of a vector.
         """
-        contiguous = _last_long_axis(self.terms if self.runs_along_terms else self.side)
+        contiguous = last_long_axis(self.terms if self.runs_along_terms else self.side)
         if self.load is None or contiguous is None or contiguous.size is None or contiguous.size % width:
             return False
         # Some elements of a vector might be outside of the bounds.
@@ -141,7 +143,7 @@ def as_contraction(stage: Stage) -> Contraction | None:
     used_axes = (*batch, *left.side, *right.side)
     units = tuple(axis for axis in stage.spatial if axis.size == 1 and axis not in used_axes)
     # Columns are the axis along which results are contiguous, so that neighbouring threads store neighbours.
-    if _last_long_axis(stage.spatial) in left.side:
+    if last_long_axis(stage.spatial) in left.side:
         left, right = right, left
     return Contraction(stage, left, right, (*units, *batch))
 
@@ -169,7 +171,7 @@ def _axes_in(value: ir.Expr, axes: Sequence[Axis]) -> set[Var]:
     return {axis.var for axis in axes if axis.var in used}
 
 
-def _last_long_axis(axes: Sequence[Axis]) -> Axis | None:
+def last_long_axis(axes: Sequence[Axis]) -> Axis | None:
     """Returns the last axis with more than one point, or None."""
     return next((axis for axis in reversed(axes) if axis.size != 1), None)
 
@@ -207,10 +209,21 @@ class Side:
     A line has ``line_length`` elements that are contiguous, and padding up to ``line_stride``; it holds terms if
     ``along_terms``, else rows (of the left operand) or columns. ``first`` is the first of a tile's ``width`` rows or
     columns.
+
+    A swizzled tile has its lines in pieces of `SWIZZLED_BYTES`, the first piece of all lines in front, and in each piece
+    the vectors are permuted: neighbouring lines have a vector in different banks, without padding.
     """
 
     def __init__(
-        self, operand: Operand, first: ir.Expr, width: int, tile: Tile, start: int, pad: int, local: Sequence[Var]
+        self,
+        operand: Operand,
+        first: ir.Expr,
+        width: int,
+        tile: Tile,
+        start: int,
+        pad: int,
+        is_swizzled: bool,
+        local: Sequence[Var],
     ) -> None:
         """Lays out an operand's tiles in shared memory.
 
@@ -221,6 +234,7 @@ class Side:
           tile: the sizes of the block's tile.
           start: the offset of the first tile in shared memory.
           pad: the elements of padding after each line.
+          is_swizzled: whether vectors are permuted.
           local: buffers that only this function uses.
         """
         self.operand, self.first, self.width, self.tile = operand, first, width, tile
@@ -230,6 +244,7 @@ class Side:
         self.stop = start + tile.stages * self.line_count * self.line_stride
         item_bytes = tvm_ffi.dtype(operand.dtype).bits // 8
         self.vector_width = VECTOR_BYTES // item_bytes
+        self.is_swizzled, self.piece = is_swizzled, SWIZZLED_BYTES // item_bytes
         is_local = operand.load is not None and any(operand.load.source.same_as(buffer) for buffer in local)
         self.copies_vectors = (
             tile.warps
@@ -246,8 +261,22 @@ class Side:
           side: the element's row (of the left operand) or column (of the right one).
           term: the element's position along the summed axis.
         """
+        (index,) = self.indices_before_swizzling(stage, side, term)
+        if not self.is_swizzled:
+            return [index]
+        # Bits of the line's number are added to those of the vector's.
+        vectors = emit.index(self.piece // self.vector_width)
+        line = tirx.floordiv(index, emit.index(self.piece)) % vectors
+        vector = tirx.floordiv(index, emit.index(self.vector_width))
+        return [tirx.bitwise_xor(vector, line) * self.vector_width + index % self.vector_width]
+
+    def indices_before_swizzling(self, stage: ir.Expr, side: ir.Expr, term: ir.Expr) -> list[ir.Expr]:
+        """Returns the indices of a tile's element in shared memory, without the permutation of a swizzled tile's vectors."""
         line, offset = (side, term) if self.along_terms else (term, side)
-        return [self.start + (stage * self.line_count + line) * self.line_stride + offset]
+        if not self.is_swizzled:
+            return [self.start + (stage * self.line_count + line) * self.line_stride + offset]
+        pieces, piece = self.line_length // self.piece, tirx.floordiv(offset, emit.index(self.piece))
+        return [self.start + ((stage * pieces + piece) * self.line_count + line) * self.piece + offset % self.piece]
 
     def position_of(self, number: ir.Expr, width: int) -> tuple[ir.Expr, ir.Expr]:
         """Returns the row or column, and the term, at which vector ``number`` of a tile begins.

@@ -13,10 +13,11 @@ from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, replace_loads, substitute
-from tvtf.passes.schedule.gpu.contraction import BLOCKS_THAT_FILL, blocks_of, emit_contraction, tile_for
+from tvtf.passes.schedule.gpu.contraction import emit_contraction
 from tvtf.passes.schedule.gpu.product import Contraction, as_contraction
 from tvtf.passes.schedule.gpu.reduction import emit_kernel
 from tvtf.passes.schedule.gpu.target import GpuTarget
+from tvtf.passes.schedule.gpu.tiles import BLOCKS_THAT_FILL, blocks_of, tile_for
 
 MIN_STEPS = 6
 """Tiles of terms per part that are worth the start of a block and the store of its results."""

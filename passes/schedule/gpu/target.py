@@ -9,6 +9,8 @@ from tvm.target import Target
 VECTOR_BYTES = 16
 TENSOR_CORES_FROM = 80
 """The compute capability (times ten) from which on kernels use tensor cores."""
+WARPGROUPS = "warpgroups"
+"""The key of a target whose warps multiply in groups."""
 TF32 = "tf32"
 """The key of a target that allows tf32 for float32 products."""
 
@@ -31,6 +33,7 @@ class GpuTarget:
     warp: int = 32
     shared_bytes: int = 48 * 1024
     has_tf32: bool = False
+    has_warpgroup_products: bool = False
     resident_threads: int = 1 << 17
 
     @staticmethod
@@ -39,10 +42,11 @@ class GpuTarget:
 
         Any other kind of target stands for the emulation of a GPU with the smallest supported capability.
         """
-        tf32 = TF32 in target.keys
+        tf32, warpgroups = (key in target.keys for key in (TF32, WARPGROUPS))
         if target.kind.name != "cuda":
-            return GpuTarget(emulated=True, has_tf32=tf32)
-        return GpuTarget(capability_of(str(target.attrs["arch"])), has_tf32=tf32)
+            return GpuTarget(emulated=True, has_tf32=tf32, has_warpgroup_products=warpgroups)
+        capability = capability_of(str(target.attrs["arch"]))
+        return GpuTarget(capability, has_tf32=tf32, has_warpgroup_products=warpgroups)
 
     @property
     def has_tensor_cores(self) -> bool:

@@ -49,6 +49,28 @@ class Instruction:
         left, right = (replace(operand, value=operand.value.value) for operand in (product.left, product.right))
         return replace(product, left=left, right=right)
 
+    @property
+    def is_swizzled(self) -> bool:
+        """Whether the instruction reads tiles whose vectors are permuted, instead of tiles with padding (`Side`)."""
+        return False
+
+    @property
+    def is_asynchronous(self) -> bool:
+        """Whether threads go on while tiles are multiplied, until `finish`."""
+        return False
+
+    def wait(self, target: GpuTarget, left: int, sums: Registers) -> Stmt | None:
+        """Waits until at most the last ``left`` groups of asynchronous copies are unfinished."""
+        if target.emulated:
+            return None
+        name = f"tvtf_copy_wait_{left}"
+        code = COPY_WAIT.replace("NAME", name).replace("LEFT", str(left))
+        return tirx.Evaluate(cuda_func_call(name, source_code=code))
+
+    def finish(self, target: GpuTarget, sums: Registers) -> Stmt | None:
+        """Waits until all tiles are multiplied, and the sums can be read."""
+        return None
+
     def shared_type(self, target: GpuTarget) -> str:
         """Returns the dtype of tiles in shared memory."""
         return "float32" if target.emulated else SHARED_TYPES[self.dtype]
@@ -81,7 +103,9 @@ class Instruction:
         destination = tirx.address_of(emit.load(buffer, indices))
         source = tirx.address_of(tirx.BufferLoad(load.source, list(load.indices)))
         size = tirx.Select(inside, tirx.const(VECTOR_BYTES, "int32"), tirx.const(0, "int32"))
-        return tirx.Evaluate(cuda_func_call("tvtf_copy_async", destination, source, size, source_code=COPY_ASYNC))
+        name = "tvtf_copy_async_swizzled" if self.is_swizzled else "tvtf_copy_async"
+        code = COPY_ASYNC.replace("NAME", name).replace("<SWIZZLE>", SWIZZLE if self.is_swizzled else "")
+        return tirx.Evaluate(cuda_func_call(name, destination, source, size, source_code=code))
 
     def multiply(
         self,
@@ -211,33 +235,11 @@ def commit(target: GpuTarget) -> Stmt | None:
     return None if target.emulated else tirx.Evaluate(cuda_func_call("tvtf_copy_commit", source_code=COPY_COMMIT))
 
 
-def wait(target: GpuTarget, left: int) -> Stmt | None:
-    """Waits until at most the last ``left`` groups of asynchronous copies are unfinished."""
-    if target.emulated:
-        return None
-    name = f"tvtf_copy_wait_{left}"
-    return tirx.Evaluate(cuda_func_call(name, source_code=COPY_WAIT.replace("NAME", name).replace("LEFT", str(left))))
-
-
-def instruction_for(product: Contraction, target: GpuTarget) -> Instruction | None:
-    """Returns the tensor-core instruction that multiplies a product's operands, or None if there is none.
-
-    Operands cast from a 16-bit type are multiplied exactly. The tf32 instruction rounds float32 operands, and is used
-    only if the user allows it.
-    """
-    if not target.has_tensor_cores or product.stage.dtype != "float32":
-        return None
-    operands = [product.left.value, product.right.value]
-    if all(isinstance(operand, tirx.Cast) for operand in operands):
-        dtypes = {str(operand.value.ty.dtype) for operand in operands}
-        if len(dtypes) == 1 and dtypes <= set(HALF_PTX):
-            return Instruction(dtypes.pop())
-    return Instruction("float32") if target.has_tf32 else None
-
-
+SWIZZLE = """
+  place ^= (place >> 3) & 0x70;"""
 COPY_ASYNC = """
-__forceinline__ __device__ void tvtf_copy_async(void* to, const void* from, int size) {
-  unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+__forceinline__ __device__ void NAME(void* to, const void* from, int size) {
+  unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));<SWIZZLE>
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(place), "l"(from), "r"(size) : "memory");
 }
 """
@@ -269,16 +271,16 @@ __forceinline__ __device__ void NAME(float* sums, const void* left, const void* 
       }
     }
 #pragma unroll
-    for (int j = 0; j < <ACROSS>; ++j) {
-      const int at = <RIGHT_ALONG> ? (j * 8 + low) * <RIGHT_LINE> + k + second * 8
-                                   : (k + low + second * 8) * <RIGHT_LINE> + j * 8;
+    for (int j = 0; j < <ACROSS>; j += 2) {
+      const int at = <RIGHT_ALONG> ? (j * 8 + low + third * 8) * <RIGHT_LINE> + k + second * 8
+                                   : (k + low + second * 8) * <RIGHT_LINE> + j * 8 + third * 8;
       const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(b + at));
       if (<RIGHT_ALONG>) {
-        asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
-                     : "=r"(y[j][0]), "=r"(y[j][1]) : "r"(place) : "memory");
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(y[j][0]), "=r"(y[j][1]), "=r"(y[j + 1][0]), "=r"(y[j + 1][1]) : "r"(place) : "memory");
       } else {
-        asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-                     : "=r"(y[j][0]), "=r"(y[j][1]) : "r"(place) : "memory");
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(y[j][0]), "=r"(y[j][1]), "=r"(y[j + 1][0]), "=r"(y[j + 1][1]) : "r"(place) : "memory");
       }
     }
 #pragma unroll

@@ -1,0 +1,164 @@
+"""Products by warpgroups: ``wgmma`` of Hopper GPUs, by which four warps multiply tiles in shared memory asynchronously.
+
+Each warp of the four gets the sums of 16 rows, in the layout of ``mma``.
+Source: PTX ISA 8.0, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions", and "Matrix Descriptor Format".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvm import ir, tirx
+from tvm.backend.cuda.op import cuda_func_call
+from tvm.tirx import Stmt, Var
+
+from tvtf.passes.schedule.cpu import emit
+from tvtf.passes.schedule.gpu.block import Registers
+from tvtf.passes.schedule.gpu.product import SWIZZLED_BYTES, Side, Tile
+from tvtf.passes.schedule.gpu.target import GpuTarget
+from tvtf.passes.schedule.gpu.tensorcore import HALF_PTX, Instruction
+
+ROWS_OF_WARPGROUP = 64
+LINES = 8
+"""Lines that are swizzled together."""
+UNIT = 16
+"""Bytes in which addresses and distances are given in a descriptor."""
+
+
+@dataclass(frozen=True)
+class WarpgroupInstruction(Instruction):
+    """``wgmma.mma_async`` for one 16-bit operand type, with both operands from swizzled tiles in shared memory."""
+
+    tile: Tile
+
+    @property
+    def is_swizzled(self) -> bool:
+        return True
+
+    @property
+    def is_asynchronous(self) -> bool:
+        return True
+
+    def pad(self, along_terms: bool) -> int:
+        return 0
+
+    def wait(self, target: GpuTarget, left: int, sums: Registers) -> Stmt | None:
+        """Waits for copies as any instruction does, and for the tiles in multiplication, which copies are to replace.
+
+        The fence makes what this thread copied visible to the instruction, after the barrier that follows.
+        """
+        before = f'asm volatile("cp.async.wait_group {left};" ::: "memory");'
+        after = 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
+        return self._wait(f"tvtf_warpgroup_wait_{left}", f"{before}\n  ", f"\n  {after}", target, sums)
+
+    def finish(self, target: GpuTarget, sums: Registers) -> Stmt | None:
+        return self._wait("tvtf_warpgroup_finish", "", "", target, sums)
+
+    def _wait(self, name: str, before: str, after: str, target: GpuTarget, sums: Registers) -> Stmt | None:
+        """Waits until all tiles are multiplied; runs CUDA code before and after it."""
+        if target.emulated:
+            return None
+        name = f"{name}_of_{self.tile.own_columns}"
+        code = WAIT.replace("NAME", name).replace("<BEFORE>", before).replace("<AFTER>", after)
+        code = code.replace("<SUMS>", self._operands)
+        return tirx.Evaluate(cuda_func_call(name, _address(sums), source_code=code))
+
+    @property
+    def _count(self) -> int:
+        """The number of sums of a thread."""
+        return self.tile.own_rows * self.tile.own_columns // 32
+
+    @property
+    def _operands(self) -> str:
+        """The sums as operands of inline assembly."""
+        return ", ".join(f'"+f"(sums[{number}])' for number in range(self._count))
+
+    def multiply(
+        self,
+        target: GpuTarget,
+        tile: Tile,
+        sums: Registers,
+        shared: Var,
+        left: Side,
+        right: Side,
+        stage: ir.Expr,
+        row: ir.Expr,
+        column: ir.Expr,
+        thread: ir.Expr,
+    ) -> Stmt:
+        """Emits the product of two tiles in shared memory, of the left one the rows of a thread's warpgroup."""
+        if target.emulated:
+            return self._emulate(tile, sums, shared, left, right, stage, row, column, thread)
+        zero, rows = emit.index(0), emit.index(ROWS_OF_WARPGROUP)
+        first_row = tirx.floordiv(row, rows) * rows
+        name, code = self._function(left, right)
+        arguments = [
+            _address(sums),
+            tirx.address_of(emit.load(shared, left.indices_before_swizzling(stage, first_row, zero))),
+            tirx.address_of(emit.load(shared, right.indices_before_swizzling(stage, zero, zero))),
+        ]
+        return tirx.Evaluate(cuda_func_call(name, *arguments, source_code=code))
+
+    def _function(self, left: Side, right: Side) -> tuple[str, str]:
+        """Returns the name and the CUDA source of the function that multiplies two tiles; the name has its sizes."""
+        ptx_type, columns = HALF_PTX[self.dtype], self.tile.own_columns
+        name = f"tvtf_wgmma_{ptx_type}_{columns}_{self.tile.terms}_{int(left.along_terms)}_{int(right.along_terms)}"
+        replacements = {
+            "NAME": name,
+            "TYPE": ptx_type,
+            "<COLUMNS>": columns,
+            "<TIMES>": self.tile.terms // self.terms,
+            "<GROUP>": _distance(LINES),
+            "<LEFT_PIECE>": _distance(left.line_count),
+            "<RIGHT_PIECE>": _distance(right.line_count),
+            "<LEFT_STEP>": self._step(left),
+            "<RIGHT_STEP>": self._step(right),
+            "<LEFT_ALONG>": int(not left.along_terms),
+            "<RIGHT_ALONG>": int(not right.along_terms),
+            "<REGISTERS>": ", ".join(f"%{number}" for number in range(self._count)),
+            "<LEFT>": f"%{self._count}",
+            "<RIGHT>": f"%{self._count + 1}",
+            "<SUMS>": self._operands,
+        }
+        code = CODE
+        for key, value in replacements.items():
+            code = code.replace(key, str(value))
+        return name, code
+
+    def _step(self, side: Side) -> int:
+        """Returns the distance, in units of a descriptor, from the terms of one instruction to the next in a tile."""
+        return self.terms * 2 // UNIT if side.along_terms else _distance(self.terms)
+
+
+def _address(sums: Registers) -> ir.Expr:
+    """Returns the address of a thread's sums."""
+    return tirx.address_of(tirx.BufferLoad(sums.buffer, [emit.index(0)]))
+
+
+def _distance(lines: int) -> int:
+    """Returns the distance of lines of a swizzled tile, in units of a descriptor."""
+    return lines * SWIZZLED_BYTES // UNIT
+
+
+# The sums are operands, so that no code that reads them moves in front of the instruction.
+WAIT = """
+__forceinline__ __device__ void NAME(float* sums) {
+  <BEFORE>asm volatile("wgmma.wait_group.sync.aligned 0;" : <SUMS> :: "memory");<AFTER>
+}
+"""
+CODE = """
+__forceinline__ __device__ void NAME(float* sums, const void* left, const void* right) {
+  // A descriptor: where a tile begins, how far apart its pieces and groups of lines are, and how it is swizzled.
+  const unsigned long long layout = (1ull << 62) | (<GROUP>ull << 32);
+  const unsigned long long a = layout | (<LEFT_PIECE>ull << 16) | ((__cvta_generic_to_shared(left) & 0x3ffff) >> 4);
+  const unsigned long long b = layout | (<RIGHT_PIECE>ull << 16) | ((__cvta_generic_to_shared(right) & 0x3ffff) >> 4);
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+  for (int k = 0; k < <TIMES>; ++k) {
+    asm volatile("wgmma.mma_async.sync.aligned.m64n<COLUMNS>k16.f32.TYPE.TYPE {<REGISTERS>}, <LEFT>, <RIGHT>, "
+                 "1, 1, 1, <LEFT_ALONG>, <RIGHT_ALONG>;"
+                 : <SUMS> : "l"(a + k * <LEFT_STEP>), "l"(b + k * <RIGHT_STEP>));
+  }
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+"""
