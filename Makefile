@@ -53,7 +53,7 @@ test-all: lint
 	$(DOCTESTS)
 
 test-gpu: .venv/dev
-	$(BIN)/pytest -m gpu
+	$(BIN)/pytest -n $(WORKERS) -m gpu
 	$(BIN)/python -m benchmarks.gpu
 
 test-oracle: .venv/oracle/ready
