@@ -118,6 +118,8 @@ class Simplified(Evaluation):
         return Operation(op.name, inputs, op.attrs)
 
 
+ROW_AXES = "abcdefgh"
+"""Letters for the leading dims of the operands of a `contract`, whose last dims are `m` and `n`."""
 BROADCASTING = frozenset(
     (
         *("add", "subtract", "multiply", "divide", "floordiv", "floormod", "maximum", "minimum", "pow", "atan2"),
@@ -216,11 +218,11 @@ def _contract_without_reshapes(rewriter: Simplified, op: Operation) -> Tensor | 
         return None
     sources = [producer.inputs[0] for producer in producers if producer is not None and producer.name == "reshape"]
     shapes = [x._type.shape for x in sources]
-    if len(shapes) < 2 or not 2 < len(shapes[0]) < 6 or not same_shape(shapes[0][:-1], shapes[1][:-1]):
+    if len(shapes) < 2 or not 1 < len(shapes[0]) - 1 <= len(ROW_AXES) or not same_shape(shapes[0][:-1], shapes[1][:-1]):
         return None
     if not all(same_shape(shape[-1:], x._type.shape[-1:]) for shape, x in zip(shapes, op.inputs)):
         return None
-    row_axes = "abcde"[: len(shapes[0]) - 1]  # a letter for each leading dim, over which the products are summed
+    row_axes = ROW_AXES[: len(shapes[0]) - 1]  # the products are summed over all of them
     return rewriter.bind_again("contract", sources, {"equation": f"{row_axes}m,{row_axes}n->mn"})
 
 

@@ -24,6 +24,8 @@ from tvtf.passes.schedule.cpu.vector_axis import terms_of, vector_operand_bytes
 
 TASKS_PER_CORE = 4
 UNKNOWN_SIZE = 512
+ELEMENTS_OF_A_SMALL_PANEL = 4096
+"""Of a tile's columns by all terms, such as 16 kB of float32 in a level-1 cache of 32: these need no blocks of their own."""
 
 
 @dataclass(frozen=True)
@@ -141,11 +143,12 @@ def _block_counts(planned: PlannedReduction, tiled: list[Axis], task_axes: list[
 def _blocks_for_cache(planned: PlannedReduction, axis: Axis, tile_size: int) -> int:
     """Returns the number of blocks along a tiled axis whose operands fit the level-2 cache.
 
-    Along the vector axis, each panel (the width of a tile) is a block, unless sums are short.
+    Along the vector axis, each panel (the width of a tile) is a block, unless panels are small.
     """
     tile_count = max(1, (axis.size or UNKNOWN_SIZE) // tile_size)
     if axis.var.same_as(planned.plan.vector.var):
-        return tile_count if axis.size is not None and reduce_points(planned) * tile_size > 4096 else 1
+        is_large = reduce_points(planned) * tile_size > ELEMENTS_OF_A_SMALL_PANEL
+        return tile_count if axis.size is not None and is_large else 1
     bytes_per_tile = tile_size * reduce_points(planned) * planned.stage.item_bytes
     share_of_level2 = choice("share of level 2", 0.5, lambda: (0.125, 0.25, 1.0, 4.0))
     tiles_per_block = max(1, int(planned.target.level2_bytes * share_of_level2) // max(1, bytes_per_tile))

@@ -37,6 +37,8 @@ from tvtf.passes.schedule.cpu.vector_axis import (
 
 MAX_VECTORS = 8
 LATENCY_CYCLES = 4
+CYCLES_OF_A_LOOP = 0.25
+"""Of counting and jumping, for each term: of two tiles with the same work for a result, the larger one is better."""
 # Loads overlap with arithmetic, but not always.
 CYCLES_PER_LOAD = 0.1
 # For a vector of an operand that exceeds every cache of a core.
@@ -544,7 +546,7 @@ def tile_cycles(height: int, vectors: int, loads: Loads) -> float:
             load_count / OPERATIONS_PER_CYCLE,
             vectors * loads.far,
         )
-        + 0.25
+        + CYCLES_OF_A_LOOP
     )
 
 
