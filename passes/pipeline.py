@@ -51,7 +51,13 @@ from tvtf.passes.lower.runtime_sizes import with_runtime_sizes
 from tvtf.passes.lower.scalar_dims import scalars_as_dims
 from tvtf.passes.memory.buffer_donation import donate, mark_inplace
 from tvtf.passes.memory.clamp_allocation import ClampAllocations
-from tvtf.passes.memory.hoist_constants import called_elsewhere, hoist, mark_constants, separate_constants
+from tvtf.passes.memory.hoist_constants import (
+    called_elsewhere,
+    hoist,
+    kernels_on_constants,
+    mark_constants,
+    separate_constants,
+)
 from tvtf.passes.memory.memory_plan import plan_arena
 from tvtf.passes.schedule.constant_operands import constant_operands
 from tvtf.passes.schedule.cpu import ScheduleCPU
@@ -181,12 +187,16 @@ def _unchanged(mod: tvm.IRModule) -> tvm.IRModule:
 def schedule_early(target: Target, mod: tvm.IRModule) -> tvm.IRModule:
     """Schedules only the kernels whose loop nests later phases read; `finisher` schedules the others.
 
-    The phase `hoist` reads kernels with constant operands. The phase `native_loops` reads kernels that functions other
-    than ``main`` call.
+    The phase `hoist` reads kernels with constant operands, but not those with no others, which it moves whole. The phase
+    `native_loops` reads kernels that functions other than ``main`` call.
     """
-    outside_main = called_elsewhere(mod)
+    outside_main, moved = called_elsewhere(mod), kernels_on_constants(mod)
     kernels = {name: func for name, func in mod.functions_items() if isinstance(func, PrimFunc)}
-    needed_early = {name: func for name, func in kernels.items() if name in outside_main or constant_operands(func)}
+    needed_early = {
+        name: func
+        for name, func in kernels.items()
+        if name in outside_main or (constant_operands(func) and name not in moved)
+    }
     scheduled = scheduler(target)(tvm.IRModule(needed_early))
     result = mod.clone()
     for name in needed_early:

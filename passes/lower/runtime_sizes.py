@@ -24,6 +24,7 @@ from tvm.tirx import PrimFunc, Var
 
 from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.analysis.rewriter import Bindings
+from tvtf.passes.entry_points import PREPARE
 from tvtf.passes.lower.runtime_sizes_of_sums import sum_with_sizes
 from tvtf.passes.lower.size_parameters import (
     SizedKernel,
@@ -47,24 +48,26 @@ from tvtf.passes.schedule.tuning_records import records
 
 FEWEST_VECTORS = 4
 """Vectors of a row from which on a loop over a number of them that is a parameter takes no longer than one over a constant."""
+ENTRIES = ("main", PREPARE)
 ALLOCATIONS = ("relax.vm.alloc_tensor", ARENA_TENSOR)
 
 
 def with_runtime_sizes(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
-    """Gives unscheduled kernels of ``main`` their sizes as parameters, where that costs next to nothing, and their calls the sizes.
+    """Gives unscheduled kernels of entries their sizes as parameters, where that costs next to nothing, and their calls the sizes.
 
     Kernels with a tensor from outside of the library, such as one that NumPy computed, stay as they are: they check the
     tensor's shape, and a rewritten kernel takes tensors for matrices. So do kernels that were tuned for their sizes.
     """
-    facts, main, known = CpuTarget.of(target), mod["main"], records(describe(target))
-    outside_main = called_elsewhere(mod)
+    facts, known = CpuTarget.of(target), records(describe(target))
+    entries = {name: func for name, func in mod.functions_items() if name.name_hint in ENTRIES}
+    outside = called_elsewhere(mod, ENTRIES)
     rewritten: dict[ir.GlobalVar, SizedKernel] = {}
     for name, func in mod.functions_items():
-        if isinstance(func, PrimFunc) and SCHEDULED not in (func.attrs or {}) and name not in outside_main:
+        if isinstance(func, PrimFunc) and SCHEDULED not in (func.attrs or {}) and name not in outside:
             sized = _with_sizes(func, facts)
             if sized is not None and record_for(func, known) is None:
                 rewritten[name] = sized
-    for name in _with_foreign_tensors(main, set(rewritten)):
+    for name in set().union(*(_with_foreign_tensors(entry, set(rewritten)) for entry in entries.values())):
         del rewritten[name]
     if not rewritten:
         return mod
@@ -80,14 +83,15 @@ def with_runtime_sizes(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
     result = tvm.IRModule(functions, attrs=mod.attrs)
     for name, sized in rewritten.items():
         result[new_names[name]] = sized.func
-    result["main"] = structural_map(main, (relax.Call, with_size_arguments))
+    for name, entry in entries.items():
+        result.update_func(name, structural_map(entry, (relax.Call, with_size_arguments)))
     return result
 
 
-def _with_foreign_tensors(main: relax.Function, kernels: set[ir.GlobalVar]) -> set[ir.GlobalVar]:
-    """Returns those kernels that ``main`` calls with a tensor that is no parameter or constant, nor allocated in it."""
-    values = {binding.var: binding.value for block in main.body.blocks for binding in block.bindings}
-    known = {*main.params, *(var for var, value in values.items() if _is_allocation(value))}
+def _with_foreign_tensors(entry: relax.Function, kernels: set[ir.GlobalVar]) -> set[ir.GlobalVar]:
+    """Returns those kernels that an entry calls with a tensor that is no parameter or constant, nor allocated in it."""
+    values = {binding.var: binding.value for block in entry.body.blocks for binding in block.bindings}
+    known = {*entry.params, *(var for var, value in values.items() if _is_allocation(value))}
 
     def is_foreign(x: ir.Expr) -> bool:
         return isinstance(x, relax.Var) and x not in known and isinstance(x.ty, relax.TensorType)

@@ -6,6 +6,7 @@ work moves into a second entry, ``prepare``, whose results become ``main``'s las
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf, prod
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from tvtf.passes.analysis.rewriter import Bindings
 from tvtf.passes.entry_points import PREPARE
 from tvtf.passes.lower.loop_kernel import INPLACE_PAIRS
 from tvtf.passes.schedule.constant_operands import CONSTANT_OPERANDS, constant_operands
-from tvtf.passes.schedule.cpu import emit
+from tvtf.passes.schedule.cpu import SCHEDULED, emit
 from tvtf.passes.schedule.cpu.subroutine import written
 
 CONSTANTS = "tvtf.constants"
@@ -117,9 +118,19 @@ def mark_constants(mod: tvm.IRModule) -> tvm.IRModule:
     return marked
 
 
-def called_elsewhere(mod: tvm.IRModule) -> set[Any]:
-    """Returns the global variables that functions other than ``main`` call: loop bodies, branches and ``prepare``."""
-    functions = (f for name, f in mod.functions_items() if isinstance(f, relax.Function) and name.name_hint != "main")
+def kernels_on_constants(mod: tvm.IRModule) -> set[Any]:
+    """Returns the kernels whose calls `hoist` moves to ``prepare``, so that they run only once."""
+    main = mod["main"]
+    constants = _constant_values(main)
+    calls = _kernel_calls(main) if constants else []
+    return {call.value.args[0] for call in calls} - {call.value.args[0] for call in calls if call.var not in constants}
+
+
+def called_elsewhere(mod: tvm.IRModule, entries: Sequence[str] = ("main",)) -> set[Any]:
+    """Returns the global variables that functions other than ``entries`` call, such as bodies of loops and branches."""
+    functions = (
+        f for name, f in mod.functions_items() if isinstance(f, relax.Function) and name.name_hint not in entries
+    )
     names: set[Any] = set()
     for func in functions:
         structural_walk(func.body, (ir.GlobalVar, names.add))
@@ -171,6 +182,9 @@ class _Hoist:
         if not is_kernel_call(call):
             self.after.rebind(binding, call)
         elif binding.var in self.constant_values:
+            name = call.args[0]
+            # A schedule that comes later packs nothing: the kernel runs only once.
+            self.mod.update_func(name, self.mod[name].without_attr(CONSTANT_OPERANDS))
             self.before.bind(binding.var, call)
         else:
             self.after.bind(binding.var, self._with_packs(call))
@@ -234,7 +248,9 @@ class _Hoist:
         used = _variables(statements)
         reads = [i for i, param in enumerate(func.params) if param in used]
         params = [*(func.params[i] for i in reads), buffer]
-        kernel = self._add(f"pack_{name.name_hint}", _build_kernel(func, params, statements))
+        # Name and attributes have nothing of the kernel `func`, so that equal packing kernels have the same code.
+        attrs = tvm.ir.make_node("ir.DictAttrs", **{SCHEDULED: True, "tirx.noalias": True})
+        kernel = self._add("pack", _build_kernel(func, params, statements, attrs))
         shape = relax.ShapeExpr([tirx.IntImm("int64", int(extent)) for extent in buffer.ty.shape])
         return _Pack(kernel, reads, relax.TensorType(shape, str(buffer.ty.dtype.dtype)))
 
@@ -335,11 +351,13 @@ def _allocations(statement: tirx.Stmt) -> list[Any]:
     return allocations
 
 
-def _build_kernel(like: tirx.PrimFunc, params: list[Any], statements: list[tirx.Stmt]) -> tirx.PrimFunc:
-    """Builds a kernel from statements, with the result type and attributes of the kernel ``like``."""
+def _build_kernel(
+    like: tirx.PrimFunc, params: list[Any], statements: list[tirx.Stmt], attrs: ir.DictAttrs | None = None
+) -> tirx.PrimFunc:
+    """Builds a kernel from statements, with the result type of the kernel ``like``, and its attributes by default."""
     root = tvm.s_tir.SBlock([], [], [], "root", emit.sequence(statements))
     body = tvm.s_tir.SBlockRealize([], True, root)
-    return tirx.PrimFunc(params, body, like.ty.ret, like.attrs)
+    return tirx.PrimFunc(params, body, like.ty.ret, like.attrs if attrs is None else attrs)
 
 
 def _replaced(value: Any, replacements: dict[Any, Any]) -> Any:

@@ -188,3 +188,26 @@ def test_the_arithmetic_of_a_shape_is_no_operation_of_a_kernel():
     n, place = tirx.Var("n", "int64"), tirx.Var("place", "int64")
     plain, computed = (tirx.decl_buffer((size,), "float32") for size in (n, n * 16 + 1))
     assert access.operations(plain[place] + plain[place]) == access.operations(computed[place] + computed[place]) == 1
+
+
+def test_what_runs_once_has_sizes_as_parameters(compiled, own_cache):
+    """The kernels on constants of a network, such as a folded batch normalization, are compiled once for all layers."""
+    sizes = [(64, 64), (64, 128), (128, 256)]
+    random = np.random.default_rng(0)
+    layers = [
+        (random.standard_normal(s).astype("float32"), random.standard_normal(s[1:]).astype("float32")) for s in sizes
+    ]
+    held = [(tf.constant(w), tf.constant(scale)) for w, scale in layers]
+
+    @tf.function
+    def net(x):
+        for w, scale in held:
+            x = tf.nn.relu(x @ (w * tf.math.rsqrt(scale * scale + 1.0)))
+        return x
+
+    x = random.standard_normal((8, 64)).astype("float32")
+    found, expected = net(tf.constant(x)).numpy(), x
+    for w, scale in layers:
+        expected = np.maximum(expected @ (w / np.sqrt(scale * scale + 1)), 0)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-2)
+    assert sum("multiply" in name and "matmul" not in name for name in compiled) <= 2
