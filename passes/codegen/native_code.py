@@ -7,18 +7,23 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import tvm
+import tvm_ffi
 from tvm import IRModule, ir
 from tvm.target import Target, codegen
-from tvm.tirx import AttrStmt
+from tvm.tirx import AttrStmt, BufferStore
 from tvm.tirx.build import codegen_build
 
+from tvtf.core.tvm_visitor import structural_walk
 from tvtf.passes.codegen.elf import without_unused
 from tvtf.passes.codegen.memory_file import object_code
+from tvtf.passes.schedule.cpu.subroutine import is_call
 
 LEVEL, SAFE_LEVEL = 2, 1
 """LLVM's optimization level, and the one for code that it fails on there. Level 3 mostly unrolls more loops, and takes 1.4
 times as long for a convolution, whose schedule unrolled what pays: of 45 kernels none got faster by more than noise. At
 level 1, without loops turned to selections, arg max and max pooling take four to seven times as long."""
+LEVEL_OF_CALLS = 0
+"""The level for functions that only call subroutines, whose loops are what takes time: LLVM takes a quarter of the time."""
 MODELS = (("avx512f", "x86-64-v4"), ("avx2", "x86-64-v3"))
 """Models of processors by a feature, the better one first."""
 HAS_ELF = sys.platform not in ("darwin", "win32")
@@ -36,11 +41,24 @@ def native(part: IRModule, host: Target) -> tvm.runtime.Module:
     float16 sums on AVX2. Such functions are compiled again with one optimization level less.
     """
     try:
-        return codegen_build(part, _at_level(host, LEVEL))
+        return codegen_build(part, _at_level(host, LEVEL_OF_CALLS if _only_calls_subroutines(part) else LEVEL))
     except tvm.error.InternalError as error:
         if "module verification failed" not in str(error):
             raise
         return codegen_build(part, _at_level(host, SAFE_LEVEL))
+
+
+def _only_calls_subroutines(part: IRModule) -> bool:
+    """Returns whether functions store nothing themselves, but call subroutines that do."""
+    calls: list[ir.Call] = []
+
+    def visit_call(call: ir.Call) -> None:
+        if is_call(call):
+            calls.append(call)
+
+    rules = [(BufferStore, tvm_ffi.VisitInterrupt), (ir.Call, visit_call)]
+    interrupts = [structural_walk(func.body, rules) for func in part.functions.values()]
+    return bool(calls) and all(interrupt is None for interrupt in interrupts)
 
 
 def native_code(part: IRModule, host: Target) -> bytes:

@@ -321,7 +321,7 @@ def test_kernels_of_several_sizes_share_subroutines(own_cache, nothing_loaded, c
     rng = np.random.default_rng(1)
     x, w = (tf.constant(rng.normal(size=size).astype(np.float32)) for size in ((70, 128), (128, 128)))
     tf.function(lambda x: tf.nn.gelu(x @ w))(x)  # another kernel, with more rows
-    assert len(subroutines(own_cache)) < len(shared) + 3
+    assert len(subroutines(own_cache)) <= len(shared) + 3  # such as gelu's loops
     nothing_loaded()
     without_libraries(own_cache)
     assert after_a_step(64, 128, 128, 64) == fresh

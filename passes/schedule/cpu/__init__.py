@@ -44,6 +44,7 @@ from tvtf.passes.schedule.cpu.empty_extents import without_empty
 from tvtf.passes.schedule.cpu.groups import emit_groups
 from tvtf.passes.schedule.cpu.inline import inlined
 from tvtf.passes.schedule.cpu.kernel import Kernel, read_kernel
+from tvtf.passes.schedule.cpu.outline import with_called_loops
 from tvtf.passes.schedule.cpu.parallel_threshold import parallel_over_sizes
 from tvtf.passes.schedule.cpu.slow_path_lanes import with_slow_paths
 from tvtf.passes.schedule.cpu.target import CpuTarget
@@ -90,7 +91,7 @@ def schedule(func: PrimFunc, target: Target, decisions: Decisions | None = None)
 def _loops_of_kernel(kernel: Kernel, target: Target) -> Stmt:
     """Returns the loop nests of a kernel: inlines and pads its stages, groups them, and emits a nest for each group."""
     stages, kernel = with_padded_rows(inlined(kernel), kernel)
-    return with_slow_paths(with_scalar_calls(emit_groups(stages, kernel, CpuTarget.of(target))))
+    return with_called_loops(with_slow_paths(with_scalar_calls(emit_groups(stages, kernel, CpuTarget.of(target)))))
 
 
 def ScheduleCPU(target: Target) -> transform.Pass:  # noqa: N802  (a pass, named as TVM's)

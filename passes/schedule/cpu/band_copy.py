@@ -63,11 +63,13 @@ def copied_band(result: Element, value: Element, extents: Sequence[int], lanes: 
     return called_copy(result, value, extents, lanes) or emit.nest(extents[:2], copy_channels)
 
 
-def called_copy(result: Element, value: Element, extents: Sequence[int], lanes: int) -> Stmt | None:
+def called_copy(
+    result: Element, value: Element, extents: Sequence[int], lanes: int, also_small: bool = False
+) -> Stmt | None:
     """Returns a call of the subroutine that copies a band of an image; the arguments are those of `copied_band`.
 
-    Returns None unless the value is an element of an image, or zero outside of the image. Inline code would be most of
-    a convolution's code, since LLVM unrolls the loops with their tests.
+    Returns None unless the value is an element of an image, or zero outside of the image; or if the band is small, unless
+    ``also_small``. Inline code would be most of a convolution's code, since LLVM unrolls the loops with their tests.
     """
     axes: list[Any] = [Var(name, "int64") for name in ("row", "column", "channel")]
     result_load, (tests, load) = result(axes), _nonzero_tests_and_value(value(axes))
@@ -83,7 +85,7 @@ def called_copy(result: Element, value: Element, extents: Sequence[int], lanes: 
         return None
     is_dense = band_column == image_column == extents[2]
     can_be_passed = subroutine.can_pass([*known, _items_per_image(load, axes)])
-    if not _is_worth_a_call(extents, is_dense, lanes) or not can_be_passed:
+    if not (also_small or _is_worth_a_call(extents, is_dense, lanes)) or not can_be_passed:
         return None
     base_element, offset = _base_element_and_offset(load, axes)
     first_element = substitute(result_load, {axis: index(0) for axis in axes})

@@ -11,6 +11,7 @@ from tvm.tirx import Stmt, Var
 
 from tvtf.core.tvm_visitor import structural_map
 from tvtf.passes.schedule.cpu import access, emit
+from tvtf.passes.schedule.cpu.band_copy import called_copy
 from tvtf.passes.schedule.cpu.elementwise import emit_elementwise
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute, variables, with_value
@@ -21,7 +22,7 @@ from tvtf.passes.schedule.cpu.transpose import transposed_copy
 from tvtf.passes.schedule.cpu.vector_axis import PAGE_BYTES
 
 CYCLES_PER_ITEM = 1
-ROWS_PER_CHUNK = 8
+ROWS_PER_CHUNK = 16
 # A square to transpose is held in registers twice.
 MAX_LANES_TO_TRANSPOSE = 16
 
@@ -173,7 +174,10 @@ def _pack(operand: PackedOperand, parallel: bool) -> Stmt:
         # Loops are over (piece, chunk) where panels are transposed, else over (chunk, piece).
         *other_indices, chunk = indices if operand.is_transposed else [*indices[:-2], indices[-1], indices[-2]]
         piece = other_indices.pop()
-        start = emit.simplified(tirx.min(chunk * operand.step, last_extent - operand.step))
+        # Whole chunks don't overlap.
+        is_whole = emit.static(tirx.floormod(last_extent, index(operand.step))) == 0
+        start = chunk * operand.step
+        start = start if is_whole else emit.simplified(tirx.min(start, last_extent - operand.step))
         point = {axis.var: axis_index for axis, axis_index in zip(operand.axes, other_indices, strict=False)}
         return _pack_chunk(operand, piece, point, start)
 
@@ -217,13 +221,22 @@ def _copy_rows(operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Expr
     `point` holds the operand's outer indices. `start` is the first row.
     """
     spans = emit.vector_spans(width, operand.lanes)
-    last_axis = operand.axes[-1:]
 
-    def copy_row(place: ir.Expr) -> Stmt:
-        row_point = {**point, **{axis.var: place for axis in last_axis}}
-        return emit.sequence([_copy_vector(operand, number, row_point, *span) for span in spans])
+    def row_point(place: ir.Expr) -> dict[Var, ir.Expr]:
+        return {**point, **{axis.var: place for axis in operand.axes[-1:]}}
 
-    return emit.loop(operand.step, lambda step: copy_row(start + step))
+    def copy_row(step: ir.Expr) -> Stmt:
+        place = row_point(start + step)
+        return emit.sequence([_copy_vector(operand, number, place, *span) for span in spans])
+
+    call = width % operand.lanes == 0 and called_copy(
+        lambda place: _packed_item(operand, number, row_point(start + place[1]), place[2]),
+        lambda place: _source_item(operand, number, row_point(start + place[1]), place[2]),
+        [1, operand.step, width],
+        operand.lanes,
+        also_small=width < operand.width,  # a call for the last panel, too, leaves no copying in the kernel
+    )
+    return call or emit.loop(operand.step, copy_row)
 
 
 def _transpose_square(
