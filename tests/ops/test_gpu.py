@@ -6,11 +6,14 @@ from gpu_emulation import backwards
 from table_support import OWN, all_cases, compiled_differences, function_of, some_cases, specs_of
 
 import tvtf as tf
+from tvtf.fileio.saved_module_error import SavedModuleError
 from tvtf.frontend.function import executor
 from tvtf.passes import pipeline
 from tvtf.passes.codegen import cuda
 from tvtf.passes.schedule import gpu as schedules
 from tvtf.runtime.target import cuda_target, emulated_gpu_target
+from tvtf.saved import library
+from tvtf.saved.description import Description
 
 LOWERED = [p for p in OWN if p.lower is not None]
 A_FEW = (
@@ -159,6 +162,19 @@ def test_code_is_loaded_for_the_gpu_that_is_named(monkeypatch):
         monkeypatch.setattr(executor.state, "device", device)
         keys.add(executor.executable_for(module)[0])
     assert requested == [0, 1, 3] and len(keys) == 3
+
+
+def test_a_library_for_hopper_gpus_is_rejected_elsewhere(monkeypatch):
+    monkeypatch.setattr(cuda, "load_runtime", lambda: None)
+    monkeypatch.setattr(library, "gpu_arch", lambda number: "sm_100")
+    loaded = library.Library.__new__(library.Library)
+    loaded.description = Description("f", (), (), "sm_90a")
+    with pytest.raises(
+        SavedModuleError, match="code for sm_90a, which runs on no other GPU, but this machine's is sm_100"
+    ):
+        loaded._devices()
+    loaded.description = Description("f", (), (), "sm_90")
+    assert len(loaded._devices()) == 6
 
 
 # -- run on a GPU

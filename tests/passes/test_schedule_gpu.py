@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from tvtf.ops.kernels.scan import cumsum
 from tvtf.ops.kernels.softmax import softmax
 from tvtf.passes.codegen import cuda
 from tvtf.passes.codegen.llvm import lower_kernels
+from tvtf.passes.codegen.memory_file import scratch_folder
 from tvtf.passes.schedule.gpu import schedule, tiles
 from tvtf.runtime.target import cuda_target, emulated_gpu_target
 
@@ -137,6 +139,61 @@ def test_products_of_warpgroups(
     assert "tvtf_wgmma" in kernel.script()
     operands = {x: a.astype(kind), y: b.astype(kind)}
     np.testing.assert_array_equal(run(product, operands, (m, n), emulated_gpu_target(warpgroups=True)), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("sizes", [(130, 264, 72), (128, 131, 65)])
+def test_what_follows_a_product_of_warpgroups(
+    sizes: tuple[int, int, int], dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In batches of two, with a bias, a residual of another type, and a second result."""
+    monkeypatch.setattr(tiles, "BLOCKS_THAT_FILL", 1)
+    m, n, k = sizes
+    kind = dtype_of(dtype)
+    a, b = (np.arange(2 * r * c).reshape(2, r, c) % 5 - 2.0 for r, c in ((m, k), (k, n)))
+    bias, residual = np.arange(n) % 3 - 1.0, np.arange(2 * m * n).reshape(2, m, n) % 7 - 3.0
+    x, y = tensor(a.shape, dtype), tensor(b.shape, dtype, "y")
+    v, r = tensor((n,), dtype, "v"), tensor(residual.shape, "float32", "r")
+    product = matmul(x, y, transpose_a=False, transpose_b=False)
+    result = te.compute(
+        product.shape,
+        lambda i, j, c: tirx.max((product[i, j, c] + v[c]).astype("float32") + r[i, j, c], tirx.const(0.0, "float32")),
+    )
+    rounded = (a @ b).astype(kind) + bias.astype(kind)
+    expected = np.maximum(rounded.astype("float32") + residual.astype("float32"), 0)
+    operands = {x: a.astype(kind), y: b.astype(kind), v: bias.astype(kind), r: residual.astype("float32")}
+    found = run(result, operands, residual.shape, emulated_gpu_target(warpgroups=True))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_products_of_warpgroups_run_while_threads_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where sums are used before a product is finished, ptxas waits for each instruction, and says so (C7510 to C7515)."""
+    with_nvcc()
+    sources: list[str] = []
+    monkeypatch.setattr(cuda, "machine_code", lambda source, *_: sources.append(source) or b"0")
+    x, y, v = tensor((4096, 512), "float16"), tensor((512, 4096), "float16", "y"), tensor((4096,), "float16", "v")
+    product = matmul(x, y, transpose_a=False, transpose_b=False)
+    zero = tirx.const(0.0, "float16")
+    result = te.compute(product.shape, lambda i, j: tirx.max(product[i, j] + v[j], zero))
+    target = cuda_target("sm_90a")
+    _, devices = lower_kernels(tvm.IRModule({"main": schedule(function(result, [x, y, v]), target)}), target)
+    for kind, part in devices.items():
+        cuda.build_device(part, kind)
+    (source,) = sources
+    with scratch_folder() as folder:
+        (folder / "k.cu").write_text(source)
+        command = [
+            cuda.nvcc(),
+            "--cubin",
+            "-arch",
+            "sm_90a",
+            *cuda.FLAGS,
+            "-o",
+            str(folder / "k.cubin"),
+            str(folder / "k.cu"),
+        ]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    assert "wgmma" in source and "C75" not in said
 
 
 @each_target

@@ -30,7 +30,9 @@ def output(default: str) -> Any:
 @MODEL
 @output("lib.so")
 @click.option("--target", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True, help="What runs it.")
-@click.option("--arch", default="sm_80", show_default=True, help="The GPU's architecture; later ones run it, too.")
+@click.option(
+    "--arch", default="sm_80", show_default=True, help="The GPU's architecture; later ones run it, too, but not sm_90a."
+)
 @report_failures
 def compile_(model: Path, output: Path, target: str, arch: str) -> None:
     """Compile MODEL, a folder such as runs/digits/model or a file of Keras's, into one library.

@@ -28,6 +28,8 @@ def host_target() -> Any:
 def cuda_target(arch: str, tf32: bool = True) -> Any:
     """Returns the TVM target to compile for NVIDIA GPUs of an architecture, such as ``sm_90``, with this CPU as host.
 
+    Code for ``sm_90a`` multiplies 16-bit matrices in half the time of code for ``sm_90``, and runs on Hopper GPUs alone.
+
     With ``tf32``, float32 matrix products and convolutions round operands to TF32 (10 fraction bits), as in TensorFlow.
 
     Raises:

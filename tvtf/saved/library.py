@@ -31,7 +31,7 @@ from tvtf.frontend.function.runtime_errors import raised_by
 from tvtf.passes.codegen.temp_cleanup import locked_folder, remove_leftovers
 from tvtf.runtime import finalize
 from tvtf.runtime.loading import load_library
-from tvtf.runtime.target import cuda_target, host_target
+from tvtf.runtime.target import HOPPER, cuda_target, gpu_arch, host_target
 from tvtf.saved.description import Description, parse
 
 if TYPE_CHECKING:
@@ -179,6 +179,11 @@ class Library:
         from tvtf.passes.codegen import cuda
 
         cuda.load_runtime()
+        if self.description.gpu == HOPPER and gpu_arch(0) != HOPPER:
+            raise SavedModuleError(
+                f"the library has code for {HOPPER}, which runs on no other GPU, but this machine's is {gpu_arch(0)}; "
+                "compile it for sm_80 or sm_90"
+            )
         return [CUDA, 0, POOLED, CPU, 0, POOLED]
 
     def _to_device(self, tensor: Any, device_type: int) -> Any:

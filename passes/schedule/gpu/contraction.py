@@ -88,10 +88,7 @@ class _TileKernel:
         self.right = Side(product.right, column, tile.columns, tile, self.left.stop, right_pad, is_swizzled, local)
         dtype = instruction.shared_type(block.target) if instruction else product.left.dtype
         self.shared = block.shared([self.right.stop], dtype, f"tiles_{dtype}", large=True)
-        # The 32 threads of a warp share the results of its part.
-        count = tile.own_rows * tile.own_columns // (32 if tile.warps else 1)
-        self.sums = block.registers([count], product.stage.dtype, "sums")
-        self.count = count
+        self.sums = block.registers([tile.sums], product.stage.dtype, "sums")
 
     def emit(self, stores: Sequence[Stage], needed: set[Var]) -> Stmt:
         """Emits the work of a block.
@@ -100,7 +97,7 @@ class _TileKernel:
         """
         steps = ceil_div(self.product.terms, self.tile.terms)
         clear = self.block.each(
-            lambda thread: emit.loop(self.count, lambda i: self.sums.store(thread, self.product.stage.init, i))
+            lambda thread: emit.loop(self.tile.sums, lambda i: self.sums.store(thread, self.product.stage.init, i))
         )
         store = self.block.each(lambda thread: self.store_results(thread, stores, needed))
         if self.instruction is None:
@@ -128,17 +125,20 @@ class _TileKernel:
         def step(number: ir.Expr) -> Stmt:
             """Emits one step of the software pipeline: a later tile is fetched while the present one is multiplied."""
             # All copies but the oldest may still be under way.
-            wait = self.block.each(lambda _: instruction.wait(self.block.target, ahead - 1, self.sums))
+            wait = self.block.each(lambda _: instruction.wait(self.block.target, ahead - 1))
 
             def work(thread: ir.Expr) -> Stmt:
                 later = self.copy_tiles_if_needed(thread, number + ahead, steps)
                 product = self.multiply_tiles(thread, number % self.tile.stages)
-                return emit.sequence([product, later] if instruction.is_asynchronous else [later, product])
+                if not instruction.is_asynchronous:
+                    return emit.sequence([later, product])
+                # Before the next step, whose copies replace these tiles.
+                finish = instruction.finish(self.block.target, self.sums)
+                return emit.sequence([product, later, finish])
 
             return self.block.then(wait, self.block.each(work))
 
-        finish = self.block.each(lambda _: instruction.finish(self.block.target, self.sums))
-        return emit.sequence([*map(prologue, range(ahead)), emit.loop(steps, step, name="step"), finish])
+        return emit.sequence([*map(prologue, range(ahead)), emit.loop(steps, step, name="step")])
 
     def copy_tiles_if_needed(self, thread: ir.Expr, step: ir.Expr, steps: int | ir.Expr) -> Stmt:
         """Emits a copy of both operands' tiles of a step to shared memory, unless the step is beyond the last."""
@@ -277,7 +277,7 @@ class _TileKernel:
                 self.left.first + row, self.right.first + column, thread, number, lanes, stores, needed
             )
 
-        return emit.unrolled_nest([self.count // lanes], store_vector)
+        return emit.unrolled_nest([self.tile.sums // lanes], store_vector)
 
     def _lane_count(self, stores: Sequence[Stage], needed: set[Var]) -> int:
         """Returns how many results a thread stores at once: 2 if they are neighbours in all that is moved, else 1."""
@@ -285,7 +285,8 @@ class _TileKernel:
         if axis is None or axis.size is None or axis.size % NEIGHBOURS:
             return 1
         others = [stage for stage in stores if stage is not self.product.stage]
-        are_neighbours = all(last_long_axis(stage.spatial) is axis for stage in stores)
+        are_neighbours = last_long_axis(stores[0].spatial) is axis  # all stages have the same axes
+        # Of the product's own stage results are stored, but no operands are loaded.
         moved = [replace(self.product.stage, value=self.product.stage.init), *others]
         return NEIGHBOURS if are_neighbours and most_lanes(moved, needed, axis) >= NEIGHBOURS else 1
 

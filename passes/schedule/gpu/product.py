@@ -202,6 +202,11 @@ class Tile:
         count = (self.rows // self.own_rows) * (self.columns // self.own_columns)
         return count * 32 if self.warps else count
 
+    @property
+    def sums(self) -> int:
+        """The results that each thread computes: the 32 threads of a warp share those of its part."""
+        return self.own_rows * self.own_columns // (32 if self.warps else 1)
+
 
 class Side:
     """An operand's tiles in shared memory: ``stages`` of them from ``start`` on, each of ``line_count`` lines.

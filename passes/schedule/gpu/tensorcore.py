@@ -59,12 +59,12 @@ class Instruction:
         """Whether threads go on while tiles are multiplied, until `finish`."""
         return False
 
-    def wait(self, target: GpuTarget, left: int, sums: Registers) -> Stmt | None:
-        """Waits until at most the last ``left`` groups of asynchronous copies are unfinished."""
+    def wait(self, target: GpuTarget, unfinished: int) -> Stmt | None:
+        """Waits until at most the last ``unfinished`` groups of asynchronous copies are under way."""
         if target.emulated:
             return None
-        name = f"tvtf_copy_wait_{left}"
-        code = COPY_WAIT.replace("NAME", name).replace("LEFT", str(left))
+        name = f"tvtf_copy_wait_{unfinished}"
+        code = COPY_WAIT.replace("NAME", name).replace("COUNT", str(unfinished))
         return tirx.Evaluate(cuda_func_call(name, source_code=code))
 
     def finish(self, target: GpuTarget, sums: Registers) -> Stmt | None:
@@ -152,8 +152,6 @@ class Instruction:
         thread: ir.Expr,
     ) -> Stmt:
         """Emits the emulation of the tensor-core instruction on a CPU: a thread's sums of products, one by one."""
-        # The 32 threads of a warp share its results evenly.
-        count = tile.own_rows * tile.own_columns // 32
 
         def add_product(indices: list[ir.Expr]) -> Stmt:
             number, term = indices
@@ -162,7 +160,7 @@ class Instruction:
             b = emit.load(shared, right.indices_of(stage, column + column_in_warp, term))
             return sums.store(thread, sums.load(thread, number) + a * b, number)
 
-        return emit.nest([count, tile.terms], add_product)
+        return emit.nest([tile.sums, tile.terms], add_product)
 
     def position_in_warp(self, lane: ir.Expr, number: ir.Expr, tile: Tile) -> tuple[ir.Expr, ir.Expr]:
         """Returns the row and column of a thread's sum within the warp's part of the tile.
@@ -247,7 +245,7 @@ COPY_COMMIT = """
 __forceinline__ __device__ void tvtf_copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 """
 COPY_WAIT = """
-__forceinline__ __device__ void NAME() { asm volatile("cp.async.wait_group LEFT;" ::: "memory"); }
+__forceinline__ __device__ void NAME() { asm volatile("cp.async.wait_group COUNT;" ::: "memory"); }
 """
 HALF_CODE = """
 __forceinline__ __device__ void NAME(float* sums, const void* left, const void* right, int lane) {

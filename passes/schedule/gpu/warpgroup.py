@@ -42,36 +42,28 @@ class WarpgroupInstruction(Instruction):
     def pad(self, along_terms: bool) -> int:
         return 0
 
-    def wait(self, target: GpuTarget, left: int, sums: Registers) -> Stmt | None:
-        """Waits for copies as any instruction does, and for the tiles in multiplication, which copies are to replace.
+    def wait(self, target: GpuTarget, unfinished: int) -> Stmt | None:
+        """Waits for copies as any instruction does.
 
-        The fence makes what this thread copied visible to the instruction, after the barrier that follows.
+        A fence makes what this thread copied visible to the instruction, after the barrier that follows.
         """
-        before = f'asm volatile("cp.async.wait_group {left};" ::: "memory");'
-        after = 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
-        return self._wait(f"tvtf_warpgroup_wait_{left}", f"{before}\n  ", f"\n  {after}", target, sums)
-
-    def finish(self, target: GpuTarget, sums: Registers) -> Stmt | None:
-        return self._wait("tvtf_warpgroup_finish", "", "", target, sums)
-
-    def _wait(self, name: str, before: str, after: str, target: GpuTarget, sums: Registers) -> Stmt | None:
-        """Waits until all tiles are multiplied; runs CUDA code before and after it."""
         if target.emulated:
             return None
-        name = f"{name}_of_{self.tile.own_columns}"
-        code = WAIT.replace("NAME", name).replace("<BEFORE>", before).replace("<AFTER>", after)
-        code = code.replace("<SUMS>", self._operands)
-        return tirx.Evaluate(cuda_func_call(name, _address(sums), source_code=code))
+        name = f"tvtf_copy_wait_{unfinished}_for_warpgroups"
+        code = WAIT.replace("NAME", name).replace("COUNT", str(unfinished))
+        return tirx.Evaluate(cuda_func_call(name, source_code=code))
 
-    @property
-    def _count(self) -> int:
-        """The number of sums of a thread."""
-        return self.tile.own_rows * self.tile.own_columns // 32
+    def finish(self, target: GpuTarget, sums: Registers) -> Stmt | None:
+        if target.emulated:
+            return None
+        name = f"tvtf_wgmma_finish_{self.tile.sums}"
+        code = FINISH.replace("NAME", name).replace("<SUMS>", self._operands)
+        return tirx.Evaluate(cuda_func_call(name, _address(sums), source_code=code))
 
     @property
     def _operands(self) -> str:
         """The sums as operands of inline assembly."""
-        return ", ".join(f'"+f"(sums[{number}])' for number in range(self._count))
+        return ", ".join(f'"+f"(sums[{number}])' for number in range(self.tile.sums))
 
     def multiply(
         self,
@@ -101,23 +93,24 @@ class WarpgroupInstruction(Instruction):
 
     def _function(self, left: Side, right: Side) -> tuple[str, str]:
         """Returns the name and the CUDA source of the function that multiplies two tiles; the name has its sizes."""
-        ptx_type, columns = HALF_PTX[self.dtype], self.tile.own_columns
-        name = f"tvtf_wgmma_{ptx_type}_{columns}_{self.tile.terms}_{int(left.along_terms)}_{int(right.along_terms)}"
+        ptx_type, tile = HALF_PTX[self.dtype], self.tile
+        sizes = f"{tile.rows}_{tile.own_columns}_{tile.terms}_{int(left.along_terms)}_{int(right.along_terms)}"
+        name = f"tvtf_wgmma_{ptx_type}_{sizes}"
         replacements = {
             "NAME": name,
             "TYPE": ptx_type,
-            "<COLUMNS>": columns,
-            "<TIMES>": self.tile.terms // self.terms,
+            "<COLUMNS>": tile.own_columns,
+            "<TIMES>": tile.terms // self.terms,
             "<GROUP>": _distance(LINES),
             "<LEFT_PIECE>": _distance(left.line_count),
             "<RIGHT_PIECE>": _distance(right.line_count),
             "<LEFT_STEP>": self._step(left),
             "<RIGHT_STEP>": self._step(right),
-            "<LEFT_ALONG>": int(not left.along_terms),
-            "<RIGHT_ALONG>": int(not right.along_terms),
-            "<REGISTERS>": ", ".join(f"%{number}" for number in range(self._count)),
-            "<LEFT>": f"%{self._count}",
-            "<RIGHT>": f"%{self._count + 1}",
+            "<LEFT_TRANSPOSED>": int(not left.along_terms),
+            "<RIGHT_TRANSPOSED>": int(not right.along_terms),
+            "<REGISTERS>": ", ".join(f"%{number}" for number in range(self.tile.sums)),
+            "<LEFT>": f"%{self.tile.sums}",
+            "<RIGHT>": f"%{self.tile.sums + 1}",
             "<SUMS>": self._operands,
         }
         code = CODE
@@ -140,10 +133,16 @@ def _distance(lines: int) -> int:
     return lines * SWIZZLED_BYTES // UNIT
 
 
-# The sums are operands, so that no code that reads them moves in front of the instruction.
 WAIT = """
+__forceinline__ __device__ void NAME() {
+  asm volatile("cp.async.wait_group COUNT;" ::: "memory");
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+"""
+# The sums are operands, so that no code that reads or writes them moves to where the instruction does.
+FINISH = """
 __forceinline__ __device__ void NAME(float* sums) {
-  <BEFORE>asm volatile("wgmma.wait_group.sync.aligned 0;" : <SUMS> :: "memory");<AFTER>
+  asm volatile("wgmma.wait_group.sync.aligned 0;" : <SUMS> :: "memory");
 }
 """
 CODE = """
@@ -152,11 +151,11 @@ __forceinline__ __device__ void NAME(float* sums, const void* left, const void* 
   const unsigned long long layout = (1ull << 62) | (<GROUP>ull << 32);
   const unsigned long long a = layout | (<LEFT_PIECE>ull << 16) | ((__cvta_generic_to_shared(left) & 0x3ffff) >> 4);
   const unsigned long long b = layout | (<RIGHT_PIECE>ull << 16) | ((__cvta_generic_to_shared(right) & 0x3ffff) >> 4);
-  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+  asm volatile("wgmma.fence.sync.aligned;" : <SUMS> :: "memory");
 #pragma unroll
   for (int k = 0; k < <TIMES>; ++k) {
     asm volatile("wgmma.mma_async.sync.aligned.m64n<COLUMNS>k16.f32.TYPE.TYPE {<REGISTERS>}, <LEFT>, <RIGHT>, "
-                 "1, 1, 1, <LEFT_ALONG>, <RIGHT_ALONG>;"
+                 "1, 1, 1, <LEFT_TRANSPOSED>, <RIGHT_TRANSPOSED>;"
                  : <SUMS> : "l"(a + k * <LEFT_STEP>), "l"(b + k * <RIGHT_STEP>));
   }
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
