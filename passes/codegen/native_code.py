@@ -16,7 +16,7 @@ from tvm.tirx.build import codegen_build
 from tvtf.core.tvm_visitor import structural_walk
 from tvtf.passes.codegen.elf import without_unused
 from tvtf.passes.codegen.memory_file import object_code
-from tvtf.passes.schedule.cpu.subroutine import is_call
+from tvtf.passes.schedule.cpu.subroutine import has_calls
 
 LEVEL, SAFE_LEVEL = 2, 1
 """LLVM's optimization level, and the one for code that it fails on there. Level 3 mostly unrolls more loops, and takes 1.4
@@ -50,15 +50,9 @@ def native(part: IRModule, host: Target) -> tvm.runtime.Module:
 
 def _only_calls_subroutines(part: IRModule) -> bool:
     """Returns whether functions store nothing themselves, but call subroutines that do."""
-    calls: list[ir.Call] = []
-
-    def visit_call(call: ir.Call) -> None:
-        if is_call(call):
-            calls.append(call)
-
-    rules = [(BufferStore, tvm_ffi.VisitInterrupt), (ir.Call, visit_call)]
-    interrupts = [structural_walk(func.body, rules) for func in part.functions.values()]
-    return bool(calls) and all(interrupt is None for interrupt in interrupts)
+    bodies = [func.body for func in part.functions.values()]
+    store = (BufferStore, tvm_ffi.VisitInterrupt)
+    return any(map(has_calls, bodies)) and all(structural_walk(body, store) is None for body in bodies)
 
 
 def native_code(part: IRModule, host: Target) -> bytes:

@@ -18,7 +18,7 @@ from tvm.tirx import BufferStore, For, ForKind, IfThenElse, SeqStmt, Stmt, Var
 from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.schedule.cpu import access, emit, subroutine
 from tvtf.passes.schedule.cpu.kernel import substitute
-from tvtf.passes.schedule.cpu.subroutine import Array, is_call
+from tvtf.passes.schedule.cpu.subroutine import Array
 
 DTYPE = "float32"
 """The element type of loops that are moved. `codegen/bfloat16.py` changes kernels on others after they are scheduled."""
@@ -30,8 +30,7 @@ _ADDRESS_OF = ir.Op.get("tirx.address_of")
 
 def with_called_loops(body: Stmt) -> Stmt:
     """Returns a kernel's body with elementwise loops as calls of subroutines, if it calls subroutines already."""
-    calls = structural_walk(body, (ir.Call, lambda call: tvm_ffi.VisitInterrupt(call) if is_call(call) else None))
-    return body if calls is None else _with_calls(body)
+    return _with_calls(body) if subroutine.has_calls(body) else body
 
 
 def _with_calls(stmt: Stmt) -> Stmt:
@@ -207,8 +206,9 @@ class _Region:
             if isinstance(stmt, For):
                 if not is_left(stmt):
                     return statement(stmt.body)
-                extent, kind = extents.get(stmt.loop_var, stmt.extent), stmt.kind
-                kind = ForKind.SERIAL if stmt.loop_var in extents else kind
+                # What was unrolled has a number as its extent, too.
+                kind = ForKind.SERIAL if stmt.loop_var in extents else ForKind.VECTORIZED
+                extent = extents.get(stmt.loop_var, stmt.extent)
                 return For(new_vars[stmt.loop_var], emit.index(0), extent, kind, statement(stmt.body))
             array, indices = moved(stmt)
             value = structural_map(stmt.value, (TensorLoad, lambda load: emit.load(*moved(load))))

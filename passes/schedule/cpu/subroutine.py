@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import tvm
+import tvm_ffi
 from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import BufferStore, DeclBuffer, PrimFunc, Stmt, Var
@@ -132,6 +133,11 @@ def written(stmt: Stmt) -> set[Var]:
 
     structural_walk(stmt, [(BufferStore, lambda store: buffers.add(store.buffer)), (ir.Call, add_written_buffer)])
     return buffers
+
+
+def has_calls(stmt: Stmt) -> bool:
+    """Returns whether a statement calls subroutines."""
+    return structural_walk(stmt, (ir.Call, lambda c: tvm_ffi.VisitInterrupt(c) if is_call(c) else None)) is not None
 
 
 def is_call(node: Any) -> bool:

@@ -14,10 +14,8 @@ from tvm.ir import Range
 from tvm.tirx import For, ForKind, IterVar, Stmt, Var
 
 from tvtf.passes.schedule.cpu import emit
-from tvtf.passes.schedule.gpu.target import GpuTarget
+from tvtf.passes.schedule.gpu.target import SWIZZLED_BYTES, SWIZZLED_LINES, GpuTarget
 
-SWIZZLE_ALIGNMENT = 1024
-"""Of eight lines that are swizzled together, in bytes (PTX ISA, "Shared Memory Matrix Layout")."""
 Work = Callable[[ir.Expr], Stmt | None]
 
 
@@ -34,6 +32,10 @@ class Registers:
 
     def load(self, thread: ir.Expr, *indices: ir.Expr) -> ir.Expr:
         return emit.load(self.buffer, self.at(thread, indices))
+
+    def address(self) -> ir.Expr:
+        """Returns the address of the first element of this thread's registers, on a GPU."""
+        return tirx.address_of(emit.load(self.buffer, [emit.index(0)] * len(self.buffer.ty.shape)))
 
     def store(self, thread: ir.Expr, value: ir.Expr, *indices: ir.Expr) -> Stmt:
         return emit.store(self.buffer, value, self.at(thread, indices))
@@ -62,7 +64,7 @@ class Block:
         With ``large``, the memory is dynamic, may exceed the 48 kB that every kernel has, and is aligned for swizzled tiles.
         """
         scope = "shared.dyn" if large else "shared"
-        alignment = SWIZZLE_ALIGNMENT if large else None
+        alignment = SWIZZLED_LINES * SWIZZLED_BYTES if large else None
         buffer = emit.scratch(shape, dtype, name, "global" if self.target.emulated else scope, alignment)
         self.allocations.append(emit.allocate(buffer))
         return buffer

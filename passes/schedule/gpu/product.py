@@ -19,13 +19,11 @@ from tvm.tirx import Var
 from tvtf.core.variable_lock import cached_property
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, loads, substitute, variables
-from tvtf.passes.schedule.gpu.target import VECTOR_BYTES
+from tvtf.passes.schedule.gpu.target import SWIZZLED_BYTES, VECTOR_BYTES
 
 SMALLEST_SIDE = 16
 SMALLEST_SUM = 8
 UNKNOWN_SIZE = 512
-SWIZZLED_BYTES = 128
-"""The bytes in which vectors are permuted (PTX ISA, "Shared Memory Matrix Layout", 128-Byte swizzling mode)."""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from tvm.target import Target
 
 VECTOR_BYTES = 16
+SWIZZLED_BYTES, SWIZZLED_LINES = 128, 8
+"""The bytes of a line in which vectors are permuted, and the lines in which each permutation is another (PTX ISA, "Shared
+Memory Matrix Layout", 128-Byte swizzling mode)."""
 TENSOR_CORES_FROM = 80
 """The compute capability (times ten) from which on kernels use tensor cores."""
 WARPGROUPS = "warpgroups"

@@ -7,7 +7,9 @@ Source: PTX ISA 8.0, "Matrix Fragments for mma.m16n8k16 / mma.m16n8k8", ldmatrix
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from tvm import ir, tirx
 from tvm.backend.cuda.op import cuda_func_call
@@ -28,6 +30,10 @@ class Instruction:
     """``mma.sync`` for one operand type, with operands from tiles in shared memory."""
 
     dtype: str
+    is_swizzled: ClassVar[bool] = False
+    """Whether the instruction reads tiles whose vectors are permuted, instead of tiles with padding (`Side`)."""
+    is_asynchronous: ClassVar[bool] = False
+    """Whether threads go on while tiles are multiplied, until `finish`."""
 
     @property
     def terms(self) -> int:
@@ -48,16 +54,6 @@ class Instruction:
             return product
         left, right = (replace(operand, value=operand.value.value) for operand in (product.left, product.right))
         return replace(product, left=left, right=right)
-
-    @property
-    def is_swizzled(self) -> bool:
-        """Whether the instruction reads tiles whose vectors are permuted, instead of tiles with padding (`Side`)."""
-        return False
-
-    @property
-    def is_asynchronous(self) -> bool:
-        """Whether threads go on while tiles are multiplied, until `finish`."""
-        return False
 
     def wait(self, target: GpuTarget, unfinished: int) -> Stmt | None:
         """Waits until at most the last ``unfinished`` groups of asynchronous copies are under way."""
@@ -104,7 +100,7 @@ class Instruction:
         source = tirx.address_of(tirx.BufferLoad(load.source, list(load.indices)))
         size = tirx.Select(inside, tirx.const(VECTOR_BYTES, "int32"), tirx.const(0, "int32"))
         name = "tvtf_copy_async_swizzled" if self.is_swizzled else "tvtf_copy_async"
-        code = COPY_ASYNC.replace("NAME", name).replace("<SWIZZLE>", SWIZZLE if self.is_swizzled else "")
+        code = filled(COPY_ASYNC.replace("NAME", name), {"SWIZZLE": SWIZZLE if self.is_swizzled else ""})
         return tirx.Evaluate(cuda_func_call(name, destination, source, size, source_code=code))
 
     def multiply(
@@ -129,15 +125,20 @@ class Instruction:
         """
         if target.emulated:
             return self._emulate(tile, sums, shared, left, right, stage, row, column, thread)
-        zero = emit.index(0)
         name, code = self._cuda_function(tile, left, right)
-        arguments = [
-            tirx.address_of(tirx.BufferLoad(sums.buffer, [zero])),
+        operands = self._operands(shared, left, right, stage, row, column, thread)
+        return tirx.Evaluate(cuda_func_call(name, sums.address(), *operands, source_code=code))
+
+    def _operands(
+        self, shared: Var, left: Side, right: Side, stage: ir.Expr, row: ir.Expr, column: ir.Expr, thread: ir.Expr
+    ) -> list[ir.Expr]:
+        """Returns the arguments of the CUDA function after the sums: where both operands begin, and the thread in its warp."""
+        zero = emit.index(0)
+        return [
             tirx.address_of(emit.load(shared, left.indices_of(stage, row, zero))),
             tirx.address_of(emit.load(shared, right.indices_of(stage, column, zero))),
             (thread % 32).astype("int32"),
         ]
-        return tirx.Evaluate(cuda_func_call(name, *arguments, source_code=code))
 
     def _emulate(
         self,
@@ -198,9 +199,14 @@ class Instruction:
         ptx_type = HALF_PTX.get(self.dtype, "tf32")
         name = f"tvtf_mma_{ptx_type}_" + "_".join(map(str, constants.values()))
         code = (HALF_CODE if self.dtype in HALF_PTX else TF32_CODE).replace("NAME", name).replace("TYPE", ptx_type)
-        for key in sorted(constants, key=len, reverse=True):
-            code = code.replace(f"<{key}>", str(constants[key]))
-        return name, code
+        return name, filled(code, constants)
+
+
+def filled(code: str, constants: Mapping[str, object]) -> str:
+    """Returns CUDA source with constants in place of their names in angle brackets."""
+    for name, constant in constants.items():
+        code = code.replace(f"<{name}>", str(constant))
+    return code
 
 
 def _copy_one_by_one(

@@ -7,6 +7,7 @@ Source: PTX ISA 8.0, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate In
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tvm import ir, tirx
 from tvm.backend.cuda.op import cuda_func_call
@@ -14,13 +15,11 @@ from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.gpu.block import Registers
-from tvtf.passes.schedule.gpu.product import SWIZZLED_BYTES, Side, Tile
-from tvtf.passes.schedule.gpu.target import GpuTarget
-from tvtf.passes.schedule.gpu.tensorcore import HALF_PTX, Instruction
+from tvtf.passes.schedule.gpu.product import Side, Tile
+from tvtf.passes.schedule.gpu.target import SWIZZLED_BYTES, SWIZZLED_LINES, GpuTarget
+from tvtf.passes.schedule.gpu.tensorcore import HALF_PTX, Instruction, filled
 
 ROWS_OF_WARPGROUP = 64
-LINES = 8
-"""Lines that are swizzled together."""
 UNIT = 16
 """Bytes in which addresses and distances are given in a descriptor."""
 
@@ -30,14 +29,8 @@ class WarpgroupInstruction(Instruction):
     """``wgmma.mma_async`` for one 16-bit operand type, with both operands from swizzled tiles in shared memory."""
 
     tile: Tile
-
-    @property
-    def is_swizzled(self) -> bool:
-        return True
-
-    @property
-    def is_asynchronous(self) -> bool:
-        return True
+    is_swizzled: ClassVar[bool] = True
+    is_asynchronous: ClassVar[bool] = True
 
     def pad(self, along_terms: bool) -> int:
         return 0
@@ -57,75 +50,50 @@ class WarpgroupInstruction(Instruction):
         if target.emulated:
             return None
         name = f"tvtf_wgmma_finish_{self.tile.sums}"
-        code = FINISH.replace("NAME", name).replace("<SUMS>", self._operands)
-        return tirx.Evaluate(cuda_func_call(name, _address(sums), source_code=code))
+        code = filled(FINISH.replace("NAME", name), {"SUMS": _sums(self.tile)})
+        return tirx.Evaluate(cuda_func_call(name, sums.address(), source_code=code))
 
-    @property
-    def _operands(self) -> str:
-        """The sums as operands of inline assembly."""
-        return ", ".join(f'"+f"(sums[{number}])' for number in range(self.tile.sums))
-
-    def multiply(
-        self,
-        target: GpuTarget,
-        tile: Tile,
-        sums: Registers,
-        shared: Var,
-        left: Side,
-        right: Side,
-        stage: ir.Expr,
-        row: ir.Expr,
-        column: ir.Expr,
-        thread: ir.Expr,
-    ) -> Stmt:
-        """Emits the product of two tiles in shared memory, of the left one the rows of a thread's warpgroup."""
-        if target.emulated:
-            return self._emulate(tile, sums, shared, left, right, stage, row, column, thread)
+    def _operands(
+        self, shared: Var, left: Side, right: Side, stage: ir.Expr, row: ir.Expr, column: ir.Expr, thread: ir.Expr
+    ) -> list[ir.Expr]:
+        """Returns where both operands of a thread's warpgroup begin: four warps multiply their rows with all columns."""
         zero, rows = emit.index(0), emit.index(ROWS_OF_WARPGROUP)
         first_row = tirx.floordiv(row, rows) * rows
-        name, code = self._function(left, right)
-        arguments = [
-            _address(sums),
+        return [
             tirx.address_of(emit.load(shared, left.indices_before_swizzling(stage, first_row, zero))),
             tirx.address_of(emit.load(shared, right.indices_before_swizzling(stage, zero, zero))),
         ]
-        return tirx.Evaluate(cuda_func_call(name, *arguments, source_code=code))
 
-    def _function(self, left: Side, right: Side) -> tuple[str, str]:
+    def _cuda_function(self, tile: Tile, left: Side, right: Side) -> tuple[str, str]:
         """Returns the name and the CUDA source of the function that multiplies two tiles; the name has its sizes."""
-        ptx_type, tile = HALF_PTX[self.dtype], self.tile
+        ptx_type = HALF_PTX[self.dtype]
         sizes = f"{tile.rows}_{tile.own_columns}_{tile.terms}_{int(left.along_terms)}_{int(right.along_terms)}"
         name = f"tvtf_wgmma_{ptx_type}_{sizes}"
-        replacements = {
-            "NAME": name,
-            "TYPE": ptx_type,
-            "<COLUMNS>": tile.own_columns,
-            "<TIMES>": tile.terms // self.terms,
-            "<GROUP>": _distance(LINES),
-            "<LEFT_PIECE>": _distance(left.line_count),
-            "<RIGHT_PIECE>": _distance(right.line_count),
-            "<LEFT_STEP>": self._step(left),
-            "<RIGHT_STEP>": self._step(right),
-            "<LEFT_TRANSPOSED>": int(not left.along_terms),
-            "<RIGHT_TRANSPOSED>": int(not right.along_terms),
-            "<REGISTERS>": ", ".join(f"%{number}" for number in range(self.tile.sums)),
-            "<LEFT>": f"%{self.tile.sums}",
-            "<RIGHT>": f"%{self.tile.sums + 1}",
-            "<SUMS>": self._operands,
+        constants = {
+            "COLUMNS": tile.own_columns,
+            "TIMES": tile.terms // self.terms,
+            "GROUP": _distance(SWIZZLED_LINES),
+            "LEFT_PIECE": _distance(left.line_count),
+            "RIGHT_PIECE": _distance(right.line_count),
+            "LEFT_STEP": self._step(left),
+            "RIGHT_STEP": self._step(right),
+            "LEFT_TRANSPOSED": int(not left.along_terms),
+            "RIGHT_TRANSPOSED": int(not right.along_terms),
+            "REGISTERS": ", ".join(f"%{number}" for number in range(tile.sums)),
+            "LEFT": f"%{tile.sums}",
+            "RIGHT": f"%{tile.sums + 1}",
+            "SUMS": _sums(tile),
         }
-        code = CODE
-        for key, value in replacements.items():
-            code = code.replace(key, str(value))
-        return name, code
+        return name, filled(CODE.replace("NAME", name).replace("TYPE", ptx_type), constants)
 
     def _step(self, side: Side) -> int:
         """Returns the distance, in units of a descriptor, from the terms of one instruction to the next in a tile."""
         return self.terms * 2 // UNIT if side.along_terms else _distance(self.terms)
 
 
-def _address(sums: Registers) -> ir.Expr:
-    """Returns the address of a thread's sums."""
-    return tirx.address_of(tirx.BufferLoad(sums.buffer, [emit.index(0)]))
+def _sums(tile: Tile) -> str:
+    """Returns a thread's sums as operands of inline assembly."""
+    return ", ".join(f'"+f"(sums[{number}])' for number in range(tile.sums))
 
 
 def _distance(lines: int) -> int:
