@@ -685,15 +685,13 @@ class _WinogradWriter:
         def write_vector(first_lane: ir.Expr, lanes: int) -> Stmt:
             """Emits the Winograd transform of one vector of the tile's channels, and the epilogue on the results."""
 
-            def read(row: int, column_in_tile: int, lane: ir.Expr) -> ir.Expr:
-                position = index(row * self.transforms.side + column_in_tile)
+            def read(row: ir.Expr, column_in_tile: ir.Expr, lane: ir.Expr) -> ir.Expr:
+                position = row * self.transforms.side + column_in_tile
                 return emit.load(self.sum_buffer, [tile_row * self.tile_columns + tile, position, lane + first_lane])
 
-            def write(row: int, column_in_tile: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
+            def write(row: ir.Expr, column_in_tile: ir.Expr, lane: ir.Expr, item: ir.Expr) -> Stmt:
                 column = tile * size + column_in_tile
-                store = epilogue.write(
-                    item, self._result_point(block, panel, tile_row, index(row), column, lane + first_lane)
-                )
+                store = epilogue.write(item, self._result_point(block, panel, tile_row, row, column, lane + first_lane))
                 inside = self._is_inside_image(self._place_in_images(image, top + row, column))
                 return emit.sequence([emit.when(inside, store)])
 
