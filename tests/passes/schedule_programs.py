@@ -15,7 +15,7 @@ from tvm.target import Target, codegen
 
 from tvtf.passes.codegen.bfloat16 import Bfloat16Bits
 from tvtf.passes.codegen.llvm import build_library, kernel_module
-from tvtf.passes.schedule.cpu import ScheduleCPU, schedule
+from tvtf.passes.schedule.cpu import SCHEDULED, ScheduleCPU, schedule
 
 HOST = Target({"kind": "llvm", "mcpu": codegen.llvm_get_system_cpu(), "num-cores": 2})
 AVX2 = Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 2})
@@ -115,3 +115,13 @@ def run_relax(
         library = tvm.runtime.load_module(str(Path(folder, "program.so")))
     machine = relax.VirtualMachine(library, tvm.cpu())
     return machine["main"](*[tvm.runtime.tensor(value) for value in inputs]).numpy()
+
+
+def run_body(body: tirx.Stmt, params: list[tirx.Var], arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """Run the scheduled body of a kernel on arrays for its parameters; all of them as the kernel leaves them."""
+    root = tvm.s_tir.SBlockRealize([], True, tvm.s_tir.SBlock([], [], [], "root", body))
+    func = tirx.PrimFunc(params, root).with_attrs({"global_symbol": "run", SCHEDULED: True, "tirx.noalias": True})
+    built = kernel_module(tvm.IRModule({"run": func.with_attr("s_tir", True)}), HOST)
+    tensors = [tvm.runtime.tensor(array) for array in arrays]
+    built["run"](*tensors)
+    return [tensor.numpy() for tensor in tensors]

@@ -39,6 +39,7 @@ from tvm.tirx import PrimFunc, Stmt
 
 from tvtf.passes.schedule.choices import Decisions, deciding
 from tvtf.passes.schedule.cpu.cache_conflicts import with_padded_rows
+from tvtf.passes.schedule.cpu.direct_stores import with_direct_stores
 from tvtf.passes.schedule.cpu.emit import with_scalar_calls
 from tvtf.passes.schedule.cpu.empty_extents import without_empty
 from tvtf.passes.schedule.cpu.groups import emit_groups
@@ -91,7 +92,8 @@ def schedule(func: PrimFunc, target: Target, decisions: Decisions | None = None)
 def _loops_of_kernel(kernel: Kernel, target: Target) -> Stmt:
     """Returns the loop nests of a kernel: inlines and pads its stages, groups them, and emits a nest for each group."""
     stages, kernel = with_padded_rows(inlined(kernel), kernel)
-    return with_called_loops(with_slow_paths(with_scalar_calls(emit_groups(stages, kernel, CpuTarget.of(target)))))
+    loops = with_slow_paths(with_scalar_calls(emit_groups(stages, kernel, CpuTarget.of(target))))
+    return with_called_loops(with_direct_stores(loops))
 
 
 def ScheduleCPU(target: Target) -> transform.Pass:  # noqa: N802  (a pass, named as TVM's)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import tvm_ffi
 from tvm import ir, sym, tirx
@@ -55,6 +56,28 @@ def constant_offset(first: TensorLoad, second: TensorLoad) -> int | None:
     """Returns how many items the second load lies after the first in memory; None if the distance isn't constant."""
     first_offset, second_offset = (flat_offset(load.source, list(load.indices)) for load in (first, second))
     return static(simplified(second_offset - first_offset))
+
+
+class LinearAccess(NamedTuple):
+    """An access of an array whose place is linear in the variables of loops: its offset at their start, and its strides."""
+
+    source: Var
+    indices: Sequence[ir.Expr]
+    start: ir.Expr
+    strides: tuple[int, ...]
+
+    def distance(self, other: LinearAccess) -> int | None:
+        """Returns how many items another access with the same strides lies behind; None if that isn't known."""
+        if not self.source.same_as(other.source) or self.strides != other.strides:
+            return None
+        return static(simplified(other.start - self.start))
+
+
+def linear_access(source: Var, indices: Sequence[ir.Expr], loop_vars: Sequence[Var]) -> LinearAccess | None:
+    """Returns an access as a linear one; None if a stride along a variable isn't constant."""
+    *slopes, start = sym.detect_linear_equation(flat_offset(source, list(indices)), list(loop_vars)) or [None]
+    strides = tuple(stride for stride in (static(simplified(slope)) for slope in slopes) if stride is not None)
+    return None if start is None or len(strides) < len(loop_vars) else LinearAccess(source, indices, start, strides)
 
 
 def is_contiguous(load: TensorLoad, var: Var) -> bool:

@@ -34,6 +34,27 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
+class TileOfSums:
+    """What a subroutine that computes a tile of a product stores: rows of `width` neighbouring sums."""
+
+    sizes: tuple[int, ...]
+    """The numbers of rows along each axis."""
+    strides: tuple[int, ...] | None
+    """The strides along these axes of a local array for the sums; None if strides are compiled in."""
+    width: int
+    first_number: int
+    """The position of the first of these strides among the numbers that a call passes."""
+
+
+_SUMS: dict[str, TileOfSums] = {}
+
+
+def product_tile_of(call: ir.Call) -> TileOfSums | None:
+    """Returns what a call of a subroutine stores, if the subroutine computes a tile of a product."""
+    return _SUMS.get(str(call.args[0].value))
+
+
+@dataclass(frozen=True)
 class _TileKey:
     """The properties that distinguish subroutines of product tiles: the tile's sizes, and strides of the arrays."""
 
@@ -102,7 +123,11 @@ def called_product(
         for stride, fixed_stride in zip(array_strides, compiled_in)
         if fixed_stride is None
     ]
-    call = subroutine.call(_product(key), addresses, [*term_counts, *passed_strides])
+    name = _product(key)
+    row_strides = column.accumulators.row_strides(column.sizes)
+    are_passed = all(stride is None for stride in key.strides[0][:-1])
+    _SUMS[name] = TileOfSums(rows, row_strides if are_passed else None, width, len(term_counts))
+    call = subroutine.call(name, addresses, [*term_counts, *passed_strides])
     return call if stores_in_call else column.with_epilogue(call, epilogue)
 
 

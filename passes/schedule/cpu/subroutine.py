@@ -26,6 +26,7 @@ PREFIX = "tvtf_sub_"
 MOST = 2**31 - 1
 """The largest number that can be passed."""
 _CALL = ir.Op.get("tirx.call_extern")
+_ADDRESS_OF = ir.Op.get("tirx.address_of")
 _FUNCTIONS: dict[str, PrimFunc] = {}
 """All subroutines that this process has made, by name."""
 
@@ -110,11 +111,20 @@ def call(name: str, elements: Sequence[TensorLoad], numbers: Sequence[int | ir.E
     The arguments are the addresses of `elements`, which are the first elements of arrays, and int32 `numbers`.
     """
     addresses = [tirx.address_of(place) for place in elements]
-    int32_numbers = [
-        tirx.Cast("int32", number) if isinstance(number, ir.Expr) else tirx.IntImm("int32", number)
-        for number in numbers
-    ]
+    int32_numbers = [_as_int32(number) for number in numbers]
     return tirx.Evaluate(tirx.call_extern("void", name, *addresses, *int32_numbers))
+
+
+def _as_int32(number: int | ir.Expr) -> ir.Expr:
+    if isinstance(number, (int, tirx.IntImm)):
+        return tirx.IntImm("int32", int(number))
+    return number if str(number.ty.dtype) == "int32" else tirx.Cast("int32", number)
+
+
+def arguments(node: ir.Call) -> tuple[str, list[TensorLoad], list[ir.Expr]]:
+    """Returns the name of the subroutine that a call calls, the first elements of the arrays, and the int32 numbers."""
+    elements = [arg.args[0] for arg in node.args[1:] if isinstance(arg, ir.Call) and arg.op == _ADDRESS_OF]
+    return str(node.args[0].value), elements, list(node.args[1 + len(elements) :])
 
 
 def function(name: str) -> PrimFunc | None:
